@@ -8,6 +8,9 @@
 //! gain; its interval is that of the mean over several runs, or, of one run, that of the count of its samples.
 //! Of a program whose threads take turns it is what the run gets shorter by.
 //!
+//! **What is one place.** What the language's libraries do belongs to who called them ([`libraries`]); a function whose time is spread over many
+//! callees is one place ([`spread`]), and so is locking. Who asked for a place is said of it ([`asker`]), and who waits until it goes on.
+//!
 //! **Who speaks of a sequence.** A line or function belongs to the sequence in whose time most of its own lies. What
 //! interference was seen in functions of no sequence is a finding of its own, without what other findings have of it.
 //!
@@ -17,20 +20,27 @@
 //!
 //! **Rank** is by the end of the interval that is nearer to 0. What is worth less than [`LEAST`] is not listed.
 
+mod asker;
+mod libraries;
 mod losses;
 mod sequences;
+mod spread;
 mod timed_tree;
 
+pub use libraries::is_c_library;
 pub use sequences::LEAST;
 
 use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
+use asker::find_asker;
 use losses::{count_losses_once, counted_elsewhere};
 use profile::{
-    AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, Finding, FindingAmount,
-    FindingDoubt, FindingEvidence, FindingPlace, PlaceInCode, TimeKind, plain_name,
+    AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, EndingThread, Finding,
+    FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, NodeId, PlaceInCode, TimeKind,
+    plain_name,
 };
 use sequences::{SOUGHT, Sequences, TimedSequence, is_running, without_wrappers};
+use spread::find_spread_times;
 use std::collections::BTreeMap;
 use timed_tree::KERNEL;
 
@@ -42,7 +52,15 @@ const STARVED: f64 = 0.1;
 pub const SAID_FIRST: f64 = 0.25;
 /// Runs from which on the interval is that of how they differ: two leave it as wide as the whole.
 const FEWEST_RUNS: usize = 3;
-/// Other programs that are named.
+/// What a place calls is said from this part of its time on, and so many functions of them.
+const CALLED_ENOUGH: f64 = 0.05;
+const NAMED_CALLS: usize = 5;
+/// Who ended waits is said where these are so much of the time, of whoever ended so much of them.
+const WAITED_ENOUGH: f64 = 0.1;
+const ENDED_ENOUGH: f64 = 0.1;
+/// Waits for a place are said to be so from this part of the working time on.
+const HELD_ENOUGH: f64 = 0.1;
+/// Other programs, or threads, that are named.
 const NAMED_TAKERS: usize = 3;
 
 /// The measurements of all methods.
@@ -54,6 +72,8 @@ pub struct Measured<'a> {
     pub more_runs: &'a [CallTree],
     /// Time for which a sample of running threads stands, in nanoseconds.
     pub each_sample: f64,
+    /// Who ended waits of the tree.
+    pub ended_waits: &'a [EndedWait],
     /// Ready to run, but without a CPU.
     pub cpu_waits: &'a CpuWaits,
     /// How many CPUs the program may use, and how many there are, if it may not use all.
@@ -66,6 +86,17 @@ pub struct Measured<'a> {
     pub interference: &'a [Finding],
     /// The command that shows more of what was sampled.
     pub next: &'a [String],
+}
+
+/// Waits at a node of the tree that one thread ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedWait {
+    /// The node.
+    pub node: NodeId,
+    /// Whoever ended them.
+    pub by: EndingThread,
+    /// How long they took, in nanoseconds.
+    pub ns: u64,
 }
 
 /// Time in which threads were ready to run, but without a CPU, by who ran there last before they did.
@@ -142,6 +173,8 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     let found = auto::search_causes(&forest, &options).unwrap_or_default();
     let mut sequences = Sequences::new(measured.tree);
     sequences.take_found(&forest, &found);
+    let spread = find_spread_times(&sequences);
+    sequences.unite_all(spread);
     sequences.compare_runs(measured.more_runs);
     Ok(Judge {
         sequences,
@@ -167,7 +200,9 @@ impl<'a> Judge<'a> {
         let no_cpu = self.no_cpu();
         let starved = no_cpu.as_ref().map_or(0.0, |_| self.lost_cpu_part());
         let elsewhere = self.measured.interference.iter();
-        let elsewhere = elsewhere.filter(|loss| is_worth(loss) && self.sequence_of(loss).is_none());
+        let elsewhere = elsewhere.filter(|loss| {
+            is_worth(loss) && !is_late_waking(loss) && self.sequence_of(loss).is_none()
+        });
         let elsewhere: Vec<&Finding> = elsewhere.collect();
         let mut lost = Vec::new();
         for loss in count_losses_once(&self.sequences, &elsewhere, &listed, starved) {
@@ -207,6 +242,7 @@ impl<'a> Judge<'a> {
         let causal = with_sequence(self.measured.causal);
         let interference = with_sequence(self.measured.interference);
         let stalls = with_sequence(self.measured.stalls);
+        let held = self.waits_for_sequences();
         let sequences = self.sequences.sequences.iter().enumerate();
         let judged = sequences.map(|(number, sequence)| {
             let about = |(at, found): &(Option<usize>, &'a Finding)| {
@@ -214,6 +250,12 @@ impl<'a> Judge<'a> {
             };
             let predicted = causal.iter().filter_map(about);
             let mut finding = self.judge_sequence(sequence, predicted);
+            finding
+                .evidence
+                .extend(self.who_ended_waits(number, sequence));
+            finding.evidence.extend(self.on_behalf_of(number));
+            let held = held.get(&number).and_then(|waits| self.holds_up(waits));
+            finding.evidence.extend(held);
             for seen in interference.iter().filter_map(about) {
                 add_evidence(&mut finding, seen);
             }
@@ -225,6 +267,65 @@ impl<'a> Judge<'a> {
             finding
         });
         judged.collect()
+    }
+
+    /// Which of the program's functions asked for a sequence.
+    fn on_behalf_of(&self, number: usize) -> Option<FindingEvidence> {
+        let ((function, _), part) = find_asker(&self.sequences, number)?;
+        Some(FindingEvidence::OnBehalfOf { function, part })
+    }
+
+    /// The waits that code of each sequence ended, by the function that waited.
+    fn waits_for_sequences(&self) -> BTreeMap<usize, BTreeMap<String, f64>> {
+        let mut held: BTreeMap<usize, BTreeMap<String, f64>> = BTreeMap::new();
+        let mut known: BTreeMap<&str, Option<usize>> = BTreeMap::new();
+        for ended in self.measured.ended_waits {
+            let Some(function) = ended.by.function.as_deref().filter(|_| ended.by.is_own) else {
+                continue;
+            };
+            let sequence = *known.entry(function).or_insert_with(|| {
+                let nodes = self.sequences.tree.nodes_below(function);
+                self.sequences.main_owner(&nodes)
+            });
+            if let Some(sequence) = sequence {
+                let waiting = self.sequences.tree.function_at(ended.node);
+                let waits = held.entry(sequence).or_default();
+                *waits.entry(waiting).or_default() += ended.ns as f64;
+            }
+        }
+        held
+    }
+
+    /// Says that others wait for code of a sequence, if they do so for long.
+    fn holds_up(&self, waits: &BTreeMap<String, f64>) -> Option<FindingEvidence> {
+        let part = waits.values().sum::<f64>() / self.sequences.working_ns;
+        let (waiting, _) = waits.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        (part >= HELD_ENOUGH).then(|| FindingEvidence::HoldsUp {
+            waiting: waiting.clone(),
+            part: part.min(1.0),
+        })
+    }
+
+    /// Who ended a sequence's waits, whoever ended most of them first.
+    fn who_ended_waits(&self, number: usize, sequence: &TimedSequence) -> Vec<FindingEvidence> {
+        let mut enders: BTreeMap<&EndingThread, f64> = BTreeMap::new();
+        for ended in self.measured.ended_waits {
+            if self.sequences.owner_of(ended.node) == Some(number) {
+                *enders.entry(&ended.by).or_default() += ended.ns as f64;
+            }
+        }
+        let waited = sequence.time() - sequence.time_running();
+        let mut enders: Vec<_> = enders.into_iter().collect();
+        enders.sort_by(|a, b| b.1.total_cmp(&a.1));
+        enders.retain(|(_, ns)| {
+            *ns >= ENDED_ENOUGH * waited && waited >= WAITED_ENOUGH * sequence.time()
+        });
+        let enders = enders.into_iter().take(NAMED_TAKERS);
+        let enders = enders.map(|(by, ns)| FindingEvidence::WaitEnded {
+            by: by.clone(),
+            part: (ns / waited).min(1.0),
+        });
+        enders.collect()
     }
 
     /// Says of each sequence what others have of the time of its calls.
@@ -253,11 +354,7 @@ impl<'a> Judge<'a> {
             Claim::LosesTime => tree.nodes_below(plain_name(procedure)),
             _ => tree.nodes_running(plain_name(procedure)),
         };
-        let times = self.sequences.time_by_owner(&nodes);
-        let all: f64 = times.values().sum();
-        let owners = times.into_iter().filter_map(|(at, time)| Some((at?, time)));
-        let (at, most) = owners.max_by(|a, b| a.1.total_cmp(&b.1))?;
-        (most > 0.0 && most >= all / 2.0).then_some(at)
+        self.sequences.main_owner(&nodes)
     }
 
     /// A sequence, with what experiments predict of code in it.
@@ -273,6 +370,8 @@ impl<'a> Judge<'a> {
             finding.evidence.extend(predicted.evidence.iter().cloned());
             match predicted.claim {
                 Claim::SpeedupUnclear => finding.doubts.push(FindingDoubt::IntervalHoldsZero),
+                // Of a part only, as of one line among many callees.
+                _ if sequence.is_united => {}
                 // A prediction is of code that runs; what waits is not its.
                 _ if finding.spent_on().is_some_and(is_running) => {
                     finding.claim = predicted.claim;
@@ -291,11 +390,7 @@ impl<'a> Judge<'a> {
     fn time_of_sequence(&self, sequence: &TimedSequence) -> Finding {
         let time = sequence.time();
         let kinds = TimeKind::ALL.iter().zip(sequence.times);
-        let running: f64 = kinds
-            .clone()
-            .filter(|(kind, _)| is_running(**kind))
-            .map(|(_, time)| time)
-            .sum();
+        let running = sequence.time_running();
         let samples = running / self.measured.each_sample.max(1.0);
         let (low, high) = crate::statistics::interval_of_count(samples);
         let waiting = time - running;
@@ -341,6 +436,7 @@ impl<'a> Judge<'a> {
                     on,
                     part: at / time,
                 })
+                .chain(time_in_callees(sequence))
                 .collect(),
             doubts: match several {
                 Some(_) => Vec::new(),
@@ -387,6 +483,28 @@ impl<'a> Judge<'a> {
         let lost: u64 = losses.iter().map(|(_, ns)| *ns).sum();
         lost as f64 / waits.total().max(1) as f64
     }
+}
+
+/// What a place calls, the most first.
+fn time_in_callees(sequence: &TimedSequence) -> impl Iterator<Item = FindingEvidence> {
+    let time = sequence.time();
+    let mut called: Vec<_> = sequence.in_callees.iter().collect();
+    called.retain(|(_, part)| **part >= CALLED_ENOUGH * time);
+    called.sort_by(|a, b| b.1.total_cmp(a.1));
+    let called = called.into_iter().take(NAMED_CALLS);
+    called.map(move |(function, part)| FindingEvidence::TimeCalling {
+        function: function.clone(),
+        part: part / time,
+    })
+}
+
+/// Returns whether a loss is of a sleep that somebody asked for: it ends late where CPUs are short, which is said as such.
+fn is_late_waking(loss: &Finding) -> bool {
+    let name = loss.place.what.name();
+    matches!(
+        plain_name(&name),
+        "nanosleep" | "clock_nanosleep" | "usleep" | "sleep"
+    )
 }
 
 /// Adds what threads lose in a function to a finding of the time that it lies in.

@@ -4,7 +4,7 @@ mod experiments;
 
 use analysis::causal::*;
 use experiments::{Line, Measured, QUIET, Random, run, steady, wandering};
-use profile::{CausalProfile, Disturbance, Experiment, Progress, RunEnd, TargetTime};
+use profile::{CausalProfile, Disturbance, Experiment, FindingDoubt, Progress, RunEnd, TargetTime};
 use proptest::prelude::*;
 
 fn report(profile: &CausalProfile) -> Analysis {
@@ -332,6 +332,81 @@ fn progress_that_is_more_frequent_than_delays_is_said() {
     assert!(warnings[0].contains("if threads meet"), "{warnings:?}");
 }
 
+/// Threads that wait for each other more often than delays can follow: intervals reach towards nothing and towards all of
+/// the line's time, a reader is told, and nothing is called worth it any more.
+#[test]
+fn meetings_that_delays_cannot_follow_widen_the_intervals() {
+    // Half of the time of a line that runs half of the time.
+    let truth = |s: f64| 0.25 * s;
+    let mut profile = steady(&[line("line", &truth)], &QUIET, &mut Random(4));
+    profile.runs[0].settings.sample_period_ns = 1_000_000;
+    let measured = effect(&report(&profile), "line").clone();
+    let mut every = |ms: f64| {
+        for experiment in &mut profile.runs[0].experiments {
+            let ran_ns = 2 * experiment.duration_ns;
+            experiment.meetings = Some((ran_ns as f64 / 1e6 / ms) as u64);
+            experiment.disturbance = Some(Disturbance {
+                idle_ns: Some(0),
+                target: Some(TargetTime {
+                    ran_ns,
+                    waited_ns: 0,
+                }),
+                ..Disturbance::default()
+            });
+        }
+        report(&profile)
+    };
+    let rare = every(8.0);
+    assert_eq!(rare.warnings, [""; 0]);
+    assert_eq!(effect(&rare, "line").curve, measured.curve);
+    let (mut low, mut high) = (measured.slope.low, measured.slope.high);
+    for ms in [3.0, 2.0, 1.0, 0.1] {
+        let often = every(ms);
+        assert!(
+            often.warnings[0].contains("wait for each other"),
+            "{:?}",
+            often.warnings
+        );
+        let found = effect(&often, "line");
+        let slope = found.slope;
+        assert_eq!(slope.estimate, measured.slope.estimate);
+        assert!(slope.low <= low && slope.high >= high, "{ms} {slope:?}");
+        (low, high) = (slope.low, slope.high);
+        let claims = findings(&often.fragments, |_| Vec::new());
+        let told = claims[0].doubts.iter().any(
+            |doubt| matches!(doubt, FindingDoubt::FrequentMeetings { every_ns } if (every_ns / 1e6 / ms - 1.0).abs() < 0.01),
+        );
+        assert!(told, "{claims:?}");
+    }
+    assert_eq!(low, 0.0);
+    assert!((0.49..0.51).contains(&high), "{high}");
+    let often = every(0.1);
+    assert_eq!(effect(&often, "line").verdict, Verdict::Unclear);
+    // Charged at the pace of the line, delays follow much better.
+    for experiment in &mut profile.runs[0].experiments {
+        experiment.at_pace = experiment.speedup > 0.0;
+        experiment.meetings = experiment.meetings.map(|n| n / 5);
+    }
+    let at_pace = report(&profile);
+    let slope = effect(&at_pace, "line").slope;
+    assert!((0.1..0.2).contains(&slope.low), "{slope:?}");
+    assert!((0.3..0.45).contains(&slope.high), "{slope:?}");
+    assert!(
+        at_pace.warnings[0].contains("spread"),
+        "{:?}",
+        at_pace.warnings
+    );
+    // What is worth less than nothing stays so.
+    let harm = |s: f64| -0.2 * s;
+    let mut profile = steady(&[line("line", &harm)], &QUIET, &mut Random(4));
+    profile.runs[0].settings.sample_period_ns = 1_000_000;
+    let before = effect(&report(&profile), "line").slope;
+    for experiment in &mut profile.runs[0].experiments {
+        experiment.meetings = Some(experiment.duration_ns / 100_000);
+    }
+    assert_eq!(effect(&report(&profile), "line").slope.low, before.low);
+}
+
 /// Where nothing has an effect, hardly anything is claimed to have one.
 #[test]
 fn nothing_is_made_of_noise() {
@@ -442,6 +517,8 @@ fn phases(seed: u64, undelayed: bool) -> CausalProfile {
                 samples: samples as u64,
                 counts: vec![Progress::Visits(visits.round() as u64)],
                 disturbance: None,
+                meetings: None,
+                at_pace: false,
             });
         }
         run.duration_ns += (effective + delay) as u64;
@@ -502,6 +579,8 @@ fn server(in_flight: impl Fn(f64) -> f64, departs: f64) -> CausalProfile {
                 Progress::Visits(arrivals as u64),
             ],
             disturbance: None,
+            meetings: None,
+            at_pace: false,
         });
     }
     run.duration_ns = 120_000_000_000;
@@ -557,6 +636,8 @@ fn experiments_are_combined_by_adding() {
             samples,
             counts: vec![Progress::Visits(visits)],
             disturbance: None,
+            meetings: None,
+            at_pace: false,
         });
     };
     add(0.0, 1000, 0, 10, 10);
@@ -670,6 +751,8 @@ fn any_experiment() -> impl Strategy<Value = Experiment> {
                 samples,
                 counts,
                 disturbance: None,
+                meetings: None,
+                at_pace: false,
             },
         )
 }

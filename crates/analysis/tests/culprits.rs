@@ -12,7 +12,7 @@ use machine::{
     Block, Edge, EdgeKind, Equivalence, Flow, FlowGraph, Instruction, InstructionKind, Loops,
     Processor, ProcessorModel, Register,
 };
-use pipeline::{Program, Random, Run, run};
+use pipeline::{CAUSES, Program, Random, Run, run};
 use profile::ImageAddress;
 use std::sync::LazyLock;
 
@@ -169,11 +169,11 @@ struct Tally {
     weighted: f64,
     weight: f64,
     /// How often each cause was true.
-    truly: [usize; 12],
+    truly: [usize; CAUSES],
     /// Of how many stalls the data cache and the DTLB are listed, which time does not tell apart.
     both: usize,
     /// How often each was listed where each was true.
-    beside: [[usize; 12]; 12],
+    beside: [[usize; CAUSES]; CAUSES],
     summary: Option<Summary>,
 }
 
@@ -192,7 +192,7 @@ impl Tally {
     /// The cycles of each instruction by cause, its samples, and what was said of it.
     fn add<'a>(
         &mut self,
-        stalls: impl Iterator<Item = (&'a [f64; 12], f64)>,
+        stalls: impl Iterator<Item = (&'a [f64; CAUSES], f64)>,
         accounts: &[Option<Account>],
     ) {
         let summary = self.summary.get_or_insert_with(Summary::new);

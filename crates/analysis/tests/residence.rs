@@ -156,6 +156,23 @@ fn the_stack_is_in_the_cache_and_forwards_what_was_stored_whole() {
 }
 
 #[test]
+fn repetitions_miss_where_the_repeated_instruction_is_sampled() {
+    // mov %rdx,%rcx; rep movsb, rep stosb or nop; add %rax,%r8; add %rdx,%r8; dec %r9; jne; ret.
+    let around = |middle: &[u8]| {
+        let mut code = vec![0x48, 0x89, 0xd1];
+        code.extend(middle);
+        code.extend([0x49, 0x01, 0xc0, 0x49, 0x01, 0xd0, 0x49, 0xff, 0xc9, 0x75]);
+        code.push((-(code.len() as i64 + 1)) as u8);
+        code.push(0xc3);
+        code
+    };
+    assert_eq!(listed(&around(&[0xf3, 0xa4]), None, None), ["dD", ""]);
+    // A store waits for its translation only.
+    assert_eq!(listed(&around(&[0xf3, 0xaa]), None, None), ["D", ""]);
+    assert_eq!(listed(&around(&[0x90]), None, None), ["", ""]);
+}
+
+#[test]
 fn a_place_that_never_changes_is_in_the_cache() {
     assert_eq!(listed(&LOOP, Some(&seen(2000, |_| 64)), None)[0], "");
     // Ten samples say nothing.

@@ -84,7 +84,22 @@ fn exit_code(command: &Command, error: &anyhow::Error) -> u8 {
         Command::Record(record) => !record.command.is_empty(),
         Command::Causal(causal) => causal.runs_command(),
         Command::Interference(interference) => interference.wraps(),
-        _ => false,
+        Command::Top(_)
+        | Command::Daemon(_)
+        | Command::Report(_)
+        | Command::Annotate(_)
+        | Command::Epochs(_)
+        | Command::Query(_)
+        | Command::Stats(_)
+        | Command::Diff(_)
+        | Command::Check(_)
+        | Command::Bottlenecks(_)
+        | Command::Serve(_)
+        | Command::Html(_)
+        | Command::Mcp(_)
+        | Command::Export(_)
+        | Command::Doctor(_)
+        | Command::Generate(_) => false,
     };
     use sampler::Error as E;
     let sampler = match error.downcast_ref::<experiment::Error>() {

@@ -12,6 +12,7 @@ mod losses;
 mod option_values;
 mod output;
 mod printable;
+mod result_kind;
 mod runtimes;
 mod screen;
 mod source;

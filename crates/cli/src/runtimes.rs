@@ -255,21 +255,19 @@ mod tests {
                 table.extend([(location, resolution)]);
             }
             let stack = recording.stacks.intern(location, None);
-            recording.samples.push(Sample {
-                cgroup: None,
-                labels: None,
-                event: EventId(0),
-                process,
-                pid: None,
-                tid: None,
-                stack,
-                slice: None,
-                waker: None,
-                count: *count,
-                weight: *count,
-            });
+            recording
+                .samples
+                .push(Sample::new(EventId(0), process, stack, *count));
         }
         (recording, table)
+    }
+
+    #[test]
+    fn every_runtime_is_in_the_docs() {
+        let docs = include_str!("../../../docs/languages.md");
+        for runtime in &RUNTIMES {
+            assert!(docs.contains(runtime.name), "{}", runtime.name);
+        }
     }
 
     fn advice(places: &[(&str, ImageKind, Option<&str>, u64)]) -> Vec<String> {

@@ -335,6 +335,20 @@ fn a_profile_for_compilers_leaves_out_what_is_not_known_well_enough() {
     ] {
         assert!(talk.contains(left_out), "{talk}");
     }
+
+    // Where nothing is left, the refusal names what was left out.
+    let samples = BTreeMap::from([(at("seldom"), 3), (at("interpret"), 500)]);
+    let made = recording(&program, &[("cycles", CYCLES, &samples)]);
+    store::write_file(&made, &file).expect("written");
+    let output = Command::new(VITALFEW)
+        .args(["annotate", "--cpu", "zen3", "--autofdo"])
+        .args([&lab.path("none.prof"), &file])
+        .output()
+        .expect("vitalfew runs");
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{talk}");
+    let named = "interpret has jumps that are not understood, seldom has too few samples";
+    assert!(talk.contains(named), "{talk}");
 }
 
 /// Stripping leaves the unwind table, and so where procedures begin and end.

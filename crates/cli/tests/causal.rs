@@ -333,6 +333,48 @@ fn what_a_repeated_command_writes_is_shown_once() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "once\n");
 }
 
+/// A function that was inlined into `main`, and that no symbol names, is known by its name.
+#[test]
+fn inlined_functions_are_known() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let (source, program) = (lab.path("inlined.c"), lab.path("inlined"));
+    let text = "static inline __attribute__((always_inline)) long spin(long n) {\n\
+                long x = 1;\n\
+                for (long i = 0; i < n; i++) { x = x * 2862933555777941757l + 1; __asm__ volatile(\"\" : \"+r\"(x)); }\n\
+                return x;\n}\n\
+                int main(void) { return (int)(spin(300000000) & 0); }\n";
+    std::fs::write(&source, text).expect("written");
+    let compiler = Command::new("cc")
+        .args(["-O3", "-g", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .status();
+    assert!(compiler.expect("a C compiler").success());
+    let profile = lab.path("profile.json");
+    let options = ["--by", "function", "--fixed-line", "spin"];
+    let output = causal(&profile, &options, &program, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let run = run_of(&profile);
+    assert_eq!(run["fragments"][0]["name"], "spin", "{run}");
+}
+
+/// What its interpreter lacks is not what is wrong with a script.
+#[test]
+fn a_script_is_named_as_one() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let script = lab.path("start.sh");
+    std::fs::write(&script, "#!/bin/sh\nexec true\n").expect("written");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, executable).expect("executable");
+    let output = causal(&lab.path("profile.json"), &[], &script, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("start.sh is a script that"), "{said}");
+    assert_eq!(output.status.code(), Some(125));
+}
+
 #[test]
 fn end_to_end_runs_are_experiments() {
     let Some(_alone) = alone() else { return };

@@ -97,6 +97,39 @@ fn every_link_to_a_file_leads_to_one() {
     assert!(links > 100, "{links}");
 }
 
+#[test]
+fn every_command_has_a_place_in_the_pages() {
+    let texts: Vec<String> = pages().into_iter().map(|(_, text)| text).collect();
+    for command in commands().iter().filter(|command| *command != "help") {
+        let shown = format!("vitalfew {command}");
+        let is_shown = texts.iter().any(|text| text.contains(&shown));
+        assert!(is_shown, "no page shows {shown}");
+    }
+}
+
+/// Kinds by their names in JSON, which docs/finding.schema.json lists; it is made from the types.
+#[test]
+fn every_kind_in_a_finding_is_explained() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).expect(path);
+    let schema: serde_json::Value =
+        serde_json::from_str(&read("docs/finding.schema.json")).expect("JSON");
+    for (definition, page) in [
+        ("CauseKind", "docs/interference.md"),
+        ("DoubtKind", "docs/interference.md"),
+        ("Claim", "docs/finding.md"),
+    ] {
+        let text = read(page);
+        let kinds = schema["$defs"][definition]["oneOf"].as_array();
+        let kinds = kinds.expect(definition);
+        assert!(kinds.len() > 5, "{definition}");
+        for kind in kinds {
+            let name = kind["const"].as_str().expect("a name");
+            let is_explained = text.contains(&format!("`{name}`"));
+            assert!(is_explained, "{page} says nothing of {definition} {name}");
+        }
+    }
+}
+
 /// The crates from elsewhere that a manifest names outside of its tests.
 fn dependencies_of(manifest: &str, own: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();

@@ -1,6 +1,6 @@
 //! The findings of all methods have one form, and that form is the documented one.
 
-use profile::{CauseKind, Finding, FindingEvidence};
+use profile::{CauseKind, Finding, FindingEvidence, TimeKind};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -92,6 +92,16 @@ fn the_schema_is_that_of_the_types() {
         generated == documented,
         "docs/finding.schema.json is another one; write it anew: WRITE_SCHEMA=1 cargo test -p vitalfew --test findings"
     );
+}
+
+/// The tree of time has a column for each of them.
+#[test]
+fn no_kind_of_time_is_left_out() {
+    let schema = documented_schema();
+    let kinds = schema["$defs"]["TimeKind"]["oneOf"].as_array();
+    let kinds = kinds.expect("kinds").iter().map(|kind| &kind["const"]);
+    let listed = TimeKind::ALL.map(|kind| serde_json::to_value(kind).expect("JSON"));
+    assert_eq!(kinds.cloned().collect::<Vec<_>>(), listed);
 }
 
 /// Claims that nobody acts on: the page leaves them out.

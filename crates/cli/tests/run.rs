@@ -84,7 +84,7 @@ fn waiting_for_the_disk_is_found_with_who_asked_for_it() {
     let found = spent(&json);
     assert!(found.iter().any(disk), "{found:?}");
     let asked = json["asked"].to_string();
-    assert!(asked.contains("--once"), "{asked}");
+    assert!(asked.contains("in one run"), "{asked}");
 }
 
 #[test]
@@ -105,6 +105,32 @@ fn sleeping_is_the_first_finding_of_a_program_that_sleeps() {
     assert!(text.contains("of wait_for_turn, sleeping"), "{text}");
     let asked = json["asked"].to_string();
     assert!(asked.contains("one thread does the work"), "{asked}");
+}
+
+const ONCE: &str = r"
+#include <fcntl.h>
+static volatile long sink;
+__attribute__((noinline)) static void make_file(void) { long s = 0; for (long i = 0; i < 400000000; i++) s += i % 7; sink = s; }
+int main(int n, char **words) { (void)n; if (open(words[1], O_CREAT | O_EXCL | O_RDWR, 0600) < 0) return 3; make_file(); return 0; }
+";
+
+/// A command that finds what it has made does other work: that is not taken for its work.
+#[test]
+fn only_the_first_run_counts_if_another_one_ends_otherwise() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "once", ONCE);
+    let output = run(&lab, &[], &[&program, &lab.path("made")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json = result(&lab);
+    let asked = json["asked"].to_string();
+    assert!(asked.contains("ended otherwise"), "{asked}");
+    let mut found = spent(&json);
+    found.retain(|(on, _)| on != "no_cpu");
+    assert_eq!(found[0].0, "computing", "{found:?}");
+    assert!(found[0].1.contains("make_file"), "{found:?}");
 }
 
 const PAUSES: &str = r"

@@ -71,9 +71,9 @@ impl CostMeter {
         self.governor.add_lump(spent, over);
     }
 
-    /// Returns what all takes on average, as a share of the machine.
-    pub(crate) fn average_share(&self) -> f64 {
-        self.governor.average_share()
+    /// Returns the share of the machine that led to the last verdict.
+    pub(crate) fn judged_share(&self) -> f64 {
+        self.governor.judged_share()
     }
 
     /// Returns what to do about the rate, at the end of a window.

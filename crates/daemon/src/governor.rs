@@ -76,6 +76,8 @@ pub(crate) struct RateGovernor {
     /// The time for which each window allowed a higher rate, and the highest that all allowed.
     calm: (Duration, u64),
     exceeded: bool,
+    /// In CPUs: all that the last verdict was about, at the rate that there was.
+    judged: f64,
 }
 
 impl RateGovernor {
@@ -93,6 +95,7 @@ impl RateGovernor {
             average: None,
             calm: (Duration::ZERO, u64::MAX),
             exceeded: false,
+            judged: 0.0,
         }
     }
 
@@ -120,10 +123,9 @@ impl RateGovernor {
         self.lumps.iter().map(|lump| lump.ns_per_ns).sum::<f64>() / self.cpus
     }
 
-    /// Returns what all takes on average, as a share of the machine.
-    pub(crate) fn average_share(&self) -> f64 {
-        let (samples, processes) = self.average.unwrap_or_default();
-        (samples + processes) / self.cpus + self.lumps_share()
+    /// Returns the share of the machine that led to the last verdict.
+    pub(crate) fn judged_share(&self) -> f64 {
+        self.judged / self.cpus
     }
 
     /// Judges a window.
@@ -147,6 +149,7 @@ impl RateGovernor {
             average = window;
         }
         self.average = Some(average);
+        self.judged = average.0 + average.1 + lumps;
         if !self.free {
             return self.warn_over_budget(average.0 + average.1 + lumps);
         }
@@ -201,6 +204,7 @@ impl RateGovernor {
             true => {
                 // What the average still knows of a worse time is over.
                 self.average = Some((samples, processes));
+                self.judged = samples + processes + lumps;
                 self.change_rate(self.calm.1)
             }
             false => None,

@@ -139,6 +139,21 @@ fn after_a_storm_the_rate_is_back_within_ten_minutes() {
 }
 
 #[test]
+fn a_lower_rate_is_explained_by_what_was_spent_before_it() {
+    let mut governor = RateGovernor::new(0.01, 2, 500, true);
+    let mut machine = Machine::storm();
+    let mut course = Course::default();
+    while course.changes.is_empty() {
+        course = simulate(&mut governor, &mut machine, WINDOW);
+    }
+    assert!(
+        governor.judged_share() > 0.01,
+        "{}",
+        governor.judged_share()
+    );
+}
+
+#[test]
 fn from_the_lowest_rate_it_is_ten_minutes_to_the_usual_one() {
     let mut governor = RateGovernor::new(0.01, 2, 500, true);
     governor.rate = LEAST_RATE;

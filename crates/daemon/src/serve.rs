@@ -327,7 +327,7 @@ impl<'a> Daemon<'a> {
         let costs = || {
             format!(
                 "{:.2} % of the machine, with a budget of {:.2} %",
-                100.0 * self.cost.average_share(),
+                100.0 * self.cost.judged_share(),
                 self.options.budget_percent()
             )
         };

@@ -222,6 +222,15 @@ impl TargetCode {
                 })
             }
             Granularity::Function => {
+                // The innermost function of the program's own, also where it was inlined: optimised programs are often one
+                // function to the linker.
+                if let Some(own) = frames.iter().find(|frame| self.is_own(image, frame)) {
+                    return Some(KnownFragment {
+                        name: own.function.to_string(),
+                        detail: own.file.as_deref().unwrap_or_default().to_owned(),
+                        image: image.path.clone(),
+                    });
+                }
                 let outermost = frames.last();
                 let source = outermost.and_then(|frame| frame.file.as_deref());
                 if !self.scope.is_in_scope(&image.path, source) {

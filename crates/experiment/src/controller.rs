@@ -10,6 +10,7 @@ use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPo
 use runtime_abi::{Running as Word, state};
 use sampler::{Exit, Launched, Ticks};
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
@@ -166,8 +167,14 @@ impl<'a> CausalSession<'a> {
                 profile::Granularity::Function => image.symbols.is_some(),
             };
             if !known {
-                let program = executable.into();
-                return Err(Error::NoDebugInfo { program });
+                let program: PathBuf = executable.into();
+                return Err(match launch::script_of(&options.command) {
+                    Some(script) => Error::IsScript {
+                        script,
+                        interpreter: program,
+                    },
+                    None => Error::NoDebugInfo { program },
+                });
             }
         }
         if let Some(wanted) = &options.fixed_fragment {

@@ -39,6 +39,17 @@ pub enum Error {
         /// The program.
         program: PathBuf,
     },
+    /// The command is a script: its interpreter would be measured.
+    #[error(
+        "{script} is a script that {interpreter} runs, which has no debug information: name the program that the script starts (what a \
+         command executes is not measured)"
+    )]
+    IsScript {
+        /// The script.
+        script: String,
+        /// The program that runs it.
+        interpreter: PathBuf,
+    },
     /// A line or function that was asked for is not in the program.
     #[error("{what} is not in {program}{}", near_matches(.near))]
     NoSuchPlace {

@@ -21,6 +21,9 @@ const LONGEST: u32 = 16;
 const EDGE_TICK: Duration = Duration::from_millis(1);
 /// Points that are visited more often need no such care: one visit more or less does not matter.
 const OFTEN: f64 = 1000.0;
+/// Threads that run for less than so many sampling periods between two meetings are delayed at the pace of the line; tuned
+/// with the simulation of `crates/runtime-abi/tests/pace.rs`.
+const OFTEN_MET: f64 = 2.0;
 
 /// The current phase.
 enum ExperimentPhase {
@@ -49,6 +52,37 @@ struct Current {
     delay_ns: u64,
     /// The machine at its start.
     accounts: Option<Accounts>,
+    /// Meetings of threads until its start.
+    meetings: u64,
+    /// Delays are charged at the pace of the line.
+    at_pace: bool,
+}
+
+impl Current {
+    /// Returns what each point has counted since the start, of an experiment with so many nanoseconds without delays.
+    fn progress_until(&self, counts: &[PointCount], effective: f64) -> Vec<Progress> {
+        let progress = counts.iter().enumerate().map(|(number, count)| {
+            match (*count, self.counts.get(number)) {
+                (PointCount::Visits(after), Some(PointCount::Visits(before))) => {
+                    Progress::Visits(after.saturating_sub(*before))
+                }
+                (PointCount::Visits(after), _) => Progress::Visits(after),
+                (PointCount::Latency(begins, ends, _), before) => {
+                    let (b, e) = match before {
+                        Some(PointCount::Latency(b, e, _)) => (*b, *e),
+                        _ => (0, 0),
+                    };
+                    let sum = self.in_flight.get(number).copied().unwrap_or(0.0);
+                    Progress::Latency {
+                        arrivals: begins.saturating_sub(b),
+                        departures: ends.saturating_sub(e),
+                        in_flight: (sum / effective).max(0.0),
+                    }
+                }
+            }
+        });
+        progress.collect()
+    }
 }
 
 /// The experiments of a run.
@@ -74,6 +108,8 @@ pub(crate) struct Experiments {
     delayed_time: Duration,
     /// All delays together.
     delay_ns: u64,
+    /// Running time of a thread between two meetings, in nanoseconds, in the last experiment without delays.
+    meeting_every: Option<f64>,
 }
 
 impl Experiments {
@@ -101,6 +137,7 @@ impl Experiments {
             delayed: Vec::new(),
             delayed_time: Duration::ZERO,
             delay_ns: 0,
+            meeting_every: None,
         }
     }
 
@@ -205,6 +242,8 @@ impl Experiments {
             last: counts.to_vec(),
             delay_ns: 0,
             accounts: Accounts::read_now(page),
+            meetings: page.meetings.0.load(Acquire),
+            at_pace: self.is_at_pace(speedup),
         });
         self.set_experiment(page, fragment as u32, speedup);
         self.phase = ExperimentPhase::Run(now + self.length);
@@ -225,7 +264,11 @@ impl Experiments {
             return Some((fragment, other));
         }
         let fragment = self.dice.pick_weighted(recent)?;
-        let speedup = self.dice.choose_speedup(self.fixed_speedup);
+        let speedup = match self.meeting_every {
+            Some(_) => self.dice.choose_speedup(self.fixed_speedup),
+            // The first says how often threads meet, by which the rule of the others is chosen.
+            None => 0.0,
+        };
         self.first = Some((fragment, speedup));
         Some((fragment, speedup))
     }
@@ -266,6 +309,8 @@ impl Experiments {
             last: Vec::new(),
             delay_ns: 0,
             accounts: Accounts::read_now(page),
+            meetings: page.meetings.0.load(Acquire),
+            at_pace: false,
         });
         self.set_experiment(page, fragment, speedup);
     }
@@ -284,7 +329,15 @@ impl Experiments {
         self.next_epoch(page);
         let delay_ns = (speedup * self.period_ns as f64).round() as u32;
         let running = Running { fragment, delay_ns };
+        let at_pace = self.current.as_ref().is_some_and(|it| it.at_pace);
+        page.at_pace.store(u32::from(at_pace), Release);
         page.experiment.0.store(running.pack(), Release);
+    }
+
+    /// Returns whether delays of the next experiment are charged at the pace of the line.
+    fn is_at_pace(&self, speedup: f64) -> bool {
+        let often = OFTEN_MET * self.period_ns as f64;
+        speedup > 0.0 && self.meeting_every.is_some_and(|every| every < often)
     }
 
     /// Begins a new count of delay; what the last one came to, in nanoseconds.
@@ -343,7 +396,9 @@ impl Experiments {
     ) -> Option<Experiment> {
         let current = self.current.take()?;
         page.experiment.0.store(Running::NONE.pack(), Release);
+        page.at_pace.store(0, Release);
         let accounts = Accounts::read_now(page);
+        let meetings = page.meetings.0.load(Acquire);
         let delay_ns = self.next_epoch(page);
         let length = now.saturating_sub(current.start);
         self.delay_ns += delay_ns;
@@ -362,26 +417,15 @@ impl Experiments {
                 *sum += gained(number);
             }
         }
-        let progress = counts.iter().enumerate().map(|(number, count)| {
-            match (*count, current.counts.get(number)) {
-                (PointCount::Visits(after), Some(PointCount::Visits(before))) => {
-                    Progress::Visits(after.saturating_sub(*before))
-                }
-                (PointCount::Visits(after), _) => Progress::Visits(after),
-                (PointCount::Latency(begins, ends, _), before) => {
-                    let (b, e) = match before {
-                        Some(PointCount::Latency(b, e, _)) => (*b, *e),
-                        _ => (0, 0),
-                    };
-                    let sum = current.in_flight.get(number).copied().unwrap_or(0.0);
-                    Progress::Latency {
-                        arrivals: begins.saturating_sub(b),
-                        departures: ends.saturating_sub(e),
-                        in_flight: (sum / effective).max(0.0),
-                    }
-                }
-            }
-        });
+        let counts = current.progress_until(counts, effective);
+        let disturbance = accounts.zip(current.accounts);
+        let disturbance = disturbance.map(|(after, before)| after.disturbance_since(&before));
+        let meetings = meetings.saturating_sub(current.meetings);
+        if current.speedup == 0.0 {
+            let ran = disturbance.and_then(|it| it.target).map(|it| it.ran_ns);
+            let ran = ran.unwrap_or(length.as_nanos() as u64);
+            self.meeting_every = Some(ran as f64 / meetings as f64);
+        }
         Some(Experiment {
             fragment: current.fragment,
             speedup: current.speedup,
@@ -389,10 +433,10 @@ impl Experiments {
             duration_ns: length.as_nanos() as u64,
             delay_ns,
             samples: gained(current.fragment as usize),
-            counts: progress.collect(),
-            disturbance: accounts
-                .zip(current.accounts)
-                .map(|(after, before)| after.disturbance_since(&before)),
+            counts,
+            disturbance,
+            meetings: Some(meetings),
+            at_pace: current.at_pace,
         })
     }
 

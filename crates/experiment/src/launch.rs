@@ -38,6 +38,16 @@ pub fn runtime_library(executable: &Path) -> Result<PathBuf, Error> {
     })
 }
 
+/// Returns the name of the command's program if that is a script.
+pub(crate) fn script_of(command: &[String]) -> Option<String> {
+    use std::io::Read;
+    let name = command.first()?;
+    let mut first = [0; 2];
+    let mut file = std::fs::File::open(find_program(name)?).ok()?;
+    file.read_exact(&mut first).ok()?;
+    (&first == b"#!").then(|| name.clone())
+}
+
 /// Refuses programs that nothing can be preloaded into.
 pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
     let Some(program) = command.first().and_then(|name| find_program(name)) else {

@@ -96,8 +96,28 @@ pub(crate) fn check_fragment(
     match (by, split_line(wanted)) {
         (Granularity::Line, Some((file, number))) => find_line(code, &file, number).map(|_| ()),
         (Granularity::Line, None) => Err(not_found_error(code, wanted.to_owned(), Vec::new())),
-        (Granularity::Function, _) => find_function(code, wanted).map(|_| ()),
+        (Granularity::Function, _) => match find_function(code, wanted) {
+            Err(_) if is_inlined(code, wanted) => Ok(()),
+            found => found.map(|_| ()),
+        },
     }
+}
+
+/// Returns whether some function of this name is inlined into others.
+fn is_inlined(code: &mut TargetCode, name: &str) -> bool {
+    let mut found = false;
+    for image in mapped_images(code) {
+        let Some(debug) = &image.debug else {
+            continue;
+        };
+        let _ = debug.for_each_line(|range, _, _| {
+            if !found {
+                let frames = debug.source_frames(range.start, None).unwrap_or_default();
+                found = frames.iter().any(|frame| &*frame.function == name);
+            }
+        });
+    }
+    found
 }
 
 /// Returns whether a path ends with what was written, at the border of a component.

@@ -198,6 +198,8 @@ impl CozReader {
                     samples,
                     counts: Vec::new(),
                     disturbance: None,
+                    meetings: None,
+                    at_pace: false,
                 });
             }
             "throughput-point" | "progress-point" => {

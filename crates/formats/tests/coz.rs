@@ -158,6 +158,8 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
                 samples: samples.into(),
                 counts,
                 disturbance: None,
+                meetings: None,
+                at_pace: false,
             },
         );
     let experiments = proptest::collection::vec(experiment, 1..20);

@@ -377,44 +377,8 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Regi
     let n = integer_register(bit_field(word, 5, 5), false);
     let m = integer_register(bit_field(word, 16, 5), false);
     Some(match definition.class {
-        InsnClass::PCRELADDR => {
-            // 21 bits: two low ones apart.
-            let value = bit_field(word, 5, 19) << 2 | bit_field(word, 29, 2);
-            let value = i64::from((value << 11) as i32 >> 11);
-            RegisterEffect::Constant {
-                to: d?,
-                value: if word >> 31 == 1 {
-                    (address.0 & !0xfff).wrapping_add_signed(value << 12)
-                } else {
-                    address.0.wrapping_add_signed(value)
-                },
-            }
-        }
-        InsnClass::ADDSUB_IMM => {
-            let value = u64::from(bit_field(word, 10, 12)) << (12 * bit_field(word, 22, 1));
-            match definition.mnemonic {
-                "subs" if d.is_none() => RegisterEffect::Compare {
-                    register: n?,
-                    value,
-                },
-                "add" | "sub" if word >> 31 == 1 => RegisterEffect::Add {
-                    to: d?,
-                    sum: AddressSum {
-                        base: Some(n?),
-                        index: None,
-                        shift: 0,
-                        bits: 64,
-                        signed: false,
-                        displacement: if definition.mnemonic == "add" {
-                            value
-                        } else {
-                            value.wrapping_neg()
-                        },
-                    },
-                },
-                _ => return None,
-            }
-        }
+        InsnClass::PCRELADDR => relative_effect(address, word)?,
+        InsnClass::ADDSUB_IMM => add_effect(word, definition)?,
         InsnClass::ADDSUB_SHIFT | InsnClass::ADDSUB_EXT
             if definition.mnemonic == "add" && word >> 31 == 1 =>
         {
@@ -467,6 +431,51 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Regi
             9 => Condition::BelowOrEqual,
             _ => Condition::Other,
         }),
+        _ => return None,
+    })
+}
+
+/// Returns the effect of `adr` and `adrp`, whose addresses are relative to their own.
+fn relative_effect(address: ImageAddress, word: u32) -> Option<RegisterEffect> {
+    let d = integer_register(bit_field(word, 0, 5), false);
+    // 21 bits: two low ones apart.
+    let value = bit_field(word, 5, 19) << 2 | bit_field(word, 29, 2);
+    let value = i64::from((value << 11) as i32 >> 11);
+    Some(RegisterEffect::Constant {
+        to: d?,
+        value: if word >> 31 == 1 {
+            (address.0 & !0xfff).wrapping_add_signed(value << 12)
+        } else {
+            address.0.wrapping_add_signed(value)
+        },
+    })
+}
+
+/// Returns the effect of adding, subtracting or comparing a constant.
+fn add_effect(word: u32, definition: &Insn) -> Option<RegisterEffect> {
+    let d = integer_register(bit_field(word, 0, 5), false);
+    let n = integer_register(bit_field(word, 5, 5), false);
+    let value = u64::from(bit_field(word, 10, 12)) << (12 * bit_field(word, 22, 1));
+    Some(match definition.mnemonic {
+        "subs" if d.is_none() => RegisterEffect::Compare {
+            register: n?,
+            value,
+        },
+        "add" | "sub" if word >> 31 == 1 => RegisterEffect::Add {
+            to: d?,
+            sum: AddressSum {
+                base: Some(n?),
+                index: None,
+                shift: 0,
+                bits: 64,
+                signed: false,
+                displacement: if definition.mnemonic == "add" {
+                    value
+                } else {
+                    value.wrapping_neg()
+                },
+            },
+        },
         _ => return None,
     })
 }

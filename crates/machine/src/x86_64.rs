@@ -369,13 +369,7 @@ pub(crate) fn register_effect(
 }
 
 fn effect_of(parsed: &iced_x86::Instruction) -> Option<RegisterEffect> {
-    let first = || {
-        (parsed.op0_kind() == OpKind::Register).then(|| integer_register(parsed.op0_register()))?
-    };
-    let second = || {
-        (parsed.op1_kind() == OpKind::Register).then(|| integer_register(parsed.op1_register()))?
-    };
-    let bits = |name: Name| (name.size() * 8) as u8;
+    let (first, second) = (first_register(parsed), second_register(parsed));
     let immediate = || parsed.try_immediate(1).ok();
     let wide = || parsed.op0_register().size() >= 4;
     Some(match parsed.mnemonic() {
@@ -386,39 +380,27 @@ fn effect_of(parsed: &iced_x86::Instruction) -> Option<RegisterEffect> {
                 displacement,
                 ..
             } => RegisterEffect::Constant {
-                to: first()?,
+                to: first?,
                 value: displacement,
             },
-            sum => RegisterEffect::Add { to: first()?, sum },
+            sum => RegisterEffect::Add { to: first?, sum },
         },
-        Mnemonic::Mov if parsed.op1_kind() == OpKind::Memory && wide() => {
-            load_effect(parsed, false)?
-        }
-        Mnemonic::Mov if wide() && parsed.op1_kind() == OpKind::Register => RegisterEffect::Copy {
-            to: first()?,
-            from: second()?,
-            bits: bits(parsed.op1_register()),
-            signed: false,
+        Mnemonic::Mov if wide() && parsed.op1_kind() != OpKind::Memory => match parsed.op1_kind() {
+            OpKind::Register => copy_effect(parsed, false)?,
+            _ => RegisterEffect::Constant {
+                to: first?,
+                value: match parsed.op0_register().size() {
+                    4 => immediate()? & 0xffff_ffff,
+                    _ => immediate()?,
+                },
+            },
         },
-        Mnemonic::Mov if wide() => {
-            let value = immediate()?;
-            let narrow = parsed.op0_register().size() == 4;
-            RegisterEffect::Constant {
-                to: first()?,
-                value: if narrow { value & 0xffff_ffff } else { value },
-            }
-        }
+        Mnemonic::Mov if wide() => load_effect(parsed, false)?,
         Mnemonic::Movzx | Mnemonic::Movsx | Mnemonic::Movsxd => {
             let signed = parsed.mnemonic() != Mnemonic::Movzx;
-            if parsed.op1_kind() == OpKind::Memory {
-                load_effect(parsed, signed)?
-            } else {
-                RegisterEffect::Copy {
-                    to: first()?,
-                    from: second()?,
-                    bits: bits(parsed.op1_register()),
-                    signed,
-                }
+            match parsed.op1_kind() {
+                OpKind::Memory => load_effect(parsed, signed)?,
+                _ => copy_effect(parsed, signed)?,
             }
         }
         Mnemonic::Cdqe => RegisterEffect::Copy {
@@ -428,41 +410,65 @@ fn effect_of(parsed: &iced_x86::Instruction) -> Option<RegisterEffect> {
             signed: true,
         },
         Mnemonic::Add if parsed.op0_register().size() == 8 => RegisterEffect::Add {
-            to: first()?,
+            to: first?,
             sum: AddressSum {
-                base: first(),
-                index: second(),
+                base: first,
+                index: second,
                 shift: 0,
                 bits: 64,
                 signed: false,
-                displacement: if second().is_none() { immediate()? } else { 0 },
+                displacement: if second.is_none() { immediate()? } else { 0 },
             },
         },
         Mnemonic::And if wide() => RegisterEffect::And {
-            to: first()?,
-            from: first()?,
+            to: first?,
+            from: first?,
             mask: immediate()?,
         },
         Mnemonic::Cmp => RegisterEffect::Compare {
-            register: first()?,
+            register: first?,
             value: immediate()?,
         },
-        Mnemonic::Jmp => match parsed.op0_kind() {
-            OpKind::Register => RegisterEffect::JumpRegister(first()?),
-            OpKind::Memory => RegisterEffect::JumpMemory(memory_address(parsed)?),
-            _ => return None,
-        },
-        _ if parsed.is_jcc_short_or_near() => {
-            RegisterEffect::Branch(match parsed.condition_code() {
-                ConditionCode::a => Condition::Above,
-                ConditionCode::ae => Condition::AboveOrEqual,
-                ConditionCode::b => Condition::Below,
-                ConditionCode::be => Condition::BelowOrEqual,
-                _ => Condition::Other,
-            })
-        }
-        _ => return None,
+        _ => jump_effect(parsed)?,
     })
+}
+
+fn first_register(parsed: &iced_x86::Instruction) -> Option<Register> {
+    (parsed.op0_kind() == OpKind::Register).then(|| integer_register(parsed.op0_register()))?
+}
+
+fn second_register(parsed: &iced_x86::Instruction) -> Option<Register> {
+    (parsed.op1_kind() == OpKind::Register).then(|| integer_register(parsed.op1_register()))?
+}
+
+fn copy_effect(parsed: &iced_x86::Instruction, signed: bool) -> Option<RegisterEffect> {
+    Some(RegisterEffect::Copy {
+        to: first_register(parsed)?,
+        from: second_register(parsed)?,
+        bits: (parsed.op1_register().size() * 8) as u8,
+        signed,
+    })
+}
+
+fn jump_effect(parsed: &iced_x86::Instruction) -> Option<RegisterEffect> {
+    if parsed.is_jcc_short_or_near() {
+        return Some(RegisterEffect::Branch(match parsed.condition_code() {
+            ConditionCode::a => Condition::Above,
+            ConditionCode::ae => Condition::AboveOrEqual,
+            ConditionCode::b => Condition::Below,
+            ConditionCode::be => Condition::BelowOrEqual,
+            _ => Condition::Other,
+        }));
+    }
+    match (parsed.mnemonic(), parsed.op0_kind()) {
+        (Mnemonic::Jmp, OpKind::Register) => {
+            Some(RegisterEffect::JumpRegister(first_register(parsed)?))
+        }
+        (Mnemonic::Jmp, OpKind::Memory) => {
+            Some(RegisterEffect::JumpMemory(memory_address(parsed)?))
+        }
+        _ => None,
+    }
 }
 
 fn load_effect(parsed: &iced_x86::Instruction, signed: bool) -> Option<RegisterEffect> {

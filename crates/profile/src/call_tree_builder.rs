@@ -11,6 +11,11 @@ pub struct DraftNode(u32);
 impl DraftNode {
     /// See [`NodeId::ROOT`](crate::NodeId::ROOT).
     pub const ROOT: Self = Self(0);
+
+    /// Returns the node's place in the order of making.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// Makes a [`CallTree`] out of call stacks, in any order.
@@ -130,6 +135,14 @@ impl CallTreeBuilder {
     /// If the sums of the costs do not fit in an `i64`, and [`CallTreeError::Invalid`] if a method was
     /// given to [`child`](Self::child) that is not of this builder.
     pub fn finish(self) -> Result<CallTree, CallTreeError> {
+        Ok(self.finish_numbered()?.0)
+    }
+
+    /// The tree, and the number that each node has in it, by its place in the order of making.
+    ///
+    /// # Errors
+    /// See [`finish`](Self::finish).
+    pub fn finish_numbered(self) -> Result<(CallTree, Vec<u32>), CallTreeError> {
         if let Some(value) = self.overflow {
             return Err(CallTreeError::SumOverflows(
                 self.value_types[value].name.clone(),
@@ -143,13 +156,14 @@ impl CallTreeBuilder {
             .iter()
             .map(|n| number[self.parent[*n as usize] as usize])
             .collect();
-        drop((self.method, self.parent, number));
+        drop((self.method, self.parent));
         let costs = self
             .costs
             .into_iter()
             .map(|cost| order.iter().map(|n| cost[*n as usize]).collect())
             .collect();
-        CallTree::new(self.methods, self.value_types, method, parent, costs)
+        let tree = CallTree::new(self.methods, self.value_types, method, parent, costs)?;
+        Ok((tree, number))
     }
 }
 

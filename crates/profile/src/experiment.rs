@@ -67,7 +67,7 @@ pub enum Granularity {
     /// A source line.
     #[default]
     Line,
-    /// A function, with what is inlined into it.
+    /// A function, also where it is inlined into others.
     Function,
 }
 
@@ -171,6 +171,12 @@ pub struct Experiment {
     /// Other load on the machine; `None` where it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
+    /// Waits of the target's threads that another one of them ended; `None` where they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meetings: Option<u64>,
+    /// Delays were charged at the pace at which threads ran the fragment between two operations, not after each sample.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_pace: bool,
 }
 
 /// CPU time that the target did not have during an experiment, by cause; of all CPUs together, in

@@ -287,6 +287,20 @@ pub enum FindingEvidence {
         /// The part of the time at the place, 0 to 1.
         part: f64,
     },
+    /// A function that the place calls, and that works for it: its time is a part of the place's.
+    TimeCalling {
+        /// The function.
+        function: String,
+        /// The part of the time at the place, 0 to 1.
+        part: f64,
+    },
+    /// The outermost function that asks for most of the time at the place, but not for most of the program.
+    OnBehalfOf {
+        /// The function.
+        function: String,
+        /// The part of the time at the place that it asks for, 0 to 1.
+        part: f64,
+    },
     /// The instruction of a procedure that takes most of its time; the reasons follow.
     HotInstruction {
         /// The procedure.
@@ -302,6 +316,20 @@ pub enum FindingEvidence {
     /// A part of the same amount that other findings of the list have: it is not in this one's.
     CountedElsewhere {
         /// The part, of the amount's base.
+        part: f64,
+    },
+    /// Who ended waits at the place.
+    WaitEnded {
+        /// Whoever it was.
+        by: EndingThread,
+        /// The part of the waiting at the place, 0 to 1.
+        part: f64,
+    },
+    /// Others of the program waited until code of the place ended their waits.
+    HoldsUp {
+        /// The function that waited most.
+        waiting: String,
+        /// All these waits, as a part of the working time.
         part: f64,
     },
     /// Who had the CPU that threads waited for.
@@ -320,6 +348,36 @@ pub enum FindingEvidence {
         /// The part that it can explain at most, 0 to 1.
         most: f64,
     },
+}
+
+/// A thread that ended waits of others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EndingThread {
+    /// Its name.
+    pub thread: String,
+    /// False for a thread of another program.
+    pub is_own: bool,
+    /// The function that did it, if its stack is known: the innermost outside the kernel and the C library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+}
+
+impl EndingThread {
+    /// Returns what follows "ended by".
+    pub fn phrase(&self) -> String {
+        if self.thread.starts_with('[') {
+            return "interrupts, of a device or a timer".to_owned();
+        }
+        let thread = match self.is_own {
+            true => format!("its thread {}", self.thread),
+            false => format!("{}, another program", self.thread),
+        };
+        match &self.function {
+            Some(function) => format!("{function} ({thread})"),
+            None => thread,
+        }
+    }
 }
 
 /// Who had a CPU that a thread waited for.
@@ -427,6 +485,11 @@ pub enum FindingDoubt {
         /// The part of the run time.
         part: f64,
     },
+    /// Threads wait for each other more often than delays can follow, so that the interval was widened.
+    FrequentMeetings {
+        /// Running time of a thread between two such waits, in nanoseconds.
+        every_ns: f64,
+    },
     /// One recording is on one side of a comparison, so that the spread between runs is experience.
     OneRun,
     /// A doubt of the interference method.
@@ -448,7 +511,7 @@ impl Finding {
 
     /// The claim as one sentence in plain English, without its interval.
     pub fn sentence(&self) -> String {
-        let place = self.place.what.name();
+        let place = self.place.what.name_with_procedure();
         let part = |value: f64| format!("{:.1} %", 100.0 * value);
         let value = self.amount.value;
         match self.claim {
@@ -482,7 +545,7 @@ impl Finding {
                     PlaceInCode::Program => match self.cpu_taken_by() {
                         Some(CpuTaker::Nobody) => {
                             format!(
-                                "{part} of the working time is spent waiting for a CPU that nobody had: a limit of CPU time"
+                                "{part} of the working time is spent waiting for a CPU that nobody had: CPUs that wake up slowly, or a limit of CPU time"
                             )
                         }
                         Some(taker) => {
@@ -495,7 +558,12 @@ impl Finding {
                     },
                     PlaceInCode::CallPath { path } => {
                         let place = caller_and_call(path);
-                        format!("{part} of the working time is spent in {place}, {spent}")
+                        let held = if self.holds_up() {
+                            " while others wait for it"
+                        } else {
+                            ""
+                        };
+                        format!("{part} of the working time is spent in {place}, {spent}{held}")
                     }
                     _ => format!("{part} of the working time is spent in {place}, {spent}"),
                 }
@@ -526,6 +594,12 @@ impl Finding {
         })
     }
 
+    /// Returns whether others of the program wait until the place goes on.
+    fn holds_up(&self) -> bool {
+        let held = |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::HoldsUp { .. });
+        self.evidence.iter().any(held)
+    }
+
     /// Returns who had the CPU that was waited for most.
     fn cpu_taken_by(&self) -> Option<&CpuTaker> {
         self.evidence.iter().find_map(|evidence| match evidence {
@@ -543,7 +617,23 @@ impl Finding {
         match cause {
             Some(CauseKind::OtherProcesses) => "other processes",
             Some(CauseKind::Throttle) => "the limit of their control group",
-            _ => "each other",
+            Some(
+                CauseKind::Lock
+                | CauseKind::Barrier
+                | CauseKind::Pool
+                | CauseKind::Disk
+                | CauseKind::Network
+                | CauseKind::Scheduler
+                | CauseKind::PageFault
+                | CauseKind::Memory
+                | CauseKind::Sleep
+                | CauseKind::OtherWait
+                | CauseKind::Core
+                | CauseKind::Work
+                | CauseKind::Allocator
+                | CauseKind::AddressSpace,
+            )
+            | None => "each other",
         }
     }
 }
@@ -592,6 +682,16 @@ impl PlaceInCode {
             Self::Lock { procedure } => format!("the lock that {procedure} waits for"),
             Self::File { path } => path.clone(),
             Self::Program => "the program".to_owned(),
+        }
+    }
+
+    /// Returns the name, of a line with its procedure: readers know their functions better than their lines.
+    fn name_with_procedure(&self) -> String {
+        match self {
+            Self::Line { line, procedure } if !procedure.is_empty() => {
+                format!("{} ({line})", plain_name(procedure))
+            }
+            other => other.name(),
         }
     }
 }

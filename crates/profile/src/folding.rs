@@ -94,19 +94,9 @@ mod tests {
         let stacks = [vec![at(2), at(0), at(1), at(0), at(2)], vec![at(0), at(2)]];
         for stack in &stacks {
             let stack = recording.stacks.intern_stack(stack).unwrap();
-            recording.samples.push(Sample {
-                cgroup: None,
-                labels: None,
-                event: EventId(0),
-                process,
-                pid: None,
-                tid: None,
-                stack,
-                slice: None,
-                waker: None,
-                count: 1,
-                weight: 1,
-            });
+            recording
+                .samples
+                .push(Sample::new(EventId(0), process, stack, 1));
         }
         fold_interpreter_frames(&mut recording);
         let frames = |sample: usize| -> Vec<Location> {

@@ -53,9 +53,9 @@ pub use experiment::{
     Granularity, ProfiledImage, Progress, ProgressPoint, RunEnd, TargetTime,
 };
 pub use finding::{
-    AmountBase, AmountUnit, Certainty, Claim, CpuTaker, FINDING_SCHEMA, Finding, FindingAmount,
-    FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, PAGE_FAULT, PlaceInCode, TimeKind,
-    plain_name,
+    AmountBase, AmountUnit, Certainty, Claim, CpuTaker, EndingThread, FINDING_SCHEMA, Finding,
+    FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, PAGE_FAULT,
+    PlaceInCode, TimeKind, plain_name,
 };
 pub use folding::{fold_interpreter_frames, has_program_name};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};

@@ -148,6 +148,26 @@ pub struct Sample {
     pub weight: u64,
 }
 
+impl Sample {
+    /// Returns samples of which no more is known than the event, the process and the stack. Write the rest as fields beside
+    /// `..Sample::new(…)`; who records, stores or merges samples names every field instead, so that the compiler asks for a new one.
+    pub fn new(event: EventId, process: NameId, stack: StackId, count: u64) -> Self {
+        Self {
+            event,
+            process,
+            pid: None,
+            tid: None,
+            cgroup: None,
+            labels: None,
+            stack,
+            slice: None,
+            waker: None,
+            count,
+            weight: count,
+        }
+    }
+}
+
 /// The samples of a thread. They are counted beside the samples proper, so that places aggregate
 /// over processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -110,18 +110,10 @@ mod tests {
                 offset: ImageOffset(1),
             };
             let cgroup = Some(recording.names.intern(group));
+            let stack = recording.stacks.intern(place, None);
             recording.samples.push(Sample {
-                event: EventId(0),
-                process,
-                pid: None,
-                tid: None,
                 cgroup,
-                labels: None,
-                stack: recording.stacks.intern(place, None),
-                slice: None,
-                waker: None,
-                count: 1,
-                weight: 1,
+                ..Sample::new(EventId(0), process, stack, 1)
             });
         }
         recording

@@ -35,7 +35,9 @@ pub use report::{
     CallNode, EventTotal, Report, ReportRow, call_tree, complete_stacks, join_hosts, keep_cgroup,
     make_report, sample_amount,
 };
-pub use selection::{CompareBy, CompareOptions, MeasurePer, ReportBy, SampleFilter};
+pub use selection::{
+    CompareBy, CompareOptions, KeyNeeds, KeySource, MeasurePer, NamesNeeded, ReportBy, SampleFilter,
+};
 pub use sets::{ComparedSets, Measure, load_sets};
 pub use source::{
     OpenedRecording, RecordingSource, choose_epochs, event_named, name_locations, open_by_host,

@@ -2,7 +2,7 @@
 //! in the manner of DCPI's Figure 1.
 
 use crate::image_names::image_names;
-use crate::selection::{ReportBy, SampleFilter};
+use crate::selection::{KeySource, ReportBy, SampleFilter};
 use profile::{
     CallGraph, Container, EventId, ImageKind, Location, NameId, Recording, Sample, SymbolTable,
     ThreadCount, Unit,
@@ -149,7 +149,6 @@ pub fn make_report(
     if filter.event.is_some() {
         order = vec![first];
     }
-    let column = |event: EventId| order.iter().position(|e| *e == event);
     let mut counter = Counter {
         recording,
         table,
@@ -159,65 +158,30 @@ pub fn make_report(
         of_location: FxHashMap::default(),
         rows: Vec::new(),
         seen: Vec::new(),
-        columns: order.len(),
+        totals: vec![EventSum::default(); order.len()],
+        order,
     };
-    let mut totals = vec![(0.0, 0.0); order.len()];
-    let (mut complete, mut with_stack, mut too_deep) = (0.0, 0.0, 0.0);
-    let by_thread = by.is_of_threads() && filter.is_of_all_places();
-    for (number, sample) in recording.samples.iter().enumerate() {
-        let Some(column) = column(sample.event) else {
-            continue;
-        };
-        if !by_thread && !is_wanted(recording, table, filter, sample) {
-            continue;
-        }
-        let amount = sample_amount(recording, sample);
-        if !by_thread {
-            totals[column].0 += amount;
-            counter.add_sample(sample, column, amount, number + 1);
-        }
-        let leaf = recording.stacks.frame(sample.stack).location;
-        let kind = recording.image(leaf.image).kind;
-        if matches!(kind, ImageKind::Unknown | ImageKind::Anonymous) {
-            totals[column].1 += amount;
-        }
-        if column == 0 && recording.call_graph != CallGraph::None {
-            with_stack += amount;
-            if reaches_start(recording, table, sample) {
-                complete += amount;
-            } else if recording.stacks.locations(sample.stack).count() >= DEEPEST {
-                too_deep += amount;
-            }
-        }
-    }
+    let by_thread = by.needs().source == KeySource::Thread && filter.is_of_all_places();
+    let stacks = counter.add_samples(filter, by_thread);
     if by_thread {
-        for thread in &recording.threads {
-            let Some(column) = column(thread.event) else {
-                continue;
-            };
-            let name = recording.names.get(thread.process);
-            if filter.process.as_ref().is_none_or(|p| name.contains(p))
-                && filter.pid.is_none_or(|pid| thread.pid == pid)
-                && is_in_cgroup(recording, filter, thread.cgroup)
-            {
-                totals[column].0 += counter.add_thread(thread, column);
-            }
-        }
+        counter.add_threads(filter);
     }
-    let events = order.iter().zip(totals).map(|(event, (total, unknown))| {
+    let events = counter.order.iter().zip(&counter.totals);
+    let events = events.map(|(event, sum)| {
         let event = recording.event(*event);
         EventTotal {
             name: event.name.clone(),
             unit: event.unit,
-            total,
-            unknown,
+            total: sum.total,
+            unknown: sum.unknown,
         }
     });
+    let has_stacks = stacks.with_stack > 0.0;
     Report {
         events: events.collect(),
         rows: counter.into_rows(recording.call_graph != CallGraph::None && !by_thread),
-        too_deep_stacks: (with_stack > 0.0).then(|| too_deep / with_stack),
-        complete_stacks: (with_stack > 0.0).then(|| complete / with_stack),
+        too_deep_stacks: has_stacks.then(|| stacks.too_deep / stacks.with_stack),
+        complete_stacks: has_stacks.then(|| stacks.complete / stacks.with_stack),
     }
 }
 
@@ -275,10 +239,82 @@ struct Counter<'a> {
     rows: Vec<ReportRow>,
     /// By row: the last sample whose stack had it.
     seen: Vec<usize>,
-    columns: usize,
+    /// The events, by column.
+    order: Vec<EventId>,
+    /// By column.
+    totals: Vec<EventSum>,
+}
+
+/// The amount of an event in all samples, and the part of it in code of which nothing is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct EventSum {
+    total: f64,
+    unknown: f64,
+}
+
+/// The amount of the first event by how far its stacks reach.
+#[derive(Clone, Copy, Debug, Default)]
+struct StackReach {
+    with_stack: f64,
+    complete: f64,
+    too_deep: f64,
 }
 
 impl Counter<'_> {
+    fn column_of(&self, event: EventId) -> Option<usize> {
+        self.order.iter().position(|known| *known == event)
+    }
+
+    /// Adds all wanted samples; where threads' own counts have the rows, only what those do not tell.
+    fn add_samples(&mut self, filter: &SampleFilter, by_thread: bool) -> StackReach {
+        let recording = self.recording;
+        let mut reach = StackReach::default();
+        for (number, sample) in recording.samples.iter().enumerate() {
+            let Some(column) = self.column_of(sample.event) else {
+                continue;
+            };
+            if !by_thread && !is_wanted(recording, self.table, filter, sample) {
+                continue;
+            }
+            let amount = sample_amount(recording, sample);
+            if !by_thread {
+                self.totals[column].total += amount;
+                self.add_sample(sample, column, amount, number + 1);
+            }
+            let leaf = recording.stacks.frame(sample.stack).location;
+            let kind = recording.image(leaf.image).kind;
+            if matches!(kind, ImageKind::Unknown | ImageKind::Anonymous) {
+                self.totals[column].unknown += amount;
+            }
+            if column == 0 && recording.call_graph != CallGraph::None {
+                reach.with_stack += amount;
+                if reaches_start(recording, self.table, sample) {
+                    reach.complete += amount;
+                } else if recording.stacks.locations(sample.stack).count() >= DEEPEST {
+                    reach.too_deep += amount;
+                }
+            }
+        }
+        reach
+    }
+
+    /// Adds the threads' own counts.
+    fn add_threads(&mut self, filter: &SampleFilter) {
+        let recording = self.recording;
+        for thread in &recording.threads {
+            let Some(column) = self.column_of(thread.event) else {
+                continue;
+            };
+            let name = recording.names.get(thread.process);
+            if filter.process.as_ref().is_none_or(|p| name.contains(p))
+                && filter.pid.is_none_or(|pid| thread.pid == pid)
+                && is_in_cgroup(recording, filter, thread.cgroup)
+            {
+                self.totals[column].total += self.add_thread(thread, column);
+            }
+        }
+    }
+
     fn add_sample(&mut self, sample: &Sample, column: usize, amount: f64, number: usize) {
         let leaf = self.recording.stacks.frame(sample.stack).location;
         let row = match self.by {
@@ -296,7 +332,7 @@ impl Counter<'_> {
                 self.find_row(key)
             }
             ReportBy::Cgroup | ReportBy::Container => {
-                let key = self.cgroup(sample.cgroup);
+                let key = self.cgroup_key(sample.cgroup);
                 self.find_row(key)
             }
             ReportBy::Host => self.find_row((self.recording.host.name.clone(), None, None)),
@@ -316,11 +352,7 @@ impl Counter<'_> {
             }
         };
         self.rows[row].amounts[column] += amount;
-        let places = !self.by.is_of_threads()
-            && !matches!(
-                self.by,
-                ReportBy::Waker | ReportBy::Host | ReportBy::Labels | ReportBy::Goroutine
-            );
+        let places = self.by.needs().source == KeySource::Place;
         if column == 0 && places && self.recording.call_graph != CallGraph::None {
             let recording = self.recording;
             for location in recording.stacks.locations(sample.stack) {
@@ -336,12 +368,21 @@ impl Counter<'_> {
     fn add_thread(&mut self, thread: &ThreadCount, column: usize) -> f64 {
         let name = self.recording.names.get(thread.process).to_owned();
         let key = match self.by {
-            ReportBy::Cgroup | ReportBy::Container => self.cgroup(thread.cgroup),
+            ReportBy::Cgroup | ReportBy::Container => self.cgroup_key(thread.cgroup),
             ReportBy::Thread => {
                 let ids = format!("pid {} tid {}", thread.pid, thread.tid);
                 (name, None, Some(ids))
             }
-            _ => (name, None, Some(format!("pid {}", thread.pid))),
+            ReportBy::Process => (name, None, Some(format!("pid {}", thread.pid))),
+            // Threads' own counts know nothing of these.
+            ReportBy::Image
+            | ReportBy::Procedure
+            | ReportBy::Line
+            | ReportBy::Instruction
+            | ReportBy::Goroutine
+            | ReportBy::Labels
+            | ReportBy::Waker
+            | ReportBy::Host => (name, None, None),
         };
         let row = self.find_row(key);
         let amount = scale_count(self.recording, thread.event, thread.count, thread.weight);
@@ -350,7 +391,7 @@ impl Counter<'_> {
     }
 
     /// A control group with its container, or the container alone.
-    fn cgroup(&self, cgroup: Option<NameId>) -> Key {
+    fn cgroup_key(&self, cgroup: Option<NameId>) -> Key {
         let Some(cgroup) = cgroup else {
             return ("[not recorded]".to_owned(), None, None);
         };
@@ -384,7 +425,7 @@ impl Counter<'_> {
             name: key.0.clone(),
             image: key.1.clone(),
             detail: key.2.clone(),
-            amounts: vec![0.0; self.columns],
+            amounts: vec![0.0; self.order.len()],
             inclusive: None,
         });
         self.seen.push(0);
@@ -428,7 +469,16 @@ impl Counter<'_> {
                     Some(within),
                 )
             }
-            _ => (name, Some(path), None),
+            ReportBy::Procedure
+            | ReportBy::Image
+            | ReportBy::Process
+            | ReportBy::Thread
+            | ReportBy::Cgroup
+            | ReportBy::Container
+            | ReportBy::Goroutine
+            | ReportBy::Labels
+            | ReportBy::Waker
+            | ReportBy::Host => (name, Some(path), None),
         }
     }
 
@@ -660,18 +710,10 @@ mod tests {
                 offset: ImageOffset(number),
             };
             let (event, count, weight) = (EventId(0), 1 << number, 1 << number);
+            let stack = recording.stacks.intern(place, None);
             recording.samples.push(Sample {
-                event,
-                process,
-                pid: None,
-                tid: None,
                 cgroup,
-                labels: None,
-                stack: recording.stacks.intern(place, None),
-                slice: None,
-                waker: None,
-                count,
-                weight,
+                ..Sample::new(event, process, stack, count)
             });
             recording.threads.push(ThreadCount {
                 event,

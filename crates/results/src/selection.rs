@@ -56,11 +56,75 @@ pub enum ReportBy {
     Host,
 }
 
+/// The part of a recording that a row's key is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// The place of a sample: callers have rows, too.
+    Place,
+    /// Something else that a sample has.
+    Sample,
+    /// The thread, so that threads' own counts have the rows.
+    Thread,
+}
+
+/// The places whose names a key needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamesNeeded {
+    /// None.
+    Nothing,
+    /// Those where samples landed.
+    Leaves,
+    /// All frames of stacks.
+    Stacks,
+}
+
+/// What has to be read of a recording for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyNeeds {
+    /// The part that it is made of.
+    pub source: KeySource,
+    /// Names of procedures.
+    pub names: NamesNeeded,
+    /// Names of processes.
+    pub processes: bool,
+    /// Process and thread ids.
+    pub ids: bool,
+    /// Control groups.
+    pub cgroups: bool,
+}
+
 impl ReportBy {
-    /// Returns whether threads' own counts have the rows.
-    pub fn is_of_threads(self) -> bool {
-        use ReportBy::{Cgroup, Container, Process, Thread};
-        matches!(self, Process | Thread | Cgroup | Container)
+    /// Returns what its key needs. A new key is an arm here, which answers every question at once.
+    pub fn needs(self) -> KeyNeeds {
+        let of = |source, names| KeyNeeds {
+            source,
+            names,
+            processes: false,
+            ids: false,
+            cgroups: false,
+        };
+        match self {
+            Self::Image => of(KeySource::Place, NamesNeeded::Nothing),
+            Self::Procedure | Self::Line | Self::Instruction => {
+                of(KeySource::Place, NamesNeeded::Leaves)
+            }
+            Self::Process | Self::Thread => KeyNeeds {
+                processes: true,
+                ids: true,
+                ..of(KeySource::Thread, NamesNeeded::Nothing)
+            },
+            Self::Cgroup | Self::Container => KeyNeeds {
+                cgroups: true,
+                ..of(KeySource::Thread, NamesNeeded::Nothing)
+            },
+            Self::Goroutine => of(KeySource::Sample, NamesNeeded::Stacks),
+            Self::Labels => of(KeySource::Sample, NamesNeeded::Leaves),
+            Self::Waker => KeyNeeds {
+                processes: true,
+                ..of(KeySource::Sample, NamesNeeded::Stacks)
+            },
+            Self::Host => of(KeySource::Sample, NamesNeeded::Nothing),
+        }
     }
 }
 

@@ -72,8 +72,14 @@ fn is_system_call(kernel: &[&str]) -> bool {
     kernel.iter().any(is_call)
 }
 
-/// Parts of the names of functions of the kernel in which threads wait for a disk: for a page, for a block, for the whole of a direct read.
-const DISK_WAITS: [&str; 7] = [
+/// Parts of the names of functions of the kernel in which threads wait for a disk: for a page, for a block, for the whole of a direct read,
+/// for what a write that is synchronous flushes.
+const DISK_WAITS: [&str; 12] = [
+    "fsync_range",
+    "sync_file",
+    "wait_commit",
+    "issue_flush",
+    "submit_bio",
     "io_schedule",
     "folio_",
     "bit_wait",
@@ -172,6 +178,9 @@ mod tests {
         let direct = ["__iomap_dio_rw", "vfs_read", "__x64_sys_pread64"];
         let direct = kind(&["pread64"], &direct);
         assert_eq!(direct, WaitKind::Costly(TimeKind::Disk));
+        let flushed = ["submit_bio_wait", "blkdev_issue_flush", "ksys_write"];
+        let flushed = kind(&["write", "append_entry"], &flushed);
+        assert_eq!(flushed, WaitKind::Costly(TimeKind::Disk));
         let piped = kind(&["read"], &["anon_pipe_read", "__x64_sys_read"]);
         assert_eq!(piped, WaitKind::Idle(IdleKind::Processes));
         let received = ["tcp_recvmsg", "__x64_sys_recvfrom"];

@@ -1,11 +1,11 @@
 //! All the time of a program in one call tree: what its threads ran, and what they waited for.
 
 use crate::time_kind::{SystemCallName, WaitKind, running_kind, wait_kind};
-use analysis::judgement::CpuWaits;
+use analysis::judgement::{CpuWaits, EndedWait};
 use profile::{
-    CallTree, CallTreeBuilder, CallTreeError, DraftNode, ImageKind, KERNEL_CALL, Location,
-    MethodId, PAGE_FAULT, Recording, Sample, StackId, SymbolTable, TimeKind, Unit, ValueType,
-    Waker, plain_name,
+    CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, ImageKind, KERNEL_CALL,
+    Location, MethodId, NodeId, PAGE_FAULT, Recording, Sample, StackId, SymbolTable, TimeKind,
+    Unit, ValueType, Waker, plain_name,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -15,6 +15,12 @@ pub use crate::time_kind::IdleKind;
 /// A thread that ran less than this part of the time that it ran or slept only takes its turn now and then.
 const HELPER: f64 = 0.02;
 
+/// The frame that stands for what it takes to start and end processes, of a program that starts so many.
+const PROCESS_START: &str = "starting and ending processes";
+const MANY_THREADS: usize = 50;
+/// System calls with which processes begin and end.
+const PROCESS_CALLS: [&str; 4] = ["execve", "execveat", "exit", "exit_group"];
+
 /// Where the time went. All times are in nanoseconds, summed over threads.
 #[derive(Clone, Debug)]
 pub struct TimeTree {
@@ -23,6 +29,8 @@ pub struct TimeTree {
     pub tree: CallTree,
     /// Waits that are no loss.
     pub idle: BTreeMap<IdleKind, u64>,
+    /// Who ended the waits in the tree.
+    pub ended_waits: Vec<EndedWait>,
     /// Ready to run, but without a CPU.
     pub cpu_waits: CpuWaits,
     /// Time that one sample of running threads stands for.
@@ -48,8 +56,16 @@ pub fn make_time_tree(
     let accounted = recording.task_times.and_then(|times| times.waiting_ns);
     let mut cpu_waits = maker.cpu_waits;
     cpu_waits.limit_to(accounted.unwrap_or(u64::MAX));
+    let (tree, numbers) = maker.builder.finish_numbered()?;
+    let ended = maker.ended_waits.into_iter();
+    let ended = ended.map(|((node, by), ns)| EndedWait {
+        node: NodeId(numbers[node.index()]),
+        by,
+        ns,
+    });
     Ok(TimeTree {
-        tree: maker.builder.finish()?,
+        tree,
+        ended_waits: ended.collect(),
         idle: maker.idle,
         cpu_waits,
         each_sample: maker.each_sample,
@@ -86,9 +102,12 @@ struct TreeMaker<'a> {
     running: ThreadTimes,
     each_sample: f64,
     idle: BTreeMap<IdleKind, u64>,
+    ended_waits: BTreeMap<(DraftNode, EndingThread), u64>,
     cpu_waits: CpuWaits,
     alone: bool,
     own_threads: FxHashSet<u32>,
+    /// The program starts processes again and again.
+    starts_processes: bool,
     methods: FxHashMap<Location, Vec<MethodId>>,
 }
 
@@ -121,8 +140,10 @@ impl<'a> TreeMaker<'a> {
             running,
             each_sample,
             idle: BTreeMap::new(),
+            ended_waits: BTreeMap::new(),
             cpu_waits: CpuWaits::default(),
             own_threads: recording.threads.iter().map(|thread| thread.tid).collect(),
+            starts_processes: recording.threads.len() >= MANY_THREADS,
             methods: FxHashMap::default(),
         }
     }
@@ -157,10 +178,21 @@ impl<'a> TreeMaker<'a> {
                 (running_kind(&in_kernel), cost as u64)
             }
         };
-        let mut node = self.node_of_stack(&user)?;
-        if let Some(name) = kernel_frame(kind, &in_user, &in_kernel) {
+        let starts = self.starts_processes && self.is_process_start(&user, &in_kernel);
+        let (mut node, name) = match starts {
+            true => (DraftNode::ROOT, Some(PROCESS_START.to_owned())),
+            false => {
+                let node = self.node_of_stack(&user)?;
+                (node, kernel_frame(kind, &in_user, &in_kernel))
+            }
+        };
+        if let Some(name) = name {
             let method = self.builder.method(&name, "[kernel]")?;
             node = self.builder.child(node, method)?;
+        }
+        if let Some(waker) = sample.waker.filter(|_| is_ended_by_threads(kind)) {
+            let by = self.ending_thread(&waker);
+            *self.ended_waits.entry((node, by)).or_default() += cost;
         }
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         self.builder.add(0, node, cost);
@@ -176,11 +208,43 @@ impl<'a> TreeMaker<'a> {
         self.own_threads.contains(&thread.tid) || own.any(|own| own.process == thread.process)
     }
 
+    /// Returns whether a process begins or ends: the loader is at work, or the kernel in such a call, for no function of a program.
+    fn is_process_start(&self, user: &[Location], kernel: &[&str]) -> bool {
+        let path = |location: &Location| self.recording.image(location.image).path.as_str();
+        let loads = user.iter().any(|at| path(at).contains("/ld-"));
+        let asked = user
+            .iter()
+            .any(|at| !analysis::judgement::is_c_library(path(at)));
+        let calls = |name: &&str| {
+            let call = SystemCallName::of_function(name);
+            call.is_some_and(|SystemCallName(call)| PROCESS_CALLS.contains(&call))
+        };
+        let faults = user.is_empty() && kernel.iter().any(|name| name.contains("fault"));
+        loads || faults || !asked && kernel.iter().any(calls)
+    }
+
+    fn ending_thread(&self, waker: &Waker) -> EndingThread {
+        let stack = waker.stack.map(|stack| self.split_stack(stack).0);
+        let is_c_library = |location: &&Location| {
+            let image = self.recording.image(location.image);
+            analysis::judgement::is_c_library(&image.path)
+        };
+        let user = stack.iter().flatten();
+        let asker = user.clone().find(|location| !is_c_library(location));
+        let procedure = asker.and_then(|location| self.table.procedure(*location));
+        EndingThread {
+            thread: self.recording.names.get(waker.process).to_owned(),
+            is_own: self.is_own_thread(waker),
+            function: procedure.map(|procedure| plain_name(&procedure.name).to_owned()),
+        }
+    }
+
     /// Adds a wait for a CPU to whoever had it.
     fn wait_for_cpu(&mut self, sample: &Sample) {
         let is_own = sample.waker.is_some_and(|had| self.is_own_thread(&had));
         let waits = &mut self.cpu_waits;
-        *match sample.waker {
+        // Thread 0 of a CPU is its idling.
+        *match sample.waker.filter(|had| had.tid != 0) {
             None => &mut waits.nobody_ns,
             Some(_) if is_own => &mut waits.own_ns,
             Some(had) => {
@@ -234,6 +298,12 @@ impl<'a> TreeMaker<'a> {
     }
 }
 
+/// Returns whether what ends such a wait is a thread, as a rule: what ends others are interrupts of devices and timers.
+fn is_ended_by_threads(kind: TimeKind) -> bool {
+    use TimeKind::{Barriers, Locks, Network, OtherWaits};
+    matches!(kind, Locks | Barriers | Network | OtherWaits)
+}
+
 /// Returns the nanoseconds that a sample of the first event stands for: by what the kernel accounted, else by its rate.
 pub fn each_sample(recording: &Recording) -> f64 {
     let Some(event) = recording.events.first() else {
@@ -261,6 +331,11 @@ fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String
         // Who asked is the C library's function of its name, as a rule.
         (None, TimeKind::SystemCalls) => {
             let asker = user.first().map_or("unknown", |name| plain_name(name));
+            let asker = if asker.starts_with("lll_") {
+                "futex"
+            } else {
+                asker
+            };
             Some(format!("{asker}{KERNEL_CALL}"))
         }
         (None, TimeKind::PageFaults | TimeKind::Disk) => Some(PAGE_FAULT.to_owned()),

@@ -6,6 +6,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod pace;
 mod place;
 pub mod trace;
 
@@ -17,7 +18,7 @@ use core::sync::atomic::{
 };
 
 /// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0004;
+pub const MAGIC: u64 = 0x7666_6361_7573_0006;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;
@@ -81,6 +82,9 @@ pub struct Page {
     /// Timers of the kernel that the program has set: they go on while it is delayed; runtime.
     pub kernel_timers: AtomicU64,
 
+    /// 1: in this experiment delays are charged at the pace at which the line runs ([`pace::Pace`]); 0: after each sample; controller.
+    pub at_pace: AtomicU32,
+
     /// The experiment that runs.
     pub experiment: Line<AtomicU64>,
     /// The delay that every thread owes ([`Clock`]); both.
@@ -98,6 +102,8 @@ pub struct Page {
     pub outside: AtomicU64,
     /// Writes to pipes, event descriptors and sockets made by the program itself; runtime.
     pub internal_writes: AtomicU64,
+    /// Waits that another thread of the program ended; runtime.
+    pub meetings: Line<AtomicU64>,
 
     /// Head of the list of free slots: a tag above an index + 1.
     pub free: Line<AtomicU64>,
@@ -169,6 +175,8 @@ pub struct Thread {
     pub waits: AtomicU32,
     /// The delay it has paid or been credited ([`Clock`]).
     pub local: AtomicU64,
+    /// When the outermost wait began, by the monotonic clock in nanoseconds.
+    pub waits_since: AtomicU64,
     /// Nanoseconds slept in excess of what was owed.
     pub excess: AtomicU64,
     /// Its start routine and argument, until it starts.
@@ -198,6 +206,8 @@ pub struct Thread {
     pub sampled: AtomicU32,
     /// Nanoseconds for which it has waited for a processor between two samples, a mean of recent ones.
     pub crowded: AtomicU32,
+    /// Pace at which it runs the line that is sped up.
+    pub pace: pace::Pace,
 }
 
 /// A place of code and what it means; see [`Place`].

@@ -31,6 +31,7 @@ pub fn attach_thread(page: &Page, thread: &'static Thread) {
         word.store(0, Relaxed);
     }
     thread.crowded.store(0, Relaxed);
+    thread.pace.clear();
     thread.waits.store(0, Relaxed);
     thread.event.store(-1, Relaxed);
     thread.pid.store(sys::process_id(), Relaxed);

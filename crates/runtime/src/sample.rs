@@ -7,7 +7,7 @@ use crate::thread_event::{by_processor, end_sampling, set_period};
 use crate::{cpu, delay, sys, thread};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use runtime_abi::{Page, Place, Rule, Running, Thread, UNKNOWN, state};
+use runtime_abi::{Clock, Page, Place, Rule, Running, Thread, UNKNOWN, state};
 
 /// Frames that are looked at.
 const FRAMES: usize = 64;
@@ -76,17 +76,42 @@ pub unsafe extern "C" fn handle_sample(
         let running = Running::unpack(page.experiment.0.load(Acquire));
         if running.fragment == fragment && running.delay_ns > 0 {
             let period = page.period_ns.load(Relaxed).max(1);
-            delay::charge_sample(page, thread, u64::from(running.delay_ns) * span / period);
+            let ran = match page.at_pace.load(Relaxed) {
+                0 => span,
+                _ => thread
+                    .pace
+                    .add_sample(experiment_epoch(page), span, sys::now(), period),
+            };
+            delay::charge_run(page, thread, u64::from(running.delay_ns) * ran / period);
         }
     }
     // In a wait nothing is paid: who ends it has paid, or this thread pays behind it.
-    let paid = thread.waits.load(Relaxed) == 0 && delay::pay_delay(thread);
+    let paid = thread.waits.load(Relaxed) == 0 && pay_in_handler(page, thread);
     // What was paid is nobody's time: the next sample stands for what comes after it.
     if paid && let Some(cpu) = cpu::current_cpu(page) {
         cpu.sampled.store(sys::now(), Relaxed);
     }
     cpu::leave_word(page, thread);
     cpu::remember_waiting(page, thread);
+}
+
+/// The number of the experiment that runs, or of the pause between two.
+fn experiment_epoch(page: &Page) -> u16 {
+    Clock::unpack(page.global.0.load(Acquire)).epoch
+}
+
+/// Pays what the thread owes; whether that was anything.
+fn pay_in_handler(page: &Page, thread: &Thread) -> bool {
+    if page.at_pace.load(Relaxed) == 0 {
+        return delay::pay_delay(thread);
+    }
+    let begin = sys::now();
+    let paid = delay::pay_delay(thread);
+    if paid {
+        // It did not run the line meanwhile.
+        thread.pace.add_standing(sys::now().saturating_sub(begin));
+    }
+    paid
 }
 
 #[cfg(target_arch = "x86_64")]

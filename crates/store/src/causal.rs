@@ -273,6 +273,8 @@ mod tests {
                         waited_ns: 5,
                     }),
                 }),
+                meetings: Some(6),
+                at_pace: true,
             }],
             warnings: vec!["w".into()],
         }

@@ -9,7 +9,8 @@ use crate::manifest::{MAX_EVENTS, Manifest, ManifestMember};
 use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_writer::{TableWriter, shared_text};
 use profile::{
-    EmbeddedSymbol, Image, ImageId, Recording, Sample, StackFrame, StackId, StretchCount,
+    EmbeddedSymbol, EventId, Image, ImageId, NameId, Recording, Sample, StackFrame, StackId,
+    StretchCount,
 };
 
 /// Encodes a recording. Equal recordings give equal bytes, in whatever order their samples are.
@@ -50,15 +51,50 @@ pub(crate) fn encode_recording(recording: &Recording) -> Result<Encoded, StoreEr
     Ok(Encoded { members })
 }
 
+fn require(good: bool, what: &str) -> Result<(), StoreError> {
+    match good {
+        true => Ok(()),
+        false => Err(StoreError::unstorable(what)),
+    }
+}
+
+fn storable(number: u64) -> bool {
+    i64::try_from(number).is_ok()
+}
+
+/// Refuses samples and threads that refer to what the recording does not have.
+fn check_samples(recording: &Recording) -> Result<(), StoreError> {
+    let (names, stacks) = (recording.names.iter().len(), recording.stacks.len());
+    let has_event = |event: EventId| usize::from(event.0) < recording.events.len();
+    let has_name = |name: NameId| (name.0 as usize) < names;
+    let has_stack = |stack: StackId| (stack.0 as usize) < stacks;
+    for sample in &recording.samples {
+        let waker = sample.waker;
+        let known = has_event(sample.event)
+            && has_name(sample.process)
+            && sample.cgroup.is_none_or(has_name)
+            && sample.labels.is_none_or(has_name)
+            && has_stack(sample.stack)
+            && waker.is_none_or(|waker| has_name(waker.process))
+            && waker.and_then(|w| w.stack).is_none_or(has_stack);
+        require(known, "a sample refers to what it does not have")?;
+        let counts = storable(sample.count) && storable(sample.weight);
+        require(counts, "a count or weight exceeds 63 bits")?;
+    }
+    for thread in &recording.threads {
+        let known = has_event(thread.event)
+            && has_name(thread.process)
+            && thread.cgroup.is_none_or(has_name);
+        require(known, "a thread refers to what it does not have")?;
+        let counts = storable(thread.count) && storable(thread.weight);
+        require(counts, "a count or weight exceeds 63 bits")?;
+    }
+    Ok(())
+}
+
 /// Refuses what would be read back as something else, or not at all.
 pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
     let (events, images) = (recording.events.len(), recording.images.len());
-    let (names, stacks) = (recording.names.iter().len(), recording.stacks.len());
-    let require = |good: bool, what: &str| match good {
-        true => Ok(()),
-        false => Err(StoreError::unstorable(what)),
-    };
-    let storable = |number: u64| i64::try_from(number).is_ok();
     require(events <= MAX_EVENTS, "it has more than 65536 events")?;
     for event in &recording.events {
         let finite =
@@ -71,35 +107,7 @@ pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
         frames.clone().all(|frame| located(frame.location.image)),
         "a stack is in an image that it does not have",
     )?;
-    for sample in &recording.samples {
-        let waker = sample.waker;
-        let known = usize::from(sample.event.0) < events
-            && (sample.process.0 as usize) < names
-            && sample
-                .cgroup
-                .is_none_or(|cgroup| (cgroup.0 as usize) < names)
-            && sample
-                .labels
-                .is_none_or(|labels| (labels.0 as usize) < names)
-            && (sample.stack.0 as usize) < stacks
-            && waker.is_none_or(|waker| (waker.process.0 as usize) < names)
-            && waker
-                .and_then(|w| w.stack)
-                .is_none_or(|s| (s.0 as usize) < stacks);
-        require(known, "a sample refers to what it does not have")?;
-        let counts = storable(sample.count) && storable(sample.weight);
-        require(counts, "a count or weight exceeds 63 bits")?;
-    }
-    for thread in &recording.threads {
-        let known = usize::from(thread.event.0) < events
-            && (thread.process.0 as usize) < names
-            && thread
-                .cgroup
-                .is_none_or(|cgroup| (cgroup.0 as usize) < names);
-        require(known, "a thread refers to what it does not have")?;
-        let counts = storable(thread.count) && storable(thread.weight);
-        require(counts, "a count or weight exceeds 63 bits")?;
-    }
+    check_samples(recording)?;
     for branch in &recording.branches {
         require(
             located(branch.image),

@@ -59,17 +59,11 @@ fn good() -> Recording {
             stack: Some(stack),
         });
         recording.samples.extend(stack.map(|stack| Sample {
-            cgroup: None,
-            labels: None,
-            event: EventId(0),
-            process,
             pid: Some(i),
-            tid: None,
-            stack,
             slice: Some(i),
             waker,
-            count: 1,
             weight: 2,
+            ..Sample::new(EventId(0), process, stack, 1)
         }));
         recording.threads.push(ThreadCount {
             cgroup: None,

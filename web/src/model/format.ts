@@ -41,6 +41,11 @@ export function amount(value: number, unit: string): string {
   }
 }
 
+/** Units that amounts are written with different multiples of. */
+export function isScaled(unit: string): boolean {
+  return ["nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"].includes(unit);
+}
+
 /** 1234567 as 1,234,567. */
 export function grouped(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: Math.abs(value) < 10 ? 2 : 0 });

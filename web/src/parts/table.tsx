@@ -7,6 +7,8 @@ export interface Column<Row> {
   readonly title: string;
   readonly help?: string;
   readonly number?: boolean;
+  /** Takes the room that the others leave. */
+  readonly wide?: boolean;
   readonly sort: (a: Row, b: Row) => number;
   readonly cell: (row: Row) => ComponentChildren;
 }
@@ -44,7 +46,7 @@ export function VirtualTable<Row>({ label, columns, rows, id, sorted, onSort, he
           {first > 0 && <tr aria-hidden="true" style={{ height: `${first * ROW}px` }}><td colSpan={columns.length} /></tr>}
           {rows.slice(first, last).map((row, at) => (
             <tr key={id(row)} aria-rowindex={first + at + 2} style={{ height: `${ROW}px` }}>
-              {columns.map((column) => <td key={column.key} class={column.number ? "number" : ""}>{column.cell(row)}</td>)}
+              {columns.map((column) => <td key={column.key} class={column.number ? "number" : column.wide ? "fills" : ""}>{column.cell(row)}</td>)}
             </tr>
           ))}
           {last < rows.length && <tr aria-hidden="true" style={{ height: `${(rows.length - last) * ROW}px` }}><td colSpan={columns.length} /></tr>}

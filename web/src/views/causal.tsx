@@ -52,7 +52,7 @@ function Curve({ effect, least, most, name }: { readonly effect: Effect; readonl
       <polygon class="band" points={band} />
       <polyline class="estimate" points={line((one) => one.program, effect.curve)} />
       {effect.points.map((point) => <circle key={point.speedup} cx={x(point.speedup)} cy={y(point.program)} r={Math.min(4, 1.5 + Math.sqrt(point.experiments) / 2)} />)}
-      <text x="30" y={y(0) + 4} text-anchor="end">0</text><text x="30" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>
+      <text x="30" y={y(0) + 4} text-anchor="end">0</text><text x="30" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>{y(least) - y(0) > 14 && <text x="30" y={y(least)} text-anchor="end">{Math.round(100 * least)} %</text>}
       <text x={x(0)} y="146">0 %</text><text x={x(1)} y="146" text-anchor="end">100 % faster</text>
     </svg>
   );

@@ -4,6 +4,7 @@ import { changeColour } from "../charts/colours";
 import { Flame } from "../charts/flame";
 import { treeOfThreads } from "../model/data";
 import { amount, percent } from "../model/format";
+import { commonMethods } from "../model/identity";
 import { united } from "../model/transforms";
 import { Empty } from "../parts/empty";
 import { page, profileIndex } from "../state/page";
@@ -21,16 +22,10 @@ export function Compare() {
     const values = [a.defaultValue, Math.max(0, b.values.findIndex((one) => one.name === name))] as const;
     const trees = [treeOfThreads(a, null), treeOfThreads(b, null)] as const;
     const totals = trees.map((tree, side) => tree.total[values[side]!]![0]!) as [number, number];
-    const names = [...a.names];
-    const known = new Map(names.map((one, method) => [one, method]));
-    const numbers = b.names.map((one) => {
-      const number = known.get(one) ?? names.push(one) - 1;
-      known.set(one, number);
-      return number;
-    });
+    const { names, numbers } = commonMethods(a, b);
     const factor = scaled && totals[1] > 0 ? totals[0] / totals[1] : 1;
-    const sides = [{ tree: trees[0], value: values[0], number: (method: number) => method, scale: 1 }, { tree: trees[1], value: values[1], number: (method: number) => numbers[method]!, scale: factor }];
-    return { tree: united(sides, names.length + b.names.length), names, totals, unit: a.values[a.defaultValue]!.unit };
+    const sides = [{ tree: trees[0], value: values[0], number: (method: number) => numbers[0][method]!, scale: 1 }, { tree: trees[1], value: values[1], number: (method: number) => numbers[1][method]!, scale: factor }];
+    return { tree: united(sides, names.length), names, totals, unit: a.values[a.defaultValue]!.unit };
   }, [a, b, scaled]);
   if (!a || !b || !made) return <Empty why="To compare, the page needs two profiles." type={["vitalfew html page.html before.vf after.vf", "vitalfew diff before.vf after.vf"]} />;
   const [left, right] = made.tree.total as [Float64Array, Float64Array];

@@ -1,11 +1,12 @@
 /** The front: what to do, by what it is worth. */
 import { type ClaimGroup, VITAL_FEW, groupedClaims } from "../model/claims";
 import type { Claim } from "../model/data";
-import { amount, commandLine, percent, printable, shortened, withInterval } from "../model/format";
+import { evidenceTexts, words } from "../model/evidence";
+import { amount, commandLine, percent, shortened, withInterval } from "../model/format";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
 import { Axis, IntervalBar } from "../charts/interval";
-import { page, profile } from "../state/page";
+import { page } from "../state/page";
 import { change, linkTo, route } from "../state/route";
 
 export function Findings() {
@@ -33,7 +34,7 @@ function Group({ group }: { readonly group: ClaimGroup }) {
       {group.exclusive && <Shares claims={shown} rest={Math.max(0, rest ?? 0)} />}
       <ol class="claims">
         {shown.map((claim, at) => <Row key={at} claim={claim} group={group} most={most} number={at + 1} />)}
-        {rest !== null && <li class="rest"><span>Everything else</span><span class="worth">{percent(Math.max(0, rest))}</span><Waiting /></li>}
+        {rest !== null && <li class="rest"><span>Everything else</span><span class="worth">{percent(Math.max(0, rest))}</span>{group.method === "cost" && <Waiting about={group.about} />}</li>}
       </ol>
       <Axis most={most} />
       {!all && group.claims.length > VITAL_FEW && <button type="button" onClick={() => change({ all: group.key })}>{group.claims.length - VITAL_FEW} more</button>}
@@ -43,7 +44,8 @@ function Group({ group }: { readonly group: ClaimGroup }) {
 
 function Row({ claim, group, most, number }: { readonly claim: Claim; readonly group: ClaimGroup; readonly most: number; readonly number: number }) {
   const what = claim.place.what;
-  const name = what.kind === "call_path" ? what.path?.at(-1) : (what.name ?? what.line ?? what.procedure);
+  // Of a path, the innermost that a profile has: a system call or a wait is no procedure there.
+  const name = what.kind === "call_path" ? (what.path?.findLast((one) => profileWith(one, group.about) >= 0) ?? what.path?.at(-1)) : (what.name ?? what.line ?? what.procedure);
   const shared = claim.evidence.find((one) => one["kind"] === "call_cost");
   const at = name === undefined ? -1 : profileWith(name, group.about);
   const factor = group.exclusive && shared ? Number(shared["cost"]) / (Number(shared["new"]) || 1) : 1;
@@ -53,7 +55,7 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
       <p class="worth">{withInterval(claim.amount.value, claim.amount.interval, percent)}{claim.amount.certainty === "upper_bound" ? " at most" : ""}</p>
       <IntervalBar value={claim.amount.value} interval={claim.amount.interval} withShared={factor > 1.001 ? claim.amount.value * factor : undefined} most={most} />
       {what.path && what.path.length > 1 && <p class="path">{what.path.slice(-6).map((step) => shortened(step, 60)).join(" › ")}</p>}
-      <p class="evidence">{evidenceText(claim).join(" · ")}</p>
+      <p class="evidence">{evidenceTexts(claim).map((text, at) => <span key={at}>{text}</span>)}</p>
       {claim.doubts.length > 0 && <p class="doubt">Doubt: {claim.doubts.map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"]))).join(", ")}</p>}
       <p class="links">
         {name !== undefined && at >= 0 && <><a href={linkTo("flame", { q: name, profile: String(at) })}>Flame graph</a> <a href={linkTo("sandwich", { method: name, profile: String(at) })}>Callers and callees</a></>}
@@ -81,43 +83,12 @@ function Shares({ claims, rest }: { readonly claims: readonly Claim[]; readonly 
   );
 }
 
-function Waiting() {
-  const times = profile.value?.facts?.task_times;
+/** Waits of the recording that the costs are of: they are no part of it. */
+function Waiting({ about }: { readonly about: string }) {
+  const times = page.value!.profiles.find((one) => one.name === about)?.facts?.task_times;
   if (!times || times.blocked_ns === undefined) return null;
   const all = times.cpu_ns + (times.waiting_ns ?? 0) + times.blocked_ns;
   return <span class="quiet">beside it threads waited for {percent((times.blocked_ns + (times.waiting_ns ?? 0)) / (all || 1))} of their time ({amount(times.blocked_ns, "nanoseconds")} blocked, {amount(times.waiting_ns ?? 0, "nanoseconds")} for a CPU)</span>;
-}
-
-const words = (name: string) => name.replaceAll("_", " ");
-
-/** Who had a CPU that was waited for. */
-function takerText(by: unknown): string {
-  const taker = (by ?? {}) as Record<string, unknown>;
-  switch (taker["who"]) {
-    case "other_program": return printable(String(taker["name"]));
-    case "own_threads": return `its own threads, on ${Number(taker["allowed"])} of ${Number(taker["online"])} CPUs,`;
-    default: return "nobody";
-  }
-}
-
-function evidenceText(claim: Claim): string[] {
-  return claim.evidence.map((one) => {
-    const number = (key: string) => Number(one[key]);
-    switch (one["kind"]) {
-      case "call_cost": return `${number("contexts").toLocaleString("en-US")} calling contexts`;
-      case "experiments": return `${number("experiments")} experiments, ${number("visits").toLocaleString("en-US")} visits`;
-      case "time_spent": return `${words(String(one["on"]))} ${percent(number("part"))}`;
-      case "sample_share": return `${percent(number("share"))} of the samples`;
-      case "executions": return `${number("calls").toLocaleString("en-US")} calls, ${amount(number("mean_ns"), "nanoseconds")} each, at best ${amount(number("floor_ns"), "nanoseconds")}`;
-      case "lost_time": return `${percent(number("blocked"))} blocked, ${percent(number("scheduler"))} without a CPU, ${percent(number("running"))} running`;
-      case "suspected_cause": return `cause: ${words(String(one["cause"]))} (${percent(number("share"))}${one["measured"] === true ? ", seen" : ""})`;
-      case "hot_instruction": return `slowest at ${printable(String(one["line"] ?? `0x${number("address").toString(16)}`))}: ${percent(number("part"))} of ${printable(String(one["procedure"]))}`;
-      case "counted_elsewhere": return `another ${percent(number("part"))} is counted in other findings`;
-      case "cpu_taken": return `CPU taken by ${takerText(one["by"])} ${percent(number("part"))}`;
-      case "stall_culprit": return `${printable(String(one["culprit"]))}: ${percent(number("least"))} to ${percent(number("most"))}`;
-      default: return words(String(one["kind"]));
-    }
-  });
 }
 
 /** What could not be asked, and why. */

@@ -1,6 +1,6 @@
 /** All procedures as a table. */
 import { useMemo } from "preact/hooks";
-import { amount, grouped, percent, shortened } from "../model/format";
+import { amount, grouped, isScaled, percent, shortened } from "../model/format";
 import { compilePattern } from "../model/search";
 import { ProfileEmpty } from "../parts/profile-empty";
 import { type Column, VirtualTable, sortedRows } from "../parts/table";
@@ -22,10 +22,15 @@ export function Procedures() {
   const sums = costs.value;
   const { q = "", sort = "own" } = route.value.params;
   const rows = useMemo((): Row[] => (shown && sums ? shown.names.map((name, method) => ({ method, name, image: shown.modules[shown.module[method]!]!, own: sums.own[method]!, total: sums.total[method]! })).filter((row) => row.total !== 0) : []), [shown, sums]);
+  const { unit } = value.value;
+  // Amounts without a scale of units have theirs in the head: it is the same in each row.
+  const plain = unit !== "" && !isScaled(unit);
+  const text = (cost: number) => (plain ? grouped(cost) : amount(cost, unit));
+  const headed = (title: string) => (plain ? `${title}, ${unit}` : title);
   const columns: Column<Row>[] = [
-    { key: "own", title: "Self", number: true, help: "in it itself", sort: (a, b) => b.own - a.own, cell: (row) => <Bar part={row.own / whole.value} text={amount(row.own, value.value.unit)} /> },
-    { key: "total", title: "Total", number: true, help: "with what it called; recursion counted once", sort: (a, b) => b.total - a.total, cell: (row) => <Bar part={row.total / whole.value} text={amount(row.total, value.value.unit)} /> },
-    { key: "name", title: "Procedure", sort: byName, cell: (row) => <a href={linkTo("sandwich", { method: row.name })} title={shortened(row.name, 1000)}>{shortened(row.name, 110)}</a> },
+    { key: "own", title: headed("Self"), number: true, help: "in it itself", sort: (a, b) => b.own - a.own, cell: (row) => <Bar part={row.own / whole.value} text={text(row.own)} /> },
+    { key: "total", title: headed("Total"), number: true, help: "with what it called; recursion counted once", sort: (a, b) => b.total - a.total, cell: (row) => <Bar part={row.total / whole.value} text={text(row.total)} /> },
+    { key: "name", title: "Procedure", wide: true, sort: byName, cell: (row) => <a href={linkTo("sandwich", { method: row.name, image: row.image })} title={shortened(row.name, 1000)}>{shortened(row.name, 110)}</a> },
     { key: "image", title: "Image", sort: (a, b) => (a.image === b.image ? b.own - a.own : a.image < b.image ? -1 : 1), cell: (row) => shortened(row.image, 40) },
   ];
   const matches = compilePattern(q);

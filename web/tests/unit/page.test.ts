@@ -1,4 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { evidenceTexts } from "../../src/model/evidence";
+import { commonMethods, methodNamed } from "../../src/model/identity";
 import { groupedClaims } from "../../src/model/claims";
 import { type Claim, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
 import { amount, commandLine, percent, printable, shortened } from "../../src/model/format";
@@ -27,6 +29,32 @@ describe("a saved result of `run`", () => {
       { schema: "vitalfew.run/1", target: { command: ["./app", "input"] }, claims: { list: [claim("takes_time", 0.6)] } },
     ]);
     expect(groups.map((group) => [group.question, group.about])).toEqual([["What is worth changing", "./app input"], ["What making it faster is worth", ""]]);
+  });
+});
+
+describe("evidence", () => {
+  const texts = (...evidence: Record<string, unknown>[]) => evidenceTexts({ evidence });
+  it("of one kind is one part, and causes that cannot be told apart have no amounts", () => {
+    const culprit = (name: string, least: number, most: number) => ({ kind: "stall_culprit", culprit: name, least, most });
+    expect(texts({ kind: "time_calling", function: "a", part: 0.33 }, { kind: "time_calling", function: "b", part: 0.06 })).toEqual(["of it in functions that it calls: a 33.0\u00a0%, b 6.00\u00a0%"]);
+    expect(texts(culprit("D-cache miss", 0, 0.15), culprit("DTLB miss", 0, 0.15))).toEqual(["its cause is one of: D-cache miss, DTLB miss"]);
+    expect(texts(culprit("D-cache miss", 0.1, 0.15), culprit("DTLB miss", 0, 0.05))).toEqual(["its causes: D-cache miss 10.0\u00a0% to 15.0\u00a0%, DTLB miss 0.0\u00a0% to 5.00\u00a0%"]);
+    expect(texts({ kind: "call_cost", contexts: 1 }, { kind: "call_cost", contexts: 2 })).toEqual(["1 calling context", "2 calling contexts"]);
+  });
+});
+
+describe("methods", () => {
+  const some = (...all: readonly (readonly [string, string])[]) => {
+    const modules = [...new Set(all.map(([, image]) => image))];
+    return { names: all.map(([name]) => name), module: all.map(([, image]) => modules.indexOf(image)), modules };
+  };
+  const a = some(["_start", "app"], ["_start", "ld.so"], ["work", "app"]);
+  it("of two profiles are the same by name and image, or as the only ones of their name", () => {
+    const { numbers } = commonMethods(a, some(["_start", "ld.so"], ["work", "app.new"], ["_start", "app"], ["more", "app"]));
+    expect(numbers).toEqual([[0, 1, 2], [1, 2, 0, 3]]);
+  });
+  it("of one name are told apart by image", () => {
+    expect([methodNamed(a, "_start", "ld.so"), methodNamed(a, "_start"), methodNamed(a, "work", "gone"), methodNamed(a, "none")]).toEqual([1, 0, 2, -1]);
   });
 });
 

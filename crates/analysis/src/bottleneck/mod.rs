@@ -28,7 +28,7 @@ pub mod transform;
 pub mod zoom;
 
 mod claims;
-mod glue;
+pub(crate) mod glue;
 mod paths;
 mod tree;
 mod united;

@@ -41,6 +41,9 @@ fn finding_of(fragment: &FragmentEffects, effect: &Effect, next: Vec<String>) ->
         let part = effect.phase.of;
         doubts.push(FindingDoubt::ShortPhase { part });
     }
+    if let Some(every_ns) = effect.meetings_every_ns {
+        doubts.push(FindingDoubt::FrequentMeetings { every_ns });
+    }
     Finding {
         claim,
         place: place_of(fragment),

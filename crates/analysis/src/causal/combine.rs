@@ -2,6 +2,7 @@
 
 use super::disturbance;
 use super::effect::{Effect, FragmentEffects, Lack, Measure};
+use super::meetings::Bound;
 use super::phase::Phase;
 use profile::{CausalProfile, CausalRun, Experiment, Progress, RunEnd};
 use rustc_hash::FxHashMap;
@@ -395,6 +396,14 @@ impl Combined {
             self.baselines,
             self.undelayed_ns / self.run_ns.max(1.0),
         )
+    }
+
+    /// Returns the most that the group's fragment can be worth.
+    pub fn bound_of(&self, runs: &[CausalRun], group: &Group) -> Bound {
+        let fragment = self.fragments.get(group.fragment);
+        let samples = fragment.map_or(0, |fragment| fragment.undelayed_samples);
+        let measure = self.point(group.point).measure;
+        Bound::new(runs, measure, samples, self.undelayed_ns)
     }
 
     /// The effects, by fragment, with what is known of each.

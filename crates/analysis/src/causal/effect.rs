@@ -77,6 +77,9 @@ pub struct Effect {
     pub set_aside: usize,
     /// Visits (or arrivals) in them that count.
     pub visits: u64,
+    /// Running time of a thread between two waits for another one, in nanoseconds, where that is so little that delays
+    /// cannot follow: the intervals above are wider than chance alone makes them.
+    pub meetings_every_ns: Option<f64>,
     /// In words.
     pub verdict: Verdict,
 }

@@ -1,6 +1,6 @@
 //! Causal profiles: what would speeding this code up be worth?
 //!
-//! The method of Coz (Curtsinger, Berger: *Coz: FragmentEffects Code that Counts with Causal Profiling*, SOSP
+//! The method of Coz (Curtsinger, Berger: *Coz: Finding Code that Counts with Causal Profiling*, SOSP
 //! 2015), §2 and "Adjusting for phases". A [`profile::CausalProfile`] holds the experiments: a fragment
 //! of code was virtually sped up by a fraction `s`, which delayed all else, and visits of progress
 //! points were counted. What is estimated, for each fragment and progress point:
@@ -38,6 +38,7 @@ mod curve;
 mod disturbance;
 mod drift;
 mod effect;
+mod meetings;
 mod outliers;
 mod phase;
 mod verdict;
@@ -48,6 +49,7 @@ pub use phase::Phase;
 
 use crate::statistics::benjamini_hochberg;
 use combine::{Combined, Group, Levels};
+use meetings::FrequentMeetings;
 use profile::CausalProfile;
 
 /// Options of the report.
@@ -121,8 +123,15 @@ pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
         let mut groups: Vec<&mut Levels> = of_point.iter_mut().map(|(_, l)| l).collect();
         drift::take_out(&mut groups);
     }
+    let meetings = FrequentMeetings::of(profile);
     for (group, levels) in enough {
-        found.push((group.fragment, effect_of_group(&combined, group, levels)));
+        let mut effect = effect_of_group(&combined, group, levels);
+        if let Some(meetings) = &meetings {
+            let bound = combined.bound_of(&profile.runs, group);
+            effect.slope = meetings.widen(bound, effect.slope, &mut effect.curve);
+            effect.meetings_every_ns = Some(meetings.every_ns);
+        }
+        found.push((group.fragment, effect));
     }
     let p: Vec<Option<f64>> = found.iter().map(|(_, e)| Some(e.slope.p)).collect();
     for ((_, effect), q) in found.iter_mut().zip(benjamini_hochberg(&p)) {
@@ -130,7 +139,10 @@ pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
         effect.verdict = verdict::judge_effect(effect);
     }
     let mut warnings = combined.warnings.clone();
-    warnings.extend(too_frequent(profile, &found));
+    match meetings {
+        Some(meetings) => warnings.push(meetings.warning(profile)),
+        None => warnings.extend(too_frequent(profile, &found)),
+    }
     let mut fragments = combined.fragments_with(found);
     fragments.sort_by(verdict::by_largest_effect);
     Analysis {
@@ -193,6 +205,7 @@ fn effect_of_group(combined: &Combined, group: &Group, levels: Levels) -> Effect
         experiments: levels.experiments(),
         set_aside,
         visits: visits.fold(0, u64::saturating_add),
+        meetings_every_ns: None,
         verdict: Verdict::Unclear,
     }
 }

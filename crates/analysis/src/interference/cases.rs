@@ -145,7 +145,17 @@ fn resource_of<'a>(kind: CauseKind, names: impl Iterator<Item = &'a str>) -> Opt
             );
         }
         CauseKind::Lock | CauseKind::Barrier | CauseKind::Pool => {}
-        _ => return None,
+        CauseKind::Disk
+        | CauseKind::Network
+        | CauseKind::Scheduler
+        | CauseKind::PageFault
+        | CauseKind::Memory
+        | CauseKind::Sleep
+        | CauseKind::OtherWait
+        | CauseKind::Core
+        | CauseKind::Work
+        | CauseKind::Throttle
+        | CauseKind::OtherProcesses => return None,
     }
     const RESOURCES: &[(&str, &str)] = &[
         ("take_gil", "Python's global interpreter lock"),

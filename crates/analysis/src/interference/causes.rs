@@ -2,34 +2,34 @@
 
 use super::cases::Cases;
 use super::evidence::{Verdict, evidence};
-use super::functions::{SystemCall, Waits, call, ends_waits_of, waits_for};
+use super::functions::{CallTarget, SystemCall, ends_waits_of, find_system_call, waits_for};
 use super::hand_over::{HandedOver, hand_overs};
 use super::known::Known;
 use super::waits::{Fate, WaitPart};
-use profile::{Cause, CauseKind, TraceHead, TracedCpuUser};
+use profile::{Cause, CauseKind, TraceHead, TracedCpuUser, TracedThread};
 
 /// Smaller shares are not worth a line.
 const SLIGHT: f64 = 0.02;
 
 /// The causes of what a block lost, the largest first.
 /// Also what was lost by handing locks over, in ticks.
-pub(super) fn causes(known: &Known<'_>, head: &TraceHead) -> (Vec<Cause>, f64) {
+pub(super) fn find_causes(known: &Known<'_>, head: &TraceHead) -> (Vec<Cause>, f64) {
     if known.excess < 1.0 {
         return (Vec::new(), 0.0);
     }
     let mut cases = Cases::new();
     let mut handed_over = HandedOver::default();
     if head.waits {
-        let woken = blocked(known, head, &mut cases);
+        let woken = charge_waits(known, head, &mut cases);
         handed_over = hand_overs(known, head, &mut cases);
         let listed = Ready {
             ticks: woken + handed_over.recorded,
             taken: handed_over.taken,
         };
-        scheduler(known, head, listed, &mut cases);
-        running(known, head, &mut cases);
+        charge_ready_time(known, head, listed, &mut cases);
+        charge_running_time(known, head, &mut cases);
     } else {
-        by_name(known, &mut cases);
+        charge_by_name(known, &mut cases);
     }
     for (kind, case) in &mut cases {
         case.resource(*kind, known, head);
@@ -51,7 +51,7 @@ struct Ready {
 }
 
 /// Puts down time ready without a CPU to who had the CPUs. `listed` of it is listed with locks: who is not stopped by one needs no CPU again.
-fn scheduler(known: &Known<'_>, head: &TraceHead, listed: Ready, cases: &mut Cases) {
+fn charge_ready_time(known: &Known<'_>, head: &TraceHead, listed: Ready, cases: &mut Cases) {
     let waits = &known.state.waits;
     let ms = |ticks: f64| ticks * known.ns / 1e6;
     let recorded = (waits.queued.saturating_add(waits.preempted) as f64 - listed.ticks).max(0.0);
@@ -128,53 +128,33 @@ fn cpu_users(head: &TraceHead, own: bool) -> Option<String> {
     (!users.is_empty()).then_some(text)
 }
 
-/// Waits, by what they were for. Of those that are compared, the least that every execution waits is taken off all alike; those that
+/// Charges waits to what they were for. Of those that are compared, the least that every execution waits is taken off all alike; those that
 /// were asked for are none, but where threads take turns. Returns the ticks ready without a CPU that are part of such waits.
-fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) -> f64 {
+fn charge_waits(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) -> f64 {
     let fates = &known.state.fates;
     let turns = if known.turn.is_some() { fates.asked } else { 0 };
     let whole = known.exact * fates.lost.saturating_add(turns) as f64;
     let compared = (known.parts.blocked - whole).max(0.0) / (fates.compared as f64).max(1.0);
-    let name = |at: Option<u32>| Some(head.blocks.get(at? as usize)?.name.as_str());
     let (mut explained, mut all_woken, mut held_up) = (0.0, 0.0, 0.0);
     let parts = known.state.waits.parts.iter();
     for part in parts.filter(|part| !part.reason.handed_over) {
-        let number = part.reason.system_call;
-        let system_call = number.and_then(|number| call(number, known.aarch64));
-        let waker_block = name(part.reason.waker_block);
-        // What it called and waited in says more than its own name, but for the allocator, whose locks are its own.
-        let within = name(part.reason.within);
-        let own = waits_for(&known.block.name);
-        let own = match own {
-            Some(CauseKind::Allocator) => own,
-            _ => within.and_then(waits_for).or(own),
-        };
-        let scale = match part.reason.fate(own, known.aarch64) {
+        let wait = NamedWait::find_names(known, head, part);
+        let scale = match part.reason.fate(wait.own, known.aarch64) {
             Fate::Lost => known.exact,
             Fate::Compared => compared,
             Fate::Asked if known.turn.is_some() => known.exact,
             Fate::Asked => continue,
         };
-        let function = within.unwrap_or(&known.block.name);
-        let turn = part
-            .reason
-            .within
-            .and_then(|at| *known.turns.get(at as usize)?);
-        let (kind, measured) = match (own, turn.or(known.turn)) {
-            (Some(CauseKind::Pool), Some(turn)) => (turn, true),
-            _ => reason(own, part, system_call, waker_block, function),
-        };
+        let (kind, measured) = wait.cause(known);
         // Whoever ended the wait was itself held up: that part is not its doing.
         let held = part.held as f64 * scale;
         let ticks = part.blocked.saturating_sub(part.held) as f64 * scale;
         explained += ticks + held;
         held_up += held;
         // While other processes have the CPUs, a thread that is not stopped loses its CPU, too.
-        let queued = part.queued.saturating_sub(part.taken) as f64;
-        let woken = match kind {
-            CauseKind::Lock | CauseKind::Barrier | CauseKind::Allocator => queued,
-            CauseKind::AddressSpace => queued,
-            _ => 0.0,
+        let woken = match stops_others(kind) {
+            true => part.queued.saturating_sub(part.taken) as f64,
+            false => 0.0,
         };
         all_woken += woken;
         let case = cases.entry(kind).or_default();
@@ -185,29 +165,12 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) -> f64 {
         if measured {
             case.measured += ticks;
         }
-        let name = match (system_call, number) {
-            (Some(call), _) => call.name,
-            (None, Some(_)) => "another system call",
-            (None, None) => "no system call",
-        };
-        *case.calls.entry(name).or_default() += part.blocked as f64;
-        let waker = part.reason.waker;
-        let waker = waker.and_then(|at| head.threads.get(at as usize));
-        let ended_by = match (waker_block, waker) {
-            (Some(block), _) => block.to_owned(),
-            (None, Some(_)) => "code outside any traced function".to_owned(),
-            (None, None) if Some(kind) == known.turn => "the time that was asked for".to_owned(),
-            (None, None) => "no thread of the program".to_owned(),
-        };
+        *case.calls.entry(wait.call_name()).or_default() += part.blocked as f64;
+        let ended_by = wait.ended_by(Some(kind) == known.turn);
         let (ticks, threads) = case.wakers.entry(ended_by).or_default();
         *ticks += part.blocked as f64;
-        if let Some(thread) = waker {
-            let namesakes = head.threads.iter().filter(|t| t.name == thread.name);
-            let label = match namesakes.count() {
-                0 | 1 => thread.name.clone(),
-                _ => format!("{} ({})", thread.name, thread.tid),
-            };
-            *threads.entry(label).or_default() += part.blocked as f64;
+        if let Some(thread) = wait.waker {
+            *threads.entry(thread_label(thread, head)).or_default() += part.blocked as f64;
         }
     }
     if held_up > 0.0 {
@@ -222,53 +185,142 @@ fn blocked(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) -> f64 {
     all_woken
 }
 
-/// Returns what a wait was for in a function, and whether that was seen or goes by names.
-fn reason(
-    own: Option<CauseKind>,
-    part: &WaitPart,
-    system_call: Option<SystemCall>,
-    waker_block: Option<&str>,
-    function: &str,
-) -> (CauseKind, bool) {
-    let woken = part.reason.waker.is_some();
-    let Some(system_call) = system_call else {
-        return match part.reason.system_call {
-            None if woken => (CauseKind::AddressSpace, true),
-            None => (CauseKind::PageFault, true),
-            Some(_) => (CauseKind::OtherWait, false),
-        };
-    };
-    match system_call.waits_for {
-        Waits::Futex => {
-            let by_waker = waker_block.and_then(ends_waits_of);
-            match (own, by_waker) {
-                (Some(own @ (CauseKind::Lock | CauseKind::Barrier)), by_waker) => {
-                    (own, by_waker == Some(own) || woken)
-                }
-                (Some(CauseKind::Allocator), _) => (CauseKind::Allocator, woken),
-                (_, Some(kind)) => (kind, true),
-                (Some(own), None) => (own, woken),
-                // Who is let go on from where it waits itself waits for a turn.
-                (None, None) if waker_block == Some(function) => (CauseKind::Lock, true),
-                (None, None) => (CauseKind::OtherWait, false),
-            }
+/// Returns whether waits of this kind stop a thread that would otherwise have kept its CPU, so that getting one again is part of the wait.
+fn stops_others(kind: CauseKind) -> bool {
+    match kind {
+        CauseKind::Lock | CauseKind::Barrier | CauseKind::Allocator | CauseKind::AddressSpace => {
+            true
         }
-        Waits::File if own == Some(CauseKind::Network) => (CauseKind::Network, true),
-        Waits::File if woken => (CauseKind::Pool, true),
-        // A disk, or a process that is not traced.
-        Waits::File => (CauseKind::Disk, false),
-        Waits::Disk => (CauseKind::Disk, true),
-        Waits::Network => (CauseKind::Network, true),
-        Waits::Poll => (CauseKind::Pool, woken),
-        Waits::Sleep => (CauseKind::Sleep, true),
-        Waits::Child => (CauseKind::OtherWait, true),
-        Waits::FileLock | Waits::Yield => (CauseKind::Lock, true),
-        Waits::AddressSpace => (CauseKind::AddressSpace, true),
+        CauseKind::Pool
+        | CauseKind::Disk
+        | CauseKind::Network
+        | CauseKind::Scheduler
+        | CauseKind::PageFault
+        | CauseKind::Memory
+        | CauseKind::Sleep
+        | CauseKind::OtherWait
+        | CauseKind::Core
+        | CauseKind::Work
+        | CauseKind::Throttle
+        | CauseKind::OtherProcesses => false,
     }
 }
 
-/// Time on the CPU.
-fn running(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) {
+/// Returns a thread's name, with its number where others have that name.
+fn thread_label(thread: &TracedThread, head: &TraceHead) -> String {
+    let namesakes = head.threads.iter().filter(|t| t.name == thread.name);
+    match namesakes.count() {
+        0 | 1 => thread.name.clone(),
+        _ => format!("{} ({})", thread.name, thread.tid),
+    }
+}
+
+/// A wait with the names of what took part in it.
+struct NamedWait<'a> {
+    part: &'a WaitPart,
+    /// Where it waited, as far as that is a known call.
+    system_call: Option<SystemCall>,
+    /// What the function that it waited in waits for, by its name.
+    own: Option<CauseKind>,
+    /// The function that it waited in.
+    function: &'a str,
+    /// Who ended it, and where.
+    waker: Option<&'a TracedThread>,
+    waker_block: Option<&'a str>,
+}
+
+impl<'a> NamedWait<'a> {
+    fn find_names(known: &Known<'a>, head: &'a TraceHead, part: &'a WaitPart) -> Self {
+        let name = |at: Option<u32>| Some(head.blocks.get(at? as usize)?.name.as_str());
+        let within = name(part.reason.within);
+        // What it called and waited in says more than its own name, but for the allocator, whose locks are its own.
+        let own = match waits_for(&known.block.name) {
+            Some(CauseKind::Allocator) => Some(CauseKind::Allocator),
+            own => within.and_then(waits_for).or(own),
+        };
+        let number = part.reason.system_call;
+        let waker = part.reason.waker;
+        Self {
+            part,
+            system_call: number.and_then(|number| find_system_call(number, known.aarch64)),
+            own,
+            function: within.unwrap_or(&known.block.name),
+            waker: waker.and_then(|at| head.threads.get(at as usize)),
+            waker_block: name(part.reason.waker_block),
+        }
+    }
+
+    /// Returns what it was for, and whether that was seen or goes by names.
+    fn cause(&self, known: &Known<'_>) -> (CauseKind, bool) {
+        let within = self.part.reason.within;
+        let turn = within.and_then(|at| *known.turns.get(at as usize)?);
+        match (self.own, turn.or(known.turn)) {
+            (Some(CauseKind::Pool), Some(turn)) => (turn, true),
+            _ => self.cause_by_call(),
+        }
+    }
+
+    fn call_name(&self) -> &'static str {
+        match (self.system_call, self.part.reason.system_call) {
+            (Some(call), _) => call.name,
+            (None, Some(_)) => "another system call",
+            (None, None) => "no system call",
+        }
+    }
+
+    fn ended_by(&self, by_time: bool) -> String {
+        match (self.waker_block, self.waker) {
+            (Some(block), _) => block.to_owned(),
+            (None, Some(_)) => "code outside any traced function".to_owned(),
+            (None, None) if by_time => "the time that was asked for".to_owned(),
+            (None, None) => "no thread of the program".to_owned(),
+        }
+    }
+
+    fn cause_by_call(&self) -> (CauseKind, bool) {
+        let woken = self.part.reason.waker.is_some();
+        let Some(system_call) = self.system_call else {
+            return match self.part.reason.system_call {
+                None if woken => (CauseKind::AddressSpace, true),
+                None => (CauseKind::PageFault, true),
+                Some(_) => (CauseKind::OtherWait, false),
+            };
+        };
+        match system_call.waits_for {
+            CallTarget::Futex => self.cause_by_names(woken),
+            CallTarget::File if self.own == Some(CauseKind::Network) => (CauseKind::Network, true),
+            CallTarget::File if woken => (CauseKind::Pool, true),
+            // A disk, or a process that is not traced.
+            CallTarget::File => (CauseKind::Disk, false),
+            CallTarget::Disk => (CauseKind::Disk, true),
+            CallTarget::Network => (CauseKind::Network, true),
+            CallTarget::Poll => (CauseKind::Pool, woken),
+            CallTarget::Sleep => (CauseKind::Sleep, true),
+            CallTarget::Child => (CauseKind::OtherWait, true),
+            CallTarget::FileLock | CallTarget::Yield => (CauseKind::Lock, true),
+            CallTarget::AddressSpace => (CauseKind::AddressSpace, true),
+        }
+    }
+
+    /// Returns what a futex was for: the kernel does not say what it stands for.
+    fn cause_by_names(&self, woken: bool) -> (CauseKind, bool) {
+        let by_waker = self.waker_block.and_then(ends_waits_of);
+        match (self.own, by_waker) {
+            (Some(own @ (CauseKind::Lock | CauseKind::Barrier)), by_waker) => {
+                (own, by_waker == Some(own) || woken)
+            }
+            (Some(CauseKind::Allocator), _) => (CauseKind::Allocator, woken),
+            (_, Some(kind)) => (kind, true),
+            (Some(own), None) => (own, woken),
+            // Who is let go on from where it waits itself waits for a turn.
+            (None, None) if self.waker_block == Some(self.function) => (CauseKind::Lock, true),
+            (None, None) => (CauseKind::OtherWait, false),
+        }
+    }
+}
+
+/// Charges time on the CPU.
+fn charge_running_time(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) {
     let ticks = known.parts.running;
     let ratio = known.slower_with_others();
     let disturbed = known.disturbed();
@@ -324,8 +376,8 @@ fn spun_for_held_up(known: &Known<'_>) -> f64 {
 fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
     let spins = |part: &WaitPart| {
         let number = part.reason.system_call;
-        let system_call = number.and_then(|number| call(number, known.aarch64));
-        system_call.is_some_and(|call| call.waits_for == Waits::Yield)
+        let system_call = number.and_then(|number| find_system_call(number, known.aarch64));
+        system_call.is_some_and(|call| call.waits_for == CallTarget::Yield)
     };
     let own = known.turn.or_else(|| waits_for(&known.block.name));
     let spinning = known.state.waits.parts.iter().any(spins);
@@ -381,9 +433,8 @@ fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
 fn waits_for_map(known: &Known<'_>) -> bool {
     const SOME: f64 = 0.05;
     let of_map = |part: &&WaitPart| match part.reason.system_call {
-        Some(number) => {
-            call(number, known.aarch64).is_some_and(|call| call.waits_for == Waits::AddressSpace)
-        }
+        Some(number) => find_system_call(number, known.aarch64)
+            .is_some_and(|call| call.waits_for == CallTarget::AddressSpace),
         None => part.reason.waker.is_some(),
     };
     let parts = known.state.waits.parts.iter();
@@ -407,7 +458,7 @@ fn with_others(ratio: Option<f64>) -> String {
 }
 
 /// Without waits: what is known is the name, and who else was there.
-fn by_name(known: &Known<'_>, cases: &mut Cases) {
+fn charge_by_name(known: &Known<'_>, cases: &mut Cases) {
     let named = waits_for(&known.block.name);
     let computes =
         |kind: &CauseKind| matches!(kind, CauseKind::Allocator | CauseKind::AddressSpace);

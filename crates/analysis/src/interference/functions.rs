@@ -17,7 +17,7 @@ pub struct KnownFunction {
 
 /// The default list of the functions whose duration depends on arguments, with what they wait for.
 pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
-    known(
+    known_as(
         &[
             "pthread_mutex_lock",
             "pthread_mutex_timedlock",
@@ -54,10 +54,10 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[1],
         Some(CauseKind::Lock),
     ),
-    known(LOCK_RELEASERS, &[1], None),
-    known(&["pthread_mutex_trylock"], &[1], None),
-    known(SIGNALLERS, &[1], None),
-    known(
+    known_as(LOCK_RELEASERS, &[1], None),
+    known_as(&["pthread_mutex_trylock"], &[1], None),
+    known_as(SIGNALLERS, &[1], None),
+    known_as(
         &[
             "pthread_barrier_wait",
             "parsec_barrier_wait",
@@ -67,7 +67,7 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[1],
         Some(CauseKind::Barrier),
     ),
-    known(
+    known_as(
         &[
             "GOMP_barrier",
             "GOMP_barrier_cancel",
@@ -81,7 +81,7 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[],
         Some(CauseKind::Barrier),
     ),
-    known(
+    known_as(
         &[
             "pthread_cond_wait",
             "pthread_cond_timedwait",
@@ -92,12 +92,12 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[1, 2],
         Some(CauseKind::Pool),
     ),
-    known(
+    known_as(
         &["sem_wait", "sem_timedwait", "sem_clockwait"],
         &[1],
         Some(CauseKind::Pool),
     ),
-    known(
+    known_as(
         &[
             "std::sys::sync::condvar::futex::Condvar::wait",
             "std::sys::sync::condvar::futex::Condvar::wait_timeout",
@@ -113,7 +113,7 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[],
         Some(CauseKind::Pool),
     ),
-    known(
+    known_as(
         &[
             "pthread_join",
             "pthread_timedjoin_np",
@@ -126,7 +126,7 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[],
         Some(CauseKind::Pool),
     ),
-    known(
+    known_as(
         &[
             "read",
             "__read",
@@ -152,22 +152,22 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[1, 3],
         None,
     ),
-    known(
+    known_as(
         &["sendmsg", "recvmsg", "sendmmsg", "recvmmsg"],
         &[1],
         Some(CauseKind::Network),
     ),
-    known(
+    known_as(
         &["connect", "accept", "accept4"],
         &[1],
         Some(CauseKind::Network),
     ),
-    known(
+    known_as(
         &["fsync", "fdatasync", "sync_file_range", "msync", "syncfs"],
         &[1],
         Some(CauseKind::Disk),
     ),
-    known(
+    known_as(
         &[
             "poll",
             "ppoll",
@@ -179,7 +179,7 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[1],
         Some(CauseKind::Pool),
     ),
-    known(
+    known_as(
         &[
             "nanosleep",
             "clock_nanosleep",
@@ -191,13 +191,13 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         Some(CauseKind::Sleep),
     ),
     // Who yields has nothing to do until somebody else has done something.
-    known(&["sched_yield", "thrd_yield"], &[], Some(CauseKind::Lock)),
-    known(
+    known_as(&["sched_yield", "thrd_yield"], &[], Some(CauseKind::Lock)),
+    known_as(
         &["mmap", "mmap64", "munmap", "mprotect", "mremap", "madvise"],
         &[2],
         Some(CauseKind::AddressSpace),
     ),
-    known(
+    known_as(
         &[
             "memcpy",
             "memmove",
@@ -213,23 +213,23 @@ pub const KNOWN_FUNCTIONS: &[KnownFunction] = &[
         &[3],
         None,
     ),
-    known(
+    known_as(
         &["malloc", "_int_malloc", "operator new*"],
         &[1],
         Some(CauseKind::Allocator),
     ),
-    known(&["calloc"], &[1, 2], Some(CauseKind::Allocator)),
-    known(&["realloc"], &[2], Some(CauseKind::Allocator)),
-    known(
+    known_as(&["calloc"], &[1, 2], Some(CauseKind::Allocator)),
+    known_as(&["realloc"], &[2], Some(CauseKind::Allocator)),
+    known_as(
         &["free", "cfree", "_int_free", "operator delete*"],
         &[],
         Some(CauseKind::Allocator),
     ),
-    known(&["fread", "fwrite"], &[2, 3], None),
-    known(&["qsort", "bsearch"], &[2, 3], None),
+    known_as(&["fread", "fwrite"], &[2, 3], None),
+    known_as(&["qsort", "bsearch"], &[2, 3], None),
 ];
 
-const fn known(
+const fn known_as(
     names: &'static [&'static str],
     arguments: &'static [u8],
     waits_for: Option<CauseKind>,
@@ -359,7 +359,7 @@ pub(super) fn ends_waits_of(name: &str) -> Option<CauseKind> {
 
 /// Returns what a blocking system call waits for, by its number on the machine that was measured; `None` where it
 /// could be several things.
-pub(super) fn call(number: u32, aarch64: bool) -> Option<SystemCall> {
+pub(super) fn find_system_call(number: u32, aarch64: bool) -> Option<SystemCall> {
     let table = if aarch64 { AARCH64 } else { X86_64 };
     table
         .iter()
@@ -371,12 +371,12 @@ pub(super) fn call(number: u32, aarch64: bool) -> Option<SystemCall> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SystemCall {
     pub name: &'static str,
-    pub waits_for: Waits,
+    pub waits_for: CallTarget,
 }
 
 /// What a system call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(super) enum CallTarget {
     /// Another thread.
     Futex,
     /// Whatever the file descriptor is: a disk if no thread woke it, a pipe if one did.
@@ -406,98 +406,98 @@ pub(super) fn is_yield(name: &str) -> bool {
     )
 }
 
-const fn named(name: &'static str, waits_for: Waits) -> SystemCall {
+const fn waits_in(name: &'static str, waits_for: CallTarget) -> SystemCall {
     SystemCall { name, waits_for }
 }
 
 const X86_64: &[(u32, SystemCall)] = &[
-    (0, named("read", Waits::File)),
-    (1, named("write", Waits::File)),
-    (7, named("poll", Waits::Poll)),
-    (9, named("mmap", Waits::AddressSpace)),
-    (10, named("mprotect", Waits::AddressSpace)),
-    (11, named("munmap", Waits::AddressSpace)),
-    (12, named("brk", Waits::AddressSpace)),
-    (17, named("pread64", Waits::Disk)),
-    (18, named("pwrite64", Waits::Disk)),
-    (19, named("readv", Waits::File)),
-    (20, named("writev", Waits::File)),
-    (23, named("select", Waits::Poll)),
-    (24, named("sched_yield", Waits::Yield)),
-    (25, named("mremap", Waits::AddressSpace)),
-    (26, named("msync", Waits::Disk)),
-    (28, named("madvise", Waits::AddressSpace)),
-    (34, named("pause", Waits::Sleep)),
-    (35, named("nanosleep", Waits::Sleep)),
-    (42, named("connect", Waits::Network)),
-    (43, named("accept", Waits::Network)),
-    (44, named("sendto", Waits::Network)),
-    (45, named("recvfrom", Waits::Network)),
-    (46, named("sendmsg", Waits::Network)),
-    (47, named("recvmsg", Waits::Network)),
-    (61, named("wait4", Waits::Child)),
-    (65, named("semop", Waits::Futex)),
-    (72, named("fcntl", Waits::FileLock)),
-    (73, named("flock", Waits::FileLock)),
-    (74, named("fsync", Waits::Disk)),
-    (75, named("fdatasync", Waits::Disk)),
-    (128, named("rt_sigtimedwait", Waits::Sleep)),
-    (130, named("rt_sigsuspend", Waits::Sleep)),
-    (202, named("futex", Waits::Futex)),
-    (220, named("semtimedop", Waits::Futex)),
-    (230, named("clock_nanosleep", Waits::Sleep)),
-    (232, named("epoll_wait", Waits::Poll)),
-    (247, named("waitid", Waits::Child)),
-    (270, named("pselect6", Waits::Poll)),
-    (271, named("ppoll", Waits::Poll)),
-    (281, named("epoll_pwait", Waits::Poll)),
-    (288, named("accept4", Waits::Network)),
-    (295, named("preadv", Waits::Disk)),
-    (296, named("pwritev", Waits::Disk)),
-    (426, named("io_uring_enter", Waits::Poll)),
+    (0, waits_in("read", CallTarget::File)),
+    (1, waits_in("write", CallTarget::File)),
+    (7, waits_in("poll", CallTarget::Poll)),
+    (9, waits_in("mmap", CallTarget::AddressSpace)),
+    (10, waits_in("mprotect", CallTarget::AddressSpace)),
+    (11, waits_in("munmap", CallTarget::AddressSpace)),
+    (12, waits_in("brk", CallTarget::AddressSpace)),
+    (17, waits_in("pread64", CallTarget::Disk)),
+    (18, waits_in("pwrite64", CallTarget::Disk)),
+    (19, waits_in("readv", CallTarget::File)),
+    (20, waits_in("writev", CallTarget::File)),
+    (23, waits_in("select", CallTarget::Poll)),
+    (24, waits_in("sched_yield", CallTarget::Yield)),
+    (25, waits_in("mremap", CallTarget::AddressSpace)),
+    (26, waits_in("msync", CallTarget::Disk)),
+    (28, waits_in("madvise", CallTarget::AddressSpace)),
+    (34, waits_in("pause", CallTarget::Sleep)),
+    (35, waits_in("nanosleep", CallTarget::Sleep)),
+    (42, waits_in("connect", CallTarget::Network)),
+    (43, waits_in("accept", CallTarget::Network)),
+    (44, waits_in("sendto", CallTarget::Network)),
+    (45, waits_in("recvfrom", CallTarget::Network)),
+    (46, waits_in("sendmsg", CallTarget::Network)),
+    (47, waits_in("recvmsg", CallTarget::Network)),
+    (61, waits_in("wait4", CallTarget::Child)),
+    (65, waits_in("semop", CallTarget::Futex)),
+    (72, waits_in("fcntl", CallTarget::FileLock)),
+    (73, waits_in("flock", CallTarget::FileLock)),
+    (74, waits_in("fsync", CallTarget::Disk)),
+    (75, waits_in("fdatasync", CallTarget::Disk)),
+    (128, waits_in("rt_sigtimedwait", CallTarget::Sleep)),
+    (130, waits_in("rt_sigsuspend", CallTarget::Sleep)),
+    (202, waits_in("futex", CallTarget::Futex)),
+    (220, waits_in("semtimedop", CallTarget::Futex)),
+    (230, waits_in("clock_nanosleep", CallTarget::Sleep)),
+    (232, waits_in("epoll_wait", CallTarget::Poll)),
+    (247, waits_in("waitid", CallTarget::Child)),
+    (270, waits_in("pselect6", CallTarget::Poll)),
+    (271, waits_in("ppoll", CallTarget::Poll)),
+    (281, waits_in("epoll_pwait", CallTarget::Poll)),
+    (288, waits_in("accept4", CallTarget::Network)),
+    (295, waits_in("preadv", CallTarget::Disk)),
+    (296, waits_in("pwritev", CallTarget::Disk)),
+    (426, waits_in("io_uring_enter", CallTarget::Poll)),
 ];
 
 const AARCH64: &[(u32, SystemCall)] = &[
-    (22, named("epoll_pwait", Waits::Poll)),
-    (25, named("fcntl", Waits::FileLock)),
-    (32, named("flock", Waits::FileLock)),
-    (63, named("read", Waits::File)),
-    (64, named("write", Waits::File)),
-    (65, named("readv", Waits::File)),
-    (66, named("writev", Waits::File)),
-    (67, named("pread64", Waits::Disk)),
-    (68, named("pwrite64", Waits::Disk)),
-    (69, named("preadv", Waits::Disk)),
-    (70, named("pwritev", Waits::Disk)),
-    (72, named("pselect6", Waits::Poll)),
-    (73, named("ppoll", Waits::Poll)),
-    (82, named("fsync", Waits::Disk)),
-    (83, named("fdatasync", Waits::Disk)),
-    (95, named("waitid", Waits::Child)),
-    (98, named("futex", Waits::Futex)),
-    (101, named("nanosleep", Waits::Sleep)),
-    (115, named("clock_nanosleep", Waits::Sleep)),
-    (124, named("sched_yield", Waits::Yield)),
-    (133, named("rt_sigsuspend", Waits::Sleep)),
-    (137, named("rt_sigtimedwait", Waits::Sleep)),
-    (192, named("semtimedop", Waits::Futex)),
-    (193, named("semop", Waits::Futex)),
-    (202, named("accept", Waits::Network)),
-    (203, named("connect", Waits::Network)),
-    (206, named("sendto", Waits::Network)),
-    (207, named("recvfrom", Waits::Network)),
-    (211, named("sendmsg", Waits::Network)),
-    (212, named("recvmsg", Waits::Network)),
-    (214, named("brk", Waits::AddressSpace)),
-    (215, named("munmap", Waits::AddressSpace)),
-    (216, named("mremap", Waits::AddressSpace)),
-    (222, named("mmap", Waits::AddressSpace)),
-    (226, named("mprotect", Waits::AddressSpace)),
-    (227, named("msync", Waits::Disk)),
-    (233, named("madvise", Waits::AddressSpace)),
-    (242, named("accept4", Waits::Network)),
-    (260, named("wait4", Waits::Child)),
-    (426, named("io_uring_enter", Waits::Poll)),
+    (22, waits_in("epoll_pwait", CallTarget::Poll)),
+    (25, waits_in("fcntl", CallTarget::FileLock)),
+    (32, waits_in("flock", CallTarget::FileLock)),
+    (63, waits_in("read", CallTarget::File)),
+    (64, waits_in("write", CallTarget::File)),
+    (65, waits_in("readv", CallTarget::File)),
+    (66, waits_in("writev", CallTarget::File)),
+    (67, waits_in("pread64", CallTarget::Disk)),
+    (68, waits_in("pwrite64", CallTarget::Disk)),
+    (69, waits_in("preadv", CallTarget::Disk)),
+    (70, waits_in("pwritev", CallTarget::Disk)),
+    (72, waits_in("pselect6", CallTarget::Poll)),
+    (73, waits_in("ppoll", CallTarget::Poll)),
+    (82, waits_in("fsync", CallTarget::Disk)),
+    (83, waits_in("fdatasync", CallTarget::Disk)),
+    (95, waits_in("waitid", CallTarget::Child)),
+    (98, waits_in("futex", CallTarget::Futex)),
+    (101, waits_in("nanosleep", CallTarget::Sleep)),
+    (115, waits_in("clock_nanosleep", CallTarget::Sleep)),
+    (124, waits_in("sched_yield", CallTarget::Yield)),
+    (133, waits_in("rt_sigsuspend", CallTarget::Sleep)),
+    (137, waits_in("rt_sigtimedwait", CallTarget::Sleep)),
+    (192, waits_in("semtimedop", CallTarget::Futex)),
+    (193, waits_in("semop", CallTarget::Futex)),
+    (202, waits_in("accept", CallTarget::Network)),
+    (203, waits_in("connect", CallTarget::Network)),
+    (206, waits_in("sendto", CallTarget::Network)),
+    (207, waits_in("recvfrom", CallTarget::Network)),
+    (211, waits_in("sendmsg", CallTarget::Network)),
+    (212, waits_in("recvmsg", CallTarget::Network)),
+    (214, waits_in("brk", CallTarget::AddressSpace)),
+    (215, waits_in("munmap", CallTarget::AddressSpace)),
+    (216, waits_in("mremap", CallTarget::AddressSpace)),
+    (222, waits_in("mmap", CallTarget::AddressSpace)),
+    (226, waits_in("mprotect", CallTarget::AddressSpace)),
+    (227, waits_in("msync", CallTarget::Disk)),
+    (233, waits_in("madvise", CallTarget::AddressSpace)),
+    (242, waits_in("accept4", CallTarget::Network)),
+    (260, waits_in("wait4", CallTarget::Child)),
+    (426, waits_in("io_uring_enter", CallTarget::Poll)),
 ];
 
 #[cfg(test)]
@@ -521,7 +521,7 @@ mod tests {
             let known = known_function(name).and_then(|f| f.waits_for);
             assert_eq!(known, Some(CauseKind::Lock), "{name}");
         }
-        assert_eq!(call(202, false).map(|c| c.name), Some("futex"));
-        assert_eq!(call(202, true).map(|c| c.name), Some("accept"));
+        assert_eq!(find_system_call(202, false).map(|c| c.name), Some("futex"));
+        assert_eq!(find_system_call(202, true).map(|c| c.name), Some("accept"));
     }
 }

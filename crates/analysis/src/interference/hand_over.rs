@@ -4,7 +4,7 @@
 //! that thread stops. Without the lock both would run. So that time is the lock's, and is listed with the function that waits for it.
 
 use super::cases::Cases;
-use super::functions::{Waits, call, ends_waits_of, waits_for};
+use super::functions::{CallTarget, ends_waits_of, find_system_call, waits_for};
 use super::known::Known;
 use super::waits::WaitPart;
 use profile::{BlockId, CauseKind, TraceHead};
@@ -55,10 +55,10 @@ fn kind_of(part: &WaitPart, known: &Known<'_>, head: &TraceHead) -> Option<Cause
         (given, _) => given,
     };
     given.or_else(|| {
-        let call = call(part.reason.system_call?, known.aarch64)?;
+        let call = find_system_call(part.reason.system_call?, known.aarch64)?;
         match call.waits_for {
-            Waits::File | Waits::Poll | Waits::Network => Some(CauseKind::Pool),
-            Waits::FileLock => Some(CauseKind::Lock),
+            CallTarget::File | CallTarget::Poll | CallTarget::Network => Some(CauseKind::Pool),
+            CallTarget::FileLock => Some(CauseKind::Lock),
             _ => None,
         }
     })

@@ -31,6 +31,7 @@
 //! The second fails for blocks that are always slowed down; nothing in one run can show that.
 
 mod analyser;
+mod block_score;
 mod blocks;
 mod cases;
 mod causes;
@@ -49,10 +50,12 @@ mod hand_over;
 mod instants;
 mod kinds;
 mod known;
+mod loss;
 mod nesting;
 mod node;
 mod options;
 mod pairs;
+mod per_thread;
 mod queue;
 mod sequences;
 mod shape;

@@ -29,7 +29,8 @@ pub(super) struct Judged {
     pub reasons: Vec<CauseKind>,
 }
 
-pub(super) fn judged(
+/// Says what a score stands for.
+pub(super) fn judge_standing(
     known: &Known<'_>,
     run: &Run<'_>,
     causes: &[Cause],
@@ -54,7 +55,12 @@ pub(super) fn judged(
         CauseKind::PageFault => several && cause.measured,
         CauseKind::Memory | CauseKind::Core => !alone && (disturbed || sampled),
         CauseKind::OtherWait => several && !known.waits,
-        _ => false,
+        CauseKind::Pool
+        | CauseKind::Network
+        | CauseKind::Sleep
+        | CauseKind::Work
+        | CauseKind::Throttle
+        | CauseKind::OtherProcesses => false,
     };
     let by_others = share(&is_reason);
     let reasons = causes.iter().filter(|cause| is_reason(cause));

@@ -1,7 +1,7 @@
 //! The time off the CPU inside an execution, by what it waited for, and the events that were sampled in it.
 
 use super::events::Amounts;
-use super::functions::{self, Waits};
+use super::functions::{self, CallTarget};
 use super::shape::Waited;
 use profile::{CauseKind, EventSample, ThreadIndex, Wait};
 use std::sync::Arc;
@@ -41,16 +41,18 @@ impl Reason {
             // In a page fault: for the memory map that another thread changes, or for a disk.
             return if woken { Fate::Lost } else { Fate::Compared };
         };
-        match functions::call(number, aarch64).map(|call| call.waits_for) {
-            Some(Waits::Futex) => match own {
+        match functions::find_system_call(number, aarch64).map(|call| call.waits_for) {
+            Some(CallTarget::Futex) => match own {
                 Some(CauseKind::Lock | CauseKind::Barrier | CauseKind::Allocator) => Fate::Lost,
                 _ => by_woken,
             },
-            Some(Waits::Poll) => by_woken,
-            Some(Waits::File | Waits::Network) if woken => Fate::Lost,
-            Some(Waits::Sleep | Waits::Child) => Fate::Asked,
-            Some(Waits::FileLock | Waits::AddressSpace | Waits::Yield) => Fate::Lost,
-            Some(Waits::File | Waits::Disk | Waits::Network) | None => Fate::Compared,
+            Some(CallTarget::Poll) => by_woken,
+            Some(CallTarget::File | CallTarget::Network) if woken => Fate::Lost,
+            Some(CallTarget::Sleep | CallTarget::Child) => Fate::Asked,
+            Some(CallTarget::FileLock | CallTarget::AddressSpace | CallTarget::Yield) => Fate::Lost,
+            Some(CallTarget::File | CallTarget::Disk | CallTarget::Network) | None => {
+                Fate::Compared
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Working time is a part of all threads' time, so that a sequence's part of it is not too small to take from a loss.
 
 use super::sequences::{LEAST, Sequences};
-use profile::{Finding, FindingEvidence, NodeId, PlaceInCode, plain_name};
+use profile::{Finding, FindingEvidence, PlaceInCode, plain_name};
 use std::ops::Range;
 
 /// A loss without what other findings have of it.
@@ -71,7 +71,7 @@ impl LosingFunction {
             PlaceInCode::Procedure { name } => sequences.tree.nodes_below(plain_name(name)),
             _ => Vec::new(),
         };
-        let time = nodes.iter().map(|nodes| time_of(sequences, nodes)).sum();
+        let time = nodes.iter().map(|nodes| sequences.time_of(nodes)).sum();
         Self { nodes, time }
     }
 
@@ -85,18 +85,12 @@ impl LosingFunction {
             for own in &self.nodes {
                 let both = nodes.start.max(own.start)..nodes.end.min(own.end);
                 if !both.is_empty() {
-                    inside += time_of(sequences, &both);
+                    inside += sequences.time_of(&both);
                 }
             }
         }
         inside / inner.time
     }
-}
-
-fn time_of(sequences: &Sequences<'_>, nodes: &Range<usize>) -> f64 {
-    let node = |at: usize| NodeId(at as u32);
-    let tree = sequences.tree.tree();
-    tree.cost_of(0, node(nodes.start), node(nodes.end)) as f64
 }
 
 /// The part of a loss that is waiting for a CPU, 0 to 1.

@@ -1,10 +1,11 @@
 //! The call sequences that a program's time lies in, each with the time that no other one has.
 
+use super::libraries::{is_c_library, is_language_library};
 use super::timed_tree::{KERNEL, MethodName, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
 use crate::bottleneck::interface::Profile;
-use profile::{CallTree, NodeId, TimeKind};
+use profile::{CallTree, NodeId, TimeKind, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,25 +16,102 @@ pub const LEAST: f64 = 0.02;
 pub(super) const SOUGHT: usize = 8;
 /// A function of the C library on the way to the kernel is called by one function, if that has so much of the time.
 const ONE_CALLER: f64 = 0.8;
+/// The part of the working time from which on a function is the program, rather than a part of it.
+pub(super) const PROGRAM: f64 = 0.95;
+/// The part of a sequence's time from which on one callee is a sequence of its own.
+const LARGE: f64 = 0.25;
+/// The part of its time that a function locks or unlocks which does nothing else, the place that stands for both, and beginnings of the names of these functions.
+const ONLY_LOCKS: f64 = 0.9;
+const LOCKING: &str = "locking and unlocking";
+const LOCK_OPERATIONS: [&str; 4] = ["pthread_mutex_", "pthread_rwlock_", "pthread_spin_", "lll_"];
 /// Functions on the way to the kernel, at most: those of a file's stream are the most.
 const LONGEST_WAY_TO_KERNEL: usize = 12;
 
-/// A call sequence with the time that no other one has.
+/// A call sequence with the time that no other one has; of a function also what it does in libraries of its language, which only
+/// work for it.
 pub(super) struct TimedSequence {
+    /// Where it is: without those libraries.
     pub(super) path: Vec<MethodName>,
+    /// The time in functions of these libraries, or in sequences that were united, by their names, in nanoseconds.
+    pub(super) in_callees: BTreeMap<String, f64>,
     /// By kind, in nanoseconds.
     pub(super) times: [f64; TimeKind::ALL.len()],
     /// The time of its calls that other sequences have, by their numbers, in nanoseconds.
     pub(super) shared: FxHashMap<usize, f64>,
+    /// True if its time is spread over many callees: a part of it says little of the whole.
+    pub(super) is_united: bool,
     /// Its part of the working time in each run, if there are several.
     pub(super) parts: Vec<f64>,
 }
 
 impl TimedSequence {
+    fn at_place(path: Vec<MethodName>) -> Self {
+        Self {
+            path,
+            in_callees: BTreeMap::new(),
+            is_united: false,
+            times: [0.0; TimeKind::ALL.len()],
+            shared: FxHashMap::default(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Returns whether nearly all of it is the C library's locking and unlocking.
+    fn is_locking(&self) -> bool {
+        let is_lock = |name: &str| LOCK_OPERATIONS.iter().any(|lock| name.starts_with(lock));
+        let called = self.in_callees.iter().filter(|(name, _)| is_lock(name));
+        let called: f64 = called.map(|(_, time)| *time).sum();
+        let mut path = self.path.iter();
+        let is_operation = |(name, module): &MethodName| {
+            let kernel = module == KERNEL && name.starts_with("futex");
+            kernel || is_language_library(module) && is_lock(plain_name(name))
+        };
+        called > 0.0 && called >= ONE_CALLER * self.time() || path.any(is_operation)
+    }
+
     /// Returns the time, in nanoseconds.
     pub(super) fn time(&self) -> f64 {
         self.times.iter().sum()
     }
+
+    /// Returns the part of it in which threads run, in nanoseconds.
+    pub(super) fn time_running(&self) -> f64 {
+        let kinds = TimeKind::ALL.iter().zip(self.times);
+        let running = kinds.filter(|(kind, _)| is_running(**kind));
+        running.map(|(_, time)| time).sum()
+    }
+}
+
+/// A library's function through which another one asks the kernel: what it takes itself, as for entering the kernel, belongs to that call.
+#[derive(Clone)]
+struct WayToKernel {
+    asker: MethodName,
+    library: MethodName,
+    /// The sequence of the call.
+    path: Vec<MethodName>,
+}
+
+impl WayToKernel {
+    fn of_path(path: &[MethodName]) -> Option<Self> {
+        let kernel = path.iter().position(|(_, module)| module == KERNEL)?;
+        let before = &path[..kernel];
+        let is_library = |(_, module): &&MethodName| is_language_library(module);
+        let library = kernel - before.iter().rev().take_while(is_library).count();
+        if library == kernel {
+            return None;
+        }
+        Some(Self {
+            asker: before.get(library.checked_sub(1)?)?.clone(),
+            library: before[library].clone(),
+            path: path.to_vec(),
+        })
+    }
+}
+
+/// A function whose time is spread over many callees, with the sequences that lie in it.
+pub(super) struct SpreadTime {
+    pub(super) function: MethodName,
+    pub(super) inside: Vec<usize>,
 }
 
 /// Sequences that have no time in common.
@@ -42,6 +120,10 @@ pub(super) struct Sequences<'a> {
     /// The sum of all time, in nanoseconds; never 0.
     pub(super) working_ns: f64,
     pub(super) sequences: Vec<TimedSequence>,
+    /// The paths as they were taken, the most specific ones first.
+    taken: Vec<Vec<MethodName>>,
+    ways: Vec<WayToKernel>,
+    united: Vec<SpreadTime>,
     /// The sequence that has each node.
     owners: Vec<Option<usize>>,
 }
@@ -52,6 +134,9 @@ impl<'a> Sequences<'a> {
             tree: TimedTree::new(tree),
             working_ns: (tree.total(0) as f64).max(1.0),
             sequences: Vec::new(),
+            taken: Vec::new(),
+            ways: Vec::new(),
+            united: Vec::new(),
             owners: vec![None; tree.len()],
         }
     }
@@ -60,35 +145,96 @@ impl<'a> Sequences<'a> {
         // The most specific ones first, as the search counts what two share.
         let mut order: Vec<_> = found.bottlenecks.iter().collect();
         order.sort_by(|a, b| a.cost.total_cmp(&b.cost));
-        for bottleneck in order {
+        let paths = order.into_iter().flat_map(|bottleneck| {
             let steps = forest.path_of(&bottleneck.sequence).iter();
             let methods = steps.map(|step| forest.method(*step));
             let path = methods.map(|m| (m.name.clone(), m.module.clone()));
-            for path in self.with_askers(path.collect()) {
-                self.take_sequence(path);
-            }
+            self.with_askers(path.collect())
+        });
+        let mut paths: Vec<Vec<MethodName>> = paths.collect();
+        let callees = paths.iter().flat_map(|path| self.large_callees(path));
+        // One that was found has all of its calls, by others, too.
+        let is_found = |callee: &Vec<MethodName>| paths.iter().any(|p| p.last() == callee.last());
+        let callees: Vec<_> = callees.filter(|callee| !is_found(callee)).collect();
+        // The more specific ones first.
+        paths.splice(0..0, callees);
+        // Of two calls through one function what it takes itself belongs to the one that takes more.
+        let ways = paths.iter().rev();
+        self.ways = ways.filter_map(|p| WayToKernel::of_path(p)).collect();
+        for path in paths {
+            self.take_sequence(path);
+        }
+        for way in self.ways.clone() {
+            self.take_sequence(vec![way.asker, way.library]);
+        }
+        self.unite_locking();
+        // What is left of a library's function that others were united in.
+        let united = self
+            .sequences
+            .iter()
+            .filter(|known| !known.in_callees.is_empty());
+        let ends_in_library = |path: &&Vec<MethodName>| {
+            path.last()
+                .is_some_and(|(_, module)| is_language_library(module))
+        };
+        let places = united.map(|known| &known.path).filter(ends_in_library);
+        for place in places.cloned().collect::<Vec<_>>() {
+            self.take_sequence(place);
         }
     }
 
-    /// Makes the sequences of one that begins in the kernel begin with who asked: its caller, and on through the C library, which only
-    /// hands the call on. Of several callers each is a sequence of its own, if it has enough time.
+    /// A sequence that is the whole program says little if one callee has much of it: that, as a sequence of its own, for each such callee.
+    fn large_callees(&self, path: &[MethodName]) -> Vec<Vec<MethodName>> {
+        let mut callees: BTreeMap<MethodName, f64> = BTreeMap::new();
+        let tree = self.tree.tree();
+        let mut all = 0.0;
+        for call in self.tree.calls_of(path) {
+            all += self.tree.time_of(call);
+            for callee in self.tree.callees_of(call) {
+                if let Some(name) = self.tree.name_at(callee) {
+                    *callees.entry(name).or_default() += tree.cum_cost(0, callee) as f64;
+                }
+            }
+        }
+        let Some(last) = path.last() else {
+            return Vec::new();
+        };
+        let enough = match all >= PROGRAM * self.working_ns {
+            true => LARGE * all,
+            false => f64::INFINITY,
+        };
+        callees.retain(|(name, module), time| {
+            *time >= enough && (name, module) != (&last.0, &last.1) && module != KERNEL
+        });
+        let callees = callees.into_keys();
+        callees.map(|callee| vec![last.clone(), callee]).collect()
+    }
+
+    /// Makes the sequences of one that begins in the kernel or in a library of the language begin with who asked: its caller, and on
+    /// through these libraries, which only work for others. Of several that ask the kernel each is a sequence of its own, if it has enough time.
     fn with_askers(&self, path: Vec<MethodName>) -> Vec<Vec<MethodName>> {
         let mut done = Vec::new();
         let calls = self.tree.calls_of(&path);
         let mut open = vec![(path, calls)];
         while let Some((path, calls)) = open.pop() {
             let in_kernel = path.first().is_some_and(|(_, module)| module == KERNEL);
-            if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !is_way_to_kernel(&path) {
+            let in_library = path
+                .first()
+                .is_some_and(|(_, module)| is_language_library(module));
+            if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !in_library {
                 done.push(path);
                 continue;
             }
             let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
-            let enough = match in_kernel {
+            let asks_kernel = path.last().is_some_and(|(_, module)| module == KERNEL);
+            let enough = match asks_kernel {
                 true => LEAST * self.working_ns,
                 false => ONE_CALLER * all,
             };
             let callers = self.callers_of(&calls, enough);
-            if callers.is_empty() {
+            let calls = callers.iter().flat_map(|(_, calls)| calls);
+            let known: f64 = calls.map(|call| self.tree.time_of(*call)).sum();
+            if callers.is_empty() || !in_kernel && known < ONE_CALLER * all {
                 done.push(path);
                 continue;
             }
@@ -123,6 +269,69 @@ impl<'a> Sequences<'a> {
         calls.map(|(caller, (_, calls))| (caller, calls)).collect()
     }
 
+    /// Unites what it takes to lock and to unlock, if that is in several sequences, none of which is of a function that does anything else.
+    fn unite_locking(&mut self) {
+        let sequences = self.sequences.iter().enumerate();
+        let locks: Vec<_> = sequences.filter(|(_, known)| known.is_locking()).collect();
+        let does_nothing_else = |known: &TimedSequence| {
+            let Some(first) = known.path.first().filter(|(_, m)| !is_language_library(m)) else {
+                return true;
+            };
+            let own = locks
+                .iter()
+                .filter(|(_, other)| other.path.first() == Some(first));
+            let own: f64 = own.map(|(_, other)| other.time()).sum();
+            let all = self.tree.nodes_of_function(first);
+            let all: f64 = all.iter().map(|nodes| self.time_of(nodes)).sum();
+            own >= ONLY_LOCKS * all
+        };
+        let inside = locks.iter().filter(|(_, known)| does_nothing_else(known));
+        let inside: Vec<usize> = inside.map(|(at, _)| *at).collect();
+        if inside.len() > 1 {
+            let function = (LOCKING.to_owned(), String::new());
+            let spread = SpreadTime { function, inside };
+            self.unite(&spread);
+            self.united.push(spread);
+        }
+    }
+
+    /// Unites what lies in each of some functions.
+    pub(super) fn unite_all(&mut self, spread: Vec<SpreadTime>) {
+        for spread in spread {
+            self.unite(&spread);
+            self.united.push(spread);
+        }
+    }
+
+    /// Makes a function one sequence, with those that lie in it.
+    fn unite(&mut self, spread: &SpreadTime) {
+        let path = vec![spread.function.clone()];
+        let known = self.sequences.iter().position(|known| known.path == path);
+        let own = known.unwrap_or(self.sequences.len());
+        self.take_sequence(path);
+        self.taken.pop();
+        for inside in spread.inside.iter().copied().filter(|at| *at != own) {
+            let empty = TimedSequence::at_place(self.sequences[inside].path.clone());
+            let gone = std::mem::replace(&mut self.sequences[inside], empty);
+            let united = &mut self.sequences[own];
+            for (time, more) in united.times.iter_mut().zip(gone.times) {
+                *time += more;
+            }
+            let mut path = gone.path.iter().rev();
+            if let Some((name, _)) = path.find(|(_, module)| module != KERNEL) {
+                let name = plain_name(name).to_owned();
+                *united.in_callees.entry(name).or_default() += gone.time();
+            }
+            united.shared.remove(&inside);
+            let owners = self
+                .owners
+                .iter_mut()
+                .filter(|owner| **owner == Some(inside));
+            owners.for_each(|owner| *owner = Some(own));
+        }
+        self.sequences[own].is_united = true;
+    }
+
     /// Looks for the same sequences in further runs, in the same order, so that they share no time there either.
     pub(super) fn compare_runs(&mut self, more: &[CallTree]) {
         let part = |run: &Sequences<'_>, at: usize| run.sequences[at].time() / run.working_ns;
@@ -130,8 +339,12 @@ impl<'a> Sequences<'a> {
         let mut parts: Vec<Vec<f64>> = count.map(|at| vec![part(self, at)]).collect();
         for tree in more {
             let mut other = Sequences::new(tree);
-            for sequence in &self.sequences {
-                other.take_sequence(sequence.path.clone());
+            other.ways.clone_from(&self.ways);
+            for path in &self.taken {
+                other.take_sequence(path.clone());
+            }
+            for spread in &self.united {
+                other.unite(spread);
             }
             for (at, parts) in parts.iter_mut().enumerate() {
                 parts.push(part(&other, at));
@@ -142,32 +355,51 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// Adds the time below all calls of a sequence that no other one has taken.
-    pub(super) fn take_sequence(&mut self, path: Vec<MethodName>) {
-        let own = self.sequences.len();
-        let calls = self.tree.calls_of(&path);
-        let mut sequence = TimedSequence {
-            path,
-            times: [0.0; TimeKind::ALL.len()],
-            shared: FxHashMap::default(),
-            parts: Vec::new(),
+    /// Returns the place of a path, and the library's function that is called there.
+    fn place_of(&self, path: &[MethodName]) -> (Vec<MethodName>, Option<String>) {
+        let is_on_way = |way: &&WayToKernel| {
+            let mut asked = path.windows(2);
+            asked.any(|calls| calls[0] == way.asker && calls[1] == way.library)
         };
+        let in_library = path
+            .last()
+            .is_some_and(|(_, module)| is_language_library(module));
+        if let Some(way) = self.ways.iter().find(is_on_way).filter(|_| in_library) {
+            return (way.path.clone(), None);
+        }
+        let (place, library) = place_and_library(path);
+        (place.to_vec(), library.map(str::to_owned))
+    }
+
+    /// Adds the time below all calls of a sequence that no other one has taken: to that of its place, if there is one.
+    pub(super) fn take_sequence(&mut self, path: Vec<MethodName>) {
+        let calls = self.tree.calls_of(&path);
+        let (place, library) = self.place_of(&path);
+        let known = self.sequences.iter().position(|known| known.path == place);
+        let own = known.unwrap_or(self.sequences.len());
+        if known.is_none() {
+            self.sequences.push(TimedSequence::at_place(place));
+        }
+        let sequence = &mut self.sequences[own];
         for node in calls.into_iter().flat_map(|call| self.tree.nodes_of(call)) {
             let at = NodeId(node as u32);
+            let time = self.tree.tree().cost(0, at) as f64;
             match self.owners[node] {
                 None => {
                     self.owners[node] = Some(own);
                     for (kind, time) in sequence.times.iter_mut().enumerate() {
                         *time += self.tree.tree().cost(1 + kind, at) as f64;
                     }
+                    if let Some(library) = &library {
+                        let name = plain_name(library).to_owned();
+                        *sequence.in_callees.entry(name).or_default() += time;
+                    }
                 }
-                Some(owner) => {
-                    *sequence.shared.entry(owner).or_insert(0.0) +=
-                        self.tree.tree().cost(0, at) as f64;
-                }
+                Some(owner) if owner == own => {}
+                Some(owner) => *sequence.shared.entry(owner).or_default() += time,
             }
         }
-        self.sequences.push(sequence);
+        self.taken.push(path);
     }
 
     /// Returns how the time of some nodes is spread over sequences, in nanoseconds; `None`: it is in none of them.
@@ -178,6 +410,35 @@ impl<'a> Sequences<'a> {
             *times.entry(self.owners[node]).or_insert(0.0) += time;
         }
         times
+    }
+
+    /// Returns the sequence that has most of the time of some nodes, if it has half of it.
+    pub(super) fn main_owner(&self, nodes: &[Range<usize>]) -> Option<usize> {
+        let times = self.time_by_owner(nodes);
+        let all: f64 = times.values().sum();
+        let owners = times.into_iter().filter_map(|(at, time)| Some((at?, time)));
+        let (at, most) = owners.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (most > 0.0 && most >= all / 2.0).then_some(at)
+    }
+
+    /// Returns the sequence that has a node.
+    pub(super) fn owner_of(&self, node: NodeId) -> Option<usize> {
+        *self.owners.get(node.0 as usize)?
+    }
+
+    /// Returns the nodes that a sequence has, with their own time in nanoseconds.
+    pub(super) fn nodes_of_sequence(&self, number: usize) -> impl Iterator<Item = (NodeId, i64)> {
+        let nodes = (0..).zip(&self.owners);
+        let own = nodes.filter(move |(_, owner)| **owner == Some(number));
+        own.map(|(node, _)| (NodeId(node), self.tree.tree().cost(0, NodeId(node))))
+            .filter(|(_, time)| *time > 0)
+    }
+
+    /// Returns the time of a range of nodes, in nanoseconds.
+    pub(super) fn time_of(&self, nodes: &Range<usize>) -> f64 {
+        let node = |at: usize| NodeId(at as u32);
+        let tree = self.tree.tree();
+        tree.cost_of(0, node(nodes.start), node(nodes.end)) as f64
     }
 
     /// Returns the part of the working time that waits and is in no sequence.
@@ -207,18 +468,19 @@ pub(super) fn without_wrappers(path: &[MethodName]) -> Vec<MethodName> {
     path
 }
 
-/// Returns whether a path leads through the C library alone into the kernel.
-fn is_way_to_kernel(path: &[MethodName]) -> bool {
-    let Some((last, before)) = path.split_last() else {
-        return false;
+/// Splits a path into its place and, if it ends in a library of the language, the function that is called there. The place is the function that
+/// calls the library; if that is `main` or has no name, what it calls there belongs to the place.
+fn place_and_library(path: &[MethodName]) -> (&[MethodName], Option<&str>) {
+    let is_library = |(_, module): &&MethodName| is_language_library(module);
+    let inside = path.iter().rev().take_while(is_library).count();
+    let Some(asker) = (path.len() - inside).checked_sub(1).filter(|_| inside > 0) else {
+        return (path, None);
     };
-    last.1 == KERNEL && before.iter().all(|(_, module)| is_c_library(module))
-}
-
-fn is_c_library(module: &str) -> bool {
-    let file = module.rsplit('/').next().unwrap_or_default();
-    let libraries = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"];
-    libraries.iter().any(|library| file.starts_with(library))
+    let name = &path[asker].0;
+    let says_little = name == "main" || name.starts_with('[');
+    let place = &path[asker..=asker + usize::from(says_little)];
+    let called = path[asker + place.len()..].first();
+    (place, called.map(|(called, _)| called.as_str()))
 }
 
 /// Returns whether a thread runs while it spends its time so.

@@ -16,10 +16,12 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
     for (path, kind, time) in stacks {
         let mut node = DraftNode::ROOT;
         for name in path.split(';') {
-            let module = if name.contains(" (system call)") {
-                "[kernel]"
-            } else {
-                "app"
+            let module = match name {
+                "malloc" | "free" | "strcoll" | "next_sequence" | "compare_part"
+                | "pthread_mutex_lock" | "lll_unlock" | "lll_wake" => "/lib/libc.so.6",
+                "operator new" => "/lib/libstdc++.so.6",
+                _ if name.contains(" (system call)") => "[kernel]",
+                _ => "app",
             };
             let method = builder.method(name, module).unwrap();
             node = builder.child(node, method).unwrap();
@@ -42,6 +44,7 @@ fn measured(tree: &CallTree) -> Measured<'_> {
         tree,
         more_runs: &[],
         each_sample: 1e6,
+        ended_waits: &[],
         cpu_waits: &NO_WAITS,
         confined: None,
         stalls: &[],
@@ -431,10 +434,306 @@ fn what_sequences_share_is_said() {
         ("main;render", Computing, 300),
     ]);
     let mut sequences = Sequences::new(&tree);
-    for name in ["malloc", "render"] {
-        sequences.take_sequence(vec![(name.to_owned(), "app".to_owned())]);
+    for (name, module) in [("malloc", "/lib/libc.so.6"), ("render", "app")] {
+        sequences.take_sequence(vec![(name.to_owned(), module.to_owned())]);
     }
     let render = &sequences.sequences[1];
     assert_eq!(render.time(), 300.0 * MS as f64);
     assert_eq!(render.shared.get(&0), Some(&(300.0 * MS as f64)));
+}
+
+/// An allocator works for who calls it: what one function allocates and frees is one finding, of that function.
+#[test]
+fn what_one_function_calls_in_libraries_is_its_own() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;split;operator new;malloc", Computing, 250),
+        ("main;split;free", Computing, 200),
+        ("main;split", Computing, 50),
+        ("main;other;free", Computing, 20),
+        ("main;other", Computing, 480),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let split: Vec<&Finding> = judgement
+        .findings
+        .iter()
+        .filter(|finding| finding.place.what.name() == "split")
+        .collect();
+    assert_eq!(split.len(), 1, "{:?}", names(&judgement));
+    let (least, most) = (0.45, 0.52);
+    let worth = split[0].amount.value;
+    assert!((least..=most).contains(&worth), "{:?}", split[0]);
+    for name in ["malloc", "operator new", "free"] {
+        assert_ne!(judgement.findings[0].place.what.name(), name);
+    }
+    let calls = split[0].evidence.iter();
+    let calls = calls.filter(|e| matches!(e, FindingEvidence::TimeCalling { .. }));
+    assert!(calls.count() >= 2, "{:?}", split[0].evidence);
+}
+
+/// Whoever holds a lock ends the waits for it: they are evidence for the holder's place, and say there who waits.
+#[test]
+fn who_holds_a_lock_is_said_to_hold_up_others() {
+    use TimeKind::{Computing, Locks};
+    let stacks = [
+        ("main;save", Computing, 500),
+        ("main;handle;futex (system call)", Locks, 300),
+        ("main;handle", Computing, 200),
+    ];
+    let tree = tree(&stacks);
+    let wait = (0..tree.len() as u32)
+        .map(NodeId)
+        .find(|node| tree.cost(0, *node) == 300 * MS)
+        .expect("the wait");
+    let by = |function: &str, is_own| EndingThread {
+        thread: "saver".to_owned(),
+        is_own,
+        function: Some(function.to_owned()),
+    };
+    let ended = |by| EndedWait {
+        node: wait,
+        by,
+        ns: 300 * MS as u64,
+    };
+    let judge = |ended: &[EndedWait]| {
+        judge_measured(&Measured {
+            ended_waits: ended,
+            ..measured(&tree)
+        })
+        .expect("a judgement")
+    };
+    let judgement = judge(&[ended(by("save", true))]);
+    let found = |name: &str| {
+        let mut found = judgement.findings.iter();
+        found
+            .find(|f| f.place.what.name() == name || f.sentence().contains(&format!("of {name}")))
+            .unwrap_or_else(|| panic!("{name}: {:?}", names(&judgement)))
+    };
+    let save = found("save");
+    let held = FindingEvidence::HoldsUp {
+        waiting: "handle".to_owned(),
+        part: 0.3,
+    };
+    assert!(save.evidence.contains(&held), "{save:?}");
+    assert!(
+        save.sentence().contains("others wait"),
+        "{}",
+        save.sentence()
+    );
+    let handle = found("handle");
+    let by_save = FindingEvidence::WaitEnded {
+        by: by("save", true),
+        part: 1.0,
+    };
+    assert!(handle.evidence.contains(&by_save), "{handle:?}");
+    // Another program's function is none of this one.
+    let judgement = judge(&[ended(by("save", false))]);
+    let held = judgement.findings.iter().flat_map(|f| &f.evidence);
+    let held = held.filter(|e| matches!(e, FindingEvidence::HoldsUp { .. }));
+    assert_eq!(held.count(), 0);
+}
+
+/// A query's time is spread over what it calls: the finding is the function that asks for it, with all of it.
+#[test]
+fn what_is_spread_over_many_callees_is_who_called_them() {
+    use TimeKind::{Computing, Disk};
+    let query = "main;import;find;step;execute";
+    let stacks = [
+        (format!("{query};compare"), Computing, 210),
+        (format!("{query};decode"), Computing, 110),
+        (format!("{query};next"), Computing, 70),
+        (format!("{query};seek"), Computing, 60),
+        (query.to_owned(), Computing, 100),
+        ("main;import;save;step;execute".to_owned(), Computing, 60),
+        (
+            "main;load;execute;sync;fsync (system call)".to_owned(),
+            Disk,
+            40,
+        ),
+        (
+            "main;import;save;step;execute;sync;fsync (system call)".to_owned(),
+            Disk,
+            350,
+        ),
+    ];
+    let stacks = stacks
+        .each_ref()
+        .map(|(path, kind, time)| (path.as_str(), *kind, *time));
+    let tree_of_run = tree(&stacks);
+    let judge = |more_runs: &[CallTree]| {
+        judge_measured(&Measured {
+            more_runs,
+            ..measured(&tree_of_run)
+        })
+        .expect("a judgement")
+    };
+    for more_runs in [vec![], vec![tree(&stacks), tree(&stacks)]] {
+        let judgement = judge(&more_runs);
+        let found: Vec<(String, f64)> = judgement
+            .findings
+            .iter()
+            .map(|finding| (finding.place.what.name(), finding.amount.value))
+            .collect();
+        assert_eq!(found[0].0, "find", "{found:?}");
+        assert!((found[0].1 - 0.55).abs() < 0.01, "{found:?}");
+        assert!(found[1].0.starts_with("fsync"), "{found:?}");
+        let asked = FindingEvidence::OnBehalfOf {
+            function: "save".to_owned(),
+            part: 350.0 / 390.0,
+        };
+        assert!(judgement.findings[1].evidence.contains(&asked));
+        assert!(found.iter().all(|(name, _)| name != "compare"), "{found:?}");
+        assert!(judgement.together <= 1.0);
+    }
+}
+
+/// Two callees that have most of a function's time say more than the function.
+#[test]
+fn what_few_callees_have_is_theirs() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;render;blend", Computing, 300),
+        ("main;render;scale", Computing, 250),
+        ("main;render", Computing, 50),
+        ("main;parse;lex", Computing, 200),
+        ("main;parse;build", Computing, 200),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let names = names(&judgement);
+    for name in ["blend", "scale", "lex", "build"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+}
+
+/// A function without a name says less than what it calls in the C library, however deep that goes on.
+#[test]
+fn what_a_nameless_function_calls_is_named_by_its_first_call() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        (
+            "main;[function at 0x9a00];strcoll;next_sequence",
+            Computing,
+            400,
+        ),
+        (
+            "main;[function at 0x9a00];strcoll;compare_part",
+            Computing,
+            200,
+        ),
+        ("main;[function at 0x9a00];strcoll", Computing, 100),
+        ("main;read_line", Computing, 300),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = &judgement.findings[0];
+    assert_eq!(
+        first.place.what.name(),
+        "strcoll",
+        "{:?}",
+        names(&judgement)
+    );
+    assert!((first.amount.value - 0.7).abs() < 0.01, "{first:?}");
+}
+
+/// What it takes to enter the kernel lies in the C library: it is the call's.
+#[test]
+fn the_way_to_the_kernel_belongs_to_the_call() {
+    use TimeKind::{Computing, SystemCalls};
+    let tree = tree(&[
+        (
+            "main;config_age;strcoll;newfstatat (system call)",
+            SystemCalls,
+            600,
+        ),
+        ("main;config_age;strcoll", Computing, 200),
+        ("main;digest", Computing, 200),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = &judgement.findings[0];
+    assert!(
+        first.place.what.name().starts_with("newfstatat"),
+        "{first:?}"
+    );
+    assert!((first.amount.value - 0.8).abs() < 0.01, "{first:?}");
+    assert_eq!(first.spent_on(), Some(SystemCalls));
+}
+
+/// A function that works itself as much as what it calls: both are findings, not one with everything.
+#[test]
+fn a_callee_with_much_of_a_function_is_a_finding_of_its_own() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;matching", Computing, 540),
+        ("main;matching;match_line;malloc", Computing, 200),
+        ("main;matching;match_line;free", Computing, 160),
+        ("main;matching;match_line", Computing, 100),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let worth = |name: &str| -> f64 {
+        let found = judgement.findings.iter();
+        let found = found.filter(|finding| finding.place.what.name() == name);
+        found.map(|finding| finding.amount.value).sum()
+    };
+    assert!(
+        (worth("matching") - 0.54).abs() < 0.01,
+        "{:?}",
+        judgement.findings
+    );
+    assert!(
+        (worth("match_line") - 0.46).abs() < 0.01,
+        "{:?}",
+        judgement.findings
+    );
+}
+
+/// Several functions ask the kernel through one of the C library: each of them is a finding.
+#[test]
+fn each_function_that_asks_through_a_library_is_a_finding() {
+    use TimeKind::SystemCalls;
+    let tree = tree(&[
+        ("main;send;malloc;read (system call)", SystemCalls, 450),
+        ("main;receive;malloc;read (system call)", SystemCalls, 400),
+        ("main;other", TimeKind::Computing, 150),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    for asker in ["send", "receive"] {
+        let sentences = judgement.findings.iter().map(Finding::sentence);
+        let of = format!("of {asker}");
+        assert_eq!(sentences.filter(|s| s.contains(&of)).count(), 1, "{asker}");
+    }
+}
+
+/// Who locks and who unlocks pays for one thing.
+#[test]
+fn locking_and_unlocking_are_one_finding() {
+    use TimeKind::{Computing, Locks, SystemCalls};
+    let mut stacks = vec![
+        (
+            "main;enter;pthread_mutex_lock;futex (system call)".to_owned(),
+            Locks,
+            150,
+        ),
+        ("main;enter;pthread_mutex_lock".to_owned(), Computing, 200),
+        ("main;insert".to_owned(), Computing, 240),
+    ];
+    for number in 0..16 {
+        let page = format!("main;free_page_{number}");
+        let woken = format!("{page};lll_unlock;lll_wake;futex (system call)");
+        stacks.push((woken, SystemCalls, 15));
+        stacks.push((page, Computing, 10));
+    }
+    let stacks: Vec<_> = stacks
+        .iter()
+        .map(|(path, kind, time)| (path.as_str(), *kind, *time))
+        .collect();
+    let tree = tree(&stacks);
+    let more = [tree.clone(), tree.clone()];
+    let judgement = judge_measured(&Measured {
+        more_runs: &more,
+        ..measured(&tree)
+    })
+    .expect("a judgement");
+    let first = &judgement.findings[0];
+    assert_eq!(first.place.what.name(), "locking and unlocking");
+    assert!((first.amount.value - 0.59).abs() < 0.02, "{first:?}");
+    assert!(judgement.together <= 1.0 + 1e-9);
 }

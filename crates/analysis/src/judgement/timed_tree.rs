@@ -1,5 +1,6 @@
 //! A call tree of time, with an index of where each function stands: places are looked up without a walk over the tree.
 
+use super::libraries::is_c_library;
 use profile::{CallTree, MethodId, NodeId, plain_name};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -97,14 +98,18 @@ impl<'a> TimedTree<'a> {
     /// Returns the caller of a sequence's call, and the call with that in front; `None` below the root.
     pub(super) fn with_caller(&self, call: SequenceCall) -> Option<(MethodName, SequenceCall)> {
         let first = self.tree.parent(call.first)?;
-        let method = self.method_at(first)?;
-        let name = (method.name.clone(), method.module.clone());
+        let name = self.name_at(first)?;
         Some((name, SequenceCall { first, ..call }))
     }
 
     /// Returns the time of a call, with all that it calls, in nanoseconds.
     pub(super) fn time_of(&self, call: SequenceCall) -> f64 {
         self.tree.cum_cost(0, call.last) as f64
+    }
+
+    /// Returns the nodes that the last function of a call calls.
+    pub(super) fn callees_of(&self, call: SequenceCall) -> impl Iterator<Item = NodeId> {
+        self.tree.children(call.last)
     }
 
     /// Returns the nodes of a call, with all that it calls.
@@ -114,14 +119,39 @@ impl<'a> TimedTree<'a> {
 
     /// Returns the nodes of a function with all that it calls: a range for each call that is in no other one of it.
     pub(super) fn nodes_below(&self, plain: &str) -> Vec<Range<usize>> {
+        self.outermost_ranges(&self.nodes_named(plain))
+    }
+
+    /// The same of a function of one image.
+    pub(super) fn nodes_of_function(&self, (name, module): &MethodName) -> Vec<Range<usize>> {
+        let method = self.by_name.get(&(name.as_str(), module.as_str()));
+        let nodes = method.and_then(|method| self.nodes.get(*method));
+        let nodes: Vec<usize> = nodes.into_iter().flatten().map(|n| *n as usize).collect();
+        self.outermost_ranges(&nodes)
+    }
+
+    fn outermost_ranges(&self, nodes: &[usize]) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
-        for node in self.nodes_named(plain) {
+        for node in nodes.iter().copied() {
             let inside = ranges.last().is_some_and(|range| range.contains(&node));
             if !inside {
                 ranges.push(node..self.tree.end(NodeId(node as u32)).0 as usize);
             }
         }
         ranges
+    }
+
+    /// Returns a node and its callers, the outermost last.
+    pub(super) fn callers_of(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let tree = self.tree;
+        std::iter::successors(Some(node), |at| tree.parent(*at))
+            .take_while(|at| *at != NodeId::ROOT)
+    }
+
+    /// Returns the function at a node; `None` at the root.
+    pub(super) fn name_at(&self, node: NodeId) -> Option<MethodName> {
+        let method = self.method_at(node)?;
+        Some((method.name.clone(), method.module.clone()))
     }
 
     /// Returns the nodes in which a function runs itself, with what the kernel does for it.
@@ -145,6 +175,20 @@ impl<'a> TimedTree<'a> {
         let mut nodes: Vec<usize> = nodes.flatten().map(|node| *node as usize).collect();
         nodes.sort_unstable();
         nodes
+    }
+
+    /// Returns the function that called what a node stands for in the kernel or the C library, or that it stands for.
+    pub(super) fn function_at(&self, node: NodeId) -> String {
+        let mut at = Some(node);
+        while let Some(node) = at {
+            match self.method_at(node) {
+                Some(method) if method.module == KERNEL || is_c_library(&method.module) => {}
+                Some(method) => return plain_name(&method.name).to_owned(),
+                None => break,
+            }
+            at = self.tree.parent(node);
+        }
+        "unknown code".to_owned()
     }
 
     fn method_at(&self, node: NodeId) -> Option<&'a profile::Method> {

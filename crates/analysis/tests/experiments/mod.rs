@@ -119,6 +119,8 @@ pub fn steady(lines: &[Line<'_>], measured: &Measured, random: &mut Random) -> C
             samples: (samples + samples.sqrt() * 0.3 * random.normal()).max(0.0) as u64,
             counts: vec![Progress::Visits(visits.round().max(0.0) as u64)],
             disturbance: None,
+            meetings: None,
+            at_pace: false,
         });
         run.duration_ns += ((effective + delay) * 1e9) as u64;
         if speedup == 0.0 {

@@ -6,6 +6,9 @@ use analysis::stall::Ends;
 use analysis::stall::culprits::Cause;
 use analysis::stall::in_order::Issue;
 
+/// Reasons of stalls, by their places in [`Cause::ALL`].
+pub const CAUSES: usize = Cause::ALL.len();
+
 /// SplitMix64.
 pub struct Random(pub u64);
 
@@ -313,7 +316,7 @@ pub struct Run {
     pub blocks: Vec<f64>,
     pub edges: Vec<f64>,
     /// Cycles that each instruction waited beyond its schedule, by cause.
-    pub stalls: Vec<Vec<[f64; 12]>>,
+    pub stalls: Vec<Vec<[f64; CAUSES]>>,
 }
 
 /// Runs the program again and again, with a sample every `period` cycles on average.
@@ -321,10 +324,10 @@ pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -
     let mut issues: Vec<Vec<Issue>> = program.blocks.iter().map(|block| schedule(block)).collect();
     let mut blocks = vec![0.0; program.blocks.len()];
     let mut edges = vec![0.0; program.edges.len()];
-    let mut stalls: Vec<Vec<[f64; 12]>> = program
+    let mut stalls: Vec<Vec<[f64; CAUSES]>> = program
         .blocks
         .iter()
-        .map(|b| vec![[0.0; 12]; b.len()])
+        .map(|b| vec![[0.0; CAUSES]; b.len()])
         .collect();
     let mut mispredicted = false;
     let mut pipeline = Pipeline::new();

@@ -16,7 +16,7 @@ mod predictor;
 mod processor;
 mod registers;
 
-use super::pipeline::Random;
+use super::pipeline::{CAUSES, Random};
 use analysis::stall::culprits::Cause;
 use execute::State;
 use iced_x86::Instruction as Code;
@@ -35,7 +35,7 @@ const RECORDED: u64 = 20;
 /// What was seen of each instruction of the graph, and for how many cycles by cause.
 pub struct Run {
     pub samples: Vec<f64>,
-    pub stalls: Vec<[f64; 12]>,
+    pub stalls: Vec<[f64; CAUSES]>,
     /// Executions of each block and each edge, by the cycles between samples.
     pub blocks: Vec<f64>,
     pub edges: Vec<f64>,
@@ -63,7 +63,7 @@ struct Seen {
     period: u64,
     next: u64,
     samples: Vec<f64>,
-    stalls: Vec<[f64; 12]>,
+    stalls: Vec<[f64; CAUSES]>,
 }
 
 impl Seen {
@@ -190,7 +190,7 @@ pub fn run(
         period,
         next: period,
         samples: vec![0.0; count],
-        stalls: vec![[0.0; 12]; count],
+        stalls: vec![[0.0; CAUSES]; count],
     };
     let mut blocks = vec![0.0; graph.blocks.len()];
     let mut edges = vec![0.0; graph.edges.len()];

@@ -311,3 +311,30 @@ fn nothing_sampled(recording: &Recording) -> String {
         "nothing was sampled of {ran} of CPU time: a set-uid program or one of another user is hidden from this user; record as root"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So that a recording of ours and a `perf.data` that names no events can be compared.
+    #[test]
+    fn hardware_and_software_events_have_the_names_of_perf() {
+        const GENERIC: [u32; 2] = [0, 1];
+        let mut generic = 0;
+        for name in EventSpec::event_names() {
+            let event = EventSpec::parse(name).expect(name);
+            if !GENERIC.contains(&event.perf_type) {
+                continue;
+            }
+            let of_perf = formats::read::perf_event_name(event.perf_type, event.config);
+            let same = EventSpec::parse(of_perf.expect(name)).expect(name);
+            assert_eq!(
+                (same.perf_type, same.config),
+                (event.perf_type, event.config),
+                "{name}"
+            );
+            generic += 1;
+        }
+        assert!(generic > 15, "{generic}");
+    }
+}

@@ -13,8 +13,8 @@ use profile::{
     CallGraph, Collector, EventId, Location, Recording, SymbolTable, Target, TaskTimes, Unit,
 };
 use results::{
-    CallNode, Refusal, RefusalReason, Report, ReportBy, call_tree, callers_tree, event_named,
-    join_hosts, make_report, name_locations,
+    CallNode, KeySource, NamesNeeded, Refusal, RefusalReason, Report, ReportBy, call_tree,
+    callers_tree, event_named, join_hosts, make_report, name_locations,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -33,14 +33,13 @@ const LONGEST_COMMAND: usize = 160;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let by_thread = matches!(args.by, ReportBy::Process | ReportBy::Thread);
-    let by_cgroup = matches!(args.by, ReportBy::Cgroup | ReportBy::Container);
+    let needs = args.by.needs();
     let wanted = Wanted {
-        processes: by_thread || args.by == ReportBy::Waker || args.filter.process.is_some(),
-        cgroups: by_cgroup || args.filter.cgroup.is_some(),
-        ids: by_thread || args.filter.pid.is_some(),
+        processes: needs.processes || args.filter.process.is_some(),
+        cgroups: needs.cgroups || args.filter.cgroup.is_some(),
+        ids: needs.ids || args.filter.pid.is_some(),
         callers: true,
-        threads: args.by.is_of_threads(),
+        threads: needs.source == KeySource::Thread,
     };
     let mut chosen = args.source.clone();
     if args.by == ReportBy::Host
@@ -173,12 +172,11 @@ fn resolve_shown(recording: &Recording, args: &Args) -> Resolved {
         _ => Detail::Procedures,
     };
     let stacks = &recording.stacks;
-    let all = trees || args.by == ReportBy::Waker || recording.call_graph != CallGraph::None;
+    let names = args.by.needs().names;
+    let all = trees || names == NamesNeeded::Stacks || recording.call_graph != CallGraph::None;
     let locations: Vec<Location> = if all {
         stacks.frames().iter().map(|f| f.location).collect()
-    } else if (args.by.is_of_threads() || matches!(args.by, ReportBy::Image | ReportBy::Host))
-        && args.filter.procedure.is_none()
-    {
+    } else if names == NamesNeeded::Nothing && args.filter.procedure.is_none() {
         Vec::new()
     } else {
         let leaf = |s: &profile::Sample| stacks.frame(s.stack).location;

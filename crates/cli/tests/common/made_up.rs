@@ -30,19 +30,9 @@ pub fn recording(program: &Path, events: &[(&str, f64, &BTreeMap<u64, u64>)]) ->
                 image: ImageId(0),
                 offset: ImageOffset(*at),
             };
-            made.samples.push(Sample {
-                cgroup: None,
-                labels: None,
-                event: EventId(number as u16),
-                process,
-                pid: None,
-                tid: None,
-                stack: made.stacks.intern(place, None),
-                slice: None,
-                waker: None,
-                count: *count,
-                weight: *count,
-            });
+            let (event, stack) = (EventId(number as u16), made.stacks.intern(place, None));
+            made.samples
+                .push(Sample::new(event, process, stack, *count));
         }
     }
     made

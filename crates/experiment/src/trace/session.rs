@@ -192,13 +192,20 @@ impl<'a> TraceSession<'a> {
             host: Usage::read_machine(),
         };
         session.plan_mappings()?;
-        if let Some((image, hazard)) = session.planner.hazard.take() {
+        session.check_traceable(&executable)?;
+        session.waiting.events.enable_counting()?;
+        Ok(session)
+    }
+
+    /// Refuses a target that cannot be traced, or has nothing of what was asked for.
+    fn check_traceable(&mut self, executable: &str) -> Result<(), Error> {
+        if let Some((image, hazard)) = self.planner.hazard.take() {
             return Err(Error::NotPreloadable {
                 program: image.into(),
                 reason: hazard.describe_hazard(),
             });
         }
-        if session.shared.state.load(Acquire) != state::READY {
+        if self.shared.state.load(Acquire) != state::READY {
             return Err(Error::NotPreloadable {
                 program: executable.into(),
                 reason: "reading its symbols took longer than the 30 s for which it waits before main, and it ran on without being traced: \
@@ -206,29 +213,30 @@ impl<'a> TraceSession<'a> {
                     .to_owned(),
             });
         }
-        let unmatched: Vec<usize> = session.planner.unmatched().collect();
+        let unmatched: Vec<usize> = self.planner.unmatched().collect();
         for number in unmatched {
-            if let Some(pattern) = options.functions.get(number)
-                && session.planner.could_match(pattern)
+            if let Some(pattern) = self.options.functions.get(number)
+                && self.planner.could_match(pattern)
             {
                 return Err(Error::NoSuchPlace {
                     what: pattern.text(),
                     program: executable.into(),
-                    near: session.planner.near(pattern),
+                    near: self.planner.near(pattern),
                 });
             }
         }
-        let later = options
+        let later = self
+            .options
             .functions
             .iter()
-            .any(|p| !session.planner.could_match(p));
-        let none = session
+            .any(|p| !self.planner.could_match(p));
+        let none = self
             .planner
             .blocks
             .iter()
             .all(|block| block.refused.is_some());
         if none && !later {
-            let reason = session
+            let reason = self
                 .planner
                 .blocks
                 .iter()
@@ -238,8 +246,7 @@ impl<'a> TraceSession<'a> {
                 reason: reason.unwrap_or_else(|| "no function was asked for".into()),
             });
         }
-        session.waiting.events.enable_counting()?;
-        Ok(session)
+        Ok(())
     }
 
     /// Plans for what is mapped now and was not before.

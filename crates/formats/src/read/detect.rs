@@ -167,6 +167,10 @@ const FOREIGN: &[(&[u8], &str)] = &[
         "it is a Cube profile of Score-P, which is not read",
     ),
     (b"<?xml", "it is XML, which is not read"),
+    (
+        b"FLR\0\0\0",
+        "it is a flight recording of Oracle's JDK 7 or 8 (format 0.9), which is not read; JDK 8u262 and later write format 2, which is",
+    ),
 ];
 
 /// The reader of a file that begins with `head`, or what the file looks like.
@@ -234,4 +238,22 @@ fn whole_lines(head: &[u8]) -> Option<String> {
         .rposition(|b| *b == b'\n')
         .map_or(head.len(), |end| end + 1);
     Some(String::from_utf8_lossy(head.get(..end)?).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_has_a_row_in_the_docs() {
+        let docs = include_str!("../../../../docs/formats.md");
+        for reader in READERS {
+            // Those in JSON have names of their own, which are found in the file.
+            if matches!(reader.read, ReadWith::Several(_)) {
+                continue;
+            }
+            let row = format!("\n| {}", reader.name);
+            assert!(docs.contains(&row), "docs/formats.md: {}", reader.name);
+        }
+    }
 }

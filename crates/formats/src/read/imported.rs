@@ -67,17 +67,8 @@ pub fn to_recording(profile: &TreeProfile) -> Recording {
             total.taken += count;
             total.stored += count;
             recording.samples.push(Sample {
-                cgroup: None,
-                labels: None,
-                event: EventId(event as u16),
-                process,
-                pid: None,
-                tid: None,
-                stack,
-                slice: None,
-                waker: None,
-                count,
                 weight,
+                ..Sample::new(EventId(event as u16), process, stack, count)
             });
         }
     }

@@ -42,7 +42,7 @@ mod v8_log;
 pub use error::{FilePosition, ReadError};
 pub use imported::to_recording;
 pub use options::{GroupBy, ReadLimits, ReadOptions};
-pub use perf_data::BranchStacks;
+pub use perf_data::{BranchStacks, perf_event_name};
 pub use recording::from_recording;
 pub use tree_profile::TreeProfile;
 

@@ -14,8 +14,6 @@ use std::rc::Rc;
 const MEMORY_FOR_BYTE: u64 = 64;
 /// Values inside each other: a dictionary of tuples with a dictionary of tuples.
 const DEPTH: usize = 8;
-/// Limit on the rounds in which costs that contradict each other are made to agree.
-const ROUNDS: usize = 100;
 /// Marks a value that others refer to.
 const IS_REFERRED_TO: u8 = 0x80;
 
@@ -88,6 +86,31 @@ impl PythonUnmarshal<'_> {
         Ok(MarshalValue::Text(text.into()))
     }
 
+    fn read_eight_bytes(&mut self) -> Result<[u8; 8], ReadFault> {
+        let bytes = self.take_bytes(8)?.first_chunk::<8>().copied();
+        Ok(bytes.unwrap_or_default())
+    }
+
+    /// A number in decimal digits, as the first versions wrote it; `at` is where it began.
+    fn read_decimal(&mut self, at: FilePosition) -> Result<MarshalValue, ReadFault> {
+        let length = self.read_byte()?.into();
+        let text = String::from_utf8_lossy(self.take_bytes(length)?);
+        let number = text.parse();
+        let number = number.map_err(|_| ReadFault::damaged("not a number", at))?;
+        Ok(MarshalValue::Number(number))
+    }
+
+    fn read_dictionary(&mut self, depth: usize) -> Result<MarshalValue, ReadFault> {
+        let mut entries = Vec::new();
+        while let Some(key) = self.read_value(depth + 1)? {
+            let Some(value) = self.read_value(depth + 1)? else {
+                return Err(ReadFault::damaged("a key without a value", self.position()));
+            };
+            entries.push((key, value));
+        }
+        Ok(MarshalValue::Dictionary(entries.into()))
+    }
+
     /// The next value; `None` at the end of a dictionary.
     fn read_value(&mut self, depth: usize) -> Result<Option<MarshalValue>, ReadFault> {
         let at = self.position();
@@ -107,27 +130,10 @@ impl PythonUnmarshal<'_> {
             b'0' => return Ok(None),
             b'N' | b'T' | b'F' => MarshalValue::None,
             b'i' => MarshalValue::Number(self.read_long()?.into()),
-            b'I' | b'g' => {
-                let is_float = code & !IS_REFERRED_TO == b'g';
-                let bytes = self
-                    .take_bytes(8)?
-                    .first_chunk::<8>()
-                    .copied()
-                    .unwrap_or_default();
-                MarshalValue::Number(match is_float {
-                    true => f64::from_le_bytes(bytes),
-                    false => i64::from_le_bytes(bytes) as f64,
-                })
-            }
+            b'I' => MarshalValue::Number(i64::from_le_bytes(self.read_eight_bytes()?) as f64),
+            b'g' => MarshalValue::Number(f64::from_le_bytes(self.read_eight_bytes()?)),
             b'l' => self.big_number()?,
-            b'f' => {
-                let length = self.read_byte()?.into();
-                let text = String::from_utf8_lossy(self.take_bytes(length)?);
-                let number = text
-                    .parse()
-                    .map_err(|_| ReadFault::damaged("not a number", at))?;
-                MarshalValue::Number(number)
-            }
+            b'f' => self.read_decimal(at)?,
             b's' | b'u' | b'a' => {
                 let length = self.read_length()?;
                 self.read_text(length)?
@@ -142,15 +148,15 @@ impl PythonUnmarshal<'_> {
                 let length = self.read_byte()?.into();
                 self.read_text(length)?
             }
-            b'r' => {
+            kind @ (b'r' | b'R') => {
                 let index = self.read_length()?;
-                let referred = self.referred.get(index).cloned();
-                referred.ok_or_else(|| ReadFault::damaged("refers to what comes later", at))?
-            }
-            b'R' => {
-                let index = self.read_length()?;
-                let text = self.interned.get(index).cloned();
-                text.ok_or_else(|| ReadFault::damaged("refers to what comes later", at))?
+                let known = if kind == b'r' {
+                    &self.referred
+                } else {
+                    &self.interned
+                };
+                let value = known.get(index).cloned();
+                value.ok_or_else(|| ReadFault::damaged("refers to what comes later", at))?
             }
             b'(' => {
                 let length = self.read_length()?;
@@ -160,16 +166,7 @@ impl PythonUnmarshal<'_> {
                 let length = self.read_byte()?.into();
                 self.read_tuple(length, depth)?
             }
-            b'{' => {
-                let mut entries = Vec::new();
-                while let Some(key) = self.read_value(depth + 1)? {
-                    let Some(value) = self.read_value(depth + 1)? else {
-                        return Err(ReadFault::damaged("a key without a value", self.position()));
-                    };
-                    entries.push((key, value));
-                }
-                MarshalValue::Dictionary(entries.into())
-            }
+            b'{' => self.read_dictionary(depth)?,
             code => {
                 let what = format!(
                     "a value of kind {:?}, which profiles do not have",
@@ -259,10 +256,11 @@ pub(crate) fn read_pstats(
             .add_function(key, value)
             .ok_or_else(|| ReadFault::damaged(what, at))?;
     }
-    let is_changed = profile.reconcile_calls();
     let mut graph = CostGraph::new(options.limits.memory);
     graph.set_events(&["time"]);
     profile.fill_graph(&mut graph, options)?;
+    let end = FilePosition::Offset(bytes.len() as u64);
+    let is_changed = graph.reconcile_calls(end)?;
     let time = ValueType {
         name: "time".to_owned(),
         unit: "nanoseconds".to_owned(),
@@ -278,7 +276,7 @@ pub(crate) fn read_pstats(
             "calls of functions that call themselves were counted more than once and scaled down",
         );
     }
-    expand_call_paths(&graph, &mut draft, FilePosition::Offset(bytes.len() as u64))?;
+    expand_call_paths(&graph, &mut draft, end)?;
     Ok(draft)
 }
 
@@ -348,38 +346,6 @@ impl PythonProfile {
             });
         }
         Some(number)
-    }
-
-    /// Scales calls down where callers paid for more than a function passed on, as with recursion,
-    /// whose time is in that of the outer call too. Returns whether that was so for more than rounding.
-    fn reconcile_calls(&mut self) -> bool {
-        let mut is_changed = false;
-        for _ in 0..ROUNDS {
-            let mut passed: Vec<f64> = self.functions.iter().map(|f| f.own_ns).collect();
-            for function in &self.functions {
-                for (caller, cost) in &function.callers {
-                    if let Some(passed) = passed.get_mut(*caller) {
-                        *passed += cost;
-                    }
-                }
-            }
-            let mut again = false;
-            for (function, passed) in self.functions.iter_mut().zip(&passed) {
-                let paid: f64 = function.callers.iter().map(|(_, cost)| cost).sum();
-                if paid <= passed + 1.0 {
-                    continue;
-                }
-                again = true;
-                is_changed |= paid > passed * 1.01;
-                for (_, cost) in &mut function.callers {
-                    *cost *= passed / paid;
-                }
-            }
-            if !again {
-                break;
-            }
-        }
-        is_changed
     }
 
     fn fill_graph(&self, graph: &mut CostGraph, options: &ReadOptions) -> Result<(), ReadFault> {

@@ -162,42 +162,43 @@ impl RubyUnmarshal<'_> {
                 }
                 Ok(value)
             }
-            b'"' => {
+            kind => {
                 let slot = self.reserve_slot();
-                let text = self.read_text()?;
-                Ok(self.keep_object(slot, text))
+                let value = self.read_object(kind, at, depth)?;
+                Ok(self.keep_object(slot, value))
             }
+        }
+    }
+
+    /// The next value, of a kind that later values can refer to.
+    fn read_object(
+        &mut self,
+        kind: u8,
+        at: FilePosition,
+        depth: usize,
+    ) -> Result<RubyValue, ReadFault> {
+        match kind {
+            b'"' => self.read_text(),
             b'f' => {
-                let slot = self.reserve_slot();
                 let text = self.read_text()?;
-                let number = text
-                    .as_text()
-                    .and_then(|text| text.parse().ok())
-                    .unwrap_or(f64::NAN);
-                Ok(self.keep_object(slot, RubyValue::Number(number)))
+                let number = text.as_text().and_then(|text| text.parse().ok());
+                Ok(RubyValue::Number(number.unwrap_or(f64::NAN)))
             }
             b'l' => {
-                let slot = self.reserve_slot();
                 let negative = self.read_byte()? == b'-';
                 let length = self.read_length()?.saturating_mul(2);
-                let digits = self.take_bytes(length)?;
-                let number = digits
-                    .iter()
-                    .rev()
-                    .fold(0.0, |n: f64, b| n * 256.0 + f64::from(*b));
-                let number = if negative { -number } else { number };
-                Ok(self.keep_object(slot, RubyValue::Number(number)))
+                let digits = self.take_bytes(length)?.iter().rev();
+                let number = digits.fold(0.0, |n: f64, b| n * 256.0 + f64::from(*b));
+                Ok(RubyValue::Number(if negative { -number } else { number }))
             }
             b'[' => {
-                let slot = self.reserve_slot();
                 let mut all = Vec::new();
                 for _ in 0..self.read_length()? {
                     all.push(self.read_value(depth + 1)?);
                 }
-                Ok(self.keep_object(slot, RubyValue::Array(all.into())))
+                Ok(RubyValue::Array(all.into()))
             }
-            kind @ (b'{' | b'}') => {
-                let slot = self.reserve_slot();
+            b'{' | b'}' => {
                 let mut entries = Vec::new();
                 for _ in 0..self.read_length()? {
                     entries.push((self.read_value(depth + 1)?, self.read_value(depth + 1)?));
@@ -206,7 +207,7 @@ impl RubyUnmarshal<'_> {
                 if kind == b'}' {
                     self.read_value(depth + 1)?;
                 }
-                Ok(self.keep_object(slot, RubyValue::Hash(entries.into())))
+                Ok(RubyValue::Hash(entries.into()))
             }
             kind => {
                 let what = format!(

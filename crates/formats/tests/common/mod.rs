@@ -52,19 +52,7 @@ pub fn empty() -> Recording {
 }
 
 pub fn sample(event: u16, process: NameId, stack: StackId, count: u64) -> Sample {
-    Sample {
-        cgroup: None,
-        labels: None,
-        event: EventId(event),
-        process,
-        pid: None,
-        tid: None,
-        stack,
-        slice: None,
-        waker: None,
-        count,
-        weight: count,
-    }
+    Sample::new(EventId(event), process, stack, count)
 }
 
 pub fn source(function: &str, line: u32) -> SourceFrame {
@@ -369,26 +357,21 @@ pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
             }
             for ([event, process, stack], pid, tid, waker, count, weight) in samples {
                 let event = event.index(r.events.len());
+                let (number, process) = (EventId(event as u16), *process.get(&names));
                 r.samples.push(Sample {
-                    cgroup: None,
-                    labels: None,
-                    event: EventId(event as u16),
-                    process: *process.get(&names),
                     pid,
                     tid,
-                    stack: *stack.get(&ids),
-                    slice: None,
                     waker: waker.map(|(process, tid, stack)| Waker {
                         process: *process.get(&names),
                         tid,
                         stack: stack.map(|s| *s.get(&ids)),
                     }),
-                    count,
                     weight: if r.events[event].unit == Unit::Samples {
                         count
                     } else {
                         weight
                     },
+                    ..Sample::new(number, process, *stack.get(&ids), count)
                 });
             }
             let mut symbols = SymbolTable::new();

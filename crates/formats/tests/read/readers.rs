@@ -443,6 +443,46 @@ fn callgrind_costs_as_differences() {
 }
 
 #[test]
+fn callgrind_callers_that_paid_too_much() {
+    // Recursion through another function: each call has the cost of the calls in it. `own` is 10 + 20 + 30.
+    let text = "# callgrind format\nevents: Ir\nfn=main\n1 10\ncfn=a\ncalls=1 1\n2 50\nfn=a\n3 20\ncfn=b\ncalls=2 1\n4 80\nfn=b\n5 30\ncfn=a\ncalls=1 1\n6 30\n";
+    let profile = read_text(text);
+    assert_eq!(totals(&profile), [60]);
+    let note = |profile: &TreeProfile, part: &str| profile.notes.iter().any(|n| n.contains(part));
+    assert!(note(&profile, "scaled down"), "{:?}", profile.notes);
+}
+
+#[test]
+fn callgrind_jumps_and_numbers_without_names() {
+    let text = "# callgrind format\nevents: Ir\npositions: instr line\nob=(9)\nfn=(1) main\n0x10 1 7\njfi=(74)\njump=71 +24 347\n* *\njcnd=3/7 +2 1\n* *\n+2 * 5\ncob=(8)\ncfn=(2) f\ncalls=1 0 0\n* * 4\n";
+    let profile = read_text(text);
+    assert_eq!(totals(&profile), [16]);
+    assert!(
+        profile
+            .notes
+            .iter()
+            .any(|n| n.contains("2 names are not in the file")),
+        "{:?}",
+        profile.notes
+    );
+}
+
+#[test]
+fn flight_recordings_of_old_jdks_are_named() {
+    let old = b"FLR\0\0\0\0\x09\0\0\0\0\0\0\x10\0";
+    assert!(refusal(old).contains("Oracle's JDK 7 or 8"));
+}
+
+#[test]
+fn old_cpu_profile_that_says_its_name_first() {
+    let text = r#"{"typeId":"CPU","uid":"1","title":"p1","head":{"functionName":"(root)","url":"","lineNumber":0,"id":1,"hitCount":0,
+        "children":[{"functionName":"work","url":"a.js","lineNumber":3,"id":2,"hitCount":2,"children":[]}]},
+        "startTime":1,"endTime":2,"samples":[2,2],"timestamps":[1000000,1000500]}"#;
+    let profile = read_text(text);
+    assert_eq!(totals(&profile), [2, 1_000_000_000]);
+}
+
+#[test]
 fn perf_script_of_all_kinds() {
     let bare = "java 123 cycles:\nffff1 inner ([kernel.kallsyms])\nffff2 outer (/lib/a)\n\njava 123 cycles:\n\tffff2\touter (/lib/a)\n";
     let profile = read_text(bare);

@@ -45,14 +45,24 @@ pub(super) fn evaluate_operation(
     state: &State,
     instruction: &Instruction,
     width: usize,
-    [a, b, c]: [Option<u64>; 3],
+    operands: [Option<u64>; 3],
 ) -> Option<OperationResult> {
-    let b_wide = b;
-    let b = b.map(|b| b & width_mask(width));
-    let same = instruction.op0_kind() == OpKind::Register
-        && instruction.op1_kind() == OpKind::Register
-        && instruction.op0_register() == instruction.op1_register();
-    let carry = || state.flag(CARRY);
+    let [a, b, _] = operands;
+    // Each mnemonic is known to one of these: who does not know it, or not its operands, says nothing.
+    moved_result(state, instruction, width, operands)
+        .or_else(|| arithmetic_result(state, instruction, width, operands))
+        .or_else(|| bit_result(instruction, width, operands))
+        .or_else(|| conditional_result(state, instruction, [a, b.map(|b| b & width_mask(width))]))
+}
+
+/// Returns what instructions that move, extend or exchange values do.
+fn moved_result(
+    state: &State,
+    instruction: &Instruction,
+    width: usize,
+    [a, b_wide, _]: [Option<u64>; 3],
+) -> Option<OperationResult> {
+    let b = b_wide.map(|b| b & width_mask(width));
     Some(match instruction.mnemonic() {
         Mnemonic::Mov | Mnemonic::Movzx => OperationResult::of(b_wide),
         Mnemonic::Movsx | Mnemonic::Movsxd => {
@@ -73,6 +83,32 @@ pub(super) fn evaluate_operation(
         ),
         Mnemonic::Cqo => other_result(D, state.register(Name::RAX).map(|value| sign_of(value, 8))),
         Mnemonic::Lea => OperationResult::of(state.sum(instruction)),
+        Mnemonic::Xchg if instruction.op1_kind() == OpKind::Register && width >= 4 => {
+            OperationResult {
+                others: [
+                    integer_index(instruction.op1_register()).map(|to| (to, a)),
+                    None,
+                ],
+                ..OperationResult::of(b)
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// Returns what sums, products, comparisons and bitwise operations do.
+fn arithmetic_result(
+    state: &State,
+    instruction: &Instruction,
+    width: usize,
+    [a, b_wide, c]: [Option<u64>; 3],
+) -> Option<OperationResult> {
+    let b = b_wide.map(|b| b & width_mask(width));
+    let same = instruction.op0_kind() == OpKind::Register
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op0_register() == instruction.op1_register();
+    let carry = || state.flag(CARRY);
+    Some(match instruction.mnemonic() {
         Mnemonic::Xor | Mnemonic::Sub if same => logic_flags(0, width),
         Mnemonic::Cmp if same => logic_flags(0, width).flags_only(),
         Mnemonic::Add => add_result(a, b, false, width),
@@ -98,14 +134,26 @@ pub(super) fn evaluate_operation(
         Mnemonic::Dec => subtract_result(a, Some(1), false, width).but_carry(),
         Mnemonic::Neg => subtract_result(Some(0), a, false, width),
         Mnemonic::Not => OperationResult::of(a.map(|a| !a & width_mask(width))),
-        Mnemonic::Shl | Mnemonic::Shr | Mnemonic::Sar => {
-            shift_result(instruction, a, b_wide, width)?
-        }
-        Mnemonic::Rol | Mnemonic::Ror => rotate_result(instruction, a, b_wide, width),
         Mnemonic::Imul => multiply_result(state, instruction, width, [a, b_wide, c])?,
         Mnemonic::Mul | Mnemonic::Div | Mnemonic::Idiv => {
             wide_result(state, instruction, width, a)?
         }
+        _ => return None,
+    })
+}
+
+/// Returns what shifts, and operations on single bits and bytes do.
+fn bit_result(
+    instruction: &Instruction,
+    width: usize,
+    [a, b_wide, c]: [Option<u64>; 3],
+) -> Option<OperationResult> {
+    let b = b_wide.map(|b| b & width_mask(width));
+    Some(match instruction.mnemonic() {
+        Mnemonic::Shl | Mnemonic::Shr | Mnemonic::Sar => {
+            shift_result(instruction, a, b_wide, width)?
+        }
+        Mnemonic::Rol | Mnemonic::Ror => rotate_result(instruction, a, b_wide, width),
         Mnemonic::Bswap if width == 8 => OperationResult::of(a.map(u64::swap_bytes)),
         Mnemonic::Bswap => OperationResult::of(a.map(|a| u64::from((a as u32).swap_bytes()))),
         Mnemonic::Movbe => OperationResult::of(b.map(|b| b.swap_bytes() >> (64 - 8 * width))),
@@ -146,16 +194,7 @@ pub(super) fn evaluate_operation(
                 ..OperationResult::default()
             }
         }
-        Mnemonic::Xchg if instruction.op1_kind() == OpKind::Register && width >= 4 => {
-            OperationResult {
-                others: [
-                    integer_index(instruction.op1_register()).map(|to| (to, a)),
-                    None,
-                ],
-                ..OperationResult::of(b)
-            }
-        }
-        _ => conditional_result(state, instruction, [a, b])?,
+        _ => return None,
     })
 }
 

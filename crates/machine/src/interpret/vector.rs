@@ -100,104 +100,45 @@ impl State {
         operands: &Operands,
         memory: &mut impl InterpretedMemory,
     ) -> Option<Vector> {
+        bitwise_result(instruction, operands)
+            .or_else(|| self.ternary_result(instruction, operands))
+            .or_else(|| arranged_result(instruction, operands))
+            .or_else(|| self.float_vector(instruction, operands, memory))
+    }
+
+    /// Returns what a table of three bits gives, of the register before and two operands.
+    fn ternary_result(&self, instruction: &Instruction, operands: &Operands) -> Option<Vector> {
+        if !matches!(
+            instruction.mnemonic(),
+            Mnemonic::Vpternlogd | Mnemonic::Vpternlogq
+        ) {
+            return None;
+        }
+        let Operands { a, b, .. } = operands;
+        let before = vector_index(instruction.op0_register()).map(|index| self.vector[index])?;
+        let table = instruction.immediate8();
+        Some(std::array::from_fn(|lane| match table {
+            0 => Some(0),
+            0xff => Some(u64::MAX),
+            _ => Some(lanes::ternary_logic(
+                before[lane]?,
+                a[lane]?,
+                b[lane]?,
+                table,
+            )),
+        }))
+    }
+
+    /// Returns elements that are repeated or computed as floating-point numbers.
+    fn float_vector(
+        &self,
+        instruction: &Instruction,
+        operands: &Operands,
+        memory: &mut impl InterpretedMemory,
+    ) -> Option<Vector> {
         use Mnemonic as M;
         let Operands { a, b, .. } = operands;
-        let last = instruction.op_count().checked_sub(1)?;
-        let same = last > 0
-            && instruction.try_op_kind(last).ok()? == OpKind::Register
-            && instruction.op_register(last) == instruction.op_register(last - 1);
-        let bytes =
-            |width, of: fn(u64, u64) -> u64| each_lane(a, b, |a, b| each_element(a, b, width, of));
-        let all = |width: usize| bytes(width, |a, b| if a == b { u64::MAX } else { 0 });
-        let half = |a: Option<u64>, b: Option<u64>, shift: u32| {
-            a.zip(b)
-                .map(|(a, b)| a >> shift & width_mask(4) | (b >> shift & width_mask(4)) << 32)
-        };
         Some(match instruction.mnemonic() {
-            M::Pxor | M::Xorps | M::Xorpd if same => NOTHING,
-            M::Vpxor | M::Vpxord | M::Vpxorq | M::Vxorps | M::Vxorpd if same => NOTHING,
-            M::Pxor | M::Xorps | M::Xorpd => each_lane(a, b, |a, b| a ^ b),
-            M::Vpxor | M::Vpxord | M::Vpxorq | M::Vxorps | M::Vxorpd => {
-                each_lane(a, b, |a, b| a ^ b)
-            }
-            M::Pand | M::Andps | M::Andpd => each_lane(a, b, |a, b| a & b),
-            M::Vpand | M::Vpandd | M::Vpandq | M::Vandps | M::Vandpd => {
-                each_lane(a, b, |a, b| a & b)
-            }
-            M::Pandn | M::Andnps | M::Andnpd => each_lane(a, b, |a, b| !a & b),
-            M::Vpandn | M::Vpandnd | M::Vpandnq | M::Vandnps | M::Vandnpd => {
-                each_lane(a, b, |a, b| !a & b)
-            }
-            M::Por | M::Orps | M::Orpd => each_lane(a, b, |a, b| a | b),
-            M::Vpor | M::Vpord | M::Vporq | M::Vorps | M::Vorpd => each_lane(a, b, |a, b| a | b),
-            M::Pcmpeqb | M::Vpcmpeqb => all(1),
-            M::Pcmpeqw | M::Vpcmpeqw => all(2),
-            M::Pcmpeqd | M::Vpcmpeqd => all(4),
-            M::Pcmpgtb | M::Vpcmpgtb => {
-                bytes(1, |a, b| if (a as i8) > b as i8 { u64::MAX } else { 0 })
-            }
-            M::Pminub | M::Vpminub => bytes(1, u64::min),
-            M::Pmaxub | M::Vpmaxub => bytes(1, u64::max),
-            M::Psubb | M::Vpsubb => bytes(1, u64::wrapping_sub),
-            M::Paddb | M::Vpaddb => bytes(1, u64::wrapping_add),
-            M::Paddq | M::Vpaddq => each_lane(a, b, u64::wrapping_add),
-            M::Paddd | M::Vpaddd => bytes(4, u64::wrapping_add),
-            M::Vpternlogd | M::Vpternlogq => {
-                let before =
-                    vector_index(instruction.op0_register()).map(|index| self.vector[index])?;
-                let table = instruction.immediate8();
-                std::array::from_fn(|lane| match table {
-                    0 => Some(0),
-                    0xff => Some(u64::MAX),
-                    _ => Some(lanes::ternary_logic(
-                        before[lane]?,
-                        a[lane]?,
-                        b[lane]?,
-                        table,
-                    )),
-                })
-            }
-            M::Punpcklqdq => with_low(a, [a[0], b[0]]),
-            M::Punpckldq => with_low(a, [half(a[0], b[0], 0), half(a[0], b[0], 32)]),
-            M::Pshufb | M::Vpshufb => each_sixteen_bytes(a, b, |a, b| {
-                b.map(|at| {
-                    if at & 0x80 == 0 {
-                        a[usize::from(at & 15)]
-                    } else {
-                        0
-                    }
-                })
-            }),
-            M::Palignr | M::Vpalignr => each_sixteen_bytes(a, b, |a, b| {
-                let by = usize::from(instruction.immediate8());
-                std::array::from_fn(|at| {
-                    let from = at + by;
-                    *b.get(from).or(a.get(from.wrapping_sub(16))).unwrap_or(&0)
-                })
-            }),
-            M::Pslldq | M::Psrldq if instruction.op_count() == 2 => {
-                let by = usize::from(instruction.immediate8());
-                let up = instruction.mnemonic() == M::Pslldq;
-                each_sixteen_bytes(a, a, |a, _| {
-                    std::array::from_fn(|at| {
-                        let from = if up { at.wrapping_sub(by) } else { at + by };
-                        *a.get(from).unwrap_or(&0)
-                    })
-                })
-            }
-            M::Punpcklbw | M::Vpunpcklbw => each_sixteen_bytes(a, b, |a, b| {
-                std::array::from_fn(|at| if at % 2 == 0 { a[at / 2] } else { b[at / 2] })
-            }),
-            M::Punpcklwd | M::Vpunpcklwd => each_sixteen_bytes(a, b, |a, b| {
-                std::array::from_fn(|at| {
-                    let from = at / 4 * 2 + at % 2;
-                    if at % 4 < 2 { a[from] } else { b[from] }
-                })
-            }),
-            M::Pshufd => each_sixteen_bytes(b, b, |b, _| {
-                let order = instruction.immediate8();
-                std::array::from_fn(|at| b[usize::from(order >> (at / 4 * 2) & 3) * 4 + at % 4])
-            }),
             M::Vpbroadcastb => self.repeat_element(instruction, 1, memory),
             M::Vpbroadcastw => self.repeat_element(instruction, 2, memory),
             M::Vpbroadcastd => self.repeat_element(instruction, 4, memory),
@@ -434,4 +375,96 @@ fn unsigned_comparison(number: u8) -> Comparison {
         6 => |a, b| a > b,
         _ => |_, _| true,
     }
+}
+
+/// Returns what bitwise operations, comparisons and sums make of integers.
+fn bitwise_result(instruction: &Instruction, operands: &Operands) -> Option<Vector> {
+    use Mnemonic as M;
+    let Operands { a, b, .. } = operands;
+    let last = instruction.op_count().checked_sub(1)?;
+    let same = last > 0
+        && instruction.try_op_kind(last).ok()? == OpKind::Register
+        && instruction.op_register(last) == instruction.op_register(last - 1);
+    let bytes =
+        |width, of: fn(u64, u64) -> u64| each_lane(a, b, |a, b| each_element(a, b, width, of));
+    let all = |width: usize| bytes(width, |a, b| if a == b { u64::MAX } else { 0 });
+    Some(match instruction.mnemonic() {
+        M::Pxor | M::Xorps | M::Xorpd if same => NOTHING,
+        M::Vpxor | M::Vpxord | M::Vpxorq | M::Vxorps | M::Vxorpd if same => NOTHING,
+        M::Pxor | M::Xorps | M::Xorpd => each_lane(a, b, |a, b| a ^ b),
+        M::Vpxor | M::Vpxord | M::Vpxorq | M::Vxorps | M::Vxorpd => each_lane(a, b, |a, b| a ^ b),
+        M::Pand | M::Andps | M::Andpd => each_lane(a, b, |a, b| a & b),
+        M::Vpand | M::Vpandd | M::Vpandq | M::Vandps | M::Vandpd => each_lane(a, b, |a, b| a & b),
+        M::Pandn | M::Andnps | M::Andnpd => each_lane(a, b, |a, b| !a & b),
+        M::Vpandn | M::Vpandnd | M::Vpandnq | M::Vandnps | M::Vandnpd => {
+            each_lane(a, b, |a, b| !a & b)
+        }
+        M::Por | M::Orps | M::Orpd => each_lane(a, b, |a, b| a | b),
+        M::Vpor | M::Vpord | M::Vporq | M::Vorps | M::Vorpd => each_lane(a, b, |a, b| a | b),
+        M::Pcmpeqb | M::Vpcmpeqb => all(1),
+        M::Pcmpeqw | M::Vpcmpeqw => all(2),
+        M::Pcmpeqd | M::Vpcmpeqd => all(4),
+        M::Pcmpgtb | M::Vpcmpgtb => bytes(1, |a, b| if (a as i8) > b as i8 { u64::MAX } else { 0 }),
+        M::Pminub | M::Vpminub => bytes(1, u64::min),
+        M::Pmaxub | M::Vpmaxub => bytes(1, u64::max),
+        M::Psubb | M::Vpsubb => bytes(1, u64::wrapping_sub),
+        M::Paddb | M::Vpaddb => bytes(1, u64::wrapping_add),
+        M::Paddq | M::Vpaddq => each_lane(a, b, u64::wrapping_add),
+        M::Paddd | M::Vpaddd => bytes(4, u64::wrapping_add),
+        _ => return None,
+    })
+}
+
+/// Returns the operands' elements in another order.
+fn arranged_result(instruction: &Instruction, operands: &Operands) -> Option<Vector> {
+    use Mnemonic as M;
+    let Operands { a, b, .. } = operands;
+    let half = |a: Option<u64>, b: Option<u64>, shift: u32| {
+        a.zip(b)
+            .map(|(a, b)| a >> shift & width_mask(4) | (b >> shift & width_mask(4)) << 32)
+    };
+    Some(match instruction.mnemonic() {
+        M::Punpcklqdq => with_low(a, [a[0], b[0]]),
+        M::Punpckldq => with_low(a, [half(a[0], b[0], 0), half(a[0], b[0], 32)]),
+        M::Pshufb | M::Vpshufb => each_sixteen_bytes(a, b, |a, b| {
+            b.map(|at| {
+                if at & 0x80 == 0 {
+                    a[usize::from(at & 15)]
+                } else {
+                    0
+                }
+            })
+        }),
+        M::Palignr | M::Vpalignr => each_sixteen_bytes(a, b, |a, b| {
+            let by = usize::from(instruction.immediate8());
+            std::array::from_fn(|at| {
+                let from = at + by;
+                *b.get(from).or(a.get(from.wrapping_sub(16))).unwrap_or(&0)
+            })
+        }),
+        M::Pslldq | M::Psrldq if instruction.op_count() == 2 => {
+            let by = usize::from(instruction.immediate8());
+            let up = instruction.mnemonic() == M::Pslldq;
+            each_sixteen_bytes(a, a, |a, _| {
+                std::array::from_fn(|at| {
+                    let from = if up { at.wrapping_sub(by) } else { at + by };
+                    *a.get(from).unwrap_or(&0)
+                })
+            })
+        }
+        M::Punpcklbw | M::Vpunpcklbw => each_sixteen_bytes(a, b, |a, b| {
+            std::array::from_fn(|at| if at % 2 == 0 { a[at / 2] } else { b[at / 2] })
+        }),
+        M::Punpcklwd | M::Vpunpcklwd => each_sixteen_bytes(a, b, |a, b| {
+            std::array::from_fn(|at| {
+                let from = at / 4 * 2 + at % 2;
+                if at % 4 < 2 { a[from] } else { b[from] }
+            })
+        }),
+        M::Pshufd => each_sixteen_bytes(b, b, |b, _| {
+            let order = instruction.immediate8();
+            std::array::from_fn(|at| b[usize::from(order >> (at / 4 * 2) & 3) * 4 + at % 4])
+        }),
+        _ => return None,
+    })
 }

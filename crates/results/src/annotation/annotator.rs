@@ -194,9 +194,10 @@ impl Annotator<'_> {
             Ok(())
         });
         if profile.functions.is_empty() {
-            let why = failures.first().map(String::as_str);
-            let why = why.or(omitted.first().map(|one| one.reason));
-            let why = why.unwrap_or("the debug information names no place with samples");
+            let why = failures.into_iter().next();
+            let why = why.or_else(|| describe_omitted(&omitted));
+            let why = why
+                .unwrap_or_else(|| "the debug information names no place with samples".to_owned());
             return Err(inconclusive_refusal(format!("{image}: {why}")));
         }
         Ok(CompilerProfile {
@@ -206,6 +207,21 @@ impl Annotator<'_> {
             failures,
         })
     }
+}
+
+/// Says why a profile would have no procedure at all, by those with most samples.
+fn describe_omitted(omitted: &[OmittedProcedure]) -> Option<String> {
+    const NAMED: usize = 3;
+    let mut largest: Vec<&OmittedProcedure> = omitted.iter().collect();
+    largest.sort_by(|a, b| b.samples.total_cmp(&a.samples));
+    let named = largest.iter().take(NAMED);
+    let named: Vec<String> = named
+        .map(|one| format!("{} has {}", one.name, one.reason))
+        .collect();
+    (!named.is_empty()).then(|| {
+        let named = named.join(", ");
+        format!("no procedure is known well enough for a compiler: {named}; exact counts (--counts) would do")
+    })
 }
 
 fn open_image(

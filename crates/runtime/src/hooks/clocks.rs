@@ -72,7 +72,7 @@ unsafe extern "C-unwind" fn clock_nanosleep(
     time: *const timespec,
     left: *mut timespec,
 ) -> c_int {
-    let wait = Wait::begin();
+    let wait = Wait::begin(super::operation!(clock_nanosleep, clock));
     // SAFETY: the caller's business.
     let result = unsafe {
         // A length of time is the same by both clocks; only a time of the clock's has to be translated.

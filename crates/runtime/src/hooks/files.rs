@@ -1,5 +1,6 @@
 //! Pipes, event descriptors and sockets within the program.
 
+use super::operation;
 use crate::delay::{self, Wait};
 use crate::descriptors::{before_sending, is_internal, mark_internal};
 use crate::real::real;
@@ -12,7 +13,7 @@ macro_rules! sends {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
-            before_sending(descriptor);
+            before_sending(descriptor, operation!($name, descriptor));
             // SAFETY: the caller's business.
             unsafe { real!($name(descriptor: c_int, $($argument: $type),*) -> $result) }
         }
@@ -25,7 +26,7 @@ macro_rules! receives {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
             // A wait for what comes from outside is no wait in the sense of the rule: the thread pays.
-            let wait = is_internal(descriptor).then(Wait::begin);
+            let wait = is_internal(descriptor).then(|| Wait::begin(operation!($name, descriptor)));
             // SAFETY: the caller's business.
             let result = unsafe {
                 real!($name(descriptor: c_int, $($argument: $type),*) -> $result)
@@ -88,7 +89,7 @@ makes! {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
     // Its other end hears of it.
-    before_sending(descriptor);
+    before_sending(descriptor, operation!(close, descriptor));
     mark_internal(descriptor, false);
     // SAFETY: the caller's business.
     unsafe { real!(close(descriptor: c_int) -> c_int) }

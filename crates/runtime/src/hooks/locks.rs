@@ -1,6 +1,6 @@
 //! Locks, condition variables, semaphores, barriers; POSIX's and C11's.
 
-use super::{waits, wakes};
+use super::{operation, waits, wakes};
 use crate::delay::Wait;
 use crate::real::real;
 use core::ffi::{c_int, c_void};
@@ -34,13 +34,13 @@ macro_rules! locks {
             // SAFETY: the caller's business.
             unsafe {
                 if crate::thread::current_thread().is_some() {
-                    crate::delay::settle_current();
+                    crate::delay::before_waking(operation!($name, lock));
                     let result = real!($try(lock: Object) -> c_int);
                     if result != $busy {
                         return result;
                     }
                 }
-                let wait = Wait::begin();
+                let wait = Wait::begin(operation!($name, lock));
                 $(
                     let until = crate::program_clock::RealTime::of($time);
                     let $time = until.as_ptr();

@@ -14,12 +14,20 @@ mod signals;
 mod syscall;
 mod threads;
 
+/// The operation of a hook with these arguments.
+macro_rules! operation {
+    ($name:ident, $($argument:expr),*) => {
+        crate::delay::Operation::of(stringify!($name), &[$($argument as usize),*])
+    };
+}
+pub(crate) use operation;
+
 /// Operations that may wake another thread.
 macro_rules! wakes {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
-            crate::delay::before_waking();
+            crate::delay::before_waking(crate::hooks::operation!($name, $($argument),*));
             // SAFETY: the caller's business.
             unsafe { crate::real::real!($name($($argument: $type),*) -> $result) }
         }
@@ -33,7 +41,7 @@ macro_rules! waits {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $by_thread:expr $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
-            let wait = crate::delay::Wait::begin();
+            let wait = crate::delay::Wait::begin(crate::hooks::operation!($name, $($argument),*));
             $(
                 // SAFETY: the caller's business.
                 let until = unsafe { crate::program_clock::RealTime::of($time) };

@@ -2,6 +2,7 @@
 //! the result (epoll returns what the program chose), but whether the program has sent itself
 //! something meanwhile.
 
+use super::operation;
 use crate::delay::Wait;
 use crate::descriptors::sent_count;
 use crate::real::real;
@@ -13,7 +14,7 @@ macro_rules! polls {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
-            let (wait, before) = (Wait::begin(), sent_count());
+            let (wait, before) = (Wait::begin(operation!($name, $($argument),*)), sent_count());
             // SAFETY: the caller's business.
             let result = unsafe { real!($name($($argument: $type),*) -> c_int) };
             wait.end(result > 0 && sent_count() != before);

@@ -178,7 +178,7 @@ unsafe extern "C-unwind" fn pthread_once(
         if state & DONE != 0 || state & 1 == 0 {
             return real!(pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int);
         }
-        let wait = Wait::begin();
+        let wait = Wait::begin(super::operation!(pthread_once, once));
         let result =
             real!(pthread_once(once: *mut c_int, routine: extern "C-unwind" fn()) -> c_int);
         wait.end(true);

@@ -224,68 +224,12 @@ impl<'a, 'memory> Session<'a, 'memory> {
         cpus: &[i32],
     ) -> Result<Option<Box<KernelSource<'memory>>>, Error> {
         let options = self.options;
-        let branches = specs.iter().any(|spec| spec.branches);
-        let one_by_one = options.call_graph == CallGraph::Dwarf || options.registers || branches;
-        if options.path == Path::Rings || one_by_one {
-            if options.off_cpu || options.path == Path::Kernel {
-                return Err(Error::Refused {
-                    what: "time off the CPU and counting in the kernel".into(),
-                    reason: "not together with --call-graph dwarf, --registers, branch records or ring buffers; use -g".into(),
-                });
-            }
+        if !self.counts_in_kernel(specs)? {
             return Ok(None);
         }
-        // The doctor's probe picks the way and says why.
-        if options.path == Path::Best && !options.off_cpu {
-            let capabilities = crate::capabilities::probe_machine();
-            if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
-                self.notes.push(format!(
-                    "samples come through ring buffers, because {}; {}",
-                    gap.missing, gap.fix
-                ));
-                return Ok(None);
-            }
-        }
-        let first = specs.len() as u16;
-        let stacks = matches!(
-            options.call_graph,
-            CallGraph::FramePointer | CallGraph::Tables
-        );
-        let tables = options.call_graph == CallGraph::Tables || options.off_cpu && !stacks;
-        let setting = Setting {
-            only_targets: options.target != TargetSpec::Machine,
-            stacks,
-            tables: tables && can_walk_by_tables(),
-            per_process: options.separation >= Separation::Processes,
-            per_thread: options.separation >= Separation::Threads,
-            off_cpu: options.off_cpu,
-            tracepoints: specs.iter().any(|s| s.kind == EventKind::Tracepoint),
-            off_events: [first, first + 1],
-        };
-        if tables && !setting.tables {
-            self.notes.push(
-                "stacks are followed by frame pointers: to unwind them by tables in the kernel takes Linux 6.1".into(),
-            );
-        }
-        let mut source = match KernelSource::open(memory, setting, cpus, self.period_jitter()) {
-            Ok(source) => Box::new(source),
-            Err(error) if options.path == Path::Best && !options.off_cpu => {
-                self.notes.push(format!(
-                    "samples come through ring buffers, because counting in the kernel is not possible: {}",
-                    first_cause(&error)
-                ));
-                return Ok(None);
-            }
-            Err(error) => {
-                let capabilities = crate::capabilities::probe_machine();
-                return Err(match capabilities.system_wide().and(capabilities.bpf()) {
-                    Err(gap) => Error::Refused {
-                        what: "counting in the kernel".into(),
-                        reason: format!("{}; {}", gap.missing, gap.fix),
-                    },
-                    Ok(()) => error,
-                });
-            }
+        let setting = self.kernel_setting(specs);
+        let Some(mut source) = self.open_kernel_source(setting, memory, cpus)? else {
+            return Ok(None);
         };
         let (collection, target) = (&mut self.collection, &options.target);
         source.watch_processes()?;
@@ -308,6 +252,90 @@ impl<'a, 'memory> Session<'a, 'memory> {
         };
         source.open_events(&self.events, target, cpus)?;
         Ok(Some(source))
+    }
+
+    /// Returns whether samples are to be counted in the kernel, as far as that can be said before it is tried.
+    fn counts_in_kernel(&mut self, specs: &[EventSpec]) -> Result<bool, Error> {
+        let options = self.options;
+        let branches = specs.iter().any(|spec| spec.branches);
+        let one_by_one = options.call_graph == CallGraph::Dwarf || options.registers || branches;
+        if options.path == Path::Rings || one_by_one {
+            if options.off_cpu || options.path == Path::Kernel {
+                return Err(Error::Refused {
+                    what: "time off the CPU and counting in the kernel".into(),
+                    reason: "not together with --call-graph dwarf, --registers, branch records or ring buffers; use -g".into(),
+                });
+            }
+            return Ok(false);
+        }
+        // The doctor's probe picks the way and says why.
+        if options.path == Path::Best && !options.off_cpu {
+            let capabilities = crate::capabilities::probe_machine();
+            if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
+                self.notes.push(format!(
+                    "samples come through ring buffers, because {}; {}",
+                    gap.missing, gap.fix
+                ));
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn kernel_setting(&mut self, specs: &[EventSpec]) -> Setting {
+        let options = self.options;
+        let first = specs.len() as u16;
+        let stacks = matches!(
+            options.call_graph,
+            CallGraph::FramePointer | CallGraph::Tables
+        );
+        let tables = options.call_graph == CallGraph::Tables || options.off_cpu && !stacks;
+        let setting = Setting {
+            only_targets: options.target != TargetSpec::Machine,
+            stacks,
+            tables: tables && can_walk_by_tables(),
+            per_process: options.separation >= Separation::Processes,
+            per_thread: options.separation >= Separation::Threads,
+            off_cpu: options.off_cpu,
+            tracepoints: specs.iter().any(|s| s.kind == EventKind::Tracepoint),
+            off_events: [first, first + 1],
+        };
+        if tables && !setting.tables {
+            self.notes.push(
+                "stacks are followed by frame pointers: to unwind them by tables in the kernel takes Linux 6.1".into(),
+            );
+        }
+        setting
+    }
+
+    /// Opens the collector in the kernel; `None` where that fails and ring buffers will do.
+    fn open_kernel_source(
+        &mut self,
+        setting: Setting,
+        memory: &'memory mut LoaderMemory,
+        cpus: &[i32],
+    ) -> Result<Option<Box<KernelSource<'memory>>>, Error> {
+        let options = self.options;
+        match KernelSource::open(memory, setting, cpus, self.period_jitter()) {
+            Ok(source) => Ok(Some(Box::new(source))),
+            Err(error) if options.path == Path::Best && !options.off_cpu => {
+                self.notes.push(format!(
+                    "samples come through ring buffers, because counting in the kernel is not possible: {}",
+                    first_cause(&error)
+                ));
+                Ok(None)
+            }
+            Err(error) => {
+                let capabilities = crate::capabilities::probe_machine();
+                Err(match capabilities.system_wide().and(capabilities.bpf()) {
+                    Err(gap) => Error::Refused {
+                        what: "counting in the kernel".into(),
+                        reason: format!("{}; {}", gap.missing, gap.fix),
+                    },
+                    Ok(()) => error,
+                })
+            }
+        }
     }
 
     fn ring_source(&mut self, specs: &[EventSpec], cpus: &[i32]) -> Result<(), Error> {

@@ -221,20 +221,11 @@ pub fn compile_job(samples: usize) -> Recording {
         *counted.entry(key).or_insert(0) += 1;
     }
     for ((process, location), count) in counted {
-        let sample = Sample {
-            cgroup: None,
-            labels: None,
-            event: EventId(0),
-            process: recording.names.intern(PROCESSES[process].0),
-            pid: None,
-            tid: None,
-            stack: recording.stacks.intern(location, None),
-            slice: None,
-            waker: None,
-            count,
-            weight: count,
-        };
-        recording.samples.push(sample);
+        let process = recording.names.intern(PROCESSES[process].0);
+        let stack = recording.stacks.intern(location, None);
+        recording
+            .samples
+            .push(Sample::new(EventId(0), process, stack, count));
     }
     threads(&mut recording, &who, &mut random);
     symbols(&mut recording, &texts[0], &mut random);

@@ -1,134 +1,97 @@
 //! Reasons of stalls.
 
-/// A reason of a dynamic stall.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
+/// Declares an enum of reasons from one table, in the order of the summary: variant, letter in a bubble, name.
+macro_rules! reasons {
+    ($(#[$about:meta])* $type:ident: $($(#[$what:meta])* $reason:ident $letter:literal $name:literal,)*) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $type {
+            $($(#[$what])* $reason,)*
+        }
+
+        impl $type {
+            /// All, in the order of the summary.
+            pub const ALL: [Self; [$($letter),*].len()] = [$(Self::$reason),*];
+
+            /// The letter in a bubble; the paper's where it has one.
+            pub fn letter(self) -> char {
+                match self {
+                    $(Self::$reason => $letter,)*
+                }
+            }
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $name,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A reason of a dynamic stall.
+    Cause:
     /// The instruction was not in the first-level instruction cache.
-    InstructionCache,
+    InstructionCache 'i' "I-cache miss",
     /// The translation of its address was not in the first-level table.
-    InstructionTlb,
+    InstructionTlb 'I' "ITLB miss",
     /// Data were not in the first-level data cache.
-    DataCache,
+    DataCache 'd' "D-cache miss",
     /// The translation of a data address was not in the first-level table.
-    DataTlb,
+    DataTlb 'D' "DTLB miss",
     /// Stores wait for room in the store buffer.
-    StoreBuffer,
-    /// A branch, call or return was not predicted.
-    Mispredict,
-    /// Results of other instructions are waited for.
-    Dependency,
-    /// A division or another operation that takes its unit for long.
-    Unit,
-    /// Other instructions have the ports that are needed.
-    Ports,
+    StoreBuffer 'w' "Store buffer",
     /// A locked or serialising instruction waits for all before it.
-    Synchronisation,
+    Synchronisation 'l' "Synchronization",
+    /// A branch, call or return was not predicted.
+    Mispredict 'p' "Branch mispredict",
+    /// Results of other instructions are waited for.
+    Dependency 'c' "Dependency chain",
+    /// A division or another operation that takes its unit for long.
+    Unit 'u' "Divider, long units",
+    /// Other instructions have the ports that are needed.
+    Ports 'o' "Port contention",
     /// A page was not mapped.
-    PageFault,
+    PageFault 'f' "Page fault",
     /// The instruction is carried out by microcode.
-    Microcode,
+    Microcode 'm' "Microcode",
 }
 
 impl Cause {
-    /// All, in the order of the summary.
-    pub const ALL: [Self; 12] = [
-        Self::InstructionCache,
-        Self::InstructionTlb,
-        Self::DataCache,
-        Self::DataTlb,
-        Self::StoreBuffer,
-        Self::Synchronisation,
-        Self::Mispredict,
-        Self::Dependency,
-        Self::Unit,
-        Self::Ports,
-        Self::PageFault,
-        Self::Microcode,
-    ];
-
-    /// The letter in a bubble; the paper's where it has one.
-    pub fn letter(self) -> char {
+    /// Returns whether one instruction, elsewhere, is the reason, so that its address tells something.
+    pub fn is_of_instruction(self) -> bool {
         match self {
-            Self::InstructionCache => 'i',
-            Self::InstructionTlb => 'I',
-            Self::DataCache => 'd',
-            Self::DataTlb => 'D',
-            Self::StoreBuffer => 'w',
-            Self::Mispredict => 'p',
-            Self::Dependency => 'c',
-            Self::Unit => 'u',
-            Self::Ports => 'o',
-            Self::Synchronisation => 'l',
-            Self::PageFault => 'f',
-            Self::Microcode => 'm',
-        }
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InstructionCache => "I-cache miss",
-            Self::InstructionTlb => "ITLB miss",
-            Self::DataCache => "D-cache miss",
-            Self::DataTlb => "DTLB miss",
-            Self::StoreBuffer => "Store buffer",
-            Self::Mispredict => "Branch mispredict",
-            Self::Dependency => "Dependency chain",
-            Self::Unit => "Divider, long units",
-            Self::Ports => "Port contention",
-            Self::Synchronisation => "Synchronization",
-            Self::PageFault => "Page fault",
-            Self::Microcode => "Microcode",
+            Self::DataCache
+            | Self::StoreBuffer
+            | Self::Synchronisation
+            | Self::Mispredict
+            | Self::Dependency
+            | Self::Unit => true,
+            Self::InstructionCache
+            | Self::InstructionTlb
+            | Self::DataTlb
+            | Self::Ports
+            | Self::PageFault
+            | Self::Microcode => false,
         }
     }
 }
 
-/// A reason of a static stall: one that no luck avoids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Static {
+reasons! {
+    /// A reason of a static stall: one that no luck avoids.
+    Static:
     /// In order: units were taken by an instruction of the same cycle.
-    Slotting,
+    Slotting 's' "Slotting",
     /// In order: the result of an instruction of the block comes so late.
-    Operand,
+    Operand 'a' "Operand dependency",
     /// In order: a unit is busy with an instruction of the block.
-    Unit,
+    Unit 'n' "Unit dependency",
     /// Out of order: fetching takes longer than issuing.
-    FrontEnd,
+    FrontEnd 'e' "Front end",
     /// Out of order: units take longer than issuing.
-    Ports,
-}
-
-impl Static {
-    /// All, in the order of the summary.
-    pub const ALL: [Self; 5] = [
-        Self::Slotting,
-        Self::Operand,
-        Self::Unit,
-        Self::FrontEnd,
-        Self::Ports,
-    ];
-
-    /// The letter in a bubble.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Slotting => 's',
-            Self::Operand => 'a',
-            Self::Unit => 'n',
-            Self::FrontEnd => 'e',
-            Self::Ports => 'P',
-        }
-    }
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Slotting => "Slotting",
-            Self::Operand => "Operand dependency",
-            Self::Unit => "Unit dependency",
-            Self::FrontEnd => "Front end",
-            Self::Ports => "Ports",
-        }
-    }
+    Ports 'P' "Ports",
 }
 
 /// A cause that was not ruled out.
@@ -141,4 +104,28 @@ pub struct Culprit {
     pub at: Vec<usize>,
     /// The most cycles that it can have cost each time, and not more than the stall.
     pub most: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_cause_has_a_letter_of_its_own_and_a_row_in_the_docs() {
+        let docs = include_str!("../../../../../docs/annotate-causes.md");
+        let rows = docs.lines().filter(|line| line.starts_with("| "));
+        let letters = rows.filter_map(|row| row.trim_start_matches("| ").split(" | ").next());
+        let documented: BTreeSet<&str> = letters.flat_map(|cell| cell.split(", ")).collect();
+        let mut met = BTreeSet::new();
+        for cause in Cause::ALL {
+            let letter = cause.letter();
+            assert!(met.insert(letter), "{letter} is another cause's, too");
+            let is_documented = documented.contains(letter.to_string().as_str());
+            assert!(is_documented, "docs/annotate-causes.md has no row {letter}");
+        }
+        for reason in Static::ALL {
+            assert!(met.insert(reason.letter()), "{reason:?}");
+        }
+    }
 }

@@ -65,6 +65,13 @@ impl<'a, 'b> Candidates<'a, 'b> {
         }
     }
 
+    /// The stalled instruction, if the processor repeats it. Out of order, interrupts are let in between two repetitions, so that what
+    /// these wait for shows at the instruction itself.
+    pub fn own_repetitions(&self) -> Option<usize> {
+        let repeats = !self.in_order() && self.own_instruction().kind.repeated;
+        repeats.then_some(self.index)
+    }
+
     pub fn uses_stack(&self, index: usize) -> bool {
         let architecture = self.context.evidence.processor.architecture;
         let instruction = self.context.instruction(index);

@@ -35,6 +35,7 @@ pub(super) fn candidates(
     all.add_fetch();
     all.page_fault();
     all.add_microcode();
+    all.unbound_repetitions();
     all.found
 }
 
@@ -64,13 +65,15 @@ impl Candidates<'_, '_> {
         } else {
             self.before.clone()
         };
+        loads.extend(self.own_repetitions());
         loads.retain(is_load);
         let mut translated = loads.clone();
         let own = if caller { MEMORY } else { 0.0 };
         self.add_misses(Cause::DataCache, loads, own, cycles);
         // A store waits for its translation too.
         let stores = |index: &usize| context.instruction(*index).kind.store;
-        translated.extend(self.possible_suspects().into_iter().filter(stores));
+        let suspects = self.possible_suspects().into_iter();
+        translated.extend(suspects.chain(self.own_repetitions()).filter(stores));
         translated.sort_unstable();
         translated.dedup();
         self.add_misses(Cause::DataTlb, translated, own, cycles);
@@ -86,6 +89,10 @@ impl Candidates<'_, '_> {
             let alone = !self.in_order() && context.evidence.late == 0 && block == self.block;
             let after = (alone && index + 1 == self.index).then_some(cycles);
             let bound = context.residence.miss_bound(cause, block, *index, after);
+            // Each repetition is at another place, whatever the register says before the first.
+            if context.instruction(*index).kind.repeated {
+                return MEMORY;
+            }
             if !self.uses_stack(*index) {
                 return bound;
             }
@@ -192,18 +199,23 @@ impl Candidates<'_, '_> {
         }
         let uops = |index: &usize| context.evidence.expected[*index].uops;
         let mut at = self.possible_suspects();
+        at.extend(self.own_repetitions());
         at.retain(|index| {
             let kind = context.instruction(*index).kind;
             kind.repeated || !kind.locked && !kind.divide && uops(index) >= MANY
         });
-        let repeated = at
-            .iter()
-            .any(|index| context.instruction(*index).kind.repeated);
         let most = at.iter().map(uops).fold(0.0, f64::max);
-        self.add_culprit(
-            Cause::Microcode,
-            at,
-            if repeated { f64::INFINITY } else { 4.0 * most },
-        );
+        self.add_culprit(Cause::Microcode, at, 4.0 * most);
+    }
+
+    /// Lifts the bounds of what repeated instructions cost: each repetition may cost as much.
+    fn unbound_repetitions(&mut self) {
+        let context = self.context;
+        for culprit in &mut self.found {
+            let mut at = culprit.at.iter();
+            if at.any(|index| context.instruction(*index).kind.repeated) {
+                culprit.most = f64::INFINITY;
+            }
+        }
     }
 }

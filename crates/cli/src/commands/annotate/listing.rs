@@ -405,15 +405,7 @@ fn write_instruction(
     let mut at = BTreeSet::new();
     let suspects = &analysed.suspects[place];
     for culprit in account.map_or(suspects, |account| &account.culprits) {
-        if matches!(
-            culprit.cause,
-            Cause::DataCache
-                | Cause::StoreBuffer
-                | Cause::Unit
-                | Cause::Mispredict
-                | Cause::Dependency
-                | Cause::Synchronisation
-        ) {
+        if culprit.cause.is_of_instruction() {
             at.extend(culprit.at.iter().copied().filter(|other| *other != place));
         }
     }

@@ -1,4 +1,4 @@
-//! FragmentEffects and reading causal profiles.
+//! Finding and reading causal profiles.
 
 use super::args::CausalSource;
 use profile::CausalProfile;

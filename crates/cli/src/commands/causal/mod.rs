@@ -1,6 +1,7 @@
 //! `vitalfew causal`: what would speeding code up be worth?
 
 pub mod args;
+mod given;
 mod json;
 pub mod load;
 mod report;

@@ -1,6 +1,7 @@
 //! `vitalfew causal report`.
 
 use super::args::{CausalReport as Args, CausalSource};
+use super::given::shell_words;
 use super::shown_report::Report;
 use super::{json, load, svg, text};
 use crate::exit::INCONCLUSIVE;
@@ -20,6 +21,11 @@ const VITAL_FEW: usize = 5;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    run_after(args, &[])
+}
+
+/// Carries the command out behind a `causal run` with these options.
+pub fn run_after(args: &Args, options_of_run: &[String]) -> anyhow::Result<ExitCode> {
     let (profile, _) = load::load_profiles(&args.source)?;
     let options = Options {
         minimum_speedups: args.min_speedups.into(),
@@ -32,11 +38,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let count = if args.all { usize::MAX } else { VITAL_FEW };
     let count = count.min(analysis.fragments.len());
     let files = args.source.files.iter().map(|f| f.display().to_string());
+    let files: Vec<String> = files.collect();
     let report = Report {
         profile: &profile,
         analysis: &analysis,
         shown: analysis.fragments.get(..count).unwrap_or_default(),
-        files: files.collect::<Vec<_>>().join(" "),
+        files: shell_words(&files),
+        options: options_of_run,
         all: args.all,
     };
     if let Some(path) = &args.svg {
@@ -64,6 +72,7 @@ pub fn result_of_file(file: &Path) -> anyhow::Result<Value> {
         analysis: &analysis,
         shown: &analysis.fragments,
         files: file.display().to_string(),
+        options: &[],
         all: true,
     };
     let mut json = Vec::new();

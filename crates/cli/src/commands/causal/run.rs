@@ -1,6 +1,7 @@
 //! `vitalfew causal run`.
 
 use super::args::{CausalBy, Run};
+use super::given::given_options;
 use crate::commands::streams::RepeatedStreams;
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::{clean_name, group_digits};
@@ -163,14 +164,15 @@ fn fewest_speedups(args: &Run) -> u16 {
 /// program's on.
 fn report_findings(path: PathBuf, args: &Run) -> anyhow::Result<()> {
     tell_user(&format!("the experiments are in {}", path.display()));
-    super::report::run(&super::args::CausalReport {
+    let report = super::args::CausalReport {
         source: super::args::CausalSource { files: vec![path] },
         point: None,
         min_speedups: fewest_speedups(args),
         all: false,
         json: args.json,
         svg: None,
-    })?;
+    };
+    super::report::run_after(&report, &given_options(args))?;
     Ok(())
 }
 

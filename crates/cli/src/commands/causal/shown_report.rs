@@ -13,6 +13,8 @@ pub struct Report<'a> {
     pub shown: &'a [FragmentEffects],
     /// The files as they would be named again on a command line.
     pub files: String,
+    /// The options of the `causal run` that this is the report of, to be typed again.
+    pub options: &'a [String],
     /// Everything was asked for.
     pub all: bool,
 }

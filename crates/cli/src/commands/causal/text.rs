@@ -1,9 +1,11 @@
 //! `vitalfew causal report` as text, with the curves drawn in characters.
 
+use super::given::shell_words;
 use super::json::{AT, measure_name};
 use super::shown_report::Report;
 use crate::output::{clean_name, count_noun, format_ns, group_digits};
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, Verdict};
+use profile::CausalRun;
 use std::collections::BTreeMap;
 use std::io::Write;
 
@@ -318,16 +320,24 @@ fn next(report: &Report<'_>) -> String {
     let first = report.shown.iter().find(unclear);
     match (first, report.profile.runs.first()) {
         (Some(finding), Some(run)) if !claimed && !run.command.is_empty() => format!(
-            "vitalfew causal run --fixed-line {} -- {}    more experiments with it",
-            clean_name(&finding.name),
-            clean_name(&run.command.join(" "))
+            "vitalfew causal run --fixed-line {} {}    more experiments with it",
+            clean_name(&shell_words(std::slice::from_ref(&finding.name))),
+            clean_name(&options_and_command(report, run))
         ),
         (_, Some(run)) if report.shown.is_empty() && !run.command.is_empty() => format!(
-            "vitalfew causal run --for 60s -- {}    more experiments",
-            clean_name(&run.command.join(" "))
+            "vitalfew causal run --for 60s {}    more experiments",
+            clean_name(&options_and_command(report, run))
         ),
         _ => {
             format!("vitalfew causal report{files} --svg causal.svg    the curves with their bands")
         }
     }
+}
+
+/// What follows the options that a next command is about.
+fn options_and_command(report: &Report<'_>, run: &CausalRun) -> String {
+    let mut words = report.options.to_vec();
+    words.push("--".to_owned());
+    words.extend(run.command.iter().cloned());
+    shell_words(&words)
 }

@@ -212,10 +212,12 @@ fn sample_size(claim: &Value) -> Option<Value> {
 
 /// The call that would make a claim surer, or say more about it.
 fn next_call(claim: &Value, number: usize, result: &str, command: Option<&[String]>) -> Value {
-    let evidence = || claim["evidence"].as_array().into_iter().flatten();
-    let experiments = evidence().any(|one| one["kind"] == "experiments");
-    let waits = evidence().any(|one| one["kind"] == "time_spent" && one["on"] != "computing");
-    let line = evidence().find_map(|one| one["line"].as_str());
+    let (mut experiments, mut waits, mut line) = (false, false, None);
+    for one in claim["evidence"].as_array().into_iter().flatten() {
+        experiments |= one["kind"] == "experiments";
+        waits |= one["kind"] == "time_spent" && one["on"] != "computing";
+        line = line.or(one["line"].as_str());
+    }
     let procedure = place_to_speed_up(&claim["place"]["what"]);
     let place = line.or(procedure);
     match (command, place) {

@@ -7,6 +7,7 @@ use super::parameters::{
 };
 use super::permits::Permits;
 use crate::exit::error_chain;
+use crate::result_kind::ResultKind;
 use anyhow::{Context, bail};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, ContentBlock, Implementation, ServerCapabilities, ServerConfig};
@@ -298,23 +299,18 @@ impl Tools {
     /// The JSON with the claims of a result of any kind.
     async fn claims_of(&self, result: &str, cancel: &CancellationToken) -> anyhow::Result<Value> {
         let file = self.file(result)?;
-        let readers: [&[&str]; 4] = [
-            &["run", "--json", "--all", "--show"],
-            &CAUSAL_REPORT,
-            &["interference", "report", "--json", "--"],
-            &["bottlenecks", "--auto", "--json", "--"],
-        ];
-        let mut error = None;
-        for reader in readers {
-            let mut arguments = words(reader.iter().copied());
-            arguments.push(file.clone().into());
-            match self.read_json(arguments, cancel).await {
-                Ok(json) => return Ok(json),
-                // The last one reads most kinds, and knows best what the file is.
-                Err(why) => error = Some(why),
+        let reader: &[&str] = match ResultKind::of_file(&file) {
+            Ok(ResultKind::Run) => &["run", "--json", "--all", "--show"],
+            Ok(ResultKind::Causal) => &CAUSAL_REPORT,
+            Ok(ResultKind::Interference) => &["interference", "report", "--json", "--"],
+            // It reads most kinds, and says best what a file is that it cannot read.
+            Ok(ResultKind::Recording | ResultKind::OtherJson | ResultKind::Foreign) | Err(_) => {
+                &["bottlenecks", "--auto", "--json", "--"]
             }
-        }
-        Err(error.context("there are readers")?)
+        };
+        let mut arguments = words(reader.iter().copied());
+        arguments.push(file.into());
+        self.read_json(arguments, cancel).await
     }
 
     async fn search_paths(
@@ -491,4 +487,20 @@ fn command_of(json: &Value) -> Option<Vec<String>> {
 
 fn words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<OsString> {
     words.into_iter().map(OsString::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_has_a_row_in_the_docs() {
+        let docs = include_str!("../../../../../docs/mcp.md");
+        let tools = Tools::tool_router().list_all();
+        assert!(tools.len() > 5);
+        for tool in tools {
+            let row = format!("\n| `{}` | ", tool.name);
+            assert!(docs.contains(&row), "docs/mcp.md: {}", tool.name);
+        }
+    }
 }

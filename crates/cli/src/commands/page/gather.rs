@@ -5,16 +5,16 @@ use crate::commands::annotate::hottest_code;
 use crate::commands::daemon::daemon_status;
 use crate::commands::epochs::json_epochs;
 use crate::commands::{causal, interference};
+use crate::result_kind::ResultKind;
 use analysis::bottleneck::auto;
 use analysis::bottleneck::forest::{Forest, Normalisation, Run};
 use analysis::bottleneck::transform::{self, Transform};
-use anyhow::Context;
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
 use regex::Regex;
 use results::page::{PAGE_SCHEMA, PageLines, PageProfile, join_slices};
 use results::{
-    RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, is_recording,
-    resolve_all, tree_of_recording,
+    RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, resolve_all,
+    tree_of_recording,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -110,28 +110,20 @@ pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
 
 impl PageContent {
     fn add_file(&mut self, file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<()> {
-        if is_recording(file) {
-            return self.add_recording(file, debug_dirs);
-        }
-        let mut start = Vec::new();
-        let opened = File::open(file).map_err(|error| Refusal {
+        let kind = ResultKind::of_file(file).map_err(|error| Refusal {
             reason: RefusalReason::Failure,
             message: format!("{}: cannot be read: {error}", file.display()),
         })?;
-        opened
-            .take(4096)
-            .read_to_end(&mut start)
-            .with_context(|| file.display().to_string())?;
-        if store::is_causal(&start) || formats::coz::is_coz(&start) {
-            self.results.push(causal::result_of_file(file)?);
-        } else if store::is_trace(&start) || store::is_interference(&start) {
-            self.results.push(interference::result_of_file(file)?);
-        } else if is_result(&start) {
-            self.results.push(read_result(file)?);
-        } else {
-            let options = read_options(debug_dirs);
-            let profile = read::read_profile(file, &options)?;
-            self.add_profile(file, &profile, |page| page)?;
+        match kind {
+            ResultKind::Recording => self.add_recording(file, debug_dirs)?,
+            ResultKind::Causal => self.results.push(causal::result_of_file(file)?),
+            ResultKind::Interference => self.results.push(interference::result_of_file(file)?),
+            ResultKind::Run | ResultKind::OtherJson => self.results.push(read_result(file)?),
+            ResultKind::Foreign => {
+                let options = read_options(debug_dirs);
+                let profile = read::read_profile(file, &options)?;
+                self.add_profile(file, &profile, |page| page)?;
+            }
         }
         Ok(())
     }
@@ -227,13 +219,6 @@ fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
         "value": { "name": value.name, "unit": value.unit },
         "claims": JsonClaims::of_findings(findings),
     }))
-}
-
-/// Returns whether a file begins like what a command of ours wrote with `--json`.
-fn is_result(start: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(start);
-    let text: String = text.split_whitespace().collect();
-    text.starts_with('{') && text.contains("\"schema\":\"vitalfew.")
 }
 
 fn read_result(file: &Path) -> anyhow::Result<Value> {

@@ -50,16 +50,14 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     let more = phases.sample_more(&sampled)?;
     let more = more.into_iter().map(tree_of_run);
     let more = more.collect::<anyhow::Result<Vec<CallTree>>>()?;
-    let (interference, causal) = match phases.is_repeatable(&sampled) {
-        Ok(()) => phases.ask_threads(&sampled, &time),
-        Err(why) => phases.ask_nothing(&why),
-    };
+    let (interference, causal) = phases.ask_threads(&sampled, &time);
     let stalls = phases.ask_instructions(recording);
     let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
     let judgement = analysis::judgement::judge_measured(&analysis::judgement::Measured {
         tree: &time.tree,
         more_runs: &more,
         each_sample: time.each_sample,
+        ended_waits: &time.ended_waits,
         cpu_waits: &time.cpu_waits,
         confined: sampled.confined,
         stalls: &stalls,

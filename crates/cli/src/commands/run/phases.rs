@@ -33,6 +33,9 @@ const COUNTABLE: std::ops::Range<f64> = 40.0..20_000.0;
 /// Calls that there are at least in one run.
 const FEWEST_CALLS: u64 = 100;
 
+/// Why further runs do not count.
+const OTHER_END: &str = "run again, the command ended otherwise";
+
 /// What a method was asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Asked {
@@ -69,6 +72,8 @@ pub struct Phases<'a> {
     asked: Vec<Asked>,
     /// The last recording, with all that it took beside the command.
     took: Duration,
+    /// Run again, the command did not end as the first time.
+    ends_otherwise: bool,
 }
 
 impl<'a> Phases<'a> {
@@ -84,6 +89,7 @@ impl<'a> Phases<'a> {
             end: Instant::now() + args.budget,
             asked: Vec::new(),
             took: Duration::ZERO,
+            ends_otherwise: false,
         };
         if args.pid.is_none() && !args.once {
             phases.note_progress(&format!(
@@ -172,16 +178,30 @@ impl<'a> Phases<'a> {
             self.streams.restore_output();
             let outcome = outcome?;
             crate::commands::wrapped::wait_for_command(outcome.running, true);
+            if self.notice_other_end(sampled.exit, outcome.exit) {
+                break;
+            }
             more.push(outcome.recording);
         }
         if let Some(asked) = self.asked.first_mut() {
             let runs = 1 + more.len();
             asked.had = asked.had.take().map(|had| match runs {
+                1 if self.ends_otherwise => format!("{had} in one run: {OTHER_END}"),
                 1 => format!("{had} in one run"),
                 _ => format!("{had} in the first of {runs} runs"),
             });
         }
         Ok(more)
+    }
+
+    /// Notices that a further run ended otherwise than the first one, as that of a command which finds what it had made: it did other work.
+    fn notice_other_end(&mut self, first: Option<Exit>, again: Option<Exit>) -> bool {
+        let differs = first != again;
+        if differs {
+            self.note_progress(&format!("{OTHER_END}: only its first run counts"));
+            self.ends_otherwise = true;
+        }
+        differs
     }
 
     /// Samples a short command once more if its stacks are cut, because the unwind tables of its images were not yet there.
@@ -200,14 +220,19 @@ impl<'a> Phases<'a> {
         if enough || !is_short || self.is_repeatable(sampled).is_err() {
             return Ok(None);
         }
-        self.asked.clear();
+        let asked = std::mem::take(&mut self.asked);
         self.note_progress(
             "most stacks are cut, as unwind tables had to be made first: sampling again",
         );
         self.rewind_streams()?;
         let again = self.sample_runs();
         self.streams.restore_output();
-        Ok(Some(again?))
+        let again = again?;
+        if self.notice_other_end(sampled.exit, again.exit) {
+            self.asked = asked;
+            return Ok(None);
+        }
+        Ok(Some(again))
     }
 
     /// Which instructions of the hottest procedures stall.
@@ -244,6 +269,9 @@ impl<'a> Phases<'a> {
         if self.args.once {
             return Err("the command was to be run once (--once)".to_owned());
         }
+        if self.ends_otherwise {
+            return Err(OTHER_END.to_owned());
+        }
         if self.signals.stop.load(Ordering::Relaxed) {
             return Err("you stopped it".to_owned());
         }
@@ -256,13 +284,6 @@ impl<'a> Phases<'a> {
         Ok(())
     }
 
-    /// Only what was sampled is known.
-    pub fn ask_nothing(&mut self, why: &str) -> (Vec<Finding>, Vec<Finding>) {
-        self.not_asked("interference", why.to_owned());
-        self.not_asked("experiments", why.to_owned());
-        (Vec::new(), Vec::new())
-    }
-
     /// What threads lose to each other, and what experiments predict.
     pub fn ask_threads(
         &mut self,
@@ -273,6 +294,11 @@ impl<'a> Phases<'a> {
             self.not_asked("interference", "one thread does the work".to_owned());
             let why = "one thread does the work: a part of its time is what it is worth";
             self.not_asked("experiments", why.to_owned());
+            return (Vec::new(), Vec::new());
+        }
+        if let Err(why) = self.is_repeatable(sampled) {
+            self.not_asked("interference", why.clone());
+            self.not_asked("experiments", why);
             return (Vec::new(), Vec::new());
         }
         let traced = self.trace(&sampled.recording);
@@ -420,7 +446,10 @@ fn function_to_count(result: &Interference) -> Option<String> {
 
 fn is_without_lines(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<experiment::Error>();
-    matches!(error, Some(experiment::Error::NoDebugInfo { .. }))
+    matches!(
+        error,
+        Some(experiment::Error::NoDebugInfo { .. } | experiment::Error::IsScript { .. })
+    )
 }
 
 /// Why experiments say nothing, if they do not.

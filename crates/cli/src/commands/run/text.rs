@@ -101,7 +101,9 @@ fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::R
         clean_name(&finding.sentence()),
         100.0 * amount.value,
     )?;
-    if let PlaceInCode::CallPath { path } = &finding.place.what {
+    if let PlaceInCode::CallPath { path } = &finding.place.what
+        && path.len() > 1
+    {
         let path = clean_name(&path.join(" > "));
         writeln!(out, "   {}", shorten_middle(&path, WIDTH))?;
     }
@@ -129,6 +131,7 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
     if spent.len() > 1 {
         lines.push(spent.join(", "));
     }
+    lines.extend(name_called(&finding.evidence));
     for evidence in &finding.evidence {
         match evidence {
             FindingEvidence::HotInstruction {
@@ -149,6 +152,13 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
                     100.0 * part
                 ));
             }
+            FindingEvidence::OnBehalfOf { function, part } => {
+                lines.push(format!("{:.0} % of it on behalf of {function}", 100.0 * part));
+            }
+            FindingEvidence::HoldsUp { waiting, part } => lines.push(format!(
+                "others wait until it goes on: {waiting} most, {:.0} % of the working time in all",
+                100.0 * part
+            )),
             FindingEvidence::CpuTaken { by, part } => {
                 lines.push(format!("{:.0} % by {}", 100.0 * part, name_taker(by)));
             }
@@ -163,11 +173,37 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
             _ => {}
         }
     }
+    lines.extend(name_enders(&finding.evidence));
     lines.extend(name_causes(&finding.evidence));
     if finding.doubts.contains(&FindingDoubt::IntervalHoldsZero) {
         lines.push("the experiments do not tell yet whether it gains anything".to_owned());
     }
     lines
+}
+
+/// The libraries' functions that a place calls.
+fn name_called(evidence: &[FindingEvidence]) -> Option<String> {
+    let called = evidence.iter().filter_map(|evidence| match evidence {
+        FindingEvidence::TimeCalling { function, part } => {
+            Some(format!("{function} {:.0} %", 100.0 * part))
+        }
+        _ => None,
+    });
+    let called: Vec<String> = called.collect();
+    (!called.is_empty())
+        .then(|| format!("of that in functions that it calls: {}", called.join(", ")))
+}
+
+/// Who ended the waits.
+fn name_enders(evidence: &[FindingEvidence]) -> Option<String> {
+    let enders = evidence.iter().filter_map(|evidence| match evidence {
+        FindingEvidence::WaitEnded { by, part } => {
+            Some(format!("{} {:.0} %", by.phrase(), 100.0 * part))
+        }
+        _ => None,
+    });
+    let enders: Vec<String> = enders.collect();
+    (!enders.is_empty()).then(|| format!("waits there ended by {}", enders.join("; ")))
 }
 
 /// What threads lose time to each other by, the largest first. Functions that were traced say it each for itself: of a cause that

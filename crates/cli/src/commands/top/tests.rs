@@ -59,6 +59,10 @@ fn drawn(model: &TopModel, width: u16, height: u16) -> Vec<String> {
 
 #[test]
 fn every_view_has_rows_and_headings() {
+    assert_eq!(
+        TopView::ALL,
+        *<TopView as clap::ValueEnum>::value_variants()
+    );
     for (key, view) in ('1'..).zip(TopView::ALL) {
         let mut model = shown();
         press(&mut model, KeyCode::Char(key));

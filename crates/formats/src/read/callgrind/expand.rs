@@ -36,8 +36,7 @@ pub(crate) fn expand_call_paths(
     draft: &mut TreeDraft,
     end: FilePosition,
 ) -> Result<(), ReadFault> {
-    let events = graph.event_names().len();
-    let roots = root_costs(graph, events, end)?;
+    let roots = root_costs(graph, end)?;
     let root = draft.group_node(&Owner::default(), end)?;
     let mut pending = BinaryHeap::new();
     for (index, amounts) in roots.into_iter().enumerate() {
@@ -122,22 +121,8 @@ fn push_path(
 }
 
 /// Returns what each function costs that none of its callers paid for.
-fn root_costs(
-    graph: &CostGraph,
-    events: usize,
-    end: FilePosition,
-) -> Result<Vec<Vec<i64>>, ReadFault> {
-    let overflow = || ReadFault::damaged("the costs add up to more than 63 bits", end);
-    let mut roots: Vec<Vec<i64>> = Vec::with_capacity(graph.functions.len());
-    for function in &graph.functions {
-        let mut passed = vec![0_i64; events];
-        for costs in std::iter::once(&function.own).chain(function.calls.iter().map(|c| &c.1)) {
-            for (sum, cost) in passed.iter_mut().zip(costs) {
-                *sum = sum.checked_add(*cost).ok_or_else(overflow)?;
-            }
-        }
-        roots.push(passed);
-    }
+fn root_costs(graph: &CostGraph, end: FilePosition) -> Result<Vec<Vec<i64>>, ReadFault> {
+    let mut roots = graph.passed_costs(end)?;
     for function in &graph.functions {
         for (callee, costs) in &function.calls {
             let Some(root) = roots.get_mut(*callee as usize) else {
@@ -149,7 +134,7 @@ fn root_costs(
         }
     }
     for amount in roots.iter_mut().flatten() {
-        // Programs that leave functions by longjmp or exit make callers pay too much.
+        // What is left of callers that paid too much (`CostGraph::reconcile_calls`).
         *amount = (*amount).max(0);
     }
     Ok(roots)

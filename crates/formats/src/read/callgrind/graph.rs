@@ -4,6 +4,9 @@ use crate::frame::base_of_path;
 use crate::read::error::{FilePosition, ReadFault};
 use rustc_hash::FxHashMap;
 
+/// Limit on the rounds in which costs that contradict each other are made to agree.
+const ROUNDS: usize = 100;
+
 /// A number for a name: `(12) name` when it first comes, `(12)` later, or the name itself.
 #[derive(Default)]
 struct NameTable {
@@ -11,26 +14,33 @@ struct NameTable {
     by_number: FxHashMap<u64, u32>,
     by_name: FxHashMap<String, u32>,
     bytes: u64,
+    /// Numbers that were used without a name.
+    unnamed: u64,
 }
 
 impl NameTable {
-    fn resolve_name(&mut self, text: &str, at: FilePosition) -> Result<u32, ReadFault> {
+    fn resolve_name(&mut self, text: &str) -> u32 {
         let text = text.trim();
         let numbered = text.strip_prefix('(').and_then(|rest| {
             let (number, name) = rest.split_once(')')?;
             Some((number.parse::<u64>().ok()?, name.trim()))
         });
-        match numbered {
-            Some((number, "")) => self.by_number.get(&number).copied().ok_or_else(|| {
-                ReadFault::damaged(format!("name ({number}) was not given before"), at)
-            }),
-            Some((number, name)) => {
-                let index = self.push_name(name);
-                self.by_number.insert(number, index);
-                Ok(index)
-            }
-            None => Ok(self.intern_name(text)),
+        let Some((number, name)) = numbered else {
+            return self.intern_name(text);
+        };
+        if name.is_empty()
+            && let Some(index) = self.by_number.get(&number)
+        {
+            return *index;
         }
+        // Some files use a number whose name they never gave.
+        self.unnamed += u64::from(name.is_empty());
+        let index = match name {
+            "" => self.push_name(&format!("({number})")),
+            name => self.push_name(name),
+        };
+        self.by_number.insert(number, index);
+        index
     }
 
     fn intern_name(&mut self, name: &str) -> u32 {
@@ -153,6 +163,74 @@ impl CostGraph {
         self.add_costs(function, callee, vec![cost], at)
     }
 
+    /// The number of names that the file uses but does not have.
+    pub fn unnamed(&self) -> u64 {
+        self.objects.unnamed + self.names.unnamed
+    }
+
+    /// The sum of what each function cost itself and what its calls cost, by event.
+    pub fn passed_costs(&self, at: FilePosition) -> Result<Vec<Vec<i64>>, ReadFault> {
+        let overflow = || ReadFault::damaged("the costs add up to more than 63 bits", at);
+        let mut all = Vec::with_capacity(self.functions.len());
+        for function in &self.functions {
+            let mut passed = vec![0_i64; self.events.len()];
+            for costs in std::iter::once(&function.own).chain(function.calls.iter().map(|c| &c.1)) {
+                for (sum, cost) in passed.iter_mut().zip(costs) {
+                    *sum = sum.checked_add(*cost).ok_or_else(overflow)?;
+                }
+            }
+            all.push(passed);
+        }
+        Ok(all)
+    }
+
+    /// The sum of what callers paid for each function, by event.
+    fn received_costs(&self) -> Vec<Vec<i64>> {
+        let mut all = vec![vec![0_i64; self.events.len()]; self.functions.len()];
+        for (callee, costs) in self.functions.iter().flat_map(|function| &function.calls) {
+            let received = all.get_mut(*callee as usize).into_iter().flatten();
+            for (sum, cost) in received.zip(costs) {
+                *sum = sum.saturating_add(*cost);
+            }
+        }
+        all
+    }
+
+    /// Scales calls down where callers paid for more than a function passed on, as with recursion, whose cost is in that of the outer
+    /// call too: the call paths would cost more than the program. Returns whether that was so for more than rounding.
+    pub fn reconcile_calls(&mut self, at: FilePosition) -> Result<bool, ReadFault> {
+        let mut is_changed = false;
+        for _ in 0..ROUNDS {
+            let (passed, received) = (self.passed_costs(at)?, self.received_costs());
+            let mut again = false;
+            let calls = self.functions.iter_mut().flat_map(|f| &mut f.calls);
+            for (callee, costs) in calls {
+                let callee = *callee as usize;
+                let (Some(passed), Some(received)) = (passed.get(callee), received.get(callee))
+                else {
+                    continue;
+                };
+                // Of a function that the file does not have, calls are all that is known.
+                if passed.iter().all(|passed| *passed == 0) {
+                    continue;
+                }
+                for ((cost, passed), received) in costs.iter_mut().zip(passed).zip(received) {
+                    if received > passed && *cost > 0 {
+                        again = true;
+                        is_changed |= received - passed > passed / 100;
+                        let scaled =
+                            i128::from(*cost) * i128::from(*passed) / i128::from(*received);
+                        *cost = scaled as i64;
+                    }
+                }
+            }
+            if !again {
+                break;
+            }
+        }
+        Ok(is_changed)
+    }
+
     /// The method's name and module.
     pub fn function_label(&self, function: &GraphFunction) -> (&str, &str) {
         let name = self.names.names.get(function.name as usize);
@@ -185,14 +263,14 @@ impl CostGraph {
             return self.read_header(key, value, at);
         }
         match key {
-            "ob" => self.object = self.objects.resolve_name(value, at)?,
+            "ob" => self.object = self.objects.resolve_name(value),
             "fn" => {
-                let name = self.names.resolve_name(value, at)?;
+                let name = self.names.resolve_name(value);
                 self.function = Some(self.function_index(self.object, name, at)?);
                 self.next = Next::Own;
             }
-            "cob" => self.callee_object = Some(self.objects.resolve_name(value, at)?),
-            "cfn" => self.callee_name = Some(self.names.resolve_name(value, at)?),
+            "cob" => self.callee_object = Some(self.objects.resolve_name(value)),
+            "cfn" => self.callee_name = Some(self.names.resolve_name(value)),
             "calls" => {
                 let object = self.callee_object.take().unwrap_or(self.object);
                 let Some(name) = self.callee_name.take() else {
@@ -201,7 +279,7 @@ impl CostGraph {
                 self.next = Next::Call(self.function_index(object, name, at)?);
             }
             // Files do not tell functions apart; jumps cost nothing.
-            "fl" | "fi" | "fe" | "cfi" | "cfl" | "jump" | "jcnd" | "rcalls" | "frfn" => {}
+            "fl" | "fi" | "fe" | "cfi" | "cfl" | "jfi" | "jump" | "jcnd" | "rcalls" | "frfn" => {}
             _ => {
                 return Err(ReadFault::damaged(
                     format!("an unknown specification {key:?}"),

@@ -46,6 +46,15 @@ pub(crate) fn read_callgrind(
     if options.lines {
         draft.add_note("callgrind's lines were not read; methods are functions");
     }
+    if graph.unnamed() > 0 {
+        let unnamed = graph.unnamed();
+        draft.add_note(format!(
+            "{unnamed} names are not in the file: their numbers stand for them"
+        ));
+    }
+    if graph.reconcile_calls(end)? {
+        draft.add_note("callers paid for more than functions cost, as with recursion and longjmp: their calls were scaled down");
+    }
     expand_call_paths(&graph, &mut draft, end)?;
     Ok(draft)
 }

@@ -225,10 +225,8 @@ pub(crate) fn read_json(
             start_time: document.start_time.as_number().unwrap_or(0.0),
             end_time: document.end_time.as_number().unwrap_or(0.0),
         };
-        return Ok((
-            chrome::read_chrome_profile(profile, options, used)?,
-            "Chromium CPU profile",
-        ));
+        let draft = chrome::read_chrome_profile(profile, options, used)?;
+        return Ok((draft, "Chromium CPU profile"));
     }
     if let Some(events) = document.trace_events.take() {
         if !events.0.is_empty() && !events.0.iter().any(trace::TraceEvent::has_phase) {
@@ -249,10 +247,8 @@ pub(crate) fn read_json(
             raw: document.raw,
             frames: document.frames,
         };
-        return Ok((
-            stackprof::read_json(stackprof_document, options, used)?,
-            "stackprof",
-        ));
+        let draft = stackprof::read_json(stackprof_document, options, used)?;
+        return Ok((draft, "stackprof"));
     }
     if document.threads.is_none()
         && let Some(wrapped) = document.profile.0.take()
@@ -260,28 +256,7 @@ pub(crate) fn read_json(
         document = *wrapped;
     }
     if document.threads.is_some() {
-        let threads = document.threads.iter().flat_map(|threads| &threads.0);
-        // The first version did not say that it was one.
-        if document
-            .meta
-            .as_ref()
-            .is_some_and(firefox::ProfileMeta::is_processed)
-            || threads.take(1).any(firefox::ThreadTables::is_processed)
-        {
-            let profile = firefox::ProcessedProfile {
-                meta: document.meta.unwrap_or_default(),
-                threads: document.threads.unwrap_or_default().0,
-                shared: document.shared.unwrap_or_default(),
-            };
-            return Ok((
-                firefox::read_firefox(profile, options, used)?,
-                "Firefox profile",
-            ));
-        }
-        return Ok((
-            gecko::read_gecko(&processes_of(document), options, used)?,
-            "Gecko profile",
-        ));
+        return read_mozilla(document, options, used);
     }
     if document.recording.is_some() {
         let what = "a recording of Safari's timeline, which is not read";
@@ -289,6 +264,30 @@ pub(crate) fn read_json(
     }
     let what = "none of the keys that profiles have (threads, profiles, nodes, traceEvents)";
     Err(ReadFault::damaged(what, nothing))
+}
+
+/// Reads a profile of Firefox, as the browser writes it or as the profiler's page keeps it.
+fn read_mozilla(
+    document: Document,
+    options: &ReadOptions,
+    used: u64,
+) -> Result<(TreeDraft, &'static str), ReadFault> {
+    let threads = document.threads.iter().flat_map(|threads| &threads.0);
+    // The first version did not say that it was one.
+    let meta = document.meta.as_ref();
+    let is_processed = meta.is_some_and(firefox::ProfileMeta::is_processed)
+        || threads.take(1).any(firefox::ThreadTables::is_processed);
+    if !is_processed {
+        let draft = gecko::read_gecko(&processes_of(document), options, used)?;
+        return Ok((draft, "Gecko profile"));
+    }
+    let profile = firefox::ProcessedProfile {
+        meta: document.meta.unwrap_or_default(),
+        threads: document.threads.unwrap_or_default().0,
+        shared: document.shared.unwrap_or_default(),
+    };
+    let draft = firefox::read_firefox(profile, options, used)?;
+    Ok((draft, "Firefox profile"))
 }
 
 /// The profiles of a Gecko profile's processes, which have processes of their own, at most.

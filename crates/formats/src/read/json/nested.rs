@@ -27,7 +27,9 @@ pub(crate) fn detect_nested_json(text: &str) -> bool {
         return false;
     };
     let rest = rest.trim_start();
+    // v8-profiler says first what it is called; the tree of its nodes is the only place where these keys stand beside each other.
     rest.starts_with("\"head\"")
+        || rest.starts_with("\"typeId\"") && text.contains("\"head\":{\"functionName\"")
         || rest.starts_with("\"program\"") && text.contains("\"rts_arguments\"")
 }
 

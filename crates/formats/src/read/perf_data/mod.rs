@@ -252,18 +252,12 @@ impl<'o> PerfSamples<'o> {
                 continue;
             };
             for (offset, weight) in [count, period].into_iter().enumerate() {
+                let event = EventId((first + offset) as u16);
                 self.recording.samples.push(profile::Sample {
-                    cgroup: None,
-                    labels: None,
-                    event: EventId((first + offset) as u16),
-                    process,
                     pid: Some(pid),
                     tid: Some(tid),
-                    stack,
-                    slice: None,
-                    waker: None,
-                    count,
                     weight,
+                    ..profile::Sample::new(event, process, stack, count)
                 });
             }
         }
@@ -368,6 +362,12 @@ impl<'o> PerfSamples<'o> {
 
 /// The name of an event that the file does not name.
 fn event_name(event: &EventDesc, index: usize) -> String {
+    let name = perf_event_name(event.attr.kind, event.attr.config);
+    name.map_or_else(|| format!("event {}", index + 1), str::to_owned)
+}
+
+/// Returns perf's name of a hardware or software event, by its type and configuration.
+pub fn perf_event_name(perf_type: u32, config: u64) -> Option<&'static str> {
     const HARDWARE: &[&str] = &[
         "cycles",
         "instructions",
@@ -394,13 +394,10 @@ fn event_name(event: &EventDesc, index: usize) -> String {
         "bpf-output",
         "cgroup-switches",
     ];
-    let names = match event.attr.kind {
+    let names = match perf_type {
         0 => HARDWARE,
         1 => SOFTWARE,
         _ => &[],
     };
-    let name = usize::try_from(event.attr.config)
-        .ok()
-        .and_then(|config| names.get(config));
-    name.map_or_else(|| format!("event {}", index + 1), |name| (*name).to_owned())
+    names.get(usize::try_from(config).ok()?).copied()
 }

@@ -1,0 +1,154 @@
+//! Functions whose time is spread over so many callees that they are what these have in common (ours).
+//!
+//! The search for bottlenecks prefers the specific: of a query that scans a table it finds the comparison of two values, the decoding of a
+//! row, and five more pieces, none of which anybody would change. What they have in common is the function that asked for the query.
+//! It is sought from the root of the tree downwards: past what only leads to work, and past functions that have nearly all of the time,
+//! as long as one of their callees has most of theirs and is called by nobody else.
+//! A function in which few of the sequences that were found have most of the time stays as it is: they say more.
+
+use super::libraries::is_language_library;
+use super::sequences::{PROGRAM, Sequences, SpreadTime, is_running};
+use super::timed_tree::{KERNEL, MethodName};
+use crate::bottleneck::glue::is_glue;
+use profile::{NodeId, TimeKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The part of the working time that such a function has at least.
+const NOTABLE: f64 = 0.1;
+/// The part from which on a function is only taken if one callee has most of it.
+const DRIVER: f64 = 0.8;
+/// The part of a function's time that the one callee has which says more.
+const DOMINATES: f64 = 0.8;
+/// The part of a callee's time that it spends for one caller, if it works for nobody else.
+const EXCLUSIVE: f64 = 0.95;
+/// A sequence says more than the function that it lies in from this part of its time on,
+const STRONG: f64 = 0.25;
+/// if all such have this part.
+const EXPLAINED: f64 = 0.6;
+/// The part of a sequence's time that lies in a function that it is inside of.
+const INSIDE: f64 = 0.9;
+/// Calls that are followed: no recursion goes on for ever.
+const DEEPEST: usize = 200;
+
+/// Finds the functions whose time is spread.
+pub(super) fn find_spread_times(sequences: &Sequences<'_>) -> Vec<SpreadTime> {
+    let mut search = Search {
+        sequences,
+        seen: BTreeSet::new(),
+        found: Vec::new(),
+    };
+    search.walk_down(&[NodeId::ROOT], 0);
+    search.found
+}
+
+struct Search<'a, 'b> {
+    sequences: &'a Sequences<'b>,
+    seen: BTreeSet<MethodName>,
+    found: Vec<SpreadTime>,
+}
+
+/// What some nodes call: the time of each function that they call, in nanoseconds, with its nodes.
+type Callees = BTreeMap<MethodName, (f64, Vec<NodeId>)>;
+
+impl Search<'_, '_> {
+    /// Looks at what some nodes call.
+    fn walk_down(&mut self, nodes: &[NodeId], depth: usize) {
+        if depth > DEEPEST {
+            return;
+        }
+        for (function, (time, nodes)) in self.callees_of(nodes) {
+            let part = time / self.sequences.working_ns;
+            if part < NOTABLE || function.1 == KERNEL {
+                continue;
+            }
+            match leads_to_work(&function) || part > PROGRAM {
+                true => self.walk_down(&nodes, depth + 1),
+                false => self.look_at(function, &nodes, depth),
+            }
+        }
+    }
+
+    /// Looks at a function that has a part of the program's time.
+    fn look_at(&mut self, function: MethodName, nodes: &[NodeId], depth: usize) {
+        if depth > DEEPEST || !self.seen.insert(function.clone()) {
+            return;
+        }
+        let tree = &self.sequences.tree;
+        let ranges = tree.nodes_of_function(&function);
+        let running = self.running_time(&ranges);
+        if running < NOTABLE * self.sequences.working_ns {
+            return;
+        }
+        let inside = self.sequences_inside(&ranges);
+        let strong = inside
+            .iter()
+            .map(|at| self.sequences.sequences[*at].time_running());
+        let explained: f64 = strong.filter(|time| *time >= STRONG * running).sum();
+        if explained >= EXPLAINED * running {
+            return;
+        }
+        let time: f64 = nodes
+            .iter()
+            .map(|node| tree.tree().cum_cost(0, *node) as f64)
+            .sum();
+        let callees = self.callees_of(nodes).into_iter();
+        let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let dominating = most.filter(|(_, (most, _))| *most >= DOMINATES * time);
+        match dominating {
+            Some((callee, (most, nodes))) if self.is_only_for(&callee, &function, most) => {
+                self.look_at(callee, &nodes, depth + 1);
+            }
+            None if time > DRIVER * self.sequences.working_ns => self.walk_down(nodes, depth + 1),
+            _ => self.found.push(SpreadTime { function, inside }),
+        }
+    }
+
+    /// Returns whether a callee works for one caller, in the same image.
+    fn is_only_for(&self, callee: &MethodName, caller: &MethodName, for_caller: f64) -> bool {
+        let all = self.sequences.tree.nodes_of_function(callee);
+        let all: f64 = all.iter().map(|nodes| self.sequences.time_of(nodes)).sum();
+        callee.1 == caller.1 && callee != caller && for_caller >= EXCLUSIVE * all
+    }
+
+    fn callees_of(&self, nodes: &[NodeId]) -> Callees {
+        let tree = &self.sequences.tree;
+        let mut callees = Callees::new();
+        for callee in nodes.iter().flat_map(|node| tree.tree().children(*node)) {
+            if let Some(name) = tree.name_at(callee) {
+                let (time, nodes) = callees.entry(name).or_default();
+                *time += tree.tree().cum_cost(0, callee) as f64;
+                nodes.push(callee);
+            }
+        }
+        callees
+    }
+
+    /// The time in which threads run below a function, in nanoseconds.
+    fn running_time(&self, ranges: &[std::ops::Range<usize>]) -> f64 {
+        let tree = self.sequences.tree.tree();
+        let kinds = (1..).zip(TimeKind::ALL);
+        let running = kinds.filter(|(_, kind)| is_running(*kind));
+        let node = |at: usize| NodeId(at as u32);
+        running
+            .flat_map(|(value, _)| ranges.iter().map(move |nodes| (value, nodes)))
+            .map(|(value, nodes)| tree.cost_of(value, node(nodes.start), node(nodes.end)) as f64)
+            .sum()
+    }
+
+    /// The sequences of running threads that lie in a function.
+    fn sequences_inside(&self, ranges: &[std::ops::Range<usize>]) -> Vec<usize> {
+        let times = self.sequences.time_by_owner(ranges).into_iter();
+        let inside = times.filter_map(|(at, time)| {
+            let sequence = &self.sequences.sequences[at?];
+            let all = sequence.time();
+            let runs = sequence.time_running() >= all / 2.0;
+            (runs && time >= INSIDE * all).then_some(at?)
+        });
+        inside.collect()
+    }
+}
+
+/// Returns whether a function only leads to work.
+fn leads_to_work((name, module): &MethodName) -> bool {
+    name == "main" || name.starts_with('[') || is_glue(name) || is_language_library(module)
+}

@@ -1,0 +1,204 @@
+//! The pace at which a thread runs the selected line between two operations.
+//!
+//! Samples come each millisecond, and threads may meet more often than that. If a sample were charged whole when it comes,
+//! the line would be sped up at some meetings by all of the delay and at most of them not at all, and a wait of 0.1 ms
+//! would forgive a debt of a millisecond. So where operations are frequent, the thread keeps for each *stretch*, from one kind of operation to the next, how
+//! much of its time samples found in the line, and charges at each operation what the line ran since the last one at this pace.
+//! What samples found and was not charged yet (or charged too much) is spread over the time that follows, so that in the
+//! end as much is charged as was sampled.
+//!
+//! Only the thread itself, with its signal handler, writes these words.
+
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Stretches of a thread that are told apart.
+const STRETCHES: usize = 8;
+/// What was not charged is spread over so many sampling periods. In the simulation of `tests/pace.rs`, 8 to 64 come to the same.
+const SPREAD: u64 = 32;
+/// The pace is that of the last so many periods, about.
+const REMEMBERED: u64 = 256;
+/// Operations are frequent if fewer periods than this pass between two; tuned with the simulation of `tests/pace.rs`.
+const FREQUENT: f64 = 1.5;
+/// The mean time between operations is that of the last so many.
+const RECENT: u64 = 16;
+
+/// The pace of a thread.
+#[repr(C)]
+pub struct Pace {
+    /// The experiment that this is of ([`crate::Clock::epoch`] + 1); 0: none.
+    experiment: AtomicU64,
+    /// When the last operation ended, by the monotonic clock.
+    operated: AtomicU64,
+    /// Mean time between two operations.
+    between: AtomicU64,
+    /// Time that the thread stood still since the last operation.
+    stood: AtomicU64,
+    /// Time that samples since then found in the line.
+    sampled: AtomicU64,
+    /// The stretch that began with the last operation.
+    stretch: AtomicU64,
+    stretches: [Stretch; STRETCHES],
+}
+
+/// A part of the thread's code, by the operation that it begins with. Times in nanoseconds.
+#[repr(C)]
+struct Stretch {
+    /// The operation.
+    key: AtomicU64,
+    /// Time that the thread ran it.
+    ran: AtomicU64,
+    /// Time in it that samples found in the line.
+    sampled: AtomicU64,
+    /// The part of that which was not charged yet; negative: more was.
+    rest: AtomicI64,
+}
+
+impl Pace {
+    /// Forgets everything: the slot is another thread's.
+    pub fn clear(&self) {
+        self.experiment.store(0, Relaxed);
+        self.between.store(0, Relaxed);
+        self.operated.store(0, Relaxed);
+    }
+
+    /// A sample found the selected line, for so long, at the time `now`. Returns what of it is to be charged at once.
+    pub fn add_sample(&self, epoch: u16, span: u64, now: u64, period: u64) -> u64 {
+        if !self.is_of(epoch) {
+            self.begin(epoch, now);
+        }
+        let between = self.between.load(Relaxed);
+        let since = now.saturating_sub(self.operated.load(Relaxed));
+        let longest = (FREQUENT * period as f64) as u64;
+        if between == 0 || between >= longest || since > 2 * longest {
+            // What comes now is a stretch without operations.
+            self.operated.store(now, Relaxed);
+            self.stood.store(0, Relaxed);
+            return span + self.sampled.swap(0, Relaxed);
+        }
+        self.sampled.fetch_add(span, Relaxed);
+        0
+    }
+
+    /// The thread stood still for so long in the middle of a stretch.
+    pub fn add_standing(&self, ns: u64) {
+        self.stood.fetch_add(ns, Relaxed);
+    }
+
+    /// An operation begins. Returns how long the selected line ran since the last one, as far as it is to be charged now.
+    pub fn begin_operation(&self, epoch: u16, now: u64, period: u64) -> u64 {
+        let last = self.operated.swap(now, Relaxed);
+        let stood = self.stood.swap(0, Relaxed);
+        let ran = now.saturating_sub(last).saturating_sub(stood);
+        if !self.is_of(epoch) {
+            self.begin(epoch, now);
+            return 0;
+        }
+        {
+            let long = ran.min(RECENT * period);
+            let mean = self.between.load(Relaxed);
+            let mean = if mean == 0 {
+                long
+            } else {
+                mean - mean / RECENT + long / RECENT
+            };
+            self.between.store(mean.max(1), Relaxed);
+        }
+        let sampled = self.sampled.swap(0, Relaxed);
+        self.stretch_now().run(ran, sampled, period)
+    }
+
+    /// The operation has ended; what kind it was of, and on what, tells the stretch that begins.
+    pub fn end_operation(&self, kind: u64, now: u64) {
+        self.operated.store(now, Relaxed);
+        self.stretch.store(kind, Relaxed);
+    }
+
+    fn is_of(&self, epoch: u16) -> bool {
+        self.experiment.load(Relaxed) == u64::from(epoch) + 1
+    }
+
+    fn begin(&self, epoch: u16, now: u64) {
+        for stretch in &self.stretches {
+            stretch.forget();
+        }
+        self.sampled.store(0, Relaxed);
+        self.stood.store(0, Relaxed);
+        self.operated.store(now, Relaxed);
+        self.experiment.store(u64::from(epoch) + 1, Relaxed);
+    }
+
+    /// The stretch that ends now. Where all places are taken, it gets that of the one that ran least, whose rest goes over to it.
+    fn stretch_now(&self) -> &Stretch {
+        let key = self.stretch.load(Relaxed);
+        let [first, ..] = &self.stretches;
+        let mut least = first;
+        for stretch in &self.stretches {
+            if stretch.key.load(Relaxed) == key {
+                return stretch;
+            }
+            if stretch.ran.load(Relaxed) < least.ran.load(Relaxed) {
+                least = stretch;
+            }
+        }
+        least.key.store(key, Relaxed);
+        least.ran.store(0, Relaxed);
+        least.sampled.store(0, Relaxed);
+        least
+    }
+}
+
+impl Stretch {
+    fn forget(&self) {
+        self.key.store(0, Relaxed);
+        self.ran.store(0, Relaxed);
+        self.sampled.store(0, Relaxed);
+        self.rest.store(0, Relaxed);
+    }
+
+    /// The thread ran it for so long, and samples found so much of that in the line; what is to be charged.
+    fn run(&self, ran: u64, sampled: u64, period: u64) -> u64 {
+        let all = self.ran.load(Relaxed) + ran;
+        let found = self.sampled.load(Relaxed) + sampled;
+        let rest = self.rest.load(Relaxed) + sampled as i64;
+        let ran_now = i128::from(ran);
+        let at_pace = ran_now * i128::from(found) / i128::from(all.max(1));
+        let spread = ran_now * i128::from(rest) / i128::from((SPREAD * period).max(1));
+        let charged = (at_pace + spread).clamp(0, ran_now) as u64;
+        let keep = u64::from(all > REMEMBERED * period) + 1;
+        self.ran.store(all / keep, Relaxed);
+        self.sampled.store(found / keep, Relaxed);
+        self.rest.store(rest - charged as i64, Relaxed);
+        charged
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            experiment: AtomicU64::new(0),
+            operated: AtomicU64::new(0),
+            between: AtomicU64::new(0),
+            stood: AtomicU64::new(0),
+            sampled: AtomicU64::new(0),
+            stretch: AtomicU64::new(0),
+            stretches: core::array::from_fn(|_| Stretch::default()),
+        }
+    }
+}
+
+impl Default for Stretch {
+    fn default() -> Self {
+        Self {
+            key: AtomicU64::new(0),
+            ran: AtomicU64::new(0),
+            sampled: AtomicU64::new(0),
+            rest: AtomicI64::new(0),
+        }
+    }
+}
+
+/// Returns what a thread has paid or been credited, `local`, behind a wait of so many nanoseconds that another thread ended, which had paid all
+/// delays so far, `global`: no more than the thread stood still anyway. Beyond that it would have gone on without waiting.
+pub fn credited_delay(local: u64, global: u64, waited: u64) -> u64 {
+    local.max(global.min(local.saturating_add(waited)))
+}

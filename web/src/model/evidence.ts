@@ -1,0 +1,70 @@
+/** The evidence of claims as text, for who reads it. */
+import type { Claim } from "./data";
+import { amount, percent, printable } from "./format";
+
+type Evidence = Claim["evidence"][number];
+
+export const words = (name: string) => name.replaceAll("_", " ");
+
+const counted = (count: number, one: string, many: string) => `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
+
+/** Who had a CPU that was waited for. */
+function takerText(by: unknown): string {
+  const taker = (by ?? {}) as Record<string, unknown>;
+  switch (taker["who"]) {
+    case "other_program": return printable(String(taker["name"]));
+    case "own_threads": return `its own threads, on ${Number(taker["allowed"])} of ${Number(taker["online"])} CPUs,`;
+    default: return "nobody";
+  }
+}
+
+function enderText(by: unknown): string {
+  const ender = (by ?? {}) as Record<string, unknown>;
+  const thread = printable(String(ender["thread"]));
+  const whose = ender["is_own"] ? `its thread ${thread}` : `${thread}, another program`;
+  return ender["function"] ? `${printable(String(ender["function"]))} (${whose})` : whose;
+}
+
+/** One sentence part for each piece; what is of one kind and says more together is put together. */
+export function evidenceTexts(claim: Pick<Claim, "evidence">): string[] {
+  const seen = new Set<unknown>();
+  return claim.evidence.flatMap((one) => {
+    const kind = one["kind"];
+    if (kind !== "time_calling" && kind !== "stall_culprit") return [evidenceText(one)];
+    if (seen.has(kind)) return [];
+    seen.add(kind);
+    const all = claim.evidence.filter((other) => other["kind"] === kind);
+    return [kind === "time_calling" ? callingText(all) : culpritsText(all)];
+  });
+}
+
+function callingText(all: readonly Evidence[]): string {
+  return `of it in functions that it calls: ${all.map((one) => `${printable(String(one["function"]))} ${percent(Number(one["part"]))}`).join(", ")}`;
+}
+
+/** Culprits that are all possible for all of the stall tell no amounts apart. */
+function culpritsText(all: readonly Evidence[]): string {
+  const name = (one: Evidence) => printable(String(one["culprit"]));
+  if (all.length > 1 && all.every((one) => Number(one["least"]) === 0 && one["most"] === all[0]!["most"])) return `its cause is one of: ${all.map(name).join(", ")}`;
+  return `its causes: ${all.map((one) => `${name(one)} ${one["least"] === one["most"] ? percent(Number(one["most"])) : `${percent(Number(one["least"]))} to ${percent(Number(one["most"]))}`}`).join(", ")}`;
+}
+
+function evidenceText(one: Evidence): string {
+  const number = (key: string) => Number(one[key]);
+  switch (one["kind"]) {
+    case "call_cost": return counted(number("contexts"), "calling context", "calling contexts");
+    case "experiments": return `${counted(number("experiments"), "experiment", "experiments")}, ${counted(number("visits"), "visit", "visits")}`;
+    case "time_spent": return `${words(String(one["on"]))} ${percent(number("part"))}`;
+    case "sample_share": return `${percent(number("share"))} of the samples`;
+    case "executions": return `${counted(number("calls"), "call", "calls")}, ${amount(number("mean_ns"), "nanoseconds")} each, at best ${amount(number("floor_ns"), "nanoseconds")}`;
+    case "lost_time": return `${percent(number("blocked"))} blocked, ${percent(number("scheduler"))} without a CPU, ${percent(number("running"))} running`;
+    case "suspected_cause": return `cause: ${words(String(one["cause"]))} (${percent(number("share"))}${one["measured"] === true ? ", seen" : ""})`;
+    case "hot_instruction": return `slowest at ${printable(String(one["line"] ?? `0x${number("address").toString(16)}`))}: ${percent(number("part"))} of ${printable(String(one["procedure"]))}`;
+    case "counted_elsewhere": return `another ${percent(number("part"))} is counted in other findings`;
+    case "wait_ended": return `waits ended by ${enderText(one["by"])}: ${percent(number("part"))}`;
+    case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all`;
+    case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${printable(String(one["function"]))}`;
+    case "cpu_taken": return `CPU taken by ${takerText(one["by"])}: ${percent(number("part"))}`;
+    default: return words(String(one["kind"]));
+  }
+}
