@@ -93,16 +93,12 @@ impl Pace {
             self.begin(epoch, now);
             return 0;
         }
-        {
-            let long = ran.min(RECENT * period);
-            let mean = self.between.load(Relaxed);
-            let mean = if mean == 0 {
-                long
-            } else {
-                mean - mean / RECENT + long / RECENT
-            };
-            self.between.store(mean.max(1), Relaxed);
-        }
+        let long = ran.min(RECENT * period);
+        let between = match self.between.load(Relaxed) {
+            0 => long,
+            mean => mean - mean / RECENT + long / RECENT,
+        };
+        self.between.store(between.max(1), Relaxed);
         let sampled = self.sampled.swap(0, Relaxed);
         self.stretch_now().run(ran, sampled, period)
     }

@@ -1,4 +1,7 @@
-//! Images that work for others.
+//! Images that work for others, and functions that only lead to work.
+
+use super::timed_tree::MethodName;
+use crate::bottleneck::glue::is_glue;
 
 /// Images of these names work for who calls them, beside the C library.
 const LANGUAGE_LIBRARIES: [&str; 7] = [
@@ -25,4 +28,14 @@ pub(super) fn is_language_library(module: &str) -> bool {
         || LANGUAGE_LIBRARIES
             .iter()
             .any(|library| file.starts_with(library))
+}
+
+/// Returns whether a function's name tells nobody what to change: the program itself, or code without a name.
+pub(super) fn says_little(name: &str) -> bool {
+    name == "main" || name.starts_with('[')
+}
+
+/// Returns whether a function only leads to work.
+pub(super) fn leads_to_work((name, module): &MethodName) -> bool {
+    says_little(name) || is_glue(name) || is_language_library(module)
 }

@@ -1,6 +1,6 @@
 //! The call sequences that a program's time lies in, each with the time that no other one has.
 
-use super::libraries::{is_c_library, is_language_library};
+use super::libraries::{is_c_library, is_language_library, says_little};
 use super::timed_tree::{KERNEL, MethodName, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
@@ -185,29 +185,20 @@ impl<'a> Sequences<'a> {
 
     /// A sequence that is the whole program says little if one callee has much of it: that, as a sequence of its own, for each such callee.
     fn large_callees(&self, path: &[MethodName]) -> Vec<Vec<MethodName>> {
-        let mut callees: BTreeMap<MethodName, f64> = BTreeMap::new();
-        let tree = self.tree.tree();
-        let mut all = 0.0;
-        for call in self.tree.calls_of(path) {
-            all += self.tree.time_of(call);
-            for callee in self.tree.callees_of(call) {
-                if let Some(name) = self.tree.name_at(callee) {
-                    *callees.entry(name).or_default() += tree.cum_cost(0, callee) as f64;
-                }
-            }
-        }
-        let Some(last) = path.last() else {
+        let calls = self.tree.calls_of(path);
+        let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
+        let is_program = |_: &&MethodName| all >= PROGRAM * self.working_ns;
+        let Some(last) = path.last().filter(is_program) else {
             return Vec::new();
         };
-        let enough = match all >= PROGRAM * self.working_ns {
-            true => LARGE * all,
-            false => f64::INFINITY,
-        };
-        callees.retain(|(name, module), time| {
-            *time >= enough && (name, module) != (&last.0, &last.1) && module != KERNEL
+        let nodes: Vec<NodeId> = calls.iter().map(|call| call.last).collect();
+        let callees = self.tree.callees_of(&nodes).into_iter();
+        let large = callees.filter(|(callee, (time, _))| {
+            *time >= LARGE * all && callee != last && callee.1 != KERNEL
         });
-        let callees = callees.into_keys();
-        callees.map(|callee| vec![last.clone(), callee]).collect()
+        large
+            .map(|(callee, _)| vec![last.clone(), callee])
+            .collect()
     }
 
     /// Makes the sequences of one that begins in the kernel or in a library of the language begin with who asked: its caller, and on
@@ -281,17 +272,13 @@ impl<'a> Sequences<'a> {
                 .iter()
                 .filter(|(_, other)| other.path.first() == Some(first));
             let own: f64 = own.map(|(_, other)| other.time()).sum();
-            let all = self.tree.nodes_of_function(first);
-            let all: f64 = all.iter().map(|nodes| self.time_of(nodes)).sum();
-            own >= ONLY_LOCKS * all
+            own >= ONLY_LOCKS * self.time_of_function(first)
         };
         let inside = locks.iter().filter(|(_, known)| does_nothing_else(known));
         let inside: Vec<usize> = inside.map(|(at, _)| *at).collect();
         if inside.len() > 1 {
             let function = (LOCKING.to_owned(), String::new());
-            let spread = SpreadTime { function, inside };
-            self.unite(&spread);
-            self.united.push(spread);
+            self.unite_all(vec![SpreadTime { function, inside }]);
         }
     }
 
@@ -306,10 +293,7 @@ impl<'a> Sequences<'a> {
     /// Makes a function one sequence, with those that lie in it.
     fn unite(&mut self, spread: &SpreadTime) {
         let path = vec![spread.function.clone()];
-        let known = self.sequences.iter().position(|known| known.path == path);
-        let own = known.unwrap_or(self.sequences.len());
-        self.take_sequence(path);
-        self.taken.pop();
+        let own = self.take_nodes(&path);
         for inside in spread.inside.iter().copied().filter(|at| *at != own) {
             let empty = TimedSequence::at_place(self.sequences[inside].path.clone());
             let gone = std::mem::replace(&mut self.sequences[inside], empty);
@@ -373,8 +357,14 @@ impl<'a> Sequences<'a> {
 
     /// Adds the time below all calls of a sequence that no other one has taken: to that of its place, if there is one.
     pub(super) fn take_sequence(&mut self, path: Vec<MethodName>) {
-        let calls = self.tree.calls_of(&path);
-        let (place, library) = self.place_of(&path);
+        self.take_nodes(&path);
+        self.taken.push(path);
+    }
+
+    /// Returns the number of the sequence that has taken them.
+    fn take_nodes(&mut self, path: &[MethodName]) -> usize {
+        let calls = self.tree.calls_of(path);
+        let (place, library) = self.place_of(path);
         let known = self.sequences.iter().position(|known| known.path == place);
         let own = known.unwrap_or(self.sequences.len());
         if known.is_none() {
@@ -399,7 +389,7 @@ impl<'a> Sequences<'a> {
                 Some(owner) => *sequence.shared.entry(owner).or_default() += time,
             }
         }
-        self.taken.push(path);
+        own
     }
 
     /// Returns how the time of some nodes is spread over sequences, in nanoseconds; `None`: it is in none of them.
@@ -441,6 +431,12 @@ impl<'a> Sequences<'a> {
         tree.cost_of(0, node(nodes.start), node(nodes.end)) as f64
     }
 
+    /// Returns the time of a function with all that it calls, in nanoseconds.
+    pub(super) fn time_of_function(&self, function: &MethodName) -> f64 {
+        let ranges = self.tree.nodes_of_function(function);
+        ranges.iter().map(|nodes| self.time_of(nodes)).sum()
+    }
+
     /// Returns the part of the working time that waits and is in no sequence.
     pub(super) fn waiting_elsewhere(&self) -> f64 {
         let left = (0..self.owners.len()).filter(|node| self.owners[*node].is_none());
@@ -476,9 +472,8 @@ fn place_and_library(path: &[MethodName]) -> (&[MethodName], Option<&str>) {
     let Some(asker) = (path.len() - inside).checked_sub(1).filter(|_| inside > 0) else {
         return (path, None);
     };
-    let name = &path[asker].0;
-    let says_little = name == "main" || name.starts_with('[');
-    let place = &path[asker..=asker + usize::from(says_little)];
+    let more = usize::from(says_little(&path[asker].0));
+    let place = &path[asker..=asker + more];
     let called = path[asker + place.len()..].first();
     (place, called.map(|(called, _)| called.as_str()))
 }

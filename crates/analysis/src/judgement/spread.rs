@@ -6,12 +6,11 @@
 //! as long as one of their callees has most of theirs and is called by nobody else.
 //! A function in which few of the sequences that were found have most of the time stays as it is: they say more.
 
-use super::libraries::is_language_library;
+use super::libraries::leads_to_work;
 use super::sequences::{PROGRAM, Sequences, SpreadTime, is_running};
 use super::timed_tree::{KERNEL, MethodName};
-use crate::bottleneck::glue::is_glue;
 use profile::{NodeId, TimeKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The part of the working time that such a function has at least.
 const NOTABLE: f64 = 0.1;
@@ -47,16 +46,13 @@ struct Search<'a, 'b> {
     found: Vec<SpreadTime>,
 }
 
-/// What some nodes call: the time of each function that they call, in nanoseconds, with its nodes.
-type Callees = BTreeMap<MethodName, (f64, Vec<NodeId>)>;
-
 impl Search<'_, '_> {
     /// Looks at what some nodes call.
     fn walk_down(&mut self, nodes: &[NodeId], depth: usize) {
         if depth > DEEPEST {
             return;
         }
-        for (function, (time, nodes)) in self.callees_of(nodes) {
+        for (function, (time, nodes)) in self.sequences.tree.callees_of(nodes) {
             let part = time / self.sequences.working_ns;
             if part < NOTABLE || function.1 == KERNEL {
                 continue;
@@ -91,7 +87,7 @@ impl Search<'_, '_> {
             .iter()
             .map(|node| tree.tree().cum_cost(0, *node) as f64)
             .sum();
-        let callees = self.callees_of(nodes).into_iter();
+        let callees = tree.callees_of(nodes).into_iter();
         let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let dominating = most.filter(|(_, (most, _))| *most >= DOMINATES * time);
         match dominating {
@@ -105,22 +101,8 @@ impl Search<'_, '_> {
 
     /// Returns whether a callee works for one caller, in the same image.
     fn is_only_for(&self, callee: &MethodName, caller: &MethodName, for_caller: f64) -> bool {
-        let all = self.sequences.tree.nodes_of_function(callee);
-        let all: f64 = all.iter().map(|nodes| self.sequences.time_of(nodes)).sum();
+        let all = self.sequences.time_of_function(callee);
         callee.1 == caller.1 && callee != caller && for_caller >= EXCLUSIVE * all
-    }
-
-    fn callees_of(&self, nodes: &[NodeId]) -> Callees {
-        let tree = &self.sequences.tree;
-        let mut callees = Callees::new();
-        for callee in nodes.iter().flat_map(|node| tree.tree().children(*node)) {
-            if let Some(name) = tree.name_at(callee) {
-                let (time, nodes) = callees.entry(name).or_default();
-                *time += tree.tree().cum_cost(0, callee) as f64;
-                nodes.push(callee);
-            }
-        }
-        callees
     }
 
     /// The time in which threads run below a function, in nanoseconds.
@@ -146,9 +128,4 @@ impl Search<'_, '_> {
         });
         inside.collect()
     }
-}
-
-/// Returns whether a function only leads to work.
-fn leads_to_work((name, module): &MethodName) -> bool {
-    name == "main" || name.starts_with('[') || is_glue(name) || is_language_library(module)
 }

@@ -3,6 +3,7 @@
 use super::libraries::is_c_library;
 use profile::{CallTree, MethodId, NodeId, plain_name};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The module of the frames that stand for the kernel.
@@ -10,6 +11,9 @@ pub(super) const KERNEL: &str = "[kernel]";
 
 /// A function with its module.
 pub(super) type MethodName = (String, String);
+
+/// Called functions, each with the time of its calls in nanoseconds and their nodes.
+pub(super) type Callees = BTreeMap<MethodName, (f64, Vec<NodeId>)>;
 
 /// A call tree, indexed by function.
 pub(super) struct TimedTree<'a> {
@@ -24,7 +28,7 @@ pub(super) struct TimedTree<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SequenceCall {
     first: NodeId,
-    last: NodeId,
+    pub(super) last: NodeId,
 }
 
 impl<'a> TimedTree<'a> {
@@ -107,9 +111,17 @@ impl<'a> TimedTree<'a> {
         self.tree.cum_cost(0, call.last) as f64
     }
 
-    /// Returns the nodes that the last function of a call calls.
-    pub(super) fn callees_of(&self, call: SequenceCall) -> impl Iterator<Item = NodeId> {
-        self.tree.children(call.last)
+    /// Returns what some nodes call.
+    pub(super) fn callees_of(&self, nodes: &[NodeId]) -> Callees {
+        let mut callees = Callees::new();
+        for callee in nodes.iter().flat_map(|node| self.tree.children(*node)) {
+            if let Some(name) = self.name_at(callee) {
+                let (time, nodes) = callees.entry(name).or_default();
+                *time += self.tree.cum_cost(0, callee) as f64;
+                nodes.push(callee);
+            }
+        }
+        callees
     }
 
     /// Returns the nodes of a call, with all that it calls.
