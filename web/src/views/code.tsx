@@ -5,6 +5,7 @@ import { CAUSES, blockFacts, drawnBlocks, linesOf, mainFile, samplesByLine } fro
 import type { Lines, Procedure } from "../model/data";
 import { grouped, percent, printable, shortened } from "../model/format";
 import type { GraphEdge, GraphNode } from "../model/layered";
+import { Instruction, SyntaxLine, piecesOfPart } from "../parts/syntax";
 import { change, route } from "../state/route";
 
 /** More blocks make no picture that could be read. */
@@ -49,23 +50,32 @@ export function Code({ procedure, lines, line }: Props) {
 
 const heat = (part: number) => ({ "--heat": `${Math.min(85, 300 * part)}%` });
 
+/** Makes the chosen row of a table seen, without scrolling the page. */
+function scrollToCurrent(box: HTMLElement | null) {
+  const row = box?.querySelector<HTMLElement>("tr.current");
+  if (box && row) box.scrollTop = row.offsetTop - box.clientHeight / 2;
+}
+
 function SourceText({ procedure, lines, file, sums, marked, onHover }: { readonly procedure: Procedure; readonly lines: Lines; readonly file: number; readonly sums: ReadonlyMap<string, number>; readonly marked: string; readonly onHover: (key: string | null) => void }) {
   const number = lines.files.indexOf(procedure.files[file] ?? "");
   const [first, last] = linesOf(procedure, file);
   const parts = lines.sources.filter((part) => part.file === number && part.first + part.text.length > first - 4 && part.first <= last + 4);
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => scrollToCurrent(box.current), [procedure, file]);
   if (parts.length === 0) return <p class="quiet">{procedure.files.length === 0 ? "This program has no debug information (-g of the compiler): there is only its assembly." : "The text of its source is not in the page: it could not be read where the page was made, or was left out for its size."}</p>;
   return (
-    <div class="table code-half" tabIndex={0} role="region" aria-label="Source">
+    <div ref={box} class="table code-half" tabIndex={0} role="region" aria-label="Source">
       <table class="code">
         <caption>{printable(shortened(procedure.files[file]!, 90))}</caption>
         <thead><tr><th scope="col">Line</th><th scope="col">Samples</th><th scope="col">Text</th></tr></thead>
-        <tbody>{parts.flatMap((part) => part.text.map((text, offset) => {
+        <tbody>{parts.map((part) => { const pieces = piecesOfPart(procedure.files[file]!, part.text); return part.text.map((_, offset) => {
           const line = part.first + offset;
           if (line < first - 4 || line > last + 4) return null;
+          const gap = offset === 0 && part !== parts[0];
           const key = `${file}:${line}`;
           const own = (sums.get(key) ?? 0) / procedure.samples;
-          return <tr key={key} class={key === marked ? "current" : ""} onMouseEnter={() => onHover(sums.has(key) ? key : null)} onMouseLeave={() => onHover(null)}><th scope="row">{line}</th><td>{own > 0 ? percent(own) : ""}</td><td class="text" style={heat(own)}><code>{printable(text.replaceAll("\t", "    "))}</code></td></tr>;
-        }))}</tbody>
+          return <tr key={key} class={`${key === marked ? "current" : ""}${gap ? " after-gap" : ""}`} onMouseEnter={() => onHover(sums.has(key) ? key : null)} onMouseLeave={() => onHover(null)}><th scope="row">{line}</th><td>{own > 0 ? percent(own) : ""}</td><td class="text" style={heat(own)}><SyntaxLine pieces={pieces[offset]!} /></td></tr>;
+        }); })}</tbody>
       </table>
     </div>
   );
@@ -76,11 +86,7 @@ function Assembly({ procedure, chosen, marked, onHover, onChoose }: { readonly p
   // Without a scale of frequencies no cycles are known.
   const timed = instructions.cycles.some((one) => one !== null);
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    // The chosen instruction is seen, without scrolling the page.
-    const row = box.current?.querySelector<HTMLElement>("tr.current");
-    if (box.current && row) box.current.scrollTop = row.offsetTop - box.current.clientHeight / 2;
-  }, [procedure]);
+  useEffect(() => scrollToCurrent(box.current), [procedure]);
   return (
     <div ref={box} class="table code-half" tabIndex={0} role="region" aria-label="Assembly">
       <table class="code">
@@ -102,7 +108,7 @@ function Assembly({ procedure, chosen, marked, onHover, onChoose }: { readonly p
                     <td>{own > 0 ? percent(own) : ""}</td>
                     {timed && <td>{cycles !== null && instructions.samples[at]! > 0 ? <>{cycles.toFixed(1)} <span class="quiet">{instructions.best[at]!.toFixed(1)}</span></> : ""}</td>}
                     <td class="culprits">{instructions.culprits[at]!.slice(0, 4).map((one) => <abbr key={one.letter} class="culprit" title={`${one.cause}. ${CAUSES[one.letter] ?? ""}`}>{one.letter}</abbr>)}</td>
-                    <td class="text" style={heat(own)}><code>{printable(instructions.text[at]!.replaceAll("\t", " "))}</code></td>
+                    <td class="text" style={heat(own)}><Instruction text={instructions.text[at]!} /></td>
                   </tr>
                 );
               })}
@@ -122,7 +128,7 @@ function Explanation({ procedure, at }: { readonly procedure: Procedure; readonl
   const where = instructions.line[at] === null ? "" : ` (${printable(procedure.files[instructions.file[at] ?? -1]?.split("/").at(-1) ?? "")}:${instructions.line[at]})`;
   return (
     <div class="card" aria-live="polite" data-testid="explanation">
-      <h2><code>{instructions.address[at]?.toString(16)} {printable((instructions.text[at] ?? "").replaceAll("\t", " "))}</code>{where}</h2>
+      <h2><code>{instructions.address[at]?.toString(16)}</code> <Instruction text={instructions.text[at] ?? ""} />{where}</h2>
       <p>{grouped(instructions.samples[at] ?? 0)} samples, {percent((instructions.samples[at] ?? 0) / procedure.samples)} of the procedure.{stall !== null && instructions.cycles[at] !== null && ` It takes ${instructions.cycles[at]!.toFixed(1)} cycles, of which it needs ${instructions.best[at]!.toFixed(1)}; ${stall.toFixed(1)} are a stall.`}</p>
       {culprits.length === 0 ? <p class="quiet">{stall !== null && stall <= 0 ? "It does not stall beyond sampling error." : "No cause is known."}</p> : <ul>{culprits.map((one) => <li key={one.letter}><b>{one.cause}</b>{one.most !== null && `, at most ${one.most.toFixed(1)} cycles each time`}{one.at.length > 0 && `, by ${one.at.slice(0, 3).map((index) => `${instructions.address[index]?.toString(16)} ${printable((instructions.text[index] ?? "").split(/\s/)[0]!)}`).join(", ")}`}: {CAUSES[one.letter] ?? ""}</li>)}</ul>}
     </div>

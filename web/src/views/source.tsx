@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { procedureOfLine } from "../model/code";
 import { amount, percent, printable, shortened } from "../model/format";
 import { Empty } from "../parts/empty";
+import { SyntaxLine, piecesOfPart } from "../parts/syntax";
 import { profile, value } from "../state/page";
 import { change, linkTo, route } from "../state/route";
 import { Code } from "./code";
@@ -39,11 +40,11 @@ export function Source() {
         <section aria-label="Text" class="card">
           <h2>{printable(line.path)}:{line.number}</h2>
           <p class="quiet">in {shortened(lines.function[row]!)}: self {amount(lines.own[row]!, unit)} ({percent(lines.own[row]! / whole)}), with what it calls {amount(lines.total[row]!, unit)} ({percent(lines.total[row]! / whole)})</p>
-          {part ? <div class="table" tabIndex={0} role="region" aria-label="Source"><table class="code"><thead><tr><th scope="col">Line</th><th scope="col">Self</th><th scope="col">Total</th><th scope="col">Text</th></tr></thead><tbody>{part.text.map((text, offset) => {
+          {part ? <div class="table" tabIndex={0} role="region" aria-label="Source"><table class="code"><thead><tr><th scope="col">Line</th><th scope="col">Self</th><th scope="col">Total</th><th scope="col">Text</th></tr></thead><tbody>{part.text.map((_, offset) => {
             const number = part.first + offset;
             const index = costs.get(`${part.file}:${number}`);
             const own = index === undefined ? 0 : lines.own[index]! / whole;
-            return <tr key={number} class={number === line.number ? "current" : ""}><th scope="row">{number}</th><td>{own > 0 ? percent(own) : ""}</td><td>{index === undefined ? "" : percent(lines.total[index]! / whole)}</td><td class="text" style={{ "--heat": `${Math.min(85, 400 * own)}%` }}><code>{printable(text.replaceAll("\t", "    "))}</code></td></tr>;
+            return <tr key={number} class={number === line.number ? "current" : ""}><th scope="row">{number}</th><td>{own > 0 ? percent(own) : ""}</td><td>{index === undefined ? "" : percent(lines.total[index]! / whole)}</td><td class="text" style={{ "--heat": `${Math.min(85, 400 * own)}%` }}><SyntaxLine pieces={piecesOfPart(line.path, part.text)[offset]!} /></td></tr>;
           })}</tbody></table></div> : <p>The text of this file is not in the page: it could not be read where the page was made, or was left out for its size.</p>}
         </section>)}
       </div>
