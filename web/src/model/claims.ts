@@ -58,7 +58,8 @@ export function groupedClaims(results: readonly Result[]): ClaimGroup[] {
 
 const kindOf = (group: ClaimGroup) => ORDER.indexOf(group.key.slice(0, group.key.lastIndexOf("-")));
 
-function commandOf(result: Result): string {
+/** The command that a result is of, as a line; empty if it says none. */
+export function commandOf(result: Result): string {
   const runs = result["runs"];
   const target = result["target"] as { command?: unknown } | undefined;
   const command = Array.isArray(runs) ? (runs[0] as { command?: unknown } | undefined)?.command : (result["command"] ?? target?.command);

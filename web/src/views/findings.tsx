@@ -1,4 +1,5 @@
 /** The front: what to do, by what it is worth. */
+import { askedGroups } from "../model/asked";
 import { type ClaimGroup, VITAL_FEW, groupedClaims } from "../model/claims";
 import type { Claim } from "../model/data";
 import { evidenceTexts, words } from "../model/evidence";
@@ -11,13 +12,12 @@ import { change, linkTo, route } from "../state/route";
 
 export function Findings() {
   const groups = groupedClaims(page.value?.results ?? []);
-  const asked = new Set(groups.map((group) => group.method));
   return (
     <div class="findings">
       <h1>Findings</h1>
       {groups.length === 0 && <Empty title={null} why="Nothing here claims anything: no method found a cost, a gain or a loss that matters." type={["vitalfew record -g -- COMMAND", "vitalfew causal run -- COMMAND", "vitalfew interference run -- COMMAND"]} />}
       {groups.map((group) => <Group key={group.key} group={group} />)}
-      <Unasked asked={asked} />
+      <Asked />
     </div>
   );
 }
@@ -91,13 +91,22 @@ function Waiting({ about }: { readonly about: string }) {
   return <span class="quiet">beside it threads waited for {percent((times.blocked_ns + (times.waiting_ns ?? 0)) / (all || 1))} of their time ({amount(times.blocked_ns, "nanoseconds")} blocked, {amount(times.waiting_ns ?? 0, "nanoseconds")} for a CPU)</span>;
 }
 
-/** What could not be asked, and why. */
-function Unasked({ asked }: { readonly asked: ReadonlySet<string> }) {
-  const questions = ([
-    ["causal", "What would making code faster be worth?", "vitalfew causal run -- COMMAND"],
-    ["interference", "Who slows whom down?", "vitalfew interference run -- COMMAND"],
-    ["cost", "Where is the cost?", "vitalfew record -g -- COMMAND"],
-  ] as const).filter(([method]) => !asked.has(method));
-  if (questions.length === 0) return null;
-  return <section class="card unasked"><h2>Not asked yet</h2>{questions.map(([method, question, command]) => <p key={method}>{question} <Command text={command} /></p>)}</section>;
+/** What each method was asked, and of what was not asked why not, or what to type. */
+function Asked() {
+  return (
+    <section class="card asked" aria-label="What was asked">
+      <h2>What was asked</h2>
+      {askedGroups(page.value!).map((group, at) => (
+        <div key={at} class="table" tabIndex={0} role="region" aria-label={`Questions, ${group.about || "of this page"}, ${at + 1}`}>
+          <table>
+            {group.about && <caption>{shortened(group.about, 90)}</caption>}
+            <thead><tr><th scope="col">Question</th><th scope="col">Asked</th><th scope="col">With what, or why not</th></tr></thead>
+            <tbody>{group.methods.map((one) => <tr key={one.question}><th scope="row">{shortened(one.question, 80)}</th><td class={`state ${one.state === "asked" ? "" : "doubt"}`}>{STATES[one.state]}</td><td class="reason">{[one.had, one.why].filter((part) => part !== "").map((part) => shortened(part, 300)).join("; no answer: ")}{one.type && <Command text={one.type} />}</td></tr>)}</tbody>
+          </table>
+        </div>
+      ))}
+    </section>
+  );
 }
+
+const STATES = { asked: "✓ asked", "no answer": "○ asked, no answer", "not asked": "– not asked" } as const;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { cameraOf, formatView, heldCamera, layoutOf, parseView, zoomedCamera } from "../../src/charts/layout";
+import { askedGroups } from "../../src/model/asked";
 import { blockFacts, drawnBlocks, linesOf, mainFile, procedureOfLine, samplesByLine } from "../../src/model/code";
 import { type Procedure, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
 import { sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
@@ -127,4 +128,25 @@ it("finds everything by name", () => {
   expect(hits("b")).toEqual([["Finding", "b has all"], ["Procedure", "b"]]);
   expect(hits("TWO")).toEqual([["Thread", "two (2)"]]);
   expect(hits("nothing")).toEqual([]);
+});
+
+describe("what was asked", () => {
+  const asked = [{ method: "sampling", had: "2326 samples", why_not: null }, { method: "interference", had: null, why_not: "one thread does the work" }, { method: "experiments", had: "0 in 1 runs", why_not: "too little time" }, { method: "instructions", had: null, why_not: null }];
+  const run = { schema: "vitalfew.run/1", target: { command: ["./app"] }, asked };
+
+  it("is said with the reason that run gives, and what to type only where there is none", () => {
+    const [group] = askedGroups({ results: [run], profiles: [] });
+    expect(group!.about).toBe("./app");
+    expect(group!.methods.map(({ state, had, why, type }) => [state, had, why, type])).toEqual([
+      ["asked", "2326 samples", "", ""], ["not asked", "", "one thread does the work", ""], ["no answer", "0 in 1 runs", "too little time", ""], ["not asked", "", "", "vitalfew annotate"],
+    ]);
+    const alone = askedGroups({ results: [run, { schema: "vitalfew.interference/1" }], profiles: [] });
+    expect(alone[0]!.methods[1]!.state).toBe("asked");
+  });
+
+  it("is taken from what is in the page without a run", () => {
+    const [group] = askedGroups({ results: [{ schema: "vitalfew.causal/1", experiments: 1500, claims: { list: [] } }], profiles: [] });
+    expect(group!.methods.map(({ state, had }) => [state, had])).toEqual([["not asked", ""], ["not asked", ""], ["no answer", "1,500 experiments"], ["not asked", ""]]);
+    expect(group!.methods[0]!.type).toContain("vitalfew record");
+  });
 });
