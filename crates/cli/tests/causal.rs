@@ -375,6 +375,174 @@ fn a_script_is_named_as_one() {
     assert_eq!(output.status.code(), Some(125));
 }
 
+const SPIN: &str = "#include <stdlib.h>\n\
+    int main(int count, char **words) {\n\
+      long left = atol(words[count - 1]) * 1000000, x = 1;\n\
+      for (; left > 0; left--) { x = x * 2862933555777941757l + 1; __asm__ volatile(\"\" : \"+r\"(x)); }\n\
+      return x == 42;\n}\n";
+
+/// Builds a program of one file.
+fn build(lab: &Lab, name: &str, text: &str, options: &[&str]) -> PathBuf {
+    let (source, program) = (lab.path(&format!("{name}.c")), lab.path(name));
+    std::fs::write(&source, text).expect("written");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-o"]).arg(&program).arg(&source);
+    assert!(
+        compiler
+            .args(options)
+            .status()
+            .expect("a C compiler")
+            .success()
+    );
+    program
+}
+
+/// Runs `causal run` with its messages, in a directory of its own, and returns these.
+fn messages(lab: &Lab, options: &[&str], command: &[&str]) -> String {
+    let output = Command::new(VITALFEW)
+        .args(["causal", "run", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(lab.path("messages.json"))
+        .args(options)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .output()
+        .expect("vitalfew runs");
+    let _ = std::fs::remove_file(lab.path("messages.json"));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Each thing that stands in the way has a name of its own, and a remedy.
+#[test]
+fn what_stands_in_the_way_is_named() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let lines = build(&lab, "lines", SPIN, &["-g"]);
+    let symbols = build(&lab, "symbols", SPIN, &[]);
+    let stripped = build(&lab, "stripped", SPIN, &["-s"]);
+    let daemon = SPIN.replace("{\n", "{\n if (daemon(1, 1)) return 1;\n");
+    let daemon = format!("#include <unistd.h>\n{daemon}");
+    let daemon = build(&lab, "daemon", &daemon, &["-g"]);
+    let [lines, symbols, stripped, daemon] =
+        [&lines, &symbols, &stripped, &daemon].map(|path| path.to_str().expect("text"));
+    let shell = format!("{lines} 300; true");
+    let named = |options: &str, command: &[&str], words: &[&str]| {
+        let options: Vec<&str> = options.split_whitespace().chain(["--for", "2s"]).collect();
+        let said = messages(&lab, &options, command);
+        for words in words {
+            assert!(said.contains(words), "{command:?}: no '{words}' in {said}");
+        }
+        for line in said.lines() {
+            let same = said.lines().filter(|other| other == &line).count();
+            assert_eq!(same, 1, "{command:?}: said again: {line}");
+        }
+    };
+    let by_function = "no debug information: functions are sped up instead";
+    named("", &[symbols, "100"], &[by_function]);
+    let by_address = "is stripped: its functions are known by their addresses";
+    named("", &[stripped, "100"], &[by_address]);
+    let (by_line, no_lines) = ("--by line", "no debug information, so that its lines");
+    named(by_line, &[symbols, "1"], &[no_lines]);
+    let no_lines = "no debug information (it is stripped)";
+    named(by_line, &[stripped, "1"], &[no_lines]);
+    let no_file = ["--scope lihnes.c fits no file", "lines.c"];
+    named("--scope lihnes.c", &[lines, "600"], &no_file);
+    let no_line = ["lihnes.c:4 is not in", "did you mean lines.c?"];
+    named("-p lihnes.c:4", &[lines, "1"], &no_line);
+    named("-p function:mian", &[lines, "1"], &["did you mean main?"]);
+    let executed = ["env has executed", "/lines, which is not measured"];
+    named("", &["env", lines, "600"], &executed);
+    let started = ["that sh started", "/lines), which are not measured"];
+    named("", &["sh", "-c", &shell], &started);
+    let background = ["went on in the background as process", "--foreground"];
+    named("", &[daemon, "300"], &background);
+}
+
+/// In runs of a twentieth of a second, whose code has a thousand places, all samples count after a few runs, and the
+/// program's own time is not that of others.
+#[test]
+fn short_runs_know_their_code_from_the_runs_before() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let unrolled: String = (0..500)
+        .map(|n| {
+            format!("x = x * 2862933555777941757l + {n}; __asm__ volatile(\"\" : \"+r\"(x));\n")
+        })
+        .collect();
+    let spin = "x = x * 2862933555777941757l + 1; __asm__ volatile(\"\" : \"+r\"(x));";
+    let text = SPIN.replace(spin, &unrolled).replace("1000000", "2000");
+    let program = build(&lab, "unrolled", &text, &["-g"]);
+    let profile = lab.path("profile.json");
+    let options = ["--for", "12s", "--by", "function"];
+    let output = causal(&profile, &options, &program, &["60"]);
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&profile).expect("a profile");
+    let mut counted = [0u64; 2];
+    for line in text.lines() {
+        let run = serde_json::from_str::<Value>(line).expect("JSON")["run"].take();
+        for experiment in run["experiments"].as_array().expect("experiments") {
+            counted[0] += experiment["samples"].as_u64().expect("a count");
+            counted[1] += experiment["disturbance"]["target"]["ran_ns"]
+                .as_u64()
+                .unwrap_or(0);
+        }
+    }
+    let [samples, ran_ns] = counted;
+    assert!(ran_ns > 0, "the program's own time is known: {text}");
+    assert!(
+        samples as f64 > 0.6 * ran_ns as f64 / 1e6,
+        "{samples} samples of {ran_ns} ns"
+    );
+}
+
+/// Whoever kills us loses no finished experiment, and the program goes on to its end.
+#[test]
+fn experiments_survive_the_end_of_their_measurer() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/unmarked.c", &[]);
+    let profile = lab.path("profile.json");
+    let mut measurer = Command::new(VITALFEW)
+        .args(["causal", "run", "--quiet", "--runtime"])
+        .arg(runtime())
+        .args([
+            "--progress",
+            "function:heavy",
+            "--experiment",
+            "100ms",
+            "-o",
+        ])
+        .arg(&profile)
+        .arg("--")
+        .arg(&program)
+        .arg("20")
+        .spawn()
+        .expect("vitalfew runs");
+    let experiments = || {
+        let text = std::fs::read_to_string(&profile).ok()?;
+        let run = serde_json::from_str::<Value>(text.lines().last()?).expect("whole");
+        Some(run["run"]["experiments"].as_array().expect("a list").len())
+    };
+    let mut seen = 0;
+    while seen < 8 {
+        assert_eq!(measurer.try_wait().expect("a child"), None);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        seen = experiments().unwrap_or(0);
+    }
+    let children = format!("/proc/{0}/task/{0}/children", measurer.id());
+    let target = std::fs::read_to_string(children).expect("the program");
+    measurer.kill().expect("killed");
+    measurer.wait().expect("ended");
+    assert!(experiments().expect("a profile") >= seen);
+    // It has no measurer any longer, and still runs.
+    let target = target.trim().to_owned();
+    assert!(Path::new(&format!("/proc/{target}/exe")).exists());
+    let killed = Command::new("kill").arg(&target).status();
+    assert!(killed.expect("kill").success());
+}
+
 #[test]
 fn end_to_end_runs_are_experiments() {
     let Some(_alone) = alone() else { return };

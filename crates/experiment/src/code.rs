@@ -19,6 +19,18 @@ pub(crate) struct CodeImage {
     module: ModuleData,
 }
 
+impl CodeImage {
+    /// Returns whether all its functions have names, and not only those that other images use.
+    pub fn has_all_symbols(&self) -> bool {
+        self.symbols.as_ref().is_some_and(ImageSymbols::is_complete)
+    }
+
+    /// Returns whether anything tells its functions apart.
+    pub fn has_functions(&self) -> bool {
+        self.has_all_symbols() || self.module.has_tables()
+    }
+}
+
 /// A fragment, while it is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KnownFragment {
@@ -38,6 +50,21 @@ impl KnownFragment {
     }
 }
 
+/// Meaning of a place, for whatever process maps its file.
+enum KnownPlace {
+    Fragment(KnownFragment),
+    Other(Place),
+}
+
+/// What is known of the code of a command, kept from one run of it to the next. A sample at a place that
+/// is not known yet counts for nothing: without this, short runs would have few that do.
+#[derive(Default)]
+pub(crate) struct RememberedCode {
+    images: FxHashMap<String, Rc<CodeImage>>,
+    /// Places by file and position in it.
+    places: FxHashMap<String, FxHashMap<u64, KnownPlace>>,
+}
+
 /// The code of a process.
 pub(crate) struct TargetCode {
     pid: u32,
@@ -45,7 +72,7 @@ pub(crate) struct TargetCode {
     scope: SourceScope,
     executable: String,
     mappings: Vec<ExecutableMapping>,
-    images: FxHashMap<String, Rc<CodeImage>>,
+    remembered: RememberedCode,
     unwinder: Unwinder,
     fragments: Vec<KnownFragment>,
     index: FxHashMap<String, u32>,
@@ -55,20 +82,15 @@ pub(crate) struct TargetCode {
 
 impl TargetCode {
     /// The code of a process that runs this executable.
-    pub fn new(pid: u32, by: Granularity, patterns: &[String]) -> Self {
-        let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
-        let executable = executable.map_or(String::new(), |path| {
-            let path = path.to_string_lossy().into_owned();
-            path.strip_suffix(" (deleted)")
-                .map_or(path.clone(), str::to_owned)
-        });
+    pub fn new(pid: u32, by: Granularity, patterns: &[String], remembered: RememberedCode) -> Self {
+        let executable = executable_of(pid).unwrap_or_default();
         Self {
             pid,
             by,
             scope: SourceScope::new(patterns, &executable),
             executable,
             mappings: maps::read_mappings(pid),
-            images: FxHashMap::default(),
+            remembered,
             unwinder: Unwinder::new(),
             fragments: Vec::new(),
             index: FxHashMap::default(),
@@ -114,6 +136,33 @@ impl TargetCode {
         Some(number)
     }
 
+    /// What was found out, for the next run of the same command.
+    pub fn into_remembered(self) -> RememberedCode {
+        self.remembered
+    }
+
+    /// Speeds functions up, and not lines. To be called before the first place is looked up.
+    pub fn by_function(&mut self) {
+        self.by = Granularity::Function;
+    }
+
+    /// The places that are known from earlier runs, as far as their files are mapped.
+    pub fn known_places(&mut self) -> Vec<(u64, Place)> {
+        let mut addresses = Vec::new();
+        for mapping in &self.mappings {
+            let size = mapping.range.end - mapping.range.start;
+            let known = self.remembered.places.get(&mapping.path);
+            let offsets = known.into_iter().flat_map(FxHashMap::keys);
+            let inside = offsets.filter_map(|offset| offset.checked_sub(mapping.offset));
+            let inside = inside.filter(|at| *at < size);
+            addresses.extend(inside.map(|at| mapping.range.start + at));
+        }
+        let places = addresses.into_iter();
+        places
+            .map(|address| (address, self.place_at(address)))
+            .collect()
+    }
+
     /// Returns what the code at an address is.
     pub fn place_at(&mut self, address: u64) -> Place {
         self.answered.insert(address);
@@ -125,12 +174,38 @@ impl TargetCode {
         };
         let offset = mapping.file_offset(address);
         let path = mapping.path.clone();
-        let image = self.image_of(&path);
-        if let Some(fragment) = self.fragment_at(&image, offset)
-            && let Some(number) = self.fragment_number(fragment)
-        {
-            return Place::Fragment(number);
+        let known = self.remembered.places.get(&path);
+        let fragment = match known.and_then(|places| places.get(&offset.0)) {
+            Some(KnownPlace::Other(place)) => return *place,
+            Some(KnownPlace::Fragment(fragment)) => Some(fragment.clone()),
+            None => self.look_up(&path, offset),
+        };
+        // Of more fragments than there is room for, the callers are asked.
+        match fragment.and_then(|fragment| self.fragment_number(fragment)) {
+            Some(number) => Place::Fragment(number),
+            None => self.caller_place(&path, offset),
         }
+    }
+
+    /// Finds out what is at a place, and remembers it; `None`: not in scope.
+    fn look_up(&mut self, path: &str, offset: ImageOffset) -> Option<KnownFragment> {
+        let image = self.image_of(path);
+        let fragment = self.fragment_at(&image, offset);
+        let place = match &fragment {
+            Some(fragment) => KnownPlace::Fragment(fragment.clone()),
+            None => KnownPlace::Other(self.caller_place(path, offset)),
+        };
+        // Code without a file differs between runs.
+        if path.starts_with('/') {
+            let places = self.remembered.places.entry(path.to_owned()).or_default();
+            places.insert(offset.0, place);
+        }
+        fragment
+    }
+
+    /// The way to the caller of a place.
+    fn caller_place(&mut self, path: &str, offset: ImageOffset) -> Place {
+        let image = self.image_of(path);
         let rule = if image.module.has_tables() {
             self.unwinder.caller_rule(&image.module, offset.0)
         } else {
@@ -151,11 +226,12 @@ impl TargetCode {
 
     /// Returns what is known of a mapped file.
     pub fn image_of(&mut self, path: &str) -> Rc<CodeImage> {
-        if let Some(image) = self.images.get(path) {
+        if let Some(image) = self.remembered.images.get(path) {
             return Rc::clone(image);
         }
         let image = Rc::new(self.open_image(path));
-        self.images.insert(path.to_owned(), Rc::clone(&image));
+        let images = &mut self.remembered.images;
+        images.insert(path.to_owned(), Rc::clone(&image));
         image
     }
 
@@ -236,9 +312,14 @@ impl TargetCode {
                 if !self.scope.is_in_scope(&image.path, source) {
                     return None;
                 }
-                let name = name.or(outermost.map(|frame| &frame.function))?;
+                let name = name.or(outermost.map(|frame| &frame.function));
+                // What a stripped file has left: where its functions begin and end.
+                let name = match name {
+                    Some(name) => name.to_string(),
+                    None => symbols.unwind_procedure(offset)?.name.to_string(),
+                };
                 Some(KnownFragment {
-                    name: name.to_string(),
+                    name,
                     detail: source.unwrap_or_default().to_owned(),
                     image: image.path.clone(),
                 })
@@ -253,6 +334,14 @@ impl TargetCode {
                 .as_ref()
                 .is_some_and(|file: &Arc<str>| self.scope.is_in_scope(&image.path, Some(file)))
     }
+}
+
+/// The path of a process's program; `None` if the process is gone.
+pub(crate) fn executable_of(pid: u32) -> Option<String> {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let path = path.to_string_lossy();
+    let path = path.strip_suffix(" (deleted)").unwrap_or(&path);
+    Some(path.to_owned())
 }
 
 fn line_name(frame: &SourceFrame) -> Option<String> {

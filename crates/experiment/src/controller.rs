@@ -1,12 +1,13 @@
 //! A run: from the launch to what was measured.
 
-use crate::code::{KnownFragment, TargetCode};
+use crate::code::{KnownFragment, RememberedCode, TargetCode};
 use crate::experiments::Experiments;
+use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
 use crate::{Error, ExperimentOptions, launch, search};
-use profile::{CausalRun, ExperimentSettings, Fragment, ProfiledImage, ProgressPoint};
+use profile::{CausalRun, ExperimentSettings, Fragment, Granularity, ProfiledImage, ProgressPoint};
 use runtime_abi::{Running as Word, state};
 use sampler::{Exit, Launched, Ticks};
 use std::io;
@@ -17,6 +18,14 @@ use std::time::{Duration, Instant};
 
 /// The longest time between two looks at the target.
 const TICK: Duration = Duration::from_millis(10);
+/// The same where the end of the target ends an experiment.
+const EDGE_TICK: Duration = Duration::from_millis(1);
+/// The time between two reports to the user.
+const TOLD_EVERY: Duration = Duration::from_millis(250);
+/// The time that a search for a progress point may take before the user hears of it.
+const NOTICED: Duration = Duration::from_millis(200);
+/// Samples without one in scope after which the user hears of it.
+const NOTICED_SAMPLES: u64 = 500;
 /// Samples without one in scope after which there is no use in going on.
 const HOPELESS_SAMPLES: u64 = 20_000;
 /// Time without a visit of a progress point after which there is no use in going on.
@@ -37,6 +46,8 @@ pub struct LiveProgress {
     pub points: Vec<(String, u64)>,
     /// The measure of progress, once it is chosen ([`ExperimentOptions::choose_point`]).
     pub choice: Option<ProgressChoice>,
+    /// Sentences for the user about how the program is measured.
+    pub notices: Vec<String>,
 }
 
 /// The result of a run.
@@ -49,6 +60,10 @@ pub struct CausalOutcome {
     pub running: Option<Launched>,
     /// The measure of progress, if one was to be chosen and was.
     pub choice: Option<ProgressChoice>,
+    /// A process of the program goes on in the background: another run would start one more.
+    pub in_background: bool,
+    /// Part of the samples that count for nothing, because their places were not known yet.
+    pub unknown_part: f64,
 }
 
 /// Hears how far a run is; the second argument puts together what was measured so far.
@@ -64,6 +79,16 @@ pub fn run_experiments(
     options: &ExperimentOptions,
     stop: &AtomicBool,
     talk: Talk<'_>,
+) -> Result<CausalOutcome, Error> {
+    run_remembering(options, stop, talk, &mut RememberedCode::default())
+}
+
+/// Does the same, with what earlier runs of this command have found out about its code.
+pub(crate) fn run_remembering(
+    options: &ExperimentOptions,
+    stop: &AtomicBool,
+    talk: Talk<'_>,
+    remembered: &mut RememberedCode,
 ) -> Result<CausalOutcome, Error> {
     launch::check_preloadable(&options.command)?;
     let memory = CausalMemory::new()?;
@@ -82,7 +107,8 @@ pub fn run_experiments(
         warnings.push(error.to_string());
         return Ok(unmeasured_outcome(options, launched, warnings));
     }
-    let prepared = CausalSession::prepare_target(options, memory, launched.pid());
+    let known = std::mem::take(remembered);
+    let prepared = CausalSession::prepare_target(options, memory, launched.pid(), known);
     let mut session = match prepared {
         Ok(session) => session,
         Err(error) => {
@@ -95,9 +121,15 @@ pub fn run_experiments(
     let exit = session.run_target(&mut launched, stop, talk);
     let choice = session.choice.take();
     let run = session.finish_run(exit, warnings);
+    let in_background = session.in_background.is_some();
+    let samples = session.memory.samples.0.load(Relaxed).max(1) as f64;
+    let unknown_part = session.memory.misses.load(Relaxed) as f64 / samples;
+    *remembered = session.code.into_remembered();
     Ok(CausalOutcome {
         run,
         choice,
+        in_background,
+        unknown_part,
         exit,
         running: exit.is_none().then_some(launched),
     })
@@ -118,7 +150,7 @@ fn unmeasured_outcome(
             duration_ns: 0,
             undelayed_ns: 0,
             end: launch::run_end(exit),
-            settings: experiment_settings(options, false),
+            settings: experiment_settings(options, options.by, false),
             images: Vec::new(),
             points: Vec::new(),
             fragments: Vec::new(),
@@ -128,6 +160,8 @@ fn unmeasured_outcome(
         exit,
         running: exit.is_none().then_some(launched),
         choice: None,
+        in_background: false,
+        unknown_part: 0.0,
     }
 }
 
@@ -149,6 +183,14 @@ struct CausalSession<'a> {
     choice: Option<ProgressChoice>,
     /// The timers that sample, if they are the processors'.
     ticks: Option<Ticks>,
+    /// The unit of code that is sped up.
+    by: Granularity,
+    handover: HandoverWatch,
+    /// The process that goes on behind the end of the command.
+    in_background: Option<u32>,
+    notices: Vec<String>,
+    /// The user was told that nothing in scope was sampled.
+    scope_noticed: bool,
 }
 
 impl<'a> CausalSession<'a> {
@@ -157,31 +199,24 @@ impl<'a> CausalSession<'a> {
         options: &'a ExperimentOptions,
         memory: CausalMemory,
         pid: u32,
+        known: RememberedCode,
     ) -> Result<Self, Error> {
-        let mut code = TargetCode::new(pid, options.by, &options.scope);
-        if options.scope.is_empty() {
-            let executable = code.executable().to_owned();
-            let image = code.image_of(&executable);
-            let known = match options.by {
-                profile::Granularity::Line => image.debug.is_some(),
-                profile::Granularity::Function => image.symbols.is_some(),
-            };
-            if !known {
-                let program: PathBuf = executable.into();
-                return Err(match launch::script_of(&options.command) {
-                    Some(script) => Error::IsScript {
-                        script,
-                        interpreter: program,
-                    },
-                    None => Error::NoDebugInfo { program },
-                });
-            }
-        }
+        let mut code = TargetCode::new(pid, options.by, &options.scope, known);
+        let mut notices = Vec::new();
+        let by = choose_granularity(options, &mut code, &mut notices)?;
         if let Some(wanted) = &options.fixed_fragment {
-            search::check_fragment(&mut code, options.by, wanted)?;
+            search::check_fragment(&mut code, by, wanted)?;
         }
         let points = Points::open_points(&options.points, &mut code, pid)?;
+        for (address, place) in code.known_places() {
+            memory.set_place(address, place);
+        }
         Ok(Self {
+            by,
+            handover: HandoverWatch::new(pid, code.executable()),
+            in_background: None,
+            notices,
+            scope_noticed: false,
             ticks: sample_processors(&memory, options.period_ns),
             experiments: Experiments::new(options),
             options,
@@ -216,11 +251,19 @@ impl<'a> CausalSession<'a> {
             .wait_words()
             .set_state(state::READY, state::RUNNING);
         let mut said = Duration::ZERO;
+        let tick = match self.options.end_to_end {
+            // The end of a whole run is one of an experiment.
+            Some(_) => EDGE_TICK,
+            None => TICK,
+        };
         loop {
             let seen = self.memory.news.load(Acquire);
             self.answer_questions();
             self.points.discover_points(&self.memory);
             let now = self.start.elapsed();
+            if launched.has_ended() {
+                self.experiments.note_end(&self.memory);
+            }
             if let Some(exit) = launched.try_wait() {
                 return Some(exit);
             }
@@ -228,29 +271,46 @@ impl<'a> CausalSession<'a> {
             if over || stop.load(Relaxed) || self.is_hopeless(now) {
                 return None;
             }
-            if let Some(search) = &mut self.search {
-                self.choice =
-                    search.advance_search(&self.memory, &mut self.code, &mut self.points, now);
-                if self.choice.is_none() {
-                    self.memory.wait_words().wait_for_news(seen, TICK);
-                    continue;
+            if self.is_searching(now) {
+                if now >= said {
+                    self.notice_search(now);
+                    let counts = self.points.read_counts(&self.memory, &self.code);
+                    talk(&self.live_progress(now, &counts), &mut || {
+                        self.so_far(now, &counts)
+                    });
+                    said = now + TOLD_EVERY;
                 }
-                self.search = None;
+                self.memory.wait_words().wait_for_news(seen, TICK);
+                continue;
             }
             // To read events of other processors interrupts them: only when something is to be done.
             let mut next = self.experiments.time_to_rest(now);
             if next.is_zero() || now >= said || self.points.has_latency() {
                 let counts = self.points.read_counts(&self.memory, &self.code);
+                let done = self.experiments.done.len();
                 next = (self.experiments).advance_to(&self.memory, &self.code, &counts, now);
-                if now >= said {
+                // A finished experiment is told at once: the listener saves it.
+                if now >= said || self.experiments.done.len() > done {
                     self.visited |= counts.iter().any(|count| count.visit_count() > 0);
                     let live = self.live_progress(now, &counts);
                     talk(&live, &mut || self.so_far(now, &counts));
-                    said = now + Duration::from_millis(250);
+                    said = now + TOLD_EVERY;
                 }
             }
-            self.memory.wait_words().wait_for_news(seen, next.min(TICK));
+            self.memory.wait_words().wait_for_news(seen, next.min(tick));
         }
+    }
+
+    /// Looks for a progress point if there is none yet. Returns whether there still is none.
+    fn is_searching(&mut self, now: Duration) -> bool {
+        let Some(search) = &mut self.search else {
+            return false;
+        };
+        self.choice = search.advance_search(&self.memory, &mut self.code, &mut self.points, now);
+        if self.choice.is_some() {
+            self.search = None;
+        }
+        self.search.is_some()
     }
 
     /// Answers the runtime's questions.
@@ -290,16 +350,39 @@ impl<'a> CausalSession<'a> {
                 .zip(counts.iter().map(|count| count.visit_count()))
                 .collect(),
             choice: self.choice.clone(),
+            notices: self.notices.clone(),
         }
+    }
+
+    /// Says that a progress point is looked for, if the program has none of its own.
+    fn notice_search(&mut self, now: Duration) {
+        let in_source = self.points.list.iter().any(|point| point.in_source());
+        let said = !self.notices.iter().any(|notice| notice == SEARCHING);
+        if now >= NOTICED && said && !in_source {
+            self.notices.push(SEARCHING.into());
+        }
+    }
+
+    /// The command's first word.
+    fn command_name(&self) -> &str {
+        self.options.command.first().map_or("", String::as_str)
     }
 
     /// Returns whether nothing can be learned, however long it takes; says why.
     fn is_hopeless(&mut self, now: Duration) -> bool {
         let samples = self.memory.samples.0.load(Relaxed);
         let refused = self.memory.refused.load(Relaxed);
+        let in_scope = !self.code.fragments().is_empty();
+        if samples > NOTICED_SAMPLES && !in_scope && !self.scope_noticed {
+            self.scope_noticed = true;
+            let notice = self.nothing_in_scope();
+            self.notices.push(notice);
+        }
         let reason = if refused != 0 && samples == 0 {
             let source = io::Error::from_raw_os_error(refused);
             Error::SamplingRefused { source }.to_string()
+        } else if let Some(program) = self.handover.find_executed(now, samples) {
+            handover::describe_executed(self.command_name(), &program)
         } else if samples > HOPELESS_SAMPLES && self.code.fragments().is_empty() {
             format!("stopped early: {}", self.nothing_in_scope())
         } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
@@ -323,7 +406,7 @@ impl<'a> CausalSession<'a> {
     }
 
     /// Ends measuring and puts together what was measured.
-    fn finish_run(mut self, exit: Option<Exit>, mut warnings: Vec<String>) -> CausalRun {
+    fn finish_run(&mut self, exit: Option<Exit>, mut warnings: Vec<String>) -> CausalRun {
         let duration = self.start.elapsed();
         self.answer_questions();
         self.points.discover_points(&self.memory);
@@ -332,6 +415,9 @@ impl<'a> CausalSession<'a> {
         self.experiments
             .end_run(&self.memory, &self.code, &counts, duration, whole);
         self.memory.experiment.0.store(Word::NONE.pack(), Relaxed);
+        if exit.is_some() && self.options.end_to_end.is_none() {
+            self.in_background = handover::background_process(&self.memory, self.code.pid());
+        }
         self.memory.state.store(state::OFF, Relaxed);
         self.add_warnings(&mut warnings, exit);
         let mut run = self.so_far(duration, &counts);
@@ -381,7 +467,7 @@ impl<'a> CausalSession<'a> {
             duration_ns: nanos,
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
             end: launch::run_end(None),
-            settings: experiment_settings(self.options, self.ticks.is_some()),
+            settings: experiment_settings(self.options, self.by, self.ticks.is_some()),
             images,
             points: points.collect(),
             fragments,
@@ -440,7 +526,14 @@ impl<'a> CausalSession<'a> {
                 "the program was ended by signal {signal}; what was measured until then is kept"
             ));
         }
-        if samples == 0 && refused == 0 {
+        let command = self.command_name();
+        let sampled = Duration::from_nanos(samples * self.options.period_ns);
+        let others = exit.and_then(|_| self.handover.describe_children(command, sampled));
+        if let Some(pid) = self.in_background {
+            warnings.push(handover::describe_background(command, pid));
+        } else if let Some(others) = others {
+            warnings.push(others);
+        } else if samples == 0 && refused == 0 && self.stopped.is_none() {
             warnings.push(
                 "nothing was sampled: the program took too little time; --runs N repeats it".into(),
             );
@@ -463,21 +556,83 @@ impl<'a> CausalSession<'a> {
     /// Why no sample has a fragment, and what mends it.
     fn nothing_in_scope(&mut self) -> String {
         let samples = self.memory.samples.0.load(Relaxed);
-        let executable = self.code.executable().to_owned();
-        let image = self.code.image_of(&executable);
-        let stripped = (image.symbols.as_ref()).is_none_or(|symbols| !symbols.is_complete());
-        if stripped && self.options.scope.is_empty() {
+        if self.options.scope.is_empty() {
+            let program = self.code.executable().to_owned();
+            if !self.code.image_of(&program).has_all_symbols() {
+                return format!(
+                    "{program} has no symbols, and no unwind tables for the code that runs: link it without -s, or name the \
+                     libraries that work with --scope"
+                );
+            }
             return format!(
-                "of {samples} samples none has a name: the program has no symbols (it is stripped); build it with -g, or name libraries with --scope"
+                "of {samples} samples none is in a known function of {program} or called by one: name the libraries that \
+                 work with --scope"
             );
         }
-        format!("of {samples} samples none is in scope; widen it with --scope")
+        match search::unmatched_pattern(&mut self.code, &self.options.scope) {
+            Some((pattern, near)) => format!(
+                "--scope {pattern} fits no file that is mapped and no source{}; a plugin counts from when it is loaded",
+                crate::error::near_matches(&near)
+            ),
+            None => format!("of {samples} samples none is in scope; widen it with --scope"),
+        }
     }
 
     fn visited_any(&self) -> bool {
         let counts = self.points.read_counts(&self.memory, &self.code);
         counts.iter().any(|count| count.visit_count() > 0)
     }
+}
+
+/// Said while a progress point is looked for.
+const SEARCHING: &str = "no progress point was given: looking for a function that is called steadily, for some seconds; \
+                         without one, each run is measured to its end";
+
+/// Decides whether lines or functions are sped up, by what is known of the program.
+fn choose_granularity(
+    options: &ExperimentOptions,
+    code: &mut TargetCode,
+    notices: &mut Vec<String>,
+) -> Result<Granularity, Error> {
+    if !options.scope.is_empty() {
+        return Ok(options.by);
+    }
+    let executable = code.executable().to_owned();
+    let image = code.image_of(&executable);
+    let (has_lines, stripped) = (image.debug.is_some(), !image.has_all_symbols());
+    if has_lines {
+        return Ok(options.by);
+    }
+    let program = PathBuf::from(executable);
+    let by_lines = options.by == Granularity::Line;
+    let script = launch::script_of(&options.command).filter(|_| by_lines);
+    if let Some(script) = script {
+        return Err(Error::IsScript {
+            script,
+            interpreter: program,
+        });
+    }
+    if by_lines && !options.or_functions {
+        return Err(Error::NoDebugInfo { program, stripped });
+    }
+    if !image.has_functions() {
+        return Err(Error::NoSymbols { program });
+    }
+    if by_lines {
+        code.by_function();
+    }
+    if stripped {
+        notices.push(format!(
+            "{} is stripped: its functions are known by their addresses ([function at …]); install its debug symbols for names",
+            program.display()
+        ));
+    } else if by_lines {
+        notices.push(format!(
+            "{} has no debug information: functions are sped up instead of lines; compile it with -g for lines",
+            program.display()
+        ));
+    }
+    Ok(Granularity::Function)
 }
 
 /// Samples by the processors' timers. Without the right to it every thread samples itself, which takes more of its time
@@ -497,9 +652,13 @@ fn sample_processors(memory: &CausalMemory, period_ns: u64) -> Option<Ticks> {
     Some(ticks)
 }
 
-fn experiment_settings(options: &ExperimentOptions, by_processor: bool) -> ExperimentSettings {
+fn experiment_settings(
+    options: &ExperimentOptions,
+    by: Granularity,
+    by_processor: bool,
+) -> ExperimentSettings {
     ExperimentSettings {
-        by: options.by,
+        by,
         sample_period_ns: options.period_ns,
         by_processor,
         batch: 1,

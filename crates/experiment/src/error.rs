@@ -33,9 +33,21 @@ pub enum Error {
     },
     /// Nothing in the program can be told apart.
     #[error(
-        "{program} has no debug information, so that its lines are not known: compile it with -g, install its debug file, or use --by function"
+        "{program} has no debug information{}, so that its lines are not known: compile it with -g, install its debug file, \
+         or use --by function", stripped_words(.stripped)
     )]
     NoDebugInfo {
+        /// The program.
+        program: PathBuf,
+        /// Its symbols are gone too.
+        stripped: bool,
+    },
+    /// Nothing in the program has a name or a border.
+    #[error(
+        "{program} has no symbols, no debug information and no unwind tables, so that its functions are not known: link it \
+         without -s and -static, compile it with -g, or name libraries with --scope"
+    )]
+    NoSymbols {
         /// The program.
         program: PathBuf,
     },
@@ -51,7 +63,7 @@ pub enum Error {
         interpreter: PathBuf,
     },
     /// A line or function that was asked for is not in the program.
-    #[error("{what} is not in {program}{}", near_matches(.near))]
+    #[error("{what} is not in {program}{}", near_or_later(.near))]
     NoSuchPlace {
         /// The requested name.
         what: String,
@@ -120,7 +132,24 @@ impl Error {
     }
 }
 
-fn near_matches(near: &[String]) -> String {
+fn stripped_words(stripped: &bool) -> &'static str {
+    match stripped {
+        true => " (it is stripped)",
+        false => "",
+    }
+}
+
+/// Near matches; without any, how libraries that are loaded later are found.
+fn near_or_later(near: &[String]) -> String {
+    match near {
+        [] => {
+            " or its libraries; one that it loads later is found if it is preloaded (LD_PRELOAD=LIBRARY vitalfew …)".into()
+        }
+        _ => near_matches(near),
+    }
+}
+
+pub(crate) fn near_matches(near: &[String]) -> String {
     match near {
         [] => String::new(),
         [one] => format!("; did you mean {one}?"),

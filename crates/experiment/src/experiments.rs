@@ -50,8 +50,9 @@ struct Current {
     looked: Duration,
     last: Vec<PointCount>,
     delay_ns: u64,
-    /// The machine at its start.
+    /// The machine at its start, and at its end if that came before this process looked.
     accounts: Option<Accounts>,
+    ended: Option<Accounts>,
     /// Meetings of threads until its start.
     meetings: u64,
     /// Delays are charged at the pace of the line.
@@ -242,6 +243,7 @@ impl Experiments {
             last: counts.to_vec(),
             delay_ns: 0,
             accounts: Accounts::read_now(page),
+            ended: None,
             meetings: page.meetings.0.load(Acquire),
             at_pace: self.is_at_pace(speedup),
         });
@@ -309,6 +311,7 @@ impl Experiments {
             last: Vec::new(),
             delay_ns: 0,
             accounts: Accounts::read_now(page),
+            ended: None,
             meetings: page.meetings.0.load(Acquire),
             at_pace: false,
         });
@@ -386,6 +389,13 @@ impl Experiments {
         self.done.extend(done.filter(|_| whole));
     }
 
+    /// The program has ended: what it used can be read until it is waited for.
+    pub fn note_end(&mut self, page: &Page) {
+        if let Some(current) = &mut self.current {
+            current.ended = Accounts::read_now(page);
+        }
+    }
+
     /// Ends the running experiment.
     fn close_experiment(
         &mut self,
@@ -394,10 +404,10 @@ impl Experiments {
         counts: &[PointCount],
         now: Duration,
     ) -> Option<Experiment> {
-        let current = self.current.take()?;
+        let mut current = self.current.take()?;
         page.experiment.0.store(Running::NONE.pack(), Release);
         page.at_pace.store(0, Release);
-        let accounts = Accounts::read_now(page);
+        let accounts = current.ended.take().or_else(|| Accounts::read_now(page));
         let meetings = page.meetings.0.load(Acquire);
         let delay_ns = self.next_epoch(page);
         let length = now.saturating_sub(current.start);

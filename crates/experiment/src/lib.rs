@@ -9,6 +9,7 @@ mod code;
 mod controller;
 mod error;
 mod experiments;
+mod handover;
 mod host;
 mod launch;
 mod maps;

@@ -12,6 +12,8 @@ pub struct ExperimentOptions {
     pub runtime: PathBuf,
     /// The unit of code that an experiment speeds up.
     pub by: Granularity,
+    /// Speeds functions up instead of lines where the program has no debug information.
+    pub or_functions: bool,
     /// Patterns of the images and sources in scope; none: the executable.
     pub scope: Vec<String>,
     /// The only fragment to speed up: `file:line` (the end of its path), or a function's name.
@@ -46,6 +48,7 @@ impl ExperimentOptions {
             command,
             runtime,
             by: Granularity::Line,
+            or_functions: false,
             scope: Vec::new(),
             fixed_fragment: None,
             fixed_speedup: None,

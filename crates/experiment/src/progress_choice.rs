@@ -47,7 +47,8 @@ pub(crate) struct ProgressSearch {
 
 /// Calls of the candidates, which are the last points of the list.
 struct Counting {
-    since: Duration,
+    /// Since the first look: opening the points of a large program takes a while.
+    since: Option<Duration>,
     next: Duration,
     names: Vec<String>,
     /// By interval and candidate.
@@ -95,7 +96,7 @@ impl ProgressSearch {
             named.map_or(0, |(_, count)| count.visit_count())
         });
         counting.calls.push(calls.collect());
-        let passed = now.saturating_sub(counting.since);
+        let passed = now.saturating_sub(*counting.since.get_or_insert(now));
         let expensive = counting.too_frequent(passed);
         points.keep_functions(|name| !expensive.iter().any(|it| it == name));
         if passed < COUNTED {
@@ -139,7 +140,8 @@ impl ProgressSearch {
                 what: PointKind::Function(name.clone()),
             };
             // A function that was inlined everywhere has no calls.
-            if points.add_point(&spec, code).is_ok() {
+            let dbg = points.add_point(&spec, code);
+            if dbg.is_ok() {
                 opened.push(spec.name);
             }
             self.refused.push(name);
@@ -148,7 +150,7 @@ impl ProgressSearch {
             return Some(ProgressChoice::EndToEnd);
         }
         self.counting = Some(Counting {
-            since: now,
+            since: None,
             next: now + INTERVAL,
             names: opened,
             calls: Vec::new(),
@@ -158,13 +160,21 @@ impl ProgressSearch {
 }
 
 impl Counting {
+    /// The counts of a candidate at each look, and how many calls came since the first one.
+    fn calls_of(&self, candidate: usize) -> (Vec<u64>, u64) {
+        let counts = self.calls.iter().filter_map(|it| it.get(candidate));
+        let counts: Vec<u64> = counts.copied().collect();
+        let ends = counts.first().zip(counts.last());
+        let all = ends.map_or(0, |(first, last)| last.saturating_sub(*first));
+        (counts, all)
+    }
+
     /// Candidates that are called so often that counting them slows the program down.
     fn too_frequent(&self, passed: Duration) -> Vec<String> {
-        let most = EXPENSIVE * passed.as_secs_f64();
-        let column = |at: usize| self.calls.iter().filter_map(move |calls| calls.get(at));
+        let most = EXPENSIVE * passed.as_secs_f64().max(INTERVAL.as_secs_f64());
         let numbered = self.names.iter().enumerate();
         numbered
-            .filter(|(at, _)| column(*at).max().is_some_and(|calls| *calls as f64 > most))
+            .filter(|(at, _)| self.calls_of(*at).1 as f64 > most)
             .map(|(_, name)| name.clone())
             .collect()
     }
@@ -173,12 +183,8 @@ impl Counting {
     fn steadiest_candidate(&self, passed: Duration, expensive: &[String]) -> Option<(String, f64)> {
         let seconds = passed.as_secs_f64().max(1e-3);
         let fits = self.names.iter().enumerate().filter_map(|(at, name)| {
-            let calls: Vec<u64> = self
-                .calls
-                .iter()
-                .filter_map(|c| c.get(at).copied())
-                .collect();
-            let rate = *calls.last()? as f64 / seconds;
+            let (calls, all) = self.calls_of(at);
+            let rate = all as f64 / seconds;
             let fits = (RARE..=FREQUENT).contains(&rate) && !expensive.contains(name);
             fits.then(|| (name.clone(), rate, coefficient_of_variation(&calls)))
         });
@@ -209,7 +215,7 @@ mod tests {
 
     fn counting(calls: &[[u64; 3]]) -> Counting {
         Counting {
-            since: Duration::ZERO,
+            since: None,
             next: Duration::ZERO,
             names: ["a", "b", "c"].map(str::to_owned).to_vec(),
             calls: calls.iter().map(|it| it.to_vec()).collect(),
@@ -230,7 +236,7 @@ mod tests {
         assert_eq!(expensive, ["c"]);
         assert_eq!(
             it.steadiest_candidate(second, &expensive),
-            Some(("b".into(), 80.0))
+            Some(("b".into(), 60.0))
         );
         let rare = counting(&[[0, 1, 0], [1, 2, 0]]);
         assert_eq!(rare.steadiest_candidate(second, &[]), None);

@@ -1,7 +1,8 @@
 //! Runs a command as often as it takes: experiments within a long run, or whole short runs as experiments.
 
 use crate::Error;
-use crate::controller::{LiveProgress, run_experiments};
+use crate::code::RememberedCode;
+use crate::controller::{CausalOutcome, LiveProgress, run_remembering};
 use crate::options::{ExperimentOptions, Hint};
 use crate::progress_choice::ProgressChoice;
 use profile::CausalRun;
@@ -13,6 +14,12 @@ use std::time::{Duration, Instant};
 const FEW_EXPERIMENTS: usize = 4;
 /// Runs shorter than this become experiments as a whole, if they have no room for experiments within.
 const SHORT: Duration = Duration::from_secs(5);
+
+/// Whole runs become experiments once less than this part of the samples is at places that are not known yet: a line that
+/// is sped up at some of its samples only is worth less than it should be.
+const UNKNOWN: f64 = 0.1;
+/// Places are learned in this part of the session at most.
+const LEARNING: f64 = 0.25;
 
 /// The number of runs of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +34,8 @@ pub enum Repeats {
 pub trait CausalListener {
     /// Reports the measure of progress, where it was to be chosen.
     fn progress_chosen(&mut self, choice: &ProgressChoice);
+    /// Hears a sentence for the user about how the command is measured, each one once.
+    fn hear_notice(&mut self, notice: &str);
     /// Reports the progress of run number `run` (from 1), some times a second; `so_far` assembles
     /// the measurements so far.
     fn report_progress(
@@ -71,6 +80,9 @@ pub fn run_repeatedly(
     let (mut options, start) = (options.clone(), Instant::now());
     options.choose_point &= options.points.is_empty() && options.end_to_end.is_none();
     let (seed, duration) = (options.seed, options.duration);
+    let mut learned = Learned::default();
+    let mut remembered = RememberedCode::default();
+    let mut noticed: Vec<String> = Vec::new();
     let mut number = 0;
     loop {
         number += 1;
@@ -82,30 +94,39 @@ pub fn run_repeatedly(
         });
         let began = Instant::now();
         let mut said = false;
-        let outcome = run_experiments(&options, stop, &mut |live, so_far| {
+        let mut talk = |live: &LiveProgress, so_far: &mut dyn FnMut() -> CausalRun| {
+            pass_notices_on(&live.notices, &mut noticed, listener);
             if let Some(choice) = live.choice.as_ref().filter(|_| !said) {
                 said = true;
                 listener.progress_chosen(choice);
             }
             listener.report_progress(number, live, so_far);
-        })?;
+        };
+        let outcome = run_remembering(&options, stop, &mut talk, &mut remembered)?;
         let took = began.elapsed();
         let ended_well = matches!(outcome.exit, Some(Exit::Code(0)));
         if options.choose_point && ended_well {
-            let choice = outcome.choice.unwrap_or(ProgressChoice::EndToEnd);
+            let choice = outcome.choice.clone().unwrap_or(ProgressChoice::EndToEnd);
             if !said {
                 listener.progress_chosen(&choice);
             }
             keep_choice(&mut options, &choice);
         }
-        let is_whole = options.end_to_end.is_some();
-        let repeated = matches!(repeats, Repeats::For(_));
-        if repeated && !is_whole && took < SHORT && outcome.run.experiments.len() < FEW_EXPERIMENTS
-        {
+        let is_last = matches!(repeats, Repeats::Times(times) if number >= times);
+        if options.end_to_end.is_none() && !is_last && is_too_short(&outcome, took) {
+            listener.hear_notice(&format!(
+                "a run takes {:.1} s, too short for experiments in it: each of the next ones is one experiment, measured to its end",
+                took.as_secs_f64()
+            ));
             options.end_to_end = Some(Vec::new());
         }
-        if let Some(hints) = &mut options.end_to_end {
-            learn_hints(hints, &outcome.run);
+        let part = match repeats {
+            Repeats::For(all) => start.elapsed().as_secs_f64() / all.as_secs_f64().max(1e-9),
+            Repeats::Times(times) => f64::from(number) / f64::from(times),
+        };
+        learned.learn_run(&outcome, part);
+        if let Some(hints) = options.end_to_end.as_mut().filter(|_| learned.knows_code) {
+            hints.clone_from(&learned.hints);
         }
         let wanted = listener
             .run_finished(&outcome.run)
@@ -116,7 +137,8 @@ pub fn run_repeatedly(
                 wanted && ended_well && start.elapsed() + took <= all && listener.input_rewound()
             }
         };
-        if !again || outcome.exit.is_none() || stop.load(Relaxed) {
+        let goes_on = outcome.exit.is_none() || outcome.in_background;
+        if !again || goes_on || stop.load(Relaxed) {
             return Ok(Repeated {
                 runs: number,
                 exit: outcome.exit,
@@ -140,15 +162,51 @@ fn keep_choice(options: &mut ExperimentOptions, choice: &ProgressChoice) {
     }
 }
 
-/// Adds what a run has sampled to what later runs choose from.
-fn learn_hints(hints: &mut Vec<Hint>, run: &CausalRun) {
-    for fragment in &run.fragments {
-        match hints.iter_mut().find(|hint| hint.name == fragment.name) {
-            Some(hint) => hint.samples += fragment.samples,
-            None => hints.push(Hint {
-                name: fragment.name.clone(),
-                samples: fragment.samples,
-            }),
+/// Passes on what was not said yet.
+fn pass_notices_on(
+    notices: &[String],
+    noticed: &mut Vec<String>,
+    listener: &mut dyn CausalListener,
+) {
+    for notice in notices {
+        if !noticed.contains(notice) {
+            listener.hear_notice(notice);
+            noticed.push(notice.clone());
+        }
+    }
+}
+
+/// Returns whether a run has no room for experiments within, and could be one as a whole.
+fn is_too_short(outcome: &CausalOutcome, took: Duration) -> bool {
+    let few = took < SHORT && outcome.run.experiments.len() < FEW_EXPERIMENTS;
+    let ended = outcome.exit.is_some() && !outcome.in_background;
+    ended && few && !outcome.run.fragments.is_empty()
+}
+
+/// What is known of a command by its runs so far.
+#[derive(Default)]
+struct Learned {
+    hints: Vec<Hint>,
+    /// Nearly all samples are at known places, or it has taken too long.
+    knows_code: bool,
+}
+
+impl Learned {
+    /// Adds what a run has sampled to what later runs choose from; it ended after this part of the session.
+    fn learn_run(&mut self, outcome: &CausalOutcome, part: f64) {
+        self.knows_code |= outcome.unknown_part < UNKNOWN || part >= LEARNING;
+        for fragment in &outcome.run.fragments {
+            match self
+                .hints
+                .iter_mut()
+                .find(|hint| hint.name == fragment.name)
+            {
+                Some(hint) => hint.samples += fragment.samples,
+                None => self.hints.push(Hint {
+                    name: fragment.name.clone(),
+                    samples: fragment.samples,
+                }),
+            }
         }
     }
 }

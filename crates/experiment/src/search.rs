@@ -3,7 +3,9 @@
 use crate::Error;
 use crate::code::{CodeImage, TargetCode};
 use crate::options::split_line;
+use crate::scope::matches_pattern;
 use profile::{Granularity, ImageAddress, ImageOffset};
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -24,15 +26,19 @@ pub(crate) struct Spot {
 
 /// Where a line begins: once in each procedure that it is compiled into.
 pub(crate) fn find_line(code: &mut TargetCode, file: &str, line: u32) -> Result<Vec<Spot>, Error> {
-    let mut near = BTreeSet::new();
+    let (mut near, mut files) = (BTreeSet::new(), BTreeSet::new());
     for image in mapped_images(code) {
         let Some((debug, symbols)) = image.debug.as_ref().zip(image.symbols.as_ref()) else {
             continue;
         };
         // The first address in each procedure, which is known by where it starts.
         let mut first: BTreeMap<u64, ImageAddress> = BTreeMap::new();
+        let mut others: FxHashSet<String> = FxHashSet::default();
         let _ = debug.for_each_line(|range, path, number| {
             if !path_ends_with(path, file) {
+                if !others.contains(path) {
+                    others.insert(path.to_owned());
+                }
                 return;
             }
             if number != line {
@@ -54,9 +60,66 @@ pub(crate) fn find_line(code: &mut TargetCode, file: &str, line: u32) -> Result<
         if !spots.is_empty() {
             return Ok(spots);
         }
+        files.extend(others);
     }
-    let near = near.into_iter().take(NEAR).map(|(_, name)| name).collect();
+    let near: Vec<String> = match near.is_empty() {
+        true => similar_paths(files.iter().map(String::as_str), file),
+        false => near.into_iter().take(NEAR).map(|(_, name)| name).collect(),
+    };
     Err(not_found_error(code, format!("{file}:{line}"), near))
+}
+
+/// Returns the paths whose last component is spelled like that of `wanted`, the most alike first.
+fn similar_paths<'a>(paths: impl Iterator<Item = &'a str>, wanted: &str) -> Vec<String> {
+    let last = |path: &'a str| path.rsplit('/').next().unwrap_or(path);
+    let wanted = wanted.rsplit('/').next().unwrap_or(wanted);
+    let mut near = BTreeSet::new();
+    for path in paths {
+        let name = last(path);
+        let stem = name.split('.').next().unwrap_or(name);
+        let distance = [name, stem, stem.trim_start_matches("lib")]
+            .into_iter()
+            .map(|spelling| strsim::damerau_levenshtein(spelling, wanted))
+            .min();
+        if let Some(distance) = distance.filter(|distance| *distance <= wanted.len() / 3 + 1) {
+            near.insert((distance, name.to_owned()));
+        }
+    }
+    near.into_iter().take(NEAR).map(|(_, name)| name).collect()
+}
+
+/// Returns the first of these patterns that fits no mapped file and no source, with names that are spelled like it.
+pub(crate) fn unmatched_pattern(
+    code: &mut TargetCode,
+    patterns: &[String],
+) -> Option<(String, Vec<String>)> {
+    let mut paths = BTreeSet::new();
+    for image in mapped_images(code) {
+        paths.insert(image.path.clone());
+        if let Some(debug) = &image.debug {
+            let _ = debug.for_each_line(|_, path, _| {
+                if !paths.contains(path) {
+                    paths.insert(path.to_owned());
+                }
+            });
+        }
+    }
+    let fits = |pattern: &&String| paths.iter().any(|path| matches_pattern(pattern, path));
+    let pattern = patterns.iter().find(|pattern| !fits(pattern))?;
+    let plain = pattern.replace('*', "");
+    let near = similar_paths(paths.iter().map(String::as_str), &plain);
+    Some((pattern.clone(), near))
+}
+
+/// Where a function begins that is known by the unwind table alone, by the name that [`profile::UNNAMED_PROCEDURE`] begins.
+fn find_unnamed(code: &TargetCode, image: &CodeImage, name: &str) -> Option<Spot> {
+    let symbols = image.symbols.as_ref()?;
+    let address = name.strip_prefix(profile::UNNAMED_PROCEDURE)?;
+    let digits = address.split([' ', ']']).next()?.strip_prefix("0x")?;
+    let start = ImageAddress(u64::from_str_radix(digits, 16).ok()?);
+    let offset = symbols.offset_of(start)?;
+    let procedure = symbols.unwind_procedure(offset)?;
+    (&*procedure.name == name).then(|| spot_at(code, image, offset))?
 }
 
 /// Where a function begins.
@@ -66,7 +129,7 @@ pub(crate) fn find_function(code: &mut TargetCode, name: &str) -> Result<Vec<Spo
         let Some(symbols) = &image.symbols else {
             continue;
         };
-        let mut spots = Vec::new();
+        let mut spots: Vec<Spot> = find_unnamed(code, &image, name).into_iter().collect();
         for raw in symbols.all_procedures() {
             let demangled = raw.demangle_procedure().name;
             let plain = demangled.split('(').next().unwrap_or_default();

@@ -161,6 +161,18 @@ impl Launched {
         self.wait_with(libc::WNOHANG)
     }
 
+    /// Returns whether the command has ended. What the kernel knows of it stays until it is waited for.
+    pub fn has_ended(&self) -> bool {
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: a description of zeros is one; the kernel writes it through the pointer.
+        let ended = unsafe {
+            let mut seen: libc::siginfo_t = std::mem::zeroed();
+            let found = libc::waitid(libc::P_PID, self.pid, &raw mut seen, options) == 0;
+            found && seen.si_pid() != 0
+        };
+        self.exit.is_some() || ended
+    }
+
     /// Waits until the command ends, or a signal interrupts.
     pub fn wait(&mut self) -> Option<Exit> {
         self.wait_with(0)
@@ -261,7 +273,11 @@ mod tests {
     fn nothing_runs_before_the_start() {
         let mut child = command(&["true"]);
         assert_eq!(child.try_wait(), None);
+        assert!(!child.has_ended());
         child.start().unwrap();
+        while !child.has_ended() {
+            std::thread::yield_now();
+        }
         assert_eq!(child.wait(), Some(Exit::Code(0)));
     }
 }

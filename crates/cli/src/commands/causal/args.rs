@@ -114,9 +114,9 @@ pub struct Run {
     /// Speed up by this percentage only; 0: sample, and delay nothing
     #[arg(long, value_name = "PERCENT", value_parser = parse_speedup)]
     pub fixed_speedup: Option<f64>,
-    /// What to speed up
-    #[arg(long, value_enum, default_value_t = CausalBy::Line)]
-    pub by: CausalBy,
+    /// What to speed up (default: lines, or functions where the program has no debug information)
+    #[arg(long, value_enum)]
+    pub by: Option<CausalBy>,
     /// Shortest experiment
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
     pub experiment: Duration,

@@ -29,8 +29,10 @@ pub fn given_options(args: &Run) -> Vec<String> {
     if let Some(percent) = args.fixed_speedup {
         say("--fixed-speedup", &[&percent.to_string()]);
     }
-    if matches!(args.by, CausalBy::Function) {
-        say("--by", &["function"]);
+    match args.by {
+        Some(CausalBy::Function) => say("--by", &["function"]),
+        Some(CausalBy::Line) => say("--by", &["line"]),
+        None => {}
     }
     if args.experiment != SHORTEST {
         let ms = format!("{}ms", args.experiment.as_millis());

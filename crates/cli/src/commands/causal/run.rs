@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Slopes within this are narrow enough not to run the command once more.
 const NARROW: f64 = 0.03;
-/// The least time between two saves of the measurements.
-const SAVED_EVERY: Duration = Duration::from_secs(1);
+/// Saving the measurements may take this part of the time: as a rule they are saved after each experiment.
+const SAVING: u32 = 50;
 
 /// Runs the command.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
@@ -105,6 +105,8 @@ impl CausalListener for QuietListener<'_> {
         self.choice = Some(choice.clone());
     }
 
+    fn hear_notice(&mut self, _: &str) {}
+
     fn report_progress(
         &mut self,
         number: u32,
@@ -129,9 +131,10 @@ fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
         wrapped::find_runtime(args.runtime.as_ref())?,
     );
     options.by = match args.by {
-        CausalBy::Line => Granularity::Line,
-        CausalBy::Function => Granularity::Function,
+        Some(CausalBy::Function) => Granularity::Function,
+        Some(CausalBy::Line) | None => Granularity::Line,
     };
+    options.or_functions = args.by.is_none() && args.fixed_line.is_none();
     options.scope.clone_from(&args.scope);
     options.fixed_fragment.clone_from(&args.fixed_line);
     options.fixed_speedup = args.fixed_speedup.map(|percent| percent / 100.0);
@@ -189,9 +192,9 @@ struct Talk<'a> {
     path: Option<PathBuf>,
     /// Runs that are over.
     profile: CausalProfile,
-    /// Experiments of the current run that are saved, and when they were.
+    /// Experiments of the current run that are saved, and when they may be saved next.
     saved: usize,
-    saved_at: Instant,
+    next_save: Instant,
     /// The analysis that is under way.
     looking: Option<JoinHandle<Precision>>,
     /// The last precision shown, and the time of the next.
@@ -237,6 +240,13 @@ impl CausalListener for Talk<'_> {
         }
     }
 
+    fn hear_notice(&mut self, notice: &str) {
+        self.line.clear();
+        if !self.args.quiet {
+            tell_user(&clean_name(notice));
+        }
+    }
+
     fn report_progress(
         &mut self,
         number: u32,
@@ -248,11 +258,12 @@ impl CausalListener for Talk<'_> {
             .path
             .as_ref()
             .is_none_or(|path| !path.exists() || path.is_file());
-        if live.experiments > self.saved && self.saved_at.elapsed() >= SAVED_EVERY && is_file {
+        if live.experiments > self.saved && Instant::now() >= self.next_save && is_file {
             self.saved = live.experiments;
-            self.saved_at = Instant::now();
+            let begin = Instant::now();
             // The end of the run says so if it cannot be written.
             let _ = self.store_run(&so_far());
+            self.next_save = Instant::now() + begin.elapsed() * SAVING;
         }
         if self.line.is_shown() {
             self.show_progress(number, live, so_far);
@@ -300,7 +311,7 @@ impl<'a> Talk<'a> {
             path: args.output.clone(),
             profile: CausalProfile::default(),
             saved: 0,
-            saved_at: Instant::now(),
+            next_save: Instant::now(),
             looking: None,
             precision: None,
             again: Instant::now(),

@@ -17,9 +17,11 @@ const RIGHT: f64 = 26.0;
 const TOP: f64 = 60.0;
 const BOTTOM: f64 = 36.0;
 
-/// Characters of a bold name, and of a line, that a plot is wide enough for.
+/// Characters of a bold name, and of a line, that a plot is wide enough for without being squeezed. A name is cut to
+/// a few more: wide letters would reach the edge else.
 pub const LONGEST_TITLE: usize = 52;
-const LONGEST_LINE: usize = 64;
+const WIDE_TITLE: usize = 44;
+const LONGEST_LINE: usize = 62;
 
 /// Writes the plots.
 pub fn write_plots(report: &Report<'_>, out: &mut dyn Write) -> std::io::Result<()> {
@@ -101,31 +103,19 @@ fn plot_effect(
         Verdict::Contention(_) => "#cb181d",
         Verdict::NoEffect | Verdict::Unclear => "#555",
     };
-    // Long ones are squeezed into the plot's width instead of running into the next plot.
-    let squeezed = match verdict.chars().count() {
-        0..=LONGEST_LINE => String::new(),
-        _ => format!(
-            r#" textLength="{}" lengthAdjust="spacingAndGlyphs""#,
-            WIDTH - LEFT - 8.0
-        ),
-    };
     let slope = effect.slope;
-    writeln!(
-        out,
-        r#"<text x="{LEFT}" y="16" font-weight="bold">{title}</text>"#
-    )?;
-    writeln!(
-        out,
-        r##"<text x="{LEFT}" y="31" fill="#555">{} of {point}: slope {:+.2} [{:+.2}, {:+.2}]</text>"##,
+    let measured = format!(
+        "{} of {point}: slope {:+.2} [{:+.2}, {:+.2}]",
         measure_name(effect.measure),
         slope.estimate,
         slope.low,
         slope.high
-    )?;
-    writeln!(
-        out,
-        r#"<text x="{LEFT}" y="46" fill="{color}"{squeezed}>{verdict}</text>"#
-    )?;
+    );
+    let bold = r##"fill="#000" font-weight="bold""##;
+    draw_heading(16, &title, bold, WIDE_TITLE, out)?;
+    draw_heading(31, &measured, r##"fill="#555""##, LONGEST_LINE, out)?;
+    let color = format!(r#"fill="{color}""#);
+    draw_heading(46, &verdict, &color, LONGEST_LINE, out)?;
     draw_axes(scale, out)?;
     let origin = Estimate::default();
     let curve: Vec<&Estimate> = std::iter::once(&origin).chain(&effect.curve).collect();
@@ -160,6 +150,28 @@ fn plot_effect(
         out,
         r##"<polyline points="{}" fill="none" stroke="#08519c" stroke-width="2"/>"##,
         line.join(" ")
+    )
+}
+
+/// Writes a line above a plot. A long one is squeezed into the plot's width instead of running into the next plot or
+/// being cut off at the right edge.
+fn draw_heading(
+    y: u32,
+    text: &str,
+    style: &str,
+    longest: usize,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let squeezed = match text.chars().count() {
+        length if length <= longest => String::new(),
+        _ => format!(
+            r#" textLength="{}" lengthAdjust="spacingAndGlyphs""#,
+            WIDTH - LEFT - 8.0
+        ),
+    };
+    writeln!(
+        out,
+        r#"<text x="{LEFT}" y="{y}" {style}{squeezed}>{text}</text>"#
     )
 }
 

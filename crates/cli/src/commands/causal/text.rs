@@ -34,7 +34,16 @@ pub fn write_report(report: &Report<'_>, out: &mut impl Write) -> std::io::Resul
         writeln!(out, "{more} more with --all{contention}")?;
     }
     left_out(report, out)?;
-    writeln!(out, "next: {}", next(report))
+    // Where nothing was sampled, a warning names the cause, and more of the same does not help.
+    let sampled = report
+        .profile
+        .runs
+        .iter()
+        .any(|run| !run.fragments.is_empty());
+    match sampled || report.profile.runs.is_empty() {
+        true => writeln!(out, "next: {}", next(report)),
+        false => Ok(()),
+    }
 }
 
 fn surest_verdict(finding: &FragmentEffects) -> Option<Verdict> {
