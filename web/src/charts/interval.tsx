@@ -1,5 +1,4 @@
 /** An estimate with its interval on an axis that rows share. */
-import { percent } from "../model/format";
 
 interface Props {
   readonly value: number;
@@ -20,6 +19,6 @@ export function IntervalBar({ value, interval, withShared, most }: Props) {
   );
 }
 
-export function Axis({ most }: { readonly most: number }) {
-  return <div class="axis" aria-hidden="true"><span>0</span><span>{percent(most / 2)}</span><span>{percent(most)}</span></div>;
+export function Axis({ most, show }: { readonly most: number; readonly show: (value: number) => string }) {
+  return <div class="axis" aria-hidden="true"><span>0</span><span>{show(most / 2)}</span><span>{show(most)}</span></div>;
 }

@@ -1,5 +1,6 @@
 /** Claims of all methods, put together by what they are a part of: amounts of different wholes are not compared. */
 import type { Claim, Result } from "./data";
+import { percent } from "./format";
 
 export const VITAL_FEW = 5;
 
@@ -14,6 +15,8 @@ export interface ClaimGroup {
   readonly view: string;
   readonly viewName: string;
   readonly claims: readonly Claim[];
+  /** An amount as text. */
+  readonly show: (value: number) => string;
 }
 
 const KINDS: Readonly<Record<string, Pick<ClaimGroup, "method" | "question" | "axis" | "exclusive" | "view" | "viewName">>> = {
@@ -51,15 +54,19 @@ export function groupedClaims(results: readonly Result[]): ClaimGroup[] {
     const key = `${kind}-${[...groups.keys()].indexOf(base)}`;
     const part = typeof relative === "object" && relative !== null ? Object.entries(relative).map(([name, point]) => `${name} of ${String(point)}`).join() : "";
     const sorted = KINDS[kind]!.exclusive ? claims : [...claims].sort((a, b) => Math.abs(conservative(b)) - Math.abs(conservative(a)));
-    return { ...KINDS[kind]!, key, axis: KINDS[kind]!.axis + (part ? ` (${part})` : ""), about, claims: sorted };
+    const show = kind === "changed" ? times : percent;
+    return { ...KINDS[kind]!, show, key, axis: KINDS[kind]!.axis + (part ? ` (${part})` : ""), about, claims: sorted };
   });
   return made.sort((a, b) => kindOf(a) - kindOf(b));
 }
 
+const times = (value: number) => `${value.toFixed(2)} ×`;
 const kindOf = (group: ClaimGroup) => ORDER.indexOf(group.key.slice(0, group.key.lastIndexOf("-")));
 
 /** The command that a result is of, as a line; empty if it says none. */
 export function commandOf(result: Result): string {
+  const sets = result["sets"];
+  if (Array.isArray(sets)) return sets.join(" → ");
   const runs = result["runs"];
   const target = result["target"] as { command?: unknown } | undefined;
   const command = Array.isArray(runs) ? (runs[0] as { command?: unknown } | undefined)?.command : (result["command"] ?? target?.command);

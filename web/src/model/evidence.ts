@@ -53,6 +53,7 @@ function evidenceText(one: Evidence): string {
   const number = (key: string) => Number(one[key]);
   switch (one["kind"]) {
     case "call_cost": return counted(number("contexts"), "calling context", "calling contexts");
+    case "sample_counts": return `${counted(number("before"), "sample", "samples")} before, ${number("after").toLocaleString("en-US")} after${typeof one["q"] === "number" ? `, q ${one["q"] < 0.001 ? "< 0.001" : one["q"].toFixed(3)}` : ""}`;
     case "experiments": return `${counted(number("experiments"), "experiment", "experiments")}, ${counted(number("visits"), "visit", "visits")}`;
     case "time_spent": return `${words(String(one["on"]))} ${percent(number("part"))}`;
     case "sample_share": return `${percent(number("share"))} of the samples`;

@@ -3,9 +3,11 @@ import { useMemo } from "preact/hooks";
 import { changeColour } from "../charts/colours";
 import { Flame } from "../charts/flame";
 import { treeOfThreads } from "../model/data";
+import { comparisonBetween, comparisonsOf } from "../model/differences";
 import { amount, percent } from "../model/format";
 import { commonMethods } from "../model/identity";
 import { united } from "../model/transforms";
+import { Differences } from "../parts/differences";
 import { Empty } from "../parts/empty";
 import { page, profileIndex } from "../state/page";
 import { change, route } from "../state/route";
@@ -27,7 +29,11 @@ export function Compare() {
     const sides = [{ tree: trees[0], value: values[0], number: (method: number) => numbers[0][method]!, scale: 1 }, { tree: trees[1], value: values[1], number: (method: number) => numbers[1][method]!, scale: factor }];
     return { tree: united(sides, names.length), names, totals, unit: a.values[a.defaultValue]!.unit };
   }, [a, b, scaled]);
-  if (!a || !b || !made) return <Empty why="To compare, the page needs two profiles." type={["vitalfew html page.html before.vf after.vf", "vitalfew diff before.vf after.vf"]} />;
+  const comparisons = comparisonsOf(page.value!.results);
+  // Results of `diff --json` stand for themselves.
+  const alone = comparisons.filter(({ sets }) => sets.length === 0);
+  if (!a || !b || !made) return alone.length > 0 ? <div><h1>Compare</h1>{alone.map((one, at) => <Differences key={at} comparison={one} />)}</div> : <Empty why="To compare, the page needs two profiles." type={["vitalfew html page.html before.vf after.vf", "vitalfew diff before.vf after.vf"]} />;
+  const tested = comparisonBetween(comparisons, a.name, b.name);
   const [left, right] = made.tree.total as [Float64Array, Float64Array];
   const size = (node: number) => left[node]! + right[node]! || 1;
   const whole = made.totals[0] || 1;
@@ -42,7 +48,9 @@ export function Compare() {
       <Flame tree={made.tree} values={[0, 1]} names={made.names} unit={made.unit} upward={false} zoom={Number(route.value.params["zoom"]) || 0} onZoom={(node) => change({ zoom: node === 0 ? "" : String(node) })} marked={null} label={`What ${b.name} has more or less than ${a.name}`}
         colour={(_, node, night) => changeColour(Math.sign(right[node]! - left[node]!) * Math.sqrt(Math.abs(right[node]! - left[node]!) / size(node)), night)}
         details={(node) => [`A ${amount(left[node]!, made.unit)}, B ${amount(right[node]!, made.unit)}${scaled ? " (as if B's whole were A's)" : ""}`, `${right[node]! >= left[node]! ? "more" : "less"} in B: ${percent(Math.abs(right[node]! - left[node]!) / whole)} of A`]} />
-      <p class="quiet">Width is A and B together; orange is more in B, blue is less, grey is the same. Which differences are more than chance: <code>vitalfew diff</code></p>
+      <p class="quiet">Width is A and B together; orange is more in B, blue is less, grey is the same. Which differences are more than chance says the table.</p>
+      {tested ? <Differences comparison={tested} /> : <p class="quiet">No test of these two: differences are tested between the first four recordings of vitalfew that the page was made of.</p>}
+      {alone.map((one, at) => <Differences key={at} comparison={one} />)}
     </div>
   );
 }

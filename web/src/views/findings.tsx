@@ -36,7 +36,7 @@ function Group({ group }: { readonly group: ClaimGroup }) {
         {shown.map((claim, at) => <Row key={at} claim={claim} group={group} most={most} number={at + 1} />)}
         {rest !== null && <li class="rest"><span>Everything else</span><span class="worth">{percent(Math.max(0, rest))}</span>{group.method === "cost" && <Waiting about={group.about} />}</li>}
       </ol>
-      <Axis most={most} />
+      <Axis most={most} show={group.show} />
       {!all && group.claims.length > VITAL_FEW && <button type="button" onClick={() => change({ all: group.key })}>{group.claims.length - VITAL_FEW} more</button>}
     </section>
   );
@@ -52,7 +52,7 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
   return (
     <li class="claim">
       <p class="sentence"><span class="number" aria-hidden="true">{number}</span> {shortened(claim.sentence, 240)}</p>
-      <p class="worth">{withInterval(claim.amount.value, claim.amount.interval, percent)}{claim.amount.certainty === "upper_bound" ? " at most" : ""}</p>
+      <p class="worth">{withInterval(claim.amount.value, claim.amount.interval, group.show)}{claim.amount.certainty === "upper_bound" ? " at most" : ""}</p>
       <IntervalBar value={claim.amount.value} interval={claim.amount.interval} withShared={factor > 1.001 ? claim.amount.value * factor : undefined} most={most} />
       {what.path && what.path.length > 1 && <p class="path">{what.path.slice(-6).map((step) => shortened(step, 60)).join(" › ")}</p>}
       <p class="evidence">{evidenceTexts(claim).map((text, at) => <span key={at}>{text}</span>)}</p>

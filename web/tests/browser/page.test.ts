@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import axe from "axe-core";
@@ -153,6 +153,20 @@ it("compares a recording with itself as one tree", async () => {
   await page.goto(`${same}#/compare`);
   await page.waitForSelector("h1:has-text('Compare')");
   expect(await page.locator(".twin summary").innerText()).toBe(below);
+  await page.close();
+});
+
+it("says which differences are more than chance, by sign and interval", async () => {
+  const source = write("grown.c", readFileSync(join(folder, "hot.c"), "utf8").replace("sink++;", "for (int i = 0; i < 50000; i++) sink ^= i;"));
+  execFileSync("cc", ["-g", "-O1", "-fno-optimize-sibling-calls", "-o", join(folder, "grown"), source]);
+  vitalfew("record", "-g", "-q", "-o", "grown.vf", "--", "./grown");
+  vitalfew("html", "grown.html", "hot.vf", "grown.vf");
+  const { page, complaints } = await open(browser, `file://${join(folder, "grown.html")}#/compare`);
+  const table = page.getByTestId("differences");
+  expect(await table.locator("tbody tr", { hasText: "recurse" }).innerText()).toMatch(/◆ more.*\+.*\[\+/s);
+  expect(await table.innerText()).toMatch(/differs? by more than chance/);
+  expect(await violations(page)).toEqual([]);
+  expect(complaints).toEqual([]);
   await page.close();
 });
 

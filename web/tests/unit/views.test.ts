@@ -3,6 +3,7 @@ import { cameraOf, formatView, heldCamera, layoutOf, parseView, zoomedCamera } f
 import { askedGroups } from "../../src/model/asked";
 import { blockFacts, drawnBlocks, linesOf, mainFile, procedureOfLine, samplesByLine } from "../../src/model/code";
 import { type Procedure, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
+import { axisOf, comparisonBetween, comparisonsOf, judgementOf, leastChange } from "../../src/model/differences";
 import { sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
 import { findAll } from "../../src/model/finder";
 import { languageOf } from "../../src/model/languages";
@@ -148,5 +149,23 @@ describe("what was asked", () => {
     const [group] = askedGroups({ results: [{ schema: "vitalfew.causal/1", experiments: 1500, claims: { list: [] } }], profiles: [] });
     expect(group!.methods.map(({ state, had }) => [state, had])).toEqual([["not asked", ""], ["not asked", ""], ["no answer", "1,500 experiments"], ["not asked", ""]]);
     expect(group!.methods[0]!.type).toContain("vitalfew record");
+  });
+});
+
+describe("differences", () => {
+  const row = { name: "f", a: 1, b: 3, change: 2, low: 1, high: 3, q: 0.01, differs: true };
+  const rows = [row, { ...row, name: "g", change: -4, low: -9, high: 1, q: 0.4, differs: false }, { ...row, name: "h", q: null, differs: false }];
+  const comparisons = comparisonsOf([{ schema: "vitalfew.diff/1", per: "run", amount_unit: "nanoseconds", sets: ["a", "b"], rows, rows_total: 3, common: { estimate: 1.5, low: 1, high: 2 } }, { schema: "vitalfew.diff/1", sets: ["a", "c"], why_not: "no such event" }]);
+
+  it("are found for two files in either order, and say why not", () => {
+    expect(comparisonBetween(comparisons, "b", "a")?.common).toEqual([1.5, 1, 2]);
+    expect(comparisonBetween(comparisons, "a", "c")?.why).toBe("no such event");
+    expect([comparisonBetween(comparisons, "b", "c"), comparisonBetween(comparisons, "a", "a")]).toEqual([null, null]);
+  });
+
+  it("are judged by the test, not by their size", () => {
+    expect(rows.map(judgementOf)).toEqual(["more", "within chance", "not tested"]);
+    expect(rows.map(leastChange)).toEqual([1, 0, 1]);
+    expect([axisOf(rows), axisOf(rows.slice(1, 2)), axisOf([])]).toEqual([3, 6, 0]);
   });
 });

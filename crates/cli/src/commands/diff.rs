@@ -11,11 +11,12 @@ use profile::{
 };
 use results::{
     Background, CompareBy, CompareOptions, ComparedRow, ComparedSets, JudgedRows, Measure,
-    RowClaim, judge_rows, load_sets,
+    RowClaim, inconclusive_refusal, judge_rows, load_sets,
 };
 use serde::Serialize;
+use serde_json::Value;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The confidence of the intervals.
@@ -117,6 +118,52 @@ pub fn changed_procedures(before: &Path, after: &Path) -> anyhow::Result<Vec<Fin
     // What was compared is not kept.
     let next = |_: &str| Vec::new();
     Ok(judged.difference_findings(&sets, CompareBy::Procedure, row_claim, next))
+}
+
+/// Compares two sets by procedure and returns what `--json` says, with at most `most` rows, those that differ first. Beside it,
+/// `amount_unit` has the unit of the amounts; empty: that of the event.
+///
+/// # Errors
+/// If they cannot be read or compared.
+pub fn result_of_pair(
+    sets: &[PathBuf; 2],
+    debug_dirs: &[PathBuf],
+    most: usize,
+) -> anyhow::Result<Value> {
+    let options = CompareOptions {
+        debug_dirs: debug_dirs.to_owned(),
+        ..CompareOptions::default()
+    };
+    let compared = load_sets(sets, &options)?;
+    if compared.totals.contains(&0) {
+        return Err(inconclusive_refusal(NOTHING.to_owned()));
+    }
+    let measure = |counts: &[u64], verdict: Option<&PairVerdict>, background: &Background| {
+        row_difference(&compared, counts, verdict, background)
+    };
+    let mut judged = judge_rows(&compared, measure, by_size);
+    judged.rows.truncate(most);
+    let kind = Kind {
+        schema: "vitalfew.diff/1",
+        compared: true,
+        confidence: Some(CONFIDENCE),
+        by: CompareBy::Procedure,
+        sets,
+    };
+    let mut json = Vec::new();
+    ComparisonTable { judged }.print_json(&mut json, &compared, kind, json_numbers, row_claim)?;
+    let mut result: Value = serde_json::from_slice(&json)?;
+    result["amount_unit"] = amount_unit(&compared).into();
+    Ok(result)
+}
+
+/// The unit that amounts are in.
+fn amount_unit(sets: &ComparedSets) -> &'static str {
+    match sets.measure {
+        Measure::Samples => "fraction",
+        _ if sets.clock || sets.unit == Unit::Nanoseconds => "nanoseconds",
+        _ => "",
+    }
 }
 
 const NOTHING: &str = "one of the sets has no samples that match the event and filters";

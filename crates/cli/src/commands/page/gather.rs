@@ -3,8 +3,10 @@
 use crate::claims::JsonClaims;
 use crate::commands::annotate::hottest_code;
 use crate::commands::daemon::daemon_status;
+use crate::commands::diff;
 use crate::commands::epochs::json_epochs;
 use crate::commands::{causal, interference};
+use crate::exit::error_chain;
 use crate::result_kind::ResultKind;
 use analysis::bottleneck::auto;
 use analysis::bottleneck::forest::{Forest, Normalisation, Run};
@@ -13,8 +15,8 @@ use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
 use regex::Regex;
 use results::page::{PAGE_SCHEMA, PageLines, PageProfile, join_slices};
 use results::{
-    RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, resolve_all,
-    tree_of_recording,
+    RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, is_recording,
+    resolve_all, tree_of_recording,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,6 +27,10 @@ use store::Wanted;
 
 /// The longest result of `--json` that is read.
 const LONGEST_RESULT: u64 = 256 << 20;
+
+/// Profiles that are compared with each other, and rows of a comparison that the page has.
+const MOST_SETS: usize = 4;
+const MOST_DIFFERENCES: usize = 300;
 
 /// Contents of the page; `docs/page.md` describes them.
 #[derive(Serialize)]
@@ -82,6 +88,7 @@ pub fn gather_content(
     for file in files.iter().chain(&latest) {
         content.add_file(file, debug_dirs)?;
     }
+    content.add_differences(files, debug_dirs);
     Ok(content)
 }
 
@@ -126,6 +133,33 @@ impl PageContent {
             }
         }
         Ok(())
+    }
+
+    /// Compares each two of the first profiles as `diff` does. Databases are left out: `diff` takes one epoch of them, the page all.
+    fn add_differences(&mut self, files: &[PathBuf], debug_dirs: &[PathBuf]) {
+        let is_profile = |file: &&PathBuf| {
+            let name = file.display().to_string();
+            !file.is_dir()
+                && is_recording(file)
+                && self.profiles.iter().any(|profile| profile.name == name)
+        };
+        let sets: Vec<PathBuf> = files
+            .iter()
+            .filter(is_profile)
+            .take(MOST_SETS)
+            .cloned()
+            .collect();
+        for (at, before) in sets.iter().enumerate() {
+            for after in &sets[at + 1..] {
+                let pair = [before.clone(), after.clone()];
+                let compared = diff::result_of_pair(&pair, debug_dirs, MOST_DIFFERENCES);
+                let mut result = compared.unwrap_or_else(
+                    |error| json!({ "schema": "vitalfew.diff/1", "why_not": error_chain(&error) }),
+                );
+                result["sets"] = pair.map(|path| path.display().to_string()).to_vec().into();
+                self.results.push(result);
+            }
+        }
     }
 
     /// Adds the epochs of a database, and what its daemon says of itself, if one runs.
