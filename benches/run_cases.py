@@ -3,12 +3,14 @@
 Programs of known truth (run_cases/), each with one dominant cause and a form without it. For each: is the first finding at the true place with
 the true cause, is it not there on the repaired form, and does what it is said to be worth agree with what the repair gains? `tuned` are those
 that the rules were tuned on, `held` those that were looked at once and then learned from, and so were `fresh` ones, written after that.
+`unseen` ones, in other languages, were written after all of these.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import bench
 from bench import VITALFEW
 
 SOURCES = bench.HERE / "run_cases"
-TUNED, HELD, FRESH = "tuned", "held", "fresh"
+TUNED, HELD, FRESH, UNSEEN = "tuned", "held", "fresh", "unseen"
 RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
@@ -28,9 +30,17 @@ LOCKS, COMPUTING = {"locks"}, {"computing"}
 class Case:
     """`spent`: what most of the first finding's time is spent on; `words`: one of them is in its evidence."""
 
-    def __init__(self, half, name, places, spent, words=(), program=None):
+    def __init__(self, half, name, places, spent, words=(), *, program=None):
         self.half, self.name, self.places, self.spent, self.words = half, name, places, spent, words
         self.command = program or [bench.TEMPORARY / half, name]
+
+
+def unseen(source, *known):
+    """A case of unseen_SOURCE: a script, or compiled."""
+    name, suffix = source.split(".")
+    script = SOURCES / f"unseen_{source}"
+    program = {"js": ["node", script], "py": [sys.executable, script], "rb": ["ruby", script]}
+    return Case(UNSEEN, name, *known, program=program.get(suffix, [bench.TEMPORARY / script.stem]))
 
 
 CASES = [
@@ -67,14 +77,33 @@ CASES = [
     Case(FRESH, "polling", ["wait_until_ready"], {"sleeping"}),
     Case(FRESH, "exceptions", ["parse_number", "number_or_none", "_Unwind", "__cxa"], COMPUTING, program=[bench.TEMPORARY / "fresh_exceptions"]),
     Case(FRESH, "sorting", ["median_of"], COMPUTING, program=[sys.executable, SOURCES / "fresh_sorting.py"]),
+    unseen("counting.rs", ["count_line"], LOCKS, ["Lock", "locks"]),
+    unseen("cloning.rs", ["clone", "handle_query", "malloc", "free", "drop"], COMPUTING),
+    unseen("syncing.go", ["storeMessage"], {"disk"}),
+    unseen("joining.go", ["renderTable", "concatstring", "memmove"], COMPUTING | {"page_faults"}),
+    unseen("lookup.js", ["customerOf"], COMPUTING),
+    unseen("helpers.py", ["size_of", "starting and ending processes"], {"system_calls", "page_faults", "other_waits", "computing"}),
+    unseen("retrying.py", ["read_answer"], {"sleeping"}),
+    unseen("histogram.cpp", ["count_pixels"], COMPUTING, ["Memory", "D-cache miss", "Synchronization"]),
+    unseen("tree.cpp", ["price_of"], COMPUTING, ["D-cache miss", "DTLB miss"]),
+    unseen("shapes.cpp", ["total_area", "area"], COMPUTING, ["Branch mispredict"]),
+    unseen("rows.c", ["reduce_row", "reduce_matrix", "barrier"], {"barriers", "computing"}, ["Barrier", "barriers", "experiments", "gomp", "spin"]),
+    unseen("flushing.rb", ["log_event"], {"system_calls", "disk"}),
 ]
 
 
 def build():
+    compilers = {
+        ".c": ["cc", "-O2", "-g", "-pthread", "-fopenmp"],
+        ".cpp": ["c++", "-std=c++20", "-O2", "-g", "-pthread"],
+        ".rs": ["rustc", "--edition", "2021", "-O", "-g"],
+        ".go": ["go", "build"],
+    }
     for source in SOURCES.iterdir():
-        compiler = {".c": ["cc"], ".cpp": ["c++", "-std=c++20"]}.get(source.suffix)
-        if compiler:
-            subprocess.run([*compiler, "-O2", "-g", "-pthread", source, "-o", bench.TEMPORARY / source.stem], check=True)
+        compiler = compilers.get(source.suffix, [])
+        if compiler and shutil.which(compiler[0]):
+            # In this order, as go takes no option after a file.
+            subprocess.run([*compiler, "-o", bench.TEMPORARY / source.stem, source], check=True)
 
 
 def words_of(case, repaired):
@@ -140,7 +169,7 @@ def main():
     asked = os.environ.get("RUN_CASES", TUNED).split(";")
     cases = [case for case in CASES if case.half in asked or case.name in asked]
     build()
-    for half in (TUNED, HELD, FRESH):
+    for half in (TUNED, HELD, FRESH, UNSEEN):
         own = [case for case in cases if case.half == half]
         if not own:
             continue
