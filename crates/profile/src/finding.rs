@@ -515,12 +515,15 @@ impl Finding {
         let part = |value: f64| format!("{:.1} %", 100.0 * value);
         let value = self.amount.value;
         match self.claim {
-            Claim::HoldsCost => match self.amount.relative_to {
-                AmountBase::ProfileDifference => {
-                    format!("{place} is {} of the difference", part(value))
+            Claim::HoldsCost => {
+                let place = self.place.what.path_phrase().unwrap_or(place);
+                match self.amount.relative_to {
+                    AmountBase::ProfileDifference => {
+                        format!("{place} is {} of the difference", part(value))
+                    }
+                    _ => format!("{place} has {} of the cost", part(value)),
                 }
-                _ => format!("{place} has {} of the cost", part(value)),
-            },
+            }
             Claim::WorthSpeedup => format!(
                 "making {place} faster makes the program up to {} faster",
                 part(value)
@@ -665,6 +668,8 @@ pub fn plain_name(name: &str) -> &str {
     }
 }
 
+/// Functions of a call path that a sentence names.
+const PATH_END: usize = 3;
 /// The suffix of a frame that stands for the kernel's work in a system call.
 pub const KERNEL_CALL: &str = " (system call)";
 /// The frame that stands for the kernel's work in a page fault.
@@ -683,6 +688,19 @@ impl PlaceInCode {
             Self::File { path } => path.clone(),
             Self::Program => "the program".to_owned(),
         }
+    }
+
+    /// Returns a call path as it ends, in words: its last function alone may have more than the path. `None`: it has no callers.
+    fn path_phrase(&self) -> Option<String> {
+        let Self::CallPath { path } = self else {
+            return None;
+        };
+        if path.len() < 2 {
+            return None;
+        }
+        let end = path.get(path.len().saturating_sub(PATH_END)..)?.join(" > ");
+        let begin = if path.len() > PATH_END { "… > " } else { "" };
+        Some(format!("the call path {begin}{end}"))
     }
 
     /// Returns the name, of a line with its procedure: readers know their functions better than their lines.

@@ -1,5 +1,5 @@
 /** Claims of all methods, put together by what they are a part of: amounts of different wholes are not compared. */
-import type { Claim, Result } from "./data";
+import type { Claim, Profile, Result } from "./data";
 import { percent } from "./format";
 
 export const VITAL_FEW = 5;
@@ -71,4 +71,14 @@ export function commandOf(result: Result): string {
   const target = result["target"] as { command?: unknown } | undefined;
   const command = Array.isArray(runs) ? (runs[0] as { command?: unknown } | undefined)?.command : (result["command"] ?? target?.command);
   return Array.isArray(command) ? command.join(" ") : "";
+}
+
+/** Waiting for a CPU is a part of another whole than working time: it stands beside what adds up. */
+export function isBeside(claim: Pick<Claim, "evidence" | "place">): boolean {
+  return claim.place.what.kind === "program" && claim.evidence.some((one) => one["kind"] === "time_spent" && one["on"] === "no_cpu");
+}
+
+/** The dearest line of a function, as a position among the profile's lines; -1 if none is known. */
+export function hottestLine(profile: Pick<Profile, "lines">, name: string): number {
+  return profile.lines?.function.indexOf(name) ?? -1;
 }

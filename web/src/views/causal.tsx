@@ -1,8 +1,13 @@
 /** Curves of what speedups of code are worth, as small multiples on one scale. */
+import { type CausalProgram, causalPrograms, chosenResult, lineNamed } from "../model/causal";
+import { commandOf } from "../model/claims";
 import type { Result } from "../model/data";
-import { percent, shortened } from "../model/format";
+import { grouped, percent, shortened } from "../model/format";
+import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
+import { SyntaxLine, piecesOfPart } from "../parts/syntax";
 import { page } from "../state/page";
+import { change, linkTo, route } from "../state/route";
 
 interface Estimate { readonly speedup: number; readonly program: number; readonly low: number; readonly high: number }
 interface Effect { readonly point: string; readonly measure: string; readonly verdict: string; readonly slope: number; readonly slope_low: number; readonly slope_high: number; readonly experiments: number; readonly visits: number; readonly up_to: Estimate | null; readonly curve: readonly Estimate[]; readonly points: readonly { readonly speedup: number; readonly program: number; readonly error: number; readonly experiments: number }[] }
@@ -13,7 +18,27 @@ const VERDICTS: Readonly<Record<string, string>> = { worth_it: "worth it", worth
 export function Causal() {
   const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1");
   if (results.length === 0) return <Empty why="No performance experiments are in this page. They say what making a line or function faster is worth." type={["vitalfew causal run --by function -- COMMAND", "vitalfew html page.html app.vf"]} />;
-  return <div><h1>Causal</h1>{results.map((result, at) => <Curves key={at} result={result} />)}</div>;
+  return <div><h1>Causal</h1>{causalPrograms(results).map((program, at) => <Program key={at} program={program} number={at} />)}</div>;
+}
+
+/** The runs of a program: all together, or those that are switched on. */
+function Program({ program, number }: { readonly program: CausalProgram; readonly number: number }) {
+  const key = `off${number}`;
+  const off = new Set((route.value.params[key] ?? "").split(".").filter((one) => one !== ""));
+  const on = program.files.filter((_, at) => !off.has(String(at)));
+  const result = chosenResult(program, on);
+  const turn = (at: number) => {
+    const next = new Set(off);
+    if (!next.delete(String(at))) next.add(String(at));
+    change({ [key]: [...next].sort().join(".") });
+  };
+  return (
+    <section aria-label={`Experiments with program ${number + 1}`}>
+      {program.files.length > 1 && <fieldset class="runs"><legend>{on.length} of {program.files.length} profiles together: more experiments make narrower bands</legend>{program.files.map((file, at) => <label key={at}><input type="checkbox" checked={!off.has(String(at))} onChange={() => turn(at)} /> {shortened(file, 60)}</label>)}</fieldset>}
+      {result ? <Curves result={result} /> : <p>{on.length === 0 ? "No profile is switched on." : "Of so many profiles the page has all together, and each alone."}</p>}
+      {program.files.length === 1 && <p class="quiet">More runs make narrower bands: <Command text={`vitalfew html page.html ${shortened(program.files[0]!, 60)} SECOND.json`} /></p>}
+    </section>
+  );
 }
 
 function Curves({ result }: { readonly result: Result }) {
@@ -24,13 +49,14 @@ function Curves({ result }: { readonly result: Result }) {
   const least = Math.min(-0.02, ...values.filter(Number.isFinite).map((one) => Math.max(one, -1)));
   return (
     <>
-      <p class="quiet">{String(result["experiments"])} experiments. Across: how much faster the code is. Up: how much faster the program is, with 95 % bands; all on one scale.</p>
+      <p class="quiet">{grouped(Number(result["experiments"]))} experiments in {grouped(Array.isArray(result["runs"]) ? result["runs"].length : 1)} run{Array.isArray(result["runs"]) && result["runs"].length === 1 ? "" : "s"} of {shortened(commandOf(result), 60)}. Across: how much faster the code is. Up: how much faster the program is, with 95 % bands; all on one scale.</p>
       {cards.length === 0 && <p>The experiments do not tell yet what any code is worth.</p>}
       <div class="multiples">
         {cards.map(({ fragment, effect }, at) => (
           <section key={at} class="card">
             <h2>{shortened(fragment.name, 60)}</h2>
             <p><strong>{VERDICTS[effect.verdict] ?? effect.verdict}</strong>{effect.up_to && `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}</p>
+            <SourceLine name={fragment.name} />
             <Curve effect={effect} least={least} most={most} name={fragment.name} />
             <p class="quiet">{shortened(effect.point, 40)} ({effect.measure}); {effect.experiments} experiments, {effect.visits.toLocaleString("en-US")} visits; {percent(fragment.share)} of the samples</p>
             <details class="twin"><summary>As a table</summary><table><thead><tr><th scope="col">Code faster by</th><th scope="col">Program</th><th scope="col">from</th><th scope="col">to</th></tr></thead><tbody>{effect.curve.filter((_, index) => index % Math.max(1, Math.floor(effect.curve.length / 10)) === 0).map((one) => <tr key={one.speedup}><th scope="row">{percent(one.speedup)}</th><td>{percent(one.program)}</td><td>{percent(one.low)}</td><td>{percent(one.high)}</td></tr>)}</tbody></table></details>
@@ -39,6 +65,14 @@ function Curves({ result }: { readonly result: Result }) {
       </div>
     </>
   );
+}
+
+/** The text of the line that a fragment is, if a profile of the page has it. */
+function SourceLine({ name }: { readonly name: string }) {
+  const found = lineNamed(page.value!.profiles, name);
+  if (!found) return null;
+  const text = <SyntaxLine pieces={piecesOfPart(found.path, found.text)[found.offset]!} />;
+  return <p class="source-line">{found.row < 0 ? text : <a href={linkTo("source", { profile: String(found.profile), line: String(found.row) })}>{text}</a>}</p>;
 }
 
 function Curve({ effect, least, most, name }: { readonly effect: Effect; readonly least: number; readonly most: number; readonly name: string }) {

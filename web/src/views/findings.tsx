@@ -1,6 +1,6 @@
 /** The front: what to do, by what it is worth. */
 import { askedGroups } from "../model/asked";
-import { type ClaimGroup, VITAL_FEW, groupedClaims } from "../model/claims";
+import { type ClaimGroup, VITAL_FEW, groupedClaims, hottestLine, isBeside } from "../model/claims";
 import type { Claim } from "../model/data";
 import { evidenceTexts, words } from "../model/evidence";
 import { amount, commandLine, percent, shortened, withInterval } from "../model/format";
@@ -26,12 +26,13 @@ function Group({ group }: { readonly group: ClaimGroup }) {
   const all = route.value.params["all"] === group.key;
   const shown = all ? group.claims : group.claims.slice(0, VITAL_FEW);
   const most = Math.max(0.01, ...shown.map((claim) => Math.abs(claim.amount.interval?.[1] ?? claim.amount.value)));
-  const rest = group.exclusive ? 1 - shown.reduce((sum, claim) => sum + claim.amount.value, 0) : null;
+  const parts = shown.filter((claim) => !isBeside(claim));
+  const rest = group.exclusive ? 1 - parts.reduce((sum, claim) => sum + claim.amount.value, 0) : null;
   return (
     <section class="card" aria-label={`${group.question}: ${group.about}, ${group.key}`}>
       <h2>{group.question}</h2>
       <p class="quiet">{group.axis}{group.about && ` · ${shortened(group.about, 80)}`}</p>
-      {group.exclusive && <Shares claims={shown} rest={Math.max(0, rest ?? 0)} />}
+      {group.exclusive && <Shares claims={shown.map((claim) => (isBeside(claim) ? null : claim))} rest={Math.max(0, rest ?? 0)} />}
       <ol class="claims">
         {shown.map((claim, at) => <Row key={at} claim={claim} group={group} most={most} number={at + 1} />)}
         {rest !== null && <li class="rest"><span>Everything else</span><span class="worth">{percent(Math.max(0, rest))}</span>{group.method === "cost" && <Waiting about={group.about} />}</li>}
@@ -48,6 +49,7 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
   const name = what.kind === "call_path" ? (what.path?.findLast((one) => profileWith(one, group.about) >= 0) ?? what.path?.at(-1)) : (what.name ?? what.line ?? what.procedure);
   const shared = claim.evidence.find((one) => one["kind"] === "call_cost");
   const at = name === undefined ? -1 : profileWith(name, group.about);
+  const line = at < 0 ? -1 : hottestLine(page.value!.profiles[at]!, name!);
   const factor = group.exclusive && shared ? Number(shared["cost"]) / (Number(shared["new"]) || 1) : 1;
   return (
     <li class="claim">
@@ -58,6 +60,7 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
       <p class="evidence">{evidenceTexts(claim).map((text, at) => <span key={at}>{text}</span>)}</p>
       {claim.doubts.length > 0 && <p class="doubt">Doubt: {claim.doubts.map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"]))).join(", ")}</p>}
       <p class="links">
+        {line >= 0 && <><a href={linkTo("source", { profile: String(at), line: String(line) })}>Source line</a> </>}
         {name !== undefined && at >= 0 && <><a href={linkTo("flame", { q: name, profile: String(at) })}>Flame graph</a> <a href={linkTo("sandwich", { method: name, profile: String(at) })}>Callers and callees</a></>}
         {" "}<a href={linkTo(group.view)}>{group.viewName}</a>
       </p>
@@ -74,10 +77,10 @@ function profileWith(name: string, about: string): number {
 }
 
 /** All of it as one bar: parts do not overlap, so that they cannot add up to more than the whole. */
-function Shares({ claims, rest }: { readonly claims: readonly Claim[]; readonly rest: number }) {
+function Shares({ claims, rest }: { readonly claims: readonly (Claim | null)[]; readonly rest: number }) {
   return (
-    <div class="shares" role="img" aria-label={`Of the whole: ${claims.map((claim, at) => `finding ${at + 1} ${percent(claim.amount.value)}`).join(", ")}, everything else ${percent(rest)}`}>
-      {claims.map((claim, at) => <span key={at} class={`share s${at % 6}`} style={{ width: `${100 * claim.amount.value}%` }}>{claim.amount.value > 0.03 ? at + 1 : ""}</span>)}
+    <div class="shares" role="img" aria-label={`Of the whole: ${claims.flatMap((claim, at) => claim === null ? [] : `finding ${at + 1} ${percent(claim.amount.value)}`).join(", ")}, everything else ${percent(rest)}`}>
+      {claims.map((claim, at) => claim !== null && <span key={at} class={`share s${at % 6}`} style={{ width: `${100 * claim.amount.value}%` }}>{claim.amount.value > 0.03 ? at + 1 : ""}</span>)}
       <span class="share else" style={{ width: `${100 * rest}%` }}>{rest > 0.12 ? "everything else" : ""}</span>
     </div>
   );

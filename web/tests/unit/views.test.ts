@@ -3,6 +3,8 @@ import { cameraOf, formatView, heldCamera, layoutOf, parseView, zoomedCamera } f
 import { askedGroups } from "../../src/model/asked";
 import { blockFacts, drawnBlocks, linesOf, mainFile, procedureOfLine, samplesByLine } from "../../src/model/code";
 import { type Procedure, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
+import { causalPrograms, chosenResult, lineNamed } from "../../src/model/causal";
+import { hottestLine, isBeside } from "../../src/model/claims";
 import { axisOf, comparisonBetween, comparisonsOf, judgementOf, leastChange } from "../../src/model/differences";
 import { sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
 import { findAll } from "../../src/model/finder";
@@ -167,5 +169,31 @@ describe("differences", () => {
     expect(rows.map(judgementOf)).toEqual(["more", "within chance", "not tested"]);
     expect(rows.map(leastChange)).toEqual([1, 0, 1]);
     expect([axisOf(rows), axisOf(rows.slice(1, 2)), axisOf([])]).toEqual([3, 6, 0]);
+  });
+});
+
+describe("causal profiles", () => {
+  const one = (files: readonly string[], command = "./app") => ({ schema: "vitalfew.causal/1", files, runs: [{ command: [command] }] });
+  it("are shown together by program, and without those that are switched off", () => {
+    const programs = causalPrograms([one(["a", "b"]), one(["b"]), one(["a"]), one(["c"], "./other"), { schema: "vitalfew.causal/1" }]);
+    expect(programs.map(({ files }) => files)).toEqual([["a", "b"], ["c"], []]);
+    expect(chosenResult(programs[0]!, ["a"])).toEqual(one(["a"]));
+    expect(chosenResult(programs[0]!, [])).toBeNull();
+    expect(chosenResult(programs[2]!, [])).not.toBeNull();
+  });
+
+  it("have the text of their lines", () => {
+    const lines = { files: ["/src/app.c"], file: [0], line: [8], function: ["f"], own: [1], total: [1], sources: [{ file: 0, first: 7, text: ["a", "b"] }] };
+    expect(lineNamed([{}, { lines }], "app.c:8")).toMatchObject({ path: "/src/app.c", offset: 1, profile: 1, row: 0 });
+    expect([lineNamed([{ lines }], "app.c:9"), lineNamed([{ lines }], "p.c:8"), lineNamed([{ lines }], "main")]).toEqual([null, null, null]);
+  });
+});
+
+describe("findings", () => {
+  it("lead to the dearest line, and waiting for a CPU is no part of the working time", () => {
+    const lines = { files: ["/a.c"], file: [0, 0], line: [3, 9], function: ["g", "f"], own: [2, 1], total: [2, 1], sources: [] };
+    expect([hottestLine({ lines }, "f"), hottestLine({ lines }, "h"), hottestLine({}, "f")]).toEqual([1, -1, -1]);
+    const on = (kind: string, what: string) => isBeside({ place: { what: { kind } }, evidence: [{ kind: "time_spent", on: what, part: 1 }] });
+    expect([on("program", "no_cpu"), on("program", "locks"), on("call_path", "no_cpu")]).toEqual([true, false, false]);
   });
 });

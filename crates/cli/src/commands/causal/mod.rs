@@ -12,7 +12,7 @@ mod suggest;
 mod svg;
 mod text;
 
-pub use report::result_of_file;
+pub use report::result_of_files;
 pub use svg::{LONGEST_TITLE, escape_xml, shorten_start};
 
 use args::{Causal, CausalAction};

@@ -13,7 +13,7 @@ use results::{Refusal, RefusalReason};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The number of findings without --all.
@@ -62,16 +62,19 @@ pub fn run_after(args: &Args, options_of_run: &[String]) -> anyhow::Result<ExitC
     Ok(explain_nothing(&report))
 }
 
-/// Returns the output of `causal report --all --json` for one file.
-pub fn result_of_file(file: &Path) -> anyhow::Result<Value> {
-    let files = vec![file.to_owned()];
-    let (profile, _) = load::load_profiles(&CausalSource { files })?;
+/// Returns the output of `causal report --all --json` for the runs of all files together.
+pub fn result_of_files(files: &[PathBuf]) -> anyhow::Result<Value> {
+    let source = CausalSource {
+        files: files.to_owned(),
+    };
+    let (profile, _) = load::load_profiles(&source)?;
+    let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
     let analysis = analyse_profile(&profile, &Options::default());
     let report = Report {
         profile: &profile,
         analysis: &analysis,
         shown: &analysis.fragments,
-        files: file.display().to_string(),
+        files: shell_words(&names),
         options: &[],
         all: true,
     };

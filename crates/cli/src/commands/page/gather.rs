@@ -32,6 +32,9 @@ const LONGEST_RESULT: u64 = 256 << 20;
 const MOST_SETS: usize = 4;
 const MOST_DIFFERENCES: usize = 300;
 
+/// Causal profiles of which every choice is analysed.
+const MOST_CHOSEN: usize = 4;
+
 /// Contents of the page; `docs/page.md` describes them.
 #[derive(Serialize)]
 pub struct PageContent {
@@ -88,6 +91,7 @@ pub fn gather_content(
     for file in files.iter().chain(&latest) {
         content.add_file(file, debug_dirs)?;
     }
+    content.add_causal(files.iter().chain(&latest))?;
     content.add_differences(files, debug_dirs);
     Ok(content)
 }
@@ -123,13 +127,44 @@ impl PageContent {
         })?;
         match kind {
             ResultKind::Recording => self.add_recording(file, debug_dirs)?,
-            ResultKind::Causal => self.results.push(causal::result_of_file(file)?),
+            ResultKind::Causal => {}
             ResultKind::Interference => self.results.push(interference::result_of_file(file)?),
             ResultKind::Run | ResultKind::OtherJson => self.results.push(read_result(file)?),
             ResultKind::Foreign => {
                 let options = read_options(debug_dirs);
                 let profile = read::read_profile(file, &options)?;
                 self.add_profile(file, &profile, |page| page)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Analyses causal profiles of the same command together, for their bands to be narrower, and each choice of few of them, for
+    /// runs to be left out on the page. Only the runs together claim anything.
+    fn add_causal<'a>(&mut self, files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<()> {
+        let mut programs: Vec<(Value, Vec<PathBuf>)> = Vec::new();
+        for file in files {
+            if !matches!(ResultKind::of_file(file), Ok(ResultKind::Causal)) {
+                continue;
+            }
+            let alone = causal::result_of_files(std::slice::from_ref(file))?;
+            let command = alone["runs"][0]["command"].clone();
+            match programs.iter_mut().find(|(known, _)| *known == command) {
+                Some((_, files)) => files.push(file.clone()),
+                None => programs.push((command, vec![file.clone()])),
+            }
+        }
+        for (_, files) in programs {
+            for chosen in choices_of(&files) {
+                let mut result = causal::result_of_files(&chosen)?;
+                let names = chosen.iter().map(|file| file.display().to_string());
+                result["files"] = names.collect::<Vec<String>>().into();
+                if chosen.len() < files.len()
+                    && let Some(fields) = result.as_object_mut()
+                {
+                    fields.remove("claims");
+                }
+                self.results.push(result);
             }
         }
         Ok(())
@@ -216,6 +251,20 @@ impl PageContent {
         self.profiles.push(more(PageProfile::new(name, profile)));
         Ok(())
     }
+}
+
+/// Returns all files together first, then each choice of them if they are few, else each alone.
+fn choices_of(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
+    if files.len() > MOST_CHOSEN {
+        let alone = files.iter().map(|file| vec![file.clone()]);
+        return std::iter::once(files.to_vec()).chain(alone).collect();
+    }
+    let chosen = |mask: usize| {
+        let numbered = files.iter().enumerate();
+        let chosen = numbered.filter(|(at, _)| mask & (1 << at) != 0);
+        chosen.map(|(_, file)| file.clone()).collect()
+    };
+    (1..1_usize << files.len()).rev().map(chosen).collect()
 }
 
 /// Stacks begin with their thread, for the page to keep threads apart.
