@@ -48,7 +48,7 @@ const RUNTIMES: [Runtime; 10] = [
         name: ".NET",
         images: &["libcoreclr.so", "libclrjit.so"],
         interpreter: &[],
-        advice: "set DOTNET_PerfMapEnabled=1 in its environment",
+        advice: "record -- dotnet … names them itself (not with --no-attach); one that others start: DOTNET_PerfMapEnabled=1 (COMPlus_PerfMapEnabled=1 before .NET 6) in its environment",
         with_stacks: None,
     },
     Runtime {

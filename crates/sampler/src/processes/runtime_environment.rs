@@ -9,20 +9,37 @@ struct Publisher {
     /// What its programs, and those that start it, are called.
     programs: &'static [&'static str],
     variable: &'static str,
-    /// Options, each of which has to be there.
-    options: &'static [&'static str],
+    asks: Asks,
 }
 
-const PUBLISHERS: [Publisher; 2] = [
+/// How a variable asks for names.
+#[derive(Clone, Copy)]
+enum Asks {
+    /// By options, each of which has to be there.
+    Options(&'static [&'static str]),
+    /// By a value, unless it has one already.
+    Value(&'static str),
+}
+
+/// What V8 is asked for names with: the first makes it open a log, too.
+const NODE_OPTIONS: [&str; 2] = ["--perf-basic-prof", "--interpreted-frames-native-stack"];
+
+const PUBLISHERS: [Publisher; 3] = [
     Publisher {
         programs: &["node", "nodejs", "npm", "npx", "yarn", "pnpm"],
         variable: "NODE_OPTIONS",
-        options: &["--perf-basic-prof", "--interpreted-frames-native-stack"],
+        asks: Asks::Options(&NODE_OPTIONS),
     },
     Publisher {
         programs: &["dotnet"],
         variable: "DOTNET_PerfMapEnabled",
-        options: &["1"],
+        asks: Asks::Value("1"),
+    },
+    // The name before .NET 6, which later ones read where the other is not set.
+    Publisher {
+        programs: &["dotnet"],
+        variable: "COMPlus_PerfMapEnabled",
+        asks: Asks::Value("1"),
     },
 ];
 
@@ -45,7 +62,12 @@ pub(crate) fn runtime_environment(command: &[String]) -> Vec<(&'static str, OsSt
         .filter(is_started)
         .map(|publisher| {
             let given = std::env::var_os(publisher.variable).unwrap_or_default();
-            (publisher.variable, add_options(given, publisher.options))
+            let asked = match publisher.asks {
+                Asks::Options(options) => add_options(given, options),
+                Asks::Value(value) if given.is_empty() => value.into(),
+                Asks::Value(_) => given,
+            };
+            (publisher.variable, asked)
         })
         .collect()
 }
@@ -53,7 +75,7 @@ pub(crate) fn runtime_environment(command: &[String]) -> Vec<(&'static str, OsSt
 /// Removes the logs that V8 opens in the directory of the command with the names that it was asked for: nobody asked for those. Logs of
 /// other processes stay, and so do all if the caller of the command had asked for names.
 pub(crate) fn remove_unasked_logs(command: &[String], processes: &[u32]) {
-    let names = PUBLISHERS[0].options[0];
+    let [names, _] = NODE_OPTIONS;
     let asked = std::env::var_os(PUBLISHERS[0].variable).unwrap_or_default();
     let asked = asked.to_string_lossy().contains(names) || command.iter().any(|word| word == names);
     let mut set = runtime_environment(command).into_iter();
@@ -102,7 +124,8 @@ mod tests {
             set.into_iter().map(|(name, _)| name).collect()
         };
         assert_eq!(variables("/opt/none/node"), ["NODE_OPTIONS"]);
-        assert_eq!(variables("/opt/none/dotnet"), ["DOTNET_PerfMapEnabled"]);
+        let dotnet = ["DOTNET_PerfMapEnabled", "COMPlus_PerfMapEnabled"];
+        assert_eq!(variables("/opt/none/dotnet"), dotnet);
         assert_eq!(variables("/opt/none/nodemon"), [""; 0]);
         assert!(runtime_environment(&[]).is_empty());
         let script = tempfile::NamedTempFile::new().unwrap();
@@ -121,7 +144,7 @@ mod tests {
 
     #[test]
     fn options_that_are_given_stay_and_are_not_repeated() {
-        let options = PUBLISHERS[0].options;
+        let options = &NODE_OPTIONS;
         let given = "--max-old-space-size=99 --perf-basic-prof";
         let expected = format!("{given} --interpreted-frames-native-stack");
         assert_eq!(add_options(given.into(), options), *expected);
