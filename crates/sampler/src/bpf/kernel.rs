@@ -72,6 +72,7 @@ pub(crate) struct WalkMaps {
     pub rubies: MapHandle,
     pub image_rubies: MapHandle,
     pub go_programs: MapHandle,
+    pub hotspots: MapHandle,
 }
 
 /// The collector, loaded.
@@ -362,6 +363,7 @@ impl<'memory> Kernel<'memory> {
                 rubies: MapHandle::try_from(&maps.rubies)?,
                 image_rubies: MapHandle::try_from(&maps.image_rubies)?,
                 go_programs: MapHandle::try_from(&maps.go_programs)?,
+                hotspots: MapHandle::try_from(&maps.hotspots)?,
             })
         };
         all().map_err(shared)

@@ -184,6 +184,7 @@ struct task_struct {
 	int tgid;
 	u64 self_exec_id;
 	u64 start_time; /* kept by a thread that executes another program in place of its leader */
+	u64 start_boottime; /* from Linux 5.5 on */
 	struct task_struct *group_leader;
 	u32 flags;
 	struct mm_struct *mm;

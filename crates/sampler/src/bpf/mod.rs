@@ -5,6 +5,7 @@ pub(crate) mod calls;
 pub(crate) mod followed;
 pub(crate) mod frame_words;
 pub(crate) mod go;
+pub(crate) mod hotspot;
 pub(crate) mod kernel;
 pub(crate) mod layout;
 pub(crate) mod pins;

@@ -50,6 +50,7 @@ struct walk {
 	u8 unused[3];
 	u64 piece[WALK_PIECE];
 	u64 node[MAPLE_WORDS];
+	u64 code_head[16]; /* of a piece of Java's code */
 	struct walk_counts counts;
 	struct walk_mapping here; /* the mapping of the last lookup */
 	struct python_walk python;

@@ -5,7 +5,7 @@
  * them. The steps here are those of `CompactUnwinder` in that crate, which is tested against programs
  * that are executed instruction by instruction. Where an image has no table (yet), frame pointers serve. */
 #pragma once
-#include "unwind_steps.h"
+#include "hotspot.h"
 
 struct walk_loop {
 	struct walk *walk;
@@ -98,7 +98,8 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	meet_go_program(&walk->go, walk->here.number);
 	meet_interpreter(&walk->python, walk->here.number, walk->here.file_base, at + walk->here.file_base);
 	meet_ruby(&walk->ruby, walk->here.number, walk->here.file_base, at + walk->here.file_base);
-	enum walk_step step = walk_step(walk, rule);
+	bool is_generated = !rule && !walk->here.file_base && walk->here.number == IMAGE_WITHOUT_TABLE;
+	enum walk_step step = is_generated ? walk_generated_code(walk) : walk_step(walk, rule);
 	if (step == WALK_ON)
 		return 0;
 	walk->depth++;

@@ -3,6 +3,7 @@
 
 mod counts;
 mod disk;
+mod hotspot;
 mod pages;
 mod service;
 mod store;

@@ -2,6 +2,7 @@
 
 use super::counts::WalkCounts;
 use super::disk::TableFiles;
+use super::hotspot::JvmStacks;
 use super::store::{ImageKey, TableStore};
 use super::worker::{TableJob, Worker};
 use crate::Error;
@@ -40,6 +41,7 @@ pub(crate) struct Unwinding {
     files: Option<TableFiles>,
     used: Vec<PathBuf>,
     limit: u64,
+    jvms: JvmStacks,
 }
 
 impl Unwinding {
@@ -50,6 +52,7 @@ impl Unwinding {
         };
         let (numbers, counts) = (copy(&maps.numbers)?, copy(&maps.counts)?);
         let wanted = copy(&maps.wanted)?;
+        let jvms = JvmStacks::new(copy(&maps.hotspots)?);
         // What walked before was our own measurement of what a sample costs.
         WalkCounts::clear_sums(&counts);
         for key in numbers.keys() {
@@ -77,6 +80,7 @@ impl Unwinding {
             files: directory.map(TableFiles::new),
             used: Vec::new(),
             limit: limit as u64,
+            jvms,
         })
     }
 
@@ -166,6 +170,7 @@ impl Unwinding {
 
     /// To be called some times a second: has tables made of images that walks have met since.
     pub fn serve_wanted(&mut self, images: &mut ImageTable, maps: &ProcessMaps) {
+        self.jvms.look(images, maps);
         let wanted = self.wanted.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let wanted = wanted
             .ok()

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* Steps from compiled Java code to its caller.
+ *
+ * HotSpot's compiled code keeps no frame pointer, but each piece of it says how large its frame is. User space finds out where a
+ * JVM has its code (crate languages, `CodeCache`); here the piece is found by the heap's map of segments. The register rbp is saved
+ * below the return address; the interpreter's frames have a frame pointer, and say where the caller's stack ends. */
+#pragma once
+#include "unwind_steps.h"
+
+/* ---- shared with user space; mirrored in hotspot.rs ---- */
+#define CODE_HEAPS 4
+struct hotspot {
+	u64 heap_start[CODE_HEAPS];
+	u64 heap_end[CODE_HEAPS];
+	u64 segments[CODE_HEAPS]; /* a byte each: how many to go back; 0: a piece begins here */
+	u64 interpreter_start;
+	u64 interpreter_end;
+	u64 started; /* clock ticks after the start of the machine, as in /proc: process ids are used again */
+	/* Offsets from where a block begins. */
+	u16 used;
+	u16 frame_words;
+	u16 frame_complete;
+	u16 code;
+	u16 structure;
+	u8 segment_bits;
+	u8 short_complete;
+	u8 code_is_offset;
+	u8 unused[3];
+};
+/* By process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, struct hotspot);
+} hotspots SEC(".maps");
+
+#define SEGMENT_HOPS 32
+#define SEGMENT_FREE 0xff
+#define CLOCK_TICK 10000000ull /* nanoseconds */
+#define HEAD_WORDS 16 /* of a piece of code: HEAD of crate languages */
+#define FARTHEST_SENDER (1ull << 20)
+#define STUB_WORDS 8
+
+/* Where the block begins in which an address lies; 0: in none. */
+static __always_inline u64 find_code_block(struct hotspot *of, u64 at)
+{
+	u64 start = 0, segments = 0;
+
+	for (u32 i = 0; i < CODE_HEAPS; i++) {
+		if (at - of->heap_start[i] < of->heap_end[i] - of->heap_start[i]) {
+			start = of->heap_start[i];
+			segments = of->segments[i];
+		}
+	}
+	if (!start)
+		return 0;
+	u64 segment = (at - start) >> (of->segment_bits & 31);
+	for (u32 i = 0; i < SEGMENT_HOPS; i++) {
+		u8 hops;
+		if (bpf_probe_read_user(&hops, 1, (void *)(segments + segment)) || hops == SEGMENT_FREE)
+			return 0;
+		if (!hops)
+			return start + (segment << (of->segment_bits & 31));
+		segment -= hops;
+	}
+	return 0;
+}
+
+static __always_inline u32 head_half(struct walk *walk, u16 at)
+{
+	return *(u32 *)((u8 *)walk->code_head + (at & (HEAD_WORDS * 8 - 4)));
+}
+
+/* Whether an address is compiled or interpreted code. */
+static __always_inline bool is_java_code(struct hotspot *of, u64 at)
+{
+	bool inside = false;
+
+	for (u32 i = 0; i < CODE_HEAPS; i++)
+		inside |= at - of->heap_start[i] < of->heap_end[i] - of->heap_start[i];
+	return inside;
+}
+
+/* The interpreter's frame: below its frame pointer stands where the caller's stack ends, beyond arguments that were moved. */
+static __always_inline enum walk_step walk_interpreted(struct walk *walk)
+{
+	u64 fp = walk->fp, sender;
+	enum walk_step step = walk_by_pointer(walk);
+
+	if (step == WALK_ON && stack_word(walk, fp - 8, &sender) && sender - walk->sp < FARTHEST_SENDER)
+		walk->sp = sender;
+	return step;
+}
+
+/* The innermost frame at a place where it is not whole: the return address is at the stack pointer, or above the saved rbp. */
+static __always_inline enum walk_step walk_half_frame(struct walk *walk, bool is_pushed)
+{
+	u64 pc, fp = walk->fp, sp = walk->sp;
+
+	if (is_pushed) {
+		if (!stack_word(walk, sp, &fp))
+			return WALK_LOST;
+		sp += 8;
+	}
+	if (!stack_word(walk, sp, &pc))
+		return WALK_LOST;
+	return walk_to(walk, pc, sp + 8, fp);
+}
+
+/* Stubs have no frame, or one of no known size: the innermost one's return address is the first word that can be one, if
+ * that is near. */
+static __always_inline bool walk_stub(struct walk *walk, struct hotspot *of, u64 *pc, u64 *cfa)
+{
+	for (u32 i = 0; i < STUB_WORDS; i++) {
+		u64 at = walk->sp + 8 * i;
+
+		/* It has a frame pointer of its own. */
+		if (at == walk->fp || !stack_word(walk, at, pc))
+			return false;
+		if (is_java_code(of, *pc)) {
+			*cfa = at + 8;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* How much of the frame of the interrupted function there is. */
+enum half_frame { FRAME_WHOLE, FRAME_PUSHED, FRAME_NONE };
+static __always_inline enum half_frame frame_now(struct walk *walk, struct hotspot *of, bool is_prologue)
+{
+	u8 bytes[4]; /* the byte before, and the instruction */
+	u64 pc;
+
+	if (bpf_probe_read_user(bytes, sizeof(bytes), (void *)(walk->pc - 1)))
+		return FRAME_WHOLE;
+	/* ret; cmp with a word of the thread, the poll in front of a return; pop rbp */
+	if (bytes[1] == 0xc3 || (bytes[1] == 0x49 && bytes[2] == 0x3b && (bytes[3] & 0x3f) == 0x27))
+		return FRAME_NONE;
+	if (bytes[1] == 0x5d)
+		return FRAME_PUSHED;
+	if (!is_prologue)
+		return FRAME_WHOLE;
+	if (bytes[0] == 0x55 && bytes[1] == 0x48 && (bytes[2] == 0x83 || bytes[2] == 0x81))
+		return FRAME_PUSHED;
+	if (stack_word(walk, walk->sp, &pc) && is_java_code(of, pc))
+		return FRAME_NONE;
+	return FRAME_WHOLE;
+}
+
+static __always_inline bool is_same_process(struct hotspot *of)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return !bpf_core_field_exists(task->start_boottime) ||
+	       BPF_CORE_READ(task, group_leader, start_boottime) / CLOCK_TICK == of->started;
+}
+
+/* Code without a file: of Java by the size of its frame, of others by the frame pointer. */
+__noinline int walk_generated_code(struct walk *walk)
+{
+#if defined(__TARGET_ARCH_x86)
+	u64 pc, fp, cfa;
+
+	if (!walk)
+		return WALK_ASTRAY;
+	u32 tgid = walk->tgid;
+	struct hotspot *of = bpf_map_lookup_elem(&hotspots, &tgid);
+	if (!of || !is_same_process(of))
+		goto others;
+	u64 at = walk->pc - !walk->interrupted;
+	if (at - of->interpreter_start < of->interpreter_end - of->interpreter_start) {
+		walk->counts.by_pointer++;
+		return walk_interpreted(walk);
+	}
+	u64 block = find_code_block(of, at);
+	if (!block || bpf_probe_read_user(walk->code_head, sizeof(walk->code_head), (void *)block) ||
+	    !(head_half(walk, of->used) & 0xff))
+		goto others;
+	u64 words = head_half(walk, of->frame_words);
+	if (!words || words >= 1 << 16) {
+		if (!walk->interrupted || !walk_stub(walk, of, &pc, &cfa))
+			goto others;
+		walk->counts.by_pointer++;
+		return walk_to(walk, pc, cfa, walk->fp);
+	}
+	walk->counts.by_table++;
+	if (walk->interrupted) {
+		u64 code = of->code_is_offset ? block + of->structure + head_half(walk, of->code) :
+						walk->code_head[(of->code / 8) & (HEAD_WORDS - 1)];
+		u32 complete = head_half(walk, of->frame_complete);
+		if (of->short_complete)
+			complete = (of->frame_complete & 2 ? complete >> 16 : complete) & 0xffff;
+		enum half_frame now = frame_now(walk, of, at < code + complete);
+		if (now != FRAME_WHOLE)
+			return walk_half_frame(walk, now == FRAME_PUSHED);
+	}
+	cfa = walk->sp + 8 * words;
+	if (!stack_word(walk, cfa - 8, &pc) || !stack_word(walk, cfa - 16, &fp))
+		return WALK_LOST;
+	walk->fp_lost = 0;
+	walk->base_lost = 1;
+	return walk_to(walk, pc, cfa, fp);
+others:
+#endif
+	if (!walk)
+		return WALK_ASTRAY;
+	walk->counts.by_pointer++;
+	return walk_by_pointer(walk);
+}
