@@ -1,6 +1,7 @@
 //! What a run says, as text.
 
 use super::result::RunResult;
+use crate::commands::causal::shell_words;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
 use profile::{
@@ -111,7 +112,7 @@ fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::R
         writeln!(out, "   {}", clean_name(&line))?;
     }
     if !finding.next.is_empty() {
-        writeln!(out, "   next: {}", clean_name(&finding.next.join(" ")))?;
+        writeln!(out, "   next: {}", clean_name(&shell_words(&finding.next)))?;
     }
     Ok(())
 }
