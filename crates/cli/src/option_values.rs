@@ -15,6 +15,20 @@ pub struct WrappedCommand {
     pub words: Vec<String>,
 }
 
+/// The command that another command runs, unless it is told of a process that runs already.
+#[derive(Clone, Debug, clap::Args)]
+pub struct AttachableCommand {
+    /// The command and its arguments
+    #[arg(
+        value_name = "COMMAND",
+        required_unless_present = "pid",
+        conflicts_with = "pid",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub words: Vec<String>,
+}
+
 /// A percentage above 0.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {

@@ -3,11 +3,12 @@
 use crate::maps::{self, ExecutableMapping};
 use crate::scope::SourceScope;
 use profile::{Granularity, ImageOffset, SourceFrame};
-use runtime_abi::{FRAGMENTS, Place, Rule};
+use runtime_abi::{FRAGMENTS, Page, Place, Rule, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use symbols::{DebugInfo, ImageSymbols};
 use unwind::{CallerRule, ModuleData, Unwinder};
 
@@ -212,6 +213,26 @@ impl TargetCode {
             Some(CallerRule::WITH_FRAME_POINTER)
         };
         rule.and_then(narrow_rule).map_or(Place::End, Place::Caller)
+    }
+
+    /// Tells threads that were there before the runtime where their stacks are: in the mapping in which they stood at their
+    /// first sample.
+    pub fn find_stacks(&self, page: &Page) {
+        let used = page.used.load(Acquire) as usize;
+        let asks = |thread: &&Thread| {
+            let low = thread.stack_low.load(Relaxed);
+            thread.tid.load(Acquire) != 0 && thread.stack_high.load(Relaxed) == 0 && low != 0
+        };
+        let mut ranges = None;
+        for thread in page.threads.iter().take(used).filter(asks) {
+            let ranges = ranges.get_or_insert_with(|| maps::mapped_ranges(self.pid));
+            let sp = thread.stack_low.load(Relaxed);
+            let range = ranges.iter().find(|range| range.contains(&sp));
+            // On a stack that is none its callers are not looked up.
+            let range = range.cloned().unwrap_or(1..1);
+            thread.stack_low.store(range.start, Relaxed);
+            thread.stack_high.store(range.end, Release);
+        }
     }
 
     /// A library was closed: what every address means now.

@@ -6,7 +6,7 @@ use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
-use crate::{Error, ExperimentOptions, launch, search};
+use crate::{Error, ExperimentOptions, attach, launch, search};
 use profile::{CausalRun, ExperimentSettings, Fragment, Granularity, ProfiledImage, ProgressPoint};
 use runtime_abi::{Running as Word, state};
 use sampler::{Exit, Launched, Ticks};
@@ -90,11 +90,12 @@ pub(crate) fn run_remembering(
     talk: Talk<'_>,
     remembered: &mut RememberedCode,
 ) -> Result<CausalOutcome, Error> {
+    if let Some(pid) = options.attach {
+        return experiment_with_process(options, pid, stop, talk);
+    }
     launch::check_preloadable(&options.command)?;
     let memory = CausalMemory::new()?;
-    memory.period_ns.store(options.period_ns, Relaxed);
-    let real_clocks = u32::from(options.real_clocks);
-    memory.real_clocks.store(real_clocks, Relaxed);
+    set_options(&memory, options);
     let inherited = memory.inheritable_descriptor()?;
     let environment =
         launch::target_environment(&options.runtime, &inherited, runtime_abi::VARIABLE)?;
@@ -133,6 +134,101 @@ pub(crate) fn run_remembering(
         exit,
         running: exit.is_none().then_some(launched),
     })
+}
+
+/// Experiments with a process that runs already, which runs on afterwards.
+fn experiment_with_process(
+    options: &ExperimentOptions,
+    pid: u32,
+    stop: &AtomicBool,
+    talk: Talk<'_>,
+) -> Result<CausalOutcome, Error> {
+    let options = &ExperimentOptions {
+        command: attach::command_of(pid),
+        ..options.clone()
+    };
+    let (attached, memory) = attach::attach_process(pid, &options.runtime, stop)?;
+    set_options(&memory, options);
+    let session = CausalSession::prepare_target(options, memory, pid, RememberedCode::default());
+    let session = session.and_then(|session| {
+        // A timer of each thread's own would have to be made by the threads.
+        let by_processor = session.ticks.is_some();
+        by_processor.then_some(session).ok_or(Error::NotAttachable {
+            pid,
+            reason: "its threads can be sampled by the processors' timers only, which takes the right to load BPF (vitalfew doctor)".into(),
+        })
+    });
+    let mut session = match session {
+        Ok(session) => session,
+        Err(error) => {
+            attached.leave();
+            return Err(error);
+        }
+    };
+    session.run_target(&mut &attached, stop, talk);
+    let choice = session.choice.take();
+    let mut run = session.finish_run(None, Vec::new());
+    let samples = session.memory.samples.0.load(Relaxed).max(1) as f64;
+    let unknown_part = session.memory.misses.load(Relaxed) as f64 / samples;
+    drop(session);
+    if attached.has_ended() {
+        run.warnings
+            .push("the process has ended; what was measured until then is kept".into());
+    } else if !attached.leave() {
+        run.warnings.push(
+            "the runtime has not left the process yet: a thread of it does not get on; it does nothing meanwhile".into(),
+        );
+    }
+    Ok(CausalOutcome {
+        run,
+        choice,
+        in_background: false,
+        unknown_part,
+        exit: None,
+        running: None,
+    })
+}
+
+/// How a target ended.
+enum TargetEnd {
+    /// A command of ours.
+    Exit(Exit),
+    /// A process that is not ours.
+    Gone,
+}
+
+/// What is measured.
+trait Target {
+    /// Returns whether it has ended, at least in part: it may not have been waited for.
+    fn has_ended(&self) -> bool;
+    /// Its end.
+    fn try_wait(&mut self) -> Option<TargetEnd>;
+}
+
+impl Target for Launched {
+    fn has_ended(&self) -> bool {
+        Launched::has_ended(self)
+    }
+
+    fn try_wait(&mut self) -> Option<TargetEnd> {
+        Launched::try_wait(self).map(TargetEnd::Exit)
+    }
+}
+
+impl Target for &attach::Attached {
+    fn has_ended(&self) -> bool {
+        attach::Attached::has_ended(self)
+    }
+
+    fn try_wait(&mut self) -> Option<TargetEnd> {
+        attach::Attached::has_ended(self).then_some(TargetEnd::Gone)
+    }
+}
+
+fn set_options(memory: &CausalMemory, options: &ExperimentOptions) {
+    memory.period_ns.store(options.period_ns, Relaxed);
+    let real_clocks = u32::from(options.real_clocks);
+    memory.real_clocks.store(real_clocks, Relaxed);
 }
 
 fn unmeasured_outcome(
@@ -237,7 +333,7 @@ impl<'a> CausalSession<'a> {
     /// Lets the target run, to its end or ours.
     fn run_target(
         &mut self,
-        launched: &mut Launched,
+        target: &mut dyn Target,
         stop: &AtomicBool,
         talk: Talk<'_>,
     ) -> Option<Exit> {
@@ -260,12 +356,17 @@ impl<'a> CausalSession<'a> {
             let seen = self.memory.news.load(Acquire);
             self.answer_questions();
             self.points.discover_points(&self.memory);
+            if self.options.attach.is_some() {
+                self.code.find_stacks(&self.memory);
+            }
             let now = self.start.elapsed();
-            if launched.has_ended() {
+            if target.has_ended() {
                 self.experiments.note_end(&self.memory);
             }
-            if let Some(exit) = launched.try_wait() {
-                return Some(exit);
+            match target.try_wait() {
+                Some(TargetEnd::Exit(exit)) => return Some(exit),
+                Some(TargetEnd::Gone) => return None,
+                None => {}
             }
             let over = self.options.duration.is_some_and(|end| now >= end);
             if over || stop.load(Relaxed) || self.is_hopeless(now) {

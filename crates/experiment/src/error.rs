@@ -31,6 +31,14 @@ pub enum Error {
         /// Why, as far as it is known.
         reason: String,
     },
+    /// A process that runs cannot be measured; nothing was done to it, or all of it was taken back.
+    #[error("process {pid} cannot be attached to: {reason}")]
+    NotAttachable {
+        /// The process.
+        pid: u32,
+        /// Why, with what would help.
+        reason: String,
+    },
     /// Nothing in the program can be told apart.
     #[error(
         "{program} has no debug information{}, so that its lines are not known: compile it with -g, install its debug file, \

@@ -177,7 +177,8 @@ pub(crate) fn not_loaded(command: &[String], pid: u32, ended: bool) -> Error {
     }
 }
 
-enum ProgramKind {
+/// Kinds of programs, by how the runtime can be brought into them.
+pub(crate) enum ProgramKind {
     Dynamic,
     Static,
     Small,
@@ -200,7 +201,7 @@ fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
 }
 
 /// Returns what kind of program a file is; `None` if it is no ELF file.
-fn program_kind(program: &Path) -> Option<ProgramKind> {
+pub(crate) fn program_kind(program: &Path) -> Option<ProgramKind> {
     let mut head = Vec::new();
     // Program headers follow the file's header in every file that a linker wrote.
     File::open(program)

@@ -1,9 +1,10 @@
 //! Acts on a running program: performance experiments (Coz, sections 2 and 3).
 //!
-//! [`run`] launches a command with the runtime preloaded, tells the runtime whose code is whose,
+//! [`run`] launches a command with the runtime preloaded, or brings it into a process that runs ([`attach`]), tells the runtime whose code is whose,
 //! speeds one fragment after the other up virtually and counts the visits of progress points
 //! meanwhile. `docs/causal.md` describes the protocol between the two.
 
+mod attach;
 mod choose;
 mod code;
 mod controller;

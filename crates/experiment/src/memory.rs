@@ -23,21 +23,28 @@ pub(crate) struct SharedObject {
 impl SharedObject {
     /// Allocates zeroed bytes; untouched pages take no memory.
     pub fn new(length: usize) -> Result<Self, Error> {
-        // SAFETY: the name is a string; the descriptor is new; the mapping is new, and as long as
-        // the object.
-        let (descriptor, address) = unsafe {
+        // SAFETY: the name is a string; the descriptor is new.
+        let descriptor = unsafe {
             let memory = libc::memfd_create(c"vitalfew".as_ptr(), libc::MFD_CLOEXEC);
             if memory < 0 {
                 return Err(Error::system_error("making shared memory"));
             }
-            let descriptor = OwnedFd::from_raw_fd(memory);
+            OwnedFd::from_raw_fd(memory)
+        };
+        Self::in_file(descriptor, length)
+    }
+
+    /// Maps a file in memory, which is made as long.
+    pub fn in_file(descriptor: OwnedFd, length: usize) -> Result<Self, Error> {
+        let memory = descriptor.as_raw_fd();
+        // SAFETY: the mapping is new, and as long as the object.
+        let address = unsafe {
             if libc::ftruncate(memory, length as libc::off_t) < 0 {
                 return Err(Error::system_error("making shared memory"));
             }
             let access = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-            let address = libc::mmap(std::ptr::null_mut(), length, access, flags, memory, 0);
-            (descriptor, address)
+            libc::mmap(std::ptr::null_mut(), length, access, flags, memory, 0)
         };
         match NonNull::new(address.cast::<u8>()) {
             Some(start) if address != libc::MAP_FAILED => Ok(Self {
@@ -135,6 +142,23 @@ impl CausalMemory {
     /// A descriptor that a program executed by us inherits.
     pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
         self.0.inheritable_descriptor()
+    }
+
+    /// In a file in memory that another process has made.
+    pub fn in_file(file: OwnedFd) -> Result<Self, Error> {
+        let memory = Self(SharedObject::in_file(file, size_of::<Page>())?);
+        memory.magic.store(MAGIC, Release);
+        Ok(memory)
+    }
+
+    /// The same memory, mapped once more.
+    pub fn another(&self) -> Result<Self, Error> {
+        let descriptor = self.0.descriptor.try_clone();
+        let descriptor = descriptor.map_err(|source| Error::System {
+            what: "copying a descriptor".into(),
+            source,
+        })?;
+        Self::in_file(descriptor)
     }
 
     /// Returns what the two sides wait by.

@@ -6,8 +6,10 @@ use std::time::Duration;
 /// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct ExperimentOptions {
-    /// The command.
+    /// The command; of a process that runs already, not used.
     pub command: Vec<String>,
+    /// The process to attach to, in the place of a command.
+    pub attach: Option<u32>,
     /// The library to preload: [`crate::runtime`] finds it.
     pub runtime: PathBuf,
     /// The unit of code that an experiment speeds up.
@@ -46,6 +48,7 @@ impl ExperimentOptions {
     pub fn new(command: Vec<String>, runtime: PathBuf) -> Self {
         Self {
             command,
+            attach: None,
             runtime,
             by: Granularity::Line,
             or_functions: false,

@@ -18,7 +18,7 @@ use core::sync::atomic::{
 };
 
 /// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0006;
+pub const MAGIC: u64 = 0x7666_6361_7573_0007;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;
@@ -37,6 +37,8 @@ pub const CPUS: usize = 1024;
 pub const COUNTERS: usize = 256;
 /// Bytes of a progress point's name, with a zero at its end.
 pub const NAME: usize = 96;
+/// Words of [`Page::lifeline`]: glibc's `pthread_mutex_t` has five on x86-64 and six on AArch64.
+pub const LIFELINE: usize = 8;
 /// Unknown places that can wait for the controller, a power of two.
 pub const UNKNOWN: usize = 4096;
 
@@ -81,6 +83,10 @@ pub struct Page {
     pub real_clocks: AtomicU32,
     /// Timers of the kernel that the program has set: they go on while it is delayed; runtime.
     pub kernel_timers: AtomicU64,
+
+    /// A robust mutex of the C library that is shared between processes. The controller of a process that it has attached to
+    /// holds it: who gets it knows that the controller has left, or is gone.
+    pub lifeline: [AtomicU64; LIFELINE],
 
     /// 1: in this experiment delays are charged at the pace at which the line runs ([`pace::Pace`]); 0: after each sample; controller.
     pub at_pace: AtomicU32,
@@ -183,7 +189,7 @@ pub struct Thread {
     pub start: AtomicU64,
     /// See `start`.
     pub argument: AtomicU64,
-    /// Lowest address of its stack.
+    /// Lowest address of its stack. An address in it, while `stack_high` is 0: the controller finds both.
     pub stack_low: AtomicU64,
     /// First address behind the part of its stack that is the program's.
     pub stack_high: AtomicU64,

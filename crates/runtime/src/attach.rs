@@ -7,15 +7,39 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use runtime_abi::{Page, Thread};
 
+/// Keys below have room in every thread.
+const FIRST_KEYS: u32 = 32;
+
 static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
-/// Lets threads be detached when they end. To be called once, before the first is attached.
+/// Lets threads be detached when they end. To be called before the first is attached.
 pub fn watch_ends() {
     let mut key = 0;
     // SAFETY: the key is written through the pointer; the function is called with what is set.
     if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0 {
         EXIT_KEY.store(key, Relaxed);
     }
+}
+
+/// Threads that end are no longer detached: the slots that they had are another session's.
+pub fn ignore_ends() {
+    let key = EXIT_KEY.swap(u32::MAX, Relaxed);
+    // SAFETY: a key of ours, or none.
+    unsafe { libc::pthread_key_delete(key) };
+}
+
+/// Makes a thread that was there before us the owner of a slot, at its first sample, in the handler. `sp`: where it stands.
+pub fn adopt_thread(page: &'static Page, sp: u64) -> Option<&'static Thread> {
+    let Some(thread) = page.take_thread() else {
+        page.unmeasured.fetch_add(1, Relaxed);
+        return None;
+    };
+    // It owes nothing of what was before.
+    thread.local.store(page.global.0.load(Relaxed), Relaxed);
+    thread.stack_high.store(0, Relaxed);
+    thread.stack_low.store(sp, Relaxed);
+    attach_thread(page, thread);
+    Some(thread)
 }
 
 /// Makes this thread the owner of a slot and starts sampling it.
@@ -76,6 +100,9 @@ pub fn after_fork(parent: &'static Thread) {
 /// Lets [`detach_thread`] be called when this thread ends, in whatever way.
 fn at_thread_exit(thread: &'static Thread) {
     let key = EXIT_KEY.load(Relaxed);
+    if key >= FIRST_KEYS {
+        return; // its slot is lost when it ends
+    }
     // SAFETY: a key of ours; the first keys of a process need no memory.
     unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(thread).cast()) };
 }

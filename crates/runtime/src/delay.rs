@@ -242,7 +242,8 @@ impl Wait {
 
     /// Behind it: see [`end_wait`].
     pub fn end(self, woken_by_thread: bool) {
-        if let Some(thread) = self.0 {
+        // It may have begun in a session that is over.
+        if let Some(thread) = self.0.filter(|thread| thread::is_current(thread)) {
             end_wait(thread, self.1, woken_by_thread);
         }
     }

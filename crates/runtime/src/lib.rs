@@ -1,4 +1,4 @@
-//! The library that `vitalfew causal run` preloads into a target.
+//! The library that `vitalfew causal run` preloads into a target, or brings into one that runs.
 //!
 //! It carries out virtual speedups (Coz, section 3.4): it samples each thread of the target, counts
 //! samples in the selected fragment as delay that all other threads owe, and makes threads pay what
@@ -14,6 +14,7 @@
 extern crate std as _;
 
 mod attach;
+mod attached;
 mod clocks;
 mod coz;
 mod cpu;

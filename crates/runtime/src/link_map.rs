@@ -26,9 +26,9 @@ struct LinkerState {
 
 /// `Elf64_Dyn`.
 #[repr(C)]
-struct DynamicEntry {
-    tag: i64,
-    value: usize,
+pub struct DynamicEntry {
+    pub tag: i64,
+    pub value: usize,
 }
 
 /// `Elf64_Sym`.
@@ -40,6 +40,38 @@ struct Symbol {
     section: u16,
     value: usize,
     size: u64,
+}
+
+/// The functions of ours that stand in front of others.
+pub struct OwnFunctions(SymbolTable);
+
+impl OwnFunctions {
+    /// Finds them.
+    pub fn find() -> Option<Self> {
+        // SAFETY: the dynamic linker keeps the list, in which we are; we are loaded.
+        unsafe {
+            let mut object = _r_debug.first;
+            while let Some(loaded) = object.as_ref() {
+                if is_own(loaded.dynamic) {
+                    return SymbolTable::of(loaded).map(Self);
+                }
+                object = loaded.next;
+            }
+        }
+        None
+    }
+
+    /// The one of this name.
+    pub fn named(&self, name: &CStr) -> Option<usize> {
+        // SAFETY: we are loaded.
+        let found = unsafe { self.0.find_function(name) };
+        found.map(|found| found as usize)
+    }
+}
+
+/// Returns whether a dynamic section is our own.
+pub fn is_own(dynamic: *const DynamicEntry) -> bool {
+    core::ptr::eq(dynamic, &raw const _DYNAMIC)
 }
 
 unsafe extern "C" {
@@ -63,19 +95,27 @@ const NO_TYPE: u8 = 0;
 const FUNCTION: u8 = 2;
 const INDIRECT: u8 = 10;
 
-/// The default version of a function in the first object behind ours that has it; null if none has.
+/// The default version of a function in the first object behind ours that has it; null if none has. Where we came last, as into
+/// a program that ran, it is the first object of all: the one that calls were bound to.
 pub fn function_behind(name: &CStr) -> *mut c_void {
     // SAFETY: the dynamic linker keeps the list and what it leads to. An object that has what a program calls was
     // loaded with the program, in front of everything that may be closed.
     unsafe {
         let own = &raw const _DYNAMIC;
         let mut object = _r_debug.first;
-        while !object.is_null() && (*object).dynamic != own {
-            object = (*object).next;
+        if !crate::attached::came_late() {
+            while !object.is_null() && (*object).dynamic != own {
+                object = (*object).next;
+            }
+            if !object.is_null() {
+                object = (*object).next;
+            }
         }
-        while !object.is_null() {
-            object = (*object).next;
-            let Some(loaded) = object.as_ref() else { break };
+        while let Some(loaded) = object.as_ref() {
+            object = loaded.next;
+            if loaded.dynamic == own {
+                continue;
+            }
             if let Some(found) = SymbolTable::of(loaded).and_then(|table| table.find_function(name))
             {
                 return found;

@@ -32,7 +32,7 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
     if STARTED.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: nothing else runs yet that could change the environment.
+    // SAFETY: nothing else runs yet that could change the environment; where we come late, it is only read.
     let (descriptor, traced) = unsafe { take_environment() };
     #[cfg(target_arch = "x86_64")]
     if let Some(descriptor) = traced {
@@ -87,21 +87,29 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
 }
 
 /// Installs what the threads to come need.
-fn prepare_threads() {
+pub fn prepare_threads() {
     attach::watch_ends();
+    take_signal();
+    // SAFETY: the function is ours and stays.
+    unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
+}
+
+/// Makes the sampling signal ours; what it did before.
+pub fn take_signal() -> libc::sigaction {
     // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
     // none of the program's own handlers can leave ours by a long jump.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
+        let mut before: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = sample::handle_sample as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigfillset(&raw mut action.sa_mask);
         crate::real::sigaction(
             thread_event::SIGNAL,
             &raw const action,
-            core::ptr::null_mut(),
+            &raw mut before,
         );
-        libc::pthread_atfork(None, None, Some(child_of_fork));
+        before
     }
 }
 
@@ -118,7 +126,7 @@ fn stack_limit() -> u64 {
     }
 }
 
-unsafe extern "C" fn child_of_fork() {
+pub unsafe extern "C" fn child_of_fork() {
     if let Some(parent) = thread::current_thread() {
         attach::after_fork(parent);
     }
@@ -131,6 +139,10 @@ unsafe extern "C" fn child_of_fork() {
 /// Nothing else may use the environment meanwhile.
 unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
     let (mut descriptor, mut traced) = (None, None);
+    // SAFETY: see the caller.
+    if !unsafe { is_started_by_us() } {
+        return (None, None);
+    }
     // SAFETY: the environment is a list of strings that ends with null; strings are only shortened,
     // in place, and entries only moved forward.
     unsafe {
@@ -164,6 +176,25 @@ unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
         *write = core::ptr::null_mut();
     }
     (descriptor, traced)
+}
+
+/// Returns whether the environment has a word for us: the library may also be loaded into a program that runs.
+///
+/// # Safety
+/// Nothing may change the environment meanwhile.
+unsafe fn is_started_by_us() -> bool {
+    // SAFETY: the environment is a list of strings that ends with null.
+    unsafe {
+        let mut read = environ;
+        while !read.is_null() && !(*read).is_null() {
+            let entry = CStr::from_ptr(*read).to_bytes();
+            if [VARIABLE, trace::VARIABLE].iter().any(|name| value_of(entry, name).is_some()) {
+                return true;
+            }
+            read = read.add(1);
+        }
+    }
+    false
 }
 
 fn value_of<'a>(entry: &'a [u8], name: &str) -> Option<&'a [u8]> {

@@ -1,8 +1,19 @@
 //! The current thread: one pointer in thread-local storage, found without a call.
 
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicPtr, Ordering::Acquire};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
 use runtime_abi::{Page, Thread};
+
+/// The session of a process that was attached to, in the bits of [`SESSION_BITS`]; a thread that belongs to another one
+/// belongs to none.
+static SESSION: AtomicU64 = AtomicU64::new(0);
+/// Addresses of programs do not use these bits.
+const SESSION_BITS: u32 = 48;
+
+const SESSION_MASK: u64 = !0 << SESSION_BITS;
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
 
@@ -20,9 +31,9 @@ global_asm!(
     ".text",
 );
 
-/// Address of this thread's pointer, by the initial-exec model.
+/// Address of this thread's word, by the initial-exec model: its slot below the session that it is of.
 #[cfg(target_arch = "x86_64")]
-fn local() -> *mut *const Thread {
+fn local() -> *mut u64 {
     let at: usize;
     // SAFETY: reads the thread pointer and the variable's offset from it.
     unsafe {
@@ -32,12 +43,12 @@ fn local() -> *mut *const Thread {
             at = out(reg) at, options(nostack, readonly)
         );
     }
-    at as *mut *const Thread
+    at as *mut u64
 }
 
-/// Address of this thread's pointer, by the initial-exec model.
+/// Address of this thread's word, by the initial-exec model: its slot below the session that it is of.
 #[cfg(target_arch = "aarch64")]
-fn local() -> *mut *const Thread {
+fn local() -> *mut u64 {
     let (at, _offset): (usize, usize);
     // SAFETY: reads the thread pointer and the variable's offset from it.
     unsafe {
@@ -49,7 +60,7 @@ fn local() -> *mut *const Thread {
             at = out(reg) at, offset = out(reg) _offset, options(nostack, readonly)
         );
     }
-    at as *mut *const Thread
+    at as *mut u64
 }
 
 /// The memory shared with the controller; `None` before the start and where nothing is measured.
@@ -65,12 +76,32 @@ pub fn set_page(page: *mut Page) {
 
 /// This thread; `None` if it is not measured.
 pub fn current_thread() -> Option<&'static Thread> {
-    // SAFETY: the pointer is null or to a slot of the page, which stays.
-    unsafe { (*local()).as_ref() }
+    // SAFETY: only this thread uses the word.
+    let word = unsafe { *local() };
+    if word == 0 || word & SESSION_MASK != SESSION.load(Relaxed) {
+        return None;
+    }
+    // SAFETY: a slot of the page, which stays.
+    unsafe { ((word & !SESSION_MASK) as *const Thread).as_ref() }
+}
+
+/// Returns whether this thread has this slot (still: another session may have begun since).
+pub fn is_current(thread: &Thread) -> bool {
+    current_thread().is_some_and(|current| core::ptr::eq(current, thread))
+}
+
+/// Begins another session: no thread has a slot.
+pub fn begin_session() {
+    let one = 1 << SESSION_BITS;
+    SESSION.fetch_add(one, Relaxed);
 }
 
 /// Sets which thread this is.
 pub fn set_this(thread: *const Thread) {
-    // SAFETY: only this thread uses the variable.
-    unsafe { *local() = thread };
+    let word = match thread as u64 {
+        0 => 0,
+        address => address | SESSION.load(Relaxed),
+    };
+    // SAFETY: only this thread uses the word.
+    unsafe { *local() = word };
 }

@@ -1,6 +1,6 @@
 //! The command line of `vitalfew causal`.
 
-use crate::option_values::{WrappedCommand, parse_duration};
+use crate::option_values::{AttachableCommand, parse_duration};
 use clap::ValueEnum;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -83,6 +83,7 @@ Examples:
   vitalfew causal run --for 60s --progress server.c:120 -- ./server
   vitalfew causal run --latency function:accept_job function:job_done -- ./server
   vitalfew causal run --runs 20 --end-to-end -- ./tool input
+  vitalfew causal run -p 1234 --progress function:serve    a process that runs already
   vitalfew causal run --suggest-progress -- ./app          where could progress points be?
 
 Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be measured,
@@ -99,8 +100,12 @@ pub struct Run {
     /// repeated (default: the executable, without the sources of libraries)
     #[arg(long, value_name = "PATTERN")]
     pub scope: Vec<String>,
+    /// A process that runs already: it is measured for the time, or until Ctrl-C, and runs on
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with_all = ["runs", "end_to_end", "suggest_progress"])]
+    pub pid: Option<u32>,
     /// Count visits here; can be repeated
-    #[arg(short, long, value_name = "POINT")]
+    #[arg(long, value_name = "POINT")]
     pub progress: Vec<String>,
     /// Count what begins at one point and ends at another, and ask for its latency; can be repeated
     #[arg(long, num_args = 2, value_names = ["BEGIN", "END"])]
@@ -150,7 +155,7 @@ pub struct Run {
     pub runtime: Option<PathBuf>,
     /// What is run.
     #[command(flatten)]
-    pub command: WrappedCommand,
+    pub command: AttachableCommand,
 }
 
 fn parse_speedup(text: &str) -> Result<f64, String> {

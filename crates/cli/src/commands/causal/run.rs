@@ -32,6 +32,7 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     }
     let repeats = match args.runs {
         Some(runs) => Repeats::Times(runs),
+        None if args.pid.is_some() => Repeats::Times(1),
         None if args.end_to_end => Repeats::Times(1),
         None => Repeats::For(args.duration.unwrap_or(PATIENCE)),
     };
@@ -53,7 +54,10 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     {
         report_findings(path, args)?;
     }
-    Ok(wrapped::exit_code(exit))
+    Ok(match args.pid {
+        Some(_) => ExitCode::SUCCESS,
+        None => wrapped::exit_code(exit),
+    })
 }
 
 /// Results of experiments that nobody watched.
@@ -148,7 +152,11 @@ fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
             options.points.push(PointSpec::parse_latency(begin, end)?);
         }
     }
-    options.duration = args.duration;
+    options.attach = args.pid;
+    options.duration = match args.pid {
+        Some(_) => Some(args.duration.unwrap_or(PATIENCE)),
+        None => args.duration,
+    };
     options.end_to_end = args.end_to_end.then(Vec::new);
     options.shortest = args.experiment;
     options.most_delay = args.max_delay.map(|percent| percent / 100.0);

@@ -1,0 +1,346 @@
+//! A thread of another process that is held for a moment, in a system call that it waits in, to do something for us.
+//!
+//! It gets everything back: registers, vectors, signal mask, and its wait, which the kernel begins again as after a signal
+//! without a handler. Calls that the kernel ends then (`epoll_wait`) are begun again by us, so that the program sees no `EINTR`.
+
+use super::proc_files::ThreadStatus;
+use super::refuse::{not_traceable, refusal};
+use crate::Error;
+use libc::{c_int, c_uint, pid_t, user_regs_struct};
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
+
+const GET_SIGNAL_MASK: c_uint = 0x420a;
+const SET_SIGNAL_MASK: c_uint = 0x420b;
+const NT_X86_XSTATE: usize = 0x202;
+/// `syscall`.
+const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+/// More than any processor's.
+const VECTORS: usize = 1 << 15;
+
+/// The thread. Dropped, it goes on.
+pub(super) struct BorrowedThread {
+    pid: u32,
+    tid: pid_t,
+    pub memory: File,
+    pub registers: user_regs_struct,
+    pub vectors: Vec<u8>,
+    pub mask: u64,
+    /// The signals that it blocks from now on, if others.
+    new_mask: Option<u64>,
+    held: Held,
+}
+
+/// How far the thread is from where it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// It stands where it was.
+    Unchanged,
+    /// It was used.
+    Used,
+    /// It is ours no longer.
+    Gone,
+}
+
+impl BorrowedThread {
+    /// Stops a thread. `None`: it is gone, or does not stand in a system call that can be begun again.
+    pub fn stop_thread(pid: u32, tid: u32) -> Result<Option<Self>, Error> {
+        let path = format!("/proc/{pid}/task/{tid}/mem");
+        let memory = match File::options().read(true).write(true).open(path) {
+            Ok(memory) => memory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(not_traceable(pid, &error)),
+        };
+        let tid = tid as pid_t;
+        let options = libc::PTRACE_O_TRACESYSGOOD as usize;
+        if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, options) {
+            return match error.raw_os_error() {
+                Some(libc::ESRCH) => Ok(None),
+                _ => Err(not_traceable(pid, &error)),
+            };
+        }
+        // SAFETY: zeros are registers.
+        let registers = unsafe { MaybeUninit::zeroed().assume_init() };
+        let mut thread = Self {
+            pid,
+            tid,
+            memory,
+            registers,
+            vectors: Vec::new(),
+            mask: 0,
+            new_mask: None,
+            held: Held::Unchanged,
+        };
+        let stopped = thread.interrupt_thread() && thread.read_state().is_some();
+        let status = ThreadStatus::read(pid, tid as u32);
+        let quiet = status.is_some_and(|status| !status.is_signalled());
+        Ok((stopped && quiet && thread.stands_in_call()).then_some(thread))
+    }
+
+    fn interrupt_thread(&mut self) -> bool {
+        if ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0).is_err() {
+            self.held = Held::Gone;
+            return false;
+        }
+        self.wait_for(Stop::Event)
+    }
+
+    /// Lets it go on until it stops like this.
+    fn wait_for(&mut self, wanted: Stop) -> bool {
+        loop {
+            let mut status = 0;
+            // SAFETY: the status is written through the pointer.
+            let waited = unsafe { libc::waitpid(self.tid, &raw mut status, libc::__WALL) };
+            if waited < 0 && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            if waited != self.tid || !libc::WIFSTOPPED(status) {
+                self.held = Held::Gone;
+                return false;
+            }
+            let stop = match (libc::WSTOPSIG(status), status >> 16) {
+                (signal, 0) if signal == libc::SIGTRAP | 0x80 => Stop::Call,
+                (_, libc::PTRACE_EVENT_STOP) => Stop::Event,
+                (signal, _) => Stop::Signal(signal),
+            };
+            if stop == wanted {
+                return true;
+            }
+            let (how, signal) = match (wanted, stop) {
+                (Stop::Call, Stop::Event) => (libc::PTRACE_SYSCALL, 0),
+                (_, Stop::Signal(signal)) => (libc::PTRACE_CONT, signal as usize),
+                _ => (libc::PTRACE_CONT, 0),
+            };
+            if ptrace(how, self.tid, 0, signal).is_err() {
+                self.held = Held::Gone;
+                return false;
+            }
+        }
+    }
+
+    /// Reads what it gets back later.
+    fn read_state(&mut self) -> Option<()> {
+        self.registers = self.read_registers()?;
+        let mut vectors = vec![0u8; VECTORS];
+        let mut part = libc::iovec {
+            iov_base: vectors.as_mut_ptr().cast(),
+            iov_len: vectors.len(),
+        };
+        let part = &raw mut part as usize;
+        ptrace(libc::PTRACE_GETREGSET, self.tid, NT_X86_XSTATE, part).ok()?;
+        // SAFETY: the kernel has written how much there is.
+        vectors.truncate(unsafe { (*(part as *const libc::iovec)).iov_len });
+        self.vectors = vectors;
+        let mask = &raw mut self.mask as usize;
+        ptrace(GET_SIGNAL_MASK, self.tid, 8, mask).ok()
+    }
+
+    /// Its registers as they are.
+    pub fn read_registers(&self) -> Option<user_regs_struct> {
+        let mut registers = MaybeUninit::<user_regs_struct>::zeroed();
+        let to = registers.as_mut_ptr() as usize;
+        ptrace(libc::PTRACE_GETREGS, self.tid, 0, to).ok()?;
+        // SAFETY: zeros are registers, and the kernel has written them.
+        Some(unsafe { registers.assume_init() })
+    }
+
+    /// Returns whether it stands behind the instruction of a call that it can wait in, as a thread of the C library.
+    fn stands_in_call(&self) -> bool {
+        let registers = &self.registers;
+        let mut instruction = [0; 2];
+        let mut own = [0; 8];
+        let read = |at: u64, buffer: &mut [u8]| self.memory.read_exact_at(buffer, at).is_ok();
+        super::choose::is_plain_wait(registers.orig_rax as i64, &arguments_of(registers))
+            && read(registers.rip.wrapping_sub(2), &mut instruction)
+            && instruction == SYSTEM_CALL
+            && read(registers.fs_base.wrapping_add(16), &mut own)
+            && u64::from_le_bytes(own) == registers.fs_base
+    }
+
+    /// Lets it block all signals until it is given back.
+    pub fn block_signals(&mut self) -> Result<(), Error> {
+        self.held = Held::Used;
+        self.set_mask(u64::MAX)
+    }
+
+    fn set_mask(&self, mask: u64) -> Result<(), Error> {
+        let mask = &raw const mask as usize;
+        ptrace(SET_SIGNAL_MASK, self.tid, 8, mask).map_err(|error| not_traceable(self.pid, &error))
+    }
+
+    /// Lets it block other signals from now on.
+    pub fn keep_mask(&mut self, mask: u64) {
+        self.held = Held::Used;
+        self.new_mask = Some(mask);
+    }
+
+    /// Has it make a system call; the result is negative where that failed.
+    pub fn make_call(&mut self, number: i64, arguments: [u64; 6]) -> Result<i64, Error> {
+        self.held = Held::Used;
+        let mut registers = self.registers;
+        let [a, b, c, d, e, f] = arguments;
+        registers.rip = self.registers.rip - 2;
+        (registers.rax, registers.orig_rax) = (number as u64, u64::MAX);
+        (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
+        (registers.r10, registers.r8, registers.r9) = (d, e, f);
+        self.set_registers(&registers)?;
+        for _ in ["its beginning", "its end"] {
+            let going = ptrace(libc::PTRACE_SYSCALL, self.tid, 0, 0).is_ok();
+            if !going || !self.wait_for(Stop::Call) {
+                return Err(self.ended());
+            }
+        }
+        let after = self.read_registers().ok_or_else(|| self.ended())?;
+        Ok(after.rax as i64)
+    }
+
+    /// Lets it run from here.
+    pub fn run_from(&mut self, code: u64, stack: u64, data: u64) -> Result<(), Error> {
+        const DIRECTION_AND_STEPS: u64 = 0x500;
+        self.held = Held::Used;
+        let mut registers = self.registers;
+        registers.rip = code;
+        registers.rsp = stack;
+        registers.r15 = data;
+        registers.eflags &= !DIRECTION_AND_STEPS;
+        registers.orig_rax = u64::MAX;
+        self.set_registers(&registers)?;
+        ptrace(libc::PTRACE_CONT, self.tid, 0, 0).map_err(|_| self.ended())
+    }
+
+    /// Holds it again; whether it stands in this code (else it has gone back to its own by itself).
+    pub fn hold_within(&mut self, code: &std::ops::Range<u64>) -> bool {
+        if !self.interrupt_thread() {
+            return false;
+        }
+        let within = self.read_registers().is_some_and(|now| code.contains(&now.rip));
+        if !within {
+            self.held = Held::Unchanged;
+        }
+        within
+    }
+
+    /// Lets it go while it is somewhere else, from where it comes back by itself.
+    pub fn leave_running(&mut self) {
+        if self.held != Held::Gone && self.interrupt_thread() {
+            let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, 0);
+        }
+        self.held = Held::Gone;
+    }
+
+    fn set_registers(&self, registers: &user_regs_struct) -> Result<(), Error> {
+        let from = core::ptr::from_ref(registers) as usize;
+        ptrace(libc::PTRACE_SETREGS, self.tid, 0, from).map_err(|_| self.ended())
+    }
+
+    fn ended(&self) -> Error {
+        refusal(self.pid, "a thread of it has ended meanwhile")
+    }
+
+    /// Lets it go on with what it did.
+    pub fn give_back(mut self) {
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
+        let before = self.held;
+        if before == Held::Gone {
+            return;
+        }
+        // Only from this kind of stop the kernel begins the call again.
+        if before == Held::Used
+            && (!self.interrupt_again() || self.restore_vectors().is_err() || self.held == Held::Gone)
+        {
+            return;
+        }
+        let mask = self.new_mask.unwrap_or(self.mask);
+        if before == Held::Used {
+            let _ = self.set_mask(mask);
+        }
+        if let Some(registers) = self.final_registers(before) {
+            let _ = self.set_registers(&registers);
+        }
+        let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, 0);
+        self.held = Held::Gone;
+    }
+
+    /// What it goes on with; `None`: with what it has.
+    fn final_registers(&self, held: Held) -> Option<user_regs_struct> {
+        let interrupted = self.registers.rax as i64 == -i64::from(libc::EINTR)
+            && super::choose::is_plain_wait(
+                self.registers.orig_rax as i64,
+                &arguments_of(&self.registers),
+            );
+        let status = ThreadStatus::read(self.pid, self.tid as u32);
+        // A signal that came meanwhile ends the call rightly.
+        let ours = interrupted && status.is_some_and(|status| !status.is_signalled());
+        match ours {
+            true => Some(begun_again(&self.registers)),
+            false => (held == Held::Used).then_some(self.registers),
+        }
+    }
+
+    /// Stops it as an interrupt does, without letting it run.
+    fn interrupt_again(&mut self) -> bool {
+        let asked = ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0).is_ok()
+            && ptrace(libc::PTRACE_CONT, self.tid, 0, 0).is_ok();
+        asked && self.wait_for(Stop::Event)
+    }
+
+    fn restore_vectors(&mut self) -> io::Result<()> {
+        let part = libc::iovec {
+            iov_base: self.vectors.as_mut_ptr().cast(),
+            iov_len: self.vectors.len(),
+        };
+        let part = &raw const part as usize;
+        ptrace(libc::PTRACE_SETREGSET, self.tid, NT_X86_XSTATE, part)
+    }
+}
+
+impl Drop for BorrowedThread {
+    fn drop(&mut self) {
+        self.go_on();
+    }
+}
+
+/// What a call is left with that is to be made once more.
+pub(super) fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
+    let mut again = *registers;
+    again.rip -= 2;
+    (again.rax, again.orig_rax) = (again.orig_rax, u64::MAX);
+    again
+}
+
+/// Arguments of the call that a thread stands in.
+pub(super) fn arguments_of(registers: &user_regs_struct) -> [u64; 6] {
+    [
+        registers.rdi,
+        registers.rsi,
+        registers.rdx,
+        registers.r10,
+        registers.r8,
+        registers.r9,
+    ]
+}
+
+/// Why a thread stops.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// We have interrupted it.
+    Event,
+    /// At the beginning or end of a system call.
+    Call,
+    /// For a signal.
+    Signal(c_int),
+}
+
+fn ptrace(request: c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: what the requests read or write of ours lives during the call; all callers pass pointers to it.
+    let result = unsafe { libc::ptrace(request, tid, address, data) };
+    match result {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,179 @@
+//! Which thread of a process is borrowed.
+
+use super::borrowed::{BorrowedThread, arguments_of};
+use super::proc_files::{ThreadStatus, awaited_call, mapped_file, thread_ids};
+use super::{image, refuse};
+use crate::Error;
+use profile::ProcessAddress;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use unwind::{AddressSpace, ModuleData, StackMemory, UnwindRegisters, Unwinder};
+
+/// How long a thread is looked for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// For so long only those that go on with exactly the time that they had left.
+const PICKY: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(2);
+/// Bytes of a stack that are looked at.
+const STACK: usize = 64 << 10;
+
+/// Returns whether a system call waits, changes nothing while it does, and can be begun again with the same arguments.
+pub(super) fn is_plain_wait(number: i64, arguments: &[u64; 6]) -> bool {
+    let [.., d, e, f] = *arguments;
+    match number {
+        libc::SYS_futex
+        | libc::SYS_nanosleep
+        | libc::SYS_clock_nanosleep
+        | libc::SYS_poll
+        | libc::SYS_select
+        | libc::SYS_epoll_wait
+        | libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_accept
+        | libc::SYS_accept4
+        | libc::SYS_wait4
+        | libc::SYS_pause => true,
+        // With a mask of signals for the time of the wait they are more than a wait.
+        libc::SYS_ppoll => d == 0,
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => e == 0,
+        libc::SYS_pselect6 => f == 0,
+        _ => false,
+    }
+}
+
+/// Returns whether the call, made once more, would wait for the whole of its time again.
+fn would_wait_longer(number: i64, arguments: &[u64; 6]) -> bool {
+    let [_, _, _, timeout, ..] = *arguments;
+    match number {
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => timeout as i32 > 0,
+        libc::SYS_epoll_pwait2 => timeout != 0,
+        _ => false,
+    }
+}
+
+/// Borrows a thread that waits and has nothing under way that loading a library would meet.
+pub(super) fn borrow_thread(pid: u32, stop: &AtomicBool) -> Result<BorrowedThread, Error> {
+    let stacks = Stacks::read(pid);
+    let start = Instant::now();
+    let mut unsafe_seen = false;
+    while start.elapsed() < PATIENCE && !stop.load(Relaxed) {
+        let picky = start.elapsed() < PICKY;
+        for tid in thread_ids(pid) {
+            let Some((number, arguments)) = awaited_call(pid, tid) else {
+                continue;
+            };
+            if !is_plain_wait(number, &arguments) || picky && would_wait_longer(number, &arguments)
+            {
+                continue;
+            }
+            let Some(thread) = BorrowedThread::stop_thread(pid, tid)? else {
+                continue;
+            };
+            if stacks.is_safe(&thread) {
+                return Ok(thread);
+            }
+            unsafe_seen = true;
+            thread.give_back();
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(refuse::refusal(
+        pid,
+        match unsafe_seen {
+            true => "the threads of it that wait do so inside the allocator or the dynamic linker, where nothing can be loaded; try again",
+            false => "no thread of it waits in a system call, which one must to load the runtime; start it with `causal run -- COMMAND`",
+        },
+    ))
+}
+
+/// What is needed to see what a thread has under way.
+struct Stacks {
+    space: AddressSpace,
+    forbidden: Vec<Range<u64>>,
+}
+
+impl Stacks {
+    fn read(pid: u32) -> Self {
+        let mut space = AddressSpace::new();
+        for mapping in crate::maps::read_mappings(pid) {
+            let Range { start, end } = mapping.range;
+            let module = match mapping.path.starts_with('/') {
+                true => ModuleData::open(&mapped_file(pid, start, end, &mapping.path)).ok(),
+                false => None,
+            };
+            let module = module.unwrap_or_else(ModuleData::without_tables);
+            let range = ProcessAddress(start)..ProcessAddress(end);
+            space.add_module(range, mapping.offset, Arc::new(module));
+        }
+        Self {
+            space,
+            forbidden: image::allocator_functions(pid),
+        }
+    }
+
+    fn is_safe(&self, thread: &BorrowedThread) -> bool {
+        let registers = &thread.registers;
+        if !is_plain_wait(registers.orig_rax as i64, &arguments_of(registers)) {
+            return false;
+        }
+        let mut stack = vec![0; STACK];
+        let read = thread.memory.read_at(&mut stack, registers.rsp);
+        stack.truncate(read.unwrap_or(0));
+        let mut state = UnwindRegisters::x86_64(registers.rip, registers.rsp, registers.rbp);
+        for (number, value) in [
+            (3, registers.rbx),
+            (12, registers.r12),
+            (13, registers.r13),
+            (14, registers.r14),
+            (15, registers.r15),
+        ] {
+            state = state.with(number, value);
+        }
+        let mut frames = Vec::new();
+        let stack = StackMemory::new(registers.rsp, &stack);
+        Unwinder::new().unwind(&self.space, &state, stack, &mut frames);
+        frames.iter().all(|frame| {
+            let inside = frame.0.saturating_sub(1);
+            !self.forbidden.iter().any(|range| range.contains(&inside))
+        })
+    }
+}
+
+/// Lets threads that block the sampling signal have it.
+pub(super) fn unblock_signal(pid: u32) {
+    let bit = 1u64 << (runtime_abi::SIGNAL - 1);
+    let start = Instant::now();
+    let mut left = thread_ids(pid);
+    while !left.is_empty() && start.elapsed() < PICKY {
+        left.retain(|&tid| {
+            let status = ThreadStatus::read(pid, tid);
+            let blocks = status.is_some_and(|status| {
+                // The runtime's own thread blocks all.
+                status.signals("SigBlk") & bit != 0 && status.field("Name") != Some("vitalfew")
+            });
+            if !blocks {
+                return false;
+            }
+            let waits = awaited_call(pid, tid);
+            if !waits.is_some_and(|(number, arguments)| is_plain_wait(number, &arguments)) {
+                return true;
+            }
+            match BorrowedThread::stop_thread(pid, tid) {
+                Ok(Some(mut thread)) => {
+                    thread.keep_mask(thread.mask & !bit);
+                    thread.give_back();
+                    false
+                }
+                Ok(None) => true,
+                Err(_) => false,
+            }
+        });
+        std::thread::sleep(PAUSE);
+    }
+}

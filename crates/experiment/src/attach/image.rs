@@ -1,0 +1,159 @@
+//! The files that are needed in the target: the runtime, and the C library's functions.
+
+use super::proc_files::mapped_file;
+use super::refuse::refusal;
+use crate::Error;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
+use std::fs;
+use std::path::Path;
+
+/// The function of the runtime that begins a session.
+const ENTRY: &str = "vitalfew_attach";
+
+/// The runtime's file.
+pub(super) struct RuntimeImage {
+    pub bytes: Vec<u8>,
+    /// Address of the function to be called, from where it is loaded.
+    pub entry: u64,
+    /// Its name in the target's mappings: each build has its own.
+    pub name: String,
+}
+
+impl RuntimeImage {
+    /// Reads it.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let what = || format!("reading the runtime {}", path.display());
+        let bytes = fs::read(path).map_err(|source| Error::System {
+            what: what(),
+            source,
+        })?;
+        let unusable = || Error::System {
+            what: what(),
+            source: std::io::ErrorKind::InvalidData.into(),
+        };
+        let elf = ElfFile64::<Endianness>::parse(&*bytes).map_err(|_| unusable())?;
+        let entry = address_of(&elf, ENTRY).ok_or_else(unusable)?;
+        // FNV-1a, which is enough to tell builds apart.
+        let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Ok(Self {
+            name: format!("vitalfew-{hash:016x}"),
+            entry,
+            bytes,
+        })
+    }
+
+    /// Where it is in a process that it was brought into before.
+    pub fn loaded_at(&self, pid: u32) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let wanted = format!("/memfd:{}", self.name);
+        let mut lines = profile::MapsLine::parse_all(&text);
+        let first = lines.find(|line| line.original_path() == wanted && line.file_offset == 0);
+        first.map(|line| line.addresses.start)
+    }
+}
+
+/// Functions of the target's C library.
+pub(super) struct LibcFunctions {
+    pub errno_location: u64,
+    pub dlopen: u64,
+    /// 0: there is none in the C library itself.
+    pub dlerror: u64,
+    /// What the flags of `dlopen` need besides.
+    pub flags: u64,
+}
+
+impl LibcFunctions {
+    /// Finds them.
+    pub fn find(pid: u32) -> Result<Self, Error> {
+        let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let is_libc = |path: &str| {
+            let name = path.rsplit('/').next().unwrap_or_default();
+            name == "libc.so.6" || name.starts_with("libc-2.") && name.ends_with(".so")
+        };
+        let mut lines = profile::MapsLine::parse_all(&text);
+        let first = lines.find(|line| line.file_offset == 0 && is_libc(line.original_path()));
+        let first = first.ok_or_else(|| {
+            refusal(pid, "it does not use glibc, which the runtime is made for")
+        })?;
+        let range = &first.addresses;
+        let file = mapped_file(pid, range.start, range.end, first.original_path());
+        let unreadable = |_| refusal(pid, "its C library cannot be read (was it replaced?)");
+        let bytes = fs::read(file).map_err(unreadable)?;
+        let elf = ElfFile64::<Endianness>::parse(&*bytes);
+        let elf = elf.map_err(|_| refusal(pid, "its C library is no ELF file"))?;
+        let address = |name| address_of(&elf, name).map(|address| address + range.start);
+        // Before glibc 2.34 `dlopen` was in a library of its own, which called this one.
+        const INTERNAL: u64 = 0x8000_0000;
+        let (dlopen, flags) = match (address("dlopen"), address("__libc_dlopen_mode")) {
+            (Some(found), _) => (found, 0),
+            (None, Some(found)) => (found, INTERNAL),
+            (None, None) => return Err(refusal(pid, "its C library has no dlopen")),
+        };
+        Ok(Self {
+            errno_location: address("__errno_location")
+                .ok_or_else(|| refusal(pid, "its C library has no __errno_location"))?,
+            dlopen,
+            dlerror: address("dlerror").unwrap_or(0),
+            flags: flags | (libc::RTLD_NOW | libc::RTLD_GLOBAL) as u64,
+        })
+    }
+}
+
+fn address_of(elf: &ElfFile64<'_, Endianness>, name: &str) -> Option<u64> {
+    let mut symbols = elf.dynamic_symbols();
+    let found = symbols.find(|symbol| symbol.is_definition() && symbol.name() == Ok(name))?;
+    Some(found.address()).filter(|address| *address != 0)
+}
+
+/// The functions of the executable mappings that must not be under way in a thread that loads a library: ranges of addresses.
+pub(super) fn allocator_functions(pid: u32) -> Vec<std::ops::Range<u64>> {
+    const NAMES: [&str; 12] = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "free",
+        "memalign",
+        "posix_memalign",
+        "aligned_alloc",
+        "reallocarray",
+        "malloc_trim",
+        "dlopen",
+        "dlclose",
+        // What waits for locks inside the C library, its allocator's first of all.
+        "__lll_lock_wait_private",
+    ];
+    const LIBRARIES: [&str; 6] = ["ld-", "ld.so", "libjemalloc", "libtcmalloc", "libmimalloc", "libdl"];
+    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mut base = (String::new(), 0);
+    let mut ranges = Vec::new();
+    for line in profile::MapsLine::parse_all(&text) {
+        let path = line.original_path();
+        if line.file_offset == 0 && path != base.0 {
+            base = (path.to_owned(), line.addresses.start);
+        }
+        if !line.executable {
+            continue;
+        }
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if LIBRARIES.iter().any(|library| name.starts_with(library)) {
+            ranges.push(line.addresses.clone());
+        } else if name.starts_with("libc.so") || name.starts_with("libc-2.") {
+            let file = mapped_file(pid, line.addresses.start, line.addresses.end, path);
+            let Ok(bytes) = fs::read(file) else { continue };
+            let Ok(elf) = ElfFile64::<Endianness>::parse(&*bytes) else {
+                continue;
+            };
+            let known = elf.dynamic_symbols().filter(|symbol| {
+                symbol.name().is_ok_and(|name| NAMES.contains(&name)) && symbol.is_definition()
+            });
+            ranges.extend(known.map(|symbol| {
+                let start = base.1 + symbol.address();
+                start..start + symbol.size()
+            }));
+        }
+    }
+    ranges
+}

@@ -1,0 +1,69 @@
+//! The mutex by which the runtime knows that its controller is there: the kernel lets go of it for a controller that is killed.
+
+use crate::Error;
+use crate::memory::CausalMemory;
+use runtime_abi::MAGIC;
+use std::io;
+use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// The mutex, held by the thread that made it, which lets go of it too.
+pub(super) struct Lifeline {
+    memory: CausalMemory,
+    held: AtomicBool,
+}
+
+impl Lifeline {
+    /// Makes the mutex in memory that nobody uses yet, and takes it.
+    pub fn hold(memory: CausalMemory) -> Result<Self, Error> {
+        let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+        let mutex = mutex_of(&memory);
+        // SAFETY: the memory is shared, zeroed and large enough; the attributes are initialised first.
+        let failed = unsafe {
+            let attributes = attributes.as_mut_ptr();
+            [
+                libc::pthread_mutexattr_init(attributes),
+                libc::pthread_mutexattr_setpshared(attributes, libc::PTHREAD_PROCESS_SHARED),
+                libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST),
+                libc::pthread_mutex_init(mutex, attributes),
+                libc::pthread_mutex_lock(mutex),
+            ]
+            .into_iter()
+            .find(|result| *result != 0)
+        };
+        match failed {
+            Some(number) => Err(Error::System {
+                what: "making a lock that is shared".into(),
+                source: io::Error::from_raw_os_error(number),
+            }),
+            None => Ok(Self {
+                memory,
+                held: AtomicBool::new(true),
+            }),
+        }
+    }
+
+    /// Lets the runtime leave.
+    pub fn let_go(&self) {
+        if self.held.swap(false, Relaxed) {
+            // SAFETY: this thread holds it.
+            unsafe { libc::pthread_mutex_unlock(mutex_of(&self.memory)) };
+        }
+    }
+
+    /// Returns whether the runtime has not left yet: the memory is zeros behind it.
+    pub fn is_guarded(&self) -> bool {
+        self.memory.magic.load(Acquire) == MAGIC
+    }
+}
+
+impl Drop for Lifeline {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+fn mutex_of(memory: &CausalMemory) -> *mut libc::pthread_mutex_t {
+    memory.lifeline.as_ptr().cast_mut().cast()
+}

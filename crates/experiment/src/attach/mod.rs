@@ -1,0 +1,114 @@
+//! Bringing the runtime into a process that runs already, and leaving it again.
+//!
+//! A thread of the process that waits in a system call is borrowed ([`borrowed`]): it loads the runtime from memory, which works
+//! in other mount namespaces too, calls it, and goes on with its wait as if nothing had happened. Everything else the
+//! runtime's own thread does (`runtime/attached`), until the [`lifeline`] is let go of.
+
+mod borrowed;
+mod choose;
+mod image;
+mod lifeline;
+mod proc_files;
+mod refuse;
+mod visit;
+
+use crate::Error;
+use crate::memory::CausalMemory;
+use lifeline::Lifeline;
+use runtime_abi::state;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+pub(crate) use proc_files::command_of;
+
+/// Time limit for the runtime to leave.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// A process that the runtime is in. Dropped, it leaves.
+pub(crate) struct Attached {
+    process: OwnedFd,
+    lifeline: Lifeline,
+}
+
+/// Attaches to a process, with new shared memory.
+///
+/// # Errors
+/// [`Error::NotAttachable`]; the process runs on unchanged then.
+pub(crate) fn attach_process(
+    pid: u32,
+    runtime: &Path,
+    stop: &AtomicBool,
+) -> Result<(Attached, CausalMemory), Error> {
+    let process = open_process(pid)?;
+    refuse::check_process(pid)?;
+    let image = image::RuntimeImage::read(runtime)?;
+    let libc = image::LibcFunctions::find(pid)?;
+    let mut thread = choose::borrow_thread(pid, stop)?;
+    let visited = visit::load_runtime(pid, &mut thread, &image, &libc);
+    thread.give_back();
+    let visited = visited?;
+    let attached = Attached {
+        process,
+        lifeline: visited.lifeline,
+    };
+    if visited.memory.state.load(Acquire) != state::READY {
+        return Err(refuse::refusal(pid, "the runtime in it has not reported"));
+    }
+    // By the target's own numbers it may be another one.
+    visited.memory.pid.store(pid, Relaxed);
+    choose::unblock_signal(pid);
+    Ok((attached, visited.memory))
+}
+
+fn open_process(pid: u32) -> Result<OwnedFd, Error> {
+    // SAFETY: a plain call; the result is new.
+    let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    if process < 0 {
+        return Err(refuse::refusal(pid, "there is no such process"));
+    }
+    // SAFETY: the kernel has just given us this descriptor.
+    Ok(unsafe { OwnedFd::from_raw_fd(process as i32) })
+}
+
+impl Attached {
+    /// Returns whether the process has ended.
+    pub fn has_ended(&self) -> bool {
+        let mut polled = libc::pollfd {
+            fd: self.process.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one descriptor, which lives during the call.
+        unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
+    }
+
+    /// Lets the runtime leave, and waits for that. Returns whether it did.
+    pub fn leave(self) -> bool {
+        self.lifeline.let_go();
+        let start = Instant::now();
+        while self.lifeline.is_guarded() {
+            if self.has_ended() {
+                return true;
+            }
+            if start.elapsed() > LEAVING {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+}
+
+/// Opens a file of the target's by its descriptor there.
+fn open_descriptor(pid: u32, descriptor: u64) -> Result<File, Error> {
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let file = File::options().read(true).write(true).open(path);
+    file.map_err(|source| Error::System {
+        what: format!("sharing memory with process {pid}"),
+        source,
+    })
+}

@@ -1,0 +1,81 @@
+//! What `/proc` says of processes and threads.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// The threads of a process.
+pub(super) fn thread_ids(pid: u32) -> Vec<u32> {
+    let listed = fs::read_dir(format!("/proc/{pid}/task"));
+    let names = listed.into_iter().flatten().flatten();
+    names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// A thread's `/proc/PID/task/TID/status`.
+pub(super) struct ThreadStatus(String);
+
+impl ThreadStatus {
+    /// Reads it; `None`: the thread is gone.
+    pub fn read(pid: u32, tid: u32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+        text.ok().map(Self)
+    }
+
+    /// What stands behind a name.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut lines = self.0.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.map(str::trim)
+    }
+
+    /// A set of signals, or 0: the lowest bit is signal 1.
+    pub fn signals(&self, name: &str) -> u64 {
+        let set = self.field(name);
+        set.and_then(|set| u64::from_str_radix(set, 16).ok())
+            .unwrap_or(0)
+    }
+
+    /// Returns whether signals wait that the thread does not block.
+    pub fn is_signalled(&self) -> bool {
+        let pending = self.signals("SigPnd") | self.signals("ShdPnd");
+        pending & !self.signals("SigBlk") != 0
+    }
+}
+
+/// The system call that a thread waits in: its number and its arguments.
+pub(super) fn awaited_call(pid: u32, tid: u32) -> Option<(i64, [u64; 6])> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    let mut words = text.split_whitespace();
+    let number: i64 = words.next()?.parse().ok()?;
+    let mut arguments = [0; 6];
+    for argument in &mut arguments {
+        let word = words.next()?.trim_start_matches("0x");
+        *argument = u64::from_str_radix(word, 16).ok()?;
+    }
+    Some((number, arguments))
+}
+
+/// The words of a process's command line; its name where it has none.
+pub(crate) fn command_of(pid: u32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let words: Vec<String> = text
+        .split_terminator('\0')
+        .map(str::to_owned)
+        .collect();
+    if !words.is_empty() {
+        return words;
+    }
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    vec![name.trim().to_owned()]
+}
+
+/// A path by which a file that a process has mapped can be read, also one that was replaced.
+pub(super) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf {
+    let direct = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+    if direct.exists() {
+        return direct;
+    }
+    format!("/proc/{pid}/root{path}").into()
+}

@@ -1,0 +1,129 @@
+//! Processes that are left alone, and why.
+
+use super::proc_files::{ThreadStatus, thread_ids};
+use crate::launch::{ProgramKind, program_kind};
+use crate::{Error, maps};
+use std::path::Path;
+
+/// Refuses processes that the runtime cannot be brought into, or could not leave unharmed.
+pub(super) fn check_process(pid: u32) -> Result<(), Error> {
+    let no = |reason: &str| Err(refusal(pid, reason));
+    if !cfg!(target_arch = "x86_64") {
+        return no("processes that run can be measured on x86-64 only; start it with `causal run`");
+    }
+    if pid == std::process::id() {
+        return no("that is vitalfew itself");
+    }
+    let executable = format!("/proc/{pid}/exe");
+    if let Err(error) = std::fs::metadata(&executable) {
+        return match error.kind() {
+            std::io::ErrorKind::PermissionDenied => no(NOT_ALLOWED),
+            _ => no("it is a thread of the kernel, or has ended"),
+        };
+    }
+    match program_kind(Path::new(&executable)) {
+        Some(ProgramKind::Static) => {
+            return no(
+                "it is statically linked, so that no library can be loaded into it; link it dynamically",
+            );
+        }
+        Some(ProgramKind::Small) => {
+            return no("it is a 32-bit program; only 64-bit programs can be measured");
+        }
+        Some(ProgramKind::OtherMachine) => {
+            return no("it is a program for another processor");
+        }
+        Some(ProgramKind::OtherLibrary) => {
+            return no(
+                "it uses another C library than glibc (musl, Bionic), which the runtime is not made for; build it for glibc",
+            );
+        }
+        Some(ProgramKind::Dynamic) | None => {}
+    }
+    check_libraries(pid)?;
+    for tid in thread_ids(pid) {
+        if let Some(status) = ThreadStatus::read(pid, tid) {
+            check_thread(pid, &status)?;
+        }
+    }
+    Ok(())
+}
+
+const NOT_ALLOWED: &str = "this user may not trace it: run vitalfew as root or with CAP_SYS_PTRACE (kernel.yama.ptrace_scope may forbid it, too)";
+
+fn check_libraries(pid: u32) -> Result<(), Error> {
+    for mapping in maps::read_mappings(pid) {
+        let name = mapping.path.rsplit('/').next().unwrap_or_default();
+        let reason = if name.starts_with("libvitalfew_runtime") {
+            "it was started by vitalfew, with the runtime in it; start it without"
+        } else if ["libasan.so", "libtsan.so", "libmsan.so"]
+            .iter()
+            .any(|sanitizer| name.starts_with(sanitizer))
+        {
+            "it runs under a sanitizer, which stands in front of the same functions; build it without -fsanitize"
+        } else {
+            continue;
+        };
+        return Err(refusal(pid, reason));
+    }
+    let path = format!("/proc/{pid}/exe");
+    let bytes = object_sections(Path::new(&path));
+    if bytes.is_some_and(|sections| sections.iter().any(|name| name == ".go.buildinfo")) {
+        return Err(refusal(
+            pid,
+            "it is a Go program: its runtime does not expect our signals, and goroutines are no threads",
+        ));
+    }
+    Ok(())
+}
+
+/// The names of a file's sections.
+fn object_sections(path: &Path) -> Option<Vec<String>> {
+    use object::{Object, ObjectSection};
+    let cache = object::read::ReadCache::new(std::fs::File::open(path).ok()?);
+    let elf = object::read::elf::ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
+    let names = elf.sections().filter_map(|s| s.name().ok().map(str::to_owned));
+    Some(names.collect())
+}
+
+fn check_thread(pid: u32, status: &ThreadStatus) -> Result<(), Error> {
+    let no = |reason: &str| Err(refusal(pid, reason));
+    if let Some(tracer) = status.field("TracerPid").filter(|tracer| *tracer != "0") {
+        return Err(refusal(
+            pid,
+            &format!("process {tracer} traces it already (a debugger, strace)"),
+        ));
+    }
+    if status.field("Seccomp").is_some_and(|mode| mode != "0") {
+        return no(
+            "it has restricted its system calls (seccomp), and ours could end it; start it without that",
+        );
+    }
+    let features = status.field("x86_Thread_features").unwrap_or_default();
+    if features.contains("shstk") {
+        return no(
+            "it uses a shadow stack, on which our return addresses are missing; start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off",
+        );
+    }
+    match status.field("State").and_then(|state| state.chars().next()) {
+        Some('T' | 't') => no("it is stopped; let it go on first (kill -CONT)"),
+        Some('Z' | 'X') => no("it has ended"),
+        _ => Ok(()),
+    }
+}
+
+/// The kernel does not let us trace a thread.
+pub(super) fn not_traceable(pid: u32, source: &std::io::Error) -> Error {
+    match source.raw_os_error() {
+        Some(libc::EPERM) => refusal(pid, NOT_ALLOWED),
+        _ => refusal(pid, &format!("a thread of it cannot be traced: {source}")),
+    }
+}
+
+/// A process that nothing was done to.
+pub(super) fn refusal(pid: u32, reason: &str) -> Error {
+    Error::NotAttachable {
+        pid,
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,332 @@
+//! What the borrowed thread does: it makes the memory, loads the runtime and calls it.
+//!
+//! It does so on a stack of its own, by a few instructions that wait at their end for us to put everything back as it
+//! was. Should we be gone by then, they do that themselves, as from a signal handler: the program is not harmed by a controller
+//! that is killed.
+
+use super::borrowed::{BorrowedThread, begun_again};
+use super::image::{LibcFunctions, RuntimeImage};
+use super::lifeline::Lifeline;
+use super::open_descriptor;
+use super::refuse::refusal;
+use crate::Error;
+use crate::memory::CausalMemory;
+use std::arch::global_asm;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// What a visit brought.
+pub(super) struct Visited {
+    pub memory: CausalMemory,
+    pub lifeline: Lifeline,
+}
+
+/// Bytes of memory that the thread gets for it: code, data, then its stack.
+const ROOM: u64 = 1 << 20;
+const DATA: u64 = 4096;
+const FRAME: u64 = 8192;
+const TEXTS: u64 = FRAME + 64 * 1024;
+/// Room for a text.
+const TEXT: u64 = 128;
+
+/// Time limit for loading the runtime: other threads may be loading libraries.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Words of the data, by number.
+const DONE: usize = 0;
+const ERRNO: usize = 1;
+const OPEN: usize = 2;
+const PATH: usize = 3;
+const FLAGS: usize = 4;
+const WHY: usize = 5;
+const ENTRY: usize = 6;
+const BASE: usize = 7;
+const DESCRIPTOR: usize = 8;
+const RESULT: usize = 9;
+const HANDLE: usize = 10;
+const REASON: usize = 11;
+const RETURN: usize = 13;
+const WORDS: usize = 14;
+
+unsafe extern "C" {
+    static vitalfew_visit: u8;
+    static vitalfew_visit_end: u8;
+}
+
+// r15: the data. The last part waits for about a second for us (more where it is crowded), then returns by itself.
+global_asm!(
+    ".pushsection .rodata",
+    ".globl vitalfew_visit, vitalfew_visit_end",
+    ".hidden vitalfew_visit, vitalfew_visit_end",
+    "vitalfew_visit:",
+    "call [r15 + 8*1]",
+    "mov rbx, rax",
+    "mov eax, [rbx]",
+    "mov [r15 + 8*12], eax",
+    "mov rax, [r15 + 8*7]",
+    "cmp qword ptr [r15 + 8*2], 0",
+    "je 2f",
+    "mov rdi, [r15 + 8*3]",
+    "mov rsi, [r15 + 8*4]",
+    "call [r15 + 8*2]",
+    "mov [r15 + 8*10], rax",
+    "test rax, rax",
+    "jnz 1f",
+    "cmp qword ptr [r15 + 8*5], 0",
+    "je 3f",
+    "call [r15 + 8*5]",
+    "mov [r15 + 8*11], rax",
+    "jmp 3f",
+    // The first word of what `dlopen` returns is where the library is (`struct link_map`).
+    "1: mov rax, [rax]",
+    "2: add rax, [r15 + 8*6]",
+    "mov rdi, [r15 + 8*8]",
+    "call rax",
+    "mov [r15 + 8*9], rax",
+    "3: mov eax, [r15 + 8*12]",
+    "mov [rbx], eax",
+    "mov qword ptr [r15], 1",
+    "mov r12d, 2000000",
+    "4: mov eax, 24",
+    "syscall",
+    "dec r12d",
+    "jnz 4b",
+    "mov rsp, [r15 + 8*13]",
+    "mov eax, 15",
+    "syscall",
+    "vitalfew_visit_end:",
+    ".popsection",
+);
+
+fn visit_code() -> &'static [u8] {
+    // SAFETY: two marks around bytes that do not change.
+    unsafe {
+        let (first, end) = (&raw const vitalfew_visit, &raw const vitalfew_visit_end);
+        std::slice::from_raw_parts(first, end.addr() - first.addr())
+    }
+}
+
+/// Brings the runtime into the process.
+pub(super) fn load_runtime(
+    pid: u32,
+    thread: &mut BorrowedThread,
+    image: &RuntimeImage,
+    libc: &LibcFunctions,
+) -> Result<Visited, Error> {
+    thread.block_signals()?;
+    let room = map_room(pid, thread)?;
+    let mut visit = Visit {
+        pid,
+        thread,
+        room,
+        words: [0; WORDS],
+        library: None,
+    };
+    let visited = visit.prepare(image, libc).and_then(|visited| {
+        visit.run()?;
+        Ok(visited)
+    });
+    visit.clear();
+    visited
+}
+
+fn map_room(pid: u32, thread: &mut BorrowedThread) -> Result<u64, Error> {
+    let access = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let map = [0, ROOM, access as u64, flags as u64, u64::MAX, 0];
+    made(pid, "mmap", thread.make_call(libc::SYS_mmap, map)?)
+}
+
+/// The result of a system call in the target.
+fn made(pid: u32, what: &str, result: i64) -> Result<u64, Error> {
+    match result {
+        0.. => Ok(result as u64),
+        // Addresses are positive, too.
+        _ => {
+            let error = io::Error::from_raw_os_error(-result as i32);
+            Err(refusal(pid, &format!("{what} is refused in it: {error}")))
+        }
+    }
+}
+
+struct Visit<'a> {
+    pid: u32,
+    thread: &'a mut BorrowedThread,
+    /// Its memory there; 0: it is lost.
+    room: u64,
+    words: [u64; WORDS],
+    /// The descriptor there of the library's file.
+    library: Option<u64>,
+}
+
+impl Visit<'_> {
+    /// Writes everything that the thread needs.
+    fn prepare(&mut self, image: &RuntimeImage, libc: &LibcFunctions) -> Result<Visited, Error> {
+        let page = self.make_file("vitalfew", 0)?;
+        self.words[DESCRIPTOR] = page;
+        let file = open_descriptor(self.pid, page)?;
+        let memory = CausalMemory::in_file(file.into())?;
+        let lifeline = Lifeline::hold(memory.another()?)?;
+        self.words[ERRNO] = libc.errno_location;
+        self.words[ENTRY] = image.entry;
+        match image.loaded_at(self.pid) {
+            Some(base) => self.words[BASE] = base,
+            None => {
+                let library = self.make_file(&image.name, TEXT)?;
+                self.library = Some(library);
+                let mut file = open_descriptor(self.pid, library)?;
+                file.write_all(&image.bytes).map_err(|source| Error::System {
+                    what: "copying the runtime".into(),
+                    source,
+                })?;
+                let path = format!("/proc/self/fd/{library}\0");
+                self.write(TEXTS + 2 * TEXT, path.as_bytes())?;
+                self.words[PATH] = self.room + TEXTS + 2 * TEXT;
+                self.words[OPEN] = libc.dlopen;
+                self.words[FLAGS] = libc.flags;
+                self.words[WHY] = libc.dlerror;
+            }
+        }
+        self.write(0, visit_code())?;
+        let frame = self.return_frame();
+        self.words[RETURN] = self.room + FRAME;
+        self.write(FRAME, &frame)?;
+        let words: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.write(DATA, &words)?;
+        Ok(Visited { memory, lifeline })
+    }
+
+    /// Makes a file in memory; its descriptor there.
+    fn make_file(&mut self, name: &str, at: u64) -> Result<u64, Error> {
+        self.write(TEXTS + at, format!("{name}\0").as_bytes())?;
+        let name = self.room + TEXTS + at;
+        let close_on_exec = libc::MFD_CLOEXEC.into();
+        let call = [name, close_on_exec, 0, 0, 0, 0];
+        let result = self.thread.make_call(libc::SYS_memfd_create, call)?;
+        made(self.pid, "memfd_create", result)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.thread.memory.write_all_at(bytes, self.room + at);
+        written.map_err(|source| Error::System {
+            what: format!("writing to the memory of process {}", self.pid),
+            source,
+        })
+    }
+
+    fn word(&self, number: usize) -> u64 {
+        let mut bytes = [0; 8];
+        let at = self.room + DATA + 8 * number as u64;
+        let read = self.thread.memory.read_exact_at(&mut bytes, at);
+        read.map_or(0, |()| u64::from_le_bytes(bytes))
+    }
+
+    /// What the kernel restores for a thread that returns from a signal handler (`struct ucontext`).
+    fn return_frame(&self) -> Vec<u8> {
+        let registers = begun_again(&self.thread.registers);
+        // The extended state and the stack's segment are there; the alternative stack is not one, and stays what it was.
+        const PARTS: u64 = 7;
+        const NO_STACK: u64 = 0x7f;
+        let segments = registers.cs | registers.ss << 48;
+        let vectors = self.room + FRAME + 1024;
+        let words = [
+            PARTS, 0, 0, NO_STACK, 0,
+            registers.r8, registers.r9, registers.r10, registers.r11,
+            registers.r12, registers.r13, registers.r14, registers.r15,
+            registers.rdi, registers.rsi, registers.rbp, registers.rbx,
+            registers.rdx, registers.rax, registers.rcx, registers.rsp,
+            registers.rip, registers.eflags, segments, 0, 0, 0, 0, vectors,
+            0, 0, 0, 0, 0, 0, 0, 0,
+            self.thread.mask,
+        ];
+        let mut frame: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        frame.resize(1024, 0);
+        frame.extend(signal_vectors(&self.thread.vectors));
+        frame
+    }
+
+    /// Lets the thread run and come back.
+    fn run(&mut self) -> Result<(), Error> {
+        // Aligned as in front of a call.
+        let stack = self.room + ROOM - 4096;
+        self.thread.run_from(self.room, stack, self.room + DATA)?;
+        let start = Instant::now();
+        while self.word(DONE) == 0 {
+            if start.elapsed() > PATIENCE {
+                self.thread.leave_running();
+                self.room = 0;
+                return Err(refusal(
+                    self.pid,
+                    "its dynamic linker does not let the runtime in: another thread is loading a library",
+                ));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let code = self.room..self.room + DATA;
+        if !self.thread.hold_within(&code) {
+            // It has waited for too long, and has gone back.
+            self.room = 0;
+            return Err(refusal(self.pid, "this machine is too busy; try again"));
+        }
+        if self.word(HANDLE) == 0 && self.words[OPEN] != 0 {
+            return Err(refusal(self.pid, &self.reason()));
+        }
+        match self.word(RESULT) as i32 {
+            0 => Ok(()),
+            libc::EBUSY => Err(refusal(self.pid, "another vitalfew is attached to it")),
+            number => {
+                let error = io::Error::from_raw_os_error(number);
+                Err(refusal(self.pid, &format!("the runtime cannot begin: {error}")))
+            }
+        }
+    }
+
+    /// What the dynamic linker says.
+    fn reason(&self) -> String {
+        let mut text = vec![0; 256];
+        let read = self.thread.memory.read_at(&mut text, self.word(REASON));
+        text.truncate(read.unwrap_or(0));
+        let end = text.iter().position(|byte| *byte == 0).unwrap_or(0);
+        let text = String::from_utf8_lossy(text.get(..end).unwrap_or_default()).into_owned();
+        format!("its dynamic linker does not load the runtime: {text}")
+    }
+
+    /// Takes away what is not needed any more.
+    fn clear(&mut self) {
+        if self.room == 0 {
+            return;
+        }
+        let mut descriptors: Vec<u64> = self.library.into_iter().collect();
+        // The runtime closes the memory's once it has begun.
+        if self.word(RESULT) != 0 || self.word(DONE) == 0 || self.words[DESCRIPTOR] == 0 {
+            descriptors.extend((self.words[DESCRIPTOR] != 0).then_some(self.words[DESCRIPTOR]));
+        }
+        for descriptor in descriptors {
+            let _ = (self.thread).make_call(libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
+        }
+        let _ = (self.thread).make_call(libc::SYS_munmap, [self.room, ROOM, 0, 0, 0, 0]);
+    }
+}
+
+/// The extended state as it stands on a signal's stack: with what it is, and an end.
+fn signal_vectors(state: &[u8]) -> Vec<u8> {
+    const FIRST: u32 = 0x4650_5853;
+    const SECOND: u32 = 0x4650_5845;
+    const OWN: usize = 464;
+    let mut vectors = state.to_vec();
+    // There the kernel says for a debugger which parts there are.
+    let parts: Vec<u8> = state.get(OWN..OWN + 8).unwrap_or_default().to_vec();
+    let size = state.len() as u32;
+    let mut own = Vec::new();
+    own.extend(FIRST.to_le_bytes());
+    own.extend((size + 4).to_le_bytes());
+    own.extend(parts);
+    own.extend(size.to_le_bytes());
+    if let Some(place) = vectors.get_mut(OWN..OWN + own.len()) {
+        place.copy_from_slice(&own);
+    }
+    vectors.extend(SECOND.to_le_bytes());
+    vectors
+}

@@ -1,0 +1,252 @@
+//! Processes that ran before we came: `causal run -p PID`.
+//!
+//! The controller has one of their threads load this library and call [`vitalfew_attach`], which starts a thread of ours. That
+//! one takes the places of the functions in front of which we stand ([`slots`]) and the sampling signal, and waits for the
+//! controller to leave or to end in whatever way. Then it gives everything back. The library and the memory stay mapped,
+//! because threads of the program may still be inside our functions; nothing leads to them any more.
+
+#[cfg(target_arch = "x86_64")]
+mod slots;
+
+use crate::{attach, real, sample, start, sys, thread, thread_event};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use libc::{pthread_mutex_t, pthread_t, timespec};
+use runtime_abi::{MAGIC, Page, Thread, state};
+
+/// We came after the program's libraries.
+static LATE: AtomicBool = AtomicBool::new(false);
+/// A session is under way.
+static BUSY: AtomicBool = AtomicBool::new(false);
+/// Threads get a slot at their first sample.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+/// Forks are watched.
+static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
+
+const SECOND: u64 = 1_000_000_000;
+/// The time between two looks for libraries that the program has loaded.
+const LOOK_NS: u64 = SECOND;
+/// What may be on its way to a thread that the signal was sent to arrives within this time.
+const GRACE_NS: u64 = 50_000_000;
+
+/// Returns whether we came after the program's libraries, and stand behind them in the dynamic linker's list.
+pub fn came_late() -> bool {
+    LATE.load(Relaxed)
+}
+
+/// The slot of a thread that has none yet, if threads get one; called in the handler. `sp`: where the thread stands.
+pub fn adopt_here(page: &'static Page, sp: u64) -> Option<&'static Thread> {
+    if !ADOPTS.load(Acquire) || page.state.load(Acquire) != state::RUNNING {
+        return None;
+    }
+    attach::adopt_thread(page, sp)
+}
+
+/// Begins a session, with the memory behind a descriptor; 0 or an error number.
+///
+/// # Safety
+/// Called by a thread of the program that holds no lock of the allocator's or the dynamic linker's, with all signals blocked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vitalfew_attach(descriptor: c_int) -> c_int {
+    LATE.store(true, Relaxed);
+    if BUSY.swap(true, Acquire) {
+        return libc::EBUSY;
+    }
+    let begun = begin_session(descriptor);
+    if begun != 0 {
+        BUSY.store(false, Release);
+    }
+    begun
+}
+
+fn begin_session(descriptor: c_int) -> c_int {
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    // Threads may still have pointers into the memory of an earlier session: this one takes its place.
+    let (at, flags) = match thread::shared_page() {
+        Some(old) => (
+            core::ptr::from_ref(old) as usize,
+            libc::MAP_SHARED | libc::MAP_FIXED,
+        ),
+        None => (0, libc::MAP_SHARED),
+    };
+    let map = [
+        at,
+        size_of::<Page>(),
+        access,
+        flags as usize,
+        descriptor as usize,
+        0,
+    ];
+    // SAFETY: a new mapping, or one in the place of our own.
+    let address = unsafe { sys::call(libc::SYS_mmap, map) };
+    if address < 0 {
+        return -address as c_int;
+    }
+    let mapped = address as *mut Page;
+    // SAFETY: mapped just now, as long as a page, and never unmapped; all of it is atomic.
+    let page = unsafe { &*mapped };
+    if page.magic.load(Acquire) != MAGIC {
+        return libc::EPROTO;
+    }
+    thread::set_page(mapped);
+    page.pid.store(sys::process_id(), Relaxed);
+    let handler = sample::handle_sample as *const () as u64;
+    page.handler.store(handler, Relaxed);
+    let made = start_guard();
+    if made == 0 {
+        // The mapping stays.
+        sys::close(descriptor);
+        page.state.store(state::READY, Release);
+        sample::wake_controller(page);
+    }
+    made
+}
+
+type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+/// Starts the thread that guards the session.
+fn start_guard() -> c_int {
+    let mut made: pthread_t = 0;
+    let made = &raw mut made;
+    let (attributes, argument) = (
+        core::ptr::null::<libc::pthread_attr_t>(),
+        core::ptr::null_mut::<c_void>(),
+    );
+    // SAFETY: the routine takes no argument; who is made is written through the pointer.
+    unsafe {
+        let result = real::real!(pthread_create(
+            made: *mut pthread_t, attributes: *const libc::pthread_attr_t, guard_session: Routine,
+            argument: *mut c_void) -> c_int);
+        if result == 0 {
+            libc::pthread_detach(*made);
+        }
+        result
+    }
+}
+
+/// The thread of ours.
+unsafe extern "C-unwind" fn guard_session(_: *mut c_void) -> *mut c_void {
+    serve_program_only();
+    if let Some(page) = thread::shared_page() {
+        if await_start(page) {
+            let before = enter(page);
+            while !take_lifeline(page, LOOK_NS) {
+                hook_functions();
+            }
+            leave(&before);
+        }
+        forget(page);
+    }
+    BUSY.store(false, Release);
+    core::ptr::null_mut()
+}
+
+/// Leaves all signals to the program's threads, but those by which the C library has every thread do something.
+fn serve_program_only() {
+    const CANCEL: u64 = 32;
+    const SET_ID: u64 = 33;
+    let mask = !(1u64 << (CANCEL - 1) | 1 << (SET_ID - 1));
+    let how = libc::SIG_SETMASK as usize;
+    let to = &raw const mask as usize;
+    let name = c"vitalfew".as_ptr() as usize;
+    // SAFETY: mask and name live during the calls.
+    unsafe {
+        sys::call(libc::SYS_rt_sigprocmask, [how, to, 0, 8, 0, 0]);
+        let set_name = libc::PR_SET_NAME as usize;
+        sys::call(libc::SYS_prctl, [set_name, name, 0, 0, 0, 0]);
+    }
+}
+
+/// Waits for the controller to begin; false: it has gone.
+fn await_start(page: &Page) -> bool {
+    loop {
+        sys::wait_on(&page.state, state::READY, SECOND / 10);
+        if page.state.load(Acquire) == state::RUNNING {
+            return true;
+        }
+        if take_lifeline(page, 0) {
+            return false;
+        }
+    }
+}
+
+/// Takes everything that we need of the program; what its action of the signal was.
+fn enter(page: &Page) -> libc::sigaction {
+    attach::watch_ends();
+    if !WATCHES_FORKS.swap(true, Relaxed) {
+        // SAFETY: the function is ours and stays.
+        unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
+    }
+    ADOPTS.store(true, Release);
+    let before = start::take_signal();
+    hook_functions();
+    page.news
+        .fetch_add(1, core::sync::atomic::Ordering::AcqRel);
+    before
+}
+
+/// Gives everything back.
+fn leave(before: &libc::sigaction) {
+    #[cfg(target_arch = "x86_64")]
+    slots::give_back();
+    ADOPTS.store(false, Release);
+    thread::begin_session();
+    attach::ignore_ends();
+    // By default the signal ends the program: what is still on its way goes to nobody.
+    // SAFETY: an action of zeros is one; the other one was the program's.
+    unsafe {
+        let mut ignore: libc::sigaction = core::mem::zeroed();
+        ignore.sa_sigaction = libc::SIG_IGN;
+        let none = core::ptr::null_mut();
+        real::sigaction(thread_event::SIGNAL, &raw const ignore, none);
+        sys::sleep_until(sys::now() + GRACE_NS);
+        real::sigaction(thread_event::SIGNAL, before, none);
+    }
+}
+
+/// Gives the memory back to the machine. It reads as zeros from now on, which says that we have left.
+fn forget(page: &Page) {
+    const MADV_REMOVE: usize = 9;
+    let mutex = lifeline(page);
+    // SAFETY: this thread holds it; the mapping is ours, and all in it is atomic.
+    unsafe {
+        real::real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int);
+        let at = core::ptr::from_ref(page) as usize;
+        let range = [at, size_of::<Page>(), MADV_REMOVE, 0, 0, 0];
+        sys::call(libc::SYS_madvise, range);
+    }
+}
+
+fn hook_functions() {
+    #[cfg(target_arch = "x86_64")]
+    slots::take();
+}
+
+fn lifeline(page: &Page) -> *mut pthread_mutex_t {
+    page.lifeline.as_ptr().cast_mut().cast()
+}
+
+/// Waits for so long until the controller lets go of its lifeline, or the kernel does for it.
+fn take_lifeline(page: &Page, at_most_ns: u64) -> bool {
+    let mutex = lifeline(page);
+    let mut end = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the controller has made the mutex before it called us; the time lives during the calls.
+    let result = unsafe {
+        real::clock_gettime(libc::CLOCK_REALTIME, &raw mut end);
+        end.tv_sec += (at_most_ns / SECOND) as libc::time_t;
+        let end = &raw const end;
+        real::real!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int)
+    };
+    result != libc::ETIMEDOUT
+}
+
+/// The child has no thread of ours: nobody gives back what we have, which does nothing without samples. It can be attached to.
+unsafe extern "C" fn child_of_fork() {
+    BUSY.store(false, Relaxed);
+    // SAFETY: called as that one is.
+    unsafe { start::child_of_fork() };
+}

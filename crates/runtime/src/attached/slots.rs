@@ -1,0 +1,314 @@
+//! Words through which the program's libraries call functions, as the dynamic linker has filled them in: in a program that ran before
+//! we came they lead past us. Ours are put there while a session lasts.
+//!
+//! All of it happens in the thread of ours, while the dynamic linker is kept from loading and closing libraries
+//! (`dl_iterate_phdr` does). A library that is just being loaded is not protected yet, and must not be protected
+//! by us: its words are only written to.
+
+use crate::link_map::{self, DynamicEntry, OwnFunctions};
+use crate::sys;
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+
+/// `Elf64_Rela`.
+#[repr(C)]
+struct Relocation {
+    offset: usize,
+    info: u64,
+    addend: i64,
+}
+
+/// `Elf64_Sym`.
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    _rest: [u32; 5],
+}
+
+const TAG_PLT_SIZE: i64 = 2;
+const TAG_STRINGS: i64 = 5;
+const TAG_SYMBOLS: i64 = 6;
+const TAG_RELOCATIONS: i64 = 7;
+const TAG_SIZE: i64 = 8;
+const TAG_PLT: i64 = 23;
+
+/// A word of data with an address that the source asked for.
+const ABSOLUTE: u32 = 1;
+/// A word of the table by which code finds addresses.
+const TABLE: u32 = 6;
+/// A word by which code calls.
+const CALL: u32 = 7;
+
+const PAGE: usize = 4096;
+
+/// Words that are ours, with what they were: as many as there is room for.
+const MOST: usize = 1 << 16;
+static SAVED: AtomicPtr<[usize; 2]> = AtomicPtr::new(core::ptr::null_mut());
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Puts our functions in place, also in libraries that were loaded since the last time.
+pub fn take() {
+    if SAVED.load(Relaxed).is_null() {
+        let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
+        let length = MOST * size_of::<[usize; 2]>();
+        let map = [0, length, access, flags, usize::MAX, 0];
+        // SAFETY: a new mapping.
+        let address = unsafe { sys::call(libc::SYS_mmap, map) };
+        if address < 0 {
+            return;
+        }
+        SAVED.store(address as *mut [usize; 2], Release);
+    }
+    visit_all(take_word);
+}
+
+/// Puts back what was there.
+pub fn give_back() {
+    visit_all(give_word);
+    COUNT.store(0, Relaxed);
+}
+
+/// A word that leads to a function that we have, too.
+struct Word<'a> {
+    slot: &'a AtomicUsize,
+    own: usize,
+    name: &'a CStr,
+    kind: u32,
+}
+
+type Change = fn(&Word<'_>) -> Option<usize>;
+
+/// The address to be put there; `None`: it stays.
+fn take_word(word: &Word<'_>) -> Option<usize> {
+    let now = word.slot.load(Acquire);
+    if now == word.own {
+        return None;
+    }
+    // Data may have been changed by the program since.
+    if word.kind == ABSOLUTE && now != link_map::function_behind(word.name) as usize {
+        return None;
+    }
+    let at = COUNT.load(Relaxed);
+    if at >= MOST {
+        return None;
+    }
+    // SAFETY: as many as there is room for.
+    unsafe {
+        let saved = SAVED.load(Relaxed).add(at);
+        *saved = [core::ptr::from_ref(word.slot) as usize, now];
+    }
+    COUNT.store(at + 1, Relaxed);
+    Some(word.own)
+}
+
+fn give_word(word: &Word<'_>) -> Option<usize> {
+    if word.slot.load(Acquire) != word.own {
+        return None;
+    }
+    let slot = core::ptr::from_ref(word.slot) as usize;
+    let saved = SAVED.load(Relaxed);
+    for at in 0..COUNT.load(Relaxed) {
+        // SAFETY: so many have been written.
+        let [known, before] = unsafe { *saved.add(at) };
+        if known == slot {
+            return Some(before);
+        }
+    }
+    // A library that was closed and loaded again by a process that was forked from one that we were in.
+    let behind = link_map::function_behind(word.name) as usize;
+    (behind != 0).then_some(behind)
+}
+
+/// What is passed through the dynamic linker.
+struct Visit {
+    own: OwnFunctions,
+    change: Change,
+}
+
+fn visit_all(change: Change) {
+    let Some(own) = OwnFunctions::find() else {
+        return;
+    };
+    let mut visit = Visit { own, change };
+    // SAFETY: the function is called for each library while the visit lives.
+    unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut visit).cast()) };
+}
+
+unsafe extern "C" fn visit_object(
+    object: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    visit: *mut c_void,
+) -> c_int {
+    // SAFETY: what the dynamic linker and `visit_all` pass: a library that is loaded, with its headers.
+    unsafe {
+        let (object, visit) = (&*object, &*visit.cast::<Visit>());
+        let headers = core::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into());
+        let base = object.dlpi_addr as usize;
+        let dynamic = headers.iter().find(|h| h.p_type == libc::PT_DYNAMIC);
+        let Some(dynamic) = dynamic else { return 0 };
+        let entries = (base + dynamic.p_vaddr as usize) as *const DynamicEntry;
+        if link_map::is_own(entries) {
+            return 0;
+        }
+        if let Some(tables) = Relocations::of(base, entries) {
+            tables.visit(visit);
+        }
+    }
+    0
+}
+
+/// The relocations of a library.
+struct Relocations {
+    base: usize,
+    strings: *const c_char,
+    symbols: *const Symbol,
+    /// Addresses and sizes in bytes of the two tables.
+    tables: [(usize, usize); 2],
+}
+
+impl Relocations {
+    /// # Safety
+    /// The entries are those of a library that is loaded.
+    unsafe fn of(base: usize, mut entries: *const DynamicEntry) -> Option<Self> {
+        let mut known = Self {
+            base,
+            strings: core::ptr::null(),
+            symbols: core::ptr::null(),
+            tables: [(0, 0); 2],
+        };
+        let [general, calls] = &mut known.tables;
+        // SAFETY: a dynamic section ends with an entry of tag 0.
+        while let Some(entry) = unsafe { entries.as_ref() } {
+            let address = match entry.value < base {
+                true => base + entry.value,
+                false => entry.value,
+            };
+            match entry.tag {
+                0 => break,
+                TAG_STRINGS => known.strings = address as _,
+                TAG_SYMBOLS => known.symbols = address as _,
+                TAG_RELOCATIONS => general.0 = address,
+                TAG_SIZE => general.1 = entry.value,
+                TAG_PLT => calls.0 = address,
+                TAG_PLT_SIZE => calls.1 = entry.value,
+                _ => {}
+            }
+            entries = entries.wrapping_add(1);
+        }
+        let complete = !known.strings.is_null() && !known.symbols.is_null();
+        complete.then_some(known)
+    }
+
+    /// # Safety
+    /// The library is loaded.
+    unsafe fn visit(&self, visit: &Visit) {
+        let mut page = WritablePage::none();
+        for (address, size) in self.tables {
+            if address == 0 {
+                continue;
+            }
+            let count = size / size_of::<Relocation>();
+            // SAFETY: the table is as the linker has made it.
+            let table = unsafe { core::slice::from_raw_parts(address as *const Relocation, count) };
+            for relocation in table {
+                // SAFETY: see the caller.
+                let Some(word) = (unsafe { self.word(relocation, &visit.own) }) else {
+                    continue;
+                };
+                if let Some(address) = (visit.change)(&word)
+                    && page.reach(core::ptr::from_ref(word.slot) as usize)
+                {
+                    word.slot.store(address, Release);
+                }
+            }
+        }
+        page.close();
+    }
+
+    /// The word that a relocation has filled in, if it is one that calls what we have too.
+    ///
+    /// # Safety
+    /// The library is loaded, and the relocation one of its.
+    unsafe fn word<'a>(
+        &'a self,
+        relocation: &Relocation,
+        own: &OwnFunctions,
+    ) -> Option<Word<'a>> {
+        let (kind, symbol) = (
+            relocation.info as u32,
+            (relocation.info >> 32) as usize,
+        );
+        let calls = matches!(kind, TABLE | CALL) || kind == ABSOLUTE && relocation.addend == 0;
+        let at = self.base.wrapping_add(relocation.offset);
+        if !calls || symbol == 0 || !at.is_multiple_of(align_of::<usize>()) {
+            return None;
+        }
+        // SAFETY: see the caller: the symbol and its name are in the library's tables, and the word is its.
+        unsafe {
+            let name = (*self.symbols.add(symbol)).name as usize;
+            let name = CStr::from_ptr(self.strings.add(name));
+            Some(Word {
+                own: own.named(name)?,
+                slot: &*(at as *const AtomicUsize),
+                name,
+                kind,
+            })
+        }
+    }
+}
+
+/// A page that is made writable for as long as words of it are changed, if it was not.
+struct WritablePage {
+    address: usize,
+    opened: bool,
+}
+
+impl WritablePage {
+    fn none() -> Self {
+        Self {
+            address: 0,
+            opened: false,
+        }
+    }
+
+    /// Goes to the page of a word. Returns whether that can be written to now.
+    fn reach(&mut self, word: usize) -> bool {
+        let address = word & !(PAGE - 1);
+        if address == self.address {
+            return true;
+        }
+        self.close();
+        if !is_writable(word) {
+            self.opened = protect(address, libc::PROT_READ | libc::PROT_WRITE);
+            if !self.opened {
+                return false;
+            }
+        }
+        self.address = address;
+        true
+    }
+
+    fn close(&mut self) {
+        if self.opened {
+            protect(self.address, libc::PROT_READ);
+        }
+        *self = Self::none();
+    }
+}
+
+fn protect(page: usize, access: c_int) -> bool {
+    // SAFETY: a page of data of a library, which stays readable.
+    unsafe { sys::call(libc::SYS_mprotect, [page, PAGE, access as usize, 0, 0, 0]) == 0 }
+}
+
+/// Asks the kernel to add 0 to half a word.
+fn is_writable(word: usize) -> bool {
+    const ADD_NOTHING: usize = 1 << 28;
+    let own = AtomicU32::new(0);
+    let operation = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
+    let arguments = [own.as_ptr() as usize, operation, 0, 0, word, ADD_NOTHING];
+    // SAFETY: nobody waits on either word, and the sum is what it was.
+    unsafe { sys::call(libc::SYS_futex, arguments) >= 0 }
+}
