@@ -104,11 +104,7 @@ pub fn take_signal() -> libc::sigaction {
         action.sa_sigaction = sample::handle_sample as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
         libc::sigfillset(&raw mut action.sa_mask);
-        crate::real::sigaction(
-            thread_event::SIGNAL,
-            &raw const action,
-            &raw mut before,
-        );
+        crate::real::sigaction(thread_event::SIGNAL, &raw const action, &raw mut before);
         before
     }
 }
@@ -188,7 +184,10 @@ unsafe fn is_started_by_us() -> bool {
         let mut read = environ;
         while !read.is_null() && !(*read).is_null() {
             let entry = CStr::from_ptr(*read).to_bytes();
-            if [VARIABLE, trace::VARIABLE].iter().any(|name| value_of(entry, name).is_some()) {
+            if [VARIABLE, trace::VARIABLE]
+                .iter()
+                .any(|name| value_of(entry, name).is_some())
+            {
                 return true;
             }
             read = read.add(1);

@@ -215,7 +215,9 @@ impl BorrowedThread {
         if !self.interrupt_thread() {
             return false;
         }
-        let within = self.read_registers().is_some_and(|now| code.contains(&now.rip));
+        let within = self
+            .read_registers()
+            .is_some_and(|now| code.contains(&now.rip));
         if !within {
             self.held = Held::Unchanged;
         }
@@ -251,7 +253,9 @@ impl BorrowedThread {
         }
         // Only from this kind of stop the kernel begins the call again.
         if before == Held::Used
-            && (!self.interrupt_again() || self.restore_vectors().is_err() || self.held == Held::Gone)
+            && (!self.interrupt_again()
+                || self.restore_vectors().is_err()
+                || self.held == Held::Gone)
         {
             return;
         }

@@ -75,9 +75,8 @@ impl LibcFunctions {
         };
         let mut lines = profile::MapsLine::parse_all(&text);
         let first = lines.find(|line| line.file_offset == 0 && is_libc(line.original_path()));
-        let first = first.ok_or_else(|| {
-            refusal(pid, "it does not use glibc, which the runtime is made for")
-        })?;
+        let first = first
+            .ok_or_else(|| refusal(pid, "it does not use glibc, which the runtime is made for"))?;
         let range = &first.addresses;
         let file = mapped_file(pid, range.start, range.end, first.original_path());
         let unreadable = |_| refusal(pid, "its C library cannot be read (was it replaced?)");
@@ -125,7 +124,14 @@ pub(super) fn allocator_functions(pid: u32) -> Vec<std::ops::Range<u64>> {
         // What waits for locks inside the C library, its allocator's first of all.
         "__lll_lock_wait_private",
     ];
-    const LIBRARIES: [&str; 6] = ["ld-", "ld.so", "libjemalloc", "libtcmalloc", "libmimalloc", "libdl"];
+    const LIBRARIES: [&str; 6] = [
+        "ld-",
+        "ld.so",
+        "libjemalloc",
+        "libtcmalloc",
+        "libmimalloc",
+        "libdl",
+    ];
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut base = (String::new(), 0);
     let mut ranges = Vec::new();

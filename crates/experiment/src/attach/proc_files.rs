@@ -60,10 +60,7 @@ pub(super) fn awaited_call(pid: u32, tid: u32) -> Option<(i64, [u64; 6])> {
 pub(crate) fn command_of(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let words: Vec<String> = text
-        .split_terminator('\0')
-        .map(str::to_owned)
-        .collect();
+    let words: Vec<String> = text.split_terminator('\0').map(str::to_owned).collect();
     if !words.is_empty() {
         return words;
     }

@@ -82,7 +82,9 @@ fn object_sections(path: &Path) -> Option<Vec<String>> {
     use object::{Object, ObjectSection};
     let cache = object::read::ReadCache::new(std::fs::File::open(path).ok()?);
     let elf = object::read::elf::ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
-    let names = elf.sections().filter_map(|s| s.name().ok().map(str::to_owned));
+    let names = elf
+        .sections()
+        .filter_map(|s| s.name().ok().map(str::to_owned));
     Some(names.collect())
 }
 

@@ -177,10 +177,11 @@ impl Visit<'_> {
                 let library = self.make_file(&image.name, TEXT)?;
                 self.library = Some(library);
                 let mut file = open_descriptor(self.pid, library)?;
-                file.write_all(&image.bytes).map_err(|source| Error::System {
-                    what: "copying the runtime".into(),
-                    source,
-                })?;
+                file.write_all(&image.bytes)
+                    .map_err(|source| Error::System {
+                        what: "copying the runtime".into(),
+                        source,
+                    })?;
                 let path = format!("/proc/self/fd/{library}\0");
                 self.write(TEXTS + 2 * TEXT, path.as_bytes())?;
                 self.words[PATH] = self.room + TEXTS + 2 * TEXT;
@@ -193,7 +194,11 @@ impl Visit<'_> {
         let frame = self.return_frame();
         self.words[RETURN] = self.room + FRAME;
         self.write(FRAME, &frame)?;
-        let words: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let words: Vec<u8> = self
+            .words
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
         self.write(DATA, &words)?;
         Ok(Visited { memory, lifeline })
     }
@@ -232,16 +237,49 @@ impl Visit<'_> {
         let segments = registers.cs | registers.ss << 48;
         let vectors = self.room + FRAME + 1024;
         let words = [
-            PARTS, 0, 0, NO_STACK, 0,
-            registers.r8, registers.r9, registers.r10, registers.r11,
-            registers.r12, registers.r13, registers.r14, registers.r15,
-            registers.rdi, registers.rsi, registers.rbp, registers.rbx,
-            registers.rdx, registers.rax, registers.rcx, registers.rsp,
-            registers.rip, registers.eflags, segments, 0, 0, 0, 0, vectors,
-            0, 0, 0, 0, 0, 0, 0, 0,
+            PARTS,
+            0,
+            0,
+            NO_STACK,
+            0,
+            registers.r8,
+            registers.r9,
+            registers.r10,
+            registers.r11,
+            registers.r12,
+            registers.r13,
+            registers.r14,
+            registers.r15,
+            registers.rdi,
+            registers.rsi,
+            registers.rbp,
+            registers.rbx,
+            registers.rdx,
+            registers.rax,
+            registers.rcx,
+            registers.rsp,
+            registers.rip,
+            registers.eflags,
+            segments,
+            0,
+            0,
+            0,
+            0,
+            vectors,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
             self.thread.mask,
         ];
-        let mut frame: Vec<u8> = words.iter().flat_map(|word: &u64| word.to_le_bytes()).collect();
+        let mut frame: Vec<u8> = words
+            .iter()
+            .flat_map(|word: &u64| word.to_le_bytes())
+            .collect();
         frame.resize(1024, 0);
         frame.extend(signal_vectors(&self.thread.vectors));
         frame
@@ -278,7 +316,10 @@ impl Visit<'_> {
             libc::EBUSY => Err(refusal(self.pid, "another vitalfew is attached to it")),
             number => {
                 let error = io::Error::from_raw_os_error(number);
-                Err(refusal(self.pid, &format!("the runtime cannot begin: {error}")))
+                Err(refusal(
+                    self.pid,
+                    &format!("the runtime cannot begin: {error}"),
+                ))
             }
         }
     }

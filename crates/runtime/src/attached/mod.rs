@@ -181,8 +181,7 @@ fn enter(page: &Page) -> libc::sigaction {
     ADOPTS.store(true, Release);
     let before = start::take_signal();
     hook_functions();
-    page.news
-        .fetch_add(1, core::sync::atomic::Ordering::AcqRel);
+    page.news.fetch_add(1, core::sync::atomic::Ordering::AcqRel);
     before
 }
 

@@ -231,15 +231,8 @@ impl Relocations {
     ///
     /// # Safety
     /// The library is loaded, and the relocation one of its.
-    unsafe fn word<'a>(
-        &'a self,
-        relocation: &Relocation,
-        own: &OwnFunctions,
-    ) -> Option<Word<'a>> {
-        let (kind, symbol) = (
-            relocation.info as u32,
-            (relocation.info >> 32) as usize,
-        );
+    unsafe fn word<'a>(&'a self, relocation: &Relocation, own: &OwnFunctions) -> Option<Word<'a>> {
+        let (kind, symbol) = (relocation.info as u32, (relocation.info >> 32) as usize);
         let calls = matches!(kind, TABLE | CALL) || kind == ABSOLUTE && relocation.addend == 0;
         let at = self.base.wrapping_add(relocation.offset);
         if !calls || symbol == 0 || !at.is_multiple_of(align_of::<usize>()) {

@@ -1,0 +1,220 @@
+//! `vitalfew causal run -p PID`: processes that run already are measured and left as they were. No times are asserted.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// Compiles a program of tests/programs/causal with its table of addresses protected.
+fn compile(lab: &Lab, name: &str, more: &[&str]) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/programs/causal")
+        .join(format!("{name}.c"));
+    let program = lab.path(name);
+    let status = Command::new("cc")
+        .args(["-O2", "-g", "-pthread", "-Wl,-z,relro,-z,now", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .args(more)
+        .status()
+        .expect("a C compiler");
+    assert!(status.success());
+    program
+}
+
+fn start(program: &Path, argument: &str) -> Child {
+    let child = Command::new(program)
+        .arg(argument)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(Duration::from_millis(300));
+    child
+}
+
+fn attach(lab: &Lab, pid: u32, options: &[&str]) -> Command {
+    let mut command = Command::new(VITALFEW);
+    command
+        .args(["causal", "run", "--quiet", "--by", "function", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(lab.path("profile"))
+        .args(["--progress", "function:serve", "-p", &pid.to_string()])
+        .args(options);
+    command
+}
+
+/// What it says when it is told to end: rounds, and calls that were interrupted.
+fn end(child: Child) -> [u64; 2] {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    [words[1], words[3]].map(|word| word.parse().expect("a number"))
+}
+
+/// All code, and of the program itself also the protected words that its calls go through; by a hash.
+fn protected(pid: u32) -> BTreeMap<String, u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
+    let mut all = BTreeMap::new();
+    for line in maps.lines().filter(|line| line.contains(" /")) {
+        let (range, rest) = line.split_once(' ').expect("a range");
+        let own = rest.starts_with("r--") && rest.ends_with("/running");
+        if !(own || rest.starts_with("r-x")) || rest.contains("vitalfew") {
+            continue;
+        }
+        let (first, last) = range.split_once('-').expect("two ends");
+        let number = |text| u64::from_str_radix(text, 16).expect("a number");
+        let mut bytes = vec![0; (number(last) - number(first)) as usize];
+        memory
+            .read_exact_at(&mut bytes, number(first))
+            .expect("it is mapped");
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        all.insert(format!("{range} {rest}"), hasher.finish());
+    }
+    all
+}
+
+fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task"))
+        .expect("threads")
+        .count()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_process_that_runs_is_measured_and_left_as_it_was() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "running", &[]);
+    let child = start(&program, "-1");
+    let pid = child.id();
+    let before = protected(pid);
+    for _ in 0..3 {
+        let options = [
+            "--for",
+            "4s",
+            "--experiment",
+            "200ms",
+            "--fixed-speedup",
+            "50",
+        ];
+        let output = attach(&lab, pid, &options).output().expect("vitalfew runs");
+        assert!(output.status.success(), "{}", said(&output));
+        assert_eq!(protected(pid), before, "code or calls were changed");
+        assert_eq!(threads(pid), 3);
+    }
+    let text = std::fs::read_to_string(lab.path("profile")).expect("a profile");
+    for line in text.lines().skip(1) {
+        let run = serde_json::from_str::<Value>(line).expect("JSON")["run"].take();
+        assert!(run["points"][0]["visits"].as_u64() > Some(20), "{run}");
+        assert!(
+            run["experiments"]
+                .as_array()
+                .is_some_and(|all| !all.is_empty())
+        );
+        let fragments = run["fragments"].as_array().expect("fragments");
+        let samples = |f: &Value| f["samples"].as_u64().unwrap_or(0);
+        let slow = fragments
+            .iter()
+            .find(|f| f["name"] == "slow")
+            .map_or(0, samples);
+        let all: u64 = fragments.iter().map(samples).sum();
+        // Two thirds of what both threads do, and the delays of one are no samples of it.
+        assert!(slow * 2 > all && slow < all, "{slow} of {all}");
+    }
+    let [rounds, interrupted] = end(child);
+    assert!(rounds > 100);
+    assert_eq!(interrupted, 0);
+}
+
+#[test]
+fn a_controller_that_is_killed_leaves_the_process_as_it_was() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "running", &[]);
+    let child = start(&program, "20");
+    let pid = child.id();
+    let before = protected(pid);
+    let mut controller = attach(&lab, pid, &["--for", "60s"])
+        .spawn()
+        .expect("vitalfew runs");
+    while threads(pid) == 3 && controller.try_wait().expect("asked").is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    controller.kill().expect("it runs");
+    controller.wait().expect("it ended");
+    while threads(pid) != 3 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(protected(pid), before);
+    let output = attach(&lab, pid, &["--for", "500ms"])
+        .output()
+        .expect("vitalfew runs");
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(end(child)[1], 0);
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_refused_with_the_reason() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "running", &[]);
+    let child = start(&program, "20");
+    let pid = child.id();
+    let mut other = attach(&lab, pid, &["--for", "60s"])
+        .spawn()
+        .expect("vitalfew runs");
+    while threads(pid) == 3 && other.try_wait().expect("asked").is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let output = attach(&lab, pid, &["--for", "1s"])
+        .output()
+        .expect("vitalfew runs");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        said(&output).contains("another vitalfew"),
+        "{}",
+        said(&output)
+    );
+    other.kill().expect("it runs");
+    other.wait().expect("it ended");
+    while threads(pid) != 3 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(end(child)[1], 0);
+
+    let mut child = start(&compile(&lab, "running", &["-static"]), "20");
+    let output = attach(&lab, child.id(), &["--for", "1s"])
+        .output()
+        .expect("vitalfew runs");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        said(&output).contains("statically linked"),
+        "{}",
+        said(&output)
+    );
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+}
