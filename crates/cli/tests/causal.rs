@@ -450,8 +450,8 @@ fn what_stands_in_the_way_is_named() {
     let no_file = ["--scope lihnes.c fits no file", "lines.c"];
     named("--scope lihnes.c", &[lines, "600"], &no_file);
     let no_line = ["lihnes.c:4 is not in", "did you mean lines.c?"];
-    named("-p lihnes.c:4", &[lines, "1"], &no_line);
-    named("-p function:mian", &[lines, "1"], &["did you mean main?"]);
+    named("--progress lihnes.c:4", &[lines, "1"], &no_line);
+    named("--progress function:mian", &[lines, "1"], &["did you mean main?"]);
     let executed = ["env has executed", "/lines, which is not measured"];
     named("", &["env", lines, "600"], &executed);
     let started = ["that sh started", "/lines), which are not measured"];

@@ -3,13 +3,14 @@
 use crate::thread::{set_this, shared_page};
 use crate::{delay, sys, thread_event};
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Relaxed, Release};
-use runtime_abi::{Page, Thread};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32};
+use runtime_abi::{Page, Thread, state};
 
 /// Keys below have room in every thread.
 const FIRST_KEYS: u32 = 32;
 
+static ADOPTS: AtomicBool = AtomicBool::new(false);
 static EXIT_KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Lets threads be detached when they end. To be called before the first is attached.
@@ -28,8 +29,17 @@ pub fn ignore_ends() {
     unsafe { libc::pthread_key_delete(key) };
 }
 
-/// Makes a thread that was there before us the owner of a slot, at its first sample, in the handler. `sp`: where it stands.
-pub fn adopt_thread(page: &'static Page, sp: u64) -> Option<&'static Thread> {
+/// Says whether threads without a slot get one at their first sample.
+pub fn adopt_threads(adopts: bool) {
+    ADOPTS.store(adopts, Release);
+}
+
+/// Makes a thread that was there before us the owner of a slot, at its first sample, in the handler; `None`: it is none of ours.
+/// `sp`: where it stands.
+pub fn adopt_here(page: &'static Page, sp: u64) -> Option<&'static Thread> {
+    if !ADOPTS.load(Acquire) || page.state.load(Acquire) != state::RUNNING {
+        return None;
+    }
     let Some(thread) = page.take_thread() else {
         page.unmeasured.fetch_add(1, Relaxed);
         return None;

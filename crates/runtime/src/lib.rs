@@ -21,6 +21,7 @@ mod cpu;
 mod delay;
 mod descriptors;
 mod hooks;
+mod late;
 mod link_map;
 mod program_clock;
 mod real;

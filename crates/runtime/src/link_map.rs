@@ -103,7 +103,7 @@ pub fn function_behind(name: &CStr) -> *mut c_void {
     unsafe {
         let own = &raw const _DYNAMIC;
         let mut object = _r_debug.first;
-        if !crate::attached::came_late() {
+        if !crate::late::came_late() {
             while !object.is_null() && (*object).dynamic != own {
                 object = (*object).next;
             }

@@ -4,7 +4,7 @@
 //! perf event of its own. Both count user mode only, so that no system call is interrupted.
 
 use crate::thread_event::{by_processor, end_sampling, set_period};
-use crate::{attached, cpu, delay, sys, thread};
+use crate::{attach, cpu, delay, sys, thread};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::{Clock, Page, Place, Rule, Running, Thread, UNKNOWN, state};
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn handle_sample(
     };
     // SAFETY: the kernel hands a handler with SA_SIGINFO a `ucontext_t`.
     let frame = unsafe { registers(context.cast()) };
-    let Some(thread) = thread::current_thread().or_else(|| attached::adopt_here(page, frame.sp))
+    let Some(thread) = thread::current_thread().or_else(|| attach::adopt_here(page, frame.sp))
     else {
         return;
     };

@@ -14,13 +14,11 @@ static pthread_barrier_t meeting;
 
 static void end(int unused) { stop = unused; }
 
-static void work(long n) {
-  for (volatile long i = 0; i < n; i++) {
-  }
-}
+/* No function, which would be the innermost one of both. */
+#define WORK(n) for (volatile long i = 0; i < (n); i++) asm volatile("")
 
-__attribute__((noinline)) static void slow(void) { work(2000000); asm(""); }
-__attribute__((noinline)) static void quick(void) { work(1000000); asm(""); }
+__attribute__((noinline)) static void slow(void) { WORK(2000000); }
+__attribute__((noinline)) static void quick(void) { WORK(1000000); }
 __attribute__((noinline)) void serve(void) { rounds++; }
 
 static void *helper(void *unused) {

@@ -5,6 +5,7 @@
 
 use super::proc_files::ThreadStatus;
 use super::refuse::{not_traceable, refusal};
+use super::waits::is_plain_wait;
 use crate::Error;
 use libc::{c_int, c_uint, pid_t, user_regs_struct};
 use std::fs::File;
@@ -152,7 +153,7 @@ impl BorrowedThread {
         let mut instruction = [0; 2];
         let mut own = [0; 8];
         let read = |at: u64, buffer: &mut [u8]| self.memory.read_exact_at(buffer, at).is_ok();
-        super::choose::is_plain_wait(registers.orig_rax as i64, &arguments_of(registers))
+        is_plain_wait(registers.orig_rax as i64, &arguments_of(registers))
             && read(registers.rip.wrapping_sub(2), &mut instruction)
             && instruction == SYSTEM_CALL
             && read(registers.fs_base.wrapping_add(16), &mut own)
@@ -273,7 +274,7 @@ impl BorrowedThread {
     /// What it goes on with; `None`: with what it has.
     fn final_registers(&self, held: Held) -> Option<user_regs_struct> {
         let interrupted = self.registers.rax as i64 == -i64::from(libc::EINTR)
-            && super::choose::is_plain_wait(
+            && is_plain_wait(
                 self.registers.orig_rax as i64,
                 &arguments_of(&self.registers),
             );

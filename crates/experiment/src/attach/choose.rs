@@ -2,6 +2,7 @@
 
 use super::borrowed::{BorrowedThread, arguments_of};
 use super::proc_files::{ThreadStatus, awaited_call, mapped_file, thread_ids};
+use super::waits::{is_plain_wait, would_wait_longer};
 use super::{image, refuse};
 use crate::Error;
 use profile::ProcessAddress;
@@ -20,42 +21,6 @@ const PICKY: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(2);
 /// Bytes of a stack that are looked at.
 const STACK: usize = 64 << 10;
-
-/// Returns whether a system call waits, changes nothing while it does, and can be begun again with the same arguments.
-pub(super) fn is_plain_wait(number: i64, arguments: &[u64; 6]) -> bool {
-    let [.., d, e, f] = *arguments;
-    match number {
-        libc::SYS_futex
-        | libc::SYS_nanosleep
-        | libc::SYS_clock_nanosleep
-        | libc::SYS_poll
-        | libc::SYS_select
-        | libc::SYS_epoll_wait
-        | libc::SYS_read
-        | libc::SYS_readv
-        | libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_accept
-        | libc::SYS_accept4
-        | libc::SYS_wait4
-        | libc::SYS_pause => true,
-        // With a mask of signals for the time of the wait they are more than a wait.
-        libc::SYS_ppoll => d == 0,
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => e == 0,
-        libc::SYS_pselect6 => f == 0,
-        _ => false,
-    }
-}
-
-/// Returns whether the call, made once more, would wait for the whole of its time again.
-fn would_wait_longer(number: i64, arguments: &[u64; 6]) -> bool {
-    let [_, _, _, timeout, ..] = *arguments;
-    match number {
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => timeout as i32 > 0,
-        libc::SYS_epoll_pwait2 => timeout != 0,
-        _ => false,
-    }
-}
 
 /// Borrows a thread that waits and has nothing under way that loading a library would meet.
 pub(super) fn borrow_thread(pid: u32, stop: &AtomicBool) -> Result<BorrowedThread, Error> {

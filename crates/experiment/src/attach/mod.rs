@@ -11,12 +11,12 @@ mod lifeline;
 mod proc_files;
 mod refuse;
 mod visit;
+mod waits;
 
 use crate::Error;
 use crate::memory::CausalMemory;
 use lifeline::Lifeline;
 use runtime_abi::state;
-use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -101,14 +101,4 @@ impl Attached {
         }
         true
     }
-}
-
-/// Opens a file of the target's by its descriptor there.
-fn open_descriptor(pid: u32, descriptor: u64) -> Result<File, Error> {
-    let path = format!("/proc/{pid}/fd/{descriptor}");
-    let file = File::options().read(true).write(true).open(path);
-    file.map_err(|source| Error::System {
-        what: format!("sharing memory with process {pid}"),
-        source,
-    })
 }

@@ -1,6 +1,7 @@
 //! What `/proc` says of processes and threads.
 
-use std::fs;
+use crate::Error;
+use std::fs::{self, File};
 use std::path::PathBuf;
 
 /// The threads of a process.
@@ -75,4 +76,14 @@ pub(super) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf
         return direct;
     }
     format!("/proc/{pid}/root{path}").into()
+}
+
+/// Opens a file of the target's by its descriptor there.
+pub(super) fn open_descriptor(pid: u32, descriptor: u64) -> Result<File, Error> {
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let file = File::options().read(true).write(true).open(path);
+    file.map_err(|source| Error::System {
+        what: format!("sharing memory with process {pid}"),
+        source,
+    })
 }

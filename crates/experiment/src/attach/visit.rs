@@ -7,7 +7,7 @@
 use super::borrowed::{BorrowedThread, begun_again};
 use super::image::{LibcFunctions, RuntimeImage};
 use super::lifeline::Lifeline;
-use super::open_descriptor;
+use super::proc_files::open_descriptor;
 use super::refuse::refusal;
 use crate::Error;
 use crate::memory::CausalMemory;

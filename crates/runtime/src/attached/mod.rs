@@ -8,19 +8,15 @@
 #[cfg(target_arch = "x86_64")]
 mod slots;
 
-use crate::{attach, real, sample, start, sys, thread, thread_event};
+use crate::{attach, late, real, sample, start, sys, thread, thread_event};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use libc::{pthread_mutex_t, pthread_t, timespec};
-use runtime_abi::{MAGIC, Page, Thread, state};
+use runtime_abi::{MAGIC, Page, state};
 
-/// We came after the program's libraries.
-static LATE: AtomicBool = AtomicBool::new(false);
 /// A session is under way.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// Threads get a slot at their first sample.
-static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// Forks are watched.
 static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
 
@@ -30,26 +26,13 @@ const LOOK_NS: u64 = SECOND;
 /// What may be on its way to a thread that the signal was sent to arrives within this time.
 const GRACE_NS: u64 = 50_000_000;
 
-/// Returns whether we came after the program's libraries, and stand behind them in the dynamic linker's list.
-pub fn came_late() -> bool {
-    LATE.load(Relaxed)
-}
-
-/// The slot of a thread that has none yet, if threads get one; called in the handler. `sp`: where the thread stands.
-pub fn adopt_here(page: &'static Page, sp: u64) -> Option<&'static Thread> {
-    if !ADOPTS.load(Acquire) || page.state.load(Acquire) != state::RUNNING {
-        return None;
-    }
-    attach::adopt_thread(page, sp)
-}
-
 /// Begins a session, with the memory behind a descriptor; 0 or an error number.
 ///
 /// # Safety
 /// Called by a thread of the program that holds no lock of the allocator's or the dynamic linker's, with all signals blocked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vitalfew_attach(descriptor: c_int) -> c_int {
-    LATE.store(true, Relaxed);
+    late::note_late();
     if BUSY.swap(true, Acquire) {
         return libc::EBUSY;
     }
@@ -178,7 +161,7 @@ fn enter(page: &Page) -> libc::sigaction {
         // SAFETY: the function is ours and stays.
         unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
     }
-    ADOPTS.store(true, Release);
+    attach::adopt_threads(true);
     let before = start::take_signal();
     hook_functions();
     page.news.fetch_add(1, core::sync::atomic::Ordering::AcqRel);
@@ -189,7 +172,7 @@ fn enter(page: &Page) -> libc::sigaction {
 fn leave(before: &libc::sigaction) {
     #[cfg(target_arch = "x86_64")]
     slots::give_back();
-    ADOPTS.store(false, Release);
+    attach::adopt_threads(false);
     thread::begin_session();
     attach::ignore_ends();
     // By default the signal ends the program: what is still on its way goes to nobody.
