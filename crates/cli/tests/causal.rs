@@ -451,7 +451,11 @@ fn what_stands_in_the_way_is_named() {
     named("--scope lihnes.c", &[lines, "600"], &no_file);
     let no_line = ["lihnes.c:4 is not in", "did you mean lines.c?"];
     named("--progress lihnes.c:4", &[lines, "1"], &no_line);
-    named("--progress function:mian", &[lines, "1"], &["did you mean main?"]);
+    named(
+        "--progress function:mian",
+        &[lines, "1"],
+        &["did you mean main?"],
+    );
     let executed = ["env has executed", "/lines, which is not measured"];
     named("", &["env", lines, "600"], &executed);
     let started = ["that sh started", "/lines), which are not measured"];
