@@ -1,6 +1,5 @@
 //! Images that work for others, and functions that only lead to work.
 
-use super::timed_tree::MethodName;
 use crate::bottleneck::glue::is_glue;
 
 /// Images of these names work for who calls them, beside the C library.
@@ -35,7 +34,7 @@ pub(super) fn says_little(name: &str) -> bool {
     name == "main" || name.starts_with('[')
 }
 
-/// Returns whether a function only leads to work.
-pub(super) fn leads_to_work((name, module): &MethodName) -> bool {
+/// Returns whether a function, given with its module, only leads to work.
+pub(super) fn leads_to_work((name, module): &(String, String)) -> bool {
     says_little(name) || is_glue(name) || is_language_library(module)
 }
