@@ -160,12 +160,6 @@ impl BorrowedThread {
             && u64::from_le_bytes(own) == registers.fs_base
     }
 
-    /// Lets it block all signals until it is given back.
-    pub fn block_signals(&mut self) -> Result<(), Error> {
-        self.held = Held::Used;
-        self.set_mask(u64::MAX)
-    }
-
     fn set_mask(&self, mask: u64) -> Result<(), Error> {
         let mask = &raw const mask as usize;
         ptrace(SET_SIGNAL_MASK, self.tid, 8, mask).map_err(|error| not_traceable(self.pid, &error))
@@ -177,9 +171,11 @@ impl BorrowedThread {
         self.new_mask = Some(mask);
     }
 
-    /// Has it make a system call; the result is negative where that failed.
+    /// Has it make a system call; the result is negative where that failed. Between two of them it has what it needs to go on
+    /// without us, should we be killed.
     pub fn make_call(&mut self, number: i64, arguments: [u64; 6]) -> Result<i64, Error> {
         self.held = Held::Used;
+        self.set_mask(u64::MAX)?;
         let mut registers = self.registers;
         let [a, b, c, d, e, f] = arguments;
         registers.rip = self.registers.rip - 2;
@@ -194,10 +190,13 @@ impl BorrowedThread {
             }
         }
         let after = self.read_registers().ok_or_else(|| self.ended())?;
+        self.set_registers(&begun_again(&self.registers))?;
+        self.restore_vectors().map_err(|_| self.ended())?;
+        self.set_mask(self.mask)?;
         Ok(after.rax as i64)
     }
 
-    /// Lets it run from here.
+    /// Lets it run from here, with all signals blocked.
     pub fn run_from(&mut self, code: u64, stack: u64, data: u64) -> Result<(), Error> {
         const DIRECTION_AND_STEPS: u64 = 0x500;
         self.held = Held::Used;
@@ -207,6 +206,7 @@ impl BorrowedThread {
         registers.r15 = data;
         registers.eflags &= !DIRECTION_AND_STEPS;
         registers.orig_rax = u64::MAX;
+        self.set_mask(u64::MAX)?;
         self.set_registers(&registers)?;
         ptrace(libc::PTRACE_CONT, self.tid, 0, 0).map_err(|_| self.ended())
     }
@@ -310,11 +310,16 @@ impl Drop for BorrowedThread {
     }
 }
 
-/// What a call is left with that is to be made once more.
+/// What makes a call once more that was interrupted; one that had ended stays so.
 pub(super) fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
+    // The kernel's own numbers, of which programs see none: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
+    const INTERRUPTED: [i64; 5] = [-(libc::EINTR as i64), -512, -513, -514, -516];
     let mut again = *registers;
-    again.rip -= 2;
-    (again.rax, again.orig_rax) = (again.orig_rax, u64::MAX);
+    if INTERRUPTED.contains(&(again.rax as i64)) {
+        again.rip -= 2;
+        again.rax = again.orig_rax;
+    }
+    again.orig_rax = u64::MAX;
     again
 }
 

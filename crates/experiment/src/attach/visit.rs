@@ -115,7 +115,6 @@ pub(super) fn load_runtime(
     image: &RuntimeImage,
     libc: &LibcFunctions,
 ) -> Result<Visited, Error> {
-    thread.block_signals()?;
     let room = map_room(pid, thread)?;
     let mut visit = Visit {
         pid,
