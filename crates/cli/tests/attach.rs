@@ -100,6 +100,26 @@ fn threads(pid: u32) -> usize {
         .count()
 }
 
+/// Starts measuring a program of three threads; returns when the runtime's own is there.
+fn start_attached(lab: &Lab, pid: u32) -> Child {
+    let mut controller = attach(lab, pid, &["--for", "60s"])
+        .spawn()
+        .expect("vitalfew runs");
+    while threads(pid) == 3 && controller.try_wait().expect("asked").is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    controller
+}
+
+/// Kills it; returns when the runtime's thread has gone.
+fn kill_attached(mut controller: Child, pid: u32) {
+    controller.kill().expect("it runs");
+    controller.wait().expect("it ended");
+    while threads(pid) != 3 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -162,18 +182,9 @@ fn a_controller_that_is_killed_leaves_the_process_as_it_was() {
     let child = start(&program, "20");
     let pid = child.id();
     let before = protected(pid);
-    let mut controller = attach(&lab, pid, &["--for", "60s"])
-        .spawn()
-        .expect("vitalfew runs");
-    while threads(pid) == 3 && controller.try_wait().expect("asked").is_none() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let controller = start_attached(&lab, pid);
     std::thread::sleep(Duration::from_secs(1));
-    controller.kill().expect("it runs");
-    controller.wait().expect("it ended");
-    while threads(pid) != 3 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    kill_attached(controller, pid);
     assert_unchanged(&before, &protected(pid));
     let output = attach(&lab, pid, &["--for", "500ms"])
         .output()
@@ -191,12 +202,7 @@ fn what_cannot_be_attached_to_is_refused_with_the_reason() {
     let program = compile(&lab, "running", &[]);
     let child = start(&program, "20");
     let pid = child.id();
-    let mut other = attach(&lab, pid, &["--for", "60s"])
-        .spawn()
-        .expect("vitalfew runs");
-    while threads(pid) == 3 && other.try_wait().expect("asked").is_none() {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let other = start_attached(&lab, pid);
     let output = attach(&lab, pid, &["--for", "1s"])
         .output()
         .expect("vitalfew runs");
@@ -206,11 +212,7 @@ fn what_cannot_be_attached_to_is_refused_with_the_reason() {
         "{}",
         said(&output)
     );
-    other.kill().expect("it runs");
-    other.wait().expect("it ended");
-    while threads(pid) != 3 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    kill_attached(other, pid);
     assert_eq!(end(child)[1], 0);
 
     let mut child = start(&compile(&lab, "running", &["-static"]), "20");
