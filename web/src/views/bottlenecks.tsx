@@ -1,76 +1,109 @@
-/** The search over call sequences, by clicking: start with one, make it longer, keep it, and see what all kept ones cover. */
+/** The search over call sequences, by clicking: start with one, zoom to longer ones, label it, and see what all labels cover. */
 import { useMemo } from "preact/hooks";
-import { amount, percent, shortened } from "../model/format";
-import { costOfNodes, endsOfSequence, extensionsOf, overlapOf } from "../model/search";
+import { saveText } from "../charts/save";
+import { amount, grouped, percent, shortened } from "../model/format";
+import { type Label, formatLabels, formatSteps, loadedLabels, parseLabels, parseSteps, pathOfSteps, savedSearch, stepNames } from "../model/labels";
+import { compilePattern } from "../model/search";
+import { type Path, type Sequence, newCum, overlapOf, sequenceOf } from "../model/sequences";
+import { SUGGESTERS, type Suggester, suggestedSequences } from "../model/suggest";
+import { type Labelled, Coverage } from "../parts/coverage";
+import { LabelForm } from "../parts/label-form";
+import { Nearby } from "../parts/nearby";
 import { ProfileEmpty } from "../parts/profile-empty";
 import { costs, page, profile, tree, value, valueIndex, whole } from "../state/page";
 import { change, route } from "../state/route";
 
-/** Paths in the URL: numbers of methods, as they are in these data. */
-export const formatPath = (path: readonly number[]) => path.join(".");
-export function parsePath(text: string, methods: number): number[] {
-  if (text === "") return [];
-  const path = text.split(".").map(Number);
-  return path.every((method) => Number.isInteger(method) && method >= 0 && method < methods) ? path : [];
-}
+/** So many sequences are suggested or found. */
+const LISTED = 14;
+
 
 export function Bottlenecks() {
   const shown = profile.value;
-  const whole_ = tree.value;
+  const calls = tree.value;
   const sums = costs.value;
-  const { path = "", kept = "" } = route.value.params;
-  const current = useMemo(() => parsePath(path, shown?.names.length ?? 0), [path, shown]);
-  const keptPaths = useMemo(() => kept.split("_").map((one) => parsePath(one, shown?.names.length ?? 0)).filter((one) => one.length > 0), [kept, shown]);
-  const suggestions = useMemo(() => suggested(), [shown, page.value]);
-  const overlap = useMemo(() => (whole_ ? overlapOf(whole_, valueIndex.value, keptPaths) : []), [whole_, keptPaths, valueIndex.value]);
-  if (!shown || !whole_ || !sums || whole.value === 0) return <ProfileEmpty />;
-  const ends = endsOfSequence(whole_, current);
-  const cost = costOfNodes(whole_, valueIndex.value, ends);
-  const to = (next: readonly number[]) => change({ path: formatPath(next) });
-  const keep = () => change({ kept: [...keptPaths, current].map(formatPath).join("_") });
-  const drop = (at: number) => change({ kept: keptPaths.filter((_, index) => index !== at).map(formatPath).join("_") });
-  const show = (one: readonly number[]) => one.map((method) => shortened(shown.names[method]!, 50)).join(" › ");
-  const extensions = (where: "above" | "below") => (
-    <div>
-      <h3>{where === "above" ? "Called by" : "Calls"}</h3>
-      <ul class="choices">{extensionsOf(whole_, valueIndex.value, current, where).filter((one) => one.cost > 0.005 * cost).slice(0, 12).map((one) => (
-        <li key={one.method}><button type="button" onClick={() => to(where === "above" ? [one.method, ...current] : [...current, one.method])}><b>{percent(one.cost / whole.value)}</b> {shortened(shown.names[one.method]!, 80)}</button></li>
-      ))}</ul>
-    </div>
-  );
+  const which = valueIndex.value;
+  const { path = "", labels: labelText = "", suggester = "", find = "", zoom = "", cutoff: cutoffText = "" } = route.value.params;
+  const steps = useMemo(() => (shown ? stepNames(shown) : []), [shown]);
+  const keys = useMemo(() => new Map(steps.map((step, method) => [step, method])), [steps]);
+  const asked = useMemo(() => pathOfSteps(keys, parseSteps(path)), [keys, path]);
+  const current = useMemo(() => (calls && asked ? sequenceOf(calls, which, asked) : null), [calls, which, asked]);
+  const labels = useMemo(() => parseLabels(labelText), [labelText]);
+  const labelled = useMemo(() => (calls ? labelledSequences(labels, keys, (one) => sequenceOf(calls, which, one)) : []), [labels, keys, calls, which]);
+  const offered = useMemo(() => (shown ? loadedLabels(shown, steps, page.value!.results) : []), [shown, steps, page.value]);
+  const list = useMemo(() => (calls && sums && shown ? listed(suggester as Suggester | "", find, labelled) : []), [calls, sums, which, suggester, find, labelled]);
+  if (!shown || !calls || !sums || whole.value === 0) return <ProfileEmpty />;
+  const cutoff = Number(cutoffText) > 0 && Number(cutoffText) <= 1 ? Number(cutoffText) : 0.95;
+  const stepsOf = (one: Path) => one.map((method) => steps[method]!);
+  const address = (one: Path) => ({ path: formatSteps(stepsOf(one)) });
+  const open = (one: Path) => change(address(one));
+  const text = (one: Path) => one.map((method) => shortened(shown.names[method]!, 50)).join(" › ");
+  const setLabels = (next: readonly Label[]) => change({ labels: formatLabels(next) });
+  const fresh = (sequence: Sequence) => (labelled.length === 0 ? null : newCum(calls, which, sequence, labelled.map((one) => one.sequence)));
+  const by = suggester === "" ? defaultSuggester() : suggester;
   return (
     <div class="bottlenecks">
       <h1>Bottlenecks</h1>
-      <p class="quiet">A call sequence is methods that call each other, anywhere in a stack. What two sequences share counts once.</p>
-      <div class="shares" role="img" aria-label={`Kept sequences cover ${percent(overlap.reduce((sum, one) => sum + one.added, 0) / whole.value)}`}>
-        {overlap.map((one, at) => <span key={at} class={`share s${at % 6}`} style={{ width: `${(100 * one.added) / whole.value}%` }}>{at + 1}</span>)}
-        <span class="share else" style={{ flex: 1 }}>{keptPaths.length === 0 ? "nothing kept yet" : "not covered"}</span>
-      </div>
-      {keptPaths.length > 0 && <ol>{keptPaths.map((one, at) => <li key={at}><button type="button" class="plain" onClick={() => to(one)}>{show(one)}</button> {percent(overlap[at]!.cost / whole.value)}, adds {percent(overlap[at]!.added / whole.value)} <button type="button" aria-label={`Drop ${at + 1}`} onClick={() => drop(at)}>×</button></li>)}</ol>}
-      {current.length > 0 && (
-        <section class="card">
-          <h2>{show(current)}</h2>
-          <p data-testid="sequence-cost">{percent(cost / whole.value)}, {amount(cost, value.value.unit)}, in {ends.length.toLocaleString("en-US")} contexts</p>
-          <p class="bar"><button type="button" onClick={keep}>Keep</button>{current.length > 1 && <><button type="button" onClick={() => to(current.slice(1))}>Without {shortened(shown.names[current[0]!]!, 30)}</button><button type="button" onClick={() => to(current.slice(0, -1))}>Without {shortened(shown.names[current.at(-1)!]!, 30)}</button></>}</p>
-          <div class="two">{extensions("above")}{extensions("below")}</div>
+      <p class="quiet">A call sequence is methods that call each other, anywhere in a stack; its cost is what they and all below them cost, and what sequences share counts once. As in <code>vitalfew bottlenecks</code>.</p>
+      <Coverage labelled={labelled} overlap={overlapOf(calls, which, labelled.map((one) => one.sequence))} whole={whole.value} missing={labels.filter((one) => !labelled.some((known) => known.label === one)).map((one) => one.name)} text={text} onOpen={open}
+        onDrop={(label) => setLabels(labels.filter((one) => one !== label))} onClear={() => setLabels([])}
+        onSave={() => saveText(`search of ${shown.name}`, "json", savedSearch(shown, labelled.map((one) => ({ name: one.label.name, path: one.sequence.path })), by === "Auto" ? "HighCum" : by, cutoff, zoom !== "off"))} />
+      {offered.length > 0 && labels.length === 0 && <p><button type="button" onClick={() => setLabels(offered)}>Show the {grouped(offered.length)} labels of the saved search</button></p>}
+      {path !== "" && !current && <p role="alert">This profile has no call sequence {shortened(parseSteps(path).join(" › "), 200)}.</p>}
+      {current && (
+        <section class="card" aria-label="The call sequence">
+          <h2>The sequence</h2>
+          <ol class="steps">{current.path.map((method, at) => <li key={at}>{current.path.length === 1 ? <b>{shortened(shown.names[method]!, 100)}</b> : <button type="button" class="plain" title="This method alone" onClick={() => open([method])}>{shortened(shown.names[method]!, 100)}</button>}</li>)}</ol>
+          <p data-testid="sequence-cost"><b>{percent(current.cum / whole.value)}</b> {amount(current.cum, value.value.unit)}, of it {percent(current.base / whole.value)} in the sequence itself; {grouped(current.ends.length)} {current.ends.length === 1 ? "context" : "contexts"}{labelled.length > 0 && `; ${percent(fresh(current)! / whole.value)} that no label has`}</p>
+          <LabelForm names={[...new Set(labels.map((one) => one.name))]} own={labels.filter((one) => formatSteps(one.steps) === path).map((one) => one.name)} suggestion={shortened(shown.names[current.path.at(-1)!]!, 40)}
+            onLabel={(name) => setLabels([...labels, { name, steps: stepsOf(current.path) }])} />
+          <Nearby tree={calls} value={which} sequence={current} zoom={zoom !== "off"} cutoff={cutoff} whole={whole.value} names={shown.names} fresh={fresh} onOpen={open} />
         </section>
       )}
-      <h2>Suggested</h2>
-      <ul class="choices">{suggestions.map((one) => <li key={formatPath(one.path)}><button type="button" onClick={() => to(one.path)}><b>{percent(one.part)}</b> {show(one.path.slice(-4))}</button></li>)}</ul>
-      <h2>By self cost</h2>
-      <ul class="choices">{shown.names.map((_, method) => method).sort((a, b) => sums.own[b]! - sums.own[a]!).slice(0, 8).map((method) => <li key={method}><button type="button" onClick={() => to([method])}><b>{percent(sums.own[method]! / whole.value)}</b> {shortened(shown.names[method]!, 80)}</button></li>)}</ul>
+      <h2>Start with</h2>
+      <div class="bar">
+        <label>Suggester <select value={by} onChange={(event) => change({ suggester: event.currentTarget.value })}>{SUGGESTERS.filter(([name]) => name !== "Auto" || defaultSuggester() === "Auto").map(([name, what]) => <option key={name} value={name}>{name}: {what}</option>)}</select></label>
+        <label>Find <input type="search" value={find} placeholder="name or /regex/" onInput={(event) => change({ find: event.currentTarget.value }, true)} /></label>
+      </div>
+      <ul class="choices" aria-label="Suggested">{list.map((one) => <li key={formatSteps(stepsOf(one.path))}><button type="button" onClick={() => open(one.path)}><b>{percent(one.cum / whole.value)}</b> {text(one.path.slice(-4))}</button></li>)}</ul>
+      {list.length === 0 && <p class="quiet">{find === "" ? "Nothing to suggest: labels have all of it." : "Nothing has this in its name."}</p>}
     </div>
   );
 }
 
+function labelledSequences(labels: readonly Label[], keys: ReadonlyMap<string, number>, measure: (path: Path) => Sequence | null): Labelled[] {
+  const found = labels.flatMap((label) => {
+    const path = pathOfSteps(keys, label.steps);
+    const sequence = path && measure(path);
+    return sequence ? [{ label, sequence }] : [];
+  });
+  return found.sort((a, b) => (a.label.name === b.label.name ? b.sequence.cum - a.sequence.cum : a.label.name < b.label.name ? -1 : 1));
+}
+
+/** What is found by name, or suggested. */
+function listed(suggester: Suggester | "", find: string, labelled: readonly Labelled[]): Sequence[] {
+  const [shown, calls, sums, which] = [profile.value!, tree.value!, costs.value!, valueIndex.value];
+  const pattern = compilePattern(find);
+  if (find !== "") {
+    if (typeof pattern !== "function") return [];
+    const methods = [...shown.names.keys()].filter((method) => sums.total[method]! > 0 && pattern(shown.names[method]!));
+    return methods.sort((a, b) => sums.total[b]! - sums.total[a]!).slice(0, LISTED).map((method) => sequenceOf(calls, which, [method])!);
+  }
+  const by = suggester === "" ? defaultSuggester() : suggester;
+  if (by !== "Auto") return suggestedSequences(calls, which, sums, by, labelled.map((one) => one.sequence), LISTED);
+  return autoPaths().flatMap((path) => sequenceOf(calls, which, path) ?? []);
+}
+
+const defaultSuggester = (): Suggester => (autoPaths().length > 0 ? "Auto" : "HighCum");
+
 /** What the search without an analyst found. */
-function suggested(): { path: number[]; part: number }[] {
+function autoPaths(): Path[] {
   const shown = profile.value;
   const result = page.value?.results.find((one) => one.schema === "vitalfew.bottlenecks-claims/1" && one["profile"] === shown?.name);
   if (!shown || !result) return [];
   const number = new Map(shown.names.map((name, method) => [name, method]));
   return (result.claims?.list ?? []).flatMap((claim) => {
     const path = (claim.place.what.path ?? []).map((name) => number.get(name) ?? -1);
-    return path.includes(-1) ? [] : [{ path, part: claim.amount.value }];
+    return path.length === 0 || path.includes(-1) ? [] : [path];
   });
 }
+

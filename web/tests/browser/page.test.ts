@@ -1,11 +1,10 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import axe from "axe-core";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { VIEWS } from "../../src/app";
-import { ROOT, VITALFEW, folder, launch, open, recorded, recordedThreads, serve, vitalfew, write } from "./vitalfew";
+import { ROOT, VITALFEW, folder, launch, open, recorded, recordedThreads, serve, violations, vitalfew, write } from "./vitalfew";
 
 /** A new view is held to the same rules by being one. */
 const NAMES = VIEWS.map(([name]) => name);
@@ -37,15 +36,6 @@ const colours = (page: Page, which = ".flame canvas") => page.$eval(which, (elem
   const pixels = new Uint32Array(canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
   return new Set(pixels).size;
 });
-
-/** Violations of rules for what everybody can use, as text. */
-async function violations(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  return page.evaluate(async () => {
-    const result = await (window as unknown as { axe: typeof axe }).axe.run();
-    return result.violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.html.slice(0, 120)} ${node.failureSummary ?? ""}`));
-  });
-}
 
 describe.each(["light", "dark"] as const)("one file, %s", (scheme) => {
   it.each(NAMES)("shows %s, for everybody, and asks nobody", async (view) => {

@@ -3,6 +3,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import axe from "axe-core";
 import { type Browser, type Page, chromium } from "playwright-core";
 
 export const ROOT = resolve(import.meta.dirname, "../../..");
@@ -98,5 +99,14 @@ export function serve(...args: string[]): Promise<{ url: string; stop: () => voi
     child.stderr.on("data", (data: Buffer) => (errors += data.toString()));
     child.on("exit", () => reject(new Error(errors)));
     child.stdout.on("data", (data: Buffer) => resolve({ url: data.toString().trim(), stop: () => void child.kill() }));
+  });
+}
+
+/** Violations of rules for what everybody can use, as text. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  return page.evaluate(async () => {
+    const result = await (window as unknown as { axe: typeof axe }).axe.run();
+    return result.violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.html.slice(0, 120)} ${node.failureSummary ?? ""}`));
   });
 }

@@ -5,7 +5,6 @@ import { groupedClaims } from "../../src/model/claims";
 import { type Claim, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
 import { amount, commandLine, percent, printable, shortened } from "../../src/model/format";
 import { formatRoute, parseRoute } from "../../src/state/route";
-import { parsePath } from "../../src/views/bottlenecks";
 
 const claim = (kind: string, value: number, interval?: [number, number]): Claim => ({
   sentence: kind, claim: kind, place: { what: { kind: "procedure", name: "f" } }, evidence: [], doubts: [], next: [],
@@ -64,9 +63,6 @@ describe("the address", () => {
     expect(parseRoute(formatRoute(route))).toEqual(route);
     expect(parseRoute("")).toEqual({ view: "findings", params: {} });
     expect(formatRoute({ view: "flame", params: { q: "" } })).toBe("#/flame");
-    expect(parsePath("0.2.1", 3)).toEqual([0, 2, 1]);
-    expect(parsePath("0.9", 3)).toEqual([]);
-    expect(parsePath("x.-1", 3)).toEqual([]);
   });
 });
 

@@ -2,44 +2,10 @@ import { describe, expect, it } from "vitest";
 import { cameraOf, layoutOf, nodeAt, visitVisible } from "../../src/charts/layout";
 import { svgOf } from "../../src/charts/save";
 import { procedureCosts } from "../../src/model/procedures";
-import { compilePattern, coverageOf, endsOfSequence, extensionsOf, markMethods, overlapOf } from "../../src/model/search";
+import { compilePattern, coverageOf, markMethods } from "../../src/model/search";
 import { byCallee, calleesOf, callersOf, filtered, united, withoutRecursion } from "../../src/model/transforms";
-import { type CallTree, pathOf, treeOfColumns } from "../../src/model/tree";
-
-/** A tree of folded stacks of one-letter methods: `a;b 3`. */
-export function treeOf(text: string): { tree: CallTree; names: string[] } {
-  interface Node { children: Map<string, Node>; cost: number }
-  const root: Node = { children: new Map(), cost: 0 };
-  for (const line of text.trim().split("\n")) {
-    const [path, cost] = line.trim().split(" ") as [string, string];
-    let node = root;
-    for (const name of path.split(";")) {
-      if (!node.children.has(name)) node.children.set(name, { children: new Map(), cost: 0 });
-      node = node.children.get(name)!;
-    }
-    node.cost += Number(cost);
-  }
-  const names: string[] = [];
-  const [depth, method, own]: [number[], number[], number[]] = [[], [], [0]];
-  const walk = (node: Node, deep: number) => {
-    for (const [name, child] of node.children) {
-      if (!names.includes(name)) names.push(name);
-      depth.push(deep);
-      method.push(names.indexOf(name));
-      own.push(child.cost);
-      walk(child, deep + 1);
-    }
-  };
-  walk(root, 1);
-  return { tree: treeOfColumns(depth, method, [own]), names };
-}
-
-/** The tree as folded stacks again, by name. */
-function folded(tree: CallTree, names: readonly string[], value = 0): string[] {
-  const lines: string[] = [];
-  for (let node = 1; node < tree.method.length; node++) if (tree.own[value]![node] !== 0) lines.push(`${pathOf(tree, node).map((method) => names[method]).join(";")} ${tree.own[value]![node]}`);
-  return lines.sort();
-}
+import { treeOfColumns } from "../../src/model/tree";
+import { folded, treeOf } from "./folded";
 
 const RECURSIVE = "a;b;c 5\na;b;b;c 2\na;b 1\nd;b;a;b 4\nd 3";
 
@@ -95,15 +61,6 @@ describe("costs", () => {
     expect(coverageOf(tree, 0, marked)).toEqual({ cost: 12, nodes: 6 });
     expect(compilePattern("")).toBeNull();
     expect(typeof compilePattern("/(/")).toBe("string");
-  });
-  it("of call sequences and their extensions", () => {
-    const { tree, names } = treeOf(RECURSIVE);
-    const path = [names.indexOf("a"), names.indexOf("b")];
-    expect(endsOfSequence(tree, path)).toHaveLength(2);
-    const [a, b, c, d] = ["a", "b", "c", "d"].map((name) => names.indexOf(name)) as [number, number, number, number];
-    expect(extensionsOf(tree, 0, path, "below")).toEqual([{ method: c, cost: 5 }, { method: b, cost: 2 }]);
-    expect(extensionsOf(tree, 0, path, "above")).toEqual([{ method: b, cost: 4 }]);
-    expect(overlapOf(tree, 0, [[b], [a], [d]])).toEqual([{ cost: 12, added: 12 }, { cost: 12, added: 0 }, { cost: 7, added: 3 }]);
   });
 });
 
