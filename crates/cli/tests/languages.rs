@@ -72,6 +72,52 @@ fn a_short_program_has_names_and_lines_and_no_interpreter() {
     assert!(of_loop > 0.5, "{of_loop}");
 }
 
+#[test]
+fn waits_for_the_lock_of_python_are_said() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    record_python(&lab, "1", "plain");
+    let program = program();
+    let program = program.to_str().expect("a path");
+    let file = lab.record([
+        "--off-cpu",
+        "--",
+        "/usr/bin/python3",
+        program,
+        "2",
+        "threads",
+    ]);
+    let of_waits = ["--event", "off-cpu"];
+    let found = report(&file, &of_waits);
+    // Each of four threads waits while another one has the lock; the main thread waits for their ends.
+    let waits = share(&found, "[waits for the GIL]");
+    assert!(waits > 0.3, "{waits} in {found}");
+    let below = inclusive(&found, "shares.spin (shares.py:") / total(&found);
+    assert!(below > 0.9 * waits, "{below} of {waits} below its function");
+    let native = report(&file, &[&of_waits[..], &["--runtime-frames"]].concat());
+    assert_eq!(amount(&native, "[waits for the GIL]"), 0.0);
+}
+
+#[test]
+fn coroutines_have_the_shares_of_their_tasks() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    record_python(&lab, "1", "plain");
+    let program = program().with_file_name("coroutines.py");
+    let program = program.to_str().expect("a path");
+    let file = lab.record(["--", "/usr/bin/python3", program, "2"]);
+    let found = report(&file, &["--by", "coroutine"]);
+    let three = amount(&found, "coroutines.three (");
+    let one = amount(&found, "coroutines.one (");
+    let (share, n) = (three / (three + one), three + one);
+    assert!(n > 200.0, "{n} samples in {found}");
+    assert!((share - 0.75).abs() < 0.03 + error(0.75, n), "{share}");
+}
+
 /// Returns whether a program that a test needs can be started. With REQUIRE_LIVE=1 it has to, but Go: Debian's is too old for some of what is tested,
 /// so that nothing installs it.
 fn is_installed(program: &str) -> bool {

@@ -1,7 +1,10 @@
 //! Taking the frames of interpreters out of stacks that have the functions they executed.
 
-use crate::{ImageKind, Recording, StackId, StackTable};
-use rustc_hash::FxHashMap;
+use crate::{
+    EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, Recording, StackId,
+    StackTable, plain_name,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Prefixes of interpreters' file names.
 const INTERPRETERS: [&str; 4] = ["python", "libpython", "ruby", "libruby"];
@@ -16,37 +19,36 @@ pub fn has_program_name(path: &str, names: &[&str]) -> bool {
     })
 }
 
-/// Returns whether a path is that of an interpreter whose functions are known as [`ImageKind::Script`].
-fn is_interpreter(path: &str) -> bool {
-    has_program_name(path, &INTERPRETERS)
-}
+/// The frame that stands for a wait of a thread of Python for the interpreter's lock.
+pub const GIL_WAIT: &str = "[waits for the GIL]";
+/// Names of interpreters of Python, which have such a lock.
+const PYTHONS: [&str; 2] = ["python", "libpython"];
+/// Functions of the C library through which these wait for their lock, and for nothing else: other waits are semaphores.
+const CONDITION_WAITS: [&str; 3] = [
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "pthread_cond_clockwait",
+];
+/// The file of functions of an interpreter, and the place of [`GIL_WAIT`] in it, where no function of a script is.
+const INTERPRETER_FILE: &str = "[interpreter]";
+const GIL_WAIT_PLACE: u64 = 1 << 61;
 
 /// Takes the interpreter's own frames out of all stacks that have functions that it executed: their time is that of
-/// these functions. What the interpreter calls, as the kernel and other libraries, stays.
-pub fn fold_interpreter_frames(recording: &mut Recording) {
-    let is_script = |image: &crate::Image| image.kind == ImageKind::Script;
+/// these functions. What the interpreter calls, as the kernel and other libraries, stays. A wait for the interpreter's
+/// lock becomes one frame, [`GIL_WAIT`], with what it called. Returns whether there is a place whose name was not known before.
+pub fn fold_interpreter_frames(recording: &mut Recording) -> bool {
+    let is_script = |image: &Image| image.kind == ImageKind::Script;
     if !recording.images.iter().any(is_script) {
-        return;
+        return false;
     }
-    let folded: Vec<(bool, bool)> = recording
-        .images
-        .iter()
-        .map(|image| {
-            (
-                is_script(image),
-                image.is_file() && is_interpreter(&image.path),
-            )
-        })
-        .collect();
+    let mut folder = FrameFolder::new(recording);
     let old = std::mem::take(&mut recording.stacks);
     let mut new = StackTable::new();
     let mut moved: FxHashMap<StackId, StackId> = FxHashMap::default();
     let mut fold = |id: StackId| {
         *moved.entry(id).or_insert_with(|| {
             let mut frames: Vec<_> = old.locations(id).collect();
-            if frames.iter().any(|at| folded[at.image.0 as usize].0) {
-                frames.retain(|at| !folded[at.image.0 as usize].1);
-            }
+            folder.fold_stack(&mut frames);
             // A stack has a frame, and a script's frame stays.
             new.intern_stack(&frames).unwrap_or(StackId(0))
         })
@@ -58,13 +60,133 @@ pub fn fold_interpreter_frames(recording: &mut Recording) {
         }
     }
     recording.stacks = new;
+    folder.name_waits(recording);
+    folder.has_waits
+}
+
+/// Returns the name that a recording carries for a place. Its symbols are sorted by image and start.
+fn embedded_name(recording: &Recording, at: Location) -> Option<&str> {
+    let symbols = &recording.symbols;
+    let behind = symbols.partition_point(|one| (one.image, one.start) <= (at.image, at.offset));
+    let symbol = symbols.get(behind.checked_sub(1)?)?;
+    let holds = symbol.image == at.image && (symbol.end <= symbol.start || at.offset < symbol.end);
+    holds.then_some(&*symbol.name)
+}
+
+/// Which frames stay, by image and by name.
+struct FrameFolder {
+    scripts: Vec<bool>,
+    interpreters: Vec<bool>,
+    pythons: Vec<bool>,
+    /// Places in functions that wait for a condition.
+    conditions: FxHashSet<Location>,
+    /// Places in the function of an interpreter that waits for its lock, where its names are known.
+    takers: FxHashSet<Location>,
+    wait: Location,
+    has_waits: bool,
+}
+
+impl FrameFolder {
+    fn new(recording: &Recording) -> Self {
+        let images = &recording.images;
+        let file_named = |names: &'static [&str]| {
+            let named =
+                move |image: &Image| image.is_file() && has_program_name(&image.path, names);
+            images.iter().map(named).collect::<Vec<bool>>()
+        };
+        let scripts: Vec<bool> = images
+            .iter()
+            .map(|image| image.kind == ImageKind::Script)
+            .collect();
+        let known = images
+            .iter()
+            .zip(&scripts)
+            .position(|(image, script)| *script && image.path == INTERPRETER_FILE);
+        let mut folder = Self {
+            scripts,
+            interpreters: file_named(&INTERPRETERS),
+            pythons: file_named(&PYTHONS),
+            conditions: FxHashSet::default(),
+            takers: FxHashSet::default(),
+            wait: Location {
+                image: ImageId(known.unwrap_or(images.len()) as u32),
+                offset: ImageOffset(GIL_WAIT_PLACE),
+            },
+            has_waits: false,
+        };
+        if folder.pythons.contains(&true) {
+            folder.find_waits(recording);
+        }
+        folder
+    }
+
+    /// Finds the places of waits by the names that the recording carries.
+    fn find_waits(&mut self, recording: &Recording) {
+        for frame in recording.stacks.frames() {
+            let at = frame.location;
+            let Some(name) = embedded_name(recording, at) else {
+                continue;
+            };
+            let plain = plain_name(name).trim_end_matches("64");
+            if CONDITION_WAITS.contains(&plain) {
+                self.conditions.insert(at);
+            } else if plain == "take_gil" && self.pythons[at.image.0 as usize] {
+                self.takers.insert(at);
+            }
+        }
+    }
+
+    fn fold_stack(&mut self, frames: &mut Vec<Location>) {
+        let is = |marks: &[bool], at: &Location| marks[at.image.0 as usize];
+        let is_python = |at: &Location| is(&self.pythons, at);
+        let takes = frames.iter().rposition(|at| self.takers.contains(at));
+        let waits = frames
+            .windows(2)
+            .rposition(|pair| self.conditions.contains(&pair[0]) && is_python(&pair[1]));
+        if let Some(index) = takes.or(waits.map(|index| index + 1)) {
+            frames.drain(..index);
+            frames[0] = self.wait;
+            self.has_waits = true;
+        }
+        if frames
+            .iter()
+            .any(|at| *at != self.wait && is(&self.scripts, at))
+        {
+            frames.retain(|at| *at == self.wait || !is(&self.interpreters, at));
+        }
+    }
+
+    /// Adds the name of the frame of waits, if there are any.
+    fn name_waits(&self, recording: &mut Recording) {
+        if !self.has_waits {
+            return;
+        }
+        let image = self.wait.image;
+        if image.0 as usize == recording.images.len() {
+            recording.images.push(Image {
+                kind: ImageKind::Script,
+                path: INTERPRETER_FILE.to_owned(),
+                ..Image::unknown()
+            });
+        }
+        recording.symbols.push(EmbeddedSymbol {
+            image,
+            start: self.wait.offset,
+            end: ImageOffset(self.wait.offset.0 + 1),
+            name: GIL_WAIT.to_owned(),
+        });
+        recording.symbols.sort_unstable();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        CallGraph, Collector, EventId, Host, Image, ImageId, ImageOffset, Location, Sample, Target,
+    use crate::{CallGraph, Collector, EventId, Host, Sample, Target};
+
+    const WAIT: Location = Location {
+        image: ImageId(2),
+        offset: ImageOffset(64),
     };
 
     fn at(image: u32) -> Location {
@@ -82,6 +204,7 @@ mod tests {
             (ImageKind::File, "/usr/bin/python3.11"),
             (ImageKind::Script, "/srv/app.py"),
             (ImageKind::File, "/lib/libc.so.6"),
+            (ImageKind::Kernel, "[kernel]"),
         ] {
             let image = Image {
                 kind,
@@ -91,7 +214,19 @@ mod tests {
             recording.images.push(image);
         }
         let process = recording.names.intern("python3");
-        let stacks = [vec![at(2), at(0), at(1), at(0), at(2)], vec![at(0), at(2)]];
+        let stacks = [
+            vec![at(2), at(0), at(1), at(0), at(2)],
+            vec![at(0), at(2)],
+            // A wait for a condition: of the interpreter's own, and of a library's.
+            vec![at(3), at(2), WAIT, at(0), at(1)],
+            vec![at(2), WAIT, at(2), at(0), at(1)],
+        ];
+        recording.symbols.push(EmbeddedSymbol {
+            image: WAIT.image,
+            start: WAIT.offset,
+            end: ImageOffset(WAIT.offset.0 + 8),
+            name: "___pthread_cond_timedwait64".to_owned(),
+        });
         for stack in &stacks {
             let stack = recording.stacks.intern_stack(stack).unwrap();
             recording
@@ -105,10 +240,15 @@ mod tests {
         };
         assert_eq!(frames(0), [at(2), at(1), at(2)]);
         assert_eq!(frames(1), stacks[1], "no function of Python is known here");
+        let waits = frames(2);
+        assert_eq!(waits[1..], [at(1)]);
+        assert_eq!(embedded_name(&recording, waits[0]), Some(GIL_WAIT));
+        assert_eq!(frames(3), [at(2), WAIT, at(2), at(1)]);
     }
 
     #[test]
     fn interpreters_are_known_by_their_names() {
+        let is_interpreter = |path| has_program_name(path, &INTERPRETERS);
         assert!(is_interpreter("/usr/lib/libpython3.8.so.1.0"));
         assert!(is_interpreter("/usr/bin/python3"));
         assert!(!is_interpreter("/usr/bin/pythonista"));

@@ -57,7 +57,7 @@ pub use finding::{
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, PAGE_FAULT,
     PlaceInCode, TimeKind, plain_name,
 };
-pub use folding::{fold_interpreter_frames, has_program_name};
+pub use folding::{GIL_WAIT, fold_interpreter_frames, has_program_name};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
     Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, DurationSummary,

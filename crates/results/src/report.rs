@@ -62,6 +62,10 @@ pub struct EventTotal {
 
 /// The function at which stacks of goroutines begin.
 const FIRST_OF_GO: &str = "runtime.goexit";
+/// The function of asyncio that calls what its loop has to do.
+const CALLER_OF_COROUTINES: &str = "asyncio.events.Handle._run (";
+/// Methods of tasks, where these are not the ones in C.
+const TASK_OF_ASYNCIO: &str = "asyncio.tasks.Task.";
 
 /// The key of a row.
 type Key = (String, Option<String>, Option<String>);
@@ -347,6 +351,10 @@ impl Counter<'_> {
                 let key = self.goroutine_key(sample);
                 self.find_row(key)
             }
+            ReportBy::Coroutine => {
+                let key = self.coroutine_key(sample);
+                self.find_row(key)
+            }
             ReportBy::Image | ReportBy::Procedure | ReportBy::Line | ReportBy::Instruction => {
                 self.row_at(leaf)
             }
@@ -380,6 +388,7 @@ impl Counter<'_> {
             | ReportBy::Line
             | ReportBy::Instruction
             | ReportBy::Goroutine
+            | ReportBy::Coroutine
             | ReportBy::Labels
             | ReportBy::Waker
             | ReportBy::Host => (name, None, None),
@@ -476,9 +485,32 @@ impl Counter<'_> {
             | ReportBy::Cgroup
             | ReportBy::Container
             | ReportBy::Goroutine
+            | ReportBy::Coroutine
             | ReportBy::Labels
             | ReportBy::Waker
             | ReportBy::Host => (name, Some(path), None),
+        }
+    }
+
+    /// Returns the function of Python that the loop of asyncio called: of a task, the coroutine that it began with. The coroutines that
+    /// this one awaits are on the stack above it.
+    fn coroutine_key(&self, sample: &Sample) -> Key {
+        let locations: Vec<Location> = self.recording.stacks.locations(sample.stack).collect();
+        let name = |at: &Location| self.table.procedure(*at).map_or("", |p| &*p.name);
+        let called = locations
+            .iter()
+            .position(|at| name(at).starts_with(CALLER_OF_COROUTINES));
+        let above = &locations[..called.unwrap_or(0)];
+        let is_own = |at: &&Location| {
+            self.recording.image(at.image).kind == ImageKind::Script
+                && !name(at).starts_with(TASK_OF_ASYNCIO)
+        };
+        match above.iter().rfind(is_own) {
+            Some(own) => {
+                let image = self.images[own.image.0 as usize].clone();
+                (name(own).to_owned(), Some(image), None)
+            }
+            None => ("[no coroutine]".to_owned(), None, None),
         }
     }
 

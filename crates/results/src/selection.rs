@@ -50,6 +50,8 @@ pub enum ReportBy {
     Goroutine,
     /// Go: labels of the goroutine (runtime/pprof)
     Labels,
+    /// Python: coroutine or callback that the loop of asyncio called
+    Coroutine,
     /// Off-CPU time: who ended the wait
     Waker,
     /// Host, of a database that several machines write to
@@ -117,7 +119,7 @@ impl ReportBy {
                 cgroups: true,
                 ..of(KeySource::Thread, NamesNeeded::Nothing)
             },
-            Self::Goroutine => of(KeySource::Sample, NamesNeeded::Stacks),
+            Self::Goroutine | Self::Coroutine => of(KeySource::Sample, NamesNeeded::Stacks),
             Self::Labels => of(KeySource::Sample, NamesNeeded::Leaves),
             Self::Waker => KeyNeeds {
                 processes: true,

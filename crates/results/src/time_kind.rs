@@ -1,7 +1,7 @@
 //! Activity of a thread in the kernel, by the names on its stack.
 
 use analysis::interference::waits_for;
-use profile::{CauseKind, TimeKind, plain_name};
+use profile::{CauseKind, GIL_WAIT, TimeKind, plain_name};
 
 /// Frames of the user's part of a stack, from the innermost on, by whose names a wait is known.
 const NAMED_FRAMES: usize = 8;
@@ -94,6 +94,9 @@ const DISK_WAITS: [&str; 12] = [
 pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
     use IdleKind::{Processes, Requests, Terminal, Threads};
     use WaitKind::{Costly, Idle};
+    if user.first() == Some(&GIL_WAIT) {
+        return Costly(TimeKind::Locks);
+    }
     let in_kernel = |part: &str| kernel.iter().any(|name| name.contains(part));
     let call = kernel
         .iter()
@@ -169,6 +172,10 @@ mod tests {
         let futex = ["futex_wait_queue", "__x64_sys_futex", "do_syscall_64"];
         let lock = kind(&["__lll_lock_wait", "pthread_mutex_lock", "f"], &futex);
         assert_eq!(lock, WaitKind::Costly(TimeKind::Locks));
+        assert_eq!(
+            kind(&[GIL_WAIT, "f"], &[]),
+            WaitKind::Costly(TimeKind::Locks)
+        );
         let barrier = kind(&["pthread_barrier_wait", "f"], &futex);
         assert_eq!(barrier, WaitKind::Costly(TimeKind::Barriers));
         let condition = kind(&["pthread_cond_wait", "f"], &futex);

@@ -124,6 +124,7 @@ fn headings(by: ReportBy) -> (&'static str, Option<&'static str>) {
         ReportBy::Cgroup => ("control group", Some("container")),
         ReportBy::Container => ("container", None),
         ReportBy::Goroutine => ("goroutine", None),
+        ReportBy::Coroutine => ("coroutine", None),
         ReportBy::Labels => ("labels", None),
         ReportBy::Waker => ("waker", Some("procedure")),
         ReportBy::Host => ("host", None),

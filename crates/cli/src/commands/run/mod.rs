@@ -44,7 +44,9 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         sampled = again;
         resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
     }
-    profile::fold_interpreter_frames(&mut sampled.recording);
+    if profile::fold_interpreter_frames(&mut sampled.recording) {
+        resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
+    }
     let recording = &sampled.recording;
     let time = results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
     let more = phases.sample_more(&sampled)?;
@@ -96,8 +98,8 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
 }
 
 fn tree_of_run(mut recording: Recording) -> anyhow::Result<CallTree> {
-    let resolved = results::resolve_all(&recording, &RecordingSource::default());
     profile::fold_interpreter_frames(&mut recording);
+    let resolved = results::resolve_all(&recording, &RecordingSource::default());
     let time = results::make_time_tree(&recording, &resolved.table);
     Ok(time.context("adding up the time")?.tree)
 }
