@@ -41,7 +41,7 @@ pub use selection::{
 pub use sets::{ComparedSets, Measure, load_sets};
 pub use source::{
     OpenedRecording, RecordingSource, choose_epochs, event_named, name_locations, open_by_host,
-    open_recording, read_epochs, symbol_gaps,
+    open_latest_epochs, open_recording, read_epochs, symbol_gaps,
 };
 pub use time_kind::SystemCallName;
 pub use time_tree::{IdleKind, TimeTree, each_sample, make_time_tree};

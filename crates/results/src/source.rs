@@ -196,6 +196,39 @@ fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<Opene
     })
 }
 
+/// The epochs that [`open_latest_epochs`] takes at most.
+const MOST_EPOCHS: usize = 24;
+
+/// Opens the last epochs of the whole machine on one host, as a daemon leaves them, with each sample's slice the position of its epoch.
+/// `None` where the last recording of the database is of something else, or the only one of its kind.
+///
+/// # Errors
+/// If none of them can be read.
+pub fn open_latest_epochs(database: &Database) -> anyhow::Result<Option<(Recording, Vec<Epoch>)>> {
+    let mut epochs = database.epochs()?;
+    epochs.retain(|epoch| epoch.summary.is_ok());
+    let kind = |epoch: &Epoch| {
+        let summary = epoch.summary.as_ref().ok()?;
+        let of_machine = summary.target == profile::Target::Machine;
+        of_machine.then(|| (summary.host.clone(), summary.events.clone()))
+    };
+    let Some(last) = epochs.last().and_then(kind) else {
+        return Ok(None);
+    };
+    let same = epochs.iter().rev().take(MOST_EPOCHS);
+    let same = same.take_while(|epoch| kind(epoch).as_ref() == Some(&last));
+    let first = epochs.len() - same.count();
+    if epochs.len() - first < 2 {
+        return Ok(None);
+    }
+    epochs.drain(..first);
+    let mut recording = store::read_as_slices(&epochs)?;
+    if epochs.iter().any(|epoch| epoch.open) {
+        sampler::name_kernel(&mut recording);
+    }
+    Ok(Some((recording, epochs)))
+}
+
 fn nothing_recorded(path: &Path) -> anyhow::Error {
     inconclusive_refusal(format!(
         "nothing has been recorded in {}; record something: vitalfew record -- COMMAND",
@@ -274,4 +307,51 @@ pub fn symbol_gaps(
         ));
     }
     gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{CallGraph, Collector, Host, Target};
+
+    fn host() -> Host {
+        Host {
+            name: "one".to_owned(),
+            kernel: "6".to_owned(),
+            machine: "x86_64".to_owned(),
+            cpu_model: None,
+            cpu_id: None,
+            clock_hz: None,
+            cpus: 2,
+        }
+    }
+
+    #[test]
+    fn the_last_epochs_of_the_machine_are_taken_together() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::create(directory.path()).unwrap();
+        let mut seconds = 0;
+        let mut add = |target: Target| {
+            seconds += 10;
+            let mut recording = Recording::new(host(), target, Collector::Bpf, CallGraph::None);
+            recording.start_unix_ns = seconds * 1_000_000_000;
+            recording.duration_ns = seconds * 1_000_000;
+            database.write_recording(&recording).unwrap();
+        };
+        let taken = || {
+            let latest = open_latest_epochs(&database).unwrap();
+            latest.map(|(recording, epochs)| (recording.slice_ns, epochs.len()))
+        };
+        add(Target::Machine);
+        add(Target::Command(vec!["app".to_owned()]));
+        assert_eq!(taken(), None);
+        add(Target::Machine);
+        assert_eq!(taken(), None);
+        add(Target::Machine);
+        assert_eq!(taken(), Some((Some(40_000_000), 2)));
+        for _ in 0..MOST_EPOCHS {
+            add(Target::Machine);
+        }
+        assert_eq!(taken().map(|(_, epochs)| epochs), Some(MOST_EPOCHS));
+    }
 }

@@ -6,7 +6,7 @@ use crate::draft::{EpochDraft, remove_if_dead};
 use crate::encode::encode_recording;
 use crate::error::{StoreError, left_out};
 use crate::file::WrittenFile;
-use crate::merge::{merge_recordings, merge_sums};
+use crate::merge::{merge_recordings, merge_slices, merge_sums};
 use crate::names::{PREFIX, REMOVED, WRITING, closed_path, encode_name, subdirectories, utc_name};
 use crate::parts;
 use crate::range::TimeRange;
@@ -282,6 +282,28 @@ pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreErro
             (merged, failed)
         }
     };
+    merged.warnings.extend(failed.iter().map(left_out));
+    Ok(merged)
+}
+
+/// One recording of several epochs, in which the slice of a sample is the position of its epoch: when, for who shows epochs over time. A
+/// slice is as long as the longest epoch. What cannot be read is left out, and a warning names it.
+///
+/// # Errors
+/// As those of [`read_all`].
+pub fn read_as_slices(epochs: &[Epoch]) -> Result<Recording, StoreError> {
+    let read = |epoch: &Epoch| {
+        let position = epochs.iter().position(|other| std::ptr::eq(other, epoch));
+        let slice = position.and_then(|position| u32::try_from(position).ok());
+        let mut recording = epoch.read_recording()?;
+        for sample in &mut recording.samples {
+            sample.slice = slice;
+        }
+        Ok(recording)
+    };
+    let (recordings, failed) = read_each(epochs, read)?;
+    let lengths = recordings.iter().map(|recording| recording.duration_ns);
+    let mut merged = merge_slices(&recordings, lengths.max().unwrap_or(0).max(1))?;
     merged.warnings.extend(failed.iter().map(left_out));
     Ok(merged)
 }

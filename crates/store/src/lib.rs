@@ -72,7 +72,7 @@ mod trace;
 mod trace_columns;
 
 pub use causal::{append_causal, causal_path, is_causal, latest_causal, read_causal, save_causal};
-pub use database::{Database, Epoch, read_all};
+pub use database::{Database, Epoch, read_all, read_as_slices};
 pub use decode::Wanted;
 pub use error::{ErrorPlace, StoreError, is_left_out, left_out};
 pub use file::{WrittenFile, read_file, write_file};

@@ -27,7 +27,28 @@ pub fn merge_recordings(recordings: &[Recording]) -> Result<Recording, StoreErro
     let first = recordings.first().ok_or_else(|| StoreError::Unmergeable {
         what: "there is none".to_owned(),
     })?;
-    let mut merger = Merger::new(empty_merged(first, recordings));
+    merge_into(empty_merged(first, recordings), recordings)
+}
+
+/// One recording as by [`merge_recordings`] whose samples keep their slices, each `slice_ns` long at most: the slices of all recordings
+/// count the same times.
+///
+/// # Errors
+/// As those of [`merge_recordings`].
+pub(crate) fn merge_slices(
+    recordings: &[Recording],
+    slice_ns: u64,
+) -> Result<Recording, StoreError> {
+    let first = recordings.first().ok_or_else(|| StoreError::Unmergeable {
+        what: "there is none".to_owned(),
+    })?;
+    let mut merged = empty_merged(first, recordings);
+    merged.slice_ns = Some(slice_ns);
+    merge_into(merged, recordings)
+}
+
+fn merge_into(merged: Recording, recordings: &[Recording]) -> Result<Recording, StoreError> {
+    let mut merger = Merger::new(merged);
     for recording in recordings {
         check_storable(recording)?;
         merger.add_recording(recording)?;

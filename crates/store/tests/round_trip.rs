@@ -208,6 +208,32 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn epochs_read_as_slices_are_told_apart(a in recording(20), b in recording(20)) {
+        let counts = |samples: &[profile::Sample], slice: Option<u32>| {
+            let samples = samples.iter().filter(|sample| slice.is_none() || sample.slice == slice);
+            samples.map(|sample| u128::from(sample.count)).sum::<u128>()
+        };
+        let whole = counts(&a.samples, None) + counts(&b.samples, None);
+        prop_assume!(whole < u128::from(u64::MAX));
+        let directory = tempfile::tempdir().unwrap();
+        let database = store::Database::create(directory.path()).unwrap();
+        for recording in [&a, &b] {
+            database.write_recording(recording).unwrap();
+        }
+        let epochs = database.epochs().unwrap();
+        let together = store::read_as_slices(&epochs).unwrap();
+        for (slice, epoch) in (0..).zip(&epochs) {
+            let alone = store::read_all(std::slice::from_ref(epoch), store::Wanted::ALL).unwrap();
+            prop_assert_eq!(counts(&together.samples, Some(slice)), counts(&alone.samples, None));
+        }
+        prop_assert_eq!(counts(&together.samples, None), whole);
+    }
+}
+
 /// What is in a recording by event, image (path and build-id), offset and, if asked, process and control group.
 fn sums(
     recording: &profile::Recording,

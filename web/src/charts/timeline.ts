@@ -1,7 +1,7 @@
 /** Draws threads over time: in each slice the parts in which a thread ran, waited for a CPU and was blocked. */
 import { printable, shortened } from "../model/format";
-import type { Range } from "../model/data";
-import type { ThreadTime } from "../model/timeline";
+import type { Range, TimeAxis } from "../model/data";
+import { type ThreadTime, sliceLength, utcTime } from "../model/timeline";
 import { TEXT } from "./colours";
 
 export const STATES = ["running", "ready", "blocked"] as const;
@@ -11,7 +11,7 @@ export const NAMES: Readonly<Record<ThreadState, string>> = { running: "running"
 const COLOURS = { light: { running: "#2f6fb3", ready: "#e69f00", blocked: "#d9d4c7" }, dark: { running: "#4d93d9", ready: "#e0a63a", blocked: "#3f3c35" } } as const;
 
 export interface Picture {
-  readonly axis: { readonly slice_ns: number; readonly slices: number };
+  readonly axis: TimeAxis;
   readonly threads: readonly ThreadTime[];
   readonly width: number;
   readonly row: number;
@@ -42,9 +42,9 @@ export function timelineBoxes(picture: Picture): (emit: Emit) => void {
   const step = (width - left) / axis.slices;
   const wide = Math.max(0.6, step - (step > 5 ? 1 : 0));
   return (emit) => {
-    const most = Math.max(1, ...Array.from({ length: axis.slices }, (_, slice) => threads.reduce((sum, one) => sum + one.running[slice]! / axis.slice_ns, 0)));
+    const most = Math.max(1, ...Array.from({ length: axis.slices }, (_, slice) => threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0)));
     for (let slice = 0; slice < axis.slices; slice++) {
-      const busy = threads.reduce((sum, one) => sum + one.running[slice]! / axis.slice_ns, 0);
+      const busy = threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0);
       const high = ((overview - 14) * busy) / most;
       if (high > 0) emit(left + slice * step, overview - 8 - high, wide, high, colours.running, `${busy.toFixed(1)} CPUs`);
     }
@@ -55,7 +55,7 @@ export function timelineBoxes(picture: Picture): (emit: Emit) => void {
         const x = left + slice * step;
         let low = top + high;
         for (const state of STATES) {
-          const part = Math.min(1, thread[state][slice]! / axis.slice_ns) * high;
+          const part = Math.min(1, thread[state][slice]! / sliceLength(axis, slice)) * high;
           if (part < 0.3) continue;
           low -= part;
           emit(x, Math.max(top, low), wide, Math.min(part, high), colours[state], `${printable(thread.name)}: ${NAMES[state]}`);
@@ -92,18 +92,13 @@ export function drawTimeline(canvas: HTMLCanvasElement, picture: LivePicture): v
   context.globalAlpha = 1;
   context.strokeStyle = night ? "#55524a" : "#cfc9ba";
   context.lineWidth = 1;
-  // Round times, some hundred pixels apart.
-  const seconds = (axis.slices * axis.slice_ns) / 1e9;
-  const rough = (seconds * 110) / (width - left);
-  const unit = 10 ** Math.floor(Math.log10(rough));
-  const every = [1, 2, 5, 10].map((times) => times * unit).find((one) => one >= rough) ?? unit;
-  for (let time = 0; time <= seconds; time += every) {
-    const x = Math.round(left + (time / seconds) * (width - left)) + 0.5;
+  for (const [part, text] of axis.epochs ? epochMarks(axis, width - left) : timeMarks(axis, width - left)) {
+    const x = Math.round(left + part * (width - left)) + 0.5;
     context.beginPath();
     context.moveTo(x, overview - 8);
     context.lineTo(x, height - 18);
     context.stroke();
-    context.fillText(`${Number(time.toPrecision(4))} s`, Math.min(x + 2, width - 40), height - 8);
+    context.fillText(text, Math.min(x + 2, width - 7 * text.length), height - 8);
   }
   if (selected) {
     context.fillStyle = night ? "#0009" : "#fffa";
@@ -114,4 +109,28 @@ export function drawTimeline(canvas: HTMLCanvasElement, picture: LivePicture): v
   }
   context.strokeStyle = ink;
   context.strokeRect(left + cursor[0] * step - 0.5, overview + cursor[1] * row - 1.5, Math.max(3, step), row - 1);
+}
+
+type Mark = readonly [number, string];
+
+/** Round times, some hundred pixels apart. */
+function timeMarks(axis: TimeAxis, width: number): Mark[] {
+  const seconds = (axis.slices * axis.slice_ns) / 1e9;
+  const rough = (seconds * 110) / width;
+  const unit = 10 ** Math.floor(Math.log10(rough));
+  const every = [1, 2, 5, 10].map((times) => times * unit).find((one) => one >= rough) ?? unit;
+  return Array.from({ length: Math.floor(seconds / every) + 1 }, (_, at) => [(at * every) / seconds, `${Number((at * every).toPrecision(4))} s`]);
+}
+
+/** Where epochs begin; the day where it is another one than before. */
+function epochMarks(axis: TimeAxis, width: number): Mark[] {
+  const every = Math.max(1, Math.ceil((axis.slices * 130) / width));
+  let day = "";
+  return axis.epochs!.flatMap((epoch, at): Mark[] => {
+    if (at % every !== 0) return [[at / axis.slices, ""]];
+    const text = utcTime(epoch.start_unix_ns);
+    const shown = text.slice(0, 10) === day ? text.slice(11) : text.slice(5);
+    day = text.slice(0, 10);
+    return [[at / axis.slices, shown]];
+  });
 }

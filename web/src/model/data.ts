@@ -98,6 +98,13 @@ export interface Wakes {
   readonly ns: readonly number[];
 }
 
+/** A time axis: equal slices of a recording, or the epochs of a database one after the other. */
+export interface TimeAxis {
+  readonly slice_ns: number;
+  readonly slices: number;
+  readonly epochs?: readonly { readonly start_unix_ns: number; readonly duration_ns: number }[];
+}
+
 export interface Profile {
   readonly name: string;
   readonly format: string;
@@ -116,7 +123,7 @@ export interface Profile {
   readonly threads: readonly number[];
   readonly lines?: Lines;
   readonly code?: { readonly procedures: readonly Procedure[]; readonly notes: readonly string[] };
-  readonly timeline?: { readonly slice_ns: number; readonly slices: number };
+  readonly timeline?: TimeAxis;
   readonly wakes?: Wakes;
   /** By method: the slice of time that it stands for, or -1. */
   readonly slice: Int32Array;
@@ -128,6 +135,8 @@ export interface Page {
   readonly live: boolean;
   readonly profiles: readonly Profile[];
   readonly results: readonly Result[];
+  /** Files of a directory that are not shown, each with the reason. */
+  readonly notRead: readonly string[];
 }
 
 /** The version of the form that this page reads. */
@@ -141,9 +150,9 @@ interface RawProfile extends Omit<Profile, "defaultValue" | "names" | "module" |
 
 /** Reads the document. Throws, with a sentence, on what it is not. */
 export function readPage(json: string): Page {
-  const raw = JSON.parse(json) as { schema?: string; made_by?: string; live?: boolean; profiles?: RawProfile[]; results?: Result[] };
+  const raw = JSON.parse(json) as { schema?: string; made_by?: string; live?: boolean; profiles?: RawProfile[]; results?: Result[]; not_read?: string[] };
   if (raw.schema !== SCHEMA) throw new Error(`The data are ${String(raw.schema)}; this page reads ${SCHEMA}.`);
-  return { madeBy: raw.made_by ?? "", live: raw.live ?? false, profiles: (raw.profiles ?? []).map(readProfile), results: raw.results ?? [] };
+  return { madeBy: raw.made_by ?? "", live: raw.live ?? false, profiles: (raw.profiles ?? []).map(readProfile), results: raw.results ?? [], notRead: raw.not_read ?? [] };
 }
 
 function readProfile(raw: RawProfile): Profile {

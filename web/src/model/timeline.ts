@@ -1,5 +1,19 @@
 /** Who did what when: by thread and slice of time. No DOM. */
-import type { Profile, Range, Wakes } from "./data";
+import type { Profile, Range, TimeAxis, Wakes } from "./data";
+import { amount } from "./format";
+
+/** Nanoseconds of a slice: epochs are not equally long. */
+export const sliceLength = (axis: TimeAxis, slice: number) => axis.epochs?.[slice]?.duration_ns ?? axis.slice_ns;
+
+/** A moment in UTC, to the second. */
+export const utcTime = (unixNs: number) => new Date(unixNs / 1e6).toISOString().replace("T", " ").slice(0, 19);
+
+/** When slices begin and end, as text. */
+export function rangeText(axis: TimeAxis, [from, to]: Range): string {
+  const [first, last] = [axis.epochs?.[from], axis.epochs?.[to - 1]];
+  if (first && last) return `${utcTime(first.start_unix_ns)} to ${utcTime(last.start_unix_ns + last.duration_ns).slice(11)} UTC`;
+  return `${amount(from * axis.slice_ns, "nanoseconds")} to ${amount(to * axis.slice_ns, "nanoseconds")}`;
+}
 
 export interface ThreadTime {
   /** The method that stands for the thread. */
@@ -47,7 +61,9 @@ export function threadTimes(profile: Profile): ThreadTime[] {
         else if (index === clock) sums.running[slice]! += (total * 1e9) / value.per_second!;
       });
     }
-    found.push({ method, name: profile.names[method]!, running: sums.running.map((ns) => Math.min(ns, axis.slice_ns)), ready: spreadBack(sums.ready, axis.slice_ns), blocked: spreadBack(sums.blocked, axis.slice_ns) });
+    // In epochs threads of one name can be one, and run on several CPUs; what a wait lasted before its epoch is not known.
+    const times = axis.epochs ? sums : { running: sums.running.map((ns) => Math.min(ns, axis.slice_ns)), ready: spreadBack(sums.ready, axis.slice_ns), blocked: spreadBack(sums.blocked, axis.slice_ns) };
+    found.push({ method, name: profile.names[method]!, ...times });
   }
   return found.sort((a, b) => sumOf(b.running) - sumOf(a.running) || sumOf(b.blocked) - sumOf(a.blocked));
 }

@@ -2,11 +2,12 @@
 import { useMemo } from "preact/hooks";
 import { changeColour, imageColour } from "../charts/colours";
 import { Flame } from "../charts/flame";
-import { type Profile, treeOfThreads } from "../model/data";
+import { type Profile, type TimeAxis, treeOfThreads } from "../model/data";
 import { amount, grouped, percent, printable, shortened } from "../model/format";
 import { LANGUAGES, languageOf } from "../model/languages";
 import { procedureCosts } from "../model/procedures";
 import { compilePattern, coverageOf, markMethods } from "../model/search";
+import { utcTime } from "../model/timeline";
 import { byCallee, calleesOf, callersOf } from "../model/transforms";
 import { ProfileEmpty } from "../parts/profile-empty";
 import { costs, page, profile, profileIndex, shownTree, value, valueIndex, whole } from "../state/page";
@@ -65,11 +66,13 @@ export function FlameView() {
   );
 }
 
+const sliceName = (axis: TimeAxis, slice: number) => (axis.epochs?.[slice] ? utcTime(axis.epochs[slice].start_unix_ns) : amount(slice * axis.slice_ns, "nanoseconds"));
+
 /** Names of methods, of slices when they are. */
 function namesOf(shown: Profile | null, timed: boolean): readonly string[] {
   const axis = shown?.timeline;
   if (!shown || !timed || !axis) return shown?.names ?? [];
-  return shown.names.map((name, method) => (shown.slice[method]! >= 0 ? amount(shown.slice[method]! * axis.slice_ns, "nanoseconds") : name));
+  return shown.names.map((name, method) => (shown.slice[method]! >= 0 ? sliceName(axis, shown.slice[method]!) : name));
 }
 
 function otherProfile() {

@@ -1,15 +1,16 @@
 /** How the data came about, what it cost, and what is missing in them. */
 import { amount, grouped, percent, printable, shortened } from "../model/format";
 import { type HostEpochs, type Status, epochsByHost, rateOf } from "../model/machine";
+import { utcTime } from "../model/timeline";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
 import { page } from "../state/page";
 
 export function Machine() {
-  const { profiles, results } = page.value!;
+  const { profiles, results, notRead } = page.value!;
   const hosts = epochsByHost(results);
   const statuses = results.filter((one) => one.schema === "vitalfew.status/1") as unknown as readonly Status[];
-  if (profiles.length === 0 && hosts.length === 0) return <Empty why="This page was made without a profile." type={["vitalfew record -g -- COMMAND", "vitalfew doctor"]} />;
+  if (profiles.length === 0 && hosts.length === 0 && notRead.length === 0) return <Empty why="This page was made without a profile." type={["vitalfew record -g -- COMMAND", "vitalfew doctor"]} />;
   return (
     <div>
       <h1>Machine</h1>
@@ -26,7 +27,7 @@ export function Machine() {
             {one.facts && <>
               {one.facts.command && <div><dt>Command</dt><dd><code>{printable(one.facts.command.join(" "))}</code></dd></div>}
               <div><dt>Machine</dt><dd>{printable(one.facts.host)}, {one.facts.cpus} CPUs{one.facts.cpu_model ? `, ${one.facts.cpu_model}` : ""}</dd></div>
-              <div><dt>Start</dt><dd>{time(one.facts.start_unix_ns)} UTC, for {amount(one.facts.duration_ns, "nanoseconds")}</dd></div>
+              <div><dt>Start</dt><dd>{utcTime(one.facts.start_unix_ns)} UTC, for {amount(one.facts.duration_ns, "nanoseconds")}</dd></div>
               <div><dt>Collected</dt><dd>{one.facts.collector}, stacks: {one.facts.call_graph.replaceAll("_", " ")}</dd></div>
               {one.facts.task_times && <div><dt>Threads' time</dt><dd>{amount(one.facts.task_times.cpu_ns, "nanoseconds")} on a CPU, {amount(one.facts.task_times.waiting_ns ?? 0, "nanoseconds")} waiting for one, {amount(one.facts.task_times.blocked_ns ?? 0, "nanoseconds")} blocked</dd></div>}
             </>}
@@ -34,12 +35,11 @@ export function Machine() {
           {one.notes.length > 0 && <ul>{one.notes.map((note) => <li key={note}>{printable(note)}</li>)}</ul>}
         </section>
       ))}
+      {notRead.length > 0 && <section class="card" aria-label="Not shown"><h2>Not shown</h2><ul>{notRead.map((one) => <li key={one}>{shortened(one, 300)}</li>)}</ul></section>}
       <p class="quiet">{page.value!.madeBy}</p>
     </div>
   );
 }
-
-const time = (unixNs: number) => new Date(unixNs / 1e6).toISOString().replace("T", " ").slice(0, 19);
 
 /** What the daemon takes, of what it may take. */
 function Daemon({ status }: { readonly status: Status }) {
@@ -83,7 +83,7 @@ function Host({ host }: { readonly host: HostEpochs }) {
       <div class="table" tabIndex={0} role="region" aria-label={`Epochs of ${host.host}`} style={{ maxHeight: "320px" }}>
         <table>
           <thead><tr><th scope="col">Epoch (UTC)</th><th scope="col" class="number">Length</th><th scope="col" class="number">Samples</th><th scope="col" class="number">a second</th><th scope="col" class="number">Lost</th><th scope="col" class="number">Size</th><th scope="col">Events</th></tr></thead>
-          <tbody>{[...host.epochs].reverse().slice(0, 300).map((one) => <tr key={one.epoch}><th scope="row">{one.start_unix_ns === undefined ? one.epoch : time(one.start_unix_ns)}{one.open ? ", open" : ""}</th>{one.error === undefined ? <><td class="number">{amount(one.duration_ns ?? 0, "nanoseconds")}</td><td class="number">{grouped(one.samples ?? 0)}</td><td class="number">{grouped(rateOf(one))}</td><td class="number">{grouped(one.lost ?? 0)}</td><td class="number">{amount(one.bytes ?? 0, "bytes")}</td><td>{one.events?.join(", ")}{one.damaged && `; ${one.damaged.length} damaged`}</td></> : <td colSpan={6}>{shortened(one.error, 200)}</td>}</tr>)}</tbody>
+          <tbody>{[...host.epochs].reverse().slice(0, 300).map((one) => <tr key={one.epoch}><th scope="row">{one.start_unix_ns === undefined ? one.epoch : utcTime(one.start_unix_ns)}{one.open ? ", open" : ""}</th>{one.error === undefined ? <><td class="number">{amount(one.duration_ns ?? 0, "nanoseconds")}</td><td class="number">{grouped(one.samples ?? 0)}</td><td class="number">{grouped(rateOf(one))}</td><td class="number">{grouped(one.lost ?? 0)}</td><td class="number">{amount(one.bytes ?? 0, "bytes")}</td><td>{one.events?.join(", ")}{one.damaged && `; ${one.damaged.length} damaged`}</td></> : <td colSpan={6}>{shortened(one.error, 200)}</td>}</tr>)}</tbody>
         </table>
       </div>
     </section>

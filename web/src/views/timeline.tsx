@@ -2,8 +2,9 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { NAMES, STATES, drawTimeline, labelWidth, timelineBoxes } from "../charts/timeline";
 import { saveCanvas, saveSvg } from "../charts/save";
+import type { TimeAxis } from "../model/data";
 import { amount, grouped, percent, shortened } from "../model/format";
-import { rangeBetween, sumOf, threadTimes, wakesIn } from "../model/timeline";
+import { rangeBetween, rangeText, sliceLength, sumOf, threadTimes, utcTime, wakesIn } from "../model/timeline";
 import { Empty } from "../parts/empty";
 import { Menu } from "../parts/menu";
 import { ProfileEmpty } from "../parts/profile-empty";
@@ -62,7 +63,7 @@ export function Timeline() {
     event.stopPropagation();
   };
   const under = drawn[row] ?? drawn[0]!;
-  const part = (ns: number) => percent(ns / axis.slice_ns);
+  const part = (ns: number) => percent(ns / sliceLength(axis, slice));
   const woken = wakesIn(shown.wakes, [slice, slice + 1], under.name)[0];
   return (
     <div class="timeline">
@@ -81,7 +82,7 @@ export function Timeline() {
         </div>
         <figcaption aria-live="polite" data-testid="timeline-details">
           <strong>{shortened(under.name, 60)}</strong>
-          <span>{amount(slice * axis.slice_ns, "nanoseconds")} to {amount((slice + 1) * axis.slice_ns, "nanoseconds")}</span>
+          <span>{axis.epochs && `Epoch ${slice + 1}: `}{rangeText(axis, [slice, slice + 1])}</span>
           <span>running {part(under.running[slice]!)}</span><span>waiting for a CPU {part(under.ready[slice]!)}</span><span>blocked {part(under.blocked[slice]!)}</span>
           {woken && <span>woken by {shortened(woken.waker, 40)} after {amount(woken.ns, "nanoseconds")}</span>}
         </figcaption>
@@ -96,7 +97,20 @@ export function Timeline() {
           })}</tbody>
         </table>
       </div>
-      <p class="quiet">{grouped(axis.slices)} slices of {amount(axis.slice_ns, "nanoseconds")}. Running is what samples say. A wait counts where it ended, and is drawn back from there. {threads.length > DRAWN && `${grouped(threads.length - DRAWN)} more threads are in the table only. `}{!shown.wakes && <>Who woke whom is recorded with <code>--off-cpu</code>.</>}</p>
+      {axis.epochs && <Epochs epochs={axis.epochs} onSelect={(at) => change({ range: `${at}-${at + 1}`, zoom: "" })} busy={axis.epochs.map((_, at) => threads.reduce((sum, one) => sum + one.running[at]!, 0))} />}
+      <p class="quiet">{axis.epochs ? `The last ${grouped(axis.slices)} epochs of the database, equally wide. Running is what samples say; threads of one name are one, and can run on several CPUs. ` : `${grouped(axis.slices)} slices of ${amount(axis.slice_ns, "nanoseconds")}. Running is what samples say. A wait counts where it ended, and is drawn back from there. `}{threads.length > DRAWN && `${grouped(threads.length - DRAWN)} more threads are in the table only. `}{!shown.wakes && <>Who woke whom is recorded with <code>--off-cpu</code>.</>}</p>
     </div>
+  );
+}
+
+/** The epochs that the axis is made of, as a table. */
+function Epochs({ epochs, busy, onSelect }: { readonly epochs: NonNullable<TimeAxis["epochs"]>; readonly busy: readonly number[]; readonly onSelect: (at: number) => void }) {
+  return (
+    <details class="twin">
+      <summary>Epochs as a table</summary>
+      <table><thead><tr><th scope="col">Epoch (UTC)</th><th scope="col" class="number">Length</th><th scope="col" class="number">CPUs busy</th></tr></thead>
+        <tbody>{epochs.map((one, at) => <tr key={at}><th scope="row"><button type="button" class="plain" onClick={() => onSelect(at)}>{utcTime(one.start_unix_ns)}</button></th><td class="number">{amount(one.duration_ns, "nanoseconds")}</td><td class="number">{(busy[at]! / (one.duration_ns || 1)).toFixed(2)}</td></tr>)}</tbody>
+      </table>
+    </details>
   );
 }

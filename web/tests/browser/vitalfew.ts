@@ -110,3 +110,10 @@ export async function violations(page: Page): Promise<string[]> {
     return result.violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.html.slice(0, 120)} ${node.failureSummary ?? ""}`));
   });
 }
+
+/** How many colours a canvas has: an empty one has one. */
+export const colours = (page: Page, which = ".flame canvas") => page.$eval(which, (element) => {
+  const canvas = element as HTMLCanvasElement;
+  const pixels = new Uint32Array(canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+  return new Set(pixels).size;
+});

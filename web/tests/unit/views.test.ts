@@ -125,7 +125,7 @@ it("orders epochs by host and time", () => {
 });
 
 it("finds everything by name", () => {
-  const page = { madeBy: "", live: false, profiles: [timed], results: [{ schema: "x", claims: { list: [{ sentence: "b has all" } as never] } }] };
+  const page = { madeBy: "", live: false, profiles: [timed], notRead: [], results: [{ schema: "x", claims: { list: [{ sentence: "b has all" } as never] } }] };
   const hits = (text: string) => findAll(page, timed, null, [["flame", "Flame graph"]], text).map((hit) => [hit.kind, hit.text]);
   expect(hits("")).toEqual([["View", "Flame graph"]]);
   expect(hits("b")).toEqual([["Finding", "b has all"], ["Procedure", "b"]]);

@@ -9,5 +9,5 @@ mod tree;
 pub use code::{PageBlocks, PageCode, PageCulprit, PageEdges, PageInstructions, PageProcedure};
 pub use lines::{PageLines, PageSource};
 pub use profile::{PAGE_SCHEMA, PageFacts, PageMethods, PageProfile, PageValue};
-pub use timeline::{PageTimeline, PageWakes, join_slices};
+pub use timeline::{PageEpoch, PageTimeline, PageWakes, join_slices};
 pub use tree::{LeftOutNodes, PageTree};

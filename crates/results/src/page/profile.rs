@@ -2,7 +2,7 @@
 
 use super::code::PageCode;
 use super::lines::PageLines;
-use super::timeline::{PageTimeline, PageWakes};
+use super::timeline::{PageEpoch, PageTimeline, PageWakes};
 use super::tree::{PageTree, prune_tree};
 use ::profile::{CallTree, Recording, SymbolTable, Target};
 use formats::read::TreeProfile;
@@ -154,6 +154,17 @@ impl PageProfile {
         for (value, event) in self.values.iter_mut().zip(&recording.events) {
             value.per_second = event.frequency;
         }
+        self
+    }
+
+    /// Says which epochs the slices of time are.
+    #[must_use]
+    pub fn with_epochs(mut self, epochs: Vec<PageEpoch>) -> Self {
+        self.notes.push(format!(
+            "the last {} epochs of the database together; commands take the last one, or those of --epoch",
+            epochs.len()
+        ));
+        self.timeline = self.timeline.map(|timeline| timeline.with_epochs(epochs));
         self
     }
 

@@ -16,6 +16,18 @@ pub struct PageTimeline {
     pub slice_ns: u64,
     /// The number of slices.
     pub slices: u32,
+    /// The epochs that the slices are, where they are no equal parts of one recording.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub epochs: Vec<PageEpoch>,
+}
+
+/// When an epoch was.
+#[derive(Clone, Debug, Serialize)]
+pub struct PageEpoch {
+    /// Start, in nanoseconds since 1970-01-01 UTC.
+    pub start_unix_ns: u64,
+    /// Length, in nanoseconds.
+    pub duration_ns: u64,
 }
 
 /// Waits by slice, thread, and the thread that ended them, column by column.
@@ -66,7 +78,16 @@ impl PageTimeline {
         Some(Self {
             slice_ns: recording.slice_ns?,
             slices: slice_count(recording),
+            epochs: Vec::new(),
         })
+    }
+
+    /// Says which epochs the slices are.
+    #[must_use]
+    pub fn with_epochs(mut self, epochs: Vec<PageEpoch>) -> Self {
+        self.slices = u32::try_from(epochs.len()).unwrap_or(u32::MAX);
+        self.epochs = epochs;
+        self
     }
 }
 

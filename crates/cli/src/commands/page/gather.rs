@@ -13,7 +13,7 @@ use analysis::bottleneck::forest::{Forest, Normalisation, Run};
 use analysis::bottleneck::transform::{self, Transform};
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
 use regex::Regex;
-use results::page::{PAGE_SCHEMA, PageLines, PageProfile, join_slices};
+use results::page::{PAGE_SCHEMA, PageEpoch, PageLines, PageProfile, join_slices};
 use results::{
     RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, is_recording,
     resolve_all, tree_of_recording,
@@ -45,6 +45,16 @@ pub struct PageContent {
     profiles: Vec<PageProfile>,
     /// Results of commands as with `--json`, each with its own `schema`.
     results: Vec<Value>,
+    /// Files of a directory that are not shown, each with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_read: Vec<String>,
+}
+
+/// A file to show.
+struct GivenFile {
+    path: PathBuf,
+    /// Files of a directory need not be profiles; those that somebody named must be.
+    is_named: bool,
 }
 
 impl PageContent {
@@ -83,17 +93,71 @@ pub fn gather_content(
         live,
         profiles: Vec::new(),
         results: Vec::new(),
+        not_read: Vec::new(),
     };
     let latest = match files.is_empty() {
         true => latest_files(database)?,
         false => Vec::new(),
     };
-    for file in files.iter().chain(&latest) {
-        content.add_file(file, debug_dirs)?;
+    let given = given_files(files.iter().chain(&latest))?;
+    if given.is_empty() && !live {
+        return Err(inconclusive_refusal(format!(
+            "there is no file in {}",
+            files[0].display()
+        )));
     }
-    content.add_causal(files.iter().chain(&latest))?;
-    content.add_differences(files, debug_dirs);
+    for file in &given {
+        if let Err(error) = content.add_file(&file.path, debug_dirs) {
+            content.pass_over(file, error)?;
+        }
+    }
+    content.add_causal(&given)?;
+    if !files.is_empty() {
+        let paths: Vec<PathBuf> = given.into_iter().map(|file| file.path).collect();
+        content.add_differences(&paths, debug_dirs);
+    }
     Ok(content)
+}
+
+/// The files of a directory that are shown at most: the newest.
+const MOST_FILES: usize = 16;
+
+/// Puts the files of directories that are no databases in their place.
+fn given_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<Vec<GivenFile>> {
+    let mut given = Vec::new();
+    for file in files {
+        let is_plain = file.is_dir()
+            && matches!(
+                store::open_path(file),
+                Err(store::StoreError::NotARecording { .. })
+            );
+        if !is_plain {
+            given.push(GivenFile {
+                path: file.clone(),
+                is_named: true,
+            });
+            continue;
+        }
+        let mut inside = Vec::new();
+        for entry in file.read_dir()? {
+            let entry = entry?;
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            let metadata = entry.path().metadata();
+            if let Ok(metadata) = metadata
+                && metadata.is_file()
+                && !is_hidden
+            {
+                inside.push((metadata.modified().ok(), entry.path()));
+            }
+        }
+        inside.sort();
+        let newest = inside.into_iter().rev().take(MOST_FILES);
+        given.extend(newest.map(|(_, path)| GivenFile {
+            path,
+            is_named: false,
+        }));
+    }
+    Ok(given)
 }
 
 /// Returns the database, as far as it has recordings, and the last results in it.
@@ -120,6 +184,20 @@ pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 impl PageContent {
+    /// Notes why a file of a directory is not shown; fails on a file that was named.
+    fn pass_over(&mut self, file: &GivenFile, error: anyhow::Error) -> anyhow::Result<()> {
+        if file.is_named {
+            return Err(error);
+        }
+        let why = error_chain(&error);
+        let name = file.path.display().to_string();
+        self.not_read.push(match why.contains(&name) {
+            true => why,
+            false => format!("{name}: {why}"),
+        });
+        Ok(())
+    }
+
     fn add_file(&mut self, file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<()> {
         let kind = ResultKind::of_file(file).map_err(|error| Refusal {
             reason: RefusalReason::Failure,
@@ -141,13 +219,20 @@ impl PageContent {
 
     /// Analyses causal profiles of the same command together, for their bands to be narrower, and each choice of few of them, for
     /// runs to be left out on the page. Only the runs together claim anything.
-    fn add_causal<'a>(&mut self, files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<()> {
+    fn add_causal(&mut self, files: &[GivenFile]) -> anyhow::Result<()> {
         let mut programs: Vec<(Value, Vec<PathBuf>)> = Vec::new();
-        for file in files {
+        for given in files {
+            let file = &given.path;
             if !matches!(ResultKind::of_file(file), Ok(ResultKind::Causal)) {
                 continue;
             }
-            let alone = causal::result_of_files(std::slice::from_ref(file))?;
+            let alone = match causal::result_of_files(std::slice::from_ref(file)) {
+                Ok(result) => result,
+                Err(error) => {
+                    self.pass_over(given, error)?;
+                    continue;
+                }
+            };
             let command = alone["runs"][0]["command"].clone();
             match programs.iter_mut().find(|(known, _)| *known == command) {
                 Some((_, files)) => files.push(file.clone()),
@@ -223,8 +308,18 @@ impl PageContent {
             debug_dirs: debug_dirs.to_owned(),
             ..RecordingSource::default()
         };
-        let mut recording =
-            crate::source::accept_recording(results::open_recording(&source, Wanted::ALL)?);
+        let mut epochs = Vec::new();
+        let latest = match store::Database::open(file) {
+            Ok(database) if file.is_dir() => results::open_latest_epochs(&database)?,
+            _ => None,
+        };
+        let mut recording = match latest {
+            Some((recording, all)) => {
+                epochs = page_epochs(&all);
+                recording
+            }
+            None => crate::source::accept_recording(results::open_recording(&source, Wanted::ALL)?),
+        };
         profile::fold_interpreter_frames(&mut recording);
         join_slices(&mut recording);
         let resolved = resolve_all(&recording, &source);
@@ -236,7 +331,11 @@ impl PageContent {
         let code = hottest_code(&recording, &source);
         let lines = PageLines::of_recording(&recording, &resolved.table, &code.procedures);
         self.add_profile(file, &profile, |page| {
-            page.with_recording(&recording, &resolved.table, lines, code)
+            let page = page.with_recording(&recording, &resolved.table, lines, code);
+            match epochs.is_empty() {
+                true => page,
+                false => page.with_epochs(epochs),
+            }
         })
     }
 
@@ -251,6 +350,18 @@ impl PageContent {
         self.profiles.push(more(PageProfile::new(name, profile)));
         Ok(())
     }
+}
+
+/// When each epoch was.
+fn page_epochs(epochs: &[store::Epoch]) -> Vec<PageEpoch> {
+    let summaries = epochs
+        .iter()
+        .filter_map(|epoch| epoch.summary.as_ref().ok());
+    let page_epoch = |summary: &store::RecordingSummary| PageEpoch {
+        start_unix_ns: summary.start_unix_ns,
+        duration_ns: summary.duration_ns,
+    };
+    summaries.map(page_epoch).collect()
 }
 
 /// Returns all files together first, then each choice of them if they are few, else each alone.
