@@ -98,6 +98,12 @@ fn waits_for_the_lock_of_python_are_said() {
     assert!(below > 0.9 * waits, "{below} of {waits} below its function");
     let native = report(&file, &[&of_waits[..], &["--runtime-frames"]].concat());
     assert_eq!(amount(&native, "[waits for the GIL]"), 0.0);
+    // The program does not name its threads: these are their default names.
+    let threads = report(&file, &["--by", "thread", "--event", "cpu-clock"]);
+    let named = share(&threads, "\u{203a} Thread-");
+    assert!(named > 0.8, "{named} in named threads: {threads}");
+    let processes = report(&file, &["--by", "process"]);
+    assert_eq!(amount(&processes, "\u{203a}"), 0.0, "{processes}");
 }
 
 #[test]

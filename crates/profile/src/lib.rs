@@ -68,7 +68,7 @@ pub use interference::{
 pub use process_maps::MapsLine;
 pub use recording::{
     BranchCount, CallGraph, Collector, FRAMES_SUMMARY, Host, NameId, NameSet, Recording, Sample,
-    Target, ThreadCount, Waker,
+    Target, ThreadCount, Waker, kernel_name, name_thread,
 };
 pub use stack::{StackFrame, StackId, StackTable};
 pub use symbol::{

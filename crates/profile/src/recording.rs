@@ -178,7 +178,7 @@ pub struct ThreadCount {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// Name of the thread while it had them.
+    /// Name of the thread while it had them; a thread that its own language names has both names ([`name_thread`]).
     pub process: NameId,
     /// The control group that it was in, by its path; `None` where that was not recorded.
     pub cgroup: Option<NameId>,
@@ -186,6 +186,19 @@ pub struct ThreadCount {
     pub count: u64,
     /// Their weight in the unit of the event.
     pub weight: u64,
+}
+
+/// Between the kernel's name of a thread and its own language's.
+const OWN_NAME: &str = " \u{203a} ";
+
+/// Returns the name of a thread that its own language names otherwise than the kernel.
+pub fn name_thread(kernel: &str, own: &str) -> String {
+    format!("{kernel}{OWN_NAME}{own}")
+}
+
+/// Returns the kernel's part of a thread's name.
+pub fn kernel_name(name: &str) -> &str {
+    name.split_once(OWN_NAME).map_or(name, |(kernel, _)| kernel)
 }
 
 /// Transfers of control from one place of an image to another, along the edges of control-flow

@@ -5,7 +5,7 @@ use crate::image_names::image_names;
 use crate::selection::{KeySource, ReportBy, SampleFilter};
 use profile::{
     CallGraph, Container, EventId, ImageKind, Location, NameId, Recording, Sample, SymbolTable,
-    ThreadCount, Unit,
+    ThreadCount, Unit, kernel_name,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -381,7 +381,10 @@ impl Counter<'_> {
                 let ids = format!("pid {} tid {}", thread.pid, thread.tid);
                 (name, None, Some(ids))
             }
-            ReportBy::Process => (name, None, Some(format!("pid {}", thread.pid))),
+            ReportBy::Process => {
+                let process = kernel_name(&name).to_owned();
+                (process, None, Some(format!("pid {}", thread.pid)))
+            }
             // Threads' own counts know nothing of these.
             ReportBy::Image
             | ReportBy::Procedure

@@ -13,6 +13,7 @@ pub(crate) mod jvm_names;
 pub(crate) mod kernel_source;
 pub(crate) mod known_stacks;
 pub(crate) mod lowered_rate;
+pub(crate) mod python_threads;
 pub(crate) mod replay;
 pub(crate) mod ring_source;
 pub(crate) mod script_functions;

@@ -16,6 +16,7 @@ use crate::recording::branches;
 use crate::recording::collection::{Collection, Slices};
 use crate::recording::jvm_names::JvmNames;
 use crate::recording::kernel_source::KernelSource;
+use crate::recording::python_threads::PythonThreads;
 use crate::recording::ring_source::{RingSource, Tasks};
 use crate::{Error, EventKind, EventSpec};
 use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
@@ -117,6 +118,7 @@ pub fn record(
     }
     let duration_ns = monotonic_ns() - start;
     session.finish_jvms();
+    session.look_at_threads(true);
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
     let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
@@ -149,6 +151,7 @@ struct Session<'a, 'memory> {
     accounts: TaskAccounts,
     /// Asks JVMs for names, unless that is not wanted.
     jvms: Option<JvmNames>,
+    python_threads: PythonThreads,
     #[cfg(target_arch = "x86_64")]
     bursts: Option<crate::recording::bursts::Bursts>,
     collection: Collection,
@@ -204,6 +207,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             jvms: options
                 .ask_runtimes
                 .then(|| JvmNames::new(!matches!(options.target, TargetSpec::Command(_)))),
+            python_threads: PythonThreads::default(),
             #[cfg(target_arch = "x86_64")]
             bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
@@ -558,6 +562,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             }
             self.accounts.tick();
             self.look_at_jvms();
+            self.look_at_threads(false);
             observe(Progress::Samples(self.samples_taken()));
         }
     }
@@ -569,6 +574,14 @@ impl<'a, 'memory> Session<'a, 'memory> {
             jvms.ask_due(maps, images, |pid| self.is_target(pid));
             self.jvms = Some(jvms);
         }
+    }
+
+    /// Reads the names of threads of Python: of all processes that run, or of those whose time it is.
+    fn look_at_threads(&mut self, all: bool) {
+        let mut threads = std::mem::take(&mut self.python_threads);
+        let Collection { maps, images, .. } = &self.collection;
+        threads.look(maps, images, |pid| self.is_target(pid), all);
+        self.python_threads = threads;
     }
 
     /// The same in the end.
@@ -693,6 +706,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             });
         }
         crate::recording::finish::finish_recording(self.collection, &mut recording);
+        self.python_threads.name_threads(&mut recording);
         recording
     }
 }

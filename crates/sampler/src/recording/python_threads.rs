@@ -1,0 +1,182 @@
+//! Names of the threads of Python programs, which the interpreter does not tell the kernel before 3.14.
+
+use crate::processes::images::ImageTable;
+use crate::processes::maps::ProcessMaps;
+use languages::python::{Interpreter, ThreadNames};
+use languages::{ElfImage, LanguageRuntime};
+use object::ReadCache;
+use profile::{Recording, has_program_name, name_thread};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// How often new processes are looked for, and how long it takes until a process is looked at again at first. Then it takes twice as
+/// long each time.
+const LOOK: Duration = Duration::from_millis(100);
+/// The longest time between two looks at a process.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The most processes that are looked at in turn.
+const MOST_PROCESSES: usize = 256;
+/// The most names that are kept.
+const MOST_NAMES: usize = 1 << 16;
+/// Lines of a process's list of mappings, at most.
+const MOST_MAPPINGS: usize = 10_000;
+
+/// A process with an interpreter.
+struct PythonProcess {
+    next: Instant,
+    pause: Duration,
+    /// `None`: there is none whose names can be read.
+    interpreter: Option<LoadedInterpreter>,
+}
+
+struct LoadedInterpreter {
+    interpreter: Interpreter,
+    base: u64,
+    /// Where it has its threads, once it is known.
+    dictionaries: Vec<u64>,
+}
+
+/// The names that were read.
+#[derive(Default)]
+pub(crate) struct PythonThreads {
+    looked: Option<Instant>,
+    processes: FxHashMap<u32, PythonProcess>,
+    /// By process and thread.
+    names: FxHashMap<(u32, u32), String>,
+}
+
+impl PythonThreads {
+    /// To be called some times a second: reads the names of the threads of processes whose time it is.
+    pub fn look(
+        &mut self,
+        maps: &ProcessMaps,
+        images: &ImageTable,
+        is_target: impl Fn(u32) -> bool,
+        all: bool,
+    ) {
+        let now = Instant::now();
+        if !all && self.looked.is_some_and(|looked| now - looked < LOOK) {
+            return;
+        }
+        self.looked = Some(now);
+        let pythons = images.with_path(is_python);
+        if pythons.is_empty() {
+            return;
+        }
+        let mut running = maps.processes_with(&pythons);
+        running.retain(|pid| is_target(*pid));
+        self.processes.retain(|pid, _| running.contains(pid));
+        for pid in running.into_iter().take(MOST_PROCESSES) {
+            let process = self.processes.entry(pid).or_insert(PythonProcess {
+                next: now,
+                pause: LOOK,
+                interpreter: None,
+            });
+            if !all && now < process.next {
+                continue;
+            }
+            process.next = now + process.pause;
+            process.pause = LONGEST_PAUSE.min(2 * process.pause);
+            for (tid, name) in process.read_names(pid).unwrap_or_default() {
+                if self.names.len() < MOST_NAMES {
+                    self.names.insert((pid, tid), name);
+                }
+            }
+        }
+    }
+
+    /// Puts the names into a recording.
+    pub fn name_threads(&self, recording: &mut Recording) {
+        for thread in &mut recording.threads {
+            if let Some(name) = self.names.get(&(thread.pid, thread.tid)) {
+                let named = name_thread(recording.names.get(thread.process), name);
+                thread.process = recording.names.intern(&named);
+            }
+        }
+    }
+}
+
+impl PythonProcess {
+    fn read_names(&mut self, pid: u32) -> Option<Vec<(u32, String)>> {
+        if self.interpreter.is_none() {
+            self.interpreter = find_interpreter(pid);
+        }
+        let LoadedInterpreter {
+            interpreter,
+            base,
+            dictionaries,
+        } = self.interpreter.as_mut()?;
+        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let read = |address: u64, bytes: &mut [u8]| memory.read_exact_at(bytes, address).is_ok();
+        let names = ThreadNames::of_interpreter(interpreter, &read)?;
+        if dictionaries.is_empty() {
+            *dictionaries = names.find_dictionaries(*base);
+        }
+        let found = dictionaries.iter().flat_map(|one| names.read_names(*one));
+        let found: Vec<(u32, String)> = found.collect();
+        let tasks = OwnNumbers::of_process(pid);
+        let found = found.into_iter();
+        Some(
+            found
+                .filter_map(|(number, name)| Some((tasks.to_outer(number)?, name)))
+                .collect(),
+        )
+    }
+}
+
+/// Numbers of a process's threads in its own namespace.
+struct OwnNumbers(FxHashMap<u32, u32>);
+
+impl OwnNumbers {
+    fn of_process(pid: u32) -> Self {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+        let tasks = tasks.into_iter().flatten().flatten();
+        let numbers = tasks.filter_map(|task| {
+            let status = std::fs::read_to_string(task.path().join("status")).ok()?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("NSpid:"))?;
+            let inner = line.split_whitespace().next_back()?.parse().ok()?;
+            Some((inner, task.file_name().to_str()?.parse().ok()?))
+        });
+        Self(numbers.collect())
+    }
+
+    fn to_outer(&self, number: u32) -> Option<u32> {
+        self.0.get(&number).copied()
+    }
+}
+
+fn is_python(path: &str) -> bool {
+    has_program_name(path, &["python", "libpython"])
+}
+
+/// The interpreter in a process, and where it is mapped.
+fn find_interpreter(pid: u32) -> Option<LoadedInterpreter> {
+    let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
+    let lines = BufReader::new(maps).lines().take(MOST_MAPPINGS);
+    let mut code = lines
+        .map_while(Result::ok)
+        .filter(|line| line.contains(" r-xp ") && is_python(line.trim_end_matches(" (deleted)")));
+    code.find_map(|line| {
+        let mut words = line.split(' ');
+        let range = words.next()?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (start, end) = range.split_once('-')?;
+        let (start, end) = (number(start)?, number(end)?);
+        let base = start.wrapping_sub(number(words.nth(1)?)?);
+        let file = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")).ok()?;
+        let data = ReadCache::new(file);
+        let image = ElfImage::parse(&data)?;
+        let name = line.rsplit('/').next()?;
+        let interpreter = Interpreter::find_in_image(name, &image).ok()??;
+        Some(LoadedInterpreter {
+            interpreter,
+            base,
+            dictionaries: Vec::new(),
+        })
+    })
+}
