@@ -5,7 +5,15 @@ use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
 /// Loaded as they are.
-const OTHERS: [&str; 6] = ["waits", "calls", "ticks", "snapshot", "follow", "tasks"];
+const OTHERS: [&str; 7] = [
+    "waits",
+    "external_waits",
+    "calls",
+    "ticks",
+    "snapshot",
+    "follow",
+    "tasks",
+];
 
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

@@ -1,14 +1,19 @@
 //! A run: from the launch to what was measured.
 
 use crate::code::{KnownFragment, RememberedCode, TargetCode};
-use crate::experiments::Experiments;
+use crate::experiments::{Choice, Experiments};
 use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
+use crate::waits::{WaitWatch, wait_call};
 use crate::{Error, ExperimentOptions, attach, launch, search};
-use profile::{CausalRun, ExperimentSettings, Fragment, Granularity, ProfiledImage, ProgressPoint};
+use profile::{
+    CausalRun, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity, ProfiledImage,
+    ProgressPoint,
+};
 use runtime_abi::{Running as Word, state};
+use rustc_hash::FxHashMap;
 use sampler::{Exit, Launched, Ticks};
 use std::io;
 use std::path::PathBuf;
@@ -279,6 +284,8 @@ struct CausalSession<'a> {
     choice: Option<ProgressChoice>,
     /// The timers that sample, if they are the processors'.
     ticks: Option<Ticks>,
+    /// The waits for what is outside, where they are sped up too.
+    waits: Option<WaitWatch>,
     /// The unit of code that is sped up.
     by: Granularity,
     handover: HandoverWatch,
@@ -307,13 +314,17 @@ impl<'a> CausalSession<'a> {
         for (address, place) in code.known_places() {
             memory.set_place(address, place);
         }
+        let ticks = sample_processors(&memory, options.period_ns);
+        let watch = |_: &Ticks| WaitWatch::start(memory.handler.load(Relaxed));
+        let waits = ticks.as_ref().filter(|_| options.waits).and_then(watch);
         Ok(Self {
             by,
             handover: HandoverWatch::new(pid, code.executable()),
             in_background: None,
             notices,
             scope_noticed: false,
-            ticks: sample_processors(&memory, options.period_ns),
+            ticks,
+            waits,
             experiments: Experiments::new(options),
             options,
             memory,
@@ -398,8 +409,26 @@ impl<'a> CausalSession<'a> {
                     said = now + TOLD_EVERY;
                 }
             }
-            self.memory.wait_words().wait_for_news(seen, next.min(tick));
+            self.rest(seen, next.min(tick));
         }
+    }
+
+    /// Sleeps until the runtime has news, at most so long. Waits that last are charged meanwhile.
+    fn rest(&mut self, seen: u32, at_most: Duration) {
+        let words = self.memory.wait_words();
+        let Some(waits) = &mut self.waits else {
+            return words.wait_for_news(seen, at_most);
+        };
+        let begin = Instant::now();
+        while let Some(every) = waits.charge_every(&self.memory) {
+            let left = at_most.saturating_sub(begin.elapsed());
+            if left.is_zero() || words.news.load(Acquire) != seen {
+                return;
+            }
+            words.wait_for_news(seen, left.min(every));
+            waits.charge_pending(&self.memory);
+        }
+        words.wait_for_news(seen, at_most);
     }
 
     /// Looks for a progress point if there is none yet. Returns whether there still is none.
@@ -533,24 +562,7 @@ impl<'a> CausalSession<'a> {
     /// Returns what was measured until now.
     fn so_far(&mut self, now: Duration, counts: &[PointCount]) -> CausalRun {
         let mut images: Vec<ProfiledImage> = Vec::new();
-        let mut fragments = Vec::new();
-        let known = self.code.fragments().to_vec();
-        for (number, fragment) in known.iter().enumerate() {
-            let image = self.image_position(&mut images, fragment);
-            let samples = self
-                .memory
-                .fragments
-                .get(number)
-                .map_or(0, |n| n.load(Relaxed));
-            let delayed = self.experiments.delayed_samples(number);
-            fragments.push(Fragment {
-                name: fragment.name.clone(),
-                detail: fragment.detail.clone(),
-                image,
-                samples,
-                undelayed_samples: samples.saturating_sub(delayed),
-            });
-        }
+        let (fragments, experiments) = self.measured_fragments(&mut images);
         let named = self.points.list.iter().zip(counts);
         let points = named.map(|(point, count)| ProgressPoint {
             name: point.name.clone(),
@@ -568,13 +580,57 @@ impl<'a> CausalSession<'a> {
             duration_ns: nanos,
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
             end: launch::run_end(None),
-            settings: experiment_settings(self.options, self.by, self.ticks.is_some()),
+            settings: ExperimentSettings {
+                waits: self.waits.is_some(),
+                ..experiment_settings(self.options, self.by, self.ticks.is_some())
+            },
             images,
             points: points.collect(),
             fragments,
-            experiments: self.experiments.done.clone(),
+            experiments,
             warnings: Vec::new(),
         }
+    }
+
+    /// The fragments with their samples, those that waited once more for their waits; and the experiments with them.
+    fn measured_fragments(
+        &mut self,
+        images: &mut Vec<ProfiledImage>,
+    ) -> (Vec<Fragment>, Vec<Experiment>) {
+        let known = self.code.fragments().to_vec();
+        let mut fragments = Vec::new();
+        let mut position_of = FxHashMap::default();
+        for number in 0..2 * known.len() {
+            let choice = Choice::numbered(number);
+            let at = choice.fragment as usize;
+            let waiting = choice.waiting.then(|| wait_call(&self.memory, at)).flatten();
+            let Some(fragment) = known.get(at).filter(|_| choice.waiting == waiting.is_some())
+            else {
+                continue;
+            };
+            position_of.insert(number as u32, fragments.len() as u32);
+            let samples = crate::experiments::samples_of(&self.memory, choice);
+            let delayed = self.experiments.delayed_samples(choice);
+            fragments.push(Fragment {
+                name: fragment.name.clone(),
+                detail: fragment.detail.clone(),
+                image: self.image_position(images, fragment),
+                samples,
+                undelayed_samples: samples.saturating_sub(delayed),
+                waiting: waiting.map(|it| FragmentWait {
+                    call: it.name,
+                    for_work: it.for_work,
+                }),
+            });
+        }
+        let placed = self.experiments.done.iter().filter_map(|it| {
+            let fragment = *position_of.get(&it.fragment)?;
+            Some(Experiment {
+                fragment,
+                ..it.clone()
+            })
+        });
+        (fragments, placed.collect())
     }
 
     /// The position of a fragment's image in the run's list.
@@ -762,6 +818,7 @@ fn experiment_settings(
         by,
         sample_period_ns: options.period_ns,
         by_processor,
+        waits: false,
         batch: 1,
         cooloff_ns: crate::experiments::COOLOFF.as_nanos() as u64,
         end_to_end: options.end_to_end.is_some(),

@@ -5,9 +5,11 @@ use crate::code::{KnownFragment, TargetCode};
 use crate::host::Accounts;
 use crate::points::PointCount;
 use crate::search;
+use crate::waits::wait_call;
 use crate::{ExperimentOptions, Hint};
 use profile::{CountedBy, Experiment, Progress, ProgressPoint};
 use runtime_abi::{Clock, Page, Running};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
@@ -37,9 +39,33 @@ enum ExperimentPhase {
     End(Duration, usize, u64),
 }
 
+/// What an experiment speeds up: the running of a fragment, or its waiting for something outside of the program. Both have a number in one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Number of the fragment.
+    pub fragment: u32,
+    /// Its waits.
+    pub waiting: bool,
+}
+
+impl Choice {
+    /// The choice with that number.
+    pub fn numbered(number: usize) -> Self {
+        Self {
+            fragment: (number / 2) as u32,
+            waiting: !number.is_multiple_of(2),
+        }
+    }
+
+    /// Its number.
+    pub fn number(self) -> usize {
+        2 * self.fragment as usize + usize::from(self.waiting)
+    }
+}
+
 /// The running experiment.
 struct Current {
-    fragment: u32,
+    choice: Choice,
     speedup: f64,
     start: Duration,
     counts: Vec<PointCount>,
@@ -88,6 +114,7 @@ impl Current {
 
 /// The experiments of a run.
 pub(crate) struct Experiments {
+    /// Those that are over. The fragment is the number of a [`Choice`].
     pub done: Vec<Experiment>,
     dice: Dice,
     fixed_fragment: Option<String>,
@@ -99,12 +126,16 @@ pub(crate) struct Experiments {
     phase: ExperimentPhase,
     current: Option<Current>,
     epoch: u16,
-    /// Samples by fragment when the last experiment ended.
+    /// Samples by choice when the last experiment ended, and when that was.
     seen: Vec<u64>,
+    ended: Duration,
+    /// Those when it began, and when that was.
+    before: Vec<u64>,
+    began: Duration,
     /// The experiment that begins now is the second of a pair, with what the first one sped up and by how
     /// much.
     first: Option<(usize, f64)>,
-    /// Samples by fragment in experiments with delays, and how long those took.
+    /// Samples by choice in experiments with delays, and how long those took.
     delayed: Vec<u64>,
     delayed_time: Duration,
     /// All delays together.
@@ -134,6 +165,9 @@ impl Experiments {
             current: None,
             epoch: 0,
             seen: Vec::new(),
+            ended: Duration::ZERO,
+            before: Vec::new(),
+            began: Duration::ZERO,
             first: None,
             delayed: Vec::new(),
             delayed_time: Duration::ZERO,
@@ -208,20 +242,9 @@ impl Experiments {
         counts: &[PointCount],
         now: Duration,
     ) {
-        let samples = samples_by_fragment(page, code);
-        let recent = samples.iter().enumerate().map(|(number, count)| {
-            let before = self.seen.get(number).copied().unwrap_or(0);
-            let name = code.fragments().get(number).map_or("", |known| &known.name);
-            let fixed = self.fixed_fragment.as_ref();
-            let wanted = fixed.is_none_or(|fixed| search::path_ends_with(name, fixed));
-            if wanted {
-                count.saturating_sub(before)
-            } else {
-                0
-            }
-        });
-        let recent: Vec<u64> = recent.collect();
-        let Some((fragment, mut speedup)) = self.choose_fragment(&recent) else {
+        let samples = samples_by_choice(page, code);
+        let recent = self.recent_samples(page, code, &samples, now);
+        let Some((choice, mut speedup)) = self.choose_fragment(&recent) else {
             self.phase = ExperimentPhase::Pause(now + COOLOFF);
             return;
         };
@@ -232,8 +255,10 @@ impl Experiments {
             speedup = 0.0;
             self.first = None;
         }
+        (self.before, self.began) = (samples.clone(), now);
+        let choice = Choice::numbered(choice);
         self.current = Some(Current {
-            fragment: fragment as u32,
+            choice,
             speedup,
             start: now,
             counts: counts.to_vec(),
@@ -247,11 +272,54 @@ impl Experiments {
             meetings: page.meetings.0.load(Acquire),
             at_pace: self.is_at_pace(speedup),
         });
-        self.set_experiment(page, fragment as u32, speedup);
+        self.set_experiment(page, choice, speedup);
         self.phase = ExperimentPhase::Run(now + self.length);
     }
 
-    /// Returns what to speed up, and by how much, given how often each fragment was sampled since the last experiment.
+    /// Returns how often each choice was sampled lately: what runs, in the pause since the last experiment; what waits, since the
+    /// beginning of that, because a wait that lasts longer than a pause ends in few of them. All are for the same time. Waits for work are
+    /// none, and waits get no more experiments than what runs: many threads wait all the time for nothing in particular.
+    fn recent_samples(
+        &self,
+        page: &Page,
+        code: &TargetCode,
+        samples: &[u64],
+        now: Duration,
+    ) -> Vec<u64> {
+        let fixed = self.fixed_fragment.as_ref();
+        let may = |number: usize| {
+            let name = code.fragments().get(number / 2);
+            let name = name.map_or("", |known| &known.name);
+            fixed.is_none_or(|fixed| search::path_ends_with(name, fixed))
+        };
+        let pause = now.saturating_sub(self.ended).as_secs_f64().max(1e-6);
+        let longer = now.saturating_sub(self.began).as_secs_f64() / pause;
+        let counted = samples.iter().enumerate().map(|(number, count)| {
+            let Choice { fragment, waiting } = Choice::numbered(number);
+            let old = if waiting { &self.before } else { &self.seen };
+            let gained = count.saturating_sub(old.get(number).copied().unwrap_or(0));
+            if gained == 0 || !may(number) {
+                return 0.0;
+            }
+            if !waiting {
+                return gained as f64 * longer.max(1.0);
+            }
+            let for_work = wait_call(page, fragment as usize).is_none_or(|it| it.for_work);
+            if for_work { 0.0 } else { gained as f64 }
+        });
+        let mut recent: Vec<f64> = counted.collect();
+        let sum_of = |recent: &[f64], first: usize| recent.iter().skip(first).step_by(2).sum::<f64>();
+        let (ran, waited) = (sum_of(&recent, 0), sum_of(&recent, 1));
+        if ran > 0.0 && waited > ran {
+            for it in recent.iter_mut().skip(1).step_by(2) {
+                *it *= ran / waited;
+            }
+        }
+        // What has a sample at all can be chosen.
+        recent.iter().map(|it| it.ceil() as u64).collect()
+    }
+
+    /// Returns what to speed up, and by how much, given how often each choice was sampled lately.
     /// Experiments come in pairs, in an order left to chance: one with a speedup and one without of the same fragment,
     /// one after the other, so that what changes slowly (a neighbour, the clock of the processor) is on both
     /// sides. If the fragment no longer runs, another pair begins.
@@ -299,9 +367,13 @@ impl Experiments {
         let Some(fragment) = code.fragment_number(known) else {
             return;
         };
+        let choice = Choice {
+            fragment,
+            waiting: hint.waiting,
+        };
         let speedup = self.dice.choose_speedup(self.fixed_speedup);
         self.current = Some(Current {
-            fragment,
+            choice,
             speedup,
             start: Duration::ZERO,
             counts: Vec::new(),
@@ -315,7 +387,7 @@ impl Experiments {
             meetings: page.meetings.0.load(Acquire),
             at_pace: false,
         });
-        self.set_experiment(page, fragment, speedup);
+        self.set_experiment(page, choice, speedup);
     }
 
     /// The progress point of an experiment that is the whole run.
@@ -328,10 +400,15 @@ impl Experiments {
     }
 
     /// Lets the runtime begin: with a count of delay of its own.
-    fn set_experiment(&mut self, page: &Page, fragment: u32, speedup: f64) {
+    fn set_experiment(&mut self, page: &Page, choice: Choice, speedup: f64) {
         self.next_epoch(page);
-        let delay_ns = (speedup * self.period_ns as f64).round() as u32;
-        let running = Running { fragment, delay_ns };
+        let running = Running {
+            fragment: choice.fragment,
+            waiting: choice.waiting,
+            delay_ns: (speedup * self.period_ns as f64).round() as u32,
+        };
+        let now = sampler::monotonic_ns();
+        page.experiment_since.store(now, Release);
         let at_pace = self.current.as_ref().is_some_and(|it| it.at_pace);
         page.at_pace.store(u32::from(at_pace), Release);
         page.experiment.0.store(running.pack(), Release);
@@ -369,7 +446,7 @@ impl Experiments {
             self.length /= 2;
         }
         self.done.extend(done);
-        self.seen = samples_by_fragment(page, code);
+        (self.seen, self.ended) = (samples_by_choice(page, code), now);
         self.phase = ExperimentPhase::Pause(now + COOLOFF);
     }
 
@@ -413,7 +490,7 @@ impl Experiments {
         let length = now.saturating_sub(current.start);
         self.delay_ns += delay_ns;
         let effective = (length.as_nanos() as f64 - delay_ns as f64).max(1.0);
-        let behind = samples_by_fragment(page, code);
+        let behind = samples_by_choice(page, code);
         let gained = |number: usize| {
             let before = current.samples.get(number).copied().unwrap_or(0);
             behind
@@ -437,12 +514,12 @@ impl Experiments {
             self.meeting_every = Some(ran as f64 / meetings as f64);
         }
         Some(Experiment {
-            fragment: current.fragment,
+            fragment: current.choice.number() as u32,
             speedup: current.speedup,
             start_ns: current.start.as_nanos() as u64,
             duration_ns: length.as_nanos() as u64,
             delay_ns,
-            samples: gained(current.fragment as usize),
+            samples: gained(current.choice.number()),
             counts,
             disturbance,
             meetings: Some(meetings),
@@ -481,9 +558,9 @@ impl Experiments {
         current.last = counts.to_vec();
     }
 
-    /// Samples of a fragment in experiments with delays.
-    pub fn delayed_samples(&self, fragment: usize) -> u64 {
-        self.delayed.get(fragment).copied().unwrap_or(0)
+    /// Samples of a choice in experiments with delays.
+    pub fn delayed_samples(&self, choice: Choice) -> u64 {
+        self.delayed.get(choice.number()).copied().unwrap_or(0)
     }
 
     /// Returns how long experiments with delays took, in nanoseconds.
@@ -514,8 +591,21 @@ fn visits_of(progress: Progress) -> u64 {
     }
 }
 
-/// Samples of each fragment so far.
-fn samples_by_fragment(page: &Page, code: &TargetCode) -> Vec<u64> {
-    let known = page.fragments.iter().take(code.fragments().len());
-    known.map(|count| count.load(Acquire)).collect()
+/// Samples of each choice so far; of waits, the sampling periods that they took.
+fn samples_by_choice(page: &Page, code: &TargetCode) -> Vec<u64> {
+    let choices = 0..2 * code.fragments().len();
+    choices
+        .map(|number| samples_of(page, Choice::numbered(number)))
+        .collect()
+}
+
+/// Samples of a choice so far.
+pub(crate) fn samples_of(page: &Page, choice: Choice) -> u64 {
+    let at = choice.fragment as usize;
+    let count = |counts: &[AtomicU64]| counts.get(at).map_or(0, |count| count.load(Acquire));
+    if choice.waiting {
+        count(&page.waited) / page.period_ns.load(Acquire).max(1)
+    } else {
+        count(&page.fragments)
+    }
 }

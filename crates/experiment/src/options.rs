@@ -37,6 +37,8 @@ pub struct ExperimentOptions {
     pub most_delay: Option<f64>,
     /// The program reads the real clocks; `false`: clocks that stand still while it is delayed.
     pub real_clocks: bool,
+    /// Speeds up waits for what is outside of the program too, where the kernel can tell of them.
+    pub waits: bool,
     /// Time between samples of a thread, in nanoseconds of its CPU time.
     pub period_ns: u64,
     /// Start of the random choices; `None`: another one each time.
@@ -62,6 +64,7 @@ impl ExperimentOptions {
             shortest: Duration::from_millis(500),
             most_delay: None,
             real_clocks: false,
+            waits: true,
             period_ns: 1_000_000,
             seed: None,
         }
@@ -73,6 +76,8 @@ impl ExperimentOptions {
 pub struct Hint {
     /// Its name, as [`profile::Fragment::name`].
     pub name: String,
+    /// Its waits for what is outside of the program, not its running.
+    pub waiting: bool,
     /// Samples in it.
     pub samples: u64,
 }

@@ -5,7 +5,7 @@ use crate::code::RememberedCode;
 use crate::controller::{CausalOutcome, LiveProgress, run_remembering};
 use crate::options::{ExperimentOptions, Hint};
 use crate::progress_choice::ProgressChoice;
-use profile::CausalRun;
+use profile::{CausalRun, Fragment};
 use sampler::{Exit, Launched};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -195,15 +195,15 @@ impl Learned {
     /// Adds what a run has sampled to what later runs choose from; it ended after this part of the session.
     fn learn_run(&mut self, outcome: &CausalOutcome, part: f64) {
         self.knows_code |= outcome.unknown_part < UNKNOWN || part >= LEARNING;
-        for fragment in &outcome.run.fragments {
-            match self
-                .hints
-                .iter_mut()
-                .find(|hint| hint.name == fragment.name)
-            {
+        let can_be_worth = |it: &&Fragment| it.waiting.as_ref().is_none_or(|it| !it.for_work);
+        for fragment in outcome.run.fragments.iter().filter(can_be_worth) {
+            let waiting = fragment.waiting.is_some();
+            let same = |hint: &&mut Hint| hint.name == fragment.name && hint.waiting == waiting;
+            match self.hints.iter_mut().find(same) {
                 Some(hint) => hint.samples += fragment.samples,
                 None => self.hints.push(Hint {
                     name: fragment.name.clone(),
+                    waiting,
                     samples: fragment.samples,
                 }),
             }

@@ -272,6 +272,7 @@ impl CozReader {
             image: None,
             samples: 0,
             undelayed_samples: 0,
+            waiting: None,
         });
         self.fragments.insert(name, number);
         Ok(number)
@@ -389,7 +390,7 @@ fn write_run(
             continue;
         };
         put(CozRecord {
-            selected: Some(printable_name(&fragment.name)),
+            selected: Some(fragment_name(fragment)),
             speedup: Some(experiment.speedup),
             duration: Some(experiment.effective_ns().into()),
             selected_samples: Some(experiment.samples),
@@ -419,7 +420,7 @@ fn write_run(
     }
     for fragment in run.fragments.iter().filter(|f| f.samples > 0) {
         put(CozRecord {
-            location: Some(printable_name(&fragment.name)),
+            location: Some(fragment_name(fragment)),
             count: Some(fragment.samples),
             ..record("samples")
         })?;
@@ -463,6 +464,16 @@ fn write_tabbed_record(record: &CozRecord, out: &mut (impl Write + ?Sized)) -> s
         }
     }
     writeln!(out)
+}
+
+/// The name of a fragment; that of its waits is another one.
+fn fragment_name(fragment: &Fragment) -> String {
+    let name = printable_name(&fragment.name);
+    if fragment.waiting.is_some() {
+        format!("{name} (waiting)")
+    } else {
+        name
+    }
 }
 
 /// A name without what would end it.

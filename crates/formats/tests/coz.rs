@@ -188,6 +188,7 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
                     image: None,
                     samples: count,
                     undelayed_samples: 0,
+                    waiting: None,
                 })
                 .into(),
             experiments,

@@ -81,6 +81,9 @@ pub struct ExperimentSettings {
     /// The processors' timers took the samples, and not one of each thread.
     #[serde(default)]
     pub by_processor: bool,
+    /// Waits for what is outside of the program were sped up too.
+    #[serde(default)]
+    pub waits: bool,
     /// Samples that a thread takes before it looks at them.
     pub batch: u32,
     /// Pause after each experiment, in nanoseconds.
@@ -148,6 +151,20 @@ pub struct Fragment {
     pub samples: u64,
     /// Those of them that were taken while nothing was delayed: in [`CausalRun::undelayed_ns`].
     pub undelayed_samples: u64,
+    /// Of its waits for what is outside of the program: in what it waits; `None`: it is its running that is meant. Samples of waits are the
+    /// sampling periods that they took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<FragmentWait>,
+}
+
+/// What a fragment waits in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FragmentWait {
+    /// Name of the system call.
+    pub call: String,
+    /// It waits until somebody else wants something done: nobody experiments with it.
+    #[serde(default)]
+    pub for_work: bool,
 }
 
 /// One performance experiment (§3.2).

@@ -221,7 +221,12 @@ pub enum FindingEvidence {
         /// The speedup of the place at which the amount holds.
         at_speedup: f64,
     },
-    /// Its part of all samples, 0 to 1.
+    /// The experiments sped up the place's waits in this system call for what is outside of the program, not its running.
+    SpedUpWaits {
+        /// The system call.
+        call: String,
+    },
+    /// Its part of all samples (of waits: of all that were measured), 0 to 1.
     SampleShare {
         /// The part.
         share: f64,

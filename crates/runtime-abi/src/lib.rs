@@ -9,6 +9,7 @@
 pub mod pace;
 mod place;
 pub mod trace;
+pub mod wait;
 
 pub use place::{Place, Rule};
 
@@ -18,7 +19,7 @@ use core::sync::atomic::{
 };
 
 /// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0007;
+pub const MAGIC: u64 = 0x7666_6361_7573_0008;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;
@@ -93,6 +94,8 @@ pub struct Page {
 
     /// The experiment that runs.
     pub experiment: Line<AtomicU64>,
+    /// When it began, by the monotonic clock in nanoseconds; controller.
+    pub experiment_since: AtomicU64,
     /// The delay that every thread owes ([`Clock`]); both.
     pub global: Line<AtomicU64>,
     /// Delays due in all epochs before this one, in nanoseconds: of even epochs and of odd ones; controller. See
@@ -123,6 +126,10 @@ pub struct Page {
     pub counters: [Counter; COUNTERS],
     /// Samples by fragment; runtime.
     pub fragments: [AtomicU64; FRAGMENTS],
+    /// Nanoseconds that each fragment waited for something outside of the program; runtime.
+    pub waited: [AtomicU64; FRAGMENTS],
+    /// The last system call in which it did ([`wait::ExternalWait::call_word`]); runtime.
+    pub waited_in: [AtomicU32; FRAGMENTS],
     /// The thread that runs on each processor; runtime.
     pub cpus: [Line<Cpu>; CPUS],
     /// Threads; runtime.
@@ -214,6 +221,8 @@ pub struct Thread {
     pub crowded: AtomicU32,
     /// Pace at which it runs the line that is sped up.
     pub pace: pace::Pace,
+    /// Its waits for what is outside of the program.
+    pub outside: wait::ThreadWaits,
 }
 
 /// A place of code and what it means; see [`Place`].
@@ -230,26 +239,35 @@ pub struct PlaceEntry {
 pub struct Running {
     /// The fragment that is virtually sped up.
     pub fragment: u32,
-    /// The delay that each sample in it makes all others owe, in nanoseconds.
+    /// Its waits are sped up, not its running.
+    pub waiting: bool,
+    /// The delay that each sampling period in it makes all others owe, in nanoseconds.
     pub delay_ns: u32,
 }
+
+/// In the upper half of the word.
+const WAITING: u32 = 1 << 31;
 
 impl Running {
     /// Outside experiments.
     pub const NONE: Self = Self {
-        fragment: u32::MAX,
+        fragment: !WAITING,
+        waiting: false,
         delay_ns: 0,
     };
 
     /// The word.
     pub fn pack(self) -> u64 {
-        u64::from(self.fragment) << 32 | u64::from(self.delay_ns)
+        let kind = if self.waiting { WAITING } else { 0 };
+        u64::from(self.fragment | kind) << 32 | u64::from(self.delay_ns)
     }
 
     /// From the word.
     pub fn unpack(word: u64) -> Self {
+        let upper = (word >> 32) as u32;
         Self {
-            fragment: (word >> 32) as u32,
+            fragment: upper & !WAITING,
+            waiting: upper & WAITING != 0,
             delay_ns: word as u32,
         }
     }
@@ -300,6 +318,32 @@ impl Page {
             let begun = (self.global.0).compare_exchange(word, next, AcqRel, Relaxed);
             if begun.is_ok() {
                 return last.delay_ns;
+            }
+        }
+    }
+
+    /// Raises the delay that every thread owes to what one of them is ahead by, if that is of the experiment that runs.
+    pub fn raise_global(&self, ahead: Clock) {
+        let mut global = Clock::unpack(self.global.0.load(Acquire));
+        while ahead.epoch == global.epoch && ahead.delay_ns > global.delay_ns {
+            let raised =
+                (self.global.0).compare_exchange(global.pack(), ahead.pack(), AcqRel, Acquire);
+            match raised {
+                Ok(_) => return self.count_standstill(ahead.delay_ns - global.delay_ns),
+                // Another thread was faster. If it raised the count as far, nothing is left to raise.
+                Err(now) => global = Clock::unpack(now),
+            }
+        }
+    }
+
+    /// Everybody's time stands still for so long: what was begun and not ended by now is in flight no
+    /// longer for it. Begins and ends are summed up apart, and may wrap around: what counts are differences.
+    fn count_standstill(&self, ns: u64) {
+        let named = |counter: &&Counter| counter.state.load(Relaxed) != 0;
+        for counter in self.counters.iter().take_while(named) {
+            if counter.kind.load(Relaxed) > 1 {
+                let weighted = counter.count.load(Relaxed).wrapping_mul(ns);
+                counter.delayed.fetch_add(weighted, Relaxed);
             }
         }
     }

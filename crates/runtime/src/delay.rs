@@ -8,13 +8,18 @@ use crate::clocks::current_clocks;
 use crate::thread_event::{while_standing, without_samples};
 use crate::{cpu, sys, thread};
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::pace::credited_delay;
-use runtime_abi::{Clock, Counter, Page, Running, Thread};
+use runtime_abi::{Clock, Page, Running, Thread};
 
 /// Pays what the thread owes, while it computes; whether that was anything.
 pub fn pay_delay(thread: &Thread) -> bool {
     pay_by(thread, Payment::Busy)
+}
+
+/// Pays what the thread owes behind a wait that no other thread of the program ended; whether that was anything.
+pub fn pay_after_wait(thread: &Thread) -> bool {
+    pay_by(thread, Payment::Asleep)
 }
 
 /// The way in which a thread stands still.
@@ -202,29 +207,10 @@ pub fn settle_before(thread: &Thread, operation: Operation) {
 /// This thread has run the selected fragment: it ran ahead, and everybody else has to wait for it (the
 /// minimal-delay rule of section 3.4.3).
 pub fn charge_run(page: &Page, thread: &Thread, delay_ns: u64) {
-    let (mut global, mut local) = current_clocks(page, thread);
+    let (_, mut local) = current_clocks(page, thread);
     local.delay_ns += delay_ns;
     thread.local.store(local.pack(), Relaxed);
-    while local.epoch == global.epoch && local.delay_ns > global.delay_ns {
-        let raised = (page.global.0).compare_exchange(global.pack(), local.pack(), AcqRel, Acquire);
-        match raised {
-            Ok(_) => return count_standstill(page, local.delay_ns - global.delay_ns),
-            // Another thread was faster. If it raised the count as far, nothing is left to raise.
-            Err(now) => global = Clock::unpack(now),
-        }
-    }
-}
-
-/// Everybody's time stands still for so long: what was begun and not ended by now is in flight no
-/// longer for it. Begins and ends are summed up apart, and may wrap around: what counts are differences.
-fn count_standstill(page: &Page, ns: u64) {
-    let named = |counter: &&Counter| counter.state.load(Relaxed) != 0;
-    for counter in page.counters.iter().take_while(named) {
-        if counter.kind.load(Relaxed) > 1 {
-            let weighted = counter.count.load(Relaxed).wrapping_mul(ns);
-            counter.delayed.fetch_add(weighted, Relaxed);
-        }
-    }
+    page.raise_global(local);
 }
 
 /// A wait for something. While it lasts, the thread does not pay.

@@ -3,10 +3,12 @@
 //! The controller has the processors' timers send it where it may ([`Page::by_processor`]). Otherwise every thread has a
 //! perf event of its own. Both count user mode only, so that no system call is interrupted.
 
+use crate::clocks::current_clocks;
 use crate::thread_event::{by_processor, end_sampling, set_period};
 use crate::{attach, cpu, delay, sys, thread};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use runtime_abi::wait::ExternalWait;
 use runtime_abi::{Clock, Page, Place, Rule, Running, Thread, UNKNOWN, state};
 
 /// Frames that are looked at.
@@ -25,9 +27,7 @@ fn sample_span(page: &Page, thread: &Thread) -> Option<u64> {
         }
         return Some(page.period_ns.load(Relaxed));
     }
-    // Not the thread's: of a process that has just been forked, or a thread made behind the C library's back.
-    let other = !sys::calls_restricted() && sys::thread_id() != thread.tid.load(Relaxed);
-    if other || thread.standing.load(Relaxed) != 0 {
+    if is_none_of(thread) {
         return None;
     }
     let Some(cpu) = cpu::current_cpu(page) else {
@@ -42,6 +42,13 @@ fn sample_span(page: &Page, thread: &Thread) -> Option<u64> {
     Some(since.min(cpu.period_ns.load(Relaxed)))
 }
 
+/// Returns whether a sample is no work of this thread: it stands still, or the sample is that of a process that has just been forked, or of a
+/// thread made behind the C library's back.
+fn is_none_of(thread: &Thread) -> bool {
+    let other = !sys::calls_restricted() && sys::thread_id() != thread.tid.load(Relaxed);
+    other || thread.standing.load(Relaxed) != 0
+}
+
 /// Where a thread was interrupted.
 struct Frame {
     pc: u64,
@@ -53,7 +60,7 @@ struct Frame {
 /// The signal handler.
 pub unsafe extern "C" fn handle_sample(
     _: libc::c_int,
-    _: *mut libc::siginfo_t,
+    info: *mut libc::siginfo_t,
     context: *mut c_void,
 ) {
     let Some(page) = thread::shared_page() else {
@@ -68,17 +75,25 @@ pub unsafe extern "C" fn handle_sample(
     if page.state.load(Relaxed) == state::OFF {
         return end_sampling(thread);
     }
+    // SAFETY: the kernel hands it over with the signal.
+    if let Some(wait) = unsafe { ended_wait(info) } {
+        return handle_wait(page, thread, frame, wait);
+    }
     let Some(span) = sample_span(page, thread) else {
         return;
     };
     page.samples.0.fetch_add(1, Relaxed);
     cpu::take_over(page, thread);
-    if let Some(fragment) = owning_fragment(page, thread, frame) {
+    let owner = owning_fragment(page, thread, frame);
+    if matches!(owner, Owner::OutOfScope) {
+        page.outside.fetch_add(1, Relaxed);
+    }
+    if let Owner::Fragment(fragment) = owner {
         if let Some(count) = page.fragments.get(fragment as usize) {
             count.fetch_add(1, Relaxed);
         }
         let running = Running::unpack(page.experiment.0.load(Acquire));
-        if running.fragment == fragment && running.delay_ns > 0 {
+        if running.fragment == fragment && !running.waiting && running.delay_ns > 0 {
             let period = page.period_ns.load(Relaxed).max(1);
             let ran = match page.at_pace.load(Relaxed) {
                 0 => span,
@@ -97,6 +112,63 @@ pub unsafe extern "C" fn handle_sample(
     }
     cpu::leave_word(page, thread);
     cpu::remember_waiting(page, thread);
+}
+
+/// The wait that has just ended, if that is what the signal says.
+///
+/// # Safety
+/// Null, or what the kernel hands a handler with SA_SIGINFO.
+unsafe fn ended_wait(info: *const libc::siginfo_t) -> Option<ExternalWait> {
+    // SAFETY: see the caller. Where no value was sent the kernel has put zeros.
+    let info = unsafe { info.as_ref() }?;
+    // Anybody may send a signal with a value; with this code, the kernel alone.
+    if info.si_code != libc::SI_KERNEL {
+        return None;
+    }
+    // SAFETY: of a signal of the kernel's with this code; any bytes are a number.
+    let value = unsafe { info.si_value() };
+    ExternalWait::unpack(value.sival_ptr as u64)
+}
+
+/// The thread's system call is complete, in which it waited for something outside of the program.
+fn handle_wait(page: &Page, thread: &Thread, frame: Frame, wait: ExternalWait) {
+    // What it waited for may have been the end of a delay.
+    if is_none_of(thread) {
+        return;
+    }
+    let (pc, sp) = (frame.pc, frame.sp);
+    if let Owner::Fragment(fragment) = owning_fragment(page, thread, frame) {
+        thread.outside.remember_site(pc, sp, fragment);
+        let at = fragment as usize;
+        if let (Some(sum), Some(call)) = (page.waited.get(at), page.waited_in.get(at)) {
+            sum.fetch_add(wait.ns, Relaxed);
+            call.store(wait.call_word(), Relaxed);
+        }
+        let running = Running::unpack(page.experiment.0.load(Acquire));
+        if running.fragment == fragment && running.waiting && running.delay_ns > 0 {
+            // Of a wait that began before the experiment, the part in it.
+            let since = page.experiment_since.load(Relaxed);
+            let waited = wait.ns.min(sys::now().saturating_sub(since));
+            let period = page.period_ns.load(Relaxed).max(1);
+            charge_wait(page, thread, delay_of(running, waited, period));
+        }
+    }
+    // In a hooked operation nothing is paid: it is known behind it who ended the wait.
+    if thread.waits.load(Relaxed) == 0 {
+        delay::pay_after_wait(thread);
+    }
+}
+
+/// The delay that so many nanoseconds in the selected fragment come to.
+fn delay_of(running: Running, ns: u64, period: u64) -> u64 {
+    (u128::from(running.delay_ns) * u128::from(ns) / u128::from(period)) as u64
+}
+
+/// Charges the delay that a wait comes to, as far as the controller has not while it lasted.
+fn charge_wait(page: &Page, thread: &Thread, delay_ns: u64) {
+    let (global, _) = current_clocks(page, thread);
+    let rest = thread.outside.set_off(global.epoch, delay_ns);
+    delay::charge_run(page, thread, rest);
 }
 
 /// The number of the experiment that runs, or of the pause between two.
@@ -142,10 +214,20 @@ unsafe fn registers(context: *const libc::ucontext_t) -> Frame {
     }
 }
 
+/// Whose a sample is.
+enum Owner {
+    /// This fragment's.
+    Fragment(u32),
+    /// Nobody's: nothing in its call chain is in scope.
+    OutOfScope,
+    /// It is not known yet.
+    Unknown,
+}
+
 /// The fragment of the first frame in scope (section 3.4.2). The controller has said of each place
 /// whose it is or how to find its caller; a place that it has not been asked about yet is put before
 /// it, and the sample is nobody's.
-fn owning_fragment(page: &Page, thread: &Thread, mut frame: Frame) -> Option<u32> {
+fn owning_fragment(page: &Page, thread: &Thread, mut frame: Frame) -> Owner {
     let low = thread.stack_low.load(Relaxed);
     let high = thread.stack_high.load(Relaxed);
     let word = |at: u64| -> Option<u64> {
@@ -157,12 +239,12 @@ fn owning_fragment(page: &Page, thread: &Thread, mut frame: Frame) -> Option<u32
     let mut address = frame.pc;
     for _ in 0..FRAMES {
         let rule = match page.place(address) {
-            Some(Place::Fragment(fragment)) => return Some(fragment),
+            Some(Place::Fragment(fragment)) => return Owner::Fragment(fragment),
             Some(Place::Caller(rule)) => rule,
             Some(Place::End) => break,
             None => {
                 request_lookup(page, address);
-                return None;
+                return Owner::Unknown;
             }
         };
         if frame.sp < low || frame.sp >= high {
@@ -175,8 +257,7 @@ fn owning_fragment(page: &Page, thread: &Thread, mut frame: Frame) -> Option<u32
         // Inside the call instruction.
         address = frame.pc.wrapping_sub(1);
     }
-    page.outside.fetch_add(1, Relaxed);
-    None
+    Owner::OutOfScope
 }
 
 fn caller_frame(rule: &Rule, frame: &Frame, word: impl Fn(u64) -> Option<u64>) -> Option<Frame> {

@@ -251,6 +251,7 @@ mod tests {
                 image: Some(0),
                 samples: u64::MAX,
                 undelayed_samples: 1,
+                waiting: None,
             }],
             experiments: vec![Experiment {
                 fragment: 0,

@@ -56,6 +56,7 @@ function evidenceText(one: Evidence): string {
     case "sample_counts": return `${counted(number("before"), "sample", "samples")} before, ${number("after").toLocaleString("en-US")} after${typeof one["q"] === "number" ? `, q ${one["q"] < 0.001 ? "< 0.001" : one["q"].toFixed(3)}` : ""}`;
     case "experiments": return `${counted(number("experiments"), "experiment", "experiments")}, ${counted(number("visits"), "visit", "visits")}`;
     case "time_spent": return `${words(String(one["on"]))} ${percent(number("part"))}`;
+    case "sped_up_waits": return `its waits in ${printable(String(one["call"]))} were sped up, not its running`;
     case "sample_share": return `${percent(number("share"))} of the samples`;
     case "executions": return `${counted(number("calls"), "call", "calls")}, ${amount(number("mean_ns"), "nanoseconds")} each, at best ${amount(number("floor_ns"), "nanoseconds")}`;
     case "lost_time": return `${percent(number("blocked"))} blocked, ${percent(number("scheduler"))} without a CPU, ${percent(number("running"))} running`;

@@ -57,19 +57,23 @@ fn finding_of(fragment: &FragmentEffects, effect: &Effect, next: Vec<String>) ->
             },
             certainty: Certainty::Prediction,
         },
-        evidence: vec![
-            FindingEvidence::Experiments {
+        evidence: [
+            Some(FindingEvidence::Experiments {
                 experiments: effect.experiments,
                 set_aside: effect.set_aside,
                 visits: effect.visits,
                 slope: [effect.slope.estimate, effect.slope.low, effect.slope.high],
                 q: effect.q,
                 at_speedup: at.speedup,
-            },
-            FindingEvidence::SampleShare {
+            }),
+            Some(FindingEvidence::SampleShare {
                 share: fragment.share,
-            },
-        ],
+            }),
+            (fragment.waiting.clone()).map(|call| FindingEvidence::SpedUpWaits { call }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         doubts,
         next,
     }

@@ -31,6 +31,9 @@ struct Fragment {
     name: String,
     detail: String,
     image: Option<String>,
+    /// The system call that it waits in, if it is its waits that are meant.
+    waiting: Option<String>,
+    for_work: bool,
     samples: u64,
     undelayed_samples: u64,
     /// Samples and duration of each baseline experiment with it.
@@ -225,7 +228,7 @@ impl Group {
 /// Numbers of fragments and points, by the properties that make them the same in different runs.
 #[derive(Default)]
 struct Index {
-    fragments: FxHashMap<(String, Option<String>), usize>,
+    fragments: FxHashMap<(String, Option<String>, bool), usize>,
     points: FxHashMap<(String, Measure), usize>,
     groups: FxHashMap<(usize, usize), usize>,
 }
@@ -263,12 +266,15 @@ impl Combined {
             .map(|fragment| {
                 let image = fragment.image.and_then(|i| run.images.get(i as usize));
                 let image = image.map(|image| image.path.clone());
-                let key = (fragment.name.clone(), image);
+                let waiting = fragment.waiting.as_ref();
+                let key = (fragment.name.clone(), image, waiting.is_some());
                 let position = *index.fragments.entry(key).or_insert_with_key(|key| {
                     self.fragments.push(Fragment {
                         name: key.0.clone(),
                         detail: fragment.detail.clone(),
                         image: key.1.clone(),
+                        waiting: waiting.map(|it| it.call.clone()),
+                        for_work: waiting.is_some_and(|it| it.for_work),
                         samples: 0,
                         undelayed_samples: 0,
                         observed: Vec::new(),
@@ -370,7 +376,10 @@ impl Combined {
 
     pub fn fragment_name(&self, fragment: usize) -> String {
         let fragment = self.fragments.get(fragment);
-        fragment.map_or_else(String::new, |fragment| fragment.name.clone())
+        fragment.map_or_else(String::new, |fragment| match &fragment.waiting {
+            Some(_) => format!("{} (waiting)", fragment.name),
+            None => fragment.name.clone(),
+        })
     }
 
     pub fn point(&self, point: usize) -> &Point {
@@ -408,8 +417,12 @@ impl Combined {
 
     /// The effects, by fragment, with what is known of each.
     pub fn fragments_with(&self, effects: Vec<(usize, Effect)>) -> Vec<FragmentEffects> {
-        let samples = self.fragments.iter().map(|fragment| fragment.samples);
-        let all = samples.fold(0, u64::saturating_add);
+        let all_of = |waiting: bool| {
+            let same = |it: &&Fragment| it.waiting.is_some() == waiting && !it.for_work;
+            let samples = self.fragments.iter().filter(same).map(|it| it.samples);
+            samples.fold(0, u64::saturating_add) as f64
+        };
+        let (ran, waited) = (all_of(false), all_of(true));
         let mut by_fragment: BTreeMap<usize, Vec<Effect>> = BTreeMap::new();
         for (fragment, effect) in effects {
             by_fragment.entry(fragment).or_default().push(effect);
@@ -421,7 +434,11 @@ impl Combined {
                 name: fragment.name.clone(),
                 detail: fragment.detail.clone(),
                 image: fragment.image.clone(),
-                share: fragment.samples as f64 / (all as f64).max(1.0),
+                waiting: fragment.waiting.clone(),
+                share: match fragment.waiting {
+                    None => fragment.samples as f64 / ran.max(1.0),
+                    Some(_) => fragment.samples as f64 / waited.max(1.0),
+                },
                 effects,
             })
         };

@@ -12,10 +12,22 @@ pub struct FragmentEffects {
     pub detail: String,
     /// The image, where it is known.
     pub image: Option<String>,
-    /// Its share of the samples of all fragments, over the whole run.
+    /// It is its waits in this system call that are sped up; `None`: its running.
+    pub waiting: Option<String>,
+    /// Its share of the samples of all fragments over the whole run; of waits, of the time that fragments waited, but for work.
     pub share: f64,
     /// For each progress point, the one with the largest effect first; at least one.
     pub effects: Vec<Effect>,
+}
+
+impl FragmentEffects {
+    /// Its name, with what it waits in if its waits are meant.
+    pub fn shown_name(&self) -> String {
+        match &self.waiting {
+            Some(call) => format!("{} (waiting in {call})", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 /// A fragment that is not reported, with the reason.

@@ -92,6 +92,7 @@ fn fragment(line: &Line<'_>) -> Fragment {
         image: None,
         samples: 0,
         undelayed_samples: 0,
+        waiting: None,
     }
 }
 

@@ -27,6 +27,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -51,6 +52,7 @@ struct super_block {
 	u32 s_dev;
 };
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 	u32 i_generation;
 	struct super_block *i_sb;
@@ -64,6 +66,13 @@ struct path {
 struct file {
 	u32 f_mode;
 	struct inode *f_inode;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
 };
 /* A file that a stacking file system (overlayfs) opened on its lower layer: the user's view of it
  * is in user_path. Linux 6.5 and later. */
@@ -188,6 +197,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	u32 flags;
 	struct mm_struct *mm;
+	struct files_struct *files;
 	char comm[16];
 	struct sighand_struct *sighand;
 	struct completion *vfork_done;

@@ -132,6 +132,9 @@ pub struct Run {
     /// catch up with delays
     #[arg(long)]
     pub real_clocks: bool,
+    /// Speed up running only, not waits for what is outside of the program (disks, timers, other processes)
+    #[arg(long)]
+    pub no_waits: bool,
     /// Run the command twice without experiments, and propose functions whose calls could be counted
     #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
     pub suggest_progress: bool,

@@ -44,6 +44,9 @@ pub fn given_options(args: &Run) -> Vec<String> {
     if args.real_clocks {
         say("--real-clocks", &[]);
     }
+    if args.no_waits {
+        say("--no-waits", &[]);
+    }
     for (option, path) in [("--output", &args.output), ("--db", &args.db)] {
         if let Some(path) = path {
             say(option, &[&path.display().to_string()]);
@@ -101,6 +104,7 @@ mod tests {
             "--max-delay",
             "5",
             "--real-clocks",
+            "--no-waits",
             "--output",
             "it's.json",
             "--",

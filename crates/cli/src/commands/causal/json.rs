@@ -42,6 +42,8 @@ struct JsonFinding<'a> {
     name: &'a str,
     detail: &'a str,
     image: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_in: Option<&'a str>,
     share: f64,
     effects: Vec<JsonEffect<'a>>,
 }
@@ -139,6 +141,7 @@ fn json_finding(finding: &FragmentEffects) -> JsonFinding<'_> {
         name: &finding.name,
         detail: &finding.detail,
         image: finding.image.as_deref(),
+        waiting_in: finding.waiting.as_deref(),
         share: finding.share,
         effects: finding.effects.iter().map(json_effect).collect(),
     }

@@ -161,6 +161,7 @@ fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
     options.shortest = args.experiment;
     options.most_delay = args.max_delay.map(|percent| percent / 100.0);
     options.real_clocks = args.real_clocks;
+    options.waits = !args.no_waits;
     options.seed = args.seed;
     options.choose_point = true;
     Ok(options)

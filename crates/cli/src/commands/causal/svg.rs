@@ -95,7 +95,7 @@ fn plot_effect(
     scale: &Scale,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let title = escape_xml(&shorten_start(&finding.name, LONGEST_TITLE));
+    let title = escape_xml(&shorten_start(&finding.shown_name(), LONGEST_TITLE));
     let point = escape_xml(&shorten_start(&effect.point, 32));
     let verdict = escape_xml(&verdict_words(effect));
     let color = match effect.verdict {

@@ -95,7 +95,11 @@ fn write_finding(
         "" => String::new(),
         detail => format!("  {}", clean_name(detail)),
     };
-    writeln!(out, "{number}. {}{detail}", clean_name(&finding.name))?;
+    writeln!(
+        out,
+        "{number}. {}{detail}",
+        clean_name(&finding.shown_name())
+    )?;
     writeln!(out, "   {}", verdict_words(effect))?;
     let phase = match effect.phase.of {
         of if of + effect.phase.error < 0.95 => {
@@ -109,7 +113,7 @@ fn write_finding(
     };
     writeln!(
         out,
-        "   {} of {}: slope {:+.2} [{:+.2}, {:+.2}], {}{disturbed}, {}; {} of the samples{phase}",
+        "   {} of {}: slope {:+.2} [{:+.2}, {:+.2}], {}{disturbed}, {}; {} of the {}{phase}",
         measure_name(effect.measure),
         clean_name(&effect.point),
         effect.slope.estimate,
@@ -120,7 +124,11 @@ fn write_finding(
             1 => "1 visit".to_owned(),
             visits => format!("{} visits", group_digits(visits)),
         },
-        format_part(finding.share)
+        format_part(finding.share),
+        match finding.waiting {
+            Some(_) => "waiting time",
+            None => "samples",
+        }
     )?;
     for (row, at) in plot_curve(effect).into_iter().zip(AT) {
         let estimate = effect.at(at);

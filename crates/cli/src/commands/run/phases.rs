@@ -365,7 +365,8 @@ impl<'a> Phases<'a> {
             "experimenting for {} s (--progress names what counts the work)",
             left.as_secs()
         ));
-        let mut words = vec!["causal", "run", "--quiet"];
+        // A place that both runs and waits would have two predictions.
+        let mut words = vec!["causal", "run", "--quiet", "--no-waits"];
         let mut points = self.args.progress.clone();
         if points.is_empty() {
             points.extend(counted.map(|name| format!("function:{name}")));

@@ -1,0 +1,212 @@
+//! Waits for what is outside of the program: who waits, in which calls, and the delays that long waits come to while they last.
+
+use runtime_abi::wait::ExternalWait;
+use runtime_abi::{Clock, Page, Running};
+use rustc_hash::FxHashMap;
+use sampler::ExternalWaits;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::{Duration, Instant};
+
+/// The time between two charges for waits that last. Tuned by nothing: a quarter of a sampling period, at a hundredth of a processor.
+const CHARGE_EVERY: Duration = Duration::from_micros(250);
+/// The part of the time that looking for waits may take, as its inverse: with thousands of threads it is done less often.
+const LEAST_PART: u32 = 20;
+
+/// System calls that wait, by number, with the name; `true`: for work to do, which no faster code would bring.
+const CALLS: &[(i64, &str, bool)] = &[
+    (libc::SYS_read, "read", false),
+    (libc::SYS_readv, "readv", false),
+    (libc::SYS_pread64, "pread64", false),
+    (libc::SYS_preadv, "preadv", false),
+    (libc::SYS_preadv2, "preadv2", false),
+    (libc::SYS_write, "write", false),
+    (libc::SYS_writev, "writev", false),
+    (libc::SYS_pwrite64, "pwrite64", false),
+    (libc::SYS_pwritev, "pwritev", false),
+    (libc::SYS_pwritev2, "pwritev2", false),
+    (libc::SYS_fsync, "fsync", false),
+    (libc::SYS_fdatasync, "fdatasync", false),
+    (libc::SYS_sync, "sync", false),
+    (libc::SYS_syncfs, "syncfs", false),
+    (libc::SYS_sync_file_range, "sync_file_range", false),
+    (libc::SYS_msync, "msync", false),
+    (libc::SYS_openat, "openat", false),
+    (libc::SYS_close, "close", false),
+    (libc::SYS_renameat2, "renameat2", false),
+    (libc::SYS_unlinkat, "unlinkat", false),
+    (libc::SYS_ftruncate, "ftruncate", false),
+    (libc::SYS_fallocate, "fallocate", false),
+    (libc::SYS_getdents64, "getdents64", false),
+    (libc::SYS_sendto, "sendto", false),
+    (libc::SYS_sendmsg, "sendmsg", false),
+    (libc::SYS_sendfile, "sendfile", false),
+    (libc::SYS_splice, "splice", false),
+    (libc::SYS_copy_file_range, "copy_file_range", false),
+    (libc::SYS_connect, "connect", false),
+    (libc::SYS_flock, "flock", false),
+    (libc::SYS_fcntl, "fcntl", false),
+    (libc::SYS_ioctl, "ioctl", false),
+    (libc::SYS_futex, "futex", false),
+    (libc::SYS_nanosleep, "nanosleep", false),
+    (libc::SYS_clock_nanosleep, "clock_nanosleep", false),
+    (libc::SYS_wait4, "wait4", false),
+    (libc::SYS_waitid, "waitid", false),
+    (libc::SYS_io_getevents, "io_getevents", false),
+    (libc::SYS_io_uring_enter, "io_uring_enter", false),
+    (libc::SYS_mmap, "mmap", false),
+    (libc::SYS_munmap, "munmap", false),
+    (libc::SYS_semtimedop, "semtimedop", false),
+    (libc::SYS_msgsnd, "msgsnd", false),
+    (libc::SYS_msgrcv, "msgrcv", true),
+    (libc::SYS_recvfrom, "recvfrom", true),
+    (libc::SYS_recvmsg, "recvmsg", true),
+    (libc::SYS_recvmmsg, "recvmmsg", true),
+    (libc::SYS_accept, "accept", true),
+    (libc::SYS_accept4, "accept4", true),
+    (libc::SYS_ppoll, "ppoll", true),
+    (libc::SYS_pselect6, "pselect6", true),
+    (libc::SYS_epoll_pwait, "epoll_pwait", true),
+    (libc::SYS_epoll_pwait2, "epoll_pwait2", true),
+    (libc::SYS_rt_sigtimedwait, "rt_sigtimedwait", true),
+    (libc::SYS_rt_sigsuspend, "rt_sigsuspend", true),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, "open", false),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_poll, "poll", true),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_select, "select", true),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_epoll_wait, "epoll_wait", true),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_pause, "pause", true),
+];
+
+/// A system call that a fragment waited in.
+pub(crate) struct WaitCall {
+    /// Its name, or its number.
+    pub name: String,
+    /// It waits until somebody else wants something done.
+    pub for_work: bool,
+}
+
+/// Returns what a fragment waited in; `None`: it never waited.
+pub(crate) fn wait_call(page: &Page, fragment: usize) -> Option<WaitCall> {
+    let word = page.waited_in.get(fragment)?.load(Relaxed);
+    let (number, from_peer) = ExternalWait::of_call_word(word)?;
+    let known = CALLS.iter().find(|(call, ..)| *call == i64::from(number));
+    Some(WaitCall {
+        name: known.map_or_else(|| format!("system call {number}"), |it| it.1.to_owned()),
+        for_work: from_peer || known.is_some_and(|it| it.2),
+    })
+}
+
+/// Watches the waits of a program, and charges for them.
+pub(crate) struct WaitWatch {
+    waits: ExternalWaits,
+    /// By thread: since when the wait lasts, and the delay charged for it, in nanoseconds.
+    charged: FxHashMap<u32, (u64, u64)>,
+    /// Positions of slots by thread.
+    slots: FxHashMap<u32, usize>,
+    /// The experiment that they are of.
+    epoch: u16,
+    /// How long a look takes.
+    look: Duration,
+}
+
+impl WaitWatch {
+    /// Watches the program whose runtime handles the signal there; `None` where the kernel cannot tell of waits.
+    pub fn start(handler: u64) -> Option<Self> {
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        Some(Self {
+            waits: ExternalWaits::watch(handler).ok()?,
+            charged: FxHashMap::default(),
+            slots: FxHashMap::default(),
+            epoch: 0,
+            look: Duration::ZERO,
+        })
+    }
+
+    /// Returns how long to rest between two charges; `None`: nothing is to be charged in this experiment.
+    pub fn charge_every(&self, page: &Page) -> Option<Duration> {
+        let running = Running::unpack(page.experiment.0.load(Acquire));
+        let charges = running.waiting && running.delay_ns > 0;
+        charges.then(|| CHARGE_EVERY.max(self.look * LEAST_PART))
+    }
+
+    /// Charges what the waits that last have come to until now.
+    pub fn charge_pending(&mut self, page: &Page) {
+        let begin = Instant::now();
+        let running = Running::unpack(page.experiment.0.load(Acquire));
+        let Clock { epoch, .. } = Clock::unpack(page.global.0.load(Acquire));
+        if epoch != self.epoch {
+            self.epoch = epoch;
+            self.charged.clear();
+            self.slots = threads_by_id(page);
+        }
+        let since = page.experiment_since.load(Relaxed);
+        let period = page.period_ns.load(Relaxed).max(1);
+        let now = sampler::monotonic_ns();
+        for wait in self.waits.pending() {
+            let Some(thread) = self.slots.get(&wait.tid).and_then(|at| page.threads.get(*at))
+            else {
+                continue;
+            };
+            if thread.tid.load(Relaxed) != wait.tid
+                || thread.outside.fragment_at(wait.pc, wait.sp) != Some(running.fragment)
+            {
+                continue;
+            }
+            let waited = now.saturating_sub(wait.since_ns.max(since));
+            let due = u128::from(waited) * u128::from(running.delay_ns) / u128::from(period);
+            let charged = self.charged.entry(wait.tid).or_default();
+            if charged.0 != wait.since_ns {
+                *charged = (wait.since_ns, 0);
+            }
+            let more = (due as u64).saturating_sub(charged.1);
+            charged.1 += more;
+            thread.outside.charge_early(epoch, more);
+            let local = Clock::unpack(thread.local.load(Acquire));
+            let paid = if local.epoch == epoch { local.delay_ns } else { 0 };
+            let delay_ns = paid + thread.outside.pending_charge(epoch);
+            page.raise_global(Clock { epoch, delay_ns });
+        }
+        self.look = begin.elapsed();
+    }
+}
+
+fn threads_by_id(page: &Page) -> FxHashMap<u32, usize> {
+    let used = page.used.load(Acquire) as usize;
+    let threads = page.threads.iter().take(used).enumerate();
+    let living = threads.map(|(at, thread)| (thread.tid.load(Relaxed), at));
+    living.filter(|(tid, _)| *tid != 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::CausalMemory;
+
+    #[test]
+    fn calls_have_names_and_those_for_work_are_known() {
+        let memory = CausalMemory::new().unwrap();
+        let waited = |call: i64, from_peer| {
+            let wait = ExternalWait {
+                ns: 1,
+                call: call as u32,
+                from_peer,
+            };
+            memory.waited_in[7].store(wait.call_word(), Relaxed);
+            let found = wait_call(&memory, 7).unwrap();
+            (found.name, found.for_work)
+        };
+        assert_eq!(waited(libc::SYS_fsync, false), ("fsync".into(), false));
+        assert_eq!(waited(libc::SYS_read, false), ("read".into(), false));
+        assert_eq!(waited(libc::SYS_read, true), ("read".into(), true));
+        assert_eq!(waited(libc::SYS_accept4, false), ("accept4".into(), true));
+        assert_eq!(waited(4000, false), ("system call 4000".into(), false));
+        assert!(wait_call(&memory, 8).is_none());
+        assert!(wait_call(&memory, usize::MAX).is_none());
+    }
+}

@@ -1,0 +1,228 @@
+//! Waits for what is outside of the program: a disk, a timer, another process.
+//!
+//! The kernel says at the end of a system call how long it waited so ([`ExternalWait`]). If the line that made the call is sped up, the
+//! other threads owe delays for that time. They have to pay while the wait lasts: who pays all of it at its end is late,
+//! and whoever is woken then is forgiven it. So the controller charges long waits as they go on
+//! ([`ThreadWaits::charge_early`]); it knows the line from the last wait at that place of the thread's stack. The thread charges the rest.
+
+use crate::Clock;
+use core::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+const LENGTH_BITS: u32 = 40;
+const CALL_BITS: u32 = 12;
+/// Places at which a thread waits that are known at a time.
+const SITES: usize = 4;
+
+/// A wait that has ended, as the value of its signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExternalWait {
+    /// Its length in nanoseconds, less than 2^40 (18 minutes).
+    pub ns: u64,
+    /// The number of the system call, less than 2^12.
+    pub call: u32,
+    /// The call reads a socket, a pipe or a terminal: somebody else decides when there is something to do.
+    pub from_peer: bool,
+}
+
+impl ExternalWait {
+    /// From the signal's value; `None`: it is no wait.
+    pub fn unpack(value: u64) -> Option<Self> {
+        let ns = value & ((1 << LENGTH_BITS) - 1);
+        (ns > 0).then_some(Self {
+            ns,
+            call: (value >> LENGTH_BITS) as u32 & ((1 << CALL_BITS) - 1),
+            from_peer: value >> (LENGTH_BITS + CALL_BITS) & 1 != 0,
+        })
+    }
+
+    /// The system call and who decides, in one word that is not 0.
+    pub fn call_word(self) -> u32 {
+        1 << 31 | u32::from(self.from_peer) << CALL_BITS | self.call
+    }
+
+    /// The call and [`Self::from_peer`] from [`Self::call_word`]; `None`: there was none.
+    pub fn of_call_word(word: u32) -> Option<(u32, bool)> {
+        let call = word & ((1 << CALL_BITS) - 1);
+        (word != 0).then_some((call, word >> CALL_BITS & 1 != 0))
+    }
+}
+
+/// What a thread and the controller tell each other of the thread's waits.
+#[repr(C)]
+#[derive(Default)]
+pub struct ThreadWaits {
+    /// Charged by the controller while the thread waits, and not in [`crate::Thread::local`] yet ([`Clock`]); both.
+    early: AtomicU64,
+    /// Of what came from there, what no wait has accounted for yet ([`Clock`]); thread.
+    settled: AtomicU64,
+    sites: [Site; SITES],
+    /// The site that is replaced next; thread.
+    next: AtomicU32,
+}
+
+/// A place at which the thread waited for something outside; thread.
+#[repr(C)]
+#[derive(Default)]
+struct Site {
+    /// Code address behind the system call; 0: none.
+    pc: AtomicU64,
+    /// The stack pointer there.
+    sp: AtomicU64,
+    /// The fragment that made the call.
+    fragment: AtomicU32,
+}
+
+impl ThreadWaits {
+    /// Forgets everything: the slot is another thread's.
+    pub fn clear(&self) {
+        self.early.store(0, Relaxed);
+        self.settled.store(0, Relaxed);
+        for site in &self.sites {
+            site.pc.store(0, Relaxed);
+        }
+    }
+
+    /// Charges a delay for the wait that lasts. Only the controller does.
+    pub fn charge_early(&self, epoch: u16, ns: u64) {
+        let add = |word| Some(add_to(word, epoch, ns));
+        let _ = self.early.fetch_update(AcqRel, Relaxed, add);
+    }
+
+    /// Returns what was charged early and is not in the thread's count yet, in nanoseconds.
+    pub fn pending_charge(&self, epoch: u16) -> u64 {
+        of_epoch(self.early.load(Acquire), epoch)
+    }
+
+    /// Takes that over; the thread adds it to its count.
+    pub fn take_early(&self, epoch: u16) -> u64 {
+        if self.early.load(Relaxed) == 0 {
+            return 0;
+        }
+        let ns = of_epoch(self.early.swap(0, AcqRel), epoch);
+        let settled = add_to(self.settled.load(Relaxed), epoch, ns);
+        self.settled.store(settled, Relaxed);
+        ns
+    }
+
+    /// A wait has ended that comes to `charge` nanoseconds of delay. Returns what of it was not charged early.
+    pub fn set_off(&self, epoch: u16, charge: u64) -> u64 {
+        let settled = of_epoch(self.settled.load(Relaxed), epoch);
+        let delay_ns = settled.saturating_sub(charge);
+        self.settled.store(Clock { epoch, delay_ns }.pack(), Relaxed);
+        charge.saturating_sub(settled)
+    }
+
+    /// Notes whose wait that was.
+    pub fn remember_site(&self, pc: u64, sp: u64, fragment: u32) {
+        if self.fragment_at(pc, sp) == Some(fragment) {
+            return;
+        }
+        let same = |site: &&Site| site.pc.load(Relaxed) == pc && site.sp.load(Relaxed) == sp;
+        let next = || {
+            let next = self.next.fetch_add(1, Relaxed) as usize;
+            self.sites.get(next % SITES)
+        };
+        if let Some(site) = self.sites.iter().find(same).or_else(next) {
+            site.pc.store(0, Release);
+            site.sp.store(sp, Relaxed);
+            site.fragment.store(fragment, Relaxed);
+            site.pc.store(pc, Release);
+        }
+    }
+
+    /// Whose waits were those that had begun there; `None`: it is not known, or they were no waits for what is outside.
+    pub fn fragment_at(&self, pc: u64, sp: u64) -> Option<u32> {
+        let there = |site: &&Site| site.pc.load(Acquire) == pc && site.sp.load(Relaxed) == sp;
+        let site = self.sites.iter().find(there)?;
+        Some(site.fragment.load(Relaxed))
+    }
+}
+
+fn add_to(word: u64, epoch: u16, ns: u64) -> u64 {
+    let delay_ns = of_epoch(word, epoch) + ns;
+    Clock { epoch, delay_ns }.pack()
+}
+
+/// A count of another experiment is none.
+fn of_epoch(word: u64, epoch: u16) -> u64 {
+    let clock = Clock::unpack(word);
+    if clock.epoch == epoch {
+        clock.delay_ns
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_say_length_call_and_peer() {
+        assert_eq!(ExternalWait::unpack(0), None);
+        let wait = ExternalWait::unpack(1 << 52 | 74 << 40 | 1_500_000).unwrap();
+        let expected = ExternalWait {
+            ns: 1_500_000,
+            call: 74,
+            from_peer: true,
+        };
+        assert_eq!(wait, expected);
+        assert_eq!(
+            ExternalWait::of_call_word(wait.call_word()),
+            Some((74, true))
+        );
+        assert_eq!(ExternalWait::of_call_word(0), None);
+    }
+
+    #[test]
+    fn what_was_charged_early_is_not_charged_again() {
+        let waits = ThreadWaits::default();
+        waits.charge_early(3, 400);
+        waits.charge_early(3, 300);
+        assert_eq!(waits.pending_charge(3), 700);
+        assert_eq!(waits.take_early(3), 700);
+        assert_eq!(waits.take_early(3), 0);
+        assert_eq!(waits.set_off(3, 1000), 300);
+        assert_eq!(waits.set_off(3, 1000), 1000);
+    }
+
+    #[test]
+    fn what_was_charged_too_much_is_set_off_later() {
+        let waits = ThreadWaits::default();
+        waits.charge_early(3, 700);
+        waits.take_early(3);
+        assert_eq!(waits.set_off(3, 500), 0);
+        assert_eq!(waits.set_off(3, 500), 300);
+    }
+
+    #[test]
+    fn nothing_reaches_the_next_experiment() {
+        let waits = ThreadWaits::default();
+        waits.charge_early(3, 700);
+        assert_eq!(waits.take_early(4), 0);
+        waits.charge_early(4, 50);
+        assert_eq!(waits.take_early(4), 50);
+        assert_eq!(waits.set_off(5, 100), 100);
+    }
+
+    #[test]
+    fn sites_are_known_until_others_take_their_place() {
+        let waits = ThreadWaits::default();
+        waits.remember_site(10, 100, 1);
+        waits.remember_site(10, 200, 2);
+        assert_eq!(waits.fragment_at(10, 100), Some(1));
+        assert_eq!(waits.fragment_at(10, 200), Some(2));
+        waits.remember_site(10, 100, 3);
+        assert_eq!(waits.fragment_at(10, 100), Some(3));
+        for more in 0..4 {
+            waits.remember_site(20 + more, 0, 9);
+        }
+        assert_eq!(waits.fragment_at(10, 100), None);
+        assert_eq!(waits.fragment_at(23, 0), Some(9));
+        waits.clear();
+        assert_eq!(waits.fragment_at(23, 0), None);
+    }
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* Tells the threads of a program how long something outside of it made them wait: a disk, a timer, another process. The thread gets the
+ * signal that ticks.bpf.c sends, when its system call is complete, so that no call is interrupted; its value says how long. */
+#include "kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* runtime_abi::SIGNAL */
+#define SIGNAL 16
+/* runtime_abi::wait: the parts of the value */
+#define LENGTH_BITS 40
+#define CALL_BITS 12
+/* What takes less is not worth a signal. */
+#define SHORTEST_NS 20000
+/* Results of calls that the kernel may begin again by itself; a signal now would make some of them fail. */
+#define RESTART_FIRST -516
+#define RESTART_LAST -512
+/* Sleeping for good: parked, dead, no load. Those are no waits of a program's. */
+#define NOT_WAITING 0xb0
+/* Of i_mode. */
+#define FILE_KIND 0170000
+#define IS_SOCKET 0140000
+#define IS_PIPE 0010000
+#define IS_TERMINAL 0020000
+
+enum pid_type { PIDTYPE_PID };
+extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type type, u64 value) __ksym;
+
+/* Set before the program is loaded: see ticks.bpf.c. */
+const volatile u64 handler = 0;
+
+/* mirrored in external_waits.rs */
+struct external_wait {
+	u64 since_ns; /* 0: it does not wait */
+	u64 woken_ns; /* 0: still asleep */
+	u64 pc; /* of the system call, in the program */
+	u64 sp;
+	u64 waited_ns; /* in this system call so far */
+	u32 external; /* this program did not end it */
+	u32 call; /* number of the system call */
+	u32 from_peer; /* it reads a socket, a pipe or a terminal */
+	u32 reserved;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct external_wait);
+} waiting SEC(".maps");
+
+static __always_inline bool is_target(struct task_struct *task)
+{
+	void *found = BPF_CORE_READ(task, sighand, action[SIGNAL - 1].sa.sa_handler);
+
+	return found && (u64)found == handler && !BPF_CORE_READ(task, vfork_done);
+}
+
+/* Those that read from a descriptor: read, readv, of x86-64. */
+#define IS_READ(call) ((call) == 0 || (call) == 19)
+
+/* The number of the system call that a thread is in; -1: none, or another processor's. */
+static __always_inline s32 call_of(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	s64 number = (s64)BPF_CORE_READ(regs, orig_ax);
+
+	return number >= 0 && number < 1 << CALL_BITS ? (s32)number : -1;
+#else
+	return -1;
+#endif
+}
+
+/* Whether a descriptor of the task's leads to somebody else. */
+static __always_inline bool leads_to_peer(struct task_struct *task, u32 descriptor)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd);
+	struct file *file = 0;
+	u32 kind;
+
+	if (descriptor >= BPF_CORE_READ(table, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), files + descriptor) || !file)
+		return false;
+	kind = BPF_CORE_READ(file, f_inode, i_mode) & FILE_KIND;
+	return kind == IS_SOCKET || kind == IS_PIPE || kind == IS_TERMINAL;
+}
+
+static __always_inline void begin_wait(struct task_struct *task, u64 now)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	s32 call = call_of(task);
+	u32 tid = task->pid;
+	struct external_wait fresh = { .since_ns = now }, *wait;
+
+	/* A page fault has no end of its own at which the thread could be told. */
+	if (call < 0)
+		return;
+	fresh.call = call;
+	fresh.pc = BPF_CORE_READ(regs, ip);
+	fresh.sp = BPF_CORE_READ(regs, sp);
+	fresh.from_peer = IS_READ(call) && leads_to_peer(task, BPF_CORE_READ(regs, di));
+	wait = bpf_map_lookup_elem(&waiting, &tid);
+	if (wait)
+		fresh.waited_ns = wait->waited_ns;
+	bpf_map_update_elem(&waiting, &tid, &fresh, BPF_ANY);
+}
+
+/* Whether a thread in that system call wakes others by it. While it stands still for a delay it wakes nobody: then it is an interrupt that
+ * wakes, and it was merely there. (Whether the processor serves an interrupt is not to be had everywhere.) */
+static __always_inline bool may_wake(s32 call)
+{
+	switch (call) {
+	case -1: /* none */
+	case 24: /* sched_yield */
+	case 35: /* nanosleep */
+	case 230: /* clock_nanosleep */
+		return false;
+	default:
+		return true;
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	bool preempted = ctx[0];
+	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
+	u32 state = ctx[3], tid = next->pid;
+	struct external_wait *wait = tid ? bpf_map_lookup_elem(&waiting, &tid) : 0;
+
+	if (wait && wait->since_ns) {
+		/* What it waits for a processor now is not what it waited for. */
+		if (wait->external && wait->woken_ns > wait->since_ns)
+			wait->waited_ns += wait->woken_ns - wait->since_ns;
+		wait->since_ns = 0;
+	}
+	if (!preempted && state && !(state & NOT_WAITING) && is_target(prev))
+		begin_wait(prev, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int on_waking(u64 *ctx)
+{
+	struct task_struct *woken = (void *)ctx[0], *task = bpf_get_current_task_btf();
+	u32 tid = woken->pid;
+	struct external_wait *wait = bpf_map_lookup_elem(&waiting, &tid);
+
+	if (!wait || !wait->since_ns || wait->woken_ns)
+		return 0;
+	wait->external = task->tgid != woken->tgid || !may_wake(call_of(task));
+	wait->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int on_system_call_exit(u64 *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tid = task->pid;
+	struct external_wait *wait = bpf_map_lookup_elem(&waiting, &tid);
+	s64 result = ctx[1];
+	u64 ns, longest = (1ull << LENGTH_BITS) - 1;
+
+	if (!wait || !wait->waited_ns)
+		return 0;
+	ns = wait->waited_ns;
+	wait->waited_ns = 0;
+	if (ns < SHORTEST_NS || (result >= RESTART_FIRST && result <= RESTART_LAST) || !is_target(task))
+		return 0;
+	if (ns > longest)
+		ns = longest;
+	ns |= (u64)(wait->call & ((1 << CALL_BITS) - 1)) << LENGTH_BITS;
+	ns |= (u64)(wait->from_peer != 0) << (LENGTH_BITS + CALL_BITS);
+	bpf_send_signal_task(task, SIGNAL, PIDTYPE_PID, ns);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
