@@ -574,6 +574,110 @@ fn end_to_end_runs_are_experiments() {
     assert_eq!(visits, 1);
 }
 
+/// The effect of speeding up what a function waits for, or its running, with the interval of its slope.
+fn slope_of_waits(profile: &Path, function: &str, waiting: bool) -> Option<[f64; 3]> {
+    let output = Command::new(VITALFEW)
+        .args(["causal", "report", "--json", "--all", "--min-speedups", "2"])
+        .arg(profile)
+        .output()
+        .expect("vitalfew runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    let found = findings
+        .iter()
+        .find(|f| f["detail"] == function && f["waiting_in"].is_string() == waiting)?;
+    let effect = &found["effects"][0];
+    Some(["slope", "slope_low", "slope_high"].map(|key| effect[key].as_f64().expect("a number")))
+}
+
+#[test]
+fn waits_are_sped_up_where_they_hold_the_program_up() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/read_ahead.c", &[]);
+    let profile = lab.path("profile");
+    let source = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/causal/read_ahead.c"),
+    );
+    let source = source.expect("the source");
+    let line = source.lines().position(|line| line.contains("line: disk"));
+    let line = format!("read_ahead.c:{}", line.expect("a line") + 1);
+    let options = ["--fixed-line", &line, "--fixed-speedup", "50"];
+    let output = causal(&profile, &options, &program, &["none", "0", "20"]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = run_of(&profile);
+    assert_eq!(run["settings"]["waits"], true);
+    let [slope, low, high] = slope_of_waits(&profile, "reader", true).expect("a finding");
+    println!("{slope} [{low}, {high}]");
+    // The truth is 0.5: half of a wait of 3 ms in front of a queue, behind which 2 ms are computed. What is paid at the end of a wait alone
+    // comes to nothing there, because who waits for it is forgiven.
+    assert!(low < 0.75 && high > 0.25, "{slope} [{low}, {high}]");
+    let experiments = run["experiments"].as_array().expect("experiments");
+    assert!(
+        experiments
+            .iter()
+            .any(|it| it["delay_ns"].as_u64() > Some(0))
+    );
+    let waits = |it: &&Value| it["waiting"].is_object();
+    let fragments = run["fragments"].as_array().expect("fragments");
+    let read = fragments
+        .iter()
+        .filter(waits)
+        .find(|it| it["detail"] == "reader");
+    assert_eq!(read.expect("the wait")["waiting"]["call"], "read");
+}
+
+#[test]
+fn waits_for_work_are_named_and_not_sped_up() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let text = r#"
+        #include <unistd.h>
+        #include <stdlib.h>
+        #include <sys/wait.h>
+        #include "vitalfew.h"
+        static void take(int from) { char c; if (read(from, &c, 1) != 1) exit(0); }
+        static void work(void) { for (volatile long i = 0; i < 300000; i++) ; VITALFEW_PROGRESS("job"); }
+        int main(void) {
+            int jobs[2];
+            if (pipe(jobs)) return 1;
+            if (fork() == 0) {
+                close(jobs[0]);
+                execl("/bin/sh", "sh", "-c", "for i in $(seq 150); do printf j; sleep 0.02; done", (char *)0);
+            }
+            dup2(jobs[0], 0);
+            close(jobs[1]);
+            for (;;) { take(0); work(); }
+        }"#;
+    let text = text.replacen("execl(", "if (dup2(jobs[1], 1) == 1) execl(", 1);
+    let include = format!("-I{}/../../include", env!("CARGO_MANIFEST_DIR"));
+    let program = build(&lab, "jobs", &text, &["-g", "-O1", &include]);
+    let profile = lab.path("profile");
+    let output = causal(&profile, &[], &program, &[]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = run_of(&profile);
+    let fragments = run["fragments"].as_array().expect("fragments");
+    let at = fragments
+        .iter()
+        .position(|it| it["detail"] == "take" && it["waiting"].is_object())
+        .unwrap_or_else(|| panic!("no wait in {fragments:?}"));
+    let wait = &fragments[at]["waiting"];
+    assert_eq!(
+        (&wait["call"], &wait["for_work"]),
+        (&"read".into(), &true.into())
+    );
+    let experiments = run["experiments"].as_array().expect("experiments");
+    assert!(experiments.iter().all(|it| it["fragment"] != at));
+}
+
 #[test]
 fn latencies_need_no_change_to_the_program() {
     let Some(_alone) = alone() else { return };

@@ -603,8 +603,13 @@ impl<'a> CausalSession<'a> {
         for number in 0..2 * known.len() {
             let choice = Choice::numbered(number);
             let at = choice.fragment as usize;
-            let waiting = choice.waiting.then(|| wait_call(&self.memory, at)).flatten();
-            let Some(fragment) = known.get(at).filter(|_| choice.waiting == waiting.is_some())
+            let waiting = choice
+                .waiting
+                .then(|| wait_call(&self.memory, at))
+                .flatten();
+            let Some(fragment) = known
+                .get(at)
+                .filter(|_| choice.waiting == waiting.is_some())
             else {
                 continue;
             };

@@ -5,10 +5,12 @@ use crate::code::{KnownFragment, TargetCode};
 use crate::host::Accounts;
 use crate::points::PointCount;
 use crate::search;
+use crate::trials::Trials;
 use crate::waits::wait_call;
 use crate::{ExperimentOptions, Hint};
 use profile::{CountedBy, Experiment, Progress, ProgressPoint};
 use runtime_abi::{Clock, Page, Running};
+use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
@@ -26,6 +28,9 @@ const OFTEN: f64 = 1000.0;
 /// Threads that run for less than so many sampling periods between two meetings are delayed at the pace of the line; tuned
 /// with the simulation of `crates/runtime-abi/tests/pace.rs`.
 const OFTEN_MET: f64 = 2.0;
+
+/// Waits that nothing has come of get this part of their experiments.
+const DULL: f64 = 0.1;
 
 /// The current phase.
 enum ExperimentPhase {
@@ -132,6 +137,8 @@ pub(crate) struct Experiments {
     /// Those when it began, and when that was.
     before: Vec<u64>,
     began: Duration,
+    /// What the experiments of each choice have shown.
+    trials: FxHashMap<usize, Trials>,
     /// The experiment that begins now is the second of a pair, with what the first one sped up and by how
     /// much.
     first: Option<(usize, f64)>,
@@ -168,6 +175,7 @@ impl Experiments {
             ended: Duration::ZERO,
             before: Vec::new(),
             began: Duration::ZERO,
+            trials: FxHashMap::default(),
             first: None,
             delayed: Vec::new(),
             delayed_time: Duration::ZERO,
@@ -278,7 +286,7 @@ impl Experiments {
 
     /// Returns how often each choice was sampled lately: what runs, in the pause since the last experiment; what waits, since the
     /// beginning of that, because a wait that lasts longer than a pause ends in few of them. All are for the same time. Waits for work are
-    /// none, and waits get no more experiments than what runs: many threads wait all the time for nothing in particular.
+    /// none, and waits get no more experiments than what runs; those that nothing has come of so far get few.
     fn recent_samples(
         &self,
         page: &Page,
@@ -304,16 +312,22 @@ impl Experiments {
             if !waiting {
                 return gained as f64 * longer.max(1.0);
             }
-            let for_work = wait_call(page, fragment as usize).is_none_or(|it| it.for_work);
-            if for_work { 0.0 } else { gained as f64 }
+            if wait_call(page, fragment as usize).is_none_or(|it| it.for_work) {
+                return 0.0;
+            }
+            gained as f64
         });
         let mut recent: Vec<f64> = counted.collect();
-        let sum_of = |recent: &[f64], first: usize| recent.iter().skip(first).step_by(2).sum::<f64>();
+        let sum_of = |recent: &[f64], first| recent.iter().skip(first).step_by(2).sum::<f64>();
         let (ran, waited) = (sum_of(&recent, 0), sum_of(&recent, 1));
-        if ran > 0.0 && waited > ran {
-            for it in recent.iter_mut().skip(1).step_by(2) {
-                *it *= ran / waited;
-            }
+        let most = if ran > 0.0 {
+            (ran / waited).min(1.0)
+        } else {
+            1.0
+        };
+        for (number, it) in recent.iter_mut().enumerate().skip(1).step_by(2) {
+            let dull = self.trials.get(&number).is_some_and(Trials::show_nothing);
+            *it *= most * if dull { DULL } else { 1.0 };
         }
         // What has a sample at all can be chosen.
         recent.iter().map(|it| it.ceil() as u64).collect()
@@ -444,6 +458,10 @@ impl Experiments {
             self.length = (self.length * 2).min(self.shortest * LONGEST);
         } else if most > 4 * FEW && self.length > self.shortest {
             self.length /= 2;
+        }
+        if let Some(done) = &done {
+            let trials = self.trials.entry(done.fragment as usize).or_default();
+            trials.add(done);
         }
         self.done.extend(done);
         (self.seen, self.ended) = (samples_by_choice(page, code), now);

@@ -24,6 +24,7 @@ mod scope;
 mod search;
 #[cfg(target_arch = "x86_64")]
 mod trace;
+mod trials;
 mod waits;
 
 pub use controller::{CausalOutcome, LiveProgress, Talk, run_experiments};

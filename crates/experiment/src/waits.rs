@@ -149,7 +149,10 @@ impl WaitWatch {
         let period = page.period_ns.load(Relaxed).max(1);
         let now = sampler::monotonic_ns();
         for wait in self.waits.pending() {
-            let Some(thread) = self.slots.get(&wait.tid).and_then(|at| page.threads.get(*at))
+            let Some(thread) = self
+                .slots
+                .get(&wait.tid)
+                .and_then(|at| page.threads.get(*at))
             else {
                 continue;
             };
@@ -168,7 +171,11 @@ impl WaitWatch {
             charged.1 += more;
             thread.outside.charge_early(epoch, more);
             let local = Clock::unpack(thread.local.load(Acquire));
-            let paid = if local.epoch == epoch { local.delay_ns } else { 0 };
+            let paid = if local.epoch == epoch {
+                local.delay_ns
+            } else {
+                0
+            };
             let delay_ns = paid + thread.outside.pending_charge(epoch);
             page.raise_global(Clock { epoch, delay_ns });
         }

@@ -111,7 +111,8 @@ impl ThreadWaits {
     pub fn set_off(&self, epoch: u16, charge: u64) -> u64 {
         let settled = of_epoch(self.settled.load(Relaxed), epoch);
         let delay_ns = settled.saturating_sub(charge);
-        self.settled.store(Clock { epoch, delay_ns }.pack(), Relaxed);
+        self.settled
+            .store(Clock { epoch, delay_ns }.pack(), Relaxed);
         charge.saturating_sub(settled)
     }
 

@@ -1,0 +1,105 @@
+//! What the experiments of one choice have shown so far, as far as it says how many more it should get.
+
+use profile::{Experiment, Progress};
+
+/// The rates of progress seen with and without a speedup.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trials {
+    without: Spread,
+    with: Spread,
+}
+
+/// Mean and spread of numbers, as they come (Welford).
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    n: f64,
+    mean: f64,
+    squares: f64,
+}
+
+/// Experiments of each kind before anything is said.
+const ENOUGH: f64 = 4.0;
+/// A smaller gain than this part is none.
+const LITTLE: f64 = 0.02;
+/// So many standard errors are more than chance.
+const CHANCE: f64 = 2.0;
+
+impl Spread {
+    fn add(&mut self, value: f64) {
+        self.n += 1.0;
+        let off = value - self.mean;
+        self.mean += off / self.n;
+        self.squares += off * (value - self.mean);
+    }
+
+    /// The square of the mean's standard error.
+    fn error(&self) -> f64 {
+        self.squares / ((self.n - 1.0) * self.n).max(1.0)
+    }
+}
+
+impl Trials {
+    /// Adds an experiment, by the point that was visited most.
+    pub fn add(&mut self, experiment: &Experiment) {
+        let visits = experiment.counts.iter().map(|count| match count {
+            Progress::Visits(visits) => *visits,
+            Progress::Latency { departures, .. } => *departures,
+        });
+        let rate = visits.max().unwrap_or(0) as f64 / (experiment.effective_ns() as f64).max(1.0);
+        if experiment.speedup == 0.0 {
+            self.without.add(rate);
+        } else {
+            self.with.add(rate);
+        }
+    }
+
+    /// Returns whether nothing is to be gained, as far as these tell.
+    pub fn show_nothing(&self) -> bool {
+        if self.with.n < ENOUGH || self.without.n < ENOUGH {
+            return false;
+        }
+        let gain = self.with.mean - self.without.mean;
+        let error = (self.with.error() + self.without.error()).sqrt();
+        gain.abs() < CHANCE * error || gain.abs() < LITTLE * self.without.mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trials(rates: &[(f64, u64)]) -> Trials {
+        let mut trials = Trials::default();
+        for (speedup, visits) in rates {
+            trials.add(&Experiment {
+                fragment: 0,
+                speedup: *speedup,
+                start_ns: 0,
+                duration_ns: 1_000_000_000,
+                delay_ns: 0,
+                samples: 1,
+                counts: vec![Progress::Visits(3), Progress::Visits(*visits)],
+                disturbance: None,
+                meetings: None,
+                at_pace: false,
+            });
+        }
+        trials
+    }
+
+    #[test]
+    fn what_moves_nothing_is_known_after_some_experiments() {
+        let even: Vec<_> = [(0.0, 1000), (0.5, 1004), (0.0, 1010), (1.0, 998)].repeat(2);
+        assert!(trials(&even).show_nothing());
+        assert!(!trials(&even[..4]).show_nothing());
+        assert!(!trials(&[]).show_nothing());
+    }
+
+    #[test]
+    fn what_moves_much_goes_on() {
+        let up: Vec<_> = [(0.0, 1000), (0.5, 1250), (0.0, 1010), (1.0, 1500)].repeat(2);
+        assert!(!trials(&up).show_nothing());
+        let down: Vec<_> = [(0.0, 1000), (0.5, 800), (0.0, 1010), (1.0, 700)].repeat(2);
+        assert!(!trials(&down).show_nothing());
+    }
+}
