@@ -3,7 +3,8 @@
 Programs of known truth (run_cases/), each with one dominant cause and a form without it. For each: is the first finding at the true place with
 the true cause, is it not there on the repaired form, and does what it is said to be worth agree with what the repair gains? `tuned` are those
 that the rules were tuned on, `held` those that were looked at once and then learned from, and so were `fresh` ones, written after that.
-`unseen` ones, in other languages, were written after all of these.
+`unseen` ones, in other languages, were written after all of these, looked at once and then learned from; `blind` ones
+after that.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
@@ -20,7 +21,7 @@ import bench
 from bench import VITALFEW
 
 SOURCES = bench.HERE / "run_cases"
-TUNED, HELD, FRESH, UNSEEN = "tuned", "held", "fresh", "unseen"
+TUNED, HELD, FRESH, UNSEEN, BLIND = HALVES = "tuned", "held", "fresh", "unseen", "blind"
 RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
@@ -35,12 +36,12 @@ class Case:
         self.command = program or [bench.TEMPORARY / half, name]
 
 
-def unseen(source, *known):
-    """A case of unseen_SOURCE: a script, or compiled."""
+def case_of(half, source, *known):
+    """A case of HALF_SOURCE: a script, or compiled."""
     name, suffix = source.split(".")
-    script = SOURCES / f"unseen_{source}"
+    script = SOURCES / f"{half}_{source}"
     program = {"js": ["node", script], "py": [sys.executable, script], "rb": ["ruby", script]}
-    return Case(UNSEEN, name, *known, program=program.get(suffix, [bench.TEMPORARY / script.stem]))
+    return Case(half, name, *known, program=program.get(suffix, [bench.TEMPORARY / script.stem]))
 
 
 CASES = [
@@ -77,18 +78,30 @@ CASES = [
     Case(FRESH, "polling", ["wait_until_ready"], {"sleeping"}),
     Case(FRESH, "exceptions", ["parse_number", "number_or_none", "_Unwind", "__cxa"], COMPUTING, program=[bench.TEMPORARY / "fresh_exceptions"]),
     Case(FRESH, "sorting", ["median_of"], COMPUTING, program=[sys.executable, SOURCES / "fresh_sorting.py"]),
-    unseen("counting.rs", ["count_line"], LOCKS, ["Lock", "locks"]),
-    unseen("cloning.rs", ["clone", "handle_query", "malloc", "free", "drop"], COMPUTING),
-    unseen("syncing.go", ["storeMessage"], {"disk"}),
-    unseen("joining.go", ["renderTable", "concatstring", "memmove"], COMPUTING | {"page_faults"}),
-    unseen("lookup.js", ["customerOf"], COMPUTING),
-    unseen("helpers.py", ["size_of", "starting and ending processes"], {"system_calls", "page_faults", "other_waits", "computing"}),
-    unseen("retrying.py", ["read_answer"], {"sleeping"}),
-    unseen("histogram.cpp", ["count_pixels"], COMPUTING, ["Memory", "D-cache miss", "Synchronization"]),
-    unseen("tree.cpp", ["price_of"], COMPUTING, ["D-cache miss", "DTLB miss"]),
-    unseen("shapes.cpp", ["total_area", "area"], COMPUTING, ["Branch mispredict"]),
-    unseen("rows.c", ["reduce_row", "reduce_matrix", "barrier"], {"barriers", "computing"}, ["Barrier", "barriers", "experiments", "gomp", "spin"]),
-    unseen("flushing.rb", ["log_event"], {"system_calls", "disk"}),
+    case_of(UNSEEN, "counting.rs", ["count_line"], LOCKS, ["Lock", "locks"]),
+    case_of(UNSEEN, "cloning.rs", ["clone", "handle_query", "malloc", "free", "drop"], COMPUTING),
+    case_of(UNSEEN, "syncing.go", ["storeMessage"], {"disk"}),
+    case_of(UNSEEN, "joining.go", ["renderTable", "concatstring", "memmove"], COMPUTING | {"page_faults"}),
+    case_of(UNSEEN, "lookup.js", ["customerOf"], COMPUTING),
+    case_of(UNSEEN, "helpers.py", ["size_of", "starting and ending processes"], {"system_calls", "page_faults", "other_waits", "computing"}),
+    case_of(UNSEEN, "retrying.py", ["read_answer"], {"sleeping"}),
+    case_of(UNSEEN, "histogram.cpp", ["count_pixels"], COMPUTING, ["Memory", "D-cache miss", "Synchronization"]),
+    case_of(UNSEEN, "tree.cpp", ["price_of"], COMPUTING, ["D-cache miss", "DTLB miss"]),
+    case_of(UNSEEN, "shapes.cpp", ["total_area", "area"], COMPUTING, ["Branch mispredict"]),
+    case_of(UNSEEN, "rows.c", ["reduce_row", "reduce_matrix", "barrier"], {"barriers", "computing"}, ["Barrier", "barriers", "experiments", "gomp", "spin"]),
+    case_of(UNSEEN, "flushing.rb", ["log_event"], {"system_calls", "disk"}),
+    case_of(BLIND, "pipeline.go", ["taxOf"], COMPUTING),
+    case_of(BLIND, "locking.go", ["countVisit", "renderPage"], LOCKS, ["Lock", "locks"]),
+    case_of(BLIND, "regexes.js", ["matchesFilter"], COMPUTING),
+    case_of(BLIND, "commits.py", ["add_reading"], {"disk"}),
+    case_of(BLIND, "fields.py", ["read_field"], {"system_calls"}),
+    case_of(BLIND, "copies.cpp", ["best_move", "score_copy", "State"], COMPUTING),
+    case_of(BLIND, "columns.cpp", ["sum_columns"], COMPUTING, ["D-cache miss", "DTLB miss"]),
+    case_of(BLIND, "branches.rs", ["count_high"], COMPUTING, ["Branch mispredict"]),
+    case_of(BLIND, "waiting.rb", ["wait_for_job"], {"sleeping"}),
+    case_of(BLIND, "report.rb", ["first_time", "include?"], COMPUTING),
+    case_of(BLIND, "popen.c", ["length_by_shell", "starting and ending processes"], {"system_calls", "page_faults", "other_waits", "computing"}),
+    case_of(BLIND, "frames.c", ["draw_frame"], {"page_faults"}),
 ]
 
 
@@ -161,6 +174,12 @@ def gain_of(case):
     return statistics.median(gains), gains[0], gains[-1]
 
 
+def gain_said(finding):
+    """The bounds of what a change at the place makes the run shorter by."""
+    evidence = finding["evidence"] if finding else []
+    return next((one["interval"] for one in evidence if one["kind"] == "run_gain"), [0, 0])
+
+
 def percent(value):
     return f"{100 * value:.0f}"
 
@@ -169,29 +188,30 @@ def main():
     asked = os.environ.get("RUN_CASES", TUNED).split(";")
     cases = [case for case in CASES if case.half in asked or case.name in asked]
     build()
-    for half in (TUNED, HELD, FRESH, UNSEEN):
+    for half in HALVES:
         own = [case for case in cases if case.half == half]
         if not own:
             continue
         bench.title(f"What `run` says of programs of known truth, {half}")
-        bench.head("program", "place", "cause", "repaired: elsewhere", "said to be worth, %", "the repair gains, %", "agree", "s", "first finding")
-        sums = [0, 0, 0, 0]
+        bench.head("program", "place", "cause", "repaired: elsewhere", "its part and what a change gains, %", "the repair gains, %", "agree", "s", "first finding")
+        sums, widths = [0, 0, 0, 0], []
         for case in own:
             result, took = said(case, False)
             placed, caused, first = judge(case, result)
             _, again, other = judge(case, said(case, True)[0])
             gain, least, most = gain_of(case)
-            amount = first["amount"] if first else {"value": 0, "interval": [0, 0]}
-            low, high = amount.get("interval") or [amount["value"]] * 2
+            value = first["amount"]["value"] if first else 0
+            low, high = gain_said(first)
+            widths.append(high - low)
             agree = first is not None and low <= most and high >= least
             for at, good in enumerate((placed, caused, not again, agree)):
                 sums[at] += good
             mark = lambda good: "yes" if good else "NO"
-            bench.row(case.name, mark(placed), mark(caused), mark(not again), f"{percent(amount['value'])} [{percent(low)}, {percent(high)}]",
+            bench.row(case.name, mark(placed), mark(caused), mark(not again), f"{percent(value)} [{percent(low)}, {percent(high)}]",
                       f"{percent(gain)} [{percent(least)}, {percent(most)}]", mark(agree), f"{took:.0f}", first["sentence"] if first else "none")
             if again:
                 print(f"  repaired: {other['sentence']}")
-        print(f"\nof {len(own)}: place {sums[0]}, cause {sums[1]}, repaired {sums[2]}, worth {sums[3]}", flush=True)
+        print(f"\nof {len(own)}: place {sums[0]}, cause {sums[1]}, repaired {sums[2]}, worth {sums[3]}; intervals are {percent(statistics.mean(widths))} points wide", flush=True)
 
 
 main()

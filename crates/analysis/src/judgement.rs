@@ -21,6 +21,7 @@
 //! **Rank** is by the end of the interval that is nearer to 0. What is worth less than [`LEAST`] is not listed.
 
 mod asker;
+mod gain;
 mod libraries;
 mod losses;
 mod sequences;
@@ -33,6 +34,7 @@ pub use sequences::LEAST;
 use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
 use asker::find_asker;
+use gain::{UndisturbedRun, asking_function};
 use losses::{count_losses_once, counted_elsewhere};
 use profile::{
     AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, EndingThread, Finding,
@@ -60,6 +62,10 @@ const WAITED_ENOUGH: f64 = 0.1;
 const ENDED_ENOUGH: f64 = 0.1;
 /// Waits for a place are said to be so from this part of the working time on.
 const HELD_ENOUGH: f64 = 0.1;
+/// Room for what a machine with a free CPU does faster by itself: caches and clock rates.
+const CPU_MARGIN: f64 = 0.05;
+/// The frame that stands for what it takes to start and end processes, of a program that starts many.
+pub const PROCESS_START: &str = "starting and ending processes";
 /// Other programs, or threads, that are named.
 const NAMED_TAKERS: usize = 3;
 
@@ -72,6 +78,12 @@ pub struct Measured<'a> {
     pub more_runs: &'a [CallTree],
     /// Time for which a sample of running threads stands, in nanoseconds.
     pub each_sample: f64,
+    /// The duration of the run, in nanoseconds; 0 where it is not known.
+    pub run_ns: f64,
+    /// Running and costly waits of all processes but the first one, in nanoseconds.
+    pub children_ns: f64,
+    /// The dearest line of functions that take time.
+    pub dear_lines: &'a [DearLine],
     /// Who ended waits of the tree.
     pub ended_waits: &'a [EndedWait],
     /// Ready to run, but without a CPU.
@@ -86,6 +98,17 @@ pub struct Measured<'a> {
     pub interference: &'a [Finding],
     /// The command that shows more of what was sampled.
     pub next: &'a [String],
+}
+
+/// The line of a function that most of the function's time lies in, with what it calls.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DearLine {
+    /// The function, and its module.
+    pub function: (String, String),
+    /// `file:line`.
+    pub line: String,
+    /// The part of the function's time, 0 to 1.
+    pub part: f64,
 }
 
 /// Waits at a node of the tree that one thread ended.
@@ -106,6 +129,8 @@ pub struct CpuWaits {
     pub own_ns: u64,
     /// Nobody, in nanoseconds.
     pub nobody_ns: u64,
+    /// Who measured, in nanoseconds: no loss of the program's.
+    pub profiler_ns: u64,
     /// Other programs by name, in nanoseconds.
     pub others: BTreeMap<String, u64>,
 }
@@ -113,7 +138,7 @@ pub struct CpuWaits {
 impl CpuWaits {
     /// Returns the sum.
     pub fn total(&self) -> u64 {
-        self.own_ns + self.nobody_ns + self.others.values().sum::<u64>()
+        self.own_ns + self.nobody_ns + self.profiler_ns + self.others.values().sum::<u64>()
     }
 
     /// Reduces what waited for nobody until the sum is no more than the scheduler accounted.
@@ -176,9 +201,12 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     let spread = find_spread_times(&sequences);
     sequences.unite_all(spread);
     sequences.compare_runs(measured.more_runs);
+    let cpu_waits = measured.cpu_waits.total() as f64;
+    let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits);
     Ok(Judge {
         sequences,
         measured,
+        run,
     }
     .choose_and_order())
 }
@@ -186,6 +214,7 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
 struct Judge<'a> {
     sequences: Sequences<'a>,
     measured: &'a Measured<'a>,
+    run: UndisturbedRun,
 }
 
 impl<'a> Judge<'a> {
@@ -208,7 +237,12 @@ impl<'a> Judge<'a> {
         for loss in count_losses_once(&self.sequences, &elsewhere, &listed, starved) {
             if loss.is_listed() {
                 together += loss.finding.amount.value;
-                lost.push(loss.finding);
+                let gain = self
+                    .run
+                    .gain_of_part(&loss.finding, self.sequences.working_ns);
+                let mut finding = loss.finding;
+                finding.evidence.push(gain);
+                lost.push(finding);
             } else if let Some(finding) = loss.sequence.and_then(|at| found.get_mut(at)) {
                 add_evidence(finding, &loss.finding);
             }
@@ -254,6 +288,7 @@ impl<'a> Judge<'a> {
                 .evidence
                 .extend(self.who_ended_waits(number, sequence));
             finding.evidence.extend(self.on_behalf_of(number));
+            finding.evidence.extend(self.dearest_line(sequence));
             let held = held.get(&number).and_then(|waits| self.holds_up(waits));
             finding.evidence.extend(held);
             for seen in interference.iter().filter_map(about) {
@@ -264,9 +299,33 @@ impl<'a> Judge<'a> {
             {
                 finding.evidence.extend(stalled.evidence.iter().cloned());
             }
+            finding.evidence.extend(self.gain_of(number, &finding));
             finding
         });
         judged.collect()
+    }
+
+    /// The bounds of what a change at a sequence gains.
+    fn gain_of(&self, number: usize, finding: &Finding) -> Option<FindingEvidence> {
+        let is_start = finding.place.what.name() == PROCESS_START;
+        let children = if is_start {
+            self.measured.children_ns
+        } else {
+            0.0
+        };
+        self.run
+            .gain_of_sequence(&self.sequences, number, finding, children)
+    }
+
+    /// The line of a sequence's function that most of its time lies in.
+    fn dearest_line(&self, sequence: &TimedSequence) -> Option<FindingEvidence> {
+        let function = asking_function(&sequence.path)?;
+        let mut lines = self.measured.dear_lines.iter();
+        let dear = lines.find(|dear| dear.function == *function)?;
+        Some(FindingEvidence::DearLine {
+            line: dear.line.clone(),
+            part: dear.part,
+        })
     }
 
     /// Which of the program's functions asked for a sequence.
@@ -460,7 +519,7 @@ impl<'a> Judge<'a> {
             on: TimeKind::NoCpu,
             part: 1.0,
         };
-        (part >= STARVED).then(|| Finding {
+        let mut finding = Finding {
             claim: Claim::TakesTime,
             place: FindingPlace::default(),
             amount: FindingAmount {
@@ -473,7 +532,14 @@ impl<'a> Judge<'a> {
             evidence: std::iter::once(spent).chain(takers).collect(),
             doubts: vec![FindingDoubt::OneRun],
             next: command_for_whole_machine(),
-        })
+        };
+        // A part of the working time together with these waits.
+        let gain = FindingEvidence::RunGain {
+            interval: [0.0, (part + self.lost_cpu_part() * CPU_MARGIN).min(1.0)],
+            with: None,
+        };
+        finding.evidence.push(gain);
+        (part >= STARVED).then_some(finding)
     }
 
     /// The part of the waiting for a CPU that is a loss, 0 to 1.

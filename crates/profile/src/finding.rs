@@ -318,6 +318,21 @@ pub enum FindingEvidence {
         /// What it waits for at most, as a part of the procedure's time, 0 to 1.
         part: f64,
     },
+    /// The line of the place's function that most of the function's time lies in, with what it calls.
+    DearLine {
+        /// `file:line`.
+        line: String,
+        /// The part of the function's time, 0 to 1.
+        part: f64,
+    },
+    /// By how much a change at the place makes the run shorter.
+    RunGain {
+        /// The bounds, as parts of the run's duration. The lower one is below 0 where the run may get longer.
+        interval: [f64; 2],
+        /// The function whose other work the upper bound has, if a change of that can spare more than the place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        with: Option<String>,
+    },
     /// A part of the same amount that other findings of the list have: it is not in this one's.
     CountedElsewhere {
         /// The part, of the amount's base.
@@ -516,7 +531,7 @@ impl Finding {
 
     /// The claim as one sentence in plain English, without its interval.
     pub fn sentence(&self) -> String {
-        let place = self.place.what.name_with_procedure();
+        let place = short_name(&self.place.what.name_with_procedure());
         let part = |value: f64| format!("{:.1} %", 100.0 * value);
         let value = self.amount.value;
         match self.claim {
@@ -652,14 +667,58 @@ fn caller_and_call(path: &[String]) -> String {
         return String::new();
     };
     if !last.ends_with(KERNEL_CALL) && last != PAGE_FAULT {
-        return last.clone();
+        return short_name(last);
     }
     // Functions of C libraries that only hand a call on begin with an underscore.
-    let caller = callers.iter().rev().find(|name| !name.starts_with('_'));
+    let is_wrapper = |name: &&String| {
+        let go = ["syscall.", "internal/", "runtime."];
+        name.starts_with('_') || go.iter().any(|package| name.starts_with(package))
+    };
+    let caller = callers.iter().rev().find(|name| !is_wrapper(name));
     match caller.or(callers.last()) {
-        Some(caller) => format!("{last} of {}", plain_name(caller)),
+        Some(caller) => format!("{last} of {}", short_name(plain_name(caller))),
         None => last.clone(),
     }
+}
+
+/// Longer names than this are shortened in sentences, in characters.
+const LONG_NAME: usize = 80;
+
+/// Returns a name that fits into a sentence: of a long one, the arguments of templates and functions are left out, then its middle.
+pub fn short_name(name: &str) -> String {
+    if name.chars().count() <= LONG_NAME {
+        return name.to_owned();
+    }
+    let mut short = String::new();
+    let (mut depth, mut last) = (0_u32, ' ');
+    for letter in name.chars() {
+        // `operator<`, `->`, and Rust's `<Type as Trait>::function` have other brackets.
+        let opens = letter == '<' && (last.is_alphanumeric() || last == ':' || last == '_');
+        match letter {
+            '(' if !short.ends_with("operator") || depth > 0 => depth += 1,
+            '<' if depth > 0 || opens => depth += 1,
+            '>' | ')' if depth > 0 && last != '-' => {
+                depth -= 1;
+                if depth == 0 {
+                    short.push('…');
+                }
+            }
+            _ => {}
+        }
+        let is_bracket_of_depth = matches!(letter, '(' | '<') && depth == 1;
+        if depth == 0 || is_bracket_of_depth && !short.ends_with(letter) {
+            short.push(letter);
+        }
+        last = letter;
+    }
+    let letters: Vec<char> = short.chars().collect();
+    if letters.len() <= LONG_NAME {
+        return short;
+    }
+    let half = LONG_NAME / 2;
+    let end = &letters[letters.len() - half + 1..];
+    let begin = letters.iter().take(half);
+    begin.chain(&['…']).chain(end).collect()
 }
 
 /// Strips what C libraries put in front of the same function: `___pthread_mutex_lock`, `__GI_fsync`, `__libc_write`.
@@ -734,6 +793,27 @@ mod tests {
         ] {
             assert_eq!(plain_name(name), plain);
         }
+    }
+
+    #[test]
+    fn long_names_fit_into_a_sentence() {
+        let arguments = "unsigned int, std::pair<unsigned int const, long>";
+        let argument = "std::allocator<std::pair<unsigned int const, unsigned long> >";
+        for (name, short) in [
+            ("short<int>(char)".to_owned(), "short<int>(char)"),
+            (
+                format!("std::map<{arguments}, {argument} >::find({argument} const&) const"),
+                "std::map<…>::find(…) const",
+            ),
+            (
+                format!("<app::Table<{argument}> as core::ops::Index<{arguments}>>::index"),
+                "<app::Table<…> as core::ops::Index<…>>::index",
+            ),
+        ] {
+            assert_eq!(short_name(&name), short);
+        }
+        let endless = "x".repeat(600);
+        assert_eq!(short_name(&endless).chars().count(), LONG_NAME);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum IdleKind {
     Cpus,
     /// For its next turn: a thread that sleeps nearly always, beside others that work.
     Turn,
+    /// For a CPU that vitalfew had, which measured.
+    Profiler,
 }
 
 /// The reason of a wait.
@@ -107,6 +109,10 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
         // The call's own function may not be on the stack: who asked is the C library's of its name, as a rule.
         None => user.first().map_or("", |name| plain_name(name)),
     };
+    // Go's `time.Sleep` parks a goroutine: only the runtime's threads that look for work sleep so.
+    if user.iter().any(|name| name.starts_with("runtime.usleep")) {
+        return Idle(Threads);
+    }
     let by_name = || {
         let mut names = user.iter().take(NAMED_FRAMES);
         names.find_map(|name| waits_for(name))
@@ -194,6 +200,10 @@ mod tests {
         assert_eq!(kind(&[], &received), WaitKind::Idle(IdleKind::Requests));
         let child = kind(&["__GI___wait4", "run_helper"], &["do_wait", "schedule"]);
         assert_eq!(child, WaitKind::Idle(IdleKind::Processes));
+        let looks_for_work = ["runtime.usleep.abi0", "runtime.runqgrab"];
+        let slept = ["hrtimer_nanosleep", "__x64_sys_nanosleep"];
+        let slept = kind(&looks_for_work, &slept);
+        assert_eq!(slept, WaitKind::Idle(IdleKind::Threads));
         let alone = wait_kind(&[], &received, true);
         assert_eq!(alone, WaitKind::Costly(TimeKind::Network));
     }

@@ -1,11 +1,11 @@
 //! All the time of a program in one call tree: what its threads ran, and what they waited for.
 
 use crate::time_kind::{SystemCallName, WaitKind, running_kind, wait_kind};
-use analysis::judgement::{CpuWaits, EndedWait};
+use analysis::judgement::{CpuWaits, DearLine, EndedWait, PROCESS_START};
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, ImageKind, KERNEL_CALL,
-    Location, MethodId, NodeId, PAGE_FAULT, Recording, Sample, StackId, SymbolTable, TimeKind,
-    Unit, ValueType, Waker, plain_name,
+    Location, MethodId, NodeId, PAGE_FAULT, Recording, Sample, SourceFrame, StackId, SymbolTable,
+    TimeKind, Unit, ValueType, Waker, plain_name,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -15,9 +15,12 @@ pub use crate::time_kind::IdleKind;
 /// A thread that ran less than this part of the time that it ran or slept only takes its turn now and then.
 const HELPER: f64 = 0.02;
 
-/// The frame that stands for what it takes to start and end processes, of a program that starts so many.
-const PROCESS_START: &str = "starting and ending processes";
+/// Threads from which on what it takes to start and end processes is one frame.
 const MANY_THREADS: usize = 50;
+/// The part of a function's time from which on a line of it is worth a word.
+const DEAR: f64 = 0.25;
+/// Names of our own threads.
+const PROFILER: [&str; 3] = ["vitalfew", "unwind-tables", "jvm-names"];
 /// System calls with which processes begin and end.
 const PROCESS_CALLS: [&str; 4] = ["execve", "execveat", "exit", "exit_group"];
 
@@ -29,6 +32,10 @@ pub struct TimeTree {
     pub tree: CallTree,
     /// Waits that are no loss.
     pub idle: BTreeMap<IdleKind, u64>,
+    /// Of it, of all processes but the first one.
+    pub children_ns: f64,
+    /// The dearest line of functions that take time.
+    pub dear_lines: Vec<DearLine>,
     /// Who ended the waits in the tree.
     pub ended_waits: Vec<EndedWait>,
     /// Ready to run, but without a CPU.
@@ -56,6 +63,7 @@ pub fn make_time_tree(
     let accounted = recording.task_times.and_then(|times| times.waiting_ns);
     let mut cpu_waits = maker.cpu_waits;
     cpu_waits.limit_to(accounted.unwrap_or(u64::MAX));
+    let dear_lines = maker.lines.dearest_lines(&maker.functions);
     let (tree, numbers) = maker.builder.finish_numbered()?;
     let ended = maker.ended_waits.into_iter();
     let ended = ended.map(|((node, by), ns)| EndedWait {
@@ -65,6 +73,8 @@ pub fn make_time_tree(
     });
     Ok(TimeTree {
         tree,
+        children_ns: maker.children_ns,
+        dear_lines,
         ended_waits: ended.collect(),
         idle: maker.idle,
         cpu_waits,
@@ -108,7 +118,66 @@ struct TreeMaker<'a> {
     own_threads: FxHashSet<u32>,
     /// The program starts processes again and again.
     starts_processes: bool,
-    methods: FxHashMap<Location, Vec<MethodId>>,
+    methods: FxHashMap<Location, Vec<PlacedMethod<'a>>>,
+    /// Names of methods with their modules.
+    functions: FxHashMap<MethodId, (String, String)>,
+    lines: LineTimes<'a>,
+    children_ns: f64,
+    /// The threads of all processes but the first one.
+    children: FxHashSet<u32>,
+}
+
+/// A function at a place of the code, with its line.
+#[derive(Clone, Copy)]
+struct PlacedMethod<'a> {
+    method: MethodId,
+    line: Option<(&'a str, u32)>,
+}
+
+/// The time below each line of each function.
+#[derive(Default)]
+struct LineTimes<'a> {
+    functions: FxHashMap<MethodId, u64>,
+    lines: FxHashMap<(MethodId, &'a str, u32), u64>,
+    /// Of the stack that was added last.
+    seen: FxHashSet<MethodId>,
+}
+
+impl<'a> LineTimes<'a> {
+    /// Adds the time of a stack, innermost first: of a function that calls itself, the innermost line has it.
+    fn add_stack(&mut self, stack: impl Iterator<Item = PlacedMethod<'a>>, cost: u64) {
+        self.seen.clear();
+        for PlacedMethod { method, line } in stack {
+            if !self.seen.insert(method) {
+                continue;
+            }
+            *self.functions.entry(method).or_default() += cost;
+            if let Some((file, line)) = line {
+                *self.lines.entry((method, file, line)).or_default() += cost;
+            }
+        }
+    }
+
+    /// Returns the dearest line of each function, if it has enough of it.
+    fn dearest_lines(&self, functions: &FxHashMap<MethodId, (String, String)>) -> Vec<DearLine> {
+        let mut dearest: BTreeMap<MethodId, (u64, &str, u32)> = BTreeMap::new();
+        for ((method, file, line), cost) in &self.lines {
+            let known = dearest.entry(*method).or_default();
+            *known = (*known).max((*cost, *file, *line));
+        }
+        let dearest = dearest
+            .into_iter()
+            .filter_map(|(method, (cost, file, line))| {
+                let all = self.functions.get(&method).copied().unwrap_or_default();
+                let part = cost as f64 / all.max(1) as f64;
+                Some(DearLine {
+                    function: functions.get(&method).filter(|_| part >= DEAR)?.clone(),
+                    line: format!("{file}:{line}"),
+                    part,
+                })
+            });
+        dearest.collect()
+    }
 }
 
 impl<'a> TreeMaker<'a> {
@@ -145,6 +214,10 @@ impl<'a> TreeMaker<'a> {
             own_threads: recording.threads.iter().map(|thread| thread.tid).collect(),
             starts_processes: recording.threads.len() >= MANY_THREADS,
             methods: FxHashMap::default(),
+            functions: FxHashMap::default(),
+            lines: LineTimes::default(),
+            children_ns: 0.0,
+            children: threads_of_children(recording),
         }
     }
 
@@ -182,7 +255,7 @@ impl<'a> TreeMaker<'a> {
         let (mut node, name) = match starts {
             true => (DraftNode::ROOT, Some(PROCESS_START.to_owned())),
             false => {
-                let node = self.node_of_stack(&user)?;
+                let node = self.node_of_stack(&user, cost)?;
                 (node, kernel_frame(kind, &in_user, &in_kernel))
             }
         };
@@ -193,6 +266,9 @@ impl<'a> TreeMaker<'a> {
         if let Some(waker) = sample.waker.filter(|_| is_ended_by_threads(kind)) {
             let by = self.ending_thread(&waker);
             *self.ended_waits.entry((node, by)).or_default() += cost;
+        }
+        if sample.tid.is_some_and(|tid| self.children.contains(&tid)) {
+            self.children_ns += cost as f64;
         }
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         self.builder.add(0, node, cost);
@@ -249,6 +325,11 @@ impl<'a> TreeMaker<'a> {
             Some(_) if is_own => &mut waits.own_ns,
             Some(had) => {
                 let name = self.recording.names.get(had.process);
+                if PROFILER.contains(&name) {
+                    *self.idle.entry(IdleKind::Profiler).or_default() += sample.weight;
+                    waits.profiler_ns += sample.weight;
+                    return;
+                }
                 waits.others.entry(name.to_owned()).or_default()
             }
         } += sample.weight;
@@ -265,37 +346,58 @@ impl<'a> TreeMaker<'a> {
         (user, kernel)
     }
 
-    /// The node of the user's part of a stack.
-    fn node_of_stack(&mut self, user: &[Location]) -> Result<DraftNode, CallTreeError> {
+    /// The node of the user's part of a stack, whose lines have its cost.
+    fn node_of_stack(&mut self, user: &[Location], cost: u64) -> Result<DraftNode, CallTreeError> {
         let mut node = DraftNode::ROOT;
+        let mut stack = Vec::new();
         for location in user.iter().rev() {
-            for method in self.methods_at(*location)? {
-                node = self.builder.child(node, method)?;
+            for placed in self.methods_at(*location)? {
+                node = self.builder.child(node, placed.method)?;
+                stack.push(placed);
             }
         }
+        self.lines.add_stack(stack.into_iter().rev(), cost);
         Ok(node)
     }
 
     /// The functions at a place, the outermost first.
-    fn methods_at(&mut self, location: Location) -> Result<Vec<MethodId>, CallTreeError> {
+    fn methods_at(&mut self, location: Location) -> Result<Vec<PlacedMethod<'a>>, CallTreeError> {
         if let Some(known) = self.methods.get(&location) {
             return Ok(known.clone());
         }
         let module = &self.recording.image(location.image).path;
         let known = self.table.get(location);
         let inlined = known.map_or(&[][..], |known| &known.inlined);
-        let names: Vec<&str> = match inlined {
+        let names: Vec<(&str, Option<(&str, u32)>)> = match inlined {
             [] => {
                 let procedure = known.and_then(|known| known.procedure.as_ref());
-                vec![procedure.map_or("[no symbol]", |procedure| &*procedure.name)]
+                let name = procedure.map_or("[no symbol]", |procedure| &*procedure.name);
+                vec![(name, None)]
             }
-            calls => calls.iter().rev().map(|call| &*call.function).collect(),
+            calls => {
+                let line = |call: &'a SourceFrame| Some((call.file.as_deref()?, call.line?));
+                let calls = calls.iter().rev();
+                calls.map(|call| (&*call.function, line(call))).collect()
+            }
         };
-        let methods = names.iter().map(|name| self.builder.method(name, module));
-        let methods: Vec<MethodId> = methods.collect::<Result<_, _>>()?;
+        let mut methods = Vec::with_capacity(names.len());
+        for (name, line) in names {
+            let method = self.builder.method(name, module)?;
+            let function = || (name.to_owned(), module.to_string());
+            self.functions.entry(method).or_insert_with(function);
+            methods.push(PlacedMethod { method, line });
+        }
         self.methods.insert(location, methods.clone());
         Ok(methods)
     }
+}
+
+/// Returns the threads of all processes but the first one.
+fn threads_of_children(recording: &Recording) -> FxHashSet<u32> {
+    let first = recording.threads.iter().map(|thread| thread.pid).min();
+    let children = recording.threads.iter();
+    let children = children.filter(|thread| Some(thread.pid) != first);
+    children.map(|thread| thread.tid).collect()
 }
 
 /// Returns whether what ends such a wait is a thread, as a rule: what ends others are interrupts of devices and timers.

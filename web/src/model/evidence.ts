@@ -49,6 +49,12 @@ function culpritsText(all: readonly Evidence[]): string {
   return `its causes: ${all.map((one) => `${name(one)} ${one["least"] === one["most"] ? percent(Number(one["most"])) : `${percent(Number(one["least"]))} to ${percent(Number(one["most"]))}`}`).join(", ")}`;
 }
 
+function gainText(one: Evidence): string {
+  const [low, high] = one["interval"] as [number, number];
+  const also = typeof one["with"] === "string" ? `, with all that ${printable(one["with"])} does` : "";
+  return `a change there makes the run ${percent(low)} to ${percent(high)} shorter${also}`;
+}
+
 function evidenceText(one: Evidence): string {
   const number = (key: string) => Number(one[key]);
   switch (one["kind"]) {
@@ -66,6 +72,8 @@ function evidenceText(one: Evidence): string {
     case "wait_ended": return `waits ended by ${enderText(one["by"])}: ${percent(number("part"))}`;
     case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all`;
     case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${printable(String(one["function"]))}`;
+    case "dear_line": return `dearest line: ${printable(String(one["line"]))}, ${percent(number("part"))} of its function`;
+    case "run_gain": return gainText(one);
     case "cpu_taken": return `CPU taken by ${takerText(one["by"])}: ${percent(number("part"))}`;
     default: return words(String(one["kind"]));
   }

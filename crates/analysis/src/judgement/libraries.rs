@@ -20,13 +20,115 @@ pub fn is_c_library(module: &str) -> bool {
     libraries.iter().any(|library| file.starts_with(library))
 }
 
-/// Returns whether an image is of those that only work for who calls them: the C library, an allocator, the runtime of C++.
-pub(super) fn is_language_library(module: &str) -> bool {
+/// Returns whether a function, given with its module, only works for who calls it: of the C library, of an allocator, of the standard library of C++,
+/// Rust or Go, which is compiled into programs.
+pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();
     is_c_library(module)
         || LANGUAGE_LIBRARIES
             .iter()
             .any(|library| file.starts_with(library))
+        || is_of_standard_library(name)
+}
+
+/// Crates of Rust's standard library, the namespaces of C++'s, and names that only their authors may use.
+const STANDARD_NAMES: [&str; 10] = [
+    "std::",
+    "core::",
+    "alloc::",
+    "hashbrown::",
+    "__gnu_cxx::",
+    "__rust_",
+    "__rdl_",
+    "_M_",
+    "_S_",
+    "__invoke",
+];
+
+/// First parts of the packages of Go's standard library.
+const GO_PACKAGES: [&str; 40] = [
+    "archive",
+    "bufio",
+    "bytes",
+    "cmp",
+    "compress",
+    "container",
+    "context",
+    "crypto",
+    "database",
+    "debug",
+    "encoding",
+    "errors",
+    "fmt",
+    "go",
+    "hash",
+    "html",
+    "image",
+    "internal",
+    "io",
+    "iter",
+    "log",
+    "maps",
+    "math",
+    "mime",
+    "net",
+    "os",
+    "path",
+    "reflect",
+    "regexp",
+    "runtime",
+    "slices",
+    "sort",
+    "strconv",
+    "strings",
+    "sync",
+    "syscall",
+    "text",
+    "time",
+    "unicode",
+    "unsafe",
+];
+
+/// Returns whether a function's name is one of a standard library that is compiled into programs.
+fn is_of_standard_library(name: &str) -> bool {
+    if let Some(implemented) = name.strip_prefix('<') {
+        return is_of_standard_implementation(implemented);
+    }
+    let name = qualified_name(name);
+    STANDARD_NAMES.iter().any(|start| name.starts_with(start)) || is_of_go_library(name)
+}
+
+/// Returns whether what is implemented, of Rust's `<Type as Trait>::function`, is the standard library's: its type, or its trait for any type.
+fn is_of_standard_implementation(implemented: &str) -> bool {
+    let of_type = implemented.trim_start_matches(['&', '<', '*', '(', '[']);
+    let of_type = of_type.strip_prefix("mut ").unwrap_or(of_type);
+    let (of_type, of_trait) = of_type.split_once(" as ").unwrap_or((of_type, ""));
+    let is_standard = |name: &str| STANDARD_NAMES.iter().any(|start| name.starts_with(start));
+    let first = of_type.split(['<', '>']).next().unwrap_or(of_type);
+    let of_any_type = of_trait.is_empty() || of_trait.starts_with('<') || is_standard(of_trait);
+    is_standard(of_type) || !first.contains("::") && of_any_type
+}
+
+/// Returns whether a function's name begins with a package of Go's standard library. Functions of scripts have their file behind the name.
+fn is_of_go_library(name: &str) -> bool {
+    let package = name.split_once('.').map_or("", |(package, _)| package);
+    let first = package.split('/').next().unwrap_or_default();
+    !name.contains(' ') && GO_PACKAGES.contains(&first)
+}
+
+/// Returns a C++ function's name without the type that it returns, which stands in front of those of templates.
+fn qualified_name(name: &str) -> &str {
+    let (mut depth, mut begin) = (0_u32, 0);
+    for (at, letter) in name.char_indices() {
+        match letter {
+            '(' if depth == 0 => break,
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            ' ' if depth == 0 && !name[..at].ends_with("operator") => begin = at + 1,
+            _ => {}
+        }
+    }
+    &name[begin..]
 }
 
 /// Returns whether a function's name tells nobody what to change: the program itself, or code without a name.
@@ -35,6 +137,48 @@ pub(super) fn says_little(name: &str) -> bool {
 }
 
 /// Returns whether a function, given with its module, only leads to work.
-pub(super) fn leads_to_work((name, module): &(String, String)) -> bool {
-    says_little(name) || is_glue(name) || is_language_library(module)
+pub(super) fn leads_to_work(function: &(String, String)) -> bool {
+    let (name, _) = function;
+    says_little(name) || is_glue(name) || is_language_library(function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of_standard_library;
+
+    #[test]
+    fn functions_of_standard_libraries_are_known_by_their_names() {
+        for name in [
+            "core::hint::black_box",
+            "<alloc::vec::Vec<T,A> as core::clone::Clone>::clone",
+            "<A as core::slice::cmp::SlicePartialEq<B>>::equal_same_length",
+            "<u64>::unchecked_add",
+            "<u8 as <[_]>::to_vec_in::ConvertVec>::to_vec::<alloc::alloc::Global>",
+            "core::ptr::drop_in_place<app::Shape>",
+            "std::_Rb_tree<unsigned int, app::Price>::_M_lower_bound(unsigned int)",
+            "void std::__introsort_loop<app::Row*, long>(app::Row*, long)",
+            "runtime.memmove",
+            "internal/runtime/syscall/linux.Syscall6",
+            "os.(*File).Sync",
+            "net/http.(*conn).serve",
+        ] {
+            assert!(is_of_standard_library(name), "{name}");
+        }
+        for name in [
+            "app::find",
+            "<app::Shape as core::fmt::Display>::fmt",
+            "<&app::Shape as core::fmt::Display>::fmt",
+            "<app::Shape>::area",
+            "<u8 as app::Area>::area",
+            "bool app::less<std::string>(std::string const&)",
+            "Polygon<5>::area() const",
+            "app::operator<(app::A, app::B)",
+            "main.renderTable",
+            "example.org/os.Open",
+            "os.walk (os.py:345)",
+            "stdlib",
+        ] {
+            assert!(!is_of_standard_library(name), "{name}");
+        }
+    }
 }

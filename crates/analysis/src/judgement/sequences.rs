@@ -24,8 +24,8 @@ const LARGE: f64 = 0.25;
 const ONLY_LOCKS: f64 = 0.9;
 const LOCKING: &str = "locking and unlocking";
 const LOCK_OPERATIONS: [&str; 4] = ["pthread_mutex_", "pthread_rwlock_", "pthread_spin_", "lll_"];
-/// Functions on the way to the kernel, at most: those of a file's stream are the most.
-const LONGEST_WAY_TO_KERNEL: usize = 12;
+/// Functions on the way to the kernel, at most: those of Rust's standard library are the most.
+const LONGEST_WAY_TO_KERNEL: usize = 40;
 
 /// A call sequence with the time that no other one has; of a function also what it does in libraries of its language, which only
 /// work for it.
@@ -62,9 +62,10 @@ impl TimedSequence {
         let called = self.in_callees.iter().filter(|(name, _)| is_lock(name));
         let called: f64 = called.map(|(_, time)| *time).sum();
         let mut path = self.path.iter();
-        let is_operation = |(name, module): &MethodName| {
+        let is_operation = |function: &MethodName| {
+            let (name, module) = function;
             let kernel = module == KERNEL && name.starts_with("futex");
-            kernel || is_language_library(module) && is_lock(plain_name(name))
+            kernel || is_language_library(function) && is_lock(plain_name(name))
         };
         called > 0.0 && called >= ONE_CALLER * self.time() || path.any(is_operation)
     }
@@ -95,7 +96,7 @@ impl WayToKernel {
     fn of_path(path: &[MethodName]) -> Option<Self> {
         let kernel = path.iter().position(|(_, module)| module == KERNEL)?;
         let before = &path[..kernel];
-        let is_library = |(_, module): &&MethodName| is_language_library(module);
+        let is_library = |function: &&MethodName| is_language_library(function);
         let library = kernel - before.iter().rev().take_while(is_library).count();
         if library == kernel {
             return None;
@@ -173,10 +174,8 @@ impl<'a> Sequences<'a> {
             .sequences
             .iter()
             .filter(|known| !known.in_callees.is_empty());
-        let ends_in_library = |path: &&Vec<MethodName>| {
-            path.last()
-                .is_some_and(|(_, module)| is_language_library(module))
-        };
+        let ends_in_library =
+            |path: &&Vec<MethodName>| path.last().is_some_and(is_language_library);
         let places = united.map(|known| &known.path).filter(ends_in_library);
         for place in places.cloned().collect::<Vec<_>>() {
             self.take_sequence(place);
@@ -209,9 +208,7 @@ impl<'a> Sequences<'a> {
         let mut open = vec![(path, calls)];
         while let Some((path, calls)) = open.pop() {
             let in_kernel = path.first().is_some_and(|(_, module)| module == KERNEL);
-            let in_library = path
-                .first()
-                .is_some_and(|(_, module)| is_language_library(module));
+            let in_library = path.first().is_some_and(is_language_library);
             if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !in_library {
                 done.push(path);
                 continue;
@@ -226,7 +223,10 @@ impl<'a> Sequences<'a> {
             let calls = callers.iter().flat_map(|(_, calls)| calls);
             let known: f64 = calls.map(|call| self.tree.time_of(*call)).sum();
             if callers.is_empty() || !in_kernel && known < ONE_CALLER * all {
-                done.push(path);
+                match self.outermost_of_library(&path) {
+                    Some(outermost) => open.push(outermost),
+                    None => done.push(path),
+                }
                 continue;
             }
             open.extend(callers.into_iter().map(|(caller, calls)| {
@@ -235,6 +235,20 @@ impl<'a> Sequences<'a> {
             }));
         }
         done
+    }
+
+    /// Returns the outermost calls of the function that a sequence within a library begins with: a function that calls itself has callers beside
+    /// the one that asks. `None` if the sequence is that function.
+    fn outermost_of_library(
+        &self,
+        path: &[MethodName],
+    ) -> Option<(Vec<MethodName>, Vec<SequenceCall>)> {
+        let first = path.first().filter(|_| path.len() > 1)?;
+        let outermost = vec![first.clone()];
+        let calls = self.tree.calls_of(&outermost);
+        path.iter()
+            .all(is_language_library)
+            .then_some((outermost, calls))
     }
 
     /// The callers of a sequence's calls that have enough time, with the calls that they make: those that have most.
@@ -265,7 +279,7 @@ impl<'a> Sequences<'a> {
         let sequences = self.sequences.iter().enumerate();
         let locks: Vec<_> = sequences.filter(|(_, known)| known.is_locking()).collect();
         let does_nothing_else = |known: &TimedSequence| {
-            let Some(first) = known.path.first().filter(|(_, m)| !is_language_library(m)) else {
+            let Some(first) = known.path.first().filter(|f| !is_language_library(f)) else {
                 return true;
             };
             let own = locks
@@ -345,9 +359,7 @@ impl<'a> Sequences<'a> {
             let mut asked = path.windows(2);
             asked.any(|calls| calls[0] == way.asker && calls[1] == way.library)
         };
-        let in_library = path
-            .last()
-            .is_some_and(|(_, module)| is_language_library(module));
+        let in_library = path.last().is_some_and(is_language_library);
         if let Some(way) = self.ways.iter().find(is_on_way).filter(|_| in_library) {
             return (way.path.clone(), None);
         }
@@ -467,7 +479,7 @@ pub(super) fn without_wrappers(path: &[MethodName]) -> Vec<MethodName> {
 /// Splits a path into its place and, if it ends in a library of the language, the function that is called there. The place is the function that
 /// calls the library; if that is `main` or has no name, what it calls there belongs to the place.
 fn place_and_library(path: &[MethodName]) -> (&[MethodName], Option<&str>) {
-    let is_library = |(_, module): &&MethodName| is_language_library(module);
+    let is_library = |function: &&MethodName| is_language_library(function);
     let inside = path.iter().rev().take_while(is_library).count();
     let Some(asker) = (path.len() - inside).checked_sub(1).filter(|_| inside > 0) else {
         return (path, None);

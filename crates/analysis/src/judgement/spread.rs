@@ -4,6 +4,7 @@
 //! row, and five more pieces, none of which anybody would change. What they have in common is the function that asked for the query.
 //! It is sought from the root of the tree downwards: past what only leads to work, and past functions that have nearly all of the time,
 //! as long as one of their callees has most of theirs and is called by nobody else.
+//! A function that has nearly all of the time is taken if nothing was found below it and it works itself, too: the loop that calls small functions.
 //! A function in which few of the sequences that were found have most of the time stays as it is: they say more.
 
 use super::libraries::leads_to_work;
@@ -26,6 +27,8 @@ const STRONG: f64 = 0.25;
 const EXPLAINED: f64 = 0.6;
 /// The part of a sequence's time that lies in a function that it is inside of.
 const INSIDE: f64 = 0.9;
+/// The part of a function's time that is its own, if it is a loop around small callees and not a list of stages.
+const OWN_WORK: f64 = 0.05;
 /// Calls that are followed: no recursion goes on for ever.
 const DEEPEST: usize = 200;
 
@@ -57,8 +60,9 @@ impl Search<'_, '_> {
             if part < NOTABLE || function.1 == KERNEL {
                 continue;
             }
-            match leads_to_work(&function) || part > PROGRAM {
-                true => self.walk_down(&nodes, depth + 1),
+            match part > PROGRAM {
+                _ if leads_to_work(&function) => self.walk_down(&nodes, depth + 1),
+                true => self.look_inside(function, &nodes, depth),
                 false => self.look_at(function, &nodes, depth),
             }
         }
@@ -70,19 +74,9 @@ impl Search<'_, '_> {
             return;
         }
         let tree = &self.sequences.tree;
-        let ranges = tree.nodes_of_function(&function);
-        let running = self.running_time(&ranges);
-        if running < NOTABLE * self.sequences.working_ns {
+        let Some(inside) = self.scattered_sequences(&function) else {
             return;
-        }
-        let inside = self.sequences_inside(&ranges);
-        let strong = inside
-            .iter()
-            .map(|at| self.sequences.sequences[*at].time_running());
-        let explained: f64 = strong.filter(|time| *time >= STRONG * running).sum();
-        if explained >= EXPLAINED * running {
-            return;
-        }
+        };
         let time: f64 = nodes
             .iter()
             .map(|node| tree.tree().cum_cost(0, *node) as f64)
@@ -94,9 +88,40 @@ impl Search<'_, '_> {
             Some((callee, (most, nodes))) if self.is_only_for(&callee, &function, most) => {
                 self.look_at(callee, &nodes, depth + 1);
             }
-            None if time > DRIVER * self.sequences.working_ns => self.walk_down(nodes, depth + 1),
+            None if time > DRIVER * self.sequences.working_ns => {
+                self.look_inside(function, nodes, depth);
+            }
             _ => self.found.push(SpreadTime { function, inside }),
         }
+    }
+
+    /// Looks at what a function calls that has nearly all of the time; if nothing comes of it, at itself.
+    fn look_inside(&mut self, function: MethodName, nodes: &[NodeId], depth: usize) {
+        let known = self.found.len();
+        self.walk_down(nodes, depth + 1);
+        let tree = self.sequences.tree.tree();
+        let own: i64 = nodes.iter().map(|node| tree.cost(0, *node)).sum();
+        let all: i64 = nodes.iter().map(|node| tree.cum_cost(0, *node)).sum();
+        let works = own as f64 >= OWN_WORK * all as f64;
+        if self.found.len() == known
+            && works
+            && let Some(inside) = self.scattered_sequences(&function)
+        {
+            self.found.push(SpreadTime { function, inside });
+        }
+    }
+
+    /// Returns the sequences in a function, if its running time is notable, and few of them do not have most of it.
+    fn scattered_sequences(&self, function: &MethodName) -> Option<Vec<usize>> {
+        let ranges = self.sequences.tree.nodes_of_function(function);
+        let running = self.running_time(&ranges);
+        let inside = self.sequences_inside(&ranges);
+        let times = inside
+            .iter()
+            .map(|at| self.sequences.sequences[*at].time_running());
+        let strong = times.filter(|time| *time >= STRONG * running);
+        let notable = running >= NOTABLE * self.sequences.working_ns;
+        (notable && strong.sum::<f64>() < EXPLAINED * running).then_some(inside)
     }
 
     /// Returns whether a callee works for one caller, in the same image.

@@ -36,6 +36,7 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
 static NO_WAITS: CpuWaits = CpuWaits {
     own_ns: 0,
     nobody_ns: 0,
+    profiler_ns: 0,
     others: BTreeMap::new(),
 };
 
@@ -44,6 +45,9 @@ fn measured(tree: &CallTree) -> Measured<'_> {
         tree,
         more_runs: &[],
         each_sample: 1e6,
+        run_ns: 0.0,
+        children_ns: 0.0,
+        dear_lines: &[],
         ended_waits: &[],
         cpu_waits: &NO_WAITS,
         confined: None,
@@ -140,6 +144,7 @@ fn a_machine_without_room_is_a_finding() {
     let waits = CpuWaits {
         own_ns: 700_000_000,
         nobody_ns: 0,
+        profiler_ns: 0,
         others: BTreeMap::from([("cc1".to_owned(), 1_500_000_000)]),
     };
     let starved = Measured {
@@ -182,6 +187,7 @@ fn what_idle_cpus_take_to_wake_up_is_not_counted() {
     let mut waits = CpuWaits {
         own_ns: 5,
         nobody_ns: 10,
+        profiler_ns: 0,
         others: BTreeMap::from([("cc1".to_owned(), 3)]),
     };
     waits.limit_to(9);
@@ -584,6 +590,66 @@ fn what_is_spread_over_many_callees_is_who_called_them() {
         assert!(judgement.findings[1].evidence.contains(&asked));
         assert!(found.iter().all(|(name, _)| name != "compare"), "{found:?}");
         assert!(judgement.together <= 1.0);
+    }
+}
+
+/// A change at a place shortens a run of two threads by more than its part of what both took; one of its caller spares what that does besides. What
+/// is waited for the profiler does not count.
+#[test]
+fn a_gain_is_bounded_by_the_run_and_not_by_all_threads() {
+    use TimeKind::{Computing, Disk};
+    let tree = tree(&[
+        ("main;save;write (system call)", Disk, 300),
+        ("main;save", Computing, 100),
+        ("main;digest", Computing, 1200),
+    ]);
+    let waits = CpuWaits {
+        profiler_ns: 400 * MS as u64,
+        ..CpuWaits::default()
+    };
+    let judgement = judge_measured(&Measured {
+        // Of 1,000 ms, in which two threads waited for 400 of 2,000.
+        run_ns: 1000.0 * MS as f64,
+        cpu_waits: &waits,
+        ..measured(&tree)
+    })
+    .expect("a judgement");
+    let save = judgement.findings.iter();
+    let mut save = save.filter(|found| found.sentence().contains("of save"));
+    let save = save.next().expect("a finding");
+    let gain = save.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::RunGain { interval, with } => Some((*interval, with.clone())),
+        _ => None,
+    });
+    let ([low, high], with) = gain.expect("a gain");
+    assert_eq!((low, with.as_deref()), (0.0, Some("save")));
+    assert!((high - (400.0 / 800.0 + 0.02)).abs() < 0.03, "{high}");
+    assert!(
+        judgement
+            .findings
+            .iter()
+            .all(|found| found.place.what != PlaceInCode::Program),
+        "{:?}",
+        judgement.findings
+    );
+}
+
+/// A loop that calls six small functions is one place, even if it is most of the program; a list of stages is not.
+#[test]
+fn a_loop_around_small_functions_is_one_place() {
+    use TimeKind::Computing;
+    let areas = ["a", "b", "c", "d", "e", "f"].map(|area| format!("main;total;area_{area}"));
+    for (own, first) in [(110, "total"), (0, "area_f")] {
+        let mut stacks = vec![
+            ("main;total", Computing, own),
+            ("main;digest", Computing, 120),
+        ];
+        let areas = (120..).zip(&areas);
+        stacks.extend(areas.map(|(time, path)| (path.as_str(), Computing, time)));
+        stacks.retain(|(.., time)| *time > 0);
+        let tree = tree(&stacks);
+        let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+        assert_eq!(names(&judgement)[0], first, "{:?}", names(&judgement));
     }
 }
 

@@ -82,11 +82,24 @@ impl FunctionPattern {
         if glob_matches(&self.name, name) {
             return true;
         }
+        // Most names of a C++ library would be demangled for each pattern, which takes seconds.
+        if last_identifier(&self.name).is_some_and(|last| !name.contains(last)) {
+            return false;
+        }
         let source = symbols::demangle_name(name);
         glob_matches(&self.name, &source)
             || glob_matches(&self.name, without_parameters(&source))
             || without_brackets(&source).is_some_and(|plain| glob_matches(&self.name, &plain))
     }
+}
+
+/// Returns the identifier at the end of a qualified name, which mangled names spell out. `None` for patterns, operators and templates, and for
+/// names of `std`, which have abbreviations.
+fn last_identifier(name: &str) -> Option<&str> {
+    let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':');
+    let is_qualified = !name.starts_with("std::") && name.chars().all(is_plain);
+    let last = name.rsplit(':').next();
+    last.filter(|last| is_qualified && last.is_ascii() && !last.is_empty())
 }
 
 /// The name of a function in Rust as it was before the newer mangling: `a::B::c` of `<a::B>::c`.
@@ -139,6 +152,9 @@ mod tests {
             pattern("leveldb::DBImpl::Write")
                 .fits("_ZN7leveldb6DBImpl5WriteERKNS_12WriteOptionsEPNS_10WriteBatchE")
         );
+        assert!(!pattern("leveldb::DBImpl::Read").fits("_ZN7leveldb6DBImpl5WriteEv"));
+        assert!(pattern("std::string::~string").fits("_ZNSsD1Ev"));
+        assert!(pattern("operator new").fits("_Znwm"));
         assert!(
             pattern("leveldb::*")
                 .fits("_ZN7leveldb6DBImpl5WriteERKNS_12WriteOptionsEPNS_10WriteBatchE")

@@ -90,6 +90,13 @@ pub fn report_text(report: &Report<'_>, wide: bool) -> String {
     }
     text.push('\n');
     text.push_str(&wrap_sentence(&line));
+    let rest = (found.whole - covered).max(0.0);
+    let rest_line = format!(
+        "everything else: {}, {}",
+        share(rest),
+        format_total(value, rest)
+    );
+    text.push_str(&wrap_sentence(&rest_line));
     text.push_str(&wrap_sentence(&format!(
         "none calls notable others (of {:.1}% or more) for most of its cost; less --coverage makes them more specific",
         100.0 * found.notable

@@ -28,6 +28,8 @@ const SHORT: Duration = Duration::from_secs(10);
 /// Further runs that are sampled, to see how runs differ, and the part of the time that they may take.
 const MORE_RUNS: usize = 4;
 const REPEATING: f64 = 0.25;
+/// The part of the time left that a run with tracing may take: experiments need the rest.
+const TRACING: f64 = 0.5;
 /// Calls a second with which a function counts the program's work: ten in a usual experiment, and few enough to cost little.
 const COUNTABLE: std::ops::Range<f64> = 40.0..20_000.0;
 /// Calls that there are at least in one run.
@@ -306,6 +308,11 @@ impl<'a> Phases<'a> {
             self.not_asked("interference", error_chain(&error));
             (Vec::new(), None)
         });
+        // Tracing may have taken all the time there was.
+        if let Err(why) = self.is_repeatable(sampled) {
+            self.not_asked("experiments", why);
+            return (findings, Vec::new());
+        }
         let predicted = self.experiment(counted.as_deref());
         let predicted = predicted.unwrap_or_else(|error| {
             self.not_asked("experiments", error_chain(&error));
@@ -340,9 +347,12 @@ impl<'a> Phases<'a> {
         let Command::Interference(args) = args else {
             anyhow::bail!("no such command");
         };
-        let InterferenceAction::Run(args) = &args.action else {
+        let InterferenceAction::Run(mut args) = args.action else {
             anyhow::bail!("no such command");
         };
+        let left = self.end.saturating_duration_since(Instant::now());
+        args.duration = Some(left.mul_f64(TRACING));
+        let args = &args;
         self.rewind_streams()?;
         let traced = interference::trace_recorded(args, recording, &self.signals.stop);
         self.streams.restore_output();

@@ -5,7 +5,7 @@ use crate::commands::causal::shell_words;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
 use profile::{
-    CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, PlaceInCode,
+    CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, PlaceInCode, short_name,
 };
 use results::IdleKind;
 use std::io::{self, Write};
@@ -102,6 +102,9 @@ fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::R
         clean_name(&finding.sentence()),
         100.0 * amount.value,
     )?;
+    if let Some(gain) = gain_line(finding) {
+        writeln!(out, "   {}", clean_name(&gain))?;
+    }
     if let PlaceInCode::CallPath { path } = &finding.place.what
         && path.len() > 1
     {
@@ -115,6 +118,24 @@ fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::R
         writeln!(out, "   next: {}", clean_name(&shell_words(&finding.next)))?;
     }
     Ok(())
+}
+
+/// Bounds of what a change there gains.
+fn gain_line(finding: &Finding) -> Option<String> {
+    let mut evidence = finding.evidence.iter();
+    let gain = evidence.find_map(|evidence| match evidence {
+        FindingEvidence::RunGain { interval, with } => Some((interval, with)),
+        _ => None,
+    });
+    let ([low, high], with) = gain?;
+    let with = with.as_ref().map_or(String::new(), |with| {
+        format!(", if {} does none of its work any more", short_name(with))
+    });
+    Some(format!(
+        "a change there makes the run {:.0} to {:.0} % shorter{with}",
+        100.0 * low,
+        100.0 * high
+    ))
 }
 
 fn evidence_lines(finding: &Finding) -> Vec<String> {
@@ -141,7 +162,8 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
                 line,
                 part,
             } => lines.push(format!(
-                "slowest there: {procedure} at {address:#x}{}, {:.0} % of its time: {}",
+                "slowest there: {} at {address:#x}{}, {:.0} % of its time: {}",
+                short_name(procedure),
                 line.as_ref()
                     .map_or(String::new(), |line| format!(" ({line})")),
                 100.0 * part,
@@ -154,8 +176,13 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
                 ));
             }
             FindingEvidence::OnBehalfOf { function, part } => {
+                let function = short_name(function);
                 lines.push(format!("{:.0} % of it on behalf of {function}", 100.0 * part));
             }
+            FindingEvidence::DearLine { line, part } => lines.push(format!(
+                "dearest line there: {line}, {:.0} % of its function",
+                100.0 * part
+            )),
             FindingEvidence::HoldsUp { waiting, part } => lines.push(format!(
                 "others wait until it goes on: {waiting} most, {:.0} % of the working time in all",
                 100.0 * part
@@ -186,7 +213,7 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
 fn name_called(evidence: &[FindingEvidence]) -> Option<String> {
     let called = evidence.iter().filter_map(|evidence| match evidence {
         FindingEvidence::TimeCalling { function, part } => {
-            Some(format!("{function} {:.0} %", 100.0 * part))
+            Some(format!("{} {:.0} %", short_name(function), 100.0 * part))
         }
         _ => None,
     });
@@ -274,6 +301,7 @@ fn idle_phrase(kind: IdleKind) -> &'static str {
         IdleKind::Terminal => "for a terminal",
         IdleKind::Cpus => "for the program's own threads, which used all CPUs",
         IdleKind::Turn => "for their next turn",
+        IdleKind::Profiler => "for vitalfew, which measured",
     }
 }
 

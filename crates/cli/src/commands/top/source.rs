@@ -81,7 +81,16 @@ fn sample_once(args: &Top, stop: &AtomicBool) -> anyhow::Result<Recording> {
     options.ask_runtimes = false;
     options.separation = Separation::Threads;
     options.duration = Some(args.every);
-    Ok(sampler::record(&options, stop, &mut |_| {})?.recording)
+    let mut recording = sampler::record(&options, stop, &mut |_| {})?.recording;
+    leave_out_process(&mut recording, std::process::id());
+    Ok(recording)
+}
+
+/// Leaves out what a process ran and waited for: without us, who load the kernel's programs for each table, it would not have.
+pub(super) fn leave_out_process(recording: &mut Recording, process: u32) {
+    let samples = &mut recording.samples;
+    samples.retain(|sample| sample.pid != Some(process));
+    recording.threads.retain(|thread| thread.pid != process);
 }
 
 fn ask_daemon(database: &Path) -> anyhow::Result<(Recording, RecordingSource)> {

@@ -174,6 +174,18 @@ fn paused_it_stays() {
 }
 
 /// Of a recording that goes on, only what came since is shown.
+/// Our own process is no load of the machine.
+#[test]
+fn a_process_can_be_left_out() {
+    let mut recording = snapshot().recording.clone();
+    let process = recording.threads[0].pid;
+    recording.samples[0].pid = Some(process);
+    let count = recording.samples.len();
+    super::source::leave_out_process(&mut recording, process);
+    assert!(recording.samples.len() < count);
+    assert!(recording.threads.iter().all(|thread| thread.pid != process));
+}
+
 #[test]
 fn what_was_counted_before_is_taken_off() {
     let before = snapshot();
