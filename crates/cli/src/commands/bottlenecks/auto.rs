@@ -19,6 +19,9 @@ pub struct Report<'a> {
 /// Steps of a path that are shown: its first and its last ones.
 const SHOWN: (usize, usize) = (2, 6);
 
+/// What else there is is said from this part of the cost on.
+const LEAST_REST: f64 = 5e-4;
+
 /// The report.
 pub fn report_text(report: &Report<'_>, wide: bool) -> String {
     let Report {
@@ -90,13 +93,15 @@ pub fn report_text(report: &Report<'_>, wide: bool) -> String {
     }
     text.push('\n');
     text.push_str(&wrap_sentence(&line));
-    let rest = (found.whole - covered).max(0.0);
-    let rest_line = format!(
-        "everything else: {}, {}",
-        share(rest),
-        format_total(value, rest)
-    );
-    text.push_str(&wrap_sentence(&rest_line));
+    let rest = found.whole - covered;
+    if !forest.is_signed() && rest > LEAST_REST * found.whole {
+        let rest = format!(
+            "everything else: {}, {}",
+            share(rest),
+            format_total(value, rest)
+        );
+        text.push_str(&wrap_sentence(&rest));
+    }
     text.push_str(&wrap_sentence(&format!(
         "none calls notable others (of {:.1}% or more) for most of its cost; less --coverage makes them more specific",
         100.0 * found.notable
