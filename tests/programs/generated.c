@@ -1,5 +1,6 @@
-/* Runs a loop of generated code for as many milliseconds as the argument says, named
- * "generated_loop" in a perf map. */
+/* Runs a loop of generated code for as many milliseconds as the argument says, named "generated_loop" in a perf map. The second
+ * argument says in what memory: "shared" with child processes, as PHP has it, or mapped "twice", as .NET has it. */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,23 @@ int main(int argc, char **argv)
 	static const unsigned char code[] = { 0x00, 0x04, 0x00, 0xf1, 0xe1, 0xff, 0xff, 0x54,
 					      0xc0, 0x03, 0x5f, 0xd6 };
 #endif
-	void *memory = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const char *kind = argc > 2 ? argv[2] : "own";
+	int both = PROT_READ | PROT_WRITE, twice = -1;
+	void *memory;
+	if (!strcmp(kind, "twice")) {
+		twice = memfd_create("doublemapper", 0);
+		if (twice < 0 || ftruncate(twice, 4096))
+			return 2;
+		memory = mmap(0, 4096, both, MAP_SHARED, twice, 0);
+	} else {
+		int how = strcmp(kind, "shared") ? MAP_PRIVATE : MAP_SHARED;
+		memory = mmap(0, 4096, both, how | MAP_ANONYMOUS, -1, 0);
+	}
 	memcpy(memory, code, sizeof(code));
-	mprotect(memory, 4096, PROT_READ | PROT_EXEC);
+	if (twice >= 0)
+		memory = mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, twice, 0);
+	else
+		mprotect(memory, 4096, PROT_READ | PROT_EXEC);
 	__builtin___clear_cache(memory, (char *)memory + 4096);
 	char path[64];
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());

@@ -83,7 +83,7 @@ const RUNTIMES: [Runtime; 10] = [
         name: "PHP",
         images: &["php", "libphp"],
         interpreter: &["execute_ex"],
-        advice: "the extension excimer (formatCollapsed) writes the stacks for vitalfew bottlenecks",
+        advice: "php -d opcache.jit_debug=16 … names what its JIT compiled, and the extension excimer (formatCollapsed) writes the stacks for vitalfew bottlenecks",
         with_stacks: None,
     },
     Runtime {

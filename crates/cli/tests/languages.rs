@@ -33,7 +33,7 @@ fn functions_of_python_have_the_shares_that_their_threads_measured() {
     let lab = Lab::new();
     // The first time the unwind table of the interpreter is made, while its stacks are short.
     record_python(&lab, "1", "plain");
-    for how in ["plain", "recursive", "threads"] {
+    for how in ["plain", "recursive", "threads", "short"] {
         let found = report(&record_python(&lab, "2", how), &[]);
         let three = inclusive(&found, "shares.three (shares.py:");
         let one = inclusive(&found, "shares.one (shares.py:");
@@ -104,6 +104,35 @@ fn waits_for_the_lock_of_python_are_said() {
     assert!(named > 0.8, "{named} in named threads: {threads}");
     let processes = report(&file, &["--by", "process"]);
     assert_eq!(amount(&processes, "\u{203a}"), 0.0, "{processes}");
+}
+
+#[test]
+fn threads_of_python_have_names_in_other_namespaces() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    record_python(&lab, "1", "plain");
+    let script = format!(
+        "/usr/bin/python3 {} 2 threads; true",
+        program().to_str().expect("a path")
+    );
+    let file = lab.record([
+        "--",
+        "unshare",
+        "-p",
+        "-f",
+        "-m",
+        "--mount-proc",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    let own = share(&report(&file, &[]), "shares.spin (shares.py:");
+    assert!(own > 0.7, "{own}");
+    let threads = report(&file, &["--by", "thread"]);
+    let named = share(&threads, "\u{203a} Thread-");
+    assert!(named > 0.7, "{named} in named threads: {threads}");
 }
 
 #[test]

@@ -200,17 +200,21 @@ fn generated_code_is_named_by_its_perf_map() {
     }
     let lab = Lab::new();
     let program = lab.program("generated");
-    for collector in ["bpf", "ring"] {
-        let file = lab.record([
-            "-F1000",
-            "--collector",
-            collector,
-            "--",
-            program.to_str().unwrap(),
-        ]);
-        let report = report(&file, &[]);
-        let found = share(&report, "generated_loop");
-        assert!(found > 0.7, "{collector}: {found}");
+    for memory in ["own", "shared", "twice"] {
+        for collector in ["bpf", "ring"] {
+            let file = lab.record([
+                "-F1000",
+                "--collector",
+                collector,
+                "--",
+                program.to_str().unwrap(),
+                "500",
+                memory,
+            ]);
+            let report = report(&file, &[]);
+            let found = share(&report, "generated_loop");
+            assert!(found > 0.7, "{memory}, {collector}: {found}");
+        }
     }
 }
 

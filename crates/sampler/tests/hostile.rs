@@ -121,6 +121,42 @@ fn structures_of_an_interpreter_may_say_anything() {
 }
 
 #[test]
+fn structures_of_ruby_may_say_anything() {
+    if !live() {
+        return;
+    }
+    let lab = tempfile::tempdir().expect("a directory");
+    let program = compile(lab.path(), "languages/hostile_ruby.c");
+    let program = program.to_str().expect("UTF-8");
+    record(lab.path(), &[program, "good", "0.3"]);
+    for how in [
+        "good", "endless", "garbage", "kernel", "giant", "itself", "rewrite",
+    ] {
+        let recording = record(lab.path(), &[program, how, "0.5"]);
+        let stored = recording.events[0].stored;
+        assert!(stored > 50, "{how}: {stored} samples");
+        let named = samples_below(&recording, "victim");
+        let said = recording
+            .warnings
+            .iter()
+            .any(|w| w.contains("stacks of Ruby lack"));
+        match how {
+            "good" => {
+                assert!(named * 10 > stored * 8, "{named} of {stored}");
+                assert!(!said && depth(&recording) < 40, "{:?}", recording.warnings);
+            }
+            "endless" => assert!(named > 0 && depth(&recording) >= 127),
+            "garbage" | "kernel" | "rewrite" => {
+                assert!(said, "{how}: {:?}", recording.warnings);
+            }
+            _ => {}
+        }
+        // A kernel stack may lie on a user stack of the most frames.
+        assert!(depth(&recording) <= 254, "{how}");
+    }
+}
+
+#[test]
 fn thousands_of_processes_and_programs_that_replace_themselves_are_accounted_for() {
     if !live() {
         return;

@@ -214,7 +214,7 @@ static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, st
 	out->pages = pages_of(vma->vm_start, vma->vm_end);
 	out->vma = vma;
 	out->file = file;
-	if (!file)
+	if (!file || is_shared_memory(file))
 		return 0;
 	identify(file, &out->inode, &out->device, &out->generation);
 	out->file_base = (vma->vm_pgoff << 12) - vma->vm_start;

@@ -23,6 +23,20 @@ static __always_inline void identify(struct file *file, u64 *inode_number, u32 *
 	*device = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
+/* Memory that processes share, or that is mapped twice, has a file that nobody opened by its name. It is no image: PHP puts generated
+ * code into the first, .NET into the second. User space knows them by the same names (processes/maps.rs). */
+static __always_inline bool is_shared_memory(struct file *file)
+{
+	u64 name[2] = {};
+
+	if (BPF_CORE_READ(file, f_inode, i_nlink))
+		return false;
+	bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	if (name[0] == 0x6f72657a2f766564ull) /* dev/zero */
+		return !(u8)name[1];
+	return name[0] == 0x6f643a64666d656dull && name[1] == 0x0070616d656c6275ull; /* memfd:doublemap */
+}
+
 static __always_inline u64 mixed(u64 hash, u64 word)
 {
 	hash = (hash ^ word) * 0xff51afd7ed558ccdull;

@@ -54,10 +54,15 @@ struct super_block {
 struct inode {
 	unsigned short i_mode;
 	unsigned long i_ino;
+	u32 i_nlink;
 	u32 i_generation;
 	struct super_block *i_sb;
 };
+struct qstr {
+	const unsigned char *name;
+};
 struct dentry {
+	struct qstr d_name;
 	struct inode *d_inode;
 };
 struct path {
@@ -65,6 +70,7 @@ struct path {
 };
 struct file {
 	u32 f_mode;
+	struct path f_path;
 	struct inode *f_inode;
 };
 struct fdtable {

@@ -85,7 +85,7 @@ struct code_record {
 struct python_counts {
 	u64 stacks; /* walks that met an interpreter */
 	u64 frames;
-	u64 threadless; /* no state of the thread was found */
+	u64 threadless; /* no state of the thread was found, or one without a frame */
 	u64 broken; /* a frame or its code could not be read, or is none */
 	u64 unsent; /* there was no room to say what a code object is */
 };
@@ -103,13 +103,18 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } image_interpreters SEC(".maps");
-/* Where the thread with this thread pointer has its state: a guess, checked by what stands there. */
+/* Where a thread has its state. Checked by what stands there, which alone does not do: the state of a thread that has ended may say
+ * its thread pointer for long, and the next thread often has the same one. */
 #define THREAD_GUESSES 4096
+struct python_thread {
+	u64 thread; /* a hash of which it is */
+	u64 state;
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, THREAD_GUESSES);
 	__type(key, u32);
-	__type(value, u64);
+	__type(value, struct python_thread);
 } python_threads SEC(".maps");
 /* Code objects that user space was told of. Of two with one slot the other is told of anew. */
 #define CODE_SLOTS 65536
@@ -200,19 +205,23 @@ __noinline u64 find_python_thread(struct python_walk *python)
 #if defined(__TARGET_ARCH_x86)
 	struct interpreter *of = &python->of;
 	u64 pointer = task->thread.fsbase;
-	u32 slot = mixed(python->process, pointer) & (THREAD_GUESSES - 1);
-	u64 *guess = bpf_map_lookup_elem(&python_threads, &slot);
+	u64 thread = mixed(mixed(mixed(python->process, pointer), task->pid), task->start_time);
+	u32 slot = thread & (THREAD_GUESSES - 1);
+	struct python_thread *guess = bpf_map_lookup_elem(&python_threads, &slot);
 	if (!guess || !pointer)
 		return 0;
-	if (*guess && user_word(*guess + of->thread_id) == pointer)
-		return *guess;
+	u64 guessed = guess->state;
+	if (guess->thread == thread && guessed && user_word(guessed + of->thread_id) == pointer)
+		return guessed;
 	struct thread_search search = { .of = of, .pointer = pointer };
 	search.interpreter = user_word(of->runtime - python->file_base + of->interpreters_head);
 	if (!search.interpreter)
 		return 0;
 	search.state = user_word(search.interpreter + of->interpreter_threads);
 	bpf_loop(MOST_THREADS, next_thread, &search, 0);
-	*guess = search.found;
+	guess->state = 0;
+	guess->thread = thread;
+	guess->state = search.found;
 	return search.found;
 #else
 	return 0; /* threads' pointers are not known here */
@@ -384,7 +393,7 @@ static __always_inline void meet_interpreter(struct python_walk *python, u32 ima
 			python->frame = user_word(python->frame + of->holder_frame);
 		if (counts) {
 			counts->stacks++;
-			if (!state)
+			if (!python->frame)
 				counts->threadless++;
 		}
 	}

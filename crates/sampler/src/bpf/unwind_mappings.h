@@ -94,7 +94,7 @@ __noinline bool see_walk_mapping(struct walk *walk, u64 address)
 	walk->here.number = IMAGE_WITHOUT_TABLE;
 	walk->here.label = 0;
 	struct file *file = BPF_CORE_READ(vma, vm_file);
-	if (file) {
+	if (file && !is_shared_memory(file)) {
 		identify(file, &key.inode, &key.device, &key.generation);
 		walk->here.file_base = (BPF_CORE_READ(vma, vm_pgoff) << 12) - start;
 		walk->here.number = number_of_image(walk, &key);

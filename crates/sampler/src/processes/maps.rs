@@ -82,6 +82,7 @@ impl ProcessMaps {
                     self.build_id(pid, start, build_id, images);
                     return;
                 }
+                let file = file.filter(|_| !is_shared_memory(&path));
                 let image = image_of(images, pid, file, &path);
                 if let Some(build_id) = self.early_build_ids.remove(&(pid, start)) {
                     images.set_build_id(image, build_id);
@@ -175,12 +176,13 @@ impl ProcessMaps {
         let mut mappings = BTreeMap::new();
         let text = String::from_utf8_lossy(&text);
         for line in MapsLine::parse_all(&text).filter(|line| line.executable) {
-            let image = match line.file {
+            let file = line.file.filter(|_| !is_shared_memory(line.path));
+            let image = match file {
                 Some(file) => images.file_of_any_generation(file, line.path),
                 None => image_of(images, pid, None, line.path),
             };
             let (start, end) = (line.addresses.start, line.addresses.end);
-            if line.file.is_some() {
+            if file.is_some() {
                 images.hold_file(image, pid, Some(line.addresses));
             }
             let mapping = Mapping {
@@ -345,6 +347,15 @@ pub(crate) fn find_mapping(
 ) -> Option<(u64, Mapping)> {
     let (start, mapping) = mappings.range(..=address).next_back()?;
     (address < mapping.end).then_some((*start, *mapping))
+}
+
+/// Memory that processes share, or that is mapped twice, has a file that nobody opened by its name: PHP puts generated code into the
+/// first, .NET into the second. The kernel half knows them by the same names (`is_shared_memory` in bpf/identity.h).
+const SHARED_MEMORY: [&str; 2] = ["/dev/zero", "/memfd:doublemap"];
+
+/// Returns whether a mapping of this path is such memory, and no image.
+fn is_shared_memory(path: &str) -> bool {
+    SHARED_MEMORY.iter().any(|memory| path.starts_with(memory))
 }
 
 fn image_of(images: &mut ImageTable, pid: u32, file: Option<FileIdentity>, path: &str) -> ImageId {

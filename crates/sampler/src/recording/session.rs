@@ -19,7 +19,7 @@ use crate::recording::kernel_source::KernelSource;
 use crate::recording::python_threads::PythonThreads;
 use crate::recording::ring_source::{RingSource, Tasks};
 use crate::{Error, EventKind, EventSpec};
-use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
+use profile::{CallGraph, Collector, Event, MapsLine, Recording, Target, Unit};
 use rustc_hash::FxHashSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
