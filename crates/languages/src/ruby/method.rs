@@ -58,7 +58,12 @@ impl RubyMethod {
 
     /// Returns what the method is called: `block in rounds (app.rb:12)`.
     pub fn display_name(&self) -> String {
+        // Code of Ruby itself is `<internal:/usr/lib/…/kernel_require.rb>`.
         let file = self.file.rsplit('/').next().unwrap_or_default();
+        let file = match file.starts_with('<') {
+            true => file,
+            false => file.trim_end_matches('>'),
+        };
         format!("{} ({file}:{})", self.label, self.first_line)
     }
 }
@@ -106,6 +111,10 @@ mod tests {
         let method = method(&[0], 10);
         assert_eq!(method.display_name(), "block in rounds (app.rb:9)");
         assert_eq!(method.line(5), 100, "there is one part only");
+        let mut method = method;
+        method.file = "<internal:/usr/lib/ruby/kernel_require.rb>".to_owned();
+        let named = "block in rounds (kernel_require.rb:9)";
+        assert_eq!(method.display_name(), named);
     }
 
     #[test]

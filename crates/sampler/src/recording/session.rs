@@ -40,6 +40,8 @@ const EARLY_LOOK: Duration = Duration::from_millis(4);
 /// How often periods are set where the command's execution is followed: a stretch at each, if there is time for it.
 const BURST_TICK: Duration = Duration::from_millis(20);
 
+/// Mapped files of a process whose unwind tables are made before the first sample.
+const MOST_PROCESS_FILES: usize = 512;
 /// Words of a command that are looked at whether they are programs.
 const MOST_PROGRAM_WORDS: usize = 8;
 
@@ -247,7 +249,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let cost = self.measure_cost(specs, |spec| source.sample_cost(spec))?;
         self.settle_periods(specs, cost);
         if setting.tables {
-            source.make_tables(options, &files_of_command(&options.target))?;
+            source.make_tables(options, &files_of_target(&options.target))?;
         }
         let target = match &options.target {
             TargetSpec::Machine => None,
@@ -711,15 +713,30 @@ impl<'a, 'memory> Session<'a, 'memory> {
     }
 }
 
-/// What a command maps when it starts. A word may be a program, too, as in `timeout 9 make`.
-fn files_of_command(target: &TargetSpec) -> Vec<PathBuf> {
-    let TargetSpec::Command(command) = target else {
-        return Vec::new();
+/// What a command maps when it starts, or a process has mapped. A word may be a program, too, as in `timeout 9 make`.
+fn files_of_target(target: &TargetSpec) -> Vec<PathBuf> {
+    let files: Vec<PathBuf> = match target {
+        TargetSpec::Command(command) => {
+            let words = command.iter().take(MOST_PROGRAM_WORDS);
+            words.flat_map(|word| startup_files(word)).collect()
+        }
+        TargetSpec::Process(pid) => {
+            let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let maps = String::from_utf8_lossy(&maps);
+            let code = MapsLine::parse_all(&maps).filter(|line| line.executable);
+            let files = code.filter(|line| line.file.is_some());
+            files
+                .map(|line| PathBuf::from(line.path))
+                .take(MOST_PROCESS_FILES)
+                .collect()
+        }
+        TargetSpec::Machine => Vec::new(),
     };
-    let words = command.iter().take(MOST_PROGRAM_WORDS);
-    let files = words.flat_map(|word| startup_files(word));
     let mut seen = FxHashSet::default();
-    files.filter(|path| seen.insert(path.clone())).collect()
+    files
+        .into_iter()
+        .filter(|path| seen.insert(path.clone()))
+        .collect()
 }
 
 /// The events that were asked for; else cycles, where the machine has them; else the clock.
