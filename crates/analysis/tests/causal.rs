@@ -407,6 +407,42 @@ fn meetings_that_delays_cannot_follow_widen_the_intervals() {
     assert_eq!(effect(&report(&profile), "line").slope.low, before.low);
 }
 
+/// Threads that wait by looking are not seen to meet: where progress is frequent too, intervals say what that may hide.
+#[test]
+fn threads_that_spin_widen_the_intervals() {
+    let truth = |s: f64| 0.25 * s;
+    let mut profile = steady(&[line("line", &truth)], &QUIET, &mut Random(4));
+    profile.runs[0].settings.sample_period_ns = 1_000_000;
+    let measured = effect(&report(&profile), "line").slope;
+    let mut spinning = |samples: u64, ms: f64| {
+        for experiment in &mut profile.runs[0].experiments {
+            let visits: u64 = match experiment.counts[0] {
+                Progress::Visits(visits) => visits,
+                Progress::Latency { .. } => 0,
+            };
+            experiment.meetings = Some(0);
+            experiment.spinning = Some(samples);
+            experiment.disturbance = Some(Disturbance {
+                idle_ns: Some(0),
+                target: Some(TargetTime {
+                    ran_ns: (visits as f64 * ms * 1e6) as u64,
+                    waited_ns: 0,
+                }),
+                ..Disturbance::default()
+            });
+        }
+        report(&profile)
+    };
+    // They do not spin; or what they spin for is rare.
+    for (samples, ms) in [(0, 1.0), (1_000_000, 8.0)] {
+        let rare = spinning(samples, ms);
+        assert_eq!(effect(&rare, "line").slope.low, measured.low);
+    }
+    let often = spinning(1_000_000, 1.0);
+    assert_eq!(effect(&often, "line").slope.low, 0.0);
+    assert!(often.warnings[0].contains("spin"), "{:?}", often.warnings);
+}
+
 /// Where nothing has an effect, hardly anything is claimed to have one.
 #[test]
 fn nothing_is_made_of_noise() {
@@ -518,6 +554,7 @@ fn phases(seed: u64, undelayed: bool) -> CausalProfile {
                 counts: vec![Progress::Visits(visits.round() as u64)],
                 disturbance: None,
                 meetings: None,
+                spinning: None,
                 at_pace: false,
             });
         }
@@ -580,6 +617,7 @@ fn server(in_flight: impl Fn(f64) -> f64, departs: f64) -> CausalProfile {
             ],
             disturbance: None,
             meetings: None,
+            spinning: None,
             at_pace: false,
         });
     }
@@ -637,6 +675,7 @@ fn experiments_are_combined_by_adding() {
             counts: vec![Progress::Visits(visits)],
             disturbance: None,
             meetings: None,
+            spinning: None,
             at_pace: false,
         });
     };
@@ -752,6 +791,7 @@ fn any_experiment() -> impl Strategy<Value = Experiment> {
                 counts,
                 disturbance: None,
                 meetings: None,
+                spinning: None,
                 at_pace: false,
             },
         )

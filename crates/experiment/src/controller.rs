@@ -7,7 +7,7 @@ use crate::memory::CausalMemory;
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
 use crate::waits::{WaitWatch, wait_call};
-use crate::{Error, ExperimentOptions, attach, launch, search};
+use crate::{Error, ExperimentOptions, attach, launch, search, spinning};
 use profile::{
     CausalRun, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity, ProfiledImage,
     ProgressPoint,
@@ -312,7 +312,7 @@ impl<'a> CausalSession<'a> {
         }
         let points = Points::open_points(&options.points, &mut code, pid)?;
         for (address, place) in code.known_places() {
-            memory.set_place(address, place);
+            spinning::set_place(&memory, pid, address, place);
         }
         let ticks = sample_processors(&memory, options.period_ns);
         let watch = |_: &Ticks| WaitWatch::start(memory.handler.load(Relaxed));
@@ -449,7 +449,7 @@ impl<'a> CausalSession<'a> {
         if unloaded != self.unloaded {
             self.unloaded = unloaded;
             for (address, place) in self.code.resolve_all_again() {
-                self.memory.set_place(address, place);
+                spinning::set_place(&self.memory, self.code.pid(), address, place);
             }
         }
         let head = self.memory.unknown_head.0.load(Acquire);
@@ -463,7 +463,7 @@ impl<'a> CausalSession<'a> {
             let address = entry.swap(0, Acquire);
             if address != 0 && self.memory.place(address).is_none() {
                 let place = self.code.place_at(address);
-                self.memory.set_place(address, place);
+                spinning::set_place(&self.memory, self.code.pid(), address, place);
             }
         }
         self.answered = head;

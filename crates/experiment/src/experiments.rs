@@ -32,10 +32,16 @@ const OFTEN_MET: f64 = 2.0;
 /// Waits that nothing has come of get this part of their experiments.
 const DULL: f64 = 0.1;
 
+/// A part of an experiment's length for which the program runs with its delays before anything is counted: queues that were
+/// full without delays have to run empty first (`queue` of `tests/programs/causal/meetings.c`: 12 points).
+const SETTLING: u32 = 8;
+
 /// The current phase.
 enum ExperimentPhase {
     /// A pause until then.
     Pause(Duration),
+    /// Delays have begun, and nothing is counted until then.
+    Settle(Duration),
     /// About to begin, with a visit of the point at this position; since then, with that count.
     Begin(Duration, usize, u64),
     /// In an experiment, until then.
@@ -72,9 +78,14 @@ impl Choice {
 struct Current {
     choice: Choice,
     speedup: f64,
+    /// When its delays began, with the samples until then.
+    settles: Duration,
+    sampled_before: Vec<u64>,
+    /// When counting began, with what was counted and delayed until then.
     start: Duration,
     counts: Vec<PointCount>,
     samples: Vec<u64>,
+    delayed_before: u64,
     /// For each point: in flight, summed over time in nanoseconds, in which delays do not count.
     in_flight: Vec<f64>,
     /// Counts at the last look, and the delay until then.
@@ -84,13 +95,37 @@ struct Current {
     /// The machine at its start, and at its end if that came before this process looked.
     accounts: Option<Accounts>,
     ended: Option<Accounts>,
-    /// Meetings of threads until its start.
+    /// Meetings of threads until its start, and samples in code that waits by looking.
     meetings: u64,
+    spinning: u64,
     /// Delays are charged at the pace of the line.
     at_pace: bool,
 }
 
 impl Current {
+    /// An experiment whose delays begin now.
+    fn new(choice: Choice, speedup: f64, now: Duration) -> Self {
+        Self {
+            choice,
+            speedup,
+            settles: now,
+            sampled_before: Vec::new(),
+            start: now,
+            counts: Vec::new(),
+            samples: Vec::new(),
+            delayed_before: 0,
+            in_flight: Vec::new(),
+            looked: now,
+            last: Vec::new(),
+            delay_ns: 0,
+            accounts: None,
+            ended: None,
+            meetings: 0,
+            spinning: 0,
+            at_pace: false,
+        }
+    }
+
     /// Returns what each point has counted since the start, of an experiment with so many nanoseconds without delays.
     fn progress_until(&self, counts: &[PointCount], effective: f64) -> Vec<Progress> {
         let progress = counts.iter().enumerate().map(|(number, count)| {
@@ -187,7 +222,9 @@ impl Experiments {
     /// Returns how long nothing is to be done, if nothing is in flight that has to be watched.
     pub fn time_to_rest(&self, now: Duration) -> Duration {
         match self.phase {
-            ExperimentPhase::Pause(end) | ExperimentPhase::Run(end) => end.saturating_sub(now),
+            ExperimentPhase::Pause(end)
+            | ExperimentPhase::Settle(end)
+            | ExperimentPhase::Run(end) => end.saturating_sub(now),
             ExperimentPhase::Begin(..) | ExperimentPhase::End(..) => Duration::ZERO,
         }
     }
@@ -213,18 +250,19 @@ impl Experiments {
             };
         }
         match self.phase {
-            ExperimentPhase::Pause(_) => match edge_point(counts, now) {
+            ExperimentPhase::Pause(_) => self.begin_experiment(page, code, now),
+            ExperimentPhase::Settle(_) => match edge_point(counts, now) {
                 Some(point) => {
                     self.phase =
                         ExperimentPhase::Begin(now, point, progress_of_point(counts, point))
                 }
-                None => self.begin_experiment(page, code, counts, now),
+                None => self.begin_counting(page, code, counts, now),
             },
             ExperimentPhase::Begin(since, point, count) => {
                 if progress_of_point(counts, point) == count && now < since + self.length {
                     return EDGE_TICK;
                 }
-                self.begin_experiment(page, code, counts, now);
+                self.begin_counting(page, code, counts, now);
             }
             ExperimentPhase::Run(_) => match edge_point(counts, now) {
                 Some(point) => {
@@ -243,13 +281,7 @@ impl Experiments {
     }
 
     /// Starts an experiment on a fragment that runs now.
-    fn begin_experiment(
-        &mut self,
-        page: &Page,
-        code: &TargetCode,
-        counts: &[PointCount],
-        now: Duration,
-    ) {
+    fn begin_experiment(&mut self, page: &Page, code: &TargetCode, now: Duration) {
         let samples = samples_by_choice(page, code);
         let recent = self.recent_samples(page, code, &samples, now);
         let Some((choice, mut speedup)) = self.choose_fragment(&recent) else {
@@ -266,21 +298,39 @@ impl Experiments {
         (self.before, self.began) = (samples.clone(), now);
         let choice = Choice::numbered(choice);
         self.current = Some(Current {
-            choice,
-            speedup,
-            start: now,
-            counts: counts.to_vec(),
-            in_flight: vec![0.0; counts.len()],
-            samples,
-            looked: now,
-            last: counts.to_vec(),
-            delay_ns: 0,
-            accounts: Accounts::read_now(page),
-            ended: None,
-            meetings: page.meetings.0.load(Acquire),
+            sampled_before: samples,
             at_pace: self.is_at_pace(speedup),
+            ..Current::new(choice, speedup, now)
         });
         self.set_experiment(page, choice, speedup);
+        self.phase = ExperimentPhase::Settle(now + self.length / SETTLING);
+    }
+
+    /// The program has settled: what it does from now on counts.
+    fn begin_counting(
+        &mut self,
+        page: &Page,
+        code: &TargetCode,
+        counts: &[PointCount],
+        now: Duration,
+    ) {
+        if let Some(current) = self.current.take() {
+            let delayed = Clock::unpack(page.global.0.load(Acquire)).delay_ns;
+            self.current = Some(Current {
+                start: now,
+                counts: counts.to_vec(),
+                samples: samples_by_choice(page, code),
+                delayed_before: delayed,
+                in_flight: vec![0.0; counts.len()],
+                looked: now,
+                last: counts.to_vec(),
+                delay_ns: delayed,
+                accounts: Accounts::read_now(page),
+                meetings: page.meetings.0.load(Acquire),
+                spinning: page.spinning.0.load(Acquire),
+                ..current
+            });
+        }
         self.phase = ExperimentPhase::Run(now + self.length);
     }
 
@@ -387,19 +437,10 @@ impl Experiments {
         };
         let speedup = self.dice.choose_speedup(self.fixed_speedup);
         self.current = Some(Current {
-            choice,
-            speedup,
-            start: Duration::ZERO,
-            counts: Vec::new(),
-            samples: Vec::new(),
-            in_flight: Vec::new(),
-            looked: Duration::ZERO,
-            last: Vec::new(),
-            delay_ns: 0,
             accounts: Accounts::read_now(page),
-            ended: None,
             meetings: page.meetings.0.load(Acquire),
-            at_pace: false,
+            spinning: page.spinning.0.load(Acquire),
+            ..Current::new(choice, speedup, Duration::ZERO)
         });
         self.set_experiment(page, choice, speedup);
     }
@@ -504,22 +545,24 @@ impl Experiments {
         page.at_pace.store(0, Release);
         let accounts = current.ended.take().or_else(|| Accounts::read_now(page));
         let meetings = page.meetings.0.load(Acquire);
-        let delay_ns = self.next_epoch(page);
+        let spinning = page.spinning.0.load(Acquire);
+        let delayed = self.next_epoch(page);
+        let delay_ns = delayed.saturating_sub(current.delayed_before);
         let length = now.saturating_sub(current.start);
-        self.delay_ns += delay_ns;
+        self.delay_ns += delayed;
         let effective = (length.as_nanos() as f64 - delay_ns as f64).max(1.0);
         let behind = samples_by_choice(page, code);
-        let gained = |number: usize| {
-            let before = current.samples.get(number).copied().unwrap_or(0);
+        let gained = |before: &[u64], number: usize| {
+            let before = before.get(number).copied().unwrap_or(0);
             behind
                 .get(number)
                 .map_or(0, |after| after.saturating_sub(before))
         };
         if current.speedup > 0.0 {
-            self.delayed_time += length;
+            self.delayed_time += now.saturating_sub(current.settles);
             self.delayed.resize(behind.len(), 0);
             for (number, sum) in self.delayed.iter_mut().enumerate() {
-                *sum += gained(number);
+                *sum += gained(&current.sampled_before, number);
             }
         }
         let counts = current.progress_until(counts, effective);
@@ -537,10 +580,11 @@ impl Experiments {
             start_ns: current.start.as_nanos() as u64,
             duration_ns: length.as_nanos() as u64,
             delay_ns,
-            samples: gained(current.choice.number()),
+            samples: gained(&current.samples, current.choice.number()),
             counts,
             disturbance,
             meetings: Some(meetings),
+            spinning: Some(spinning.saturating_sub(current.spinning)),
             at_pace: current.at_pace,
         })
     }

@@ -22,6 +22,7 @@ mod progress_choice;
 mod repeated;
 mod scope;
 mod search;
+mod spinning;
 #[cfg(target_arch = "x86_64")]
 mod trace;
 mod trials;

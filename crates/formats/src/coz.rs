@@ -199,6 +199,7 @@ impl CozReader {
                     counts: Vec::new(),
                     disturbance: None,
                     meetings: None,
+                    spinning: None,
                     at_pace: false,
                 });
             }

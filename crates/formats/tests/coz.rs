@@ -159,6 +159,7 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
                 counts,
                 disturbance: None,
                 meetings: None,
+                spinning: None,
                 at_pace: false,
             },
         );

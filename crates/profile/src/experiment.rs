@@ -191,6 +191,9 @@ pub struct Experiment {
     /// Waits of the target's threads that another one of them ended; `None` where they were not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meetings: Option<u64>,
+    /// Samples in code that waits by looking again and again; `None` where they were not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spinning: Option<u64>,
     /// Delays were charged at the pace at which threads ran the fragment between two operations, not after each sample.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_pace: bool,

@@ -11,6 +11,7 @@ mod place;
 pub mod trace;
 pub mod wait;
 
+use place::SPINNING;
 pub use place::{Place, Rule};
 
 use core::sync::atomic::{
@@ -111,6 +112,8 @@ pub struct Page {
     pub outside: AtomicU64,
     /// Writes to pipes, event descriptors and sockets made by the program itself; runtime.
     pub internal_writes: AtomicU64,
+    /// Samples in code that waits by looking, outside of waits that are known; runtime.
+    pub spinning: Line<AtomicU64>,
     /// Waits that another thread of the program ended; runtime.
     pub meetings: Line<AtomicU64>,
 
@@ -389,12 +392,30 @@ impl Page {
 
     /// Returns what is known of the code at an address.
     pub fn place(&self, address: u64) -> Option<Place> {
+        let entry = self.place_entry(address)?;
+        Place::unpack(entry.meaning.load(Relaxed))
+    }
+
+    /// Returns whether code at an address, of which is known what it is, waits by looking again and again.
+    pub fn is_spinning(&self, address: u64) -> bool {
+        let entry = self.place_entry(address);
+        entry.is_some_and(|entry| entry.meaning.load(Relaxed) & SPINNING != 0)
+    }
+
+    /// Notes that the code at an address waits so. Only the controller does, for places that it has set.
+    pub fn note_spinning(&self, address: u64) {
+        if let Some(entry) = self.place_entry(address) {
+            entry.meaning.fetch_or(SPINNING, Relaxed);
+        }
+    }
+
+    fn place_entry(&self, address: u64) -> Option<&PlaceEntry> {
         let mut at = hash(address);
         for _ in 0..PROBES {
             let entry = self.places.get(at)?;
             match entry.address.load(Acquire) {
                 0 => return None,
-                found if found == address => return Place::unpack(entry.meaning.load(Relaxed)),
+                found if found == address => return Some(entry),
                 _ => at = (at + 1) & (PLACES - 1),
             }
         }

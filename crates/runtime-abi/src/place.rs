@@ -27,6 +27,8 @@ pub struct Rule {
 }
 
 const NONE: u64 = 0x8000;
+/// Beside any of them: the code waits by looking again and again.
+pub(crate) const SPINNING: u64 = 1 << 49;
 
 impl Place {
     /// The word that stands for it.

@@ -84,6 +84,9 @@ pub unsafe extern "C" fn handle_sample(
     };
     page.samples.0.fetch_add(1, Relaxed);
     cpu::take_over(page, thread);
+    if page.is_spinning(frame.pc) && thread.waits.load(Relaxed) == 0 {
+        page.spinning.0.fetch_add(1, Relaxed);
+    }
     let owner = owning_fragment(page, thread, frame);
     if matches!(owner, Owner::OutOfScope) {
         page.outside.fetch_add(1, Relaxed);

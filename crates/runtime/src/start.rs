@@ -75,6 +75,8 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
     }
     thread::set_page(mapped);
     prepare_threads();
+    #[cfg(target_arch = "x86_64")]
+    crate::attached::slots::take_openmp();
     if let Some(main) = page.take_thread() {
         // The kernel puts the arguments above the first frame: the main thread's stack ends there.
         let high = arguments as u64;

@@ -275,6 +275,7 @@ mod tests {
                     }),
                 }),
                 meetings: Some(6),
+                spinning: Some(2),
                 at_pace: true,
             }],
             warnings: vec!["w".into()],

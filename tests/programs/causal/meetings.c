@@ -1,16 +1,23 @@
-/* Two threads that meet often:
+/* Threads that meet often:
  *
  *     meetings [LINE [PERCENT [SECONDS [KIND [MICROSECONDS]]]]]
  *
- * KIND is `barrier` (both wait for the other after each piece of work), `lock` (both need one lock for most of
- * their work) or `queue` (one makes what the other one uses); the longest piece of work takes about MICROSECONDS. */
+ * KIND is `barrier` (two wait for each other after each piece of work), `spin` (they wait by looking), `lock` (both need
+ * one lock for most of their work), `rwlock` (a reader and a writer), `queue` (one makes what the other one uses) or
+ * `unequal` (three threads on two processors: two share one, the third has the other); a piece takes about MICROSECONDS. */
+#define _GNU_SOURCE
 #include "causal.h"
+#include <sched.h>
 
 static pthread_barrier_t barrier;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t room = PTHREAD_COND_INITIALIZER, something = PTHREAD_COND_INITIALIZER;
 static int queued;
 static long of_long, of_short, of_inside, of_outside, of_producer, of_consumer;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static long of_reading, of_between, of_writing, of_around;
+static long of_first, of_second, of_alone;
+static atomic_long arrived;
 
 static void *long_one(void *unused) {
   for (;;) {
@@ -25,6 +32,94 @@ static void *long_one(void *unused) {
 static void *short_one(void *unused) {
   for (;;) {
     WORK(of_short); /* line: short */
+    pthread_barrier_wait(&barrier);
+  }
+  return unused;
+}
+
+/* As a barrier of two that never sleeps. */
+static void meet_spinning(void) {
+  long round = atomic_fetch_add(&arrived, 1) / 2;
+  while (atomic_load(&arrived) / 2 == round) {
+#ifdef __x86_64__
+    __asm__ volatile("pause");
+#endif
+  }
+}
+
+static void *spin_long(void *unused) {
+  for (;;) {
+    WORK(of_long); /* line: long_spinning */
+    meet_spinning();
+    VITALFEW_PROGRESS("piece");
+    progress();
+  }
+  return unused;
+}
+
+static void *spin_short(void *unused) {
+  for (;;) {
+    WORK(of_short); /* line: short_spinning */
+    meet_spinning();
+  }
+  return unused;
+}
+
+static void *reader(void *unused) {
+  for (;;) {
+    pthread_rwlock_rdlock(&rwlock);
+    WORK(of_reading); /* line: reading */
+    pthread_rwlock_unlock(&rwlock);
+    WORK(of_between); /* line: between */
+  }
+  return unused;
+}
+
+static void *writer(void *unused) {
+  for (;;) {
+    pthread_rwlock_wrlock(&rwlock);
+    WORK(of_writing); /* line: writing */
+    pthread_rwlock_unlock(&rwlock);
+    WORK(of_around); /* line: around */
+    VITALFEW_PROGRESS("piece");
+    progress();
+  }
+  return unused;
+}
+
+static void use_processor(int number) {
+  cpu_set_t all, one;
+  sched_getaffinity(0, sizeof all, &all);
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, &all) && number-- == 0) CPU_SET(cpu, &one);
+  if (sched_setaffinity(0, sizeof one, &one)) perror("sched_setaffinity");
+}
+
+static void *first_of_two(void *unused) {
+  use_processor(0);
+  for (;;) {
+    WORK(of_first); /* line: first */
+    pthread_barrier_wait(&barrier);
+    VITALFEW_PROGRESS("piece");
+    progress();
+  }
+  return unused;
+}
+
+static void *second_of_two(void *unused) {
+  use_processor(0);
+  for (;;) {
+    WORK(of_second); /* line: second */
+    pthread_barrier_wait(&barrier);
+  }
+  return unused;
+}
+
+static void *alone(void *unused) {
+  use_processor(1);
+  for (;;) {
+    WORK(of_alone); /* line: alone */
     pthread_barrier_wait(&barrier);
   }
   return unused;
@@ -68,20 +163,38 @@ static void *consumer(void *unused) {
   return unused;
 }
 
+struct kind {
+  const char *name;
+  void *(*threads[3])(void *);
+};
+
+static const struct kind kinds[] = {
+    {"barrier", {long_one, short_one}},     {"spin", {spin_long, spin_short}},
+    {"lock", {locker, locker}},             {"rwlock", {reader, writer}},
+    {"queue", {producer, consumer}},        {"unequal", {first_of_two, second_of_two, alone}},
+};
+
 int main(int argc, char **argv) {
   setup(argc, argv);
-  const char *kind = argc > 4 ? argv[4] : "barrier";
+  const char *name = argc > 4 ? argv[4] : "barrier";
   long n = 1000 * (argc > 5 ? atol(argv[5]) : 1000);
-  of_long = work("long", n), of_short = work("short", n * 69 / 100);
+  const struct kind *kind = kinds;
+  while (strcmp(kind->name, name) != 0)
+    if (++kind == kinds + sizeof kinds / sizeof *kinds) return 2;
+  int spins = strcmp(name, "spin") == 0;
+  of_long = work(spins ? "long_spinning" : "long", n);
+  of_short = work(spins ? "short_spinning" : "short", n * 69 / 100);
   of_inside = work("inside", n * 60 / 100), of_outside = work("outside", n * 35 / 100);
   of_producer = work("producer", n * 70 / 100), of_consumer = work("consumer", n);
-  pthread_barrier_init(&barrier, NULL, 2);
-  void *(*first)(void *) = long_one, *(*second)(void *) = short_one;
-  if (strcmp(kind, "lock") == 0) first = second = locker;
-  if (strcmp(kind, "queue") == 0) first = producer, second = consumer;
-  pthread_t thread;
-  pthread_create(&thread, NULL, first, NULL);
-  pthread_create(&thread, NULL, second, NULL);
+  of_reading = work("reading", n * 40 / 100), of_between = work("between", n * 30 / 100);
+  of_writing = work("writing", n * 30 / 100), of_around = work("around", n * 50 / 100);
+  of_first = work("first", n * 67 / 10), of_second = work("second", 2 * n), of_alone = work("alone", n * 64 / 10);
+  int threads = kind->threads[2] ? 3 : 2;
+  pthread_barrier_init(&barrier, NULL, threads);
+  for (int i = 0; i < threads; i++) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, kind->threads[i], NULL);
+  }
   run_for_a_while();
   return finish();
 }

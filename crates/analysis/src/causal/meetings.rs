@@ -8,7 +8,7 @@
 
 use super::effect::{Estimate, Measure};
 use crate::statistics::Interval;
-use profile::{CausalProfile, CausalRun};
+use profile::{CausalProfile, CausalRun, Progress};
 
 /// Sampling periods of a thread's running time between two meetings from which on intervals are as measured.
 const FOLLOWED: f64 = 4.0;
@@ -20,6 +20,9 @@ const FOLLOWED_AT_PACE: f64 = 0.3;
 /// See [`LOST`].
 const LOST_AT_PACE: f64 = 0.1;
 
+/// Part of the samples in code that waits by looking from which on threads are taken to meet so.
+const SPINNING: f64 = 0.02;
+
 /// Meetings of a program's threads, where they are too frequent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct FrequentMeetings {
@@ -27,48 +30,97 @@ pub(super) struct FrequentMeetings {
     pub every_ns: f64,
     /// The part of the way from what was measured to the bounds by which intervals are widened, 0 to 1.
     doubt: f64,
-    /// Most delays were charged at the pace of the line.
-    at_pace: bool,
+    how: MeetingKind,
+}
+
+/// How threads meet, and how delays followed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum MeetingKind {
+    /// They sleep, and delays came after samples.
+    AfterSamples,
+    /// They sleep, and most delays were charged at the pace of the line.
+    AtPace,
+    /// They wait by looking, for this part of the running time. Nobody sees how often: at each visit of the busiest progress point, at the worst.
+    Spinning(f64),
 }
 
 /// The most that a program can gain, for each part of a line's time that is saved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound(f64);
 
+/// What was counted in the experiments without delays, which change how often threads meet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Running time of all threads, in nanoseconds.
+    ran: f64,
+    meetings: f64,
+    spinning: f64,
+    /// Visits of the busiest progress point.
+    visits: f64,
+}
+
+impl Counts {
+    fn of(profile: &CausalProfile) -> Self {
+        let mut sum = Self::default();
+        for experiment in profile.runs.iter().flat_map(|run| &run.experiments) {
+            let Some(meetings) = experiment.meetings.filter(|_| experiment.speedup == 0.0) else {
+                continue;
+            };
+            let target = experiment.disturbance.and_then(|it| it.target);
+            let visits = experiment.counts.iter().map(|progress| match *progress {
+                Progress::Visits(visits) => visits,
+                Progress::Latency { departures, .. } => departures,
+            });
+            sum.ran += target.map_or(experiment.duration_ns, |target| target.ran_ns) as f64;
+            sum.meetings += meetings as f64;
+            sum.spinning += experiment.spinning.unwrap_or(0) as f64;
+            sum.visits += visits.max().unwrap_or(0) as f64;
+        }
+        sum
+    }
+}
+
 impl FrequentMeetings {
     /// Those of a profile; `None` where threads meet rarely, or where it was not counted.
     pub fn of(profile: &CausalProfile) -> Option<Self> {
         let period = period_ns(profile)?;
-        let (mut meetings, mut ran) = (0.0, 0.0);
-        let (mut delayed, mut at_pace) = (0, 0);
-        for run in &profile.runs {
-            delayed += run.experiments.iter().filter(|it| it.speedup > 0.0).count();
-            at_pace += run.experiments.iter().filter(|it| it.at_pace).count();
-            // Delays change how often threads meet.
-            let undelayed = run.experiments.iter().filter(|it| it.speedup == 0.0);
-            for experiment in undelayed {
-                let Some(counted) = experiment.meetings else {
-                    continue;
-                };
-                let target = experiment.disturbance.and_then(|it| it.target);
-                meetings += counted as f64;
-                ran += target.map_or(experiment.duration_ns, |target| target.ran_ns) as f64;
-            }
-        }
-        let every_ns = ran / meetings;
-        // 0 above a number of periods, 1 below another, by the logarithm in between.
-        let between = |none: f64, all: f64| (none * period / every_ns).ln() / (none / all).ln();
-        let doubt = between(FOLLOWED, LOST);
-        let at_pace = 2 * at_pace > delayed;
+        let counts = Counts::of(profile);
+        let sleeping = Self::sleeping(profile, counts.ran / counts.meetings, period);
+        let spinning = counts.spinning * period / counts.ran;
+        let spinning = (spinning >= SPINNING).then(|| {
+            let every_ns = counts.ran / counts.visits;
+            (every_ns, doubt_after_samples(every_ns, period))
+        });
+        let spinning = spinning.map(|(every_ns, doubt)| Self {
+            every_ns,
+            doubt,
+            how: MeetingKind::Spinning(counts.spinning * period / counts.ran),
+        });
+        let both = [Some(sleeping), spinning].into_iter().flatten();
+        both.filter(|it| it.doubt > 0.0)
+            .max_by(|a, b| a.doubt.total_cmp(&b.doubt))
+    }
+
+    /// Of threads that sleep until they are woken.
+    fn sleeping(profile: &CausalProfile, every_ns: f64, period: f64) -> Self {
+        let experiments = || profile.runs.iter().flat_map(|run| &run.experiments);
+        let delayed = experiments().filter(|it| it.speedup > 0.0).count();
+        let at_pace = 2 * experiments().filter(|it| it.at_pace).count() > delayed;
         let left = match at_pace {
-            true => 0.5 + 0.5 * between(FOLLOWED_AT_PACE, LOST_AT_PACE).clamp(0.0, 1.0),
+            true => {
+                let lost = between(every_ns, FOLLOWED_AT_PACE * period, LOST_AT_PACE * period);
+                0.5 + 0.5 * lost.clamp(0.0, 1.0)
+            }
             false => 1.0,
         };
-        (doubt.is_finite() && doubt > 0.0).then_some(Self {
+        Self {
             every_ns,
-            doubt: left * doubt.min(1.0),
-            at_pace,
-        })
+            doubt: left * doubt_after_samples(every_ns, period),
+            how: match at_pace {
+                true => MeetingKind::AtPace,
+                false => MeetingKind::AfterSamples,
+            },
+        }
     }
 
     /// Widens the intervals of an effect.
@@ -90,20 +142,46 @@ impl FrequentMeetings {
     /// Says so to the reader.
     pub fn warning(&self, profile: &CausalProfile) -> String {
         let ms = |ns: f64| ns / 1e6;
-        let how = match self.at_pace {
-            true => "delays were spread over the operations in between, which is an approximation"
-                .to_owned(),
-            false => format!(
-                "delays come about every {:.0} ms",
-                ms(period_ns(profile).unwrap_or(0.0))
+        let every = ms(self.every_ns);
+        let samples = || {
+            let period = ms(period_ns(profile).unwrap_or(0.0));
+            format!("delays come about every {period:.0} ms")
+        };
+        let what = match self.how {
+            MeetingKind::AtPace => format!(
+                "threads wait for each other every {every:.2} ms of their running time, and delays were spread over the operations \
+                 in between, which is an approximation"
+            ),
+            MeetingKind::AfterSamples => format!(
+                "threads wait for each other every {every:.2} ms of their running time, and {}",
+                samples()
+            ),
+            MeetingKind::Spinning(part) => format!(
+                "threads spin for {:.0} % of their running time, perhaps at each visit of a progress point ({every:.2} ms), and {}",
+                100.0 * part,
+                samples()
             ),
         };
         format!(
-            "threads wait for each other every {:.2} ms of their running time, and {how}: predictions can be too small or too \
-             large by more than chance, so intervals reach towards nothing and towards the whole time of the line",
-            ms(self.every_ns),
+            "{what}: predictions can be too small or too large by more than chance, so intervals reach towards nothing and towards \
+             the whole time of the line"
         )
     }
+}
+
+/// The doubt where delays come after samples: 0 from [`FOLLOWED`] periods on, 1 up to [`LOST`].
+fn doubt_after_samples(every_ns: f64, period: f64) -> f64 {
+    let doubt = between(every_ns, FOLLOWED * period, LOST * period);
+    if doubt.is_finite() {
+        doubt.clamp(0.0, 1.0)
+    } else {
+        0.0
+    }
+}
+
+/// 0 at one length, 1 at another, by the logarithm in between and beyond.
+fn between(every_ns: f64, none: f64, all: f64) -> f64 {
+    (none / every_ns).ln() / (none / all).ln()
 }
 
 impl Bound {

@@ -121,6 +121,7 @@ pub fn steady(lines: &[Line<'_>], measured: &Measured, random: &mut Random) -> C
             counts: vec![Progress::Visits(visits.round().max(0.0) as u64)],
             disturbance: None,
             meetings: None,
+            spinning: None,
             at_pace: false,
         });
         run.duration_ns += ((effective + delay) * 1e9) as u64;

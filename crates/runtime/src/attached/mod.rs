@@ -6,7 +6,7 @@
 //! because threads of the program may still be inside our functions; nothing leads to them any more.
 
 #[cfg(target_arch = "x86_64")]
-mod slots;
+pub mod slots;
 
 use crate::{attach, late, real, sample, start, sys, thread, thread_event};
 use core::ffi::{c_int, c_void};

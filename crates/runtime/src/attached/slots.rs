@@ -1,7 +1,7 @@
 //! Words through which the program's libraries call functions, as the dynamic linker has filled them in: in a program that ran before
-//! we came they lead past us. Ours are put there while a session lasts.
+//! we came they lead past us. Ours are put there while a session lasts, those for OpenMP in programs that we start, too.
 //!
-//! All of it happens in the thread of ours, while the dynamic linker is kept from loading and closing libraries
+//! All of it happens in the thread of ours, or before the program begins, while the dynamic linker is kept from loading and closing libraries
 //! (`dl_iterate_phdr` does). A library that is just being loaded is not protected yet, and must not be protected
 //! by us: its words are only written to.
 
@@ -61,12 +61,12 @@ pub fn take() {
         }
         SAVED.store(address as *mut [usize; 2], Release);
     }
-    visit_all(take_word);
+    visit_all(b"", take_word);
 }
 
 /// Puts back what was there.
 pub fn give_back() {
-    visit_all(give_word);
+    visit_all(b"", give_word);
     COUNT.store(0, Relaxed);
 }
 
@@ -121,17 +121,50 @@ fn give_word(word: &Word<'_>) -> Option<usize> {
     (behind != 0).then_some(behind)
 }
 
+/// Puts our functions in place of OpenMP's, for good. They are not in front of those by their names, because a program that loads two
+/// OpenMP libraries later (as Python's packages do) would then call one of them for the other. One that is there when the program
+/// begins is everybody's.
+pub fn take_openmp() {
+    if !link_map::function_behind(c"GOMP_parallel").is_null() {
+        visit_all(b"vitalfew_", |word| {
+            (word.kind != ABSOLUTE && word.slot.load(Acquire) != word.own).then_some(word.own)
+        });
+    }
+}
+
 /// What is passed through the dynamic linker.
 struct Visit {
     own: OwnFunctions,
+    /// What our functions' names begin with.
+    prefix: &'static [u8],
     change: Change,
 }
 
-fn visit_all(change: Change) {
+impl Visit {
+    /// Our function that stands in front of the one of this name.
+    fn own_function(&self, name: &CStr) -> Option<usize> {
+        if self.prefix.is_empty() {
+            return self.own.named(name);
+        }
+        let mut full = [0; 64];
+        let letters = self.prefix.iter().chain(name.to_bytes_with_nul());
+        let mut places = full.iter_mut();
+        for letter in letters {
+            *places.next()? = *letter;
+        }
+        self.own.named(CStr::from_bytes_until_nul(&full).ok()?)
+    }
+}
+
+fn visit_all(prefix: &'static [u8], change: Change) {
     let Some(own) = OwnFunctions::find() else {
         return;
     };
-    let mut visit = Visit { own, change };
+    let mut visit = Visit {
+        own,
+        prefix,
+        change,
+    };
     // SAFETY: the function is called for each library while the visit lives.
     unsafe { libc::dl_iterate_phdr(Some(visit_object), (&raw mut visit).cast()) };
 }
@@ -214,7 +247,7 @@ impl Relocations {
             let table = unsafe { core::slice::from_raw_parts(address as *const Relocation, count) };
             for relocation in table {
                 // SAFETY: see the caller.
-                let Some(word) = (unsafe { self.word(relocation, &visit.own) }) else {
+                let Some(word) = (unsafe { self.word(relocation, visit) }) else {
                     continue;
                 };
                 if let Some(address) = (visit.change)(&word)
@@ -231,7 +264,7 @@ impl Relocations {
     ///
     /// # Safety
     /// The library is loaded, and the relocation one of its.
-    unsafe fn word<'a>(&'a self, relocation: &Relocation, own: &OwnFunctions) -> Option<Word<'a>> {
+    unsafe fn word<'a>(&'a self, relocation: &Relocation, visit: &Visit) -> Option<Word<'a>> {
         let (kind, symbol) = (relocation.info as u32, (relocation.info >> 32) as usize);
         let calls = matches!(kind, TABLE | CALL) || kind == ABSOLUTE && relocation.addend == 0;
         let at = self.base.wrapping_add(relocation.offset);
@@ -243,7 +276,7 @@ impl Relocations {
             let name = (*self.symbols.add(symbol)).name as usize;
             let name = CStr::from_ptr(self.strings.add(name));
             Some(Word {
-                own: own.named(name)?,
+                own: visit.own_function(name)?,
                 slot: &*(at as *const AtomicUsize),
                 name,
                 kind,

@@ -9,6 +9,7 @@ mod files;
 #[cfg(target_arch = "x86_64")]
 mod jumps;
 mod locks;
+mod openmp;
 mod polls;
 mod signals;
 mod syscall;
