@@ -23,12 +23,12 @@ def on(cpu, *words):
     return ["taskset", "-c", str(cpu), *(str(word) for word in words)]
 
 
-def run(case, program, profile):
+def run(case, program, line, profile):
     first, second = bench.CPUS[0], bench.CPUS[-1]
     socket = bench.TEMPORARY / "socket"
     others, end = [], None
     role = case if case in ("server", "writer") else "alone"
-    wrapper = [str(word) for word in causal.wrapper(profile, "--experiment", "300ms")]
+    wrapper = [str(word) for word in causal.wrapper(profile, "--experiment", "300ms", "--fixed-line", line)]
     words = [*wrapper, str(program), "none", "0", str(SECONDS), role, str(socket)]
     if case.startswith("hog "):
         # The measurer is on the other processor, as it would be on a larger machine.
@@ -57,7 +57,7 @@ def main():
     program, lines = causal.build("beside")
     for case in [case for case in CASES if case in sys.argv[2:]] or CASES:
         profile = bench.TEMPORARY / (case.replace(" ", "-") + ".json")
-        run(case, program, profile)
+        run(case, program, lines["half"], profile)
         findings = causal.report(profile)
         _, effect = causal.find(findings["findings"], lines["half"])
         if not effect:

@@ -20,7 +20,7 @@ use core::sync::atomic::{
 };
 
 /// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0008;
+pub const MAGIC: u64 = 0x7666_6361_7573_0009;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;
@@ -156,6 +156,11 @@ pub struct Cpu {
     pub period_ns: AtomicU64,
     /// Until when its time is accounted for by samples, by the monotonic clock; runtime.
     pub sampled: AtomicU64,
+    /// Nanoseconds for which threads of the target have waited for it since its last sample, while another one of them
+    /// ran; runtime.
+    pub waited: AtomicU64,
+    /// The same between two samples, a mean of recent ones; runtime.
+    pub contended: AtomicU64,
 }
 
 /// A progress point in the source. The first two words are `coz_counter_t` of `coz.h`.

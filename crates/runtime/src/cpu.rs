@@ -12,6 +12,8 @@ use runtime_abi::{Clock, Cpu, Page, Thread};
 
 /// A thread's recent time is some so many samples.
 const RECENT: u32 = 16;
+/// A processor's.
+const RECENT_OF_CPU: u64 = 64;
 /// No wait counts for more samples than that.
 const LONG: u64 = 64;
 
@@ -70,15 +72,20 @@ pub fn take_over(page: &Page, thread: &Thread) {
         // What it waits for is not the processors.
         thread.crowded.store(0, Relaxed);
     }
+    let is_new = owner != me && owner != 0;
     // If it waited for something else too, it is not known how long for the processor.
     if looked == 0 || gave_up || !preempted {
+        if gave_up && is_new && is_contended(page, cpu) {
+            catch_up(page, thread, cpu);
+        }
         return;
     }
     let waited = now.saturating_sub(looked).saturating_sub(ran);
     thread.waited.fetch_add(waited, Relaxed);
-    if owner == me || owner == 0 {
+    if !is_new {
         return;
     }
+    cpu.waited.fetch_add(waited, Relaxed);
     let (_, mut local) = current_clocks(page, thread);
     let reached = Clock::unpack(cpu.clock.load(Acquire));
     if reached.epoch == local.epoch {
@@ -90,6 +97,16 @@ pub fn take_over(page: &Page, thread: &Thread) {
         } else {
             local.delay_ns += ahead.min(waited);
         }
+        thread.local.store(local.pack(), Relaxed);
+    }
+}
+
+/// A thread that was woken gets a processor for which threads of the target queue up: what that has stood still, it has waited for.
+fn catch_up(page: &Page, thread: &Thread, cpu: &Cpu) {
+    let (_, mut local) = current_clocks(page, thread);
+    let reached = Clock::unpack(cpu.clock.load(Acquire));
+    if reached.epoch == local.epoch && reached.delay_ns > local.delay_ns {
+        local.delay_ns = reached.delay_ns;
         thread.local.store(local.pack(), Relaxed);
     }
 }
@@ -124,10 +141,17 @@ pub fn leave_word(page: &Page, thread: &Thread) {
 }
 
 /// Returns whether this thread shares its processor with others: it waits for one more than a third of its time, half as
-/// long as it runs. Threads that fill the processors wait half of it and more; those that are woken now and then on
-/// a processor in use, much less.
+/// long as it runs, or its processor is contended. Threads that fill the processors wait half of it and more; those that are
+/// woken now and then on a processor in use, much less.
 pub fn is_crowded(page: &Page, thread: &Thread) -> bool {
     u64::from(thread.crowded.load(Relaxed)) > page.period_ns.load(Relaxed) / 2
+        || current_cpu(page).is_some_and(|cpu| is_contended(page, cpu))
+}
+
+/// Returns whether threads of the target queue up for a processor, also if each of them waits for other things most of the time:
+/// they wait for it for a fifth of the time that it runs (`unequal` of `tests/programs/causal/meetings.c`: nearly half).
+fn is_contended(page: &Page, cpu: &Cpu) -> bool {
+    cpu.contended.load(Relaxed) > page.period_ns.load(Relaxed) / 5
 }
 
 /// A sample later: how much this thread has waited for a processor lately.
@@ -138,6 +162,12 @@ pub fn remember_waiting(page: &Page, thread: &Thread) {
     let mean = thread.crowded.load(Relaxed);
     let mean = mean - mean / RECENT + waited / RECENT;
     thread.crowded.store(mean, Relaxed);
+    if let Some(cpu) = current_cpu(page) {
+        let waited = cpu.waited.swap(0, Relaxed).min(most);
+        let mean = cpu.contended.load(Relaxed);
+        let mean = mean - mean / RECENT_OF_CPU + waited / RECENT_OF_CPU;
+        cpu.contended.store(mean, Relaxed);
+    }
 }
 
 /// Keeps the processor busy until this thread's CPU time is at least that.
