@@ -132,6 +132,66 @@ fn assert_delays_in_proportion(run: &Value, longest_period: f64) {
     }
 }
 
+/// Sums of a count of the experiments without a speedup.
+fn counted(run: &Value, key: &str) -> u64 {
+    let experiments = run["experiments"].as_array().expect("experiments");
+    let undelayed = experiments.iter().filter(|e| e["speedup"] == 0.0);
+    undelayed.map(|e| e[key].as_u64().expect("a count")).sum()
+}
+
+#[test]
+fn threads_are_seen_to_meet_however_they_wait() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let meetings = compile(&lab, "causal/meetings.c", &[]);
+    // Its library never sleeps: without hooks for its functions nobody would see its threads wait.
+    let openmp = compile(&lab, "causal/openmp.c", &["-fopenmp"]);
+    for (program, kind, waits_by_looking) in [
+        (&meetings, "barrier", false),
+        (&meetings, "spin", true),
+        (&openmp, "openmp", false),
+    ] {
+        let profile = lab.path(kind);
+        let mut command = Command::new(VITALFEW);
+        command
+            .env("OMP_WAIT_POLICY", "active")
+            .env("OMP_NUM_THREADS", "2");
+        command.args([
+            "causal",
+            "run",
+            "--quiet",
+            "--runs",
+            "1",
+            "--experiment",
+            "300ms",
+        ]);
+        command
+            .arg("--runtime")
+            .arg(runtime())
+            .arg("-o")
+            .arg(&profile)
+            .arg("--");
+        command.arg(program).args(["none", "0", "4", kind, "1000"]);
+        let output = command
+            .stdin(Stdio::null())
+            .output()
+            .expect("vitalfew runs");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let run = run_of(&profile);
+        let (met, spun) = (counted(&run, "meetings"), counted(&run, "spinning"));
+        println!("{kind}: {met} meetings, {spun} samples of looking");
+        if waits_by_looking {
+            assert!(met == 0 && spun > 10, "{met} {spun}");
+        } else {
+            assert!(met > 10 && spun < met / 4, "{met} {spun}");
+        }
+    }
+}
+
 /// The words behind a name in the line that a program printed.
 fn printed(output: &Output, name: &str) -> f64 {
     let text = String::from_utf8_lossy(&output.stdout);

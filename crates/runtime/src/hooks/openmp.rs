@@ -19,29 +19,17 @@ struct Region {
     body: Body,
     data: Data,
     operation: Operation,
-    /// Id of the thread that makes it.
-    maker: u32,
 }
 
 impl Region {
-    fn new(body: Body, data: Data) -> Self {
+    /// The thread that makes it waits until the others have come for their parts.
+    fn begin(body: Body, data: Data) -> Self {
         let operation = operation!(GOMP_parallel, body);
-        delay::before_waking(operation);
-        let maker = thread::current_thread().map_or(0, |thread| thread.tid.load(Relaxed));
+        begin_wait(operation);
         Self {
             body,
             data,
             operation,
-            maker,
-        }
-    }
-
-    /// The thread that made it goes on when all parts have ended.
-    fn end(&self) {
-        if let Some(thread) = thread::current_thread()
-            && thread.waits.load(Relaxed) > 0
-        {
-            delay::end_wait(thread, self.operation, true);
         }
     }
 }
@@ -51,17 +39,25 @@ unsafe extern "C-unwind" fn run_part(region: *mut c_void) {
     // SAFETY: `parallels` has passed it, and is there until all parts have ended.
     let region = unsafe { &*region.cast::<Region>() };
     let operation = region.operation;
-    if let Some(thread) = thread::current_thread()
-        && thread.tid.load(Relaxed) != region.maker
-        && thread.waits.load(Relaxed) > 0
-    {
-        delay::end_wait(thread, operation, true);
-    }
+    end_wait(operation);
     // SAFETY: as the compiler made it.
     unsafe { (region.body)(region.data) };
     // What comes is the wait for the other parts, or for the next region.
+    begin_wait(operation);
+}
+
+fn begin_wait(operation: Operation) {
     if let Some(thread) = thread::current_thread() {
         delay::begin_wait(thread, operation);
+    }
+}
+
+/// A thread that has just been made does not come from a wait.
+fn end_wait(operation: Operation) {
+    if let Some(thread) = thread::current_thread()
+        && thread.waits.load(Relaxed) > 0
+    {
+        delay::end_wait(thread, operation, true);
     }
 }
 
@@ -69,13 +65,13 @@ macro_rules! parallels {
     ($($name:ident($($more:ident: $type:ty),*);)*) => {$(
         #[unsafe(export_name = concat!("vitalfew_", stringify!($name)))]
         unsafe extern "C-unwind" fn $name(body: Body, data: Data, threads: c_uint $(, $more: $type)*) {
-            let region = Region::new(body, data);
+            let region = Region::begin(body, data);
             let (body, data) = (run_part as Body, core::ptr::from_ref(&region) as Data);
             // SAFETY: the caller's business.
             unsafe {
                 real!($name(body: Body, data: Data, threads: c_uint $(, $more: $type)*) -> ());
             }
-            region.end();
+            end_wait(region.operation);
         }
     )*};
 }
