@@ -32,6 +32,8 @@ EXPERIMENT = os.environ.get("CAUSAL_EXPERIMENT", "200ms")
 MICROSECONDS = [int(it) for it in os.environ.get("CAUSAL_MICROSECONDS", "5000,1000,250").split(",")]
 PERCENTS = [25, 50, 75]
 REAL_TIME = "CAUSAL_REAL_TIME" in os.environ
+# Their threads share processors: at real-time priority they would not take turns.
+SHARED = ["unequal", "pool", "stages"]
 # For each half and kind, the program and its lines.
 HALVES = {
     "tuned": {
@@ -86,8 +88,9 @@ class Case:
 
     def rate(self, program, line="none", percent=0, seconds=TRUTH, wrapper=()):
         words = [*wrapper, program, line, percent, seconds, self.kind, self.microseconds]
-        process = bench.start(*words, priority=10 if REAL_TIME else None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if REAL_TIME and wrapper:
+        real_time = REAL_TIME and self.kind not in SHARED
+        process = bench.start(*words, priority=10 if real_time else None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if real_time and wrapper:
             time.sleep(0.3)
             subprocess.run(["chrt", "-a", "-f", "-p", "20", str(process.pid)], capture_output=True)
         output, errors = process.communicate(timeout=seconds + 60)

@@ -151,7 +151,7 @@ fn threads_are_seen_to_meet_however_they_wait() {
         (&meetings, "spin", true),
         (&openmp, "openmp", false),
     ] {
-        let profile = lab.path(kind);
+        let profile = lab.path(&format!("{kind}.json"));
         let mut command = Command::new(VITALFEW);
         command
             .env("OMP_WAIT_POLICY", "active")

@@ -54,6 +54,6 @@ int main(int argc, char **argv) {
     progress();
     if (out >= 0 && write(out, record, length) != (ssize_t)length) break;
   }
-  if (out == 1) return 0;
-  return finish();
+  if (out == 1) fprintf(stderr, "rate %.4f\n", (double)atomic_load(&visits) / (now() - started));
+  return out == 1 ? 0 : finish();
 }

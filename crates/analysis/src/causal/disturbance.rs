@@ -51,12 +51,28 @@ pub(super) fn time_lost(run: &CausalRun, experiment: &Experiment) -> f64 {
 /// As many threads as run at a time share the loss. What a thread waits while it stands still for a delay is no loss:
 /// all but the one that causes delays stand still for the part `delayed` of the time.
 fn waited_for_others(target: TargetTime, others: f64, duration: f64, delayed: f64) -> f64 {
-    let (ran, waited) = (target.ran_ns as f64, target.waited_ns as f64);
-    let at_a_time = ((ran + waited) / duration).max(1.0);
-    let siblings = ran * (1.0 - 1.0 / at_a_time);
+    let waited = target.waited_ns as f64;
+    let (at_a_time, siblings) = at_a_time(target, duration);
     let for_others = others / (others + siblings).max(1.0);
     let stands_still = delayed * (1.0 - 1.0 / at_a_time);
     waited * for_others * (1.0 - stands_still) / at_a_time
+}
+
+/// As many threads as run or want to run at a time, and the running time of those beside each of them.
+fn at_a_time(target: TargetTime, duration: f64) -> (f64, f64) {
+    let (ran, waited) = (target.ran_ns as f64, target.waited_ns as f64);
+    let at_a_time = ((ran + waited) / duration).max(1.0);
+    (at_a_time, ran * (1.0 - 1.0 / at_a_time))
+}
+
+/// Returns how long the program's threads waited for processors that others of them had, in nanoseconds summed over threads.
+pub(super) fn waited_for_siblings(experiment: &Experiment) -> f64 {
+    let known = experiment.disturbance.and_then(|it| Some((it, it.target?)));
+    let Some((it, target)) = known else {
+        return 0.0;
+    };
+    let (_, siblings) = at_a_time(target, (experiment.duration_ns as f64).max(1.0));
+    target.waited_ns as f64 * siblings / (it.others_ns as f64 + siblings).max(1.0)
 }
 
 /// Returns what is too much of it, in this run: at most half of the experiments have more.
