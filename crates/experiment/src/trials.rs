@@ -81,6 +81,7 @@ mod tests {
                 counts: vec![Progress::Visits(3), Progress::Visits(*visits)],
                 disturbance: None,
                 meetings: None,
+                spinning: None,
                 at_pace: false,
             });
         }
