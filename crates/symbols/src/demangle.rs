@@ -49,14 +49,15 @@ fn demangle_cpp(name: &str) -> Option<String> {
     symbol
         .structured_demangle(&mut text, &cpp_demangle::DemangleOptions::new())
         .ok()?;
+    let rest = std::str::from_utf8(rest).ok()?;
     // `.cold`, `.part.0`, `.llvm.123`: clones of the function, told apart by what follows the name.
-    if !rest.is_empty() {
-        let rest = std::str::from_utf8(rest)
-            .ok()
-            .filter(|rest| rest.starts_with('.'))?;
+    if rest.starts_with('.') {
         text.0 += rest;
     }
-    Some(text.0)
+    // GCC writes members of templates in result types as no grammar has them, and numbers what follows by its own way
+    // (`bool std::operator==<char>(…)`): the name alone is known then.
+    let is_known = rest.is_empty() || rest.starts_with('.') || rest.contains("XsrSt");
+    is_known.then_some(text.0)
 }
 
 /// A string that refuses to grow without end.
@@ -95,6 +96,11 @@ mod tests {
                 "_ZNKSt6vectorIiSaIiEE4sizeEv",
                 "std::vector<int, std::allocator<int> >::size() const",
             ),
+            (
+                "_ZSteqIcEN9__gnu_cxx11__enable_ifIXsrSt9__is_charIT_E7__valueEbE6__typeERKNSt7__cxx1112basic_stringIS3_St11char_traitsIS3_ESaIS3_EEESE_",
+                "std::operator==<char>",
+            ),
+            ("_ZSteqIcE_rubbish", "_ZSteqIcE_rubbish"),
             (
                 "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
                 "core::fmt::Write::write_fmt",

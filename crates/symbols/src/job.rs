@@ -9,7 +9,7 @@ use crate::image::{ImageSymbols, RawProcedure};
 use crate::search::SymbolOptions;
 use profile::{
     EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, Procedure, Resolution,
-    SourceFrame,
+    SourceFrame, UNNAMED_PROCEDURE,
 };
 use rustc_hash::FxHashMap;
 use std::os::unix::fs::MetadataExt;
@@ -197,6 +197,7 @@ impl Job<'_> {
                 Err(error) => self.add_warning(done, format!("{error}; no lines"), "rebuild it"),
             }
         }
+        found.iter_mut().for_each(name_by_symbol);
         let known = |resolution: &Resolution| {
             resolution.procedure.is_some() || !resolution.inlined.is_empty()
         };
@@ -375,5 +376,19 @@ impl ProcedureNames {
             .entry(raw.start)
             .or_insert_with(|| raw.demangle_procedure())
             .clone()
+    }
+}
+/// Gives the outermost function the procedure's name, so that a place has one name in reports and in trees: where a function has several
+/// symbols, debug information has the one of its source (`__GI___libc_malloc`), callers know another (`malloc`). Parts that a compiler
+/// split off stay with their function.
+fn name_by_symbol(resolution: &mut Resolution) {
+    let (Some(procedure), Some(outermost)) = (&resolution.procedure, resolution.inlined.last_mut())
+    else {
+        return;
+    };
+    let rest = procedure.name.strip_prefix(&*outermost.function);
+    let is_part = rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with(" [clone "));
+    if !is_part && !procedure.name.starts_with(UNNAMED_PROCEDURE) {
+        outermost.function = procedure.name.clone();
     }
 }

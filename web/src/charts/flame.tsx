@@ -171,14 +171,14 @@ function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, came
     }
     if (shown < 34) return;
     context.fillStyle = ink;
-    context.fillText(fitting(node === 0 ? "all" : names[method]!, shown - 10), x + 5, top + ROW / 2);
+    context.fillText(fitting(node === 0 ? "all" : names[method]!, shown - 10), x + 5, top + ROW / 2, shown - 8);
   };
   box(0, -camera.left * camera.scale, layout.width[0]! * camera.scale);
   visitVisible(tree, layout, camera, width, box);
   canvas.dataset["milliseconds"] = (performance.now() - started).toFixed(2);
 }
 
-/** The part of a name that fits, by the mean width of letters: measuring each costs more than drawing it. */
+/** The part of a name that fits, by the mean width of letters: measuring each costs more than drawing it. Wide ones are drawn narrower. */
 function fitting(name: string, pixels: number): string {
   const letters = Math.floor(pixels / 6.6);
   return letters < 3 ? "" : shortened(name, letters);

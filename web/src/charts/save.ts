@@ -36,16 +36,31 @@ export function saveSvg(title: string, width: number, height: number, boxes: Par
   offer(fileName(title, "svg"), new Blob([svgOf(width, height, boxes)], { type: "image/svg+xml" }));
 }
 
+const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight"] as const;
+
+/** A copy that looks the same outside of the page: with the styles that the page gives. */
+function withStyles(element: SVGSVGElement): SVGSVGElement {
+  const copy = element.cloneNode(true) as SVGSVGElement;
+  const copies = copy.querySelectorAll("*");
+  element.querySelectorAll("*").forEach((one, at) => {
+    const style = getComputedStyle(one);
+    for (const name of STYLES) copies[at]!.setAttribute(name, style.getPropertyValue(name));
+  });
+  const { width, height } = element.getBoundingClientRect();
+  for (const [name, value] of [["xmlns", "http://www.w3.org/2000/svg"], ["width", String(Math.ceil(width))], ["height", String(Math.ceil(height))], ["font-family", "sans-serif"]] as const) if (name !== "font-family" || !copy.hasAttribute(name)) copy.setAttribute(name, value);
+  return copy;
+}
+
 /** Saves a picture of the page that is SVG already. */
 export function saveElement(element: SVGSVGElement, title: string, how: "svg" | "png"): void {
-  const text = new XMLSerializer().serializeToString(element);
+  const text = new XMLSerializer().serializeToString(withStyles(element));
   const svg = new Blob([text], { type: "image/svg+xml" });
   if (how === "svg") return offer(fileName(title, "svg"), svg);
   const image = new Image();
   image.onload = () => {
     const canvas = document.createElement("canvas");
-    canvas.width = 2 * element.width.baseVal.value;
-    canvas.height = 2 * element.height.baseVal.value;
+    canvas.width = 2 * element.getBoundingClientRect().width;
+    canvas.height = 2 * element.getBoundingClientRect().height;
     canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
     URL.revokeObjectURL(image.src);
     saveCanvas(canvas, title);

@@ -78,7 +78,23 @@ export function isBeside(claim: Pick<Claim, "evidence" | "place">): boolean {
   return claim.place.what.kind === "program" && claim.evidence.some((one) => one["kind"] === "time_spent" && one["on"] === "no_cpu");
 }
 
-/** The dearest line of a function, as a position among the profile's lines; -1 if none is known. */
+/** The dearest line of a function, with what it calls, as a position among the profile's lines; -1 if none is known. */
 export function hottestLine(profile: Pick<Profile, "lines">, name: string): number {
-  return profile.lines?.function.indexOf(name) ?? -1;
+  const { lines } = profile;
+  let best = -1;
+  lines?.function.forEach((one, at) => {
+    if (one === name && (best < 0 || lines.total[at]! > lines.total[best]!)) best = at;
+  });
+  return best;
+}
+
+/** Code of libraries and compilers: nobody changes it to make a program faster. */
+const FOREIGN = /^(\/usr\/|\/lib|\/build\/|\/rustc\/|\.{1,2}\/)|\/sysdeps\/|\/site-packages\/|\/node_modules\/|\/\.cargo\/registry\//;
+
+/** The line to look at for a finding: of the innermost function that is the program's own code, else of any. -1 if none is known. */
+export function lineToChange(profile: Pick<Profile, "lines">, claim: Pick<Claim, "place" | "evidence">, name: string): number {
+  const callers = [...(claim.place.what.path ?? [])].reverse();
+  const behalf = claim.evidence.filter((one) => one["kind"] === "on_behalf_of").map((one) => String(one["function"]));
+  const found = [name, ...callers, ...behalf].map((one) => hottestLine(profile, one)).filter((line) => line >= 0);
+  return found.find((line) => !FOREIGN.test(profile.lines!.files[profile.lines!.file[line]!]!)) ?? found[0] ?? -1;
 }

@@ -78,3 +78,22 @@ function evidenceText(one: Evidence): string {
     default: return words(String(one["kind"]));
   }
 }
+
+export interface EvidencePart {
+  readonly name: string;
+  readonly part: number;
+}
+
+/** Parts that evidence divides a finding into, for a picture: the first kind that there is, and what it leaves as the rest. */
+export function evidenceParts(claim: Pick<Claim, "evidence">): EvidencePart[] {
+  const of = (kind: string) => claim.evidence.filter((one) => one["kind"] === kind);
+  const lost = of("lost_time")[0];
+  const parts: EvidencePart[] = lost
+    ? [{ name: "blocked", part: Number(lost["blocked"]) }, { name: "without a CPU", part: Number(lost["scheduler"]) }, { name: "running", part: Number(lost["running"]) }]
+    : [...of("cpu_taken").map((one) => ({ name: takerText(one["by"]), part: Number(one["part"]) })), ...of("wait_ended").map((one) => ({ name: enderText(one["by"]), part: Number(one["part"]) })), ...of("time_calling").map((one) => ({ name: printable(String(one["function"])), part: Number(one["part"]) })), ...of("hot_instruction").slice(0, 1).map((one) => ({ name: printable(String(one["line"] ?? "one instruction")), part: Number(one["part"]) }))];
+  const few = parts.filter((one) => one.part >= 0.005 && one.part <= 1.0001).sort((a, b) => b.part - a.part).slice(0, 5);
+  const rest = 1 - few.reduce((sum, one) => sum + one.part, 0);
+  // Kinds that overlap are no parts.
+  if (few.length === 0 || rest < -0.005) return [];
+  return rest > 0.005 ? [...few, { name: "", part: rest }] : few;
+}

@@ -1,4 +1,5 @@
 /** Curves of what speedups of code are worth, as small multiples on one scale. */
+import { Curve, type Effect } from "../charts/curve";
 import { type CausalProgram, causalPrograms, chosenResult, lineNamed } from "../model/causal";
 import { commandOf } from "../model/claims";
 import type { Result } from "../model/data";
@@ -9,9 +10,8 @@ import { SyntaxLine, piecesOfPart } from "../parts/syntax";
 import { page } from "../state/page";
 import { change, linkTo, route } from "../state/route";
 
-interface Estimate { readonly speedup: number; readonly program: number; readonly low: number; readonly high: number }
-interface Effect { readonly point: string; readonly measure: string; readonly verdict: string; readonly slope: number; readonly slope_low: number; readonly slope_high: number; readonly experiments: number; readonly visits: number; readonly up_to: Estimate | null; readonly curve: readonly Estimate[]; readonly points: readonly { readonly speedup: number; readonly program: number; readonly error: number; readonly experiments: number }[] }
-interface Fragment { readonly name: string; readonly detail: string; readonly share: number; readonly effects: readonly Effect[] }
+/** As `causal report --json` has it. */
+export interface Fragment { readonly name: string; readonly detail: string; readonly share: number; readonly effects: readonly Effect[] }
 
 const VERDICTS: Readonly<Record<string, string>> = { worth_it: "worth it", worth_it_up_to: "worth it, up to a point", contention: "makes it slower: threads meet more often", no_effect: "changes nothing", unclear: "not found out" };
 
@@ -73,21 +73,4 @@ function SourceLine({ name }: { readonly name: string }) {
   if (!found) return null;
   const text = <SyntaxLine pieces={piecesOfPart(found.path, found.text)[found.offset]!} />;
   return <p class="source-line">{found.row < 0 ? text : <a href={linkTo("source", { profile: String(found.profile), line: String(found.row) })}>{text}</a>}</p>;
-}
-
-function Curve({ effect, least, most, name }: { readonly effect: Effect; readonly least: number; readonly most: number; readonly name: string }) {
-  const x = (speedup: number) => 34 + 250 * speedup;
-  const y = (program: number) => 8 + (120 * (most - Math.max(least, Math.min(most, program)))) / (most - least);
-  const line = (pick: (one: Estimate) => number, curve: readonly Estimate[]) => curve.map((one) => `${x(one.speedup).toFixed(1)},${y(pick(one)).toFixed(1)}`).join(" ");
-  const band = `${line((one) => one.high, effect.curve)} ${line((one) => one.low, [...effect.curve].reverse())}`;
-  return (
-    <svg class="curve" viewBox="0 0 296 150" role="img" aria-label={`Curve of ${shortened(name, 60)}; the numbers are in the table`}>
-      <line class="grid" x1={x(0)} x2={x(1)} y1={y(0)} y2={y(0)} />
-      <polygon class="band" points={band} />
-      <polyline class="estimate" points={line((one) => one.program, effect.curve)} />
-      {effect.points.map((point) => <circle key={point.speedup} cx={x(point.speedup)} cy={y(point.program)} r={Math.min(4, 1.5 + Math.sqrt(point.experiments) / 2)} />)}
-      <text x="30" y={y(0) + 4} text-anchor="end">0</text><text x="30" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>{y(least) - y(0) > 14 && <text x="30" y={y(least)} text-anchor="end">{Math.round(100 * least)} %</text>}
-      <text x={x(0)} y="146">0 %</text><text x={x(1)} y="146" text-anchor="end">100 % faster</text>
-    </svg>
-  );
 }

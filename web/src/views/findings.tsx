@@ -1,13 +1,15 @@
 /** The front: what to do, by what it is worth. */
 import { askedGroups } from "../model/asked";
-import { type ClaimGroup, VITAL_FEW, groupedClaims, hottestLine, isBeside } from "../model/claims";
+import { type ClaimGroup, VITAL_FEW, groupedClaims, isBeside, lineToChange } from "../model/claims";
 import type { Claim } from "../model/data";
-import { evidenceTexts, words } from "../model/evidence";
+import { evidenceParts, evidenceTexts, words } from "../model/evidence";
 import { amount, commandLine, percent, shortened, withInterval } from "../model/format";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
+import { Spark } from "../charts/curve";
 import { Axis, IntervalBar } from "../charts/interval";
 import { page } from "../state/page";
+import type { Fragment } from "./causal";
 import { change, linkTo, route } from "../state/route";
 
 export function Findings() {
@@ -49,7 +51,7 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
   const name = what.kind === "call_path" ? (what.path?.findLast((one) => profileWith(one, group.about) >= 0) ?? what.path?.at(-1)) : (what.name ?? what.line ?? what.procedure);
   const shared = claim.evidence.find((one) => one["kind"] === "call_cost");
   const at = name === undefined ? -1 : profileWith(name, group.about);
-  const line = at < 0 ? -1 : hottestLine(page.value!.profiles[at]!, name!);
+  const line = at < 0 ? -1 : lineToChange(page.value!.profiles[at]!, claim, name!);
   const factor = group.exclusive && shared ? Number(shared["cost"]) / (Number(shared["new"]) || 1) : 1;
   return (
     <li class="claim">
@@ -57,6 +59,7 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
       <p class="worth">{withInterval(claim.amount.value, claim.amount.interval, group.show)}{claim.amount.certainty === "upper_bound" ? " at most" : ""}</p>
       <IntervalBar value={claim.amount.value} interval={claim.amount.interval} withShared={factor > 1.001 ? claim.amount.value * factor : undefined} most={most} />
       {what.path && what.path.length > 1 && <p class="path">{what.path.slice(-6).map((step) => shortened(step, 60)).join(" › ")}</p>}
+      <Picture claim={claim} name={name ?? ""} group={group} />
       <p class="evidence">{evidenceTexts(claim).map((text, at) => <span key={at}>{text}</span>)}</p>
       {claim.doubts.length > 0 && <p class="doubt">Doubt: {claim.doubts.map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"]))).join(", ")}</p>}
       <p class="links">
@@ -67,6 +70,19 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
       {claim.next.length > 0 && <Command text={commandLine(claim.next)} />}
     </li>
   );
+}
+
+/** The evidence as a small picture; the text below says the same. */
+function Picture({ claim, name, group }: { readonly claim: Claim; readonly name: string; readonly group: ClaimGroup }) {
+  if (group.method === "causal") {
+    const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1" && one.claims);
+    const fragments = results.flatMap((one) => one["findings"] as readonly Fragment[]);
+    const effect = fragments.find((one) => one.name === name)?.effects.find((one) => one.curve.length > 1);
+    return effect ? <Spark effect={effect} /> : null;
+  }
+  const parts = evidenceParts(claim);
+  if (parts.length === 0) return null;
+  return <div class="parts" aria-hidden="true">{parts.map(({ name, part }, at) => <span key={at} class={name === "" ? "share else" : `share p${at % 3}`} style={{ width: `${100 * part}%` }} title={name}>{part > 0.1 ? shortened(name, Math.max(4, Math.floor(part * 90))) : ""}</span>)}</div>;
 }
 
 /** The profile that has a procedure of this name: that which the claim is about, or any. -1 if none has. */

@@ -1,5 +1,5 @@
 /** Runs of experiments are switched off and on. */
-import { copyFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -36,6 +36,16 @@ it("draws narrower bands with more runs switched on, by the keyboard", async () 
   expect(await violations(page)).toEqual([]);
   await page.reload();
   expect(await experiments()).toBe(half);
+  for (const [how, begins] of [["As SVG", "<svg"], ["As PNG", "\u0089PNG"]] as const) {
+    await page.locator(".saved summary").first().click();
+    const download = page.waitForEvent("download");
+    await page.locator(".saved").first().getByText(how).click();
+    const saved = readFileSync(await (await download).path(), "latin1");
+    expect(saved.slice(0, 4)).toBe(begins);
+    // Outside of the page, nothing else says what colours it has.
+    if (how === "As SVG") expect(saved).toMatch(/polygon[^>]*fill="rgb/);
+    await page.locator(".saved summary").first().click();
+  }
   await page.goBack();
   await page.waitForFunction(() => !location.hash.includes("off0"));
   expect(await experiments()).toBe(all);

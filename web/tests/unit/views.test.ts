@@ -4,7 +4,8 @@ import { askedGroups } from "../../src/model/asked";
 import { blockFacts, drawnBlocks, linesOf, mainFile, procedureOfLine, samplesByLine } from "../../src/model/code";
 import { type Procedure, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
 import { causalPrograms, chosenResult, lineNamed } from "../../src/model/causal";
-import { hottestLine, isBeside } from "../../src/model/claims";
+import { evidenceParts } from "../../src/model/evidence";
+import { hottestLine, isBeside, lineToChange } from "../../src/model/claims";
 import { axisOf, comparisonBetween, comparisonsOf, judgementOf, leastChange } from "../../src/model/differences";
 import { sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
 import { findAll } from "../../src/model/finder";
@@ -195,5 +196,28 @@ describe("findings", () => {
     expect([hottestLine({ lines }, "f"), hottestLine({ lines }, "h"), hottestLine({}, "f")]).toEqual([1, -1, -1]);
     const on = (kind: string, what: string) => isBeside({ place: { what: { kind } }, evidence: [{ kind: "time_spent", on: what, part: 1 }] });
     expect([on("program", "no_cpu"), on("program", "locks"), on("call_path", "no_cpu")]).toEqual([true, false, false]);
+  });
+});
+
+describe("the line to change", () => {
+  const lines = { files: ["/usr/include/c++/12/string.h", "src/app.cc"], file: [0, 1, 1, 1], line: [9, 20, 21, 40], function: ["copy", "keep", "keep", "main"], own: [50, 1, 2, 0], total: [50, 3, 60, 70], sources: [] };
+  const claim = (path: string[], ...evidence: Record<string, unknown>[]) => ({ place: { what: { kind: "call_path", path } }, evidence });
+  it("is of the program's own code, the innermost", () => {
+    const row = (...given: Parameters<typeof claim>) => lineToChange({ lines }, claim(...given), given[0].at(-1)!);
+    expect(row(["main", "keep", "copy"])).toBe(2);
+    expect(row(["copy"])).toBe(0);
+    expect(row(["copy"], { kind: "on_behalf_of", function: "keep", part: 0.9 })).toBe(2);
+    expect(row(["main"])).toBe(3);
+    expect(row(["gone"])).toBe(-1);
+  });
+});
+
+describe("a picture of the evidence", () => {
+  it("has parts that do not overlap, and the rest", () => {
+    const parts = (...evidence: Record<string, unknown>[]) => evidenceParts({ evidence }).map(({ name, part }) => [name, Math.round(100 * part)]);
+    expect(parts({ kind: "lost_time", blocked: 0.2, scheduler: 0, running: 0.8 })).toEqual([["running", 80], ["blocked", 20]]);
+    expect(parts({ kind: "time_calling", function: "a", part: 0.5 }, { kind: "time_calling", function: "b", part: 0.3 })).toEqual([["a", 50], ["b", 30], ["", 20]]);
+    expect(parts({ kind: "time_calling", function: "a", part: 0.7 }, { kind: "hot_instruction", line: "a.c:1", part: 0.6 })).toEqual([]);
+    expect(parts({ kind: "call_cost", contexts: 1 })).toEqual([]);
   });
 });

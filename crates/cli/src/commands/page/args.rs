@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  vitalfew html page.html                      the last recording, causal profile and interference run
+  vitalfew html page.html                      the last recording and what run, causal run and interference run found last
   vitalfew html page.html app.vf causal.json   these together
   vitalfew html page.html cpu.pb.gz            another tool's profile
 
@@ -30,7 +30,7 @@ pub struct Html {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  vitalfew serve                     the last recording, causal profile and interference run
+  vitalfew serve                     the last recording and what run, causal run and interference run found last
   vitalfew serve app.vf              one recording; the page follows when it is recorded again
   vitalfew serve --db /var/lib/vitalfew
 

@@ -5,6 +5,7 @@ use crate::commands::annotate::hottest_code;
 use crate::commands::daemon::daemon_status;
 use crate::commands::diff;
 use crate::commands::epochs::json_epochs;
+use crate::commands::run::last_result_path;
 use crate::commands::{causal, interference};
 use crate::exit::error_chain;
 use crate::result_kind::ResultKind;
@@ -170,6 +171,7 @@ pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
         files.push(database.clone());
     }
     if database.exists() {
+        files.extend(Some(last_result_path(&database)).filter(|path| path.exists()));
         files.extend(store::latest_causal(&database)?);
         files.extend(store::latest_interference(&database)?);
     }

@@ -10,7 +10,7 @@ mod text;
 use crate::claims::JsonClaims;
 use crate::commands::wrapped;
 use crate::output::write_file;
-use crate::screen::{Screen, tell_user};
+use crate::screen::{Screen, tell_user, warn_user};
 use anyhow::Context;
 use args::RunAll;
 use phases::Phases;
@@ -18,6 +18,7 @@ use profile::{CallTree, Recording};
 use result::RunResult;
 use results::{RecordingSource, command_words};
 use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Fewer samples and waits say nothing of where time goes.
@@ -90,6 +91,11 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     result.samples = sampled.samples;
     result.few_samples = few.then_some(sampled.samples);
     show_result(&result, before.as_ref(), args)?;
+    if let Err(error) = keep_result(&result) {
+        warn_user(&format!(
+            "`vitalfew serve` will not show this result: {error:#}"
+        ));
+    }
     phases.pass_on(sampled.running.as_ref());
     let exit = sampled
         .exit
@@ -98,6 +104,17 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         None if args.pid.is_some() => ExitCode::SUCCESS,
         exit => wrapped::exit_code(exit),
     })
+}
+
+/// The last result in a database, for the page.
+pub fn last_result_path(database: &Path) -> PathBuf {
+    database.join("last-run.json")
+}
+
+/// Keeps the result beside the recording, for the page to show both.
+fn keep_result(result: &RunResult) -> anyhow::Result<()> {
+    let path = last_result_path(&store::default_database());
+    write_file(&path, |out| result.write(out))
 }
 
 fn tree_of_run(mut recording: Recording) -> anyhow::Result<CallTree> {
