@@ -91,10 +91,21 @@ export function hottestLine(profile: Pick<Profile, "lines">, name: string): numb
 /** Code of libraries and compilers: nobody changes it to make a program faster. */
 const FOREIGN = /^(\/usr\/|\/lib|\/build\/|\/rustc\/|\.{1,2}\/)|\/sysdeps\/|\/site-packages\/|\/node_modules\/|\/\.cargo\/registry\//;
 
+const fileOf = (profile: Pick<Profile, "lines">, line: number) => profile.lines!.files[profile.lines!.file[line]!]!;
+
+/** The position of `file:line` among the profile's lines, the file spelled by its end; -1 if it has none. */
+function lineAt(profile: Pick<Profile, "lines">, name: string): number {
+  const [, path = "", digits = ""] = /^(.+):(\d+)$/.exec(name) ?? [];
+  return profile.lines?.line.findIndex((line, at) => line === Number(digits) && (fileOf(profile, at) === path || fileOf(profile, at).endsWith(`/${path}`))) ?? -1;
+}
+
 /** The line to look at for a finding: of the innermost function that is the program's own code, else of any. -1 if none is known. */
 export function lineToChange(profile: Pick<Profile, "lines">, claim: Pick<Claim, "place" | "evidence">, name: string): number {
+  const dear = claim.evidence.find((one) => one["kind"] === "dear_line");
+  const said = dear ? lineAt(profile, String(dear["line"])) : -1;
+  if (said >= 0 && !FOREIGN.test(fileOf(profile, said))) return said;
   const callers = [...(claim.place.what.path ?? [])].reverse();
   const behalf = claim.evidence.filter((one) => one["kind"] === "on_behalf_of").map((one) => String(one["function"]));
   const found = [name, ...callers, ...behalf].map((one) => hottestLine(profile, one)).filter((line) => line >= 0);
-  return found.find((line) => !FOREIGN.test(profile.lines!.files[profile.lines!.file[line]!]!)) ?? found[0] ?? -1;
+  return found.find((line) => !FOREIGN.test(fileOf(profile, line))) ?? found[0] ?? -1;
 }

@@ -207,6 +207,8 @@ describe("the line to change", () => {
     expect(row(["main", "keep", "copy"])).toBe(2);
     expect(row(["copy"])).toBe(0);
     expect(row(["copy"], { kind: "on_behalf_of", function: "keep", part: 0.9 })).toBe(2);
+    expect(row(["copy"], { kind: "dear_line", line: "app.cc:20", part: 0.5 })).toBe(1);
+    expect(row(["copy"], { kind: "dear_line", line: "string.h:9", part: 0.5 })).toBe(0);
     expect(row(["main"])).toBe(3);
     expect(row(["gone"])).toBe(-1);
   });
