@@ -378,6 +378,7 @@ impl ProcedureNames {
             .clone()
     }
 }
+
 /// Gives the outermost function the procedure's name, so that a place has one name in reports and in trees: where a function has several
 /// symbols, debug information has the one of its source (`__GI___libc_malloc`), callers know another (`malloc`). Parts that a compiler
 /// split off stay with their function.
@@ -390,5 +391,47 @@ fn name_by_symbol(resolution: &mut Resolution) {
     let is_part = rest.is_some_and(|rest| rest.starts_with('.') || rest.starts_with(" [clone "));
     if !is_part && !procedure.name.starts_with(UNNAMED_PROCEDURE) {
         outermost.function = procedure.name.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_called_by_its_symbol() {
+        let named = |symbol: &str, functions: &[&str]| {
+            let frame = |function: &&str| SourceFrame {
+                function: (*function).into(),
+                file: None,
+                line: None,
+            };
+            let mut resolution = Resolution {
+                procedure: Some(Procedure {
+                    name: symbol.into(),
+                    start: ImageOffset(0),
+                    size: 1,
+                }),
+                inlined: functions.iter().map(frame).collect(),
+            };
+            name_by_symbol(&mut resolution);
+            let names = resolution
+                .inlined
+                .iter()
+                .map(|one| one.function.to_string());
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(named("malloc", &["__GI___libc_malloc"]), "malloc");
+        assert_eq!(
+            named("malloc", &["tcache_get", "__GI___libc_malloc"]),
+            "tcache_get malloc"
+        );
+        assert_eq!(named("sort.cold", &["sort"]), "sort");
+        assert_eq!(
+            named("sort(int) [clone .part.0]", &["sort(int)"]),
+            "sort(int)"
+        );
+        assert_eq!(named("[function at 0x1140 3fa2c18d]", &["sort"]), "sort");
+        assert_eq!(named("sort", &[]), "");
     }
 }
