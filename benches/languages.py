@@ -77,20 +77,29 @@ def node():
         show("node", version, [program, *flags, script], 3, r"shares\.js", r"three /", r"one /", ("plain", "recursive"))
 
 
+def ruby():
+    script = os.path.join(HERE, "../tests/programs/languages/shares.rb")
+    for program in os.environ.get("RUBIES", "ruby").split():
+        version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        show(program, version, [program, script], 4, r"\.rb:", r"three \(shares\.rb:", r"one \(shares\.rb:")
+
+
 def main():
     found = sys.argv[1:] or ["/usr/bin/python3"] + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
     print(f"{'interpreter':56} {'how':10} {'samples':>8} {'own':>7} {'three':>7} {'off by':>7}")
-    for interpreter in (word for word in found if word not in ("java", "go", "node")):
+    for interpreter in (word for word in found if word not in ("java", "go", "node", "ruby")):
         version = subprocess.run([interpreter, "--version"], capture_output=True, text=True).stdout.split()[1]
         if tuple(map(int, version.split(".")[:2])) < (3, 8):
             continue
-        show(interpreter, version, [interpreter, PROGRAM], 4, r"\.py:", r"shares\.three ", r"shares\.one ")
+        show(interpreter, version, [interpreter, PROGRAM], 4, r"\.py:", r"shares\.three ", r"shares\.one ", ("plain", "recursive", "threads", "short"))
     if not sys.argv[1:] or "java" in sys.argv[1:]:
         java()
     if not sys.argv[1:] or "go" in sys.argv[1:]:
         go()
     if not sys.argv[1:] or "node" in sys.argv[1:]:
         node()
+    if not sys.argv[1:] or "ruby" in sys.argv[1:]:
+        ruby()
 
 
 if __name__ == "__main__":
