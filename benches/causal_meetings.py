@@ -32,8 +32,8 @@ EXPERIMENT = os.environ.get("CAUSAL_EXPERIMENT", "200ms")
 MICROSECONDS = [int(it) for it in os.environ.get("CAUSAL_MICROSECONDS", "5000,1000,250").split(",")]
 PERCENTS = [25, 50, 75]
 REAL_TIME = "CAUSAL_REAL_TIME" in os.environ
-# Their threads share processors: at real-time priority they would not take turns.
-SHARED = ["unequal", "pool", "stages"]
+# Their threads share processors or spin: at real-time priority they would not take turns.
+SHARED = ["unequal", "stages", "spin", "spinlock"]
 # For each half and kind, the program and its lines.
 HALVES = {
     "tuned": {
@@ -73,6 +73,8 @@ def by_analysis(kind, line, percent):
         return 1 - max(left("parent", 1), left("child", 0.6))
     if kind == "semaphores":
         return 1 - left("ping", 0.4) - left("pong", 0.6)
+    if kind == "pool":
+        return 1 - (left("making", 0.2) + 2 * left("task", 0.5) + left("merging", 0.3)) / 1.5
     if kind == "openmp":
         return 1 - left("parallel", 0.7) - left("serial", 0.3)
     if kind == "unequal":
