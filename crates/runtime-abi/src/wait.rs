@@ -5,7 +5,7 @@
 //! and whoever is woken then is forgiven it. So the controller charges long waits as they go on
 //! ([`ThreadWaits::charge_early`]); it knows the line from the last wait at that place of the thread's stack. The thread charges the rest.
 
-use crate::Clock;
+use crate::clock::Clock;
 use core::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},

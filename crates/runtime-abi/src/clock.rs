@@ -1,0 +1,26 @@
+//! The clock of delays.
+
+/// A count of delay within one experiment, in one word, so that what a thread still does for an
+/// experiment that has ended cannot reach the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// Number of the experiment or of the pause between two.
+    pub epoch: u16,
+    /// Nanoseconds of delay since its start, less than 2^48.
+    pub delay_ns: u64,
+}
+
+impl Clock {
+    /// The word.
+    pub fn pack(self) -> u64 {
+        u64::from(self.epoch) << 48 | self.delay_ns & 0xffff_ffff_ffff
+    }
+
+    /// From the word.
+    pub fn unpack(word: u64) -> Self {
+        Self {
+            epoch: (word >> 48) as u16,
+            delay_ns: word & 0xffff_ffff_ffff,
+        }
+    }
+}
