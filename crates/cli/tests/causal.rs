@@ -503,6 +503,21 @@ fn what_stands_in_the_way_is_named() {
     named("", &[symbols, "100"], &[by_function]);
     let by_address = "is stripped: its functions are known by their addresses";
     named("", &[stripped, "100"], &[by_address]);
+    let library = build(
+        &lab,
+        "libspun.so",
+        "int spun = 1;",
+        &["-shared", "-fPIC", "-s"],
+    );
+    let uses = format!("extern int spun; int *used = &spun;\n{SPIN}");
+    let library = library.to_str().expect("text");
+    let with_library = build(&lab, "with_library", &uses, &["-g", library]);
+    let with_library = [with_library.to_str().expect("text"), "100"];
+    named(
+        "--scope libspun.so",
+        &with_library,
+        &["libspun.so", by_address],
+    );
     let (by_line, no_lines) = ("--by line", "no debug information, so that its lines");
     named(by_line, &[symbols, "1"], &[no_lines]);
     let no_lines = "no debug information (it is stripped)";

@@ -5,6 +5,7 @@ use crate::scope::SourceScope;
 use profile::{Granularity, ImageOffset, SourceFrame};
 use runtime_abi::{FRAGMENTS, Page, Place, Rule, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -107,6 +108,14 @@ impl TargetCode {
     /// The path of the executable.
     pub fn executable(&self) -> &str {
         &self.executable
+    }
+
+    /// Paths of the mapped images that are in scope as a whole: without patterns, the executable.
+    pub fn images_in_scope(&self) -> Vec<String> {
+        let mapped = self.mappings.iter().map(|mapping| &mapping.path);
+        let in_scope = mapped.filter(|path| self.scope.has_image(path));
+        let paths: BTreeSet<String> = in_scope.cloned().collect();
+        paths.into_iter().collect()
     }
 
     /// All fragments that have been met; the position is their number.

@@ -756,19 +756,18 @@ fn choose_granularity(
     code: &mut TargetCode,
     notices: &mut Vec<String>,
 ) -> Result<Granularity, Error> {
-    if !options.scope.is_empty() {
+    let paths = code.images_in_scope();
+    let images: Vec<_> = paths.iter().map(|path| code.image_of(path)).collect();
+    let has_lines = images.iter().any(|image| image.debug.is_some());
+    // Of patterns that fit no image, sources are meant.
+    let Some(image) = images.first().filter(|_| !has_lines) else {
         return Ok(options.by);
-    }
-    let executable = code.executable().to_owned();
-    let image = code.image_of(&executable);
-    let (has_lines, stripped) = (image.debug.is_some(), !image.has_all_symbols());
-    if has_lines {
-        return Ok(options.by);
-    }
-    let program = PathBuf::from(executable);
+    };
+    let stripped = !image.has_all_symbols();
+    let program = PathBuf::from(&image.path);
     let by_lines = options.by == Granularity::Line;
-    let script = launch::script_of(&options.command).filter(|_| by_lines);
-    if let Some(script) = script {
+    let script = launch::script_of(&options.command);
+    if let Some(script) = script.filter(|_| by_lines && options.scope.is_empty()) {
         return Err(Error::IsScript {
             script,
             interpreter: program,

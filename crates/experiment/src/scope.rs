@@ -30,7 +30,7 @@ impl SourceScope {
     }
 
     /// Returns whether the image as a whole is in scope.
-    fn has_image(&self, image: &str) -> bool {
+    pub fn has_image(&self, image: &str) -> bool {
         if self.patterns.is_empty() {
             return image == self.executable;
         }

@@ -72,6 +72,10 @@ const CALLS: &[(i64, &str, bool)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_open, "open", false),
     #[cfg(target_arch = "x86_64")]
+    (libc::SYS_unlink, "unlink", false),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_rename, "rename", false),
+    #[cfg(target_arch = "x86_64")]
     (libc::SYS_poll, "poll", true),
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_select, "select", true),
