@@ -174,6 +174,67 @@ fn functions_of_a_program_that_waits_are_traced() {
     );
 }
 
+const ENDS: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static volatile long sink;
+__attribute__((noinline)) static void compute(void) { for (long i = 0; i < 200000000; i++) sink += i; }
+int main(int n, char **words) {
+  const char *how = n > 1 ? words[1] : "";
+  compute();
+  if (!strcmp(how, "crash")) abort();
+  if (!strcmp(how, "hang")) for (;;) compute();
+  return 3;
+}
+"#;
+
+/// A command that crashes, fails or hangs: what is known of it is said, and how it ended.
+#[test]
+fn how_the_command_ended_is_said_beside_what_is_known() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "ends", ENDS);
+    for (how, ended, said) in [
+        ("fail", serde_json::json!({"code": 3}), "exit code 3"),
+        ("crash", serde_json::json!({"signal": 6}), "signal 6"),
+        ("hang", serde_json::json!("unfinished"), "had not ended"),
+    ] {
+        let output = run_for_a_moment(&lab, &program, how);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(said), "{how}: {text}");
+        let json = result(&lab);
+        assert_eq!(json["ended_by"], ended, "{how}");
+        assert!(
+            spent(&json).iter().any(|(on, _)| on == "computing"),
+            "{how}: {text}"
+        );
+    }
+}
+
+fn run_for_a_moment(lab: &Lab, program: &Path, how: &str) -> Output {
+    let command = Command::new("timeout")
+        .args([
+            "--signal=TERM",
+            "60",
+            VITALFEW,
+            "run",
+            "--quiet",
+            "--once",
+            "--for",
+            "3s",
+            "-o",
+        ])
+        .arg(lab.path("result.json"))
+        .arg("--")
+        .args([program, Path::new(how)])
+        .env("VITALFEW_DB", lab.path("db"))
+        .output();
+    command.expect("vitalfew runs")
+}
+
 #[test]
 fn too_little_is_said_to_be_too_little() {
     if !live() {

@@ -15,7 +15,7 @@ use anyhow::Context;
 use args::RunAll;
 use phases::Phases;
 use profile::{CallTree, Recording};
-use result::RunResult;
+use result::{CommandEnd, RunResult};
 use results::{RecordingSource, command_words};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -89,6 +89,9 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     result.rest_waiting = judgement.rest_waiting;
     result.idle_ns = time.idle;
     result.samples = sampled.samples;
+    if args.pid.is_none() {
+        result.ended_by = CommandEnd::of_exit(sampled.exit);
+    }
     result.few_samples = few.then_some(sampled.samples);
     show_result(&result, before.as_ref(), args)?;
     if let Err(error) = keep_result(&result) {

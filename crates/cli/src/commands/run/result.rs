@@ -5,6 +5,7 @@ use crate::claims::JsonClaims;
 use crate::kept_file::KeptFile;
 use profile::{CallGraph, Collector, Host, Recording, Target, TaskTimes};
 use results::IdleKind;
+use sampler::Exit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,6 +18,30 @@ const RESULT_FILE: KeptFile = KeptFile {
     schema: SCHEMA,
     longest: 64 << 20,
 };
+
+/// An end of a command before its work was done, as it seems.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandEnd {
+    /// It returned this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// It had not ended when the time was over.
+    Unfinished,
+}
+
+impl CommandEnd {
+    /// Returns how a command ended; `None` if it returned 0. `exit` is absent where it still runs.
+    pub fn of_exit(exit: Option<Exit>) -> Option<Self> {
+        match exit {
+            Some(Exit::Code(0)) => None,
+            Some(Exit::Code(code)) => Some(Self::Code(code)),
+            Some(Exit::Signal(signal)) => Some(Self::Signal(signal)),
+            None => Some(Self::Unfinished),
+        }
+    }
+}
 
 /// What a run says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,6 +72,9 @@ pub struct RunResult {
     pub rest_waiting: f64,
     /// Waits that are no loss.
     pub idle_ns: BTreeMap<IdleKind, u64>,
+    /// How the command ended, if not as commands do that have done their work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<CommandEnd>,
     /// How many samples and waits the findings rest on.
     #[serde(default)]
     pub samples: u64,
@@ -73,6 +101,7 @@ impl RunResult {
             together: 0.0,
             rest_waiting: 0.0,
             idle_ns: BTreeMap::new(),
+            ended_by: None,
             samples: 0,
             few_samples: None,
         }

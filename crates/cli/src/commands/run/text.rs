@@ -1,6 +1,6 @@
 //! What a run says, as text.
 
-use super::result::RunResult;
+use super::result::{CommandEnd, RunResult};
 use crate::commands::causal::shell_words;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
@@ -22,6 +22,7 @@ const LEAST_SHARED: f64 = 0.001;
 /// Writes the report.
 pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", time_line(&result.times_alone()))?;
+    write_end(result, out)?;
     for (number, finding) in (1..).zip(result.claims.findings()) {
         write_finding(number, finding, out)?;
     }
@@ -62,6 +63,26 @@ pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     write_asked(result, out)
+}
+
+/// Says how the command ended, if that may be the reason why it did less than it should have.
+fn write_end(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
+    match result.ended_by {
+        Some(CommandEnd::Code(code)) => writeln!(
+            out,
+            "the command ended with exit code {code}: what follows is of what it did until then"
+        )?,
+        Some(CommandEnd::Signal(signal)) => writeln!(
+            out,
+            "signal {signal} ended the command: what follows is of what it did until then"
+        )?,
+        Some(CommandEnd::Unfinished) => writeln!(
+            out,
+            "the command had not ended when the time was over: what follows is of that part (--for gives more)"
+        )?,
+        None => {}
+    }
+    Ok(())
 }
 
 fn write_asked(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
