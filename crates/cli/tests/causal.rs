@@ -74,6 +74,11 @@ fn visits(run: &Value, point: &str) -> u64 {
 
 /// The effect on the program of speeding a function's line up, with its interval.
 fn slope(profile: &Path, function: &str) -> [f64; 3] {
+    slope_of(profile, function, false)
+}
+
+/// The same, of its running or of what it waits for.
+fn slope_of(profile: &Path, function: &str, waiting: bool) -> [f64; 3] {
     let output = Command::new(VITALFEW)
         .args(["causal", "report", "--json", "--all", "--min-speedups", "2"])
         .arg(profile)
@@ -81,7 +86,8 @@ fn slope(profile: &Path, function: &str) -> [f64; 3] {
         .expect("vitalfew runs");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let findings = report["findings"].as_array().expect("findings");
-    let named = findings.iter().find(|f| f["detail"] == function);
+    let meant = |f: &&Value| f["detail"] == function && f["waiting_in"].is_string() == waiting;
+    let named = findings.iter().find(meant);
     let effect =
         &named.unwrap_or_else(|| panic!("nothing on {function} in {report}"))["effects"][0];
     ["slope", "slope_low", "slope_high"].map(|key| effect[key].as_f64().expect("a number"))
@@ -649,22 +655,6 @@ fn end_to_end_runs_are_experiments() {
     assert_eq!(visits, 1);
 }
 
-/// The effect of speeding up what a function waits for, or its running, with the interval of its slope.
-fn slope_of_waits(profile: &Path, function: &str, waiting: bool) -> Option<[f64; 3]> {
-    let output = Command::new(VITALFEW)
-        .args(["causal", "report", "--json", "--all", "--min-speedups", "2"])
-        .arg(profile)
-        .output()
-        .expect("vitalfew runs");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let findings = report["findings"].as_array().expect("findings");
-    let found = findings
-        .iter()
-        .find(|f| f["detail"] == function && f["waiting_in"].is_string() == waiting)?;
-    let effect = &found["effects"][0];
-    Some(["slope", "slope_low", "slope_high"].map(|key| effect[key].as_f64().expect("a number")))
-}
-
 #[test]
 fn waits_are_sped_up_where_they_hold_the_program_up() {
     let Some(_alone) = alone() else { return };
@@ -686,7 +676,7 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
     );
     let run = run_of(&profile);
     assert_eq!(run["settings"]["waits"], true);
-    let [slope, low, high] = slope_of_waits(&profile, "reader", true).expect("a finding");
+    let [slope, low, high] = slope_of(&profile, "reader", true);
     println!("{slope} [{low}, {high}]");
     // The truth is 0.5: half of a wait of 3 ms in front of a queue, behind which 2 ms are computed. What is paid at the end of a wait alone
     // comes to nothing there, because who waits for it is forgiven.
