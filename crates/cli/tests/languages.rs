@@ -59,13 +59,13 @@ fn a_short_program_has_names_and_lines_and_no_interpreter() {
     let file = record_python(&lab, "0.3", "plain");
     let interpreter = |found: &Value| inclusive(found, "_PyEval_EvalFrameDefault");
     let found = report(&file, &[]);
-    assert!(share(&found, "shares.spin (shares.py:8)") > 0.5, "{found}");
+    assert!(share(&found, "shares.spin (shares.py:9)") > 0.5, "{found}");
     let folded = interpreter(&found);
     let shown = interpreter(&report(&file, &["--runtime-frames"]));
     assert!(folded < 0.2 * shown, "{folded} of {shown}");
-    // The loop of `spin` is in lines 11 to 13.
+    // The loop of `spin` is in lines 12 to 14.
     let lines = report(&file, &["--by", "line"]);
-    let of_loop: f64 = [11, 12, 13]
+    let of_loop: f64 = [12, 13, 14]
         .iter()
         .map(|line| share(&lines, &format!("shares.py:{line}")))
         .sum();
@@ -128,8 +128,10 @@ fn threads_of_python_have_names_in_other_namespaces() {
         "-c",
         &script,
     ]);
-    let own = share(&report(&file, &[]), "shares.spin (shares.py:");
-    assert!(own > 0.7, "{own}");
+    let found = report(&file, &[]);
+    // With the clock that it reads, and its waits for the interpreter's lock.
+    let own = inclusive(&found, "shares.spin (shares.py:") / total(&found);
+    assert!(own > 0.7, "{own} in {found}");
     let threads = report(&file, &["--by", "thread"]);
     let named = share(&threads, "\u{203a} Thread-");
     assert!(named > 0.7, "{named} in named threads: {threads}");
