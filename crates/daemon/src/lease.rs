@@ -7,6 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 use store::Database;
 
 /// The directory of a daemon in its database, with its lock and its socket.
@@ -113,6 +114,17 @@ fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
     }
 }
 
+/// For how long a claim waits for who only looks whether it is taken.
+const WATCH_PAUSE: Duration = Duration::from_millis(1);
+
+/// Returns whether those that hold the lock share it: they look who has the claim
+/// ([`CollectorClaim::is_taken`]), and are gone at once. A daemon shares it with nobody.
+fn is_only_watched(lock: &File) -> bool {
+    let shared = lock.try_lock_shared().is_ok();
+    let _ = lock.unlock();
+    shared
+}
+
 fn occupied_error(database: &Path, host: &str) -> anyhow::Error {
     anyhow::anyhow!(
         "another daemon of {host} writes to {}; ask it: vitalfew daemon status --db {0}",
@@ -134,7 +146,11 @@ impl CollectorClaim {
             fs::create_dir_all(pins).with_context(failed)?;
             let lock = File::open(pins).with_context(failed)?;
             if !is_locked_by_us(&lock, pins)? {
-                return Err(occupied_error(database, host));
+                if !is_only_watched(&lock) {
+                    return Err(occupied_error(database, host));
+                }
+                std::thread::sleep(WATCH_PAUSE);
+                continue;
             }
             // The one before us may have removed it between our opening and locking it.
             let there = fs::metadata(pins).map(|meta| meta.ino()).ok();
@@ -148,5 +164,33 @@ impl CollectorClaim {
     pub(crate) fn is_taken(pins: &Path) -> bool {
         let lock = File::open(pins);
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    #[test]
+    fn who_asks_whether_a_claim_is_taken_does_not_take_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let pins = directory.path().join("pins");
+        let claim = || CollectorClaim::take_claim(&pins, Path::new("/db"), "host");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    CollectorClaim::is_taken(&pins);
+                }
+            });
+            let refused = (0..2000).find_map(|_| claim().err());
+            done.store(true, Relaxed);
+            assert!(refused.is_none(), "{refused:?}");
+        });
+        let _held = claim().expect("free");
+        assert!(CollectorClaim::is_taken(&pins));
+        let second = claim().err().expect("refused").to_string();
+        assert!(second.contains("another daemon"), "{second}");
     }
 }
