@@ -7,7 +7,7 @@ use sampler::ExternalWaits;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// The time between two charges for waits that last. Tuned by nothing: a quarter of a sampling period, at a hundredth of a processor.
+/// The time between two charges for waits that last: a quarter of a sampling period. Neither tuned nor measured.
 const CHARGE_EVERY: Duration = Duration::from_micros(250);
 /// The part of the time that looking for waits may take, as its inverse: with thousands of threads it is done less often.
 const LEAST_PART: u32 = 20;
@@ -166,21 +166,15 @@ impl WaitWatch {
                 continue;
             }
             let waited = now.saturating_sub(wait.since_ns.max(since));
-            let due = u128::from(waited) * u128::from(running.delay_ns) / u128::from(period);
             let charged = self.charged.entry(wait.tid).or_default();
             if charged.0 != wait.since_ns {
                 *charged = (wait.since_ns, 0);
             }
-            let more = (due as u64).saturating_sub(charged.1);
+            let more = (running.delay_for(waited, period)).saturating_sub(charged.1);
             charged.1 += more;
             thread.outside.charge_early(epoch, more);
             let local = Clock::unpack(thread.local.load(Acquire));
-            let paid = if local.epoch == epoch {
-                local.delay_ns
-            } else {
-                0
-            };
-            let delay_ns = paid + thread.outside.pending_charge(epoch);
+            let delay_ns = local.delay_in(epoch) + thread.outside.pending_charge(epoch);
             page.raise_global(Clock { epoch, delay_ns });
         }
         self.look = begin.elapsed();

@@ -23,4 +23,13 @@ impl Clock {
             delay_ns: word & 0xffff_ffff_ffff,
         }
     }
+
+    /// The delay in this epoch, in nanoseconds: a count of another one is none.
+    pub fn delay_in(self, epoch: u16) -> u64 {
+        if self.epoch == epoch {
+            self.delay_ns
+        } else {
+            0
+        }
+    }
 }

@@ -93,7 +93,7 @@ impl ThreadWaits {
 
     /// Returns what was charged early and is not in the thread's count yet, in nanoseconds.
     pub fn pending_charge(&self, epoch: u16) -> u64 {
-        of_epoch(self.early.load(Acquire), epoch)
+        Clock::unpack(self.early.load(Acquire)).delay_in(epoch)
     }
 
     /// Takes that over; the thread adds it to its count.
@@ -101,7 +101,7 @@ impl ThreadWaits {
         if self.early.load(Relaxed) == 0 {
             return 0;
         }
-        let ns = of_epoch(self.early.swap(0, AcqRel), epoch);
+        let ns = Clock::unpack(self.early.swap(0, AcqRel)).delay_in(epoch);
         let settled = add_to(self.settled.load(Relaxed), epoch, ns);
         self.settled.store(settled, Relaxed);
         ns
@@ -109,7 +109,7 @@ impl ThreadWaits {
 
     /// A wait has ended that comes to `charge` nanoseconds of delay. Returns what of it was not charged early.
     pub fn set_off(&self, epoch: u16, charge: u64) -> u64 {
-        let settled = of_epoch(self.settled.load(Relaxed), epoch);
+        let settled = Clock::unpack(self.settled.load(Relaxed)).delay_in(epoch);
         let delay_ns = settled.saturating_sub(charge);
         self.settled
             .store(Clock { epoch, delay_ns }.pack(), Relaxed);
@@ -143,18 +143,8 @@ impl ThreadWaits {
 }
 
 fn add_to(word: u64, epoch: u16, ns: u64) -> u64 {
-    let delay_ns = of_epoch(word, epoch) + ns;
+    let delay_ns = Clock::unpack(word).delay_in(epoch) + ns;
     Clock { epoch, delay_ns }.pack()
-}
-
-/// A count of another experiment is none.
-fn of_epoch(word: u64, epoch: u16) -> u64 {
-    let clock = Clock::unpack(word);
-    if clock.epoch == epoch {
-        clock.delay_ns
-    } else {
-        0
-    }
 }
 
 #[cfg(test)]

@@ -196,7 +196,7 @@ pub fn settle_before(thread: &Thread, operation: Operation) {
     let ran = thread.pace.begin_operation(epoch, sys::now(), period);
     if ran > 0 {
         let running = Running::unpack(page.experiment.0.load(Acquire));
-        charge_run(page, thread, u64::from(running.delay_ns) * ran / period);
+        charge_run(page, thread, running.delay_for(ran, period));
     }
     if owed_delay(page, thread) >= LEAST_DEBT {
         pay_delay(thread);

@@ -104,7 +104,7 @@ pub unsafe extern "C" fn handle_sample(
                     .pace
                     .add_sample(experiment_epoch(page), span, sys::now(), period),
             };
-            delay::charge_run(page, thread, u64::from(running.delay_ns) * ran / period);
+            delay::charge_run(page, thread, running.delay_for(ran, period));
         }
     }
     // In a wait nothing is paid: who ends it has paid, or this thread pays behind it.
@@ -153,18 +153,13 @@ fn handle_wait(page: &Page, thread: &Thread, frame: Frame, wait: ExternalWait) {
             let since = page.experiment_since.load(Relaxed);
             let waited = wait.ns.min(sys::now().saturating_sub(since));
             let period = page.period_ns.load(Relaxed).max(1);
-            charge_wait(page, thread, delay_of(running, waited, period));
+            charge_wait(page, thread, running.delay_for(waited, period));
         }
     }
     // In a hooked operation nothing is paid: it is known behind it who ended the wait.
     if thread.waits.load(Relaxed) == 0 {
         delay::pay_after_wait(thread);
     }
-}
-
-/// The delay that so many nanoseconds in the selected fragment come to.
-fn delay_of(running: Running, ns: u64, period: u64) -> u64 {
-    (u128::from(running.delay_ns) * u128::from(ns) / u128::from(period)) as u64
 }
 
 /// Charges the delay that a wait comes to, as far as the controller has not while it lasted.
