@@ -698,6 +698,79 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
 }
 
 #[test]
+fn call_sequences_and_locks_are_sped_up_as_a_whole() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/sets.c", &[]);
+    // The slopes that follow from the lengths of the pieces; at 100 %, what other threads do is all that is left.
+    let cases = [
+        (
+            ["--sequence", "by_long > burn"],
+            "callers",
+            "call sequence",
+            0.43,
+        ),
+        (
+            ["--sequence", "by_short > … > burn"],
+            "callers",
+            "call sequence",
+            0.29,
+        ),
+        (
+            ["--lock", "ledger"],
+            "sections",
+            "critical sections of this lock",
+            0.71,
+        ),
+    ];
+    for (set, kind, detail, truth) in cases {
+        let profile = lab.path(&format!("{}-{truth}", set[1]).replace([' ', '>'], ""));
+        let options = [&set[..], &["--fixed-speedup", "100"]].concat();
+        let output = causal(
+            &profile,
+            &options,
+            &program,
+            &["none", "0", "10", kind, "5000"],
+        );
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let run = run_of(&profile);
+        let fragments = run["fragments"].as_array().expect("fragments");
+        let selected = fragments.iter().position(|it| it["detail"] == detail);
+        let experiments = run["experiments"].as_array().expect("experiments");
+        let about = |it: &Value| it["fragment"].as_u64().map(|at| at as usize) == selected;
+        assert!(experiments.iter().all(about), "{fragments:?}");
+        assert!(fragments.iter().any(|it| it["name"] == "[everything else]"));
+        let [slope, low, high] = slope(&profile, detail);
+        println!("{set:?}: {slope} [{low}, {high}], truth {truth}");
+        assert!(
+            low < truth + 0.25 && high > truth - 0.25,
+            "{set:?}: {slope} [{low}, {high}]"
+        );
+    }
+    for (option, text, message) in [
+        ("--sequence", "by_lung > burn", "did you mean by_long?"),
+        (
+            "--sequence",
+            "burn >  > burn",
+            "a function's name is missing",
+        ),
+        ("--lock", "ledge", "did you mean ledger?"),
+    ] {
+        let said = messages(&lab, &[option, text], &[&program.display().to_string()]);
+        assert!(said.contains(message), "{said}");
+    }
+    let options = ["--sequence", "by_short > by_long", "--for", "2s"];
+    let output = causal(&lab.path("none"), &options, &program, &["none", "0", "2"]);
+    assert!(output.status.success());
+    let warnings = run_of(&lab.path("none"))["warnings"].to_string();
+    assert!(
+        warnings.contains("none has this call sequence"),
+        "{warnings}"
+    );
+}
+
+#[test]
 fn waits_for_work_are_named_and_not_sped_up() {
     let Some(_alone) = alone() else { return };
     let lab = Lab::new();

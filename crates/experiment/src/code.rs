@@ -1,8 +1,10 @@
 //! Whose line is it (section 3.4.2): answers for the runtime what a code address means.
 
+use crate::code_set::{CallSequence, EVERYTHING_ELSE, SpeedupSet};
 use crate::maps::{self, ExecutableMapping};
 use crate::scope::SourceScope;
 use profile::{Granularity, ImageOffset, SourceFrame};
+use runtime_abi::selection::Steps;
 use runtime_abi::{FRAGMENTS, Page, Place, Rule, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -55,7 +57,23 @@ impl KnownFragment {
 /// Meaning of a place, for whatever process maps its file.
 enum KnownPlace {
     Fragment(KnownFragment),
-    Other(Place),
+    Other(PlaceAnswer),
+}
+
+/// What the runtime is told of a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlaceAnswer {
+    pub place: Place,
+    /// Where it takes the search for a call sequence.
+    pub steps: Steps,
+}
+
+impl PlaceAnswer {
+    /// Of code while no call sequence is looked for.
+    fn without_steps(place: Place) -> Self {
+        let steps = Steps(0);
+        Self { place, steps }
+    }
 }
 
 /// What is known of the code of a command, kept from one run of it to the next. A sample at a place that
@@ -65,6 +83,8 @@ pub(crate) struct RememberedCode {
     images: FxHashMap<String, Rc<CodeImage>>,
     /// Places by file and position in it.
     places: FxHashMap<String, FxHashMap<u64, KnownPlace>>,
+    /// They say where a call sequence is, and not what fragments there are.
+    has_steps: bool,
 }
 
 /// The code of a process.
@@ -78,6 +98,10 @@ pub(crate) struct TargetCode {
     unwinder: Unwinder,
     fragments: Vec<KnownFragment>,
     index: FxHashMap<String, u32>,
+    /// The call sequence that is looked for, from [`Self::begin_set`] on.
+    sequence: Option<CallSequence>,
+    /// Symbols of all images are wanted, not only of those in scope.
+    names_all: bool,
     /// Everything that was answered, for the case that a library is closed.
     answered: FxHashSet<u64>,
 }
@@ -96,7 +120,39 @@ impl TargetCode {
             unwinder: Unwinder::new(),
             fragments: Vec::new(),
             index: FxHashMap::default(),
+            sequence: None,
+            names_all: false,
             answered: FxHashSet::default(),
+        }
+    }
+
+    /// Reads the symbols of all images. To be called before the first is looked at.
+    pub fn name_all_images(&mut self) {
+        self.names_all = true;
+    }
+
+    /// From now on there are two fragments: the set, and everything else. What was known of places means nothing any more:
+    /// see [`Self::resolve_all_again`].
+    pub fn begin_set(&mut self, set: &SpeedupSet) {
+        self.fragments.clear();
+        self.index.clear();
+        let names = [
+            (set.set_name(), set.kind_name()),
+            (EVERYTHING_ELSE.to_owned(), ""),
+        ];
+        for (name, detail) in names {
+            self.fragment_number(KnownFragment {
+                name,
+                detail: detail.to_owned(),
+                image: String::new(),
+            });
+        }
+        if let SpeedupSet::Sequence(sequence) = set {
+            self.sequence = Some(sequence.clone());
+            if !self.remembered.has_steps {
+                self.remembered.places.clear();
+                self.remembered.has_steps = true;
+            }
         }
     }
 
@@ -157,7 +213,7 @@ impl TargetCode {
     }
 
     /// The places that are known from earlier runs, as far as their files are mapped.
-    pub fn known_places(&mut self) -> Vec<(u64, Place)> {
+    pub fn known_places(&mut self) -> Vec<(u64, PlaceAnswer)> {
         let mut addresses = Vec::new();
         for mapping in &self.mappings {
             let size = mapping.range.end - mapping.range.start;
@@ -174,26 +230,48 @@ impl TargetCode {
     }
 
     /// Returns what the code at an address is.
-    pub fn place_at(&mut self, address: u64) -> Place {
+    pub fn place_at(&mut self, address: u64) -> PlaceAnswer {
         self.answered.insert(address);
         if maps::mapping_at(&self.mappings, address).is_none() {
             self.mappings = maps::read_mappings(self.pid);
         }
         let Some(mapping) = maps::mapping_at(&self.mappings, address) else {
-            return Place::End;
+            return PlaceAnswer::without_steps(Place::End);
         };
         let offset = mapping.file_offset(address);
         let path = mapping.path.clone();
         let known = self.remembered.places.get(&path);
         let fragment = match known.and_then(|places| places.get(&offset.0)) {
-            Some(KnownPlace::Other(place)) => return *place,
+            Some(KnownPlace::Other(answer)) => return *answer,
             Some(KnownPlace::Fragment(fragment)) => Some(fragment.clone()),
+            None if self.sequence.is_some() => return self.look_up_steps(&path, offset),
             None => self.look_up(&path, offset),
         };
         // Of more fragments than there is room for, the callers are asked.
         match fragment.and_then(|fragment| self.fragment_number(fragment)) {
-            Some(number) => Place::Fragment(number),
-            None => self.caller_place(&path, offset),
+            Some(number) => PlaceAnswer::without_steps(Place::Fragment(number)),
+            None => PlaceAnswer::without_steps(self.caller_place(&path, offset)),
+        }
+    }
+
+    /// Finds out where a place takes the search for the call sequence, and remembers it.
+    fn look_up_steps(&mut self, path: &str, offset: ImageOffset) -> PlaceAnswer {
+        let image = self.image_of(path);
+        let functions = functions_at(&image, offset);
+        let steps = self.sequence.as_ref().map(|it| it.steps_of(&functions));
+        let answer = PlaceAnswer {
+            place: self.caller_place(path, offset),
+            steps: steps.unwrap_or(Steps(0)),
+        };
+        self.remember_place(path, offset, KnownPlace::Other(answer));
+        answer
+    }
+
+    /// Code without a file differs between runs.
+    fn remember_place(&mut self, path: &str, offset: ImageOffset, place: KnownPlace) {
+        if path.starts_with('/') {
+            let places = self.remembered.places.entry(path.to_owned()).or_default();
+            places.insert(offset.0, place);
         }
     }
 
@@ -203,13 +281,9 @@ impl TargetCode {
         let fragment = self.fragment_at(&image, offset);
         let place = match &fragment {
             Some(fragment) => KnownPlace::Fragment(fragment.clone()),
-            None => KnownPlace::Other(self.caller_place(path, offset)),
+            None => KnownPlace::Other(PlaceAnswer::without_steps(self.caller_place(path, offset))),
         };
-        // Code without a file differs between runs.
-        if path.starts_with('/') {
-            let places = self.remembered.places.entry(path.to_owned()).or_default();
-            places.insert(offset.0, place);
-        }
+        self.remember_place(path, offset, place);
         fragment
     }
 
@@ -245,7 +319,7 @@ impl TargetCode {
     }
 
     /// A library was closed: what every address means now.
-    pub fn resolve_all_again(&mut self) -> Vec<(u64, Place)> {
+    pub fn resolve_all_again(&mut self) -> Vec<(u64, PlaceAnswer)> {
         self.mappings = maps::read_mappings(self.pid);
         let addresses: Vec<u64> = self.answered.iter().copied().collect();
         addresses
@@ -279,7 +353,7 @@ impl TargetCode {
         } else if path.starts_with('/') {
             let file = self.readable_path(path);
             image.module = ModuleData::open(&file).unwrap_or_else(|_| ModuleData::without_tables());
-            if self.scope.may_have(path) {
+            if self.names_all || self.scope.may_have(path) {
                 image.symbols =
                     ImageSymbols::open_image(&file, &symbols::SymbolOptions::default()).ok();
                 let debug = image.symbols.as_ref().and_then(|s| s.debug_info().ok());
@@ -372,6 +446,25 @@ pub(crate) fn executable_of(pid: u32) -> Option<String> {
     let path = path.to_string_lossy();
     let path = path.strip_suffix(" (deleted)").unwrap_or(&path);
     Some(path.to_owned())
+}
+
+/// The functions at a place, the innermost first: where some are inlined, several.
+fn functions_at(image: &CodeImage, offset: ImageOffset) -> Vec<String> {
+    let Some(symbols) = &image.symbols else {
+        return Vec::new();
+    };
+    let procedure = symbols.procedure_at(offset);
+    let name = procedure.map(|raw| raw.demangle_procedure().name);
+    let frames = match (&image.debug, symbols.address_of(offset)) {
+        (Some(debug), Some(address)) => debug.source_frames(address, name.as_ref()),
+        _ => Ok(Vec::new()),
+    };
+    let inlined = frames.unwrap_or_default().into_iter();
+    let mut functions: Vec<String> = inlined.map(|it| it.function.to_string()).collect();
+    if functions.is_empty() {
+        functions.extend(name.map(|name| name.to_string()));
+    }
+    functions
 }
 
 fn line_name(frame: &SourceFrame) -> Option<String> {

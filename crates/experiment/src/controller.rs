@@ -1,6 +1,7 @@
 //! A run: from the launch to what was measured.
 
 use crate::code::{KnownFragment, RememberedCode, TargetCode};
+use crate::code_set::{SpeedupSet, find_variable};
 use crate::experiments::{Choice, Experiments};
 use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
@@ -305,12 +306,21 @@ impl<'a> CausalSession<'a> {
         known: RememberedCode,
     ) -> Result<Self, Error> {
         let mut code = TargetCode::new(pid, options.by, &options.scope, known);
+        if matches!(options.set, Some(SpeedupSet::Sequence(_))) {
+            code.name_all_images();
+        }
         let mut notices = Vec::new();
         let by = choose_granularity(options, &mut code, &mut notices)?;
         if let Some(wanted) = &options.fixed_fragment {
             search::check_fragment(&mut code, by, wanted)?;
         }
         let points = Points::open_points(&options.points, &mut code, pid)?;
+        if let Some(set) = &options.set {
+            prepare_set(&memory, &mut code, set)?;
+            if !options.choose_point {
+                begin_set(&memory, &mut code, set);
+            }
+        }
         for (address, place) in code.known_places() {
             spinning::set_place(&memory, pid, address, place);
         }
@@ -439,6 +449,9 @@ impl<'a> CausalSession<'a> {
         self.choice = search.advance_search(&self.memory, &mut self.code, &mut self.points, now);
         if self.choice.is_some() {
             self.search = None;
+            if let Some(set) = &self.options.set {
+                begin_set(&self.memory, &mut self.code, set);
+            }
         }
         self.search.is_some()
     }
@@ -707,12 +720,34 @@ impl<'a> CausalSession<'a> {
                 "{share:.0} % of the samples have nothing in scope in their call chain"
             ));
         }
+        warnings.extend(self.empty_set());
         let wanted = self.options.end_to_end.is_none() && !self.options.choose_point;
         if self.stopped.is_none() && !self.visited_any() && wanted {
             warnings.push(
                 "no progress point was visited: mark one in the source (vitalfew.h or coz.h), name one with --progress, or use --end-to-end".into(),
             );
         }
+    }
+
+    /// Says that no sample was in the set of code that was asked for, if so.
+    fn empty_set(&self) -> Option<String> {
+        let set = self.options.set.as_ref()?;
+        let samples = self.memory.samples.0.load(Relaxed);
+        let counts = [&self.memory.fragments, &self.memory.waited];
+        let selected = counts.map(|counts| counts.first().map_or(0, |it| it.load(Relaxed)));
+        if samples == 0 || selected != [0, 0] {
+            return None;
+        }
+        Some(match set {
+            SpeedupSet::Sequence(_) => format!(
+                "of {samples} samples none has this call sequence in its stack: where others may be between two of its functions (inlined, or \
+                 jumped to at the end of another), put … there"
+            ),
+            SpeedupSet::Lock(name) => format!(
+                "no sample was taken while {name} was held by pthread_mutex_lock or its like; locks that the C library does not know \
+                 (Rust's, Go's, those of parking_lot) are not seen"
+            ),
+        })
     }
 
     /// Why no sample has a fragment, and what mends it.
@@ -749,6 +784,40 @@ impl<'a> CausalSession<'a> {
 /// Said while a progress point is looked for.
 const SEARCHING: &str = "no progress point was given: looking for a function that is called steadily, for some seconds; \
                          without one, each run is measured to its end";
+
+/// Checks that a set of code exists, and has holds of its lock counted.
+fn prepare_set(
+    memory: &CausalMemory,
+    code: &mut TargetCode,
+    set: &SpeedupSet,
+) -> Result<(), Error> {
+    match set {
+        SpeedupSet::Sequence(sequence) => {
+            let mut names = sequence.names();
+            names.try_for_each(|name| search::check_fragment(code, Granularity::Function, name))
+        }
+        SpeedupSet::Lock(name) => {
+            let (start, end) = find_variable(code.pid(), code.executable().as_ref(), name)?;
+            memory.selection.watch_locks(start, end);
+            Ok(())
+        }
+    }
+}
+
+/// From now on samples are of the set, or of everything else.
+fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
+    code.begin_set(set);
+    let counts = memory.fragments.iter().chain(&memory.waited);
+    counts.for_each(|count| count.store(0, Relaxed));
+    if let SpeedupSet::Sequence(sequence) = set {
+        for (address, answer) in code.resolve_all_again() {
+            spinning::set_place(memory, code.pid(), address, answer);
+        }
+        memory.selection.select_sequence(sequence.len() as u8);
+    } else {
+        memory.selection.select_lock();
+    }
+}
 
 /// Decides whether lines or functions are sped up, by what is known of the program.
 fn choose_granularity(
@@ -827,7 +896,10 @@ fn experiment_settings(
         cooloff_ns: crate::experiments::COOLOFF.as_nanos() as u64,
         end_to_end: options.end_to_end.is_some(),
         scope: options.scope.clone(),
-        fixed_fragments: options.fixed_fragment.iter().cloned().collect(),
+        fixed_fragments: match &options.set {
+            Some(set) => vec![set.set_name()],
+            None => options.fixed_fragment.iter().cloned().collect(),
+        },
         fixed_speedups: options.fixed_speedup.iter().copied().collect(),
     }
 }

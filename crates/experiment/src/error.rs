@@ -96,6 +96,14 @@ pub enum Error {
         /// The error in it.
         reason: String,
     },
+    /// A call sequence does not parse.
+    #[error("call sequence '{text}': {reason}")]
+    SequenceSyntax {
+        /// The requested text.
+        text: String,
+        /// The error in it.
+        reason: String,
+    },
     /// The listener of a session ended it.
     #[error(transparent)]
     Listener(io::Error),

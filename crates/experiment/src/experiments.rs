@@ -197,7 +197,10 @@ impl Experiments {
         Self {
             done: Vec::new(),
             dice: Dice::new(seed),
-            fixed_fragment: options.fixed_fragment.clone(),
+            fixed_fragment: match &options.set {
+                Some(set) => Some(set.set_name()),
+                None => options.fixed_fragment.clone(),
+            },
             fixed_speedup: options.fixed_speedup,
             most_delay: options.most_delay,
             period_ns: options.period_ns,

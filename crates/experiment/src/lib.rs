@@ -7,6 +7,7 @@
 mod attach;
 mod choose;
 mod code;
+mod code_set;
 mod controller;
 mod error;
 mod experiments;
@@ -28,6 +29,7 @@ mod trace;
 mod trials;
 mod waits;
 
+pub use code_set::{CallSequence, SpeedupSet};
 pub use controller::{CausalOutcome, LiveProgress, Talk, run_experiments};
 pub use error::Error;
 pub use launch::runtime_library;

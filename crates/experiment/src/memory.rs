@@ -185,6 +185,7 @@ impl Deref for CausalMemory {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use runtime_abi::selection::Steps;
     use runtime_abi::{Place, Rule, THREADS};
     use std::collections::{BTreeMap, BTreeSet};
     use std::sync::atomic::Ordering::Relaxed;
@@ -241,11 +242,13 @@ mod tests {
             let memory = CausalMemory::new().unwrap();
             let mut all = BTreeMap::new();
             for (address, place) in places {
-                prop_assert!(memory.set_place(address, place));
+                prop_assert!(memory.set_place(address, place, Steps(address)));
                 all.insert(address, place);
             }
             for (address, place) in all {
+                let found = memory.place_with_steps(address);
                 prop_assert_eq!(memory.place(address), Some(place));
+                prop_assert_eq!(found, Some((place, Steps(address))));
             }
             prop_assert_eq!(memory.place(1 << 50), None);
         }

@@ -1,4 +1,4 @@
-use crate::Error;
+use crate::{Error, SpeedupSet};
 use profile::Granularity;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub struct ExperimentOptions {
     pub scope: Vec<String>,
     /// The only fragment to speed up: `file:line` (the end of its path), or a function's name.
     pub fixed_fragment: Option<String>,
+    /// A set of code that is sped up together, in the place of fragments.
+    pub set: Option<SpeedupSet>,
     /// The only speedup besides 0, as a fraction.
     pub fixed_speedup: Option<f64>,
     /// Progress points besides those in the program's source.
@@ -56,6 +58,7 @@ impl ExperimentOptions {
             or_functions: false,
             scope: Vec::new(),
             fixed_fragment: None,
+            set: None,
             fixed_speedup: None,
             points: Vec::new(),
             choose_point: false,

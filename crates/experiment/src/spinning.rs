@@ -1,6 +1,7 @@
 //! Code that waits by looking again and again.
 
-use runtime_abi::{Page, Place};
+use crate::code::PlaceAnswer;
+use runtime_abi::Page;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -8,8 +9,8 @@ use std::os::unix::fs::FileExt;
 const NEAR: u64 = 24;
 
 /// Says in the page what the code at an address is, and whether it waits.
-pub(crate) fn set_place(page: &Page, pid: u32, address: u64, place: Place) {
-    if page.set_place(address, place) && waits_by_looking(pid, address) {
+pub(crate) fn set_place(page: &Page, pid: u32, address: u64, answer: PlaceAnswer) {
+    if page.set_place(address, answer.place, answer.steps) && waits_by_looking(pid, address) {
         page.note_spinning(address);
     }
 }

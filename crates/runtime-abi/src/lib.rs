@@ -9,12 +9,14 @@
 mod clock;
 pub mod pace;
 mod place;
+pub mod selection;
 pub mod trace;
 pub mod wait;
 
 pub use clock::Clock;
 use place::SPINNING;
 pub use place::{Place, Rule};
+use selection::Steps;
 
 use core::sync::atomic::{
     AtomicI32, AtomicU8, AtomicU32, AtomicU64,
@@ -22,7 +24,7 @@ use core::sync::atomic::{
 };
 
 /// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_0009;
+pub const MAGIC: u64 = 0x7666_6361_7573_000a;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;
@@ -94,6 +96,9 @@ pub struct Page {
 
     /// 1: in this experiment delays are charged at the pace at which the line runs ([`pace::Pace`]); 0: after each sample; controller.
     pub at_pace: AtomicU32,
+
+    /// The set of code that experiments are about, if it is no single fragment; controller.
+    pub selection: selection::Selection,
 
     /// The experiment that runs.
     pub experiment: Line<AtomicU64>,
@@ -231,6 +236,8 @@ pub struct Thread {
     pub crowded: AtomicU32,
     /// Pace at which it runs the line that is sped up.
     pub pace: pace::Pace,
+    /// Locks of [`Page::selection`] that it holds.
+    pub holds: AtomicU32,
     /// Its waits for what is outside of the program.
     pub outside: wait::ThreadWaits,
 }
@@ -242,6 +249,8 @@ pub struct PlaceEntry {
     pub address: AtomicU64,
     /// [`Place`], encoded.
     pub meaning: AtomicU64,
+    /// [`selection::Steps`] of the functions there, while a call sequence is looked for.
+    pub steps: AtomicU64,
 }
 
 /// The experiment that runs, in one word: a fragment and a delay.
@@ -384,6 +393,13 @@ impl Page {
         Place::unpack(entry.meaning.load(Relaxed))
     }
 
+    /// Returns what is known of the code at an address, and where it takes the automaton of a call sequence.
+    pub fn place_with_steps(&self, address: u64) -> Option<(Place, Steps)> {
+        let entry = self.place_entry(address)?;
+        let steps = Steps(entry.steps.load(Relaxed));
+        Some((Place::unpack(entry.meaning.load(Relaxed))?, steps))
+    }
+
     /// Returns whether code at an address, of which is known what it is, waits by looking again and again.
     pub fn is_spinning(&self, address: u64) -> bool {
         let entry = self.place_entry(address);
@@ -411,7 +427,7 @@ impl Page {
     }
 
     /// Says what the code at an address is; `false` if there is no room. Only the controller does.
-    pub fn set_place(&self, address: u64, place: Place) -> bool {
+    pub fn set_place(&self, address: u64, place: Place, steps: Steps) -> bool {
         let mut at = hash(address);
         for _ in 0..PROBES {
             let Some(entry) = self.places.get(at) else {
@@ -419,6 +435,7 @@ impl Page {
             };
             let found = entry.address.load(Relaxed);
             if found == 0 || found == address {
+                entry.steps.store(steps.0, Relaxed);
                 entry.meaning.store(place.pack(), Relaxed);
                 entry.address.store(address, Release);
                 return true;

@@ -67,6 +67,7 @@ pub fn attach_thread(page: &Page, thread: &'static Thread) {
     thread.crowded.store(0, Relaxed);
     thread.pace.clear();
     thread.outside.clear();
+    thread.holds.store(0, Relaxed);
     thread.waits.store(0, Relaxed);
     thread.event.store(-1, Relaxed);
     thread.pid.store(sys::process_id(), Relaxed);

@@ -4,15 +4,13 @@
 //! perf event of its own. Both count user mode only, so that no system call is interrupted.
 
 use crate::clocks::current_clocks;
+use crate::stack::{Frame, Owner, owning_fragment};
 use crate::thread_event::{by_processor, end_sampling, set_period};
 use crate::{attach, cpu, delay, sys, thread};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::wait::ExternalWait;
-use runtime_abi::{Clock, Page, Place, Rule, Running, Thread, UNKNOWN, state};
-
-/// Frames that are looked at.
-const FRAMES: usize = 64;
+use runtime_abi::{Clock, Page, Running, Thread, state};
 
 /// Less of a processor's time than this is left to the sample after it: one that was due while this thread stood still in
 /// the handler comes right behind.
@@ -49,14 +47,6 @@ fn is_none_of(thread: &Thread) -> bool {
     other || thread.standing.load(Relaxed) != 0
 }
 
-/// Where a thread was interrupted.
-struct Frame {
-    pc: u64,
-    sp: u64,
-    fp: u64,
-    lr: u64,
-}
-
 /// The signal handler.
 pub unsafe extern "C" fn handle_sample(
     _: libc::c_int,
@@ -67,7 +57,7 @@ pub unsafe extern "C" fn handle_sample(
         return;
     };
     // SAFETY: the kernel hands a handler with SA_SIGINFO a `ucontext_t`.
-    let frame = unsafe { registers(context.cast()) };
+    let frame = unsafe { Frame::of_context(context.cast()) };
     let Some(thread) = thread::current_thread().or_else(|| attach::adopt_here(page, frame.sp))
     else {
         return;
@@ -186,116 +176,6 @@ fn pay_in_handler(page: &Page, thread: &Thread) -> bool {
         thread.pace.add_standing(sys::now().saturating_sub(begin));
     }
     paid
-}
-
-#[cfg(target_arch = "x86_64")]
-unsafe fn registers(context: *const libc::ucontext_t) -> Frame {
-    // SAFETY: see the caller.
-    let registers = unsafe { &(*context).uc_mcontext.gregs };
-    Frame {
-        pc: registers[libc::REG_RIP as usize] as u64,
-        sp: registers[libc::REG_RSP as usize] as u64,
-        fp: registers[libc::REG_RBP as usize] as u64,
-        lr: 0,
-    }
-}
-
-#[cfg(target_arch = "aarch64")]
-unsafe fn registers(context: *const libc::ucontext_t) -> Frame {
-    // SAFETY: see the caller.
-    let context = unsafe { &(*context).uc_mcontext };
-    Frame {
-        pc: context.pc,
-        sp: context.sp,
-        fp: context.regs[29],
-        lr: context.regs[30],
-    }
-}
-
-/// Whose a sample is.
-enum Owner {
-    /// This fragment's.
-    Fragment(u32),
-    /// Nobody's: nothing in its call chain is in scope.
-    OutOfScope,
-    /// It is not known yet.
-    Unknown,
-}
-
-/// The fragment of the first frame in scope (section 3.4.2). The controller has said of each place
-/// whose it is or how to find its caller; a place that it has not been asked about yet is put before
-/// it, and the sample is nobody's.
-fn owning_fragment(page: &Page, thread: &Thread, mut frame: Frame) -> Owner {
-    let low = thread.stack_low.load(Relaxed);
-    let high = thread.stack_high.load(Relaxed);
-    let word = |at: u64| -> Option<u64> {
-        let on_stack = at >= low && at < high.saturating_sub(7) && at.is_multiple_of(8);
-        // SAFETY: between the interrupted stack pointer, checked below, and the end of this
-        // thread's stack everything is mapped.
-        on_stack.then(|| unsafe { (at as *const u64).read_volatile() })
-    };
-    let mut address = frame.pc;
-    for _ in 0..FRAMES {
-        let rule = match page.place(address) {
-            Some(Place::Fragment(fragment)) => return Owner::Fragment(fragment),
-            Some(Place::Caller(rule)) => rule,
-            Some(Place::End) => break,
-            None => {
-                request_lookup(page, address);
-                return Owner::Unknown;
-            }
-        };
-        if frame.sp < low || frame.sp >= high {
-            break; // a stack that we know nothing of: a coroutine's, or a signal's
-        }
-        match caller_frame(&rule, &frame, word) {
-            Some(next) => frame = next,
-            None => break,
-        }
-        // Inside the call instruction.
-        address = frame.pc.wrapping_sub(1);
-    }
-    Owner::OutOfScope
-}
-
-fn caller_frame(rule: &Rule, frame: &Frame, word: impl Fn(u64) -> Option<u64>) -> Option<Frame> {
-    let base = if rule.from_frame_pointer {
-        frame.fp
-    } else {
-        frame.sp
-    };
-    let cfa = base.checked_add(rule.cfa.into())?;
-    let saved = |offset: i16| {
-        let at = cfa.checked_add_signed(offset.into())?;
-        // Below the stack pointer the stack may not be mapped.
-        (at >= frame.sp).then(|| word(at)).flatten()
-    };
-    // A caller's frame lies above: anything else is a wrong rule or a damaged stack.
-    if cfa < frame.sp {
-        return None;
-    }
-    Some(Frame {
-        pc: match rule.return_address {
-            Some(offset) => saved(offset)?,
-            None => frame.lr,
-        },
-        sp: cfa,
-        fp: match rule.frame_pointer {
-            Some(offset) => saved(offset)?,
-            None => frame.fp,
-        },
-        lr: 0,
-    })
-}
-
-/// Asks the controller what a place is. It looks each few milliseconds: in large programs waking it each time would
-/// take more than the sample.
-fn request_lookup(page: &Page, address: u64) {
-    page.misses.fetch_add(1, Relaxed);
-    let at = page.unknown_head.0.fetch_add(1, Relaxed) as usize & (UNKNOWN - 1);
-    if let Some(entry) = page.unknown.get(at) {
-        entry.store(address, Relaxed);
-    }
 }
 
 /// Wakes the controller.

@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-pub(crate) use proc_files::command_of;
+pub(crate) use proc_files::{command_of, mapped_file};
 
 /// Time limit for the runtime to leave.
 const LEAVING: Duration = Duration::from_secs(2);

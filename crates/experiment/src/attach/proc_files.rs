@@ -70,7 +70,7 @@ pub(crate) fn command_of(pid: u32) -> Vec<String> {
 }
 
 /// A path by which a file that a process has mapped can be read, also one that was replaced.
-pub(super) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf {
+pub(crate) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf {
     let direct = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
     if direct.exists() {
         return direct;

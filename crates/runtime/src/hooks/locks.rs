@@ -1,7 +1,8 @@
 //! Locks, condition variables, semaphores, barriers; POSIX's and C11's.
 
 use super::{operation, waits, wakes};
-use crate::delay::Wait;
+use crate::delay::{self, Wait};
+use crate::holds::{released, taken};
 use crate::real::real;
 use core::ffi::{c_int, c_void};
 use libc::timespec;
@@ -37,6 +38,7 @@ macro_rules! locks {
                     crate::delay::before_waking(operation!($name, lock));
                     let result = real!($try(lock: Object) -> c_int);
                     if result != $busy {
+                        taken(lock, result);
                         return result;
                     }
                 }
@@ -48,8 +50,59 @@ macro_rules! locks {
                 let result = real!($name(lock: Object $(, $more: $type)*) -> c_int);
                 let by_thread: fn(c_int) -> bool = $by_thread;
                 wait.end(by_thread(result));
+                taken(lock, result);
                 result
             }
+        }
+    )*};
+}
+
+/// Functions that try to get a lock: who tries may get it, so that others wait for it.
+macro_rules! tries {
+    ($($name:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(lock: Object) -> c_int {
+            delay::before_waking(operation!($name, lock));
+            // SAFETY: the caller's business.
+            let result = unsafe { real!($name(lock: Object) -> c_int) };
+            taken(lock, result);
+            result
+        }
+    )*};
+}
+
+/// Functions that give a lock back.
+macro_rules! unlocks {
+    ($($name:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(lock: Object) -> c_int {
+            delay::before_waking(operation!($name, lock));
+            released(lock);
+            // SAFETY: the caller's business.
+            unsafe { real!($name(lock: Object) -> c_int) }
+        }
+    )*};
+}
+
+/// Waits for a condition: the thread does not have the lock meanwhile.
+macro_rules! condition_waits {
+    ($($name:ident(condition: Object, mutex: Object $(, $more:ident: $type:ty)*), $by_thread:expr $(, until $time:ident)?;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(condition: Object, mutex: Object $(, $more: $type)*) -> c_int {
+            let wait = Wait::begin(operation!($name, condition));
+            released(mutex);
+            $(
+                // SAFETY: the caller's business.
+                let until = unsafe { crate::program_clock::RealTime::of($time) };
+                let $time = until.as_ptr();
+            )?
+            // SAFETY: the caller's business.
+            let result = unsafe { real!($name(condition: Object, mutex: Object $(, $more: $type)*) -> c_int) };
+            let by_thread: fn(c_int) -> bool = $by_thread;
+            wait.end(by_thread(result));
+            // Also after the time is over.
+            taken(mutex, 0);
+            result
         }
     )*};
 }
@@ -69,36 +122,42 @@ locks! {
     mtx_timedlock, mtx_trylock, 1, woken_c11, (time: Time), until time;
 }
 
+condition_waits! {
+    pthread_cond_wait(condition: Object, mutex: Object), woken_by_thread;
+    pthread_cond_timedwait(condition: Object, mutex: Object, time: Time), woken_by_thread, until time;
+    pthread_cond_clockwait(condition: Object, mutex: Object, clock: c_int, time: Time), woken_by_thread, until time;
+    cnd_wait(condition: Object, mutex: Object), woken_c11;
+    cnd_timedwait(condition: Object, mutex: Object, time: Time), woken_c11, until time;
+}
+
 waits! {
-    pthread_cond_wait(condition: Object, mutex: Object) -> c_int, woken_by_thread;
-    pthread_cond_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken_by_thread, until time;
-    pthread_cond_clockwait(condition: Object, mutex: Object, clock: c_int, time: Time) -> c_int, woken_by_thread, until time;
     pthread_barrier_wait(barrier: Object) -> c_int, woken_by_thread;
-    cnd_wait(condition: Object, mutex: Object) -> c_int, woken_c11;
-    cnd_timedwait(condition: Object, mutex: Object, time: Time) -> c_int, woken_c11, until time;
     sem_wait(semaphore: Object) -> c_int, succeeded;
     sem_timedwait(semaphore: Object, time: Time) -> c_int, succeeded, until time;
     sem_clockwait(semaphore: Object, clock: c_int, time: Time) -> c_int, succeeded, until time;
 }
 
-// Who tries a lock may get it.
-wakes! {
-    pthread_mutex_trylock(mutex: Object) -> c_int;
-    pthread_rwlock_tryrdlock(lock: Object) -> c_int;
-    pthread_rwlock_trywrlock(lock: Object) -> c_int;
-    pthread_spin_trylock(lock: Object) -> c_int;
-    mtx_trylock(mutex: Object) -> c_int;
-    sem_trywait(semaphore: Object) -> c_int;
+tries! {
+    pthread_mutex_trylock;
+    pthread_rwlock_tryrdlock;
+    pthread_rwlock_trywrlock;
+    pthread_spin_trylock;
+    mtx_trylock;
+}
+
+unlocks! {
+    pthread_mutex_unlock;
+    pthread_rwlock_unlock;
+    pthread_spin_unlock;
+    mtx_unlock;
 }
 
 wakes! {
-    pthread_mutex_unlock(mutex: Object) -> c_int;
-    pthread_rwlock_unlock(lock: Object) -> c_int;
-    pthread_spin_unlock(lock: Object) -> c_int;
     pthread_cond_signal(condition: Object) -> c_int;
     pthread_cond_broadcast(condition: Object) -> c_int;
     sem_post(semaphore: Object) -> c_int;
-    mtx_unlock(mutex: Object) -> c_int;
+    // Who tries may get what others wait for.
+    sem_trywait(semaphore: Object) -> c_int;
     cnd_signal(condition: Object) -> c_int;
     cnd_broadcast(condition: Object) -> c_int;
 }

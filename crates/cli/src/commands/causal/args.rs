@@ -116,6 +116,13 @@ pub struct Run {
     /// Speed up this line only (or, with --by function, this function)
     #[arg(long, value_name = "FILE:LINE")]
     pub fixed_line: Option<String>,
+    /// Speed up a call sequence that `vitalfew bottlenecks` has found, wherever it occurs: 'parse > lookup > hash'; … stands
+    /// for any functions between
+    #[arg(long, value_name = "A > B > C", conflicts_with_all = ["fixed_line", "by", "suggest_progress"])]
+    pub sequence: Option<String>,
+    /// Speed up what threads do while they hold this lock, a variable of the program (all of it, if it has several)
+    #[arg(long, value_name = "VARIABLE", conflicts_with_all = ["fixed_line", "by", "sequence", "suggest_progress"])]
+    pub lock: Option<String>,
     /// Speed up by this percentage only; 0: sample, and delay nothing
     #[arg(long, value_name = "PERCENT", value_parser = parse_speedup)]
     pub fixed_speedup: Option<f64>,

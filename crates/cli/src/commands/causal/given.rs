@@ -26,6 +26,11 @@ pub fn given_options(args: &Run) -> Vec<String> {
     if args.end_to_end {
         say("--end-to-end", &[]);
     }
+    for (option, set) in [("--sequence", &args.sequence), ("--lock", &args.lock)] {
+        if let Some(set) = set {
+            say(option, &[set]);
+        }
+    }
     if let Some(percent) = args.fixed_speedup {
         say("--fixed-speedup", &[&percent.to_string()]);
     }

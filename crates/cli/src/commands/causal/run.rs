@@ -7,7 +7,8 @@ use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::{clean_name, group_digits};
 use crate::screen::tell_user;
 use experiment::{
-    CausalListener, ExperimentOptions, LiveProgress, PointSpec, ProgressChoice, Repeats,
+    CallSequence, CausalListener, ExperimentOptions, LiveProgress, PointSpec, ProgressChoice,
+    Repeats, SpeedupSet,
 };
 use profile::{CausalProfile, CausalRun, Granularity};
 use std::path::PathBuf;
@@ -141,6 +142,14 @@ fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
     options.or_functions = args.by.is_none() && args.fixed_line.is_none();
     options.scope.clone_from(&args.scope);
     options.fixed_fragment.clone_from(&args.fixed_line);
+    options.set = match (&args.sequence, &args.lock) {
+        (Some(text), _) => Some(SpeedupSet::Sequence(CallSequence::parse_sequence(text)?)),
+        (None, Some(name)) => Some(SpeedupSet::Lock(name.clone())),
+        (None, None) => None,
+    };
+    if options.set.is_some() {
+        options.by = Granularity::Function;
+    }
     options.fixed_speedup = args.fixed_speedup.map(|percent| percent / 100.0);
     options.points = args
         .progress

@@ -337,8 +337,14 @@ fn next(report: &Report<'_>) -> String {
     let first = report.shown.iter().find(unclear);
     match (first, report.profile.runs.first()) {
         (Some(finding), Some(run)) if !claimed && !run.command.is_empty() => format!(
-            "vitalfew causal run --fixed-line {} {}    more experiments with it",
-            clean_name(&shell_words(std::slice::from_ref(&finding.name))),
+            "vitalfew causal run {}{}    more experiments with it",
+            match is_set(report) {
+                true => String::new(),
+                false => format!(
+                    "--fixed-line {} ",
+                    clean_name(&shell_words(std::slice::from_ref(&finding.name)))
+                ),
+            },
             clean_name(&options_and_command(report, run))
         ),
         (_, Some(run)) if report.shown.is_empty() && !run.command.is_empty() => format!(
@@ -349,6 +355,12 @@ fn next(report: &Report<'_>) -> String {
             format!("vitalfew causal report{files} --svg causal.svg    the curves with their bands")
         }
     }
+}
+
+/// Returns whether the experiments were about a set of code, which the given options name.
+fn is_set(report: &Report<'_>) -> bool {
+    let names_set = |word: &String| word == "--sequence" || word == "--lock";
+    report.options.iter().any(names_set)
 }
 
 /// What follows the options that a next command is about.

@@ -1,0 +1,28 @@
+//! Holds of the lock whose critical sections are sped up together.
+
+use crate::thread;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// This thread has got a lock, if its function says so: 0, or that the owner before had died.
+pub fn taken(lock: *const c_void, result: c_int) {
+    if result == 0 || result == libc::EOWNERDEAD {
+        count_holds(lock, |holds| holds.saturating_add(1));
+    }
+}
+
+/// This thread is about to give a lock back.
+pub fn released(lock: *const c_void) {
+    // It may have got it before it was watched.
+    count_holds(lock, |holds| holds.saturating_sub(1));
+}
+
+fn count_holds(lock: *const c_void, change: impl FnOnce(u32) -> u32) {
+    let watches = |page: &&runtime_abi::Page| page.selection.has_lock(lock as u64);
+    if thread::shared_page().is_some_and(|page| watches(&page))
+        && let Some(thread) = thread::current_thread()
+    {
+        let holds = change(thread.holds.load(Relaxed));
+        thread.holds.store(holds, Relaxed);
+    }
+}

@@ -1,0 +1,165 @@
+//! Whose a sample is: the functions of a thread's stack, innermost first.
+
+use core::sync::atomic::Ordering::Relaxed;
+use runtime_abi::selection::{CodeSet, REST, SELECTED, Steps};
+use runtime_abi::{Page, Place, Rule, Thread, UNKNOWN};
+
+/// Frames that are looked at.
+const FRAMES: usize = 64;
+
+/// Where a thread was interrupted.
+pub struct Frame {
+    pub pc: u64,
+    pub sp: u64,
+    fp: u64,
+    lr: u64,
+}
+
+impl Frame {
+    #[cfg(target_arch = "x86_64")]
+    /// The frame that a signal interrupted.
+    ///
+    /// # Safety
+    /// What the kernel hands a handler.
+    pub unsafe fn of_context(context: *const libc::ucontext_t) -> Self {
+        // SAFETY: see the caller.
+        let registers = unsafe { &(*context).uc_mcontext.gregs };
+        Frame {
+            pc: registers[libc::REG_RIP as usize] as u64,
+            sp: registers[libc::REG_RSP as usize] as u64,
+            fp: registers[libc::REG_RBP as usize] as u64,
+            lr: 0,
+        }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    /// The frame that a signal interrupted.
+    ///
+    /// # Safety
+    /// What the kernel hands a handler.
+    pub unsafe fn of_context(context: *const libc::ucontext_t) -> Self {
+        // SAFETY: see the caller.
+        let context = unsafe { &(*context).uc_mcontext };
+        Frame {
+            pc: context.pc,
+            sp: context.sp,
+            fp: context.regs[29],
+            lr: context.regs[30],
+        }
+    }
+}
+
+/// Whose a sample is.
+pub enum Owner {
+    /// This fragment's.
+    Fragment(u32),
+    /// Nobody's: nothing in its call chain is in scope.
+    OutOfScope,
+    /// It is not known yet.
+    Unknown,
+}
+
+/// The fragment of a sample: that of the first frame in scope (section 3.4.2), or whether it is of the set that is sped up.
+pub fn owning_fragment(page: &Page, thread: &Thread, frame: Frame) -> Owner {
+    match page.selection.selected_set() {
+        None => walk_stack(page, thread, frame, |place, _| match place {
+            Place::Fragment(fragment) => Some(fragment),
+            _ => None,
+        }),
+        Some(CodeSet::Lock) if thread.holds.load(Relaxed) > 0 => Owner::Fragment(SELECTED),
+        Some(CodeSet::Lock) => Owner::Fragment(REST),
+        Some(CodeSet::Sequence(length)) => {
+            let mut state = 0;
+            let owner = walk_stack(page, thread, frame, |_, steps| {
+                state = steps.next_state(state);
+                (state == length).then_some(SELECTED)
+            });
+            match owner {
+                Owner::OutOfScope => Owner::Fragment(REST),
+                other => other,
+            }
+        }
+    }
+}
+
+/// Shows one frame after the other until `find` knows whose the sample is. The controller has said of each place
+/// whose it is and how to find its caller; a place that it has not been asked about yet is put before
+/// it, and the sample is nobody's.
+fn walk_stack(
+    page: &Page,
+    thread: &Thread,
+    mut frame: Frame,
+    mut find: impl FnMut(Place, Steps) -> Option<u32>,
+) -> Owner {
+    let low = thread.stack_low.load(Relaxed);
+    let high = thread.stack_high.load(Relaxed);
+    let word = |at: u64| -> Option<u64> {
+        let on_stack = at >= low && at < high.saturating_sub(7) && at.is_multiple_of(8);
+        // SAFETY: between the interrupted stack pointer, checked below, and the end of this
+        // thread's stack everything is mapped.
+        on_stack.then(|| unsafe { (at as *const u64).read_volatile() })
+    };
+    let mut address = frame.pc;
+    for _ in 0..FRAMES {
+        let Some((place, steps)) = page.place_with_steps(address) else {
+            request_lookup(page, address);
+            return Owner::Unknown;
+        };
+        if let Some(fragment) = find(place, steps) {
+            return Owner::Fragment(fragment);
+        }
+        let Place::Caller(rule) = place else {
+            break;
+        };
+        if frame.sp < low || frame.sp >= high {
+            break; // a stack that we know nothing of: a coroutine's, or a signal's
+        }
+        match caller_frame(&rule, &frame, word) {
+            Some(next) => frame = next,
+            None => break,
+        }
+        // Inside the call instruction.
+        address = frame.pc.wrapping_sub(1);
+    }
+    Owner::OutOfScope
+}
+
+fn caller_frame(rule: &Rule, frame: &Frame, word: impl Fn(u64) -> Option<u64>) -> Option<Frame> {
+    let base = if rule.from_frame_pointer {
+        frame.fp
+    } else {
+        frame.sp
+    };
+    let cfa = base.checked_add(rule.cfa.into())?;
+    let saved = |offset: i16| {
+        let at = cfa.checked_add_signed(offset.into())?;
+        // Below the stack pointer the stack may not be mapped.
+        (at >= frame.sp).then(|| word(at)).flatten()
+    };
+    // A caller's frame lies above: anything else is a wrong rule or a damaged stack.
+    if cfa < frame.sp {
+        return None;
+    }
+    Some(Frame {
+        pc: match rule.return_address {
+            Some(offset) => saved(offset)?,
+            None => frame.lr,
+        },
+        sp: cfa,
+        fp: match rule.frame_pointer {
+            Some(offset) => saved(offset)?,
+            None => frame.fp,
+        },
+        lr: 0,
+    })
+}
+
+/// Asks the controller what a place is. It looks each few milliseconds: in large programs waking it each time would
+/// take more than the sample.
+fn request_lookup(page: &Page, address: u64) {
+    page.misses.fetch_add(1, Relaxed);
+    let at = page.unknown_head.0.fetch_add(1, Relaxed) as usize & (UNKNOWN - 1);
+    if let Some(entry) = page.unknown.get(at) {
+        entry.store(address, Relaxed);
+    }
+}
