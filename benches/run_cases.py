@@ -4,7 +4,7 @@ Programs of known truth (run_cases/), each with one dominant cause and a form wi
 the true cause, is it not there on the repaired form, and does what it is said to be worth agree with what the repair gains? `tuned` are those
 that the rules were tuned on, `held` those that were looked at once and then learned from, and so were `fresh` ones, written after that.
 `unseen` ones, in other languages, were written after all of these, looked at once and then learned from; `blind` ones
-after that.
+after that, and `later` ones before experiments sped waits up and gains got lower ends.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
@@ -21,7 +21,7 @@ import bench
 from bench import VITALFEW
 
 SOURCES = bench.HERE / "run_cases"
-TUNED, HELD, FRESH, UNSEEN, BLIND = HALVES = "tuned", "held", "fresh", "unseen", "blind"
+TUNED, HELD, FRESH, UNSEEN, BLIND, LATER = HALVES = "tuned", "held", "fresh", "unseen", "blind", "later"
 RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
@@ -40,7 +40,7 @@ def case_of(half, source, *known):
     """A case of HALF_SOURCE: a script, or compiled."""
     name, suffix = source.split(".")
     script = SOURCES / f"{half}_{source}"
-    program = {"js": ["node", script], "py": [sys.executable, script], "rb": ["ruby", script]}
+    program = {"js": ["node", script], "php": ["php", script], "py": [sys.executable, script], "rb": ["ruby", script]}
     return Case(half, name, *known, program=program.get(suffix, [bench.TEMPORARY / script.stem]))
 
 
@@ -102,6 +102,14 @@ CASES = [
     case_of(BLIND, "report.rb", ["first_time", "include?"], COMPUTING),
     case_of(BLIND, "popen.c", ["length_by_shell", "starting and ending processes"], {"system_calls", "page_faults", "other_waits", "computing"}),
     case_of(BLIND, "frames.c", ["draw_frame"], {"page_faults"}),
+    case_of(LATER, "writer.c", ["store_record"], {"disk"}),
+    case_of(LATER, "device.rs", ["read_device"], {"sleeping"}),
+    case_of(LATER, "states.py", ["has_changed"], COMPUTING),
+    case_of(LATER, "buffers.go", ["packMessage", "mallocgc"], COMPUTING | {"page_faults"}),
+    case_of(LATER, "chain.cpp", ["weigh_parts"], COMPUTING, ["D-cache miss", "DTLB miss"]),
+    case_of(LATER, "settings.js", ["copySettings"], COMPUTING),
+    case_of(LATER, "members.php", ["is_member", "in_array"], COMPUTING),
+    case_of(LATER, "journal.cpp", ["append_entry"], {"disk"} | LOCKS, ["fsync", "Lock", "locks"]),
 ]
 
 
