@@ -876,6 +876,33 @@ fn buffers_that_overflow_are_counted() {
     }
 }
 
+/// Who writes records faster than they are read is not followed to its end: the time that was asked for holds, for the reading of what is
+/// left, too.
+#[test]
+fn time_limits_hold_where_records_are_read_too_slowly() {
+    const SECONDS: &str = "6";
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "untiring.c", C);
+    let options = ["-f", "leaf", "--overhead", "100", "--for", "1s"];
+    let traced = run(&lab, &options, &program, &[SECONDS]);
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert_eq!(traced.stdout, b"done\n", "{said}");
+    let found = report(&lab, &[]);
+    let count = |key: &str| found[key].as_f64().expect("a count");
+    // Half of the program's own time: a machine may be busy.
+    assert!(count("duration_ns") < 3e9, "{found}");
+    // The rest was counted and not read. Records of all that is called cannot be read as fast as they are written.
+    assert!(count("lost") > count("executions"), "{found}");
+    assert!(
+        found["warnings"].to_string().contains("no time to read"),
+        "{found}"
+    );
+}
+
 /// A program that executes another one is not followed, and that is said.
 #[test]
 fn programs_that_are_executed_are_named() {

@@ -109,7 +109,7 @@ impl Analyser {
                 false => "scores are too low by as much",
             };
             warnings.push(format!(
-                "{lost} executions ({share:.1} %) were lost because buffers were full: {means}, and \
+                "{lost} executions ({share:.1} %) were lost, because buffers were full or there was no time to read them: {means}, and \
                  blocks that they were called from are compared less finely; use --overhead or --every, or trace fewer functions"
             ));
         }

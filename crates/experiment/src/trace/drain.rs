@@ -6,7 +6,7 @@ use super::stacks::TracedStacks;
 use super::waiting::ThreadWaits;
 use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedBlock, TracedThread};
 use runtime_abi::trace::{
-    CALL_PAGES, PAGE_BLOCKS, RECORD, RECORDS, SEGMENT, SPARE, Thread, record,
+    CALL_PAGES, PAGE_BLOCKS, RECORD, RECORDS, SEGMENT, SEGMENTS, SPARE, Thread, record,
 };
 use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
@@ -14,9 +14,23 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// Words of a segment's head, and of a record.
 const WORDS: usize = RECORD / 8;
+/// Segments of a thread that are read at a time. A thread may write faster than it is read: whoever follows it to its end comes to none, and has
+/// all that it wrote in memory meanwhile.
+const SEGMENTS_AT_A_TIME: usize = 16;
+
+/// What becomes of the records that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Some of each thread's are read; more may follow.
+    Some,
+    /// All are read, and nothing will follow.
+    Last,
+    /// Executions are counted as lost, and nothing will follow.
+    Discard,
+}
 
 /// A thread whose records are read.
-struct Reading {
+struct ThreadReader {
     /// Its index in the profile.
     index: ThreadIndex,
     /// The segment, and the next record in it.
@@ -33,7 +47,7 @@ struct Reading {
 /// All threads.
 pub(super) struct TraceDrain {
     /// By slot.
-    reading: Vec<Option<Reading>>,
+    reading: Vec<Option<ThreadReader>>,
     /// The last one of each id, also after its end, which wakes who joins it.
     by_id: FxHashMap<u32, ThreadIndex>,
     /// Those that live, by id.
@@ -43,6 +57,8 @@ pub(super) struct TraceDrain {
     /// All that have been seen.
     pub threads: Vec<TracedThread>,
     pub lost: u64,
+    /// Records read of all threads.
+    pub records_read: u64,
     /// Executions read, by block.
     pub executions: Vec<u64>,
     /// Those of them that were recorded by the period that the block has when they are read: what was recorded before says
@@ -65,6 +81,7 @@ impl TraceDrain {
             probed: FxHashMap::default(),
             threads: Vec::new(),
             lost: 0,
+            records_read: 0,
             executions: Vec::new(),
             current: Vec::new(),
             represented: Vec::new(),
@@ -78,16 +95,33 @@ impl TraceDrain {
         self.reading.iter().flatten().count()
     }
 
-    /// Reads what there is, and hands it over by threads. `all`: nothing will follow.
+    /// Returns how many records are in segments that are full and not read yet.
+    pub fn unread_records(&self, shared: &TraceMemory) -> u64 {
+        let mut full = 0;
+        for thread in self.reading.iter().flatten() {
+            let mut segment = thread.segment;
+            // No longer than there are segments: the target may have written anything there.
+            while let Some(index) = segment.filter(|_| full < SEGMENTS) {
+                let head = shared.segment_words(index).first();
+                segment = (head.map_or(0, |word| word.load(Acquire)) as u32).checked_sub(1);
+                full += usize::from(segment.is_some());
+            }
+        }
+        (full * RECORDS) as u64
+    }
+
+    /// Reads what there is, and hands it over by threads. Returns whether there is more to read.
     pub fn read_threads(
         &mut self,
         shared: &TraceMemory,
         stacks: &mut TracedStacks,
         waiting: &mut ThreadWaits,
         probes: &mut Probes,
-        all: bool,
+        how: Reading,
         sink: &mut dyn FnMut(&TraceBatch),
-    ) {
+    ) -> bool {
+        let all = how != Reading::Some;
+        let mut is_more = false;
         waiting.tick();
         probes.ripen(waiting);
         let now = super::read_tsc();
@@ -112,7 +146,7 @@ impl TraceDrain {
                 let index = known
                     .unwrap_or_else(|| self.add_thread(pid, tid, thread_name(&thread.name), start));
                 waiting.begin(pid, tid, thread.address.load(Relaxed));
-                Reading {
+                ThreadReader {
                     index,
                     segment: thread.first.load(Relaxed).checked_sub(1),
                     position: 0,
@@ -123,8 +157,9 @@ impl TraceDrain {
             });
             batch.thread = reading.index;
             batch.items.clear();
-            self.read_segments(shared, stacks, &mut reading, now, &mut batch);
-            let ended = state == 2;
+            let is_cut = self.read_segments(shared, stacks, &mut reading, now, how, &mut batch);
+            is_more |= is_cut;
+            let ended = state == 2 && !is_cut;
             if ended || all {
                 self.lost_at_the_end(thread, &reading, &mut batch);
                 self.count_calls(shared, thread, ended);
@@ -156,10 +191,11 @@ impl TraceDrain {
         }
         self.hand_over_strangers(probes, waiting, now, sink);
         waiting.forget_others(|tid| self.living.contains_key(&tid));
+        is_more
     }
 
     /// Counts executions that a thread lost at its end, after its last record.
-    fn lost_at_the_end(&mut self, thread: &Thread, reading: &Reading, batch: &mut TraceBatch) {
+    fn lost_at_the_end(&mut self, thread: &Thread, reading: &ThreadReader, batch: &mut TraceBatch) {
         let lost = thread.lost.load(Relaxed).saturating_sub(reading.lost);
         if lost > 0 {
             self.lost += lost;
@@ -238,18 +274,28 @@ impl TraceDrain {
         });
     }
 
-    /// Reads the segments of a thread as far as they are written.
+    /// Reads the segments of a thread as far as they are written, or the first few of them. Returns whether it was the latter.
     fn read_segments(
         &mut self,
         shared: &TraceMemory,
         stacks: &mut TracedStacks,
-        reading: &mut Reading,
+        reading: &mut ThreadReader,
         now: u64,
+        how: Reading,
         batch: &mut TraceBatch,
-    ) {
+    ) -> bool {
+        let mut segments = 0;
         while let Some(segment) = reading.segment {
+            if how == Reading::Some && segments == SEGMENTS_AT_A_TIME {
+                return true;
+            }
+            segments += 1;
             let words = shared.segment_words(segment);
-            self.read_records(shared, words, reading, stacks, now, batch);
+            if how == Reading::Discard {
+                self.discard_records(words, reading, batch);
+            } else {
+                self.read_records(shared, words, reading, stacks, now, batch);
+            }
             // The head: what follows, and how many records there are.
             let head = words.first().map_or(0, |word| word.load(Acquire));
             let (next, records) = (head as u32, (head >> 32) as usize);
@@ -260,6 +306,45 @@ impl TraceDrain {
             reading.segment = next.checked_sub(1);
             reading.position = 0;
         }
+        false
+    }
+
+    /// Counts the executions of a segment, from the first record that was not read, as lost.
+    fn discard_records(
+        &mut self,
+        words: &[AtomicU64],
+        reading: &mut ThreadReader,
+        batch: &mut TraceBatch,
+    ) {
+        let mut discarded = 0;
+        while reading.position < RECORDS + SPARE {
+            let at = (reading.position + 1) * WORDS;
+            let record = words.get(at..).unwrap_or_default();
+            let [first, second, ..] = record else { break };
+            let first = first.load(Acquire);
+            if first == 0 {
+                break;
+            }
+            let (tag, value) = (first & ((1 << record::TAG) - 1), first >> record::TAG);
+            reading.position += 1;
+            match tag {
+                record::ARGUMENTS | record::PERIOD => {}
+                record::LOST => {
+                    let lost = second.load(Relaxed);
+                    discarded += lost;
+                    reading.lost += lost;
+                }
+                record::STACK => {
+                    let count = (value as usize).min(SEGMENT / 8);
+                    reading.position += count.div_ceil(WORDS);
+                }
+                _ => discarded += 1,
+            }
+        }
+        if discarded > 0 {
+            self.lost += discarded;
+            batch.items.push(TraceItem::Lost(discarded));
+        }
     }
 
     /// Reads the records of a segment up to the first that is not there.
@@ -267,12 +352,12 @@ impl TraceDrain {
         &mut self,
         shared: &TraceMemory,
         words: &[AtomicU64],
-        reading: &mut Reading,
+        reading: &mut ThreadReader,
         stacks: &mut TracedStacks,
         now: u64,
         batch: &mut TraceBatch,
     ) {
-        let Reading {
+        let ThreadReader {
             position,
             arguments,
             periods,
@@ -292,6 +377,7 @@ impl TraceDrain {
             let second = word(at + 1);
             let (tag, value) = (first & ((1 << record::TAG) - 1), first >> record::TAG);
             *position += 1;
+            self.records_read += 1;
             match tag {
                 record::ARGUMENTS => *arguments = [value, second & 0xffff_ffff, second >> 32],
                 record::LOST => {

@@ -2,7 +2,7 @@
 
 mod warnings;
 
-use super::drain::TraceDrain;
+use super::drain::{Reading, TraceDrain};
 use super::ending::Ending;
 use super::events::TracedEvents;
 use super::memory::TraceMemory;
@@ -27,6 +27,10 @@ use std::time::{Duration, Instant};
 
 /// The longest time between two looks at the buffers.
 const TICK: Duration = Duration::from_millis(5);
+/// Where tracing has a time limit, what was recorded before that is read for so long after it at least, and for so large a part of it: the rest is
+/// lost, and counted.
+const READING_AFTER: Duration = Duration::from_secs(1);
+const READING_AFTER_PART: f64 = 0.1;
 
 /// Options of a trace.
 pub struct TraceOptions<'a> {
@@ -305,7 +309,7 @@ impl<'a> TraceSession<'a> {
             let seen = self.shared.news.load(Acquire);
             let exit = launched.try_wait();
             self.answer_target();
-            self.read_records(false, sink);
+            let is_behind = self.read_records(Reading::Some, sink);
             let now = self.start.elapsed();
             let over = self.options.duration.is_some_and(|end| now >= end);
             if exit.is_some() || over || stop.load(Relaxed) {
@@ -323,11 +327,18 @@ impl<'a> TraceSession<'a> {
                 said = now + Duration::from_millis(250);
                 talk(&self.live_progress(now));
             }
-            self.shared.wait_words().wait_for_news(seen, TICK);
+            if !is_behind {
+                self.shared.wait_words().wait_for_news(seen, TICK);
+            }
         }
     }
 
-    fn read_records(&mut self, all: bool, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+    /// Reads what there is, or some of it. Returns whether there is more.
+    fn read_records(
+        &mut self,
+        how: Reading,
+        sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
+    ) -> bool {
         let blocks = &self.planner.blocks;
         self.drain.set_blocks(blocks.len());
         self.drain.read_threads(
@@ -335,9 +346,24 @@ impl<'a> TraceSession<'a> {
             &mut self.stacks,
             &mut self.waiting,
             &mut self.probes,
-            all,
+            how,
             &mut |batch| sink(blocks, batch),
-        );
+        )
+    }
+
+    /// Reads what is left after the end, until the time is over for that, too.
+    fn read_the_rest(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
+        let limit = self
+            .options
+            .duration
+            .map(|end| end + READING_AFTER.max(end.mul_f64(READING_AFTER_PART)));
+        while self.read_records(Reading::Some, sink) {
+            if limit.is_some_and(|limit| self.start.elapsed() >= limit) {
+                self.read_records(Reading::Discard, sink);
+                return;
+            }
+        }
+        self.read_records(Reading::Last, sink);
     }
 
     /// Plans for a library that the target has loaded, or a block that it has marked; it waits for that.
@@ -379,6 +405,8 @@ impl<'a> TraceSession<'a> {
                 executions: &self.drain.current,
                 waits: self.waiting.seen,
                 threads,
+                read: self.drain.records_read,
+                unread: self.drain.unread_records(&self.shared),
             },
             now,
             now.saturating_sub(self.start_ticks) as f64 / elapsed,
@@ -420,7 +448,7 @@ impl<'a> TraceSession<'a> {
         if exit.is_none() {
             self.let_go();
         }
-        self.read_records(true, sink);
+        self.read_the_rest(sink);
         let elapsed = self.start.elapsed().as_secs_f64();
         // Over all the time that we know the clock for; the program's own may have been over long before.
         let rate = read_tsc().saturating_sub(self.start_ticks) as f64 / elapsed.max(1e-9);

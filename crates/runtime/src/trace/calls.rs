@@ -61,7 +61,6 @@ pub fn decide_turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
     let limit = memory.periods.get(block as usize);
     let period = (limit.map_or(0, |limit| limit.load(Relaxed)) / 2).max(1);
     let counted = call_count(memory, local, block);
-    let before = calls_left(local, block).load(Relaxed);
     let same = counted.is_none_or(|counted| counted.period.load(Relaxed).max(1) == period);
     let (recorded, next) = match (period, same) {
         (1, _) => (true, STACK_PERIOD - 1),
@@ -69,19 +68,31 @@ pub fn decide_turn(memory: &Memory, local: &mut Local, block: u32) -> Turn {
         // A thread's first call is no likelier than others.
         (_, false) => after(random_below(period) + 1, period),
     };
-    calls_left(local, block).store(next, Relaxed);
+    set_calls_left(local, block, next, counted);
     if let Some(counted) = counted {
-        let change = i64::from(next).wrapping_sub(i64::from(before as i32));
-        let calls = counted.calls.load(Relaxed);
-        counted
-            .calls
-            .store(calls.wrapping_add_signed(change), Relaxed);
         counted.period.store(period, Relaxed);
     }
     record_period(memory, local, block, period, counted);
     // As often a stack whatever the period.
     let stack = period <= 1 || random_below(STACK_PERIOD) < period;
     Turn { recorded, stack }
+}
+
+/// Lets a block's next calls pass: nothing is recorded any more. Each would ask again else, which takes longer than many functions.
+pub fn let_calls_pass(memory: &Memory, local: &mut Local, block: u32) {
+    let counted = call_count(memory, local, block);
+    set_calls_left(local, block, i32::MAX as u32, counted);
+}
+
+/// Sets how many calls do not ask. That is no change of how many there were.
+fn set_calls_left(local: &Local, block: u32, next: u32, counted: Option<&CallCount>) {
+    let left = calls_left(local, block);
+    let change = i64::from(next).wrapping_sub(i64::from(left.load(Relaxed) as i32));
+    left.store(next, Relaxed);
+    if let Some(counted) = counted {
+        let calls = counted.calls.load(Relaxed).wrapping_add_signed(change);
+        counted.calls.store(calls, Relaxed);
+    }
 }
 
 /// Returns whether the call that asks is recorded if that is the `nth` call from here on, and how many calls later
