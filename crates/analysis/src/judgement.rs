@@ -250,6 +250,7 @@ impl<'a> Judge<'a> {
         self.show_overlap(&mut found, &listed);
         let mut findings: Vec<Finding> = found.into_iter().filter(is_worth).collect();
         findings.extend(lost);
+        findings.extend(self.waits_elsewhere().filter(is_worth));
         findings.extend(no_cpu);
         let disturbs = |finding: &Finding| {
             finding.spent_on() == Some(TimeKind::NoCpu) && finding.amount.value >= SAID_FIRST
@@ -409,6 +410,11 @@ impl<'a> Judge<'a> {
             _ => return None,
         };
         let tree = &self.sequences.tree;
+        if is_of_waits(finding) {
+            // The C library's functions lie between the line that waits and its system call.
+            let nodes = tree.nodes_below(plain_name(procedure));
+            return self.sequences.main_waiter(&nodes);
+        }
         let nodes = match finding.claim {
             Claim::LosesTime => tree.nodes_below(plain_name(procedure)),
             _ => tree.nodes_running(plain_name(procedure)),
@@ -423,26 +429,46 @@ impl<'a> Judge<'a> {
         predicted: impl Iterator<Item = &'f Finding>,
     ) -> Finding {
         let worth = |finding: &&Finding| finding.amount.conservative().abs();
-        let predicted = predicted.max_by(|a, b| worth(a).total_cmp(&worth(b)));
         let mut finding = self.time_of_sequence(sequence);
+        let runs = finding.spent_on().is_some_and(is_running);
+        // A prediction is of code that runs, or of its waits: the other says nothing of what most of the time is spent on.
+        let predicted = predicted.filter(|found| is_of_waits(found) != runs);
+        let predicted = predicted.max_by(|a, b| worth(a).total_cmp(&worth(b)));
         if let Some(predicted) = predicted {
             finding.evidence.extend(predicted.evidence.iter().cloned());
             match predicted.claim {
                 Claim::SpeedupUnclear => finding.doubts.push(FindingDoubt::IntervalHoldsZero),
                 // Of a part only, as of one line among many callees.
                 _ if sequence.is_united => {}
-                // A prediction is of code that runs; what waits is not its.
-                _ if finding.spent_on().is_some_and(is_running) => {
+                _ => {
                     finding.claim = predicted.claim;
                     finding.place = predicted.place.clone();
                     finding.amount = predicted.amount.clone();
                     finding.doubts.clone_from(&predicted.doubts);
                     finding.next.clone_from(&predicted.next);
                 }
-                _ => {}
             }
         }
         finding
+    }
+
+    /// Waits of no sequence that are worth something, as a helper's sleep that others depend on.
+    fn waits_elsewhere(&self) -> impl Iterator<Item = Finding> {
+        let predicted = self.measured.causal.iter();
+        let worth = predicted.filter(|found| {
+            is_of_waits(found)
+                && found.claim == Claim::WorthSpeedup
+                && self.sequence_of(found).is_none()
+        });
+        worth.map(|found| {
+            let mut finding = found.clone();
+            let [low, high] = found.amount.interval.unwrap_or([found.amount.value; 2]);
+            finding.evidence.push(FindingEvidence::RunGain {
+                interval: [low.min(0.0), high.clamp(0.0, 1.0)],
+                with: None,
+            });
+            finding
+        })
     }
 
     /// A sequence as its part of the working time.
@@ -571,6 +597,13 @@ fn is_late_waking(loss: &Finding) -> bool {
         plain_name(&name),
         "nanosleep" | "clock_nanosleep" | "usleep" | "sleep"
     )
+}
+
+/// Returns whether a prediction is of a place's waits, and not of its running.
+fn is_of_waits(finding: &Finding) -> bool {
+    let of_waits =
+        |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::SpedUpWaits { .. });
+    finding.evidence.iter().any(of_waits)
 }
 
 /// Adds what threads lose in a function to a finding of the time that it lies in.

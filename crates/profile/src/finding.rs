@@ -545,17 +545,22 @@ impl Finding {
                 }
             }
             Claim::WorthSpeedup => format!(
-                "making {place} faster makes the program up to {} faster",
+                "making {} makes the program up to {} faster",
+                self.made_faster(&place),
                 part(value)
             ),
             Claim::SpeedupHurts => format!(
-                "making {place} faster makes the program up to {} slower: its threads get in each other's way",
+                "making {} makes the program up to {} slower: its threads get in each other's way",
+                self.made_faster(&place),
                 part(-value)
             ),
-            Claim::SpeedupWorthless => format!("making {place} faster changes nothing"),
-            Claim::SpeedupUnclear => {
-                format!("what making {place} faster is worth was not found out")
+            Claim::SpeedupWorthless => {
+                format!("making {} changes nothing", self.made_faster(&place))
             }
+            Claim::SpeedupUnclear => format!(
+                "what making {} is worth was not found out",
+                self.made_faster(&place)
+            ),
             Claim::LosesTime => format!(
                 "threads lose {} of their time in {place} to {}",
                 part(value),
@@ -606,6 +611,18 @@ impl Finding {
                     part(value)
                 )
             }
+        }
+    }
+
+    /// What experiments made faster: a place, or its waits.
+    fn made_faster(&self, place: &str) -> String {
+        let call = self.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::SpedUpWaits { call } => Some(call),
+            _ => None,
+        });
+        match call {
+            Some(call) => format!("the waiting in {call} at {place} shorter"),
+            None => format!("{place} faster"),
         }
     }
 

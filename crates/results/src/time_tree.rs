@@ -44,6 +44,8 @@ pub struct TimeTree {
     pub each_sample: f64,
     /// Threads that ran for more than a twentieth of what the busiest one did.
     pub busy_threads: usize,
+    /// Those, and threads that waited, not for other work of the program, for more than a twentieth of what the busiest one ran or waited so.
+    pub threads_at_work: usize,
 }
 
 /// Puts running, by the first event, and waiting, by `record --off-cpu`, into one tree.
@@ -79,7 +81,8 @@ pub fn make_time_tree(
         idle: maker.idle,
         cpu_waits,
         each_sample: maker.each_sample,
-        busy_threads: maker.running.busiest_thread(),
+        busy_threads: count_large(&maker.running.ran),
+        threads_at_work: count_large(&maker.at_work),
     })
 }
 
@@ -91,11 +94,6 @@ struct ThreadTimes {
 }
 
 impl ThreadTimes {
-    fn busiest_thread(&self) -> usize {
-        let most = self.ran.values().copied().fold(0.0, f64::max);
-        self.ran.values().filter(|ran| **ran > most / 20.0).count()
-    }
-
     /// Returns whether a thread does next to nothing, and another one does more.
     fn is_helper(&self, thread: Option<u32>) -> bool {
         let ran = self.ran.get(&thread).copied().unwrap_or(0.0);
@@ -105,11 +103,19 @@ impl ThreadTimes {
     }
 }
 
+/// Returns how many threads have more than a twentieth of what the first one of them has.
+fn count_large(times: &FxHashMap<Option<u32>, f64>) -> usize {
+    let most = times.values().copied().fold(0.0, f64::max);
+    times.values().filter(|time| **time > most / 20.0).count()
+}
+
 struct TreeMaker<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
     builder: CallTreeBuilder,
     running: ThreadTimes,
+    /// The time that each thread ran, or waited for anything but other work of the program.
+    at_work: FxHashMap<Option<u32>, f64>,
     each_sample: f64,
     idle: BTreeMap<IdleKind, u64>,
     ended_waits: BTreeMap<(DraftNode, EndingThread), u64>,
@@ -207,6 +213,7 @@ impl<'a> TreeMaker<'a> {
             builder: CallTreeBuilder::new(values),
             alone: running.ran.len() <= 1,
             running,
+            at_work: FxHashMap::default(),
             each_sample,
             idle: BTreeMap::new(),
             ended_waits: BTreeMap::new(),
@@ -241,6 +248,7 @@ impl<'a> TreeMaker<'a> {
                 }
                 WaitKind::Costly(TimeKind::Sleeping) if self.running.is_helper(sample.tid) => {
                     *self.idle.entry(IdleKind::Turn).or_default() += sample.weight;
+                    self.count_work(sample, sample.weight as f64);
                     return Ok(());
                 }
                 WaitKind::Costly(kind) => (kind, sample.weight),
@@ -251,6 +259,7 @@ impl<'a> TreeMaker<'a> {
                 (running_kind(&in_kernel), cost as u64)
             }
         };
+        self.count_work(sample, cost as f64);
         let starts = self.starts_processes && self.is_process_start(&user, &in_kernel);
         let (mut node, name) = match starts {
             true => (DraftNode::ROOT, Some(PROCESS_START.to_owned())),
@@ -276,6 +285,10 @@ impl<'a> TreeMaker<'a> {
         self.builder
             .add(1 + position.unwrap_or_default(), node, cost);
         Ok(())
+    }
+
+    fn count_work(&mut self, sample: &Sample, ns: f64) {
+        *self.at_work.entry(sample.tid).or_default() += ns;
     }
 
     /// Returns whether a thread is the program's: one that was sampled, or of the same name, as short ones have no samples.

@@ -54,7 +54,12 @@ impl UndisturbedRun {
         let part = |ns: f64| (ns / self.0 * chance + MARGIN).min(1.0);
         let (low, most) = match predicted_bounds(finding) {
             Some((low, high, line)) => {
-                let beside = (removed - line * sequences.working_ns).max(0.0);
+                // Of waits, the part is one of all waits: these are the sequence's.
+                let sped_up = match super::is_of_waits(finding) {
+                    true => own - sequence.time_running(),
+                    false => line * sequences.working_ns,
+                };
+                let beside = (removed - sped_up).max(0.0);
                 (low.min(0.0), (high.max(0.0) + beside / self.0).min(1.0))
             }
             None => (0.0, part(removed)),

@@ -423,6 +423,27 @@ impl<'a> Sequences<'a> {
         (most > 0.0 && most >= all / 2.0).then_some(at)
     }
 
+    /// Returns the sequence in which most of the waiting at some nodes lies, if it has half of that.
+    pub(super) fn main_waiter(&self, nodes: &[Range<usize>]) -> Option<usize> {
+        let mut times: BTreeMap<Option<usize>, f64> = BTreeMap::new();
+        for node in nodes.iter().cloned().flatten() {
+            let time = self.waiting_at(NodeId(node as u32)) as f64;
+            *times.entry(self.owners[node]).or_default() += time;
+        }
+        let all: f64 = times.values().sum();
+        let owners = times.into_iter().filter_map(|(at, time)| Some((at?, time)));
+        let (at, most) = owners.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (most > 0.0 && most >= all / 2.0).then_some(at)
+    }
+
+    /// Returns the time that threads waited at a node itself, in nanoseconds.
+    fn waiting_at(&self, node: NodeId) -> i64 {
+        let kinds = TimeKind::ALL.iter().enumerate();
+        let waits = kinds.filter(|(_, kind)| !is_running(**kind));
+        let tree = self.tree.tree();
+        waits.map(|(at, _)| tree.cost(1 + at, node)).sum()
+    }
+
     /// Returns the sequence that has a node.
     pub(super) fn owner_of(&self, node: NodeId) -> Option<usize> {
         *self.owners.get(node.0 as usize)?
@@ -452,14 +473,7 @@ impl<'a> Sequences<'a> {
     /// Returns the part of the working time that waits and is in no sequence.
     pub(super) fn waiting_elsewhere(&self) -> f64 {
         let left = (0..self.owners.len()).filter(|node| self.owners[*node].is_none());
-        let waiting = left.map(|node| {
-            let kinds = TimeKind::ALL.iter().enumerate();
-            let waits = kinds.filter(|(_, kind)| !is_running(**kind));
-            let node = NodeId(node as u32);
-            waits
-                .map(|(at, _)| self.tree.tree().cost(1 + at, node))
-                .sum::<i64>()
-        });
+        let waiting = left.map(|node| self.waiting_at(NodeId(node as u32)));
         waiting.sum::<i64>() as f64 / self.working_ns
     }
 }

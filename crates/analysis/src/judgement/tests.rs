@@ -803,3 +803,69 @@ fn locking_and_unlocking_are_one_finding() {
     assert!((first.amount.value - 0.59).abs() < 0.02, "{first:?}");
     assert!(judgement.together <= 1.0 + 1e-9);
 }
+
+/// A prediction of a place's waits, as experiments make it.
+fn predicted_wait(claim: Claim, procedure: &str, value: f64, interval: [f64; 2]) -> Finding {
+    let mut finding = predicted(claim, procedure, value, interval);
+    let call = "fsync".to_owned();
+    finding.evidence = vec![
+        FindingEvidence::SampleShare { share: 1.0 },
+        FindingEvidence::SpedUpWaits { call },
+    ];
+    finding
+}
+
+/// A line that waits and runs has two predictions: each is of what most of the time there is spent on.
+#[test]
+fn a_prediction_of_waits_is_of_the_place_that_waits() {
+    let tree = tree(&[
+        ("main;save;fsync (system call)", TimeKind::Disk, 600),
+        ("main;save", TimeKind::Computing, 30),
+        ("main;compute", TimeKind::Computing, 500),
+    ]);
+    let causal = [
+        predicted(Claim::SpeedupWorthless, "save", 0.0, [-0.02, 0.02]),
+        predicted_wait(Claim::WorthSpeedup, "save", 0.4, [0.35, 0.45]),
+        predicted(Claim::SpeedupWorthless, "compute", 0.0, [-0.02, 0.02]),
+    ];
+    let judgement = judge_measured(&Measured {
+        causal: &causal,
+        ..measured(&tree)
+    })
+    .expect("a judgement");
+    assert_eq!(judgement.findings.len(), 1, "{:?}", names(&judgement));
+    let first = &judgement.findings[0];
+    assert_eq!(first.amount.interval, Some([0.35, 0.45]));
+    assert_eq!(first.spent_on(), Some(TimeKind::Disk));
+    assert!(
+        first
+            .sentence()
+            .starts_with("making the waiting in fsync at save"),
+        "{}",
+        first.sentence()
+    );
+}
+
+/// A wait that is in no sequence, as a helper's sleep, is a finding if experiments say that it is worth something.
+#[test]
+fn a_wait_that_others_depend_on_is_a_finding_by_its_prediction() {
+    let tree = tree(&[("main;compute", TimeKind::Computing, 500)]);
+    for (claim, value, interval, count) in [
+        (Claim::WorthSpeedup, 0.6, [0.5, 0.7], 2),
+        (Claim::SpeedupWorthless, 0.0, [-0.02, 0.02], 1),
+    ] {
+        let causal = [predicted_wait(claim, "read_device", value, interval)];
+        let judgement = judge_measured(&Measured {
+            causal: &causal,
+            ..measured(&tree)
+        })
+        .expect("a judgement");
+        let names = names(&judgement);
+        assert_eq!(names.len(), count, "{names:?}");
+        assert_eq!(
+            names.iter().any(|name| name.contains("read_device")),
+            count == 2,
+            "{names:?}"
+        );
+    }
+}

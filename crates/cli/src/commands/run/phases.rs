@@ -292,7 +292,7 @@ impl<'a> Phases<'a> {
         sampled: &Sampled,
         time: &TimeTree,
     ) -> (Vec<Finding>, Vec<Finding>) {
-        if time.busy_threads < 2 {
+        if time.threads_at_work < 2 {
             self.not_asked("interference", "one thread does the work".to_owned());
             let why = "one thread does the work: a part of its time is what it is worth";
             self.not_asked("experiments", why.to_owned());
@@ -303,7 +303,14 @@ impl<'a> Phases<'a> {
             self.not_asked("experiments", why);
             return (Vec::new(), Vec::new());
         }
-        let traced = self.trace(&sampled.recording);
+        let traced = match time.busy_threads {
+            ..2 => {
+                let why = "one thread runs, the others only wait";
+                self.not_asked("interference", why.to_owned());
+                Ok((Vec::new(), None))
+            }
+            _ => self.trace(&sampled.recording),
+        };
         let (findings, counted) = traced.unwrap_or_else(|error| {
             self.not_asked("interference", error_chain(&error));
             (Vec::new(), None)
@@ -375,8 +382,7 @@ impl<'a> Phases<'a> {
             "experimenting for {} s (--progress names what counts the work)",
             left.as_secs()
         ));
-        // A place that both runs and waits would have two predictions.
-        let mut words = vec!["causal", "run", "--quiet", "--no-waits"];
+        let mut words = vec!["causal", "run", "--quiet"];
         let mut points = self.args.progress.clone();
         if points.is_empty() {
             points.extend(counted.map(|name| format!("function:{name}")));
