@@ -34,7 +34,7 @@ pub use sequences::LEAST;
 use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
 use asker::find_asker;
-use gain::{UndisturbedRun, asking_function};
+use gain::{UndisturbedRun, asking_function, is_of_waits};
 use losses::{count_losses_once, counted_elsewhere};
 use profile::{
     AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, EndingThread, Finding,
@@ -597,13 +597,6 @@ fn is_late_waking(loss: &Finding) -> bool {
         plain_name(&name),
         "nanosleep" | "clock_nanosleep" | "usleep" | "sleep"
     )
-}
-
-/// Returns whether a prediction is of a place's waits, and not of its running.
-fn is_of_waits(finding: &Finding) -> bool {
-    let of_waits =
-        |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::SpedUpWaits { .. });
-    finding.evidence.iter().any(of_waits)
 }
 
 /// Adds what threads lose in a function to a finding of the time that it lies in.

@@ -55,7 +55,7 @@ impl UndisturbedRun {
         let (low, most) = match predicted_bounds(finding) {
             Some((low, high, line)) => {
                 // Of waits, the part is one of all waits: these are the sequence's.
-                let sped_up = match super::is_of_waits(finding) {
+                let sped_up = match is_of_waits(finding) {
                     true => own - sequence.time_running(),
                     false => line * sequences.working_ns,
                 };
@@ -102,4 +102,11 @@ fn predicted_bounds(finding: &Finding) -> Option<(f64, f64, f64)> {
 pub(super) fn asking_function(path: &[MethodName]) -> Option<&MethodName> {
     let mut path = path.iter().rev();
     path.find(|function| function.1 != KERNEL && !is_language_library(function))
+}
+
+/// Returns whether a prediction is of a place's waits, and not of its running.
+pub(super) fn is_of_waits(finding: &Finding) -> bool {
+    let of_waits =
+        |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::SpedUpWaits { .. });
+    finding.evidence.iter().any(of_waits)
 }
