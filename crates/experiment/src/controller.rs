@@ -807,8 +807,6 @@ fn prepare_set(
 /// From now on samples are of the set, or of everything else.
 fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
     code.begin_set(set);
-    let counts = memory.fragments.iter().chain(&memory.waited);
-    counts.for_each(|count| count.store(0, Relaxed));
     if let SpeedupSet::Sequence(sequence) = set {
         for (address, answer) in code.resolve_all_again() {
             spinning::set_place(memory, code.pid(), address, answer);
@@ -817,6 +815,9 @@ fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
     } else {
         memory.selection.select_lock();
     }
+    // Samples that came while places were looked up still counted for lines.
+    let counts = memory.fragments.iter().chain(&memory.waited);
+    counts.for_each(|count| count.store(0, Relaxed));
 }
 
 /// Decides whether lines or functions are sped up, by what is known of the program.
