@@ -30,6 +30,8 @@ export function evidenceTexts(claim: Pick<Claim, "evidence">): string[] {
   const seen = new Set<unknown>();
   return claim.evidence.flatMap((one) => {
     const kind = one["kind"];
+    // The page says it beside the sentence.
+    if (kind === "run_gain") return [];
     if (kind !== "time_calling" && kind !== "stall_culprit") return [evidenceText(one)];
     if (seen.has(kind)) return [];
     seen.add(kind);
@@ -49,10 +51,20 @@ function culpritsText(all: readonly Evidence[]): string {
   return `its causes: ${all.map((one) => `${name(one)} ${one["least"] === one["most"] ? percent(Number(one["most"])) : `${percent(Number(one["least"]))} to ${percent(Number(one["most"]))}`}`).join(", ")}`;
 }
 
-function gainText(one: Evidence): string {
-  const [low, high] = one["interval"] as [number, number];
-  const also = typeof one["with"] === "string" ? `, with all that ${printable(one["with"])} does` : "";
-  return `a change there makes the run ${percent(low)} to ${percent(high)} shorter${also}`;
+export interface RunGain {
+  /** How much shorter the run gets, as a part of its duration: from, to. */
+  readonly interval: readonly [number, number];
+  /** What the two ends assume; empty if nothing. */
+  readonly assumes: string;
+}
+
+/** What a change at a finding's place gains, if that is known. */
+export function runGain(claim: Pick<Claim, "evidence">): RunGain | undefined {
+  const one = claim.evidence.find((each) => each["kind"] === "run_gain");
+  if (!one) return undefined;
+  const less = typeof one["spared"] === "number" ? [`the less if ${percent(one["spared"])} of the place is spared`] : [];
+  const more = typeof one["with"] === "string" ? [`the more if ${printable(one["with"])} does none of its work any more`] : [];
+  return { interval: one["interval"] as [number, number], assumes: [...less, ...more].join(", ") };
 }
 
 function evidenceText(one: Evidence): string {
@@ -73,7 +85,6 @@ function evidenceText(one: Evidence): string {
     case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all`;
     case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${printable(String(one["function"]))}`;
     case "dear_line": return `dearest line: ${printable(String(one["line"]))}, ${percent(number("part"))} of its function`;
-    case "run_gain": return gainText(one);
     case "cpu_taken": return `CPU taken by ${takerText(one["by"])}: ${percent(number("part"))}`;
     default: return words(String(one["kind"]));
   }

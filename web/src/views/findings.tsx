@@ -2,7 +2,7 @@
 import { askedGroups } from "../model/asked";
 import { type ClaimGroup, VITAL_FEW, groupedClaims, isBeside, lineToChange } from "../model/claims";
 import type { Claim } from "../model/data";
-import { evidenceParts, evidenceTexts, words } from "../model/evidence";
+import { evidenceParts, evidenceTexts, runGain, words } from "../model/evidence";
 import { amount, commandLine, percent, shortened, withInterval } from "../model/format";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
@@ -56,11 +56,11 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
   return (
     <li class="claim">
       <p class="sentence"><span class="number" aria-hidden="true">{number}</span> {shortened(claim.sentence, 240)}</p>
-      <p class="worth">{withInterval(claim.amount.value, claim.amount.interval, group.show)}{claim.amount.certainty === "upper_bound" ? " at most" : ""}</p>
+      <Worth claim={claim} show={group.show} />
       <IntervalBar value={claim.amount.value} interval={claim.amount.interval} withShared={factor > 1.001 ? claim.amount.value * factor : undefined} most={most} />
       {what.path && what.path.length > 1 && <p class="path">{what.path.slice(-6).map((step) => shortened(step, 60)).join(" › ")}</p>}
       <Picture claim={claim} name={name ?? ""} group={group} />
-      <p class="evidence">{evidenceTexts(claim).map((text, at) => <span key={at}>{text}</span>)}</p>
+      <ul class="evidence">{evidenceTexts(claim).map((text, at) => <li key={at}>{text}</li>)}</ul>
       {claim.doubts.length > 0 && <p class="doubt">Doubt: {claim.doubts.map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"]))).join(", ")}</p>}
       <p class="links">
         {line >= 0 && <><a href={linkTo("source", { profile: String(at), line: String(line) })}>Source line</a> </>}
@@ -69,6 +69,20 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
       </p>
       {claim.next.length > 0 && <Command text={commandLine(claim.next)} />}
     </li>
+  );
+}
+
+/** What a change gains comes first where it is known; the finding's own number, which the bar below draws, beside it. */
+function Worth({ claim, show }: { readonly claim: Claim; readonly show: (value: number) => string }) {
+  const number = `${withInterval(claim.amount.value, claim.amount.interval, show)}${claim.amount.certainty === "upper_bound" ? " at most" : ""}`;
+  const gain = runGain(claim);
+  if (!gain) return <p class="worth">{number}</p>;
+  const [low, high] = gain.interval;
+  return (
+    <p class="worth">
+      run {percent(low)} to {percent(high)} shorter
+      <span class="quiet">its part of the time: {number}{gain.assumes !== "" && <><br />{gain.assumes}</>}</span>
+    </p>
   );
 }
 

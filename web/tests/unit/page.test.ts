@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { evidenceTexts } from "../../src/model/evidence";
+import { evidenceTexts, runGain } from "../../src/model/evidence";
 import { commonMethods, methodNamed } from "../../src/model/identity";
 import { groupedClaims } from "../../src/model/claims";
 import { type Claim, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
@@ -38,6 +38,9 @@ describe("evidence", () => {
     expect(texts({ kind: "time_calling", function: "a", part: 0.33 }, { kind: "time_calling", function: "b", part: 0.06 })).toEqual(["of it in functions that it calls: a 33.0\u00a0%, b 6.00\u00a0%"]);
     expect(texts(culprit("D-cache miss", 0, 0.15), culprit("DTLB miss", 0, 0.15))).toEqual(["its cause is one of: D-cache miss, DTLB miss"]);
     expect(texts(culprit("D-cache miss", 0.1, 0.15), culprit("DTLB miss", 0, 0.05))).toEqual(["its causes: D-cache miss 10.0\u00a0% to 15.0\u00a0%, DTLB miss 0.0\u00a0% to 5.00\u00a0%"]);
+    const gain = { kind: "run_gain", interval: [0.1, 0.4], with: "serve", spared: 0.5 };
+    expect(texts(gain)).toEqual([]);
+    expect(runGain({ evidence: [gain] })).toEqual({ interval: [0.1, 0.4], assumes: "the less if 50.0\u00a0% of the place is spared, the more if serve does none of its work any more" });
     expect(texts({ kind: "call_cost", contexts: 1 }, { kind: "call_cost", contexts: 2 })).toEqual(["1 calling context", "2 calling contexts"]);
   });
 });
