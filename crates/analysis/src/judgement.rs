@@ -80,6 +80,8 @@ pub struct Measured<'a> {
     pub each_sample: f64,
     /// The duration of the run, in nanoseconds; 0 where it is not known.
     pub run_ns: f64,
+    /// Threads that ran or waited for a notable time, not for each other; 0 where that is not known.
+    pub threads_at_work: usize,
     /// Running and costly waits of all processes but the first one, in nanoseconds.
     pub children_ns: f64,
     /// The dearest line of functions that take time.
@@ -202,7 +204,8 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     sequences.unite_all(spread);
     sequences.compare_runs(measured.more_runs);
     let cpu_waits = measured.cpu_waits.total() as f64;
-    let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits);
+    let threads = measured.threads_at_work;
+    let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits, threads);
     Ok(Judge {
         sequences,
         measured,
@@ -466,6 +469,7 @@ impl<'a> Judge<'a> {
             finding.evidence.push(FindingEvidence::RunGain {
                 interval: [low.min(0.0), high.clamp(0.0, 1.0)],
                 with: None,
+                spared: None,
             });
             finding
         })
@@ -563,6 +567,7 @@ impl<'a> Judge<'a> {
         let gain = FindingEvidence::RunGain {
             interval: [0.0, (part + self.lost_cpu_part() * CPU_MARGIN).min(1.0)],
             with: None,
+            spared: None,
         };
         finding.evidence.push(gain);
         (part >= STARVED).then_some(finding)

@@ -332,6 +332,9 @@ pub enum FindingEvidence {
         /// The function whose other work the upper bound has, if a change of that can spare more than the place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         with: Option<String>,
+        /// The part of the place's time, 0 to 1, that a change spares at least, as the lower bound assumes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spared: Option<f64>,
     },
     /// A part of the same amount that other findings of the list have: it is not in this one's.
     CountedElsewhere {

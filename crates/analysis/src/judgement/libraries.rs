@@ -21,7 +21,7 @@ pub fn is_c_library(module: &str) -> bool {
 }
 
 /// Returns whether a function, given with its module, only works for who calls it: of the C library, of an allocator, of the standard library of C++,
-/// Rust or Go, which is compiled into programs.
+/// Rust or Go, which is compiled into programs, or of Node.js.
 pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();
     is_c_library(module)
@@ -31,8 +31,8 @@ pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
         || is_of_standard_library(name)
 }
 
-/// Crates of Rust's standard library, the namespaces of C++'s, and names that only their authors may use.
-const STANDARD_NAMES: [&str; 10] = [
+/// Crates of Rust's standard library, the namespaces of C++'s and of V8, V8's builtins, and names that only the authors of standard libraries may use.
+const STANDARD_NAMES: [&str; 13] = [
     "std::",
     "core::",
     "alloc::",
@@ -43,6 +43,9 @@ const STANDARD_NAMES: [&str; 10] = [
     "_M_",
     "_S_",
     "__invoke",
+    "v8::",
+    "Builtins_",
+    "node::",
 ];
 
 /// First parts of the packages of Go's standard library.
@@ -133,7 +136,12 @@ fn qualified_name(name: &str) -> &str {
 
 /// Returns whether a function's name tells nobody what to change: the program itself, or code without a name.
 pub(super) fn says_little(name: &str) -> bool {
-    name == "main" || name.starts_with('[')
+    name == "main" || is_nameless(name)
+}
+
+/// Returns whether code has no name, as that of a file without symbols.
+pub(super) fn is_nameless(name: &str) -> bool {
+    name.starts_with('[')
 }
 
 /// Returns whether a function, given with its module, only leads to work.
@@ -161,6 +169,8 @@ mod tests {
             "internal/runtime/syscall/linux.Syscall6",
             "os.(*File).Sync",
             "net/http.(*conn).serve",
+            "v8::internal::RegExpImpl::Compile(v8::internal::Isolate*)",
+            "Builtins_JSEntryTrampoline",
         ] {
             assert!(is_of_standard_library(name), "{name}");
         }

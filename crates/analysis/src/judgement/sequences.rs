@@ -1,6 +1,6 @@
 //! The call sequences that a program's time lies in, each with the time that no other one has.
 
-use super::libraries::{is_c_library, is_language_library, says_little};
+use super::libraries::{is_c_library, is_language_library, is_nameless, says_little};
 use super::timed_tree::{KERNEL, MethodName, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
@@ -208,7 +208,11 @@ impl<'a> Sequences<'a> {
         let mut open = vec![(path, calls)];
         while let Some((path, calls)) = open.pop() {
             let in_kernel = path.first().is_some_and(|(_, module)| module == KERNEL);
-            let in_library = path.first().is_some_and(is_language_library);
+            // A library without symbols, between whoever asks and the kernel, tells nobody what to change.
+            let in_kernel_call = path.last().is_some_and(|(_, module)| module == KERNEL);
+            let in_library = path.first().is_some_and(|first| {
+                is_language_library(first) || in_kernel_call && is_nameless(&first.0)
+            });
             if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !in_library {
                 done.push(path);
                 continue;

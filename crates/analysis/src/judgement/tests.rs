@@ -46,6 +46,7 @@ fn measured(tree: &CallTree) -> Measured<'_> {
         more_runs: &[],
         each_sample: 1e6,
         run_ns: 0.0,
+        threads_at_work: 0,
         children_ns: 0.0,
         dear_lines: &[],
         ended_waits: &[],
@@ -618,7 +619,7 @@ fn a_gain_is_bounded_by_the_run_and_not_by_all_threads() {
     let mut save = save.filter(|found| found.sentence().contains("of save"));
     let save = save.next().expect("a finding");
     let gain = save.evidence.iter().find_map(|evidence| match evidence {
-        FindingEvidence::RunGain { interval, with } => Some((*interval, with.clone())),
+        FindingEvidence::RunGain { interval, with, .. } => Some((*interval, with.clone())),
         _ => None,
     });
     let ([low, high], with) = gain.expect("a gain");
@@ -632,6 +633,54 @@ fn a_gain_is_bounded_by_the_run_and_not_by_all_threads() {
         "{:?}",
         judgement.findings
     );
+}
+
+/// Where one thread does the work, a change is assumed to spare half of the place's time at least; where more do, nothing is.
+#[test]
+fn a_gain_has_a_lower_end_where_one_thread_works() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 800),
+        ("main;digest", Computing, 200),
+    ]);
+    for (threads, least, assumed) in [(1, 0.36, Some(0.5)), (2, 0.0, None)] {
+        let judgement = judge_measured(&Measured {
+            run_ns: 1000.0 * MS as f64,
+            threads_at_work: threads,
+            ..measured(&tree)
+        })
+        .expect("a judgement");
+        let mut evidence = judgement.findings[0].evidence.iter();
+        let gain = evidence.find_map(|evidence| match evidence {
+            FindingEvidence::RunGain {
+                interval, spared, ..
+            } => Some((*interval, *spared)),
+            _ => None,
+        });
+        let ([low, high], spared) = gain.expect("a gain");
+        assert!((low - least).abs() < 0.03, "{low}");
+        assert!(high > 0.8 && high <= 1.0, "{high}");
+        assert_eq!(spared, assumed);
+    }
+}
+
+/// A library without symbols, between a function and its disk, is not the place.
+#[test]
+fn who_asks_through_a_nameless_library_is_named() {
+    use TimeKind::{Computing, Disk};
+    let tree = tree(&[
+        (
+            "main;add_reading;[function at 0xab050];fdatasync (system call)",
+            Disk,
+            600,
+        ),
+        ("main;digest", Computing, 400),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let PlaceInCode::CallPath { path } = &judgement.findings[0].place.what else {
+        panic!("{:?}", judgement.findings[0]);
+    };
+    assert!(path.iter().any(|name| name == "add_reading"), "{path:?}");
 }
 
 /// A loop that calls six small functions is one place, even if it is most of the program; a list of stages is not.

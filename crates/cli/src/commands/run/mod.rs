@@ -61,6 +61,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         more_runs: &more,
         each_sample: time.each_sample,
         run_ns: recording.duration_ns as f64,
+        threads_at_work: time.threads_at_work,
         children_ns: time.children_ns,
         dear_lines: &time.dear_lines,
         ended_waits: &time.ended_waits,

@@ -145,15 +145,25 @@ fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::R
 fn gain_line(finding: &Finding) -> Option<String> {
     let mut evidence = finding.evidence.iter();
     let gain = evidence.find_map(|evidence| match evidence {
-        FindingEvidence::RunGain { interval, with } => Some((interval, with)),
+        FindingEvidence::RunGain {
+            interval,
+            with,
+            spared,
+        } => Some((interval, with, spared)),
         _ => None,
     });
-    let ([low, high], with) = gain?;
+    let ([low, high], with, spared) = gain?;
+    let spared = spared.map_or(String::new(), |spared| {
+        format!(
+            "; the lower end assumes that it spares {:.0} % of the place",
+            100.0 * spared
+        )
+    });
     let with = with.as_ref().map_or(String::new(), |with| {
         format!(", if {} does none of its work any more", short_name(with))
     });
     Some(format!(
-        "a change there makes the run {:.0} to {:.0} % shorter{with}",
+        "a change there makes the run {:.0} to {:.0} % shorter{with}{spared}",
         100.0 * low,
         100.0 * high
     ))
