@@ -2,9 +2,13 @@
 //!
 //! It gets everything back: registers, vectors, signal mask, and its wait, which the kernel begins again as after a signal
 //! without a handler. Calls that the kernel ends then (`epoll_wait`) are begun again by us, so that the program sees no `EINTR`.
+//!
+//! What it got stands on its own stack, too, in the form in which the kernel keeps it there for a signal handler, and the calls that it makes for
+//! us return into that ([`ReturnFrame`]). So the thread puts everything back by itself if we are killed, whenever that is.
 
 use super::proc_files::ThreadStatus;
 use super::refuse::{not_traceable, refusal};
+use super::return_frame::{ReturnFrame, ReturningCall};
 use super::waits::is_plain_wait;
 use crate::Error;
 use libc::{c_int, c_uint, pid_t, user_regs_struct};
@@ -32,6 +36,16 @@ pub(super) struct BorrowedThread {
     /// The signals that it blocks from now on, if others.
     new_mask: Option<u64>,
     held: Held,
+    /// The way back without us, from when it is used.
+    way_back: Option<WayBack>,
+}
+
+/// A thread's way back to what it did, if we are killed.
+#[derive(Clone, Copy)]
+struct WayBack {
+    code: ReturningCall,
+    /// Address of its [`ReturnFrame`], on its stack.
+    frame: u64,
 }
 
 /// How far the thread is from where it was.
@@ -73,6 +87,7 @@ impl BorrowedThread {
             mask: 0,
             new_mask: None,
             held: Held::Unchanged,
+            way_back: None,
         };
         let stopped = thread.interrupt_thread() && thread.read_state().is_some();
         let status = ThreadStatus::read(pid, tid as u32);
@@ -171,18 +186,48 @@ impl BorrowedThread {
         self.new_mask = Some(mask);
     }
 
-    /// Has it make a system call; the result is negative where that failed. Between two of them it has what it needs to go on
-    /// without us, should we be killed.
+    /// Puts what it needs to go on without us on its stack, where a signal's handler would have it.
+    pub fn prepare_return(&mut self, code: ReturningCall) -> Result<(), Error> {
+        const RED_ZONE: u64 = 128;
+        let size = ReturnFrame::size(&self.vectors) + 8;
+        let lowest = self.registers.rsp.saturating_sub(RED_ZONE + size);
+        // The return address of the call stands in front of the frame.
+        let frame = (lowest & !63) - 64;
+        let bytes = ReturnFrame::bytes(
+            &begun_again(&self.registers),
+            self.mask,
+            &self.vectors,
+            frame,
+        );
+        let written = self
+            .memory
+            .write_all_at(&code.leave.to_le_bytes(), frame - 8);
+        written
+            .and_then(|()| self.memory.write_all_at(&bytes, frame))
+            .map_err(|_| {
+                refusal(
+                    self.pid,
+                    "there is no room on the stack of the thread that waits",
+                )
+            })?;
+        self.way_back = Some(WayBack { code, frame });
+        Ok(())
+    }
+
+    /// Has it make a system call, after [`Self::prepare_return`]; the result is negative where that failed. During the call and
+    /// behind it the thread is on its way back to what it did, should we be killed.
     pub fn make_call(&mut self, number: i64, arguments: [u64; 6]) -> Result<i64, Error> {
+        let way_back = self.way_back.ok_or_else(|| self.ended())?;
         self.held = Held::Used;
-        self.set_mask(u64::MAX)?;
         let mut registers = self.registers;
         let [a, b, c, d, e, f] = arguments;
-        registers.rip = self.registers.rip - 2;
+        (registers.rip, registers.rsp) = (way_back.code.call, way_back.frame - 8);
         (registers.rax, registers.orig_rax) = (number as u64, u64::MAX);
         (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
         (registers.r10, registers.r8, registers.r9) = (d, e, f);
         self.set_registers(&registers)?;
+        // Only now: the frame has the signals that it blocked.
+        self.set_mask(u64::MAX)?;
         for _ in ["its beginning", "its end"] {
             let going = ptrace(libc::PTRACE_SYSCALL, self.tid, 0, 0).is_ok();
             if !going || !self.wait_for(Stop::Call) {
@@ -190,9 +235,6 @@ impl BorrowedThread {
             }
         }
         let after = self.read_registers().ok_or_else(|| self.ended())?;
-        self.set_registers(&begun_again(&self.registers))?;
-        self.restore_vectors().map_err(|_| self.ended())?;
-        self.set_mask(self.mask)?;
         Ok(after.rax as i64)
     }
 
@@ -206,8 +248,8 @@ impl BorrowedThread {
         registers.r15 = data;
         registers.eflags &= !DIRECTION_AND_STEPS;
         registers.orig_rax = u64::MAX;
-        self.set_mask(u64::MAX)?;
         self.set_registers(&registers)?;
+        self.set_mask(u64::MAX)?;
         ptrace(libc::PTRACE_CONT, self.tid, 0, 0).map_err(|_| self.ended())
     }
 

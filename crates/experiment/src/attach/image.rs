@@ -2,9 +2,10 @@
 
 use super::proc_files::mapped_file;
 use super::refuse::refusal;
+use super::return_frame::ReturningCall;
 use crate::Error;
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSymbol};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 use std::fs;
 use std::path::Path;
 
@@ -63,6 +64,8 @@ pub(super) struct LibcFunctions {
     pub dlerror: u64,
     /// What the flags of `dlopen` need besides.
     pub flags: u64,
+    /// Its code by which a thread comes back from a system call by itself.
+    pub returning_call: ReturningCall,
 }
 
 impl LibcFunctions {
@@ -97,8 +100,25 @@ impl LibcFunctions {
             dlopen,
             dlerror: address("dlerror").unwrap_or(0),
             flags: flags | (libc::RTLD_NOW | libc::RTLD_GLOBAL) as u64,
+            returning_call: returning_call(&elf, range.start).ok_or_else(|| {
+                refusal(
+                    pid,
+                    "its C library has no code by which a thread could go back by itself",
+                )
+            })?,
         })
     }
+}
+
+/// Finds the code by which a thread comes back by itself, in the section that has all of the C library's.
+fn returning_call(elf: &ElfFile64<'_, Endianness>, base: u64) -> Option<ReturningCall> {
+    let text = elf.section_by_name(".text")?;
+    let (call, leave) = ReturningCall::find(text.data().ok()?)?;
+    let at = |offset: u64| base.checked_add(text.address())?.checked_add(offset);
+    Some(ReturningCall {
+        call: at(call)?,
+        leave: at(leave)?,
+    })
 }
 
 fn address_of(elf: &ElfFile64<'_, Endianness>, name: &str) -> Option<u64> {

@@ -10,6 +10,7 @@ mod image;
 mod lifeline;
 mod proc_files;
 mod refuse;
+mod return_frame;
 mod visit;
 mod waits;
 

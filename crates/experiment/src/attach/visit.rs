@@ -9,6 +9,7 @@ use super::image::{LibcFunctions, RuntimeImage};
 use super::lifeline::Lifeline;
 use super::proc_files::open_descriptor;
 use super::refuse::refusal;
+use super::return_frame::ReturnFrame;
 use crate::Error;
 use crate::memory::CausalMemory;
 use std::arch::global_asm;
@@ -115,6 +116,7 @@ pub(super) fn load_runtime(
     image: &RuntimeImage,
     libc: &LibcFunctions,
 ) -> Result<Visited, Error> {
+    thread.prepare_return(libc.returning_call)?;
     let room = map_room(pid, thread)?;
     let mut visit = Visit {
         pid,
@@ -190,7 +192,9 @@ impl Visit<'_> {
             }
         }
         self.write(0, visit_code())?;
-        let frame = self.return_frame();
+        let registers = begun_again(&self.thread.registers);
+        let (mask, vectors) = (self.thread.mask, &self.thread.vectors);
+        let frame = ReturnFrame::bytes(&registers, mask, vectors, self.room + FRAME);
         self.words[RETURN] = self.room + FRAME;
         self.write(FRAME, &frame)?;
         let words: Vec<u8> = self
@@ -225,63 +229,6 @@ impl Visit<'_> {
         let at = self.room + DATA + 8 * number as u64;
         let read = self.thread.memory.read_exact_at(&mut bytes, at);
         read.map_or(0, |()| u64::from_le_bytes(bytes))
-    }
-
-    /// What the kernel restores for a thread that returns from a signal handler (`struct ucontext`).
-    fn return_frame(&self) -> Vec<u8> {
-        let registers = begun_again(&self.thread.registers);
-        // The extended state and the stack's segment are there; the alternative stack is not one, and stays what it was.
-        const PARTS: u64 = 7;
-        const NO_STACK: u64 = 0x7f;
-        let segments = registers.cs | registers.ss << 48;
-        let vectors = self.room + FRAME + 1024;
-        let words = [
-            PARTS,
-            0,
-            0,
-            NO_STACK,
-            0,
-            registers.r8,
-            registers.r9,
-            registers.r10,
-            registers.r11,
-            registers.r12,
-            registers.r13,
-            registers.r14,
-            registers.r15,
-            registers.rdi,
-            registers.rsi,
-            registers.rbp,
-            registers.rbx,
-            registers.rdx,
-            registers.rax,
-            registers.rcx,
-            registers.rsp,
-            registers.rip,
-            registers.eflags,
-            segments,
-            0,
-            0,
-            0,
-            0,
-            vectors,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            self.thread.mask,
-        ];
-        let mut frame: Vec<u8> = words
-            .iter()
-            .flat_map(|word: &u64| word.to_le_bytes())
-            .collect();
-        frame.resize(1024, 0);
-        frame.extend(signal_vectors(&self.thread.vectors));
-        frame
     }
 
     /// Lets the thread run and come back.
@@ -348,25 +295,4 @@ impl Visit<'_> {
         }
         let _ = (self.thread).make_call(libc::SYS_munmap, [self.room, ROOM, 0, 0, 0, 0]);
     }
-}
-
-/// The extended state as it stands on a signal's stack: with what it is, and an end.
-fn signal_vectors(state: &[u8]) -> Vec<u8> {
-    const FIRST: u32 = 0x4650_5853;
-    const SECOND: u32 = 0x4650_5845;
-    const OWN: usize = 464;
-    let mut vectors = state.to_vec();
-    // There the kernel says for a debugger which parts there are.
-    let parts: Vec<u8> = state.get(OWN..OWN + 8).unwrap_or_default().to_vec();
-    let size = state.len() as u32;
-    let mut own = Vec::new();
-    own.extend(FIRST.to_le_bytes());
-    own.extend((size + 4).to_le_bytes());
-    own.extend(parts);
-    own.extend(size.to_le_bytes());
-    if let Some(place) = vectors.get_mut(OWN..OWN + own.len()) {
-        place.copy_from_slice(&own);
-    }
-    vectors.extend(SECOND.to_le_bytes());
-    vectors
 }
