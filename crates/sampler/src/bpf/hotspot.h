@@ -41,6 +41,7 @@ struct {
 #define HEAD_WORDS 16 /* of a piece of code: HEAD of crate languages */
 #define FARTHEST_SENDER (1ull << 20)
 #define STUB_WORDS 8
+#define PUSHED_WORDS 8
 
 /* Where the block begins in which an address lies; 0: in none. */
 static __always_inline u64 find_code_block(struct hotspot *of, u64 at)
@@ -118,12 +119,37 @@ static __always_inline bool walk_stub(struct walk *walk, struct hotspot *of, u64
 		/* It has a frame pointer of its own. */
 		if (at == walk->fp || !stack_word(walk, at, pc))
 			return false;
-		if (is_java_code(of, *pc)) {
+		/* The JVM's own code calls some, and has addresses of Java code on its stack. */
+		if (is_java_code(of, *pc) || (!i && *pc > 4096 && find_walk_mapping(walk, *pc - 1))) {
 			*cfa = at + 8;
 			return true;
 		}
 	}
 	return false;
+}
+
+/* A stub that keeps a frame pointer. The one that compiled code calls at its entry (nmethod entry barrier) has a word of its
+ * own between that and the return address: -1, or where the stack is to end when the code is left. */
+static __always_inline enum walk_step walk_framed_stub(struct walk *walk, struct hotspot *of)
+{
+	u64 fp = walk->fp, pc, saved;
+
+	if (!walk->fp_lost && fp >= walk->sp && stack_word(walk, fp, &saved) && stack_word(walk, fp + 8, &pc) &&
+	    (pc == ~0ull || pc - walk->sp < FARTHEST_SENDER) && stack_word(walk, fp + 16, &pc) && is_java_code(of, pc))
+		return walk_to(walk, pc, fp + 24, saved);
+	return walk_by_pointer(walk);
+}
+
+/* Code whose frame has no known size, or not yet. */
+__noinline int walk_unframed(struct walk *walk, struct hotspot *of)
+{
+	u64 pc, cfa;
+
+	if (!walk || !of)
+		return WALK_ASTRAY;
+	if (walk->interrupted && walk_stub(walk, of, &pc, &cfa))
+		return walk_to(walk, pc, cfa, walk->fp);
+	return walk_framed_stub(walk, of);
 }
 
 /* How much of the frame of the interrupted function there is. */
@@ -147,6 +173,22 @@ static __always_inline enum half_frame frame_now(struct walk *walk, struct hotsp
 	if (stack_word(walk, walk->sp, &pc) && is_java_code(of, pc))
 		return FRAME_NONE;
 	return FRAME_WHOLE;
+}
+
+/* Compiled code is called by compiled code, the interpreter or a stub. Some intrinsics (comparing strings) push words below
+ * their frame for a while, and so do callers of some stubs: the return address is then a little above where it should be.
+ * Where none is found, it is where it should be. */
+static __always_inline bool find_frame_end(struct walk *walk, struct hotspot *of, u64 *end)
+{
+	u64 pc;
+
+	for (u32 i = 0; i < PUSHED_WORDS; i++) {
+		if (stack_word(walk, *end + 8 * i - 8, &pc) && is_java_code(of, pc)) {
+			*end += 8 * i;
+			return true;
+		}
+	}
+	return false;
 }
 
 static __always_inline bool is_same_process(struct hotspot *of)
@@ -180,10 +222,8 @@ __noinline int walk_generated_code(struct walk *walk)
 		goto others;
 	u64 words = head_half(walk, of->frame_words);
 	if (!words || words >= 1 << 16) {
-		if (!walk->interrupted || !walk_stub(walk, of, &pc, &cfa))
-			goto others;
 		walk->counts.by_pointer++;
-		return walk_to(walk, pc, cfa, walk->fp);
+		return walk_unframed(walk, of);
 	}
 	walk->counts.by_table++;
 	if (walk->interrupted) {
@@ -197,6 +237,8 @@ __noinline int walk_generated_code(struct walk *walk)
 			return walk_half_frame(walk, now == FRAME_PUSHED);
 	}
 	cfa = walk->sp + 8 * words;
+	if (!find_frame_end(walk, of, &cfa) && walk->interrupted)
+		return walk_unframed(walk, of);
 	if (!stack_word(walk, cfa - 8, &pc) || !stack_word(walk, cfa - 16, &fp))
 		return WALK_LOST;
 	walk->fp_lost = 0;
