@@ -1,7 +1,7 @@
 /** The frame around the views: choices that hold in all of them, keys, help. */
 import { useEffect, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
-import { shortened } from "./model/format";
+import { shortPaths, shortened } from "./model/format";
 import { rangeText } from "./model/timeline";
 import { Finder } from "./parts/finder";
 import { Help } from "./parts/help";
@@ -81,7 +81,7 @@ function Choices() {
   const profiles = page.value!.profiles;
   return (
     <section class="bar choices-bar" aria-label="What is shown">
-      {profiles.length > 1 ? <label>Profile <select value={String(profileIndex.value)} onChange={(event) => change({ profile: event.currentTarget.value, value: "", thread: "", range: "", zoom: "", method: "", image: "" })}>{profiles.map((one, at) => <option key={at} value={String(at)}>{shortened(one.name, 60)}</option>)}</select></label> : <span class="file">{shortened(shown.name, 80)}</span>}
+      {profiles.length > 1 ? <label>Profile <select value={String(profileIndex.value)} onChange={(event) => change({ profile: event.currentTarget.value, value: "", thread: "", range: "", zoom: "", method: "", image: "" })}>{shortPaths(profiles.map((one) => one.name)).map((name, at) => <option key={at} value={String(at)} title={shortened(profiles[at]!.name, 300)}>{shortened(name, 60)}</option>)}</select></label> : <span class="file">{shortened(shown.name, 80)}</span>}
       {shown.values.length > 1 && <label>Value <select value={String(valueIndex.value)} onChange={(event) => change({ value: event.currentTarget.value })}>{shown.values.map((one, at) => <option key={at} value={String(at)}>{one.name}</option>)}</select></label>}
       {shown.threads.length > 1 && <label>Thread <select value={thread.value === null ? "" : shown.names[thread.value]!} onChange={(event) => change({ thread: event.currentTarget.value, zoom: "" })}><option value="">all {shown.threads.length}</option>{shown.threads.map((method) => <option key={method} value={shown.names[method]!}>{shortened(shown.names[method]!, 50)}</option>)}</select></label>}
       {range.value && shown.timeline && <button type="button" class="chip" onClick={() => change({ range: "", zoom: "" })} aria-label="Show all of the time">{rangeText(shown.timeline, range.value)} ×</button>}

@@ -17,6 +17,8 @@ export interface Picture {
   readonly row: number;
   readonly overview: number;
   readonly night: boolean;
+  /** What the overview above the threads is of. */
+  readonly overall: string;
 }
 
 export interface LivePicture extends Picture {
@@ -46,7 +48,7 @@ export function timelineBoxes(picture: Picture): (emit: Emit) => void {
     for (let slice = 0; slice < axis.slices; slice++) {
       const busy = threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0);
       const high = ((overview - 14) * busy) / most;
-      if (high > 0) emit(left + slice * step, overview - 8 - high, wide, high, colours.running, `${busy.toFixed(1)} CPUs`);
+      if (high > 0) emit(left + slice * step, overview - 8 - high, wide, high, colours.running, `${picture.overall}: ${busy.toFixed(1)}`);
     }
     threads.forEach((thread, at) => {
       const top = overview + at * row;
@@ -84,7 +86,7 @@ export function drawTimeline(canvas: HTMLCanvasElement, picture: LivePicture): v
   context.font = "12px system-ui, sans-serif";
   context.textBaseline = "middle";
   context.fillStyle = ink;
-  context.fillText("CPUs busy", 4, overview / 2);
+  context.fillText(picture.overall, 4, overview / 2);
   threads.forEach((thread, at) => {
     context.globalAlpha = picture.only === null || picture.only === thread.method ? 1 : 0.45;
     context.fillText(shortened(thread.name, Math.floor((left - 8) / 6.8)), 4, overview + at * row + row / 2 - 2);

@@ -15,6 +15,12 @@ export function shortened(name: string, most = 120): string {
   return `${clean.slice(0, half)}…${clean.slice(clean.length - half)}`;
 }
 
+/** The last part of each path, and of those that have the same one all of it. */
+export function shortPaths(paths: readonly string[]): string[] {
+  const last = paths.map((path) => path.replace(/\/+$/, "").split("/").at(-1)!);
+  return last.map((name, at) => (name !== "" && last.indexOf(name) === last.lastIndexOf(name) ? name : paths[at]!));
+}
+
 /** 0.1234 as 12.3 %. */
 export function percent(part: number): string {
   if (!Number.isFinite(part)) return "–";

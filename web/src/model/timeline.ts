@@ -40,31 +40,62 @@ export function spreadBack(ns: Float64Array, length: number): Float64Array {
   return spread;
 }
 
+/** Values that are time in which a thread was blocked: of our recordings, and of Java's flight recorder. */
+const BLOCKED = new Set(["off-cpu", "native locks", "monitor enter", "monitor wait", "park", "sleep", "socket read", "socket write", "file read", "file write"]);
+
+export interface RunningScale {
+  /** The value that says when a thread ran. */
+  readonly value: number;
+  /** Nanoseconds that one of its units stands for. */
+  readonly ns: number;
+  /** That is not known: the busiest slice of a thread is taken for all of it. */
+  readonly relative: boolean;
+}
+
+/** How a profile says when threads ran: by samples at a rate, by measured time, or else only by where there are most samples. */
+export function runningScale(profile: Profile): RunningScale {
+  const clock = profile.values.findIndex((value) => value.per_second !== undefined);
+  if (clock >= 0) return { value: clock, ns: 1e9 / profile.values[clock]!.per_second!, relative: false };
+  const timed = profile.values.findIndex((value) => value.unit === "nanoseconds" && !BLOCKED.has(value.name) && value.name !== "run-queue");
+  if (timed >= 0) return { value: timed, ns: 1, relative: false };
+  let most = 0;
+  forEachSlice(profile, (_, __, node) => (most = Math.max(most, profile.byThread.total[profile.defaultValue]![node]!)));
+  return { value: profile.defaultValue, ns: (profile.timeline?.slice_ns ?? 0) / (most || 1), relative: true };
+}
+
+/** Calls with each node that stands for a slice of a thread. Stacks that no thread is known of are of one without a method. */
+function forEachSlice(profile: Profile, each: (thread: number, slice: number, node: number) => void): void {
+  const tree = profile.byThread;
+  const sliceOf = (node: number) => profile.slice[tree.method[node]!]!;
+  for (let top = 1; top < tree.method.length; top = tree.end[top]!) {
+    if (sliceOf(top) >= 0) each(-1, sliceOf(top), top);
+    else for (let node = top + 1; node < tree.end[top]!; node = tree.end[node]!) if (sliceOf(node) >= 0) each(tree.method[top]!, sliceOf(node), node);
+  }
+}
+
 /** The threads of a profile with a time axis, those that ran most first. */
 export function threadTimes(profile: Profile): ThreadTime[] {
   const axis = profile.timeline;
   if (!axis) return [];
   const tree = profile.byThread;
-  // Samples of time at a rate say how much of a CPU a thread had.
-  const clock = profile.values.findIndex((value) => value.per_second !== undefined);
-  const found: ThreadTime[] = [];
-  for (let top = 1; top < tree.method.length; top = tree.end[top]!) {
-    const method = tree.method[top]!;
-    const sums = { running: new Float64Array(axis.slices), ready: new Float64Array(axis.slices), blocked: new Float64Array(axis.slices) };
-    for (let node = top + 1; node < tree.end[top]!; node = tree.end[node]!) {
-      const slice = profile.slice[tree.method[node]!]!;
-      if (slice < 0 || slice >= axis.slices) continue;
-      profile.values.forEach((value, index) => {
-        const total = tree.total[index]![node]!;
-        if (value.name === "run-queue") sums.ready[slice]! += total;
-        else if (value.name === "off-cpu") sums.blocked[slice]! += total;
-        else if (index === clock) sums.running[slice]! += (total * 1e9) / value.per_second!;
-      });
-    }
+  const scale = runningScale(profile);
+  const sums = new Map<number, Pick<ThreadTime, "running" | "ready" | "blocked">>();
+  forEachSlice(profile, (thread, slice, node) => {
+    if (slice >= axis.slices) return;
+    const sum = sums.get(thread) ?? { running: new Float64Array(axis.slices), ready: new Float64Array(axis.slices), blocked: new Float64Array(axis.slices) };
+    sums.set(thread, sum);
+    profile.values.forEach((value, index) => {
+      const total = tree.total[index]![node]!;
+      if (value.name === "run-queue") sum.ready[slice]! += total;
+      else if (BLOCKED.has(value.name)) sum.blocked[slice]! += total;
+      else if (index === scale.value) sum.running[slice]! += total * scale.ns;
+    });
+  });
+  const found = [...sums].map(([method, sum]): ThreadTime => {
     // In epochs threads of one name can be one, and run on several CPUs; what a wait lasted before its epoch is not known.
-    const times = axis.epochs ? sums : { running: sums.running.map((ns) => Math.min(ns, axis.slice_ns)), ready: spreadBack(sums.ready, axis.slice_ns), blocked: spreadBack(sums.blocked, axis.slice_ns) };
-    found.push({ method, name: profile.names[method]!, ...times });
-  }
+    const times = axis.epochs ? sum : { running: sum.running.map((ns) => Math.min(ns, axis.slice_ns)), ready: spreadBack(sum.ready, axis.slice_ns), blocked: spreadBack(sum.blocked, axis.slice_ns) };
+    return { method, name: profile.names[method] ?? "all threads", ...times };
+  });
   return found.sort((a, b) => sumOf(b.running) - sumOf(a.running) || sumOf(b.blocked) - sumOf(a.blocked));
 }
 

@@ -4,7 +4,7 @@ import { NAMES, STATES, drawTimeline, labelWidth, timelineBoxes } from "../chart
 import { saveCanvas, saveSvg } from "../charts/save";
 import type { TimeAxis } from "../model/data";
 import { amount, grouped, percent, shortened } from "../model/format";
-import { rangeBetween, rangeText, sliceLength, sumOf, threadTimes, utcTime, wakesIn } from "../model/timeline";
+import { rangeBetween, rangeText, runningScale, sliceLength, sumOf, threadTimes, utcTime, wakesIn } from "../model/timeline";
 import { Empty } from "../parts/empty";
 import { Menu } from "../parts/menu";
 import { ProfileEmpty } from "../parts/profile-empty";
@@ -21,11 +21,13 @@ export function Timeline() {
   const shown = profile.value;
   const axis = shown?.timeline;
   const threads = useMemo(() => (shown ? threadTimes(shown) : []), [shown]);
+  const scale = useMemo(() => (shown?.timeline ? runningScale(shown) : null), [shown]);
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(800);
   const [cursor, setCursor] = useState<readonly [number, number]>([0, 0]);
   const [drag, setDrag] = useState<number | null>(null);
+  const overall = scale?.relative ? "Activity" : shown?.facts ? "CPUs busy" : "Threads busy";
   const drawn = threads.slice(0, DRAWN);
   const height = OVERVIEW + drawn.length * ROW + 22;
   const selected = range.value;
@@ -35,10 +37,10 @@ export function Timeline() {
     return () => watch.disconnect();
   }, [axis]);
   useEffect(() => {
-    if (canvas.current && axis) drawTimeline(canvas.current, { axis, threads: drawn, width, height, row: ROW, overview: OVERVIEW, selected, cursor, only: thread.value, night: dark.value });
+    if (canvas.current && axis) drawTimeline(canvas.current, { axis, threads: drawn, width, height, row: ROW, overview: OVERVIEW, overall, selected, cursor, only: thread.value, night: dark.value });
   });
   if (!shown) return <ProfileEmpty />;
-  if (!axis || threads.length === 0) return <Empty why={`${shortened(shown.name, 80)} has no time axis: it says how often code ran, not when.`} type={["vitalfew record -g --timeline --off-cpu -o app.vf -- COMMAND", "vitalfew html page.html app.vf"]} />;
+  if (!axis || !scale || threads.length === 0) return <Empty why={`${shortened(shown.name, 80)} has no time axis: it says how often code ran, not when. Recordings with --timeline do, and profiles of perf, the Firefox Profiler, speedscope and Java's flight recorder that have times.`} type={["vitalfew record -g --timeline --off-cpu -o app.vf -- COMMAND", "vitalfew html page.html app.vf"]} />;
   const left = labelWidth(width);
   const sliceAt = (event: MouseEvent) => Math.max(0, Math.min(axis.slices - 1, Math.floor(((event.offsetX - left) / (width - left)) * axis.slices)));
   const rowAt = (event: MouseEvent) => Math.max(0, Math.min(drawn.length - 1, Math.floor((event.offsetY - OVERVIEW) / ROW)));
@@ -56,13 +58,14 @@ export function Timeline() {
       } else setDrag(null);
       setCursor([next, row]);
     } else if (down !== 0) setCursor([slice, Math.max(0, Math.min(drawn.length - 1, row + down))]);
-    else if (event.key === "Enter") change({ thread: thread.value === null ? drawn[row]!.name : "", zoom: "" });
+    else if (event.key === "Enter") change({ thread: thread.value === null && drawn[row]!.method >= 0 ? drawn[row]!.name : "", zoom: "" });
     else if (event.key === "Escape") change({ range: "", zoom: "" });
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
   const under = drawn[row] ?? drawn[0]!;
+  const ran = (ns: number) => (scale.relative ? amount(ns / scale.ns, shown.values[scale.value]!.unit) : amount(ns, "nanoseconds"));
   const part = (ns: number) => percent(ns / sliceLength(axis, slice));
   const woken = wakesIn(shown.wakes, [slice, slice + 1], under.name)[0];
   return (
@@ -71,7 +74,7 @@ export function Timeline() {
       <p class="quiet">Drag over a part of the time: every view shows only that part. {STATES.map((state) => <span key={state} class={`key ${state}`}>{NAMES[state]}</span>)}</p>
       <figure>
         <div class="bar"><span />
-          <Menu label="Save" items={[["As SVG", () => saveSvg(`Timeline of ${shown.name}`, width, height, timelineBoxes({ axis, threads: drawn, width, row: ROW, overview: OVERVIEW, night: dark.value }))], ["As PNG", () => canvas.current && saveCanvas(canvas.current, `Timeline of ${shown.name}`)]]} />
+          <Menu label="Save" items={[["As SVG", () => saveSvg(`Timeline of ${shown.name}`, width, height, timelineBoxes({ axis, threads: drawn, width, row: ROW, overview: OVERVIEW, overall, night: dark.value }))], ["As PNG", () => canvas.current && saveCanvas(canvas.current, `Timeline of ${shown.name}`)]]} />
         </div>
         <div ref={box} class="canvas">
           <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application" aria-roledescription="timeline"
@@ -83,7 +86,7 @@ export function Timeline() {
         <figcaption aria-live="polite" data-testid="timeline-details">
           <strong>{shortened(under.name, 60)}</strong>
           <span>{axis.epochs && `Epoch ${slice + 1}: `}{rangeText(axis, [slice, slice + 1])}</span>
-          <span>running {part(under.running[slice]!)}</span><span>waiting for a CPU {part(under.ready[slice]!)}</span><span>blocked {part(under.blocked[slice]!)}</span>
+          <span>{scale.relative ? <>{ran(under.running[slice]!)}</> : <>running {part(under.running[slice]!)}</>}</span><span>waiting for a CPU {part(under.ready[slice]!)}</span><span>blocked {part(under.blocked[slice]!)}</span>
           {woken && <span>woken by {shortened(woken.waker, 40)} after {amount(woken.ns, "nanoseconds")}</span>}
         </figcaption>
       </figure>
@@ -93,12 +96,12 @@ export function Timeline() {
           <thead><tr><th scope="col">Thread</th><th scope="col" class="number">Running</th><th scope="col" class="number">Waiting for a CPU</th><th scope="col" class="number">Blocked</th><th scope="col">Woken mostly by</th></tr></thead>
           <tbody>{threads.slice(0, 500).map((one) => {
             const waker = wakesIn(shown.wakes, selected, one.name)[0];
-            return <tr key={one.method}><th scope="row"><a href={linkTo("flame", { thread: one.name })}>{shortened(one.name, 60)}</a></th><td class="number">{amount(sumOf(one.running, selected), "nanoseconds")}</td><td class="number">{amount(sumOf(one.ready, selected), "nanoseconds")}</td><td class="number">{amount(sumOf(one.blocked, selected), "nanoseconds")}</td><td>{waker ? `${shortened(waker.waker, 40)}, after ${amount(waker.ns, "nanoseconds")}` : ""}</td></tr>;
+            return <tr key={one.method}><th scope="row"><a href={linkTo("flame", one.method < 0 ? {} : { thread: one.name })}>{shortened(one.name, 60)}</a></th><td class="number">{ran(sumOf(one.running, selected))}</td><td class="number">{amount(sumOf(one.ready, selected), "nanoseconds")}</td><td class="number">{amount(sumOf(one.blocked, selected), "nanoseconds")}</td><td>{waker ? `${shortened(waker.waker, 40)}, after ${amount(waker.ns, "nanoseconds")}` : ""}</td></tr>;
           })}</tbody>
         </table>
       </div>
       {axis.epochs && <Epochs epochs={axis.epochs} onSelect={(at) => change({ range: `${at}-${at + 1}`, zoom: "" })} busy={axis.epochs.map((_, at) => threads.reduce((sum, one) => sum + one.running[at]!, 0))} />}
-      <p class="quiet">{axis.epochs ? `The last ${grouped(axis.slices)} epochs of the database, equally wide. Running is what samples say; threads of one name are one, and can run on several CPUs. ` : `${grouped(axis.slices)} slices of ${amount(axis.slice_ns, "nanoseconds")}. Running is what samples say. A wait counts where it ended, and is drawn back from there. `}{threads.length > DRAWN && `${grouped(threads.length - DRAWN)} more threads are in the table only. `}{!shown.wakes && <>Who woke whom is recorded with <code>--off-cpu</code>.</>}</p>
+      <p class="quiet">{axis.epochs ? `The last ${grouped(axis.slices)} epochs of the database, equally wide. Running is what samples say; threads of one name are one, and can run on several CPUs. ` : `${grouped(axis.slices)} slices of ${amount(axis.slice_ns, "nanoseconds")}. ${scale.relative ? `Running is the number of ${shown.values[scale.value]!.unit}, of the busiest slice's: the profile has no rate.` : shown.facts ? "Running is what samples say." : `Running is ${shown.values[scale.value]!.name} as the profile says it.`} A wait counts where it ended, and is drawn back from there. `}{threads.length > DRAWN && `${grouped(threads.length - DRAWN)} more threads are in the table only. `}{!shown.wakes && shown.facts && <>Who woke whom is recorded with <code>--off-cpu</code>.</>}</p>
     </div>
   );
 }

@@ -201,6 +201,23 @@ it("shows threads over time, and a selected range filters all views, by keys alo
   await page.close();
 });
 
+it("shows when frames of another tool's profile were open, and a part of that time filters the flame graph", async () => {
+  const events = ["O 0 0", "O 1 1", "C 1 4", "C 0 5", "O 0 8", "O 2 8", "C 2 10", "C 0 10"].map((one) => one.split(" ")).map(([type, frame, at]) => ({ type, frame: Number(frame), at: Number(at) }));
+  const profile = { $schema: "https://www.speedscope.app/file-format-schema.json", shared: { frames: ["main", "first", "second"].map((name) => ({ name })) }, profiles: [{ type: "evented", name: "worker", unit: "seconds", startValue: 0, endValue: 10, events }] };
+  vitalfew("html", "evented.html", write("evented.json", JSON.stringify(profile)));
+  const address = `file://${join(folder, "evented.html")}`;
+  const { page, complaints } = await open(browser, `${address}#/timeline`);
+  expect(await colours(page, ".timeline canvas")).toBeGreaterThan(2);
+  expect(await page.getByTestId("threads").innerText()).toMatch(/worker\s+7\.00\u00a0s/);
+  expect(await violations(page)).toEqual([]);
+  const slices = count(await page.locator(".timeline > p").last().innerText());
+  await page.goto(`${address}#/flame?range=0-${Math.floor(0.6 * slices)}`);
+  await page.waitForSelector(".flame");
+  expect(await page.getByTestId("flame-details").innerText()).toContain("5.00\u00a0s");
+  expect(complaints).toEqual([]);
+  await page.close();
+});
+
 it("shows source and assembly side by side, with the graph of the blocks", async () => {
   const { page, complaints } = await open(browser, `${file}#/source`);
   const said = spawnSync(VITALFEW, ["annotate", "hot_leaf", "hot.vf", "--json"], { cwd: folder, encoding: "utf8" });

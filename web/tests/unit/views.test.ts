@@ -11,8 +11,9 @@ import { sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/i
 import { findAll } from "../../src/model/finder";
 import { languageOf } from "../../src/model/languages";
 import { pathThrough, placeGraph } from "../../src/model/layered";
+import { shortPaths } from "../../src/model/format";
 import { epochsByHost, rateOf } from "../../src/model/machine";
-import { rangeBetween, spreadBack, sumOf, threadTimes, wakesIn } from "../../src/model/timeline";
+import { rangeBetween, runningScale, spreadBack, sumOf, threadTimes, wakesIn } from "../../src/model/timeline";
 import { inTimeOrder, withoutMethods } from "../../src/model/transforms";
 import { childrenOf } from "../../src/model/tree";
 
@@ -28,6 +29,12 @@ const timed = readPage(JSON.stringify({
   }],
 })).profiles[0]!;
 
+describe("names of profiles", () => {
+  it("are as short as they can be told apart", () => {
+    expect(shortPaths(["/a/one.vf", "/b/two.vf", "/c/db/", "/c/two.vf"])).toEqual(["one.vf", "/b/two.vf", "db", "/c/two.vf"]);
+  });
+});
+
 describe("a time axis", () => {
   it("says when threads ran and were blocked: a wait ends in its slice, and was going on before", () => {
     const threads = threadTimes(timed);
@@ -36,6 +43,22 @@ describe("a time axis", () => {
     expect([...threads[1]!.blocked]).toEqual([50e6, 100e6, 100e6]);
     expect(sumOf(threads[1]!.running, [1, 3])).toBe(30e6);
     expect([...spreadBack(Float64Array.of(0, 5, 25), 10)]).toEqual([10, 10, 10]);
+  });
+
+  it("says when threads of other tools' profiles ran: by measured time, or else by where most samples are", () => {
+    const foreign = (values: readonly object[], modules: readonly string[], depth: readonly number[]) => readPage(JSON.stringify({
+      schema: SCHEMA, profiles: [{
+        name: "t", format: "JFR", notes: [], default_value: 0, values, methods: { name: ["main", "0", "1", "a"], module: [0, 1, 1, 2], modules },
+        tree: { depth, method: depth.length === 5 ? [0, 1, 3, 2, 3] : [1, 3, 2, 3], cost: [depth.length === 5 ? [0, 0, 0, 10, 0, 20] : [0, 0, 10, 0, 20], depth.length === 5 ? [0, 0, 0, 0, 0, 150e6] : [0, 0, 0, 0, 150e6]] },
+        timeline: { slice_ns: 100e6, slices: 2 },
+      }],
+    })).profiles[0]!;
+    const samples = { name: "samples", unit: "samples" };
+    const java = foreign([samples, { name: "park", unit: "nanoseconds" }], ["[thread]", "[slice]", ""], [1, 2, 3, 2, 3]);
+    const [main] = threadTimes(java);
+    expect([runningScale(java).relative, [...main!.running], [...main!.blocked]]).toEqual([true, [50e6, 100e6], [50e6, 100e6]]);
+    const evented = foreign([{ name: "time", unit: "nanoseconds" }, { name: "cpu", unit: "nanoseconds" }], ["", "[slice]", ""], [1, 2, 1, 2]);
+    expect([runningScale(evented).relative, threadTimes(evented).map((one) => [one.name, ...one.running])]).toEqual([false, [["all threads", 10, 20]]]);
   });
 
   it("filters trees by a range, and the parts add up to the whole", () => {

@@ -4,6 +4,7 @@ use super::draft::TreeDraft;
 use super::error::ReadFault;
 use super::input::{HEAD, ProfileInput};
 use super::options::ReadOptions;
+use super::time_axis::TimeRange;
 use super::{
     austin, callgrind, dtrace, folded, ghc, gperftools, instruments, jfr, json, macos_sample, otlp,
     perf_data, perf_script, pprof, pstats, ruby_marshal, v8_log,
@@ -27,6 +28,11 @@ pub(crate) enum ReadWith {
     Bytes(fn(&mut ProfileInput, &ReadOptions) -> Result<TreeDraft, ReadFault>),
     /// Several formats in one, that are told apart by what is read.
     Several(fn(&mut ProfileInput, &ReadOptions) -> Result<NamedDraft, ReadFault>),
+    /// Once more before, where times are asked for: by when the profile begins and ends.
+    Timed(
+        fn(&Path, &ReadOptions) -> Result<TimeRange, ReadFault>,
+        fn(&mut ProfileInput, TimeRange, &ReadOptions) -> Result<TreeDraft, ReadFault>,
+    ),
     /// More than once, so that it must be a file.
     File(fn(&Path, &ReadOptions) -> Result<TreeDraft, ReadFault>),
 }
@@ -51,7 +57,7 @@ const READERS: &[FormatReader] = &[
     FormatReader {
         name: "JFR",
         is_format: |head| head.bytes.starts_with(b"FLR\0"),
-        read: ReadWith::Bytes(jfr::read_jfr),
+        read: ReadWith::Timed(jfr::read_jfr_times, jfr::read_jfr),
     },
     FormatReader {
         name: gperftools::NAME,

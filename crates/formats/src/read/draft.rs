@@ -2,6 +2,7 @@
 
 use super::error::{FilePosition, ReadFault};
 use super::options::{GroupBy, ReadOptions};
+use super::time_axis::TimeSlices;
 use super::tree_profile::TreeProfile;
 use profile::{CallTree, CallTreeBuilder, DraftNode, MethodId, NodeId, ValueType};
 
@@ -38,6 +39,8 @@ pub(crate) struct TreeDraft {
     other: u64,
     depth: u32,
     notes: Vec<String>,
+    /// See [`TreeProfile::time`].
+    slices: Option<TimeSlices>,
     /// See [`TreeProfile::default_value`].
     pub default_value: usize,
 }
@@ -56,6 +59,7 @@ impl TreeDraft {
             other: 0,
             depth: options.limits.depth,
             notes: Vec::new(),
+            slices: None,
             default_value: 0,
         }
     }
@@ -107,6 +111,21 @@ impl TreeDraft {
         Err(ReadFault::too_large(what, at))
     }
 
+    /// Whether stacks are to be kept apart by time.
+    pub fn wants_times(&self) -> bool {
+        self.group_by.contains(&GroupBy::Slice)
+    }
+
+    /// Takes the time axis, if stacks are to be kept apart by time.
+    pub fn set_time_axis(&mut self, slices: Option<TimeSlices>) {
+        self.slices = slices.filter(|_| self.wants_times());
+    }
+
+    /// The time axis, if there is one.
+    pub fn time_axis(&self) -> Option<TimeSlices> {
+        self.slices
+    }
+
     /// The node that the stack of `owner` begins under.
     pub fn group_node(
         &mut self,
@@ -144,7 +163,8 @@ impl TreeDraft {
 
     pub fn finish_tree(mut self, format: &'static str) -> Result<TreeProfile, ReadFault> {
         for (group, seen) in self.group_by.iter().zip(&self.grouped) {
-            if !seen && self.stacks > 0 {
+            // Few formats know times, and a view without them says so itself.
+            if !seen && self.stacks > 0 && *group != GroupBy::Slice {
                 let name = group.module_name().trim_matches(['[', ']']);
                 self.notes.push(format!(
                     "the profile does not say which {name} a stack is of; not grouped by {name}"
@@ -174,6 +194,7 @@ impl TreeDraft {
             tree,
             format,
             default_value: self.default_value,
+            time: self.slices.map(|slices| slices.axis()),
             notes: self.notes,
         })
     }

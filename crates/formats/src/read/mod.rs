@@ -36,6 +36,7 @@ mod ruby_marshal;
 mod skipped;
 mod stackprof;
 mod stacks;
+mod time_axis;
 mod tree_profile;
 mod v8_log;
 
@@ -44,11 +45,13 @@ pub use imported::to_recording;
 pub use options::{GroupBy, ReadLimits, ReadOptions};
 pub use perf_data::{BranchStacks, perf_event_name};
 pub use recording::from_recording;
+pub use time_axis::TimeAxis;
 pub use tree_profile::TreeProfile;
 
 use detect::ReadWith;
 use input::ProfileInput;
 use std::path::Path;
+use time_axis::TimeRange;
 
 /// Reads the profile at `path`, of any format that is known, compressed or not.
 ///
@@ -66,6 +69,14 @@ pub fn read_profile(path: &Path, options: &ReadOptions) -> Result<TreeProfile, R
     let read = match reader.read {
         ReadWith::Bytes(read) => read(&mut input, options).map(|draft| (draft, reader.name)),
         ReadWith::Several(read) => read(&mut input, options),
+        ReadWith::Timed(read_times, read) => {
+            let times = match options.group_by.contains(&GroupBy::Slice) {
+                true => read_times(path, options),
+                false => Ok(TimeRange::default()),
+            };
+            let draft = times.and_then(|times| read(&mut input, times, options));
+            draft.map(|draft| (draft, reader.name))
+        }
         ReadWith::File(read) => {
             drop(input);
             read(path, options).map(|draft| (draft, reader.name))

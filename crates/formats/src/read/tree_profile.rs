@@ -1,5 +1,6 @@
 //! The result of every reader.
 
+use super::time_axis::TimeAxis;
 use profile::CallTree;
 
 /// A profile as a call tree, and what its reader should know.
@@ -11,6 +12,8 @@ pub struct TreeProfile {
     pub format: &'static str,
     /// The position of the value type that the profile itself would show first.
     pub default_value: usize,
+    /// When its samples were taken, if [`GroupBy::Slice`](super::GroupBy::Slice) was asked for and the profile says it.
+    pub time: Option<TimeAxis>,
     /// Notes about data that were approximated, left out or look wrong, each a sentence. They go to
     /// the user.
     pub notes: Vec<String>,

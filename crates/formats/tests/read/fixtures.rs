@@ -373,3 +373,69 @@ fn jfr_recording() {
             .contains(";Work.right:5;Work.leaf:3")
     );
 }
+
+/// Times divide what a profile says, and change nothing of it.
+#[test]
+fn slices_of_time_add_up_to_the_profile() {
+    for (name, least) in [
+        ("work.jfr.gz", 10),
+        ("samply.json.gz", 2),
+        ("gecko.json", 1),
+        ("perf-fp.data", 2),
+        ("perf-pipe.data", 2),
+        ("py-spy.speedscope", 0),
+    ] {
+        let whole = read_profile(&fixture(name), &by(&[GroupBy::Thread])).unwrap();
+        assert_eq!(whole.time, None, "{name}");
+        let timed = read_profile(&fixture(name), &by(&[GroupBy::Thread, GroupBy::Slice])).unwrap();
+        assert_eq!(value_types(&timed), value_types(&whole), "{name}");
+        assert_eq!(timed.notes, whole.notes, "{name}");
+        let mut slices = std::collections::BTreeSet::new();
+        for value in 0..whole.tree.value_types().len() {
+            let mut joined: BTreeMap<Vec<String>, i64> = BTreeMap::new();
+            for (mut path, cost) in stacks(&timed.tree, value) {
+                path.retain(|frame| match frame.strip_suffix(" [[slice]]") {
+                    Some(number) => {
+                        slices.insert(number.parse::<u32>().expect("a number"));
+                        false
+                    }
+                    None => true,
+                });
+                *joined.entry(path).or_default() += cost;
+            }
+            let mut expected: BTreeMap<Vec<String>, i64> = BTreeMap::new();
+            for (path, cost) in stacks(&whole.tree, value) {
+                *expected.entry(path).or_default() += cost;
+            }
+            assert_eq!(joined, expected, "{name}, value {value}");
+        }
+        assert!(slices.len() >= least, "{name}: {slices:?}");
+        if let Some(time) = timed.time {
+            assert!(
+                slices.last().is_some_and(|last| *last < time.slices),
+                "{name}: {time:?}"
+            );
+        }
+    }
+}
+
+/// Frames that are open over several slices count in each of them for as long as they are.
+#[test]
+fn open_frames_count_in_each_slice() {
+    let text = r#"{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[{"name":"a"},{"name":"b"}]},
+        "profiles":[{"type":"evented","name":"t","unit":"seconds","startValue":0,"endValue":300,"events":[
+        {"type":"O","frame":0,"at":0},{"type":"O","frame":1,"at":0.25},{"type":"C","frame":1,"at":2.5},{"type":"C","frame":0,"at":3},
+        {"type":"O","frame":1,"at":299},{"type":"C","frame":1,"at":300}]}]}"#;
+    let profile = read_bytes(text.as_bytes(), &by(&[GroupBy::Thread, GroupBy::Slice])).unwrap();
+    let time = profile.time.expect("times");
+    assert_eq!((time.slice_ns, time.slices), (1_000_000_000, 301));
+    let expected = [
+        "t [[thread]];0 [[slice]];a 250000000",
+        "t [[thread]];0 [[slice]];a;b 750000000",
+        "t [[thread]];1 [[slice]];a;b 1000000000",
+        "t [[thread]];2 [[slice]];a 500000000",
+        "t [[thread]];2 [[slice]];a;b 500000000",
+        "t [[thread]];299 [[slice]];b 1000000000",
+    ];
+    assert_eq!(folded(&profile.tree, 0), expected);
+}

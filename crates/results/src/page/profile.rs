@@ -119,7 +119,7 @@ impl PageProfile {
             tree: tree_columns(tree),
             lines: None,
             code: None,
-            timeline: None,
+            timeline: profile.time.map(PageTimeline::of_axis),
             wakes: None,
         }
     }

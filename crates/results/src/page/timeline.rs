@@ -1,6 +1,7 @@
 //! When samples were taken, and who ended waits.
 
 use ::profile::{NameId, Recording, Unit};
+use formats::read::TimeAxis;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -73,6 +74,15 @@ fn slice_count(recording: &Recording) -> u32 {
 }
 
 impl PageTimeline {
+    /// The time axis of another tool's profile.
+    pub fn of_axis(axis: TimeAxis) -> Self {
+        Self {
+            slice_ns: axis.slice_ns,
+            slices: axis.slices,
+            epochs: Vec::new(),
+        }
+    }
+
     /// The time axis, if times were kept.
     pub fn of_recording(recording: &Recording) -> Option<Self> {
         Some(Self {

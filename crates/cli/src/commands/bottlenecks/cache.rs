@@ -217,6 +217,8 @@ fn decode_tree(file: &File, key: &str) -> Option<TreeProfile> {
         tree,
         format: "a tree read before",
         default_value: header.default_value,
+        // Trees are cached without times.
+        time: None,
         notes: header.notes,
     })
 }
@@ -272,6 +274,7 @@ mod tests {
             tree: builder.finish().unwrap(),
             format: "pprof",
             default_value: 1,
+            time: None,
             notes: vec!["a note".into()],
         }
     }
@@ -334,6 +337,7 @@ mod tests {
                     tree: builder.finish().unwrap(),
                     format: "pprof",
                     default_value,
+                    time: None,
                     notes,
                 }
             },

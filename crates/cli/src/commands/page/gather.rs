@@ -211,8 +211,7 @@ impl PageContent {
             ResultKind::Interference => self.results.push(interference::result_of_file(file)?),
             ResultKind::Run | ResultKind::OtherJson => self.results.push(read_result(file)?),
             ResultKind::Foreign => {
-                let options = read_options(debug_dirs);
-                let profile = read::read_profile(file, &options)?;
+                let profile = read_foreign(file, debug_dirs)?;
                 self.add_profile(file, &profile, |page| page)?;
             }
         }
@@ -378,6 +377,25 @@ fn choices_of(files: &[PathBuf]) -> Vec<Vec<PathBuf>> {
         chosen.map(|(_, file)| file.clone()).collect()
     };
     (1..1_usize << files.len()).rev().map(chosen).collect()
+}
+
+/// Calling contexts of a foreign profile with times; of larger ones the page has no timeline.
+const MOST_TIMED_NODES: usize = 2_000_000;
+
+/// Reads another tool's profile, kept apart by time if it says times and does not become too large by that.
+fn read_foreign(file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<TreeProfile> {
+    let mut options = read_options(debug_dirs);
+    options.group_by.push(GroupBy::Slice);
+    let profile = read::read_profile(file, &options)?;
+    if profile.time.is_none() || profile.tree.len() <= MOST_TIMED_NODES {
+        return Ok(profile);
+    }
+    options.group_by.pop();
+    let mut profile = read::read_profile(file, &options)?;
+    let note =
+        "times are left out: kept apart by time, it has too many calling contexts for a page";
+    profile.notes.push(note.to_owned());
+    Ok(profile)
 }
 
 /// Stacks begin with their thread, for the page to keep threads apart.

@@ -11,13 +11,19 @@ use super::error::{FilePosition, ReadFault};
 use super::input::ProfileInput;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
+use super::time_axis::TimeRange;
 use metadata::{Classes, JfrCursor, next_event, read_classes};
 use profile::{MethodId, ValueType};
 use rustc_hash::FxHashMap;
 use std::io::Read;
+use std::path::Path;
 use value::{JfrValue, JfrValueReader, Pools};
 
 const HEADER: usize = 68;
+/// The JDK samples each 10 or 20 ms.
+const SHORTEST_SLICE_NS: f64 = 100e6;
+/// Where the header has the time at which the chunk begins.
+const START_TIME: u64 = 32;
 const METADATA: i64 = 0;
 const COMPRESSED_NUMBERS: i64 = 1;
 
@@ -128,12 +134,38 @@ struct JfrReader<'o> {
     without_stack: u64,
 }
 
+/// Returns when the chunks of a file begin and end, in nanoseconds since 1970. What is damaged is said by who reads them.
+pub(crate) fn read_jfr_times(path: &Path, options: &ReadOptions) -> Result<TimeRange, ReadFault> {
+    let mut input = ProfileInput::open_file(path, &options.limits)?;
+    let mut range = TimeRange::default();
+    let mut header = Vec::new();
+    loop {
+        header.clear();
+        (&mut input).take(HEADER as u64).read_to_end(&mut header)?;
+        let mut fields = JfrCursor::new(&header, 0);
+        if header.len() < HEADER {
+            return Ok(range);
+        }
+        fields.read_fixed(8)?;
+        let size = fields.read_fixed(8)? as u64;
+        let mut times = JfrCursor::new(&header, 0).at_position(START_TIME)?;
+        let (start, duration) = (times.read_fixed(8)?, times.read_fixed(8)?);
+        range.add_time(start as f64);
+        range.add_time(start.saturating_add(duration) as f64);
+        let body = size.saturating_sub(HEADER as u64);
+        std::io::copy(&mut (&mut input).take(body), &mut std::io::sink())?;
+    }
+}
+
 pub(crate) fn read_jfr(
     input: &mut ProfileInput,
+    times: TimeRange,
     options: &ReadOptions,
 ) -> Result<TreeDraft, ReadFault> {
+    let mut draft = TreeDraft::new(Vec::new(), options);
+    draft.set_time_axis(times.slices(SHORTEST_SLICE_NS));
     let mut reader = JfrReader {
-        draft: TreeDraft::new(Vec::new(), options),
+        draft,
         options,
         values: SOURCES.iter().map(|_| None).collect(),
         truncated: 0,
@@ -201,6 +233,8 @@ struct JfrChunk {
     pools: Pools,
     /// Nanoseconds a tick.
     tick: f64,
+    /// Nanoseconds since 1970, and ticks, when it began.
+    start: (f64, f64),
     /// By number of the stack trace, once it was asked for.
     stacks: FxHashMap<i64, Option<Vec<MethodId>>>,
 }
@@ -209,7 +243,12 @@ impl JfrReader<'_> {
     fn read_chunk(&mut self, cursor: JfrCursor<'_>) -> Result<(), ReadFault> {
         let mut header = cursor.at_position(16)?;
         let (constants, metadata) = (header.read_fixed(8)? as u64, header.read_fixed(8)? as u64);
-        header = cursor.at_position(56)?;
+        header = cursor.at_position(START_TIME)?;
+        let (start_ns, _, start_ticks) = (
+            header.read_fixed(8)?,
+            header.read_fixed(8)?,
+            header.read_fixed(8)?,
+        );
         let frequency = header.read_fixed(8)?;
         if header.read_fixed(4)? & COMPRESSED_NUMBERS == 0 {
             return Err(header.fault("numbers are not compressed, which is not read"));
@@ -241,6 +280,7 @@ impl JfrReader<'_> {
             } else {
                 1.0
             },
+            start: (start_ns as f64, start_ticks as f64),
             pools,
             stacks: FxHashMap::default(),
         };
@@ -284,7 +324,8 @@ impl JfrReader<'_> {
             let thread = field("sampledThread")
                 .or_else(|| field("eventThread"))
                 .cloned();
-            let root = self.thread_node(thread.as_ref(), chunk, classes, at)?;
+            let slice = self.slice_of(source, &event, chunk, classes);
+            let root = self.thread_node(thread.as_ref(), slice, chunk, classes, at)?;
             let methods = match trace {
                 Some(JfrValue::Constant(_, number)) => {
                     if !chunk.stacks.contains_key(&number) {
@@ -320,9 +361,28 @@ impl JfrReader<'_> {
         value
     }
 
+    /// The slice of time in which an event ended.
+    fn slice_of(
+        &self,
+        source: &JfrSource,
+        event: &JfrValue,
+        chunk: &JfrChunk,
+        classes: &Classes,
+    ) -> Option<u32> {
+        let axis = self.draft.time_axis()?;
+        let field = |name| {
+            let value = chunk.pools.field_value(classes, event, name)?;
+            value.as_number().map(|ticks| ticks as f64)
+        };
+        let lasted = source.ticks.then(|| field("duration")).flatten();
+        let ticks = field("startTime")? + lasted.unwrap_or(0.0) - chunk.start.1;
+        Some(axis.slice_at(chunk.start.0 + ticks * chunk.tick))
+    }
+
     fn thread_node(
         &mut self,
         thread: Option<&JfrValue>,
+        slice: Option<u32>,
         chunk: &JfrChunk,
         classes: &Classes,
         at: FilePosition,
@@ -337,6 +397,7 @@ impl JfrReader<'_> {
         let owner = Owner {
             thread: text("javaName").or_else(|| text("osName")),
             tid: field("osThreadId").and_then(JfrValue::as_number),
+            slice,
             ..Owner::default()
         };
         self.draft.group_node(&owner, at)

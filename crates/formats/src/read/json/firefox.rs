@@ -10,7 +10,9 @@ use crate::read::draft::{Owner, TreeDraft};
 use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
 use crate::read::stacks::{Link, LinkedStacks, StackNodes};
-use profile::{MethodId, ValueType};
+use crate::read::time_axis::{TimeRange, TimeSlices};
+use profile::{DraftNode, MethodId, ValueType};
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 #[derive(Default, Deserialize)]
@@ -18,6 +20,8 @@ use serde::Deserialize;
 pub(super) struct ProfileMeta {
     preprocessed_profile_version: Option<f64>,
     symbolicated: Option<bool>,
+    /// In milliseconds since 1970.
+    start_time: Scalar,
     sample_units: Option<DeltaUnits>,
 }
 
@@ -30,6 +34,11 @@ struct DeltaUnits {
 impl ProfileMeta {
     pub fn is_processed(&self) -> bool {
         self.preprocessed_profile_version.is_some()
+    }
+
+    /// When the times of its threads begin, in milliseconds since 1970; 0 if it does not say it.
+    pub fn start_ms(&self) -> f64 {
+        self.start_time.as_number().unwrap_or(0.0)
     }
 
     /// Name and unit of what `threadCPUDelta` counts, and its factor.
@@ -91,6 +100,9 @@ impl ThreadTables {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct SampleColumns {
     stack: JsonColumn<Option<u32>>,
+    /// Milliseconds; since version 52 their differences.
+    time: Option<JsonColumn<Option<f64>>>,
+    time_deltas: Option<JsonColumn<Option<f64>>>,
     weight: Option<JsonColumn<Option<f64>>>,
     weight_type: Option<JsonText>,
     #[serde(rename = "threadCPUDelta")]
@@ -143,6 +155,23 @@ impl StackColumns {
         let offset = self.prefix_offset.value_at(index)?;
         let caller = u32::try_from(index).ok()?.checked_sub(offset)?;
         Some((offset > 0).then_some(caller))
+    }
+}
+
+impl SampleColumns {
+    /// The times of its samples in nanoseconds, if it says them.
+    fn times_ns(&self) -> Vec<f64> {
+        if let Some(times) = &self.time {
+            let known = times.0.iter().map(|ms| ms.unwrap_or(f64::NAN));
+            return known.map(|ms| ms * 1e6).collect();
+        }
+        let mut now = 0.0;
+        let deltas = self.time_deltas.iter().flat_map(|deltas| &deltas.0);
+        let sum = |delta: &Option<f64>| {
+            now += delta.unwrap_or(0.0) * 1e6;
+            now
+        };
+        deltas.map(sum).collect()
     }
 }
 
@@ -201,6 +230,17 @@ pub(super) fn read_firefox(
     if meta.symbolicated == Some(false) {
         draft.add_note("the profile was saved without symbols: functions are named by their address; open it in the Firefox Profiler or with `samply load`, and save it from there");
     }
+    if draft.wants_times() {
+        let mut range = TimeRange::default();
+        let samples = threads.iter().map(|thread| &thread.samples);
+        samples.for_each(|samples| {
+            samples
+                .times_ns()
+                .into_iter()
+                .for_each(|ns| range.add_time(ns))
+        });
+        draft.set_time_axis(range.slices_of_samples());
+    }
     let mut nodes = StackNodes::default();
     for (index, thread) in threads.iter().enumerate() {
         let at = FilePosition::Row {
@@ -211,7 +251,7 @@ pub(super) fn read_firefox(
         if thread.stack_table.is_some() {
             nodes.forget_table();
         }
-        let root = draft.group_node(&thread.thread_owner(), at)?;
+        let mut group = ThreadGroup::new(thread, &draft);
         for (source, (value_type, factor)) in value_sources(thread, &meta) {
             let wanted =
                 |(s, v, _): &(ValueSource, ValueType, f64)| *s == source && *v == value_type;
@@ -221,6 +261,7 @@ pub(super) fn read_firefox(
             let Some(samples) = samples_of(thread, source) else {
                 continue;
             };
+            let times = group.times_of(samples);
             for (row, stack) in samples.stack.0.iter().enumerate() {
                 let weight = match source {
                     ValueSource::Cpu => samples.cpu_delta.as_ref().map(|c| c.value_at(row)),
@@ -233,6 +274,8 @@ pub(super) fn read_firefox(
                         return Err(ReadFault::damaged("fewer weights than samples", at));
                     }
                 };
+                let root =
+                    group.node_at(times.get(row).copied().unwrap_or(f64::NAN), &mut draft, at)?;
                 let node = nodes.node_of_stack(&mut draft, &mut table, root, *stack)?;
                 // A cast saturates; sums that overflow are found later.
                 draft.add_cost(value, node, (weight * factor).round() as i64);
@@ -240,6 +283,48 @@ pub(super) fn read_firefox(
         }
     }
     Ok(draft)
+}
+
+/// The nodes that a thread's stacks begin under: one for each slice of time, where times are kept.
+pub(super) struct ThreadGroup<'d> {
+    owner: Owner<'d>,
+    axis: Option<TimeSlices>,
+    known: FxHashMap<Option<u32>, DraftNode>,
+}
+
+impl<'d> ThreadGroup<'d> {
+    pub fn new(thread: &'d ThreadTables, draft: &TreeDraft) -> Self {
+        Self {
+            owner: thread.thread_owner(),
+            axis: draft.time_axis(),
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// The times of samples, where they are kept.
+    fn times_of(&self, samples: &SampleColumns) -> Vec<f64> {
+        self.axis.map_or_else(Vec::new, |_| samples.times_ns())
+    }
+
+    /// The node of a time in nanoseconds; what has none is in the first slice.
+    pub fn node_at(
+        &mut self,
+        ns: f64,
+        draft: &mut TreeDraft,
+        at: FilePosition,
+    ) -> Result<DraftNode, ReadFault> {
+        let slice = self.axis.map(|axis| axis.slice_at(ns));
+        if let Some(node) = self.known.get(&slice) {
+            return Ok(*node);
+        }
+        let owner = Owner {
+            slice,
+            ..self.owner
+        };
+        let node = draft.group_node(&owner, at)?;
+        self.known.insert(slice, node);
+        Ok(node)
+    }
 }
 
 fn samples_of(thread: &ThreadTables, source: ValueSource) -> Option<&SampleColumns> {

@@ -2,7 +2,7 @@
 //!
 //! A table is an array of rows, and its schema says which element of a row is what.
 
-use super::firefox::{FrameColumns, StackColumns, ThreadTables};
+use super::firefox::{FrameColumns, StackColumns, ThreadGroup, ThreadTables};
 use super::rows::{JsonRow, Rows, Schema};
 use super::value::{JsonColumn, JsonText, Scalar, value_type};
 use crate::frame::base_of_path;
@@ -10,6 +10,7 @@ use crate::read::draft::TreeDraft;
 use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
 use crate::read::stacks::{Link, LinkedStacks, StackNodes};
+use crate::read::time_axis::TimeRange;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
@@ -84,6 +85,15 @@ impl<'de> Deserialize<'de> for Libs {
 pub(super) struct ProcessProfile {
     pub libs: Libs,
     pub threads: Vec<ThreadTables>,
+    /// When its times begin, in milliseconds since 1970.
+    pub start_ms: f64,
+}
+
+impl ProcessProfile {
+    /// A time of this process on the axis of all; no number where there is none.
+    fn time_ns(&self, ms: Option<f64>) -> f64 {
+        ms.map_or(f64::NAN, |ms| (self.start_ms + ms) * 1e6)
+    }
 }
 
 pub(super) fn read_gecko(
@@ -93,6 +103,16 @@ pub(super) fn read_gecko(
 ) -> Result<TreeDraft, ReadFault> {
     let mut draft = TreeDraft::new(vec![value_type("samples", "samples")], options);
     draft.charge_memory(used, FilePosition::Offset(0))?;
+    let mut range = TimeRange::default();
+    for process in processes.iter().filter(|_| draft.wants_times()) {
+        for thread in &process.threads {
+            let times = GeckoCells::new(&thread.samples.schema, &thread.samples.data, "time");
+            for row in 0..times.rows.len() {
+                range.add_time(process.time_ns(times.number_at(row)));
+            }
+        }
+    }
+    draft.set_time_axis(range.slices_of_samples());
     let mut unsymbolised = false;
     for process in processes {
         for (index, thread) in process.threads.iter().enumerate() {
@@ -100,7 +120,7 @@ pub(super) fn read_gecko(
                 table: "thread",
                 row: index as u64,
             };
-            unsymbolised |= read_thread(thread, &process.libs.0, &mut draft, options, at)?;
+            unsymbolised |= read_thread(thread, process, &mut draft, options, at)?;
         }
     }
     if unsymbolised {
@@ -111,12 +131,13 @@ pub(super) fn read_gecko(
 
 fn read_thread(
     thread: &ThreadTables,
-    libs: &[GeckoLib],
+    process: &ProcessProfile,
     draft: &mut TreeDraft,
     options: &ReadOptions,
     at: FilePosition,
 ) -> Result<bool, ReadFault> {
-    let root = draft.group_node(&thread.thread_owner(), at)?;
+    let mut group = ThreadGroup::new(thread, draft);
+    let times = GeckoCells::new(&thread.samples.schema, &thread.samples.data, "time");
     let samples = GeckoCells::new(&thread.samples.schema, &thread.samples.data, "stack");
     let empty = (
         StackColumns::default(),
@@ -131,12 +152,13 @@ fn read_thread(
         location: GeckoCells::new(&frames.schema, &frames.data, "location"),
         line: GeckoCells::new(&frames.schema, &frames.data, "line"),
         strings: thread.string_table.as_ref().unwrap_or(&empty.2),
-        libs,
+        libs: &process.libs.0,
         lines: options.lines,
         unsymbolised: false,
     };
     let mut nodes = StackNodes::default();
     for row in 0..samples.rows.len() {
+        let root = group.node_at(process.time_ns(times.number_at(row)), draft, at)?;
         let node = nodes.node_of_stack(draft, &mut table, root, samples.index_at(row))?;
         draft.add_cost(0, node, 1);
     }

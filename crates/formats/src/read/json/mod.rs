@@ -296,6 +296,10 @@ fn processes_of(document: Document) -> Vec<gecko::ProcessProfile> {
     while let Some(document) = pending.pop() {
         found.push(gecko::ProcessProfile {
             libs: document.libs,
+            start_ms: document
+                .meta
+                .as_ref()
+                .map_or(0.0, firefox::ProfileMeta::start_ms),
             threads: document.threads.unwrap_or_default().0,
         });
         pending.extend(document.processes.0.into_iter().map(|process| process.0));

@@ -4,6 +4,7 @@ use super::value::{JsonColumn, JsonText, Scalar, value_type};
 use crate::read::draft::{Owner, TreeDraft};
 use crate::read::error::{FilePosition, ReadFault};
 use crate::read::options::ReadOptions;
+use crate::read::time_axis::TimeRange;
 use profile::{DraftNode, MethodId, ValueType};
 use serde::Deserialize;
 
@@ -24,6 +25,8 @@ pub(super) struct JsonProfile {
     name: Scalar,
     #[serde(default)]
     unit: Scalar,
+    #[serde(default)]
+    start_value: Option<f64>,
     #[serde(default)]
     end_value: Option<f64>,
     #[serde(default)]
@@ -71,6 +74,47 @@ struct SpeedscopeReader<'d> {
     backwards: u64,
 }
 
+impl JsonProfile {
+    /// Returns whether its values are times.
+    fn is_timed(&self) -> bool {
+        parse_unit(self.unit.as_text()).0.unit == "nanoseconds"
+    }
+
+    /// Adds the times from its first to its last event, in nanoseconds.
+    fn widen_range(&self, range: &mut TimeRange) {
+        let (_, factor) = parse_unit(self.unit.as_text());
+        let start = self.start_value.unwrap_or(0.0);
+        range.add_time(start * factor);
+        let last = self.events.0.iter().map(|event| event.at);
+        let last = last.chain(self.end_value).fold(start, f64::max);
+        let sampled = start + self.weights.0.iter().sum::<f64>();
+        range.add_time(last.max(sampled) * factor);
+    }
+}
+
+/// A frame that is open.
+struct OpenFrame {
+    frame: u32,
+    method: MethodId,
+    node: DraftNode,
+}
+
+/// One profile while it is read: where its costs go, and when it is.
+struct ProfileWalk<'d> {
+    owner: Owner<'d>,
+    /// Position of the value type.
+    value: usize,
+    /// How many of ours the file's unit is.
+    factor: f64,
+    at: FilePosition,
+    /// The node that stacks begin under, and the slice of time that it is of.
+    root: DraftNode,
+    slice: Option<u32>,
+    open: Vec<OpenFrame>,
+    /// The time that was read last, in the file's unit.
+    last: Option<f64>,
+}
+
 pub(super) fn read_speedscope(
     profiles: &[JsonProfile],
     frames: &[JsonFrame],
@@ -86,6 +130,15 @@ pub(super) fn read_speedscope(
     }
     let mut draft = TreeDraft::new(value_types.clone(), options);
     draft.charge_memory(used, FilePosition::Offset(0))?;
+    if profiles.iter().all(JsonProfile::is_timed) {
+        let mut range = TimeRange::default();
+        profiles
+            .iter()
+            .for_each(|profile| profile.widen_range(&mut range));
+        let samples = profiles.iter().map(|profile| profile.samples.0.len());
+        let samples = samples.sum::<usize>();
+        draft.set_time_axis(range.slices_for(samples));
+    }
     let mut reader = SpeedscopeReader {
         draft,
         frames,
@@ -108,11 +161,20 @@ pub(super) fn read_speedscope(
             thread: profile.name.as_text(),
             ..Owner::default()
         };
-        let root = reader.draft.group_node(&owner, at)?;
+        let mut walk = ProfileWalk {
+            root: reader.draft.group_node(&owner, at)?,
+            owner,
+            value,
+            factor,
+            at,
+            slice: None,
+            open: Vec::new(),
+            last: None,
+        };
         let JsonText(kind) = &profile.r#type;
         match kind.as_str() {
-            "sampled" => reader.read_sampled(profile, root, value, factor, at)?,
-            "evented" => reader.read_evented(profile, root, value, factor, at)?,
+            "sampled" => reader.read_sampled(profile, &mut walk)?,
+            "evented" => reader.read_evented(profile, &mut walk)?,
             other => {
                 let what = format!("a profile of type {other:?}, not sampled or evented");
                 return Err(ReadFault::damaged(what, at));
@@ -136,23 +198,23 @@ impl SpeedscopeReader<'_> {
     fn read_sampled(
         &mut self,
         profile: &JsonProfile,
-        root: DraftNode,
-        value: usize,
-        factor: f64,
-        at: FilePosition,
+        walk: &mut ProfileWalk<'_>,
     ) -> Result<(), ReadFault> {
         let (samples, weights) = (&profile.samples.0, &profile.weights.0);
         if samples.len() != weights.len() {
             let what = format!("{} samples and {} weights", samples.len(), weights.len());
-            return Err(ReadFault::damaged(what, at));
+            return Err(ReadFault::damaged(what, walk.at));
         }
+        let mut now = profile.start_value.unwrap_or(0.0);
         for (stack, weight) in samples.iter().zip(weights) {
-            let mut node = root;
+            self.enter_slice(walk, now)?;
+            let mut node = walk.root;
             for frame in &stack.0 {
-                let method = self.frame_method(*frame, at)?;
-                node = self.draft.child_node(node, method, at)?;
+                let method = self.frame_method(*frame, walk.at)?;
+                node = self.draft.child_node(node, method, walk.at)?;
             }
-            self.add_amount(value, node, weight * factor);
+            self.add_amount(walk.value, node, weight * walk.factor);
+            now += weight;
         }
         Ok(())
     }
@@ -160,58 +222,99 @@ impl SpeedscopeReader<'_> {
     fn read_evented(
         &mut self,
         profile: &JsonProfile,
-        root: DraftNode,
-        value: usize,
-        factor: f64,
-        at: FilePosition,
+        walk: &mut ProfileWalk<'_>,
     ) -> Result<(), ReadFault> {
-        let mut stack: Vec<(u32, DraftNode)> = Vec::new();
-        let mut last: Option<f64> = None;
         for event in &profile.events.0 {
-            let top = stack.last().map_or(root, |(_, node)| *node);
-            self.pass_time(&mut last, event.at, value, top, factor);
+            self.pass_time(walk, event.at)?;
             match event.r#type {
                 ProfileKind::Open => {
-                    let method = self.frame_method(event.frame, at)?;
-                    stack.push((event.frame, self.draft.child_node(top, method, at)?));
+                    let (frame, method) = (event.frame, self.frame_method(event.frame, walk.at)?);
+                    let top = walk.open.last().map_or(walk.root, |open| open.node);
+                    let node = self.draft.child_node(top, method, walk.at)?;
+                    walk.open.push(OpenFrame {
+                        frame,
+                        method,
+                        node,
+                    });
                 }
-                ProfileKind::Close => match stack.pop() {
-                    Some((frame, _)) if frame == event.frame => {}
+                ProfileKind::Close => match walk.open.pop() {
+                    Some(open) if open.frame == event.frame => {}
                     _ => {
                         let what = format!(
                             "frame {} is left at {}, but it is not the innermost",
                             event.frame, event.at
                         );
-                        return Err(ReadFault::damaged(what, at));
+                        return Err(ReadFault::damaged(what, walk.at));
                     }
                 },
             }
         }
-        if let (Some((_, top)), Some(end)) = (stack.last(), profile.end_value) {
-            self.pass_time(&mut last, end, value, *top, factor);
+        if let (false, Some(end)) = (walk.open.is_empty(), profile.end_value) {
+            self.pass_time(walk, end)?;
             self.draft
                 .add_note("some frames were never left; they end with the profile");
         }
         Ok(())
     }
 
-    /// Gives the time since the last event to the innermost frame.
-    fn pass_time(
-        &mut self,
-        last: &mut Option<f64>,
-        now: f64,
-        value: usize,
-        top: DraftNode,
-        factor: f64,
-    ) {
-        // Time before the first frame is nobody's.
-        let passed = last.map_or(0.0, |last| now - last);
-        if passed < 0.0 {
+    /// Gives the time since the last event to the innermost frame, in each slice its part.
+    fn pass_time(&mut self, walk: &mut ProfileWalk<'_>, now: f64) -> Result<(), ReadFault> {
+        // Time outside of all frames is nobody's.
+        let start = walk.last.unwrap_or(now);
+        walk.last = Some(start.max(now));
+        if now < start {
             self.backwards += 1;
-        } else if top != DraftNode::ROOT && passed > 0.0 {
-            self.add_amount(value, top, passed * factor);
+            return Ok(());
         }
-        *last = Some(last.map_or(now, |last| last.max(now)));
+        if walk.open.is_empty() || now == start {
+            return Ok(());
+        }
+        let mut left = (now - start) * walk.factor;
+        if let Some(axis) = self.draft.time_axis() {
+            for (slice, ns) in axis.parts_between(start * walk.factor, now * walk.factor) {
+                self.move_to_slice(walk, slice)?;
+                let part = ns.round().min(left);
+                let last = axis.slice_at(now * walk.factor) == slice;
+                self.add_to_top(walk, if last { left } else { part });
+                left -= if last { left } else { part };
+            }
+        } else {
+            self.add_to_top(walk, left);
+        }
+        Ok(())
+    }
+
+    fn add_to_top(&mut self, walk: &ProfileWalk<'_>, amount: f64) {
+        if let Some(top) = walk.open.last() {
+            self.add_amount(walk.value, top.node, amount);
+        }
+    }
+
+    /// Has stacks begin in the slice of a time.
+    fn enter_slice(&mut self, walk: &mut ProfileWalk<'_>, now: f64) -> Result<(), ReadFault> {
+        match self.draft.time_axis() {
+            Some(axis) => self.move_to_slice(walk, axis.slice_at(now * walk.factor)),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on in a slice of time, with the frames that are open.
+    fn move_to_slice(&mut self, walk: &mut ProfileWalk<'_>, slice: u32) -> Result<(), ReadFault> {
+        if walk.slice == Some(slice) {
+            return Ok(());
+        }
+        walk.slice = Some(slice);
+        let owner = Owner {
+            slice: walk.slice,
+            ..walk.owner
+        };
+        walk.root = self.draft.group_node(&owner, walk.at)?;
+        let mut node = walk.root;
+        for open in &mut walk.open {
+            node = self.draft.child_node(node, open.method, walk.at)?;
+            open.node = node;
+        }
+        Ok(())
     }
 
     fn add_amount(&mut self, value: usize, node: DraftNode, amount: f64) {

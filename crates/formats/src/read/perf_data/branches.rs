@@ -48,7 +48,7 @@ impl BranchStacks {
 }
 
 fn read_branch_stacks(path: &Path, limits: &ReadLimits) -> Result<BranchStacks, ReadFault> {
-    let (facts, mut maps) = read_changes(path, limits)?;
+    let (facts, mut maps, _) = read_changes(path, limits, false)?;
     let all = facts.events.iter().map(|event| event.attr.branch_stacks());
     if !all.clone().any(|all| all == Some(true)) {
         let what = match all.flatten().next() {

@@ -211,6 +211,11 @@ impl Facts {
         Some((index, self.events.get(index)?))
     }
 
+    /// When a sample was taken, in nanoseconds. Events of one file keep it at the same place.
+    pub fn sample_time(&self, sample: RecordBytes<'_>) -> Option<u64> {
+        self.events.first()?.attr.sample_time(sample)
+    }
+
     /// Takes over what a feature says; `None` if it is damaged.
     fn read_feature(&mut self, feature: u64, mut section: RecordBytes<'_>) -> Option<()> {
         let text = |section: &mut RecordBytes<'_>| {

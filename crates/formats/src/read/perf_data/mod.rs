@@ -14,9 +14,10 @@ mod wire;
 use super::draft::TreeDraft;
 use super::error::{FilePosition, ReadFault};
 use super::input::ProfileInput;
-use super::options::{ReadLimits, ReadOptions};
+use super::options::{GroupBy, ReadLimits, ReadOptions};
 use super::perf_script::event_value_types;
 use super::recording;
+use super::time_axis::{TimeRange, TimeSlices};
 use file::{EventDesc, Facts, PerfRecord};
 use maps::{Maps, Space};
 use profile::{
@@ -40,12 +41,23 @@ const MAX_EVENTS: usize = 10_000;
 pub use branches::BranchStacks;
 
 /// The first reading: what the file says beside its samples.
-fn read_changes(path: &Path, limits: &ReadLimits) -> Result<(Facts, Maps), ReadFault> {
+fn read_changes(
+    path: &Path,
+    limits: &ReadLimits,
+    with_times: bool,
+) -> Result<(Facts, Maps, TimeRange), ReadFault> {
     let mut maps = Maps::new();
+    let mut range = TimeRange::default();
     let facts = file::scan_records(
         &mut ProfileInput::open_file(path, limits)?,
         limits,
         |record, facts| {
+            if record.kind == SAMPLE {
+                if with_times && let Some(ns) = facts.sample_time(record.body) {
+                    range.add_time(ns as f64);
+                }
+                return Ok(());
+            }
             // All events have such records alike.
             let first = facts.events.first();
             let time = first.and_then(|event| event.attr.trailing_time(record.body));
@@ -69,17 +81,19 @@ fn read_changes(path: &Path, limits: &ReadLimits) -> Result<(Facts, Maps), ReadF
         return Err(ReadFault::too_large(what, FilePosition::Offset(0)));
     }
     maps.sort_changes(&facts.build_ids);
-    Ok((facts, maps))
+    Ok((facts, maps, range))
 }
 
 pub(crate) fn read_perf_data(path: &Path, options: &ReadOptions) -> Result<TreeDraft, ReadFault> {
     let limits = &options.limits;
-    let (facts, maps) = read_changes(path, limits)?;
+    let by_time = options.group_by.contains(&GroupBy::Slice);
+    let (facts, maps, range) = read_changes(path, limits, by_time)?;
     let mut symbol_options = symbols::SymbolOptions::default();
     symbol_options
         .debug_dirs
         .splice(0..0, options.debug_dirs.iter().cloned());
     let mut samples = PerfSamples::new(&facts, maps, &symbol_options, options);
+    samples.slices = range.slices_of_samples();
     file::scan_records(
         &mut ProfileInput::open_file(path, limits)?,
         limits,
@@ -91,8 +105,8 @@ pub(crate) fn read_perf_data(path: &Path, options: &ReadOptions) -> Result<TreeD
     samples.finish_draft(&symbol_options)
 }
 
-/// Key of samples: event, name, process, thread, stack.
-type Key = (usize, NameId, u32, u32, StackId);
+/// Key of samples: event, name, process, thread, stack, slice of time.
+type Key = (usize, NameId, u32, u32, StackId, Option<u32>);
 
 struct PerfSamples<'o> {
     facts: &'o Facts,
@@ -100,6 +114,8 @@ struct PerfSamples<'o> {
     maps: Maps,
     stacks: PerfStackReader<'o>,
     recording: Recording,
+    /// The time axis, if samples are kept apart by time.
+    slices: Option<TimeSlices>,
     /// The number of samples, and the sum of their periods.
     rows: FxHashMap<Key, (u64, u64)>,
     ids: FxHashMap<u64, usize>,
@@ -128,6 +144,7 @@ impl<'o> PerfSamples<'o> {
             maps,
             stacks: PerfStackReader::new(facts.machine.as_deref(), symbols),
             recording,
+            slices: None,
             rows: FxHashMap::default(),
             ids: facts.event_positions(),
             seen: 0,
@@ -156,7 +173,9 @@ impl<'o> PerfSamples<'o> {
             true => (0, 0),
             false => (sample.pid, sample.tid),
         };
-        let row = self.rows.entry((index, name, pid, tid, stack)).or_default();
+        let slice = self.slices.map(|axis| axis.slice_at(sample.time as f64));
+        let key = (index, name, pid, tid, stack, slice);
+        let row = self.rows.entry(key).or_default();
         let period = sample.period.or(event.attr.fixed_period()).unwrap_or(1);
         *row = (row.0.saturating_add(1), row.1.saturating_add(period));
         if self.seen.is_multiple_of(CHECK_EVERY) {
@@ -247,7 +266,8 @@ impl<'o> PerfSamples<'o> {
                 value_types.push(value_type);
             }
         }
-        for ((event, process, pid, tid, stack), (count, period)) in std::mem::take(&mut self.rows) {
+        for (key, (count, period)) in std::mem::take(&mut self.rows) {
+            let (event, process, pid, tid, stack, slice) = key;
             let Some(first) = numbers.get(&event) else {
                 continue;
             };
@@ -256,6 +276,7 @@ impl<'o> PerfSamples<'o> {
                 self.recording.samples.push(profile::Sample {
                     pid: Some(pid),
                     tid: Some(tid),
+                    slice,
                     weight,
                     ..profile::Sample::new(event, process, stack, count)
                 });
@@ -277,6 +298,7 @@ impl<'o> PerfSamples<'o> {
         let resolved = symbols::resolve(&self.recording, locations, detail, symbol_options);
         notes.extend(resolved.warnings.iter().map(ToString::to_string));
         let mut draft = TreeDraft::new(value_types, self.options);
+        draft.set_time_axis(self.slices);
         for note in notes {
             draft.add_note(note);
         }

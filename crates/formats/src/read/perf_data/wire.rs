@@ -201,6 +201,16 @@ impl Attr {
             .u64()
     }
 
+    /// The time of a sample, without reading the rest of it.
+    pub fn sample_time(&self, body: RecordBytes<'_>) -> Option<u64> {
+        if !self.has_format(format::TIME) {
+            return None;
+        }
+        let before = [format::IDENTIFIER, format::IP, format::TID];
+        let fields = before.iter().filter(|field| self.has_format(**field));
+        body.starting_at(8 * fields.count() as u64)?.u64()
+    }
+
     /// Reads a sample; `None` if it ends too early.
     pub fn read_sample<'a>(&self, mut body: RecordBytes<'a>) -> Option<PerfSample<'a>> {
         let mut sample = PerfSample::default();
