@@ -28,7 +28,7 @@ export default defineConfig({
   test: {
     projects: [
       { test: { name: "unit", include: ["tests/unit/**/*.test.ts"] } },
-      { test: { name: "browser", include: ["tests/browser/**/*.test.ts"], testTimeout: 30_000, hookTimeout: 60_000, fileParallelism: false } },
+      { test: { name: "browser", include: ["tests/browser/**/*.test.ts"], testTimeout: 90_000, hookTimeout: 240_000, fileParallelism: false } },
     ],
   },
 });

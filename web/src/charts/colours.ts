@@ -19,3 +19,4 @@ export function changeColour(change: number, dark: boolean): string {
 }
 
 export const TEXT = { light: "#1d1b16", dark: "#f4f1ea" };
+export const PAPER = { light: "#ffffff", dark: "#22211e" };

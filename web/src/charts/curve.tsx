@@ -9,7 +9,7 @@ export interface Effect { readonly point: string; readonly measure: string; read
 
 /** A curve with its band; it can be saved. */
 export function Curve({ effect, least, most, name }: { readonly effect: Effect; readonly least: number; readonly most: number; readonly name: string }) {
-  const x = (speedup: number) => 34 + 250 * speedup;
+  const x = (speedup: number) => 42 + 246 * speedup;
   const y = (program: number) => 8 + (120 * (most - Math.max(least, Math.min(most, program)))) / (most - least);
   const line = (pick: (one: Estimate) => number, curve: readonly Estimate[]) => curve.map((one) => `${x(one.speedup).toFixed(1)},${y(pick(one)).toFixed(1)}`).join(" ");
   const band = `${line((one) => one.high, effect.curve)} ${line((one) => one.low, [...effect.curve].reverse())}`;
@@ -22,7 +22,7 @@ export function Curve({ effect, least, most, name }: { readonly effect: Effect; 
       <polygon class="band" points={band} />
       <polyline class="estimate" points={line((one) => one.program, effect.curve)} />
       {effect.points.map((point) => <circle key={point.speedup} cx={x(point.speedup)} cy={y(point.program)} r={Math.min(4, 1.5 + Math.sqrt(point.experiments) / 2)} />)}
-      <text x="30" y={y(0) + 4} text-anchor="end">0</text><text x="30" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>{y(least) - y(0) > 14 && <text x="30" y={y(least)} text-anchor="end">{Math.round(100 * least)} %</text>}
+      <text x="38" y={y(0) + 4} text-anchor="end">0</text><text x="38" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>{y(least) - y(0) > 14 && <text x="38" y={y(least)} text-anchor="end">{Math.round(100 * least)} %</text>}
       <text x={x(0)} y="146">0 %</text><text x={x(1)} y="146" text-anchor="end">100 % faster</text>
     </svg>
     <Menu label="Save" items={[["As SVG", save("svg")], ["As PNG", save("png")]]} />

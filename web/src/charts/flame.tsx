@@ -45,6 +45,7 @@ export function Flame(props: FlameProps) {
   const [moved, setCamera] = useState<Camera | null>(null);
   const camera = moved ?? parseView(layout, root, props.view ?? "", width);
   const told = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const tip = useRef<HTMLDivElement>(null);
   const dragged = useRef<{ readonly x: number; readonly left: number; far: boolean } | null>(null);
   useEffect(() => setCamera(null), [layout, root, width]);
   useEffect(() => {
@@ -53,6 +54,10 @@ export function Flame(props: FlameProps) {
     return () => watch.disconnect();
   }, []);
   useEffect(() => setSelected(root), [root, tree]);
+  useEffect(() => {
+    // The root is what stacks are read from.
+    if (upward && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [upward, height]);
   useEffect(() => {
     if (canvas.current) draw(canvas.current, props, layout, camera, width, height, selected || hovered);
   });
@@ -81,6 +86,12 @@ export function Flame(props: FlameProps) {
     return nodeAt(tree, layout, depth, camera.left + event.offsetX / camera.scale);
   };
   const shown = hovered || selected;
+  /** Moves what is said of the frame to the pointer, without drawing anything anew. */
+  const follow = (event: MouseEvent) => {
+    if (!tip.current) return;
+    tip.current.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.current.offsetWidth - 8))}px`;
+    tip.current.style.top = `${event.clientY + 18 + tip.current.offsetHeight > innerHeight ? event.clientY - 10 - tip.current.offsetHeight : event.clientY + 18}px`;
+  };
   const key = (event: KeyboardEvent) => {
     const next = neighbour(tree, selected, event.key, upward);
     if (event.key === "Enter") props.onZoom(selected);
@@ -101,19 +112,21 @@ export function Flame(props: FlameProps) {
         <Crumbs {...props} root={root} />
         <Menu label="Save" items={[["As SVG", () => export_("svg")], ["As PNG", () => export_("png")]]} />
       </div>
-      <div ref={box} class="canvas" style={{ height: `${Math.min(height, 640) + 2}px` }}>
+      <div ref={box} class="canvas" style={{ height: `min(${height + 2}px, max(16rem, 100vh - 21rem))` }}>
         <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application"
           aria-label={`${props.label}. Arrow keys move, Enter zooms, Escape goes back; the same as a table is below.`}
           aria-roledescription="flame graph" onKeyDown={key} onMouseLeave={() => setHovered(0)}
           onMouseDown={(event) => { dragged.current = { x: event.clientX, left: camera.left, far: false }; }}
           onMouseMove={(event) => {
             const start = dragged.current;
+            follow(event);
             if (start === null || event.buttons !== 1) return setHovered(at(event));
             start.far ||= Math.abs(event.clientX - start.x) > 4;
             if (start.far) show({ ...camera, left: start.left - (event.clientX - start.x) / camera.scale });
           }}
           onClick={(event) => { const far = dragged.current?.far; dragged.current = null; if (far) return; const node = at(event); setSelected(node); if (node) props.onZoom(node); }}
           onContextMenu={(event) => { const node = at(event); if (node && props.onMethod) { event.preventDefault(); props.onMethod(tree.method[node]!); } }} />
+        <div ref={tip} class="tip" aria-hidden="true" hidden={hovered === 0}>{hovered > 0 && <><b>{shortened(props.names[tree.method[hovered]!]!, 200)}</b>{props.details(hovered).map((line) => <span key={line}>{line}</span>)}</>}</div>
       </div>
       <figcaption aria-live="polite" data-testid="flame-details">
         <strong>{shown === 0 ? "all" : shortened(props.names[tree.method[shown]!]!, 300)}</strong>

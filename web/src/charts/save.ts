@@ -1,4 +1,12 @@
-/** Pictures as files. */
+/** Pictures as files, with the paper that they stand on: outside of the page nothing else gives them one. */
+import { dark } from "../parts/theme";
+import { PAPER, TEXT } from "./colours";
+
+/** Calls with a box: where, how large, its colour and its name; `bare`: without its name written on it. */
+export type EmitBox = (x: number, y: number, width: number, height: number, colour: string, name: string, bare?: boolean) => void;
+export interface PlacedText { readonly x: number; readonly y: number; readonly text: string }
+
+const paper = () => (dark.value ? PAPER.dark : PAPER.light);
 
 function offer(name: string, blob: Blob): void {
   const link = document.createElement("a");
@@ -11,7 +19,15 @@ function offer(name: string, blob: Blob): void {
 const fileName = (title: string, ending: string) => `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60)}.${ending}`;
 
 export function saveCanvas(canvas: HTMLCanvasElement, title: string): void {
-  canvas.toBlob((blob) => blob && offer(fileName(title, "png"), blob));
+  const copy = document.createElement("canvas");
+  copy.width = canvas.width;
+  copy.height = canvas.height;
+  const context = copy.getContext("2d");
+  if (!context) return;
+  context.fillStyle = paper();
+  context.fillRect(0, 0, copy.width, copy.height);
+  context.drawImage(canvas, 0, 0);
+  copy.toBlob((blob) => blob && offer(fileName(title, "png"), blob));
 }
 
 /** Text as a file. */
@@ -21,19 +37,20 @@ export function saveText(title: string, ending: string, text: string): void {
 
 const escaped = (text: string) => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`).replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
 
-/** Boxes with their names as an SVG document. */
-export function svgOf(width: number, height: number, boxes: (emit: (x: number, y: number, width: number, height: number, colour: string, name: string) => void) => void): string {
-  const parts: string[] = [];
-  boxes((x, y, w, h, colour, name) => {
-    const letters = Math.floor((w - 8) / 6.6);
+/** Boxes with their names, and texts, as an SVG document. */
+export function svgOf(width: number, height: number, boxes: (emit: EmitBox) => void, texts: readonly PlacedText[] = [], night = false): string {
+  const parts = [`<rect width="${width}" height="${height}" fill="${night ? PAPER.dark : PAPER.light}"/>`];
+  boxes((x, y, w, h, colour, name, bare) => {
+    const letters = bare ? 0 : Math.floor((w - 8) / 6.6);
     const label = letters > 2 ? `<text x="${(x + 4).toFixed(1)}" y="${y + h - 5}">${escaped(name.slice(0, letters))}</text>` : "";
-    parts.push(`<g><title>${escaped(name.slice(0, 2000))}</title><rect x="${x.toFixed(1)}" y="${y}" width="${w.toFixed(1)}" height="${h}" fill="${colour}"/>${label}</g>`);
+    parts.push(`<g><title>${escaped(name.slice(0, 2000))}</title><rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${w.toFixed(1)}" height="${h.toFixed(1)}" fill="${colour}"/>${label}</g>`);
   });
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="12">${parts.join("\n")}</svg>`;
+  for (const { x, y, text } of texts) parts.push(`<text x="${x.toFixed(1)}" y="${(y + 4).toFixed(1)}">${escaped(text)}</text>`);
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" fill="${night ? TEXT.dark : TEXT.light}">${parts.join("\n")}</svg>`;
 }
 
-export function saveSvg(title: string, width: number, height: number, boxes: Parameters<typeof svgOf>[2]): void {
-  offer(fileName(title, "svg"), new Blob([svgOf(width, height, boxes)], { type: "image/svg+xml" }));
+export function saveSvg(title: string, width: number, height: number, boxes: (emit: EmitBox) => void, texts: readonly PlacedText[] = []): void {
+  offer(fileName(title, "svg"), new Blob([svgOf(width, height, boxes, texts, dark.value)], { type: "image/svg+xml" }));
 }
 
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight"] as const;
@@ -48,6 +65,9 @@ function withStyles(element: SVGSVGElement): SVGSVGElement {
   });
   const { width, height } = element.getBoundingClientRect();
   for (const [name, value] of [["xmlns", "http://www.w3.org/2000/svg"], ["width", String(Math.ceil(width))], ["height", String(Math.ceil(height))], ["font-family", "sans-serif"]] as const) if (name !== "font-family" || !copy.hasAttribute(name)) copy.setAttribute(name, value);
+  const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [name, value] of [["width", "100%"], ["height", "100%"], ["fill", paper()]] as const) ground.setAttribute(name, value);
+  copy.prepend(ground);
   return copy;
 }
 

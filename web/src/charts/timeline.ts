@@ -3,6 +3,7 @@ import { printable, shortened } from "../model/format";
 import type { Range, TimeAxis } from "../model/data";
 import { type ThreadTime, sliceLength, utcTime } from "../model/timeline";
 import { TEXT } from "./colours";
+import type { EmitBox, PlacedText } from "./save";
 
 export const STATES = ["running", "ready", "blocked"] as const;
 export type ThreadState = (typeof STATES)[number];
@@ -34,10 +35,8 @@ export function labelWidth(width: number): number {
   return width < 600 ? 90 : 170;
 }
 
-type Emit = (x: number, y: number, width: number, height: number, colour: string, name: string) => void;
-
 /** Calls with each box of the picture. */
-export function timelineBoxes(picture: Picture): (emit: Emit) => void {
+export function timelineBoxes(picture: Picture): (emit: EmitBox) => void {
   const { axis, threads, width, row, overview } = picture;
   const colours = COLOURS[picture.night ? "dark" : "light"];
   const left = labelWidth(width);
@@ -47,8 +46,8 @@ export function timelineBoxes(picture: Picture): (emit: Emit) => void {
     const most = Math.max(1, ...Array.from({ length: axis.slices }, (_, slice) => threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0)));
     for (let slice = 0; slice < axis.slices; slice++) {
       const busy = threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0);
-      const high = ((overview - 14) * busy) / most;
-      if (high > 0) emit(left + slice * step, overview - 8 - high, wide, high, colours.running, `${picture.overall}: ${busy.toFixed(1)}`);
+      const high = ((overview - 30) * busy) / most;
+      if (high > 0) emit(left + slice * step, overview - 8 - high, wide, high, colours.running, `${picture.overall}: ${busy.toFixed(1)}`, true);
     }
     threads.forEach((thread, at) => {
       const top = overview + at * row;
@@ -60,11 +59,29 @@ export function timelineBoxes(picture: Picture): (emit: Emit) => void {
           const part = Math.min(1, thread[state][slice]! / sliceLength(axis, slice)) * high;
           if (part < 0.3) continue;
           low -= part;
-          emit(x, Math.max(top, low), wide, Math.min(part, high), colours[state], `${printable(thread.name)}: ${NAMES[state]}`);
+          emit(x, Math.max(top, low), wide, Math.min(part, high), colours[state], `${printable(thread.name)}: ${NAMES[state]}`, true);
         }
       }
     });
+    const bottom = overview + threads.length * row;
+    for (const [part, text] of marksOf(axis, width - left)) emit(Math.round(left + part * (width - left)), 2, 1, bottom - 2, picture.night ? "#55524a" : "#cfc9ba", text, true);
   };
+}
+
+interface TimelineText extends PlacedText {
+  /** Position of the thread that it names. */
+  readonly thread?: number;
+}
+
+/** The names of the rows and the times, `y` being the middle of a line. */
+export function timelineTexts({ axis, threads, width, row, overview, overall }: Picture): TimelineText[] {
+  const left = labelWidth(width);
+  const letters = Math.floor((left - 8) / 6.8);
+  return [
+    { x: 4, y: (overview + 10) / 2, text: overall },
+    ...threads.map((thread, at) => ({ x: 4, y: overview + at * row + row / 2 - 2, text: shortened(thread.name, letters), thread: at })),
+    ...marksOf(axis, width - left).map(([part, text]) => ({ x: Math.min(Math.round(left + part * (width - left)) + 2, width - 7 * text.length), y: 9, text })),
+  ];
 }
 
 /** Draws it with what is selected. */
@@ -83,37 +100,29 @@ export function drawTimeline(canvas: HTMLCanvasElement, picture: LivePicture): v
     context.fillStyle = colour;
     context.fillRect(x, y, w, h);
   });
+  if (selected) {
+    context.fillStyle = night ? "#0009" : "#fffa";
+    context.fillRect(left, 0, selected[0] * step, height);
+    context.fillRect(left + selected[1] * step, 0, width - left - selected[1] * step, height);
+    context.strokeStyle = ink;
+    context.strokeRect(left + selected[0] * step + 0.5, 1, (selected[1] - selected[0]) * step - 1, height - 2);
+  }
   context.font = "12px system-ui, sans-serif";
   context.textBaseline = "middle";
   context.fillStyle = ink;
-  context.fillText(picture.overall, 4, overview / 2);
-  threads.forEach((thread, at) => {
-    context.globalAlpha = picture.only === null || picture.only === thread.method ? 1 : 0.45;
-    context.fillText(shortened(thread.name, Math.floor((left - 8) / 6.8)), 4, overview + at * row + row / 2 - 2);
-  });
+  for (const { x, y, text, thread } of timelineTexts(picture)) {
+    context.globalAlpha = thread === undefined || picture.only === null || picture.only === threads[thread]!.method ? 1 : 0.45;
+    context.fillText(text, x, y);
+  }
   context.globalAlpha = 1;
-  context.strokeStyle = night ? "#55524a" : "#cfc9ba";
   context.lineWidth = 1;
-  for (const [part, text] of axis.epochs ? epochMarks(axis, width - left) : timeMarks(axis, width - left)) {
-    const x = Math.round(left + part * (width - left)) + 0.5;
-    context.beginPath();
-    context.moveTo(x, overview - 8);
-    context.lineTo(x, height - 18);
-    context.stroke();
-    context.fillText(text, Math.min(x + 2, width - 7 * text.length), height - 8);
-  }
-  if (selected) {
-    context.fillStyle = night ? "#0009" : "#fffa";
-    context.fillRect(left, 0, selected[0] * step, height - 20);
-    context.fillRect(left + selected[1] * step, 0, width - left - selected[1] * step, height - 20);
-    context.strokeStyle = ink;
-    context.strokeRect(left + selected[0] * step + 0.5, 1, (selected[1] - selected[0]) * step - 1, height - 22);
-  }
   context.strokeStyle = ink;
   context.strokeRect(left + cursor[0] * step - 0.5, overview + cursor[1] * row - 1.5, Math.max(3, step), row - 1);
 }
 
 type Mark = readonly [number, string];
+
+const marksOf = (axis: TimeAxis, width: number) => (axis.epochs ? epochMarks(axis, width) : timeMarks(axis, width));
 
 /** Round times, some hundred pixels apart. */
 function timeMarks(axis: TimeAxis, width: number): Mark[] {

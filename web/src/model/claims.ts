@@ -38,9 +38,10 @@ export function conservative(claim: Claim): number {
 }
 
 /** Groups in the order of what is best to act on; in each, by what can be relied on. */
-export function groupedClaims(results: readonly Result[]): ClaimGroup[] {
+export function groupedClaims(results: readonly Result[], profiles: readonly Named[] = []): ClaimGroup[] {
   const groups = new Map<string, Claim[]>();
   for (const result of results) {
+    if (comparesPrograms(result, profiles)) continue;
     for (const claim of result.claims?.list ?? []) {
       const kind = claim.claim === "speedup_hurts" ? "worth_speedup" : claim.claim;
       if (!(kind in KINDS)) continue;
@@ -58,6 +59,23 @@ export function groupedClaims(results: readonly Result[]): ClaimGroup[] {
     return { ...KINDS[kind]!, show, key, axis: KINDS[kind]!.axis + (part ? ` (${part})` : ""), about, claims: sorted };
   });
   return made.sort((a, b) => kindOf(a) - kindOf(b));
+}
+
+type Named = Pick<Profile, "name" | "facts">;
+
+/** Of two programs nearly everything differs, and nobody changed it: that is no finding. */
+function comparesPrograms(result: Result, profiles: readonly Named[]): boolean {
+  const sets = result.schema === "vitalfew.diff/1" && Array.isArray(result["sets"]) ? result["sets"].map(String) : [];
+  const programs = sets.flatMap((set) => profiles.find((one) => one.name === set)?.facts?.command?.[0]?.split("/").at(-1) ?? []);
+  return new Set(programs).size > 1;
+}
+
+/** The answers that `run` has put together already, apart from all others: of the same command, each method's own. */
+export function withoutRepeats(groups: readonly ClaimGroup[], profiles: readonly Named[]): readonly [readonly ClaimGroup[], readonly ClaimGroup[]] {
+  const ran = new Set(groups.filter((group) => group.key.startsWith("takes_time-")).map((group) => group.about));
+  const commandOfGroup = (group: ClaimGroup) => profiles.find((one) => one.name === group.about)?.facts?.command?.join(" ") ?? group.about;
+  const repeats = groups.filter((group) => !group.key.startsWith("takes_time-") && ran.has(commandOfGroup(group)));
+  return [groups.filter((group) => !repeats.includes(group)), repeats];
 }
 
 const times = (value: number) => `${value.toFixed(2)} ×`;

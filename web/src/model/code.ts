@@ -1,5 +1,5 @@
 /** Questions about a procedure's code: what its lines, blocks and instructions cost, and why. No DOM. */
-import type { Procedure } from "./data";
+import type { Lines, Procedure } from "./data";
 
 /** Causes of stalls by the letters of `annotate`: what it means, and what helps. */
 export const CAUSES: Readonly<Record<string, string>> = {
@@ -92,4 +92,14 @@ export function procedureOfLine(procedures: readonly Procedure[], path: string, 
     if (count > most) [found, most] = [index, count];
   });
   return found;
+}
+
+/** A row of the lines as an address says it: it finds the same line in a newer recording. */
+export function addressOfLine(lines: Lines, row: number): string {
+  return `${lines.files[lines.file[row]!]!}:${lines.line[row]} ${lines.function[row]}`;
+}
+
+/** The row of such an address; -1 if there is none. */
+export function rowOfAddress(lines: Lines, address: string): number {
+  return lines.line.findIndex((_, row) => addressOfLine(lines, row) === address);
 }

@@ -1,4 +1,5 @@
 /** Search over everything that the page has. No DOM. */
+import { addressOfLine } from "./code";
 import type { Page, Profile } from "./data";
 
 export interface Hit {
@@ -26,7 +27,7 @@ export function findAll(page: Page, shown: Profile | null, total: Float64Array |
   hits.push(...methods.slice(0, EACH).map((method): Hit => ({ kind: "Procedure", text: shown.names[method]!, view: "sandwich", params: { method: shown.names[method]! } })));
   hits.push(...(shown.code?.procedures ?? []).filter((one) => has(one.name)).slice(0, EACH).map((one): Hit => ({ kind: "Code", text: one.name, view: "source", params: { procedure: one.name } })));
   const lines = (shown.lines?.line ?? []).map((line, index) => ({ index, text: `${shown.lines!.files[shown.lines!.file[index]!]!.split("/").at(-1)!}:${line} ${shown.lines!.function[index]!}` }));
-  hits.push(...lines.filter((one) => has(one.text)).slice(0, EACH).map((one): Hit => ({ kind: "Line", text: one.text, view: "source", params: { line: String(one.index) } })));
+  hits.push(...lines.filter((one) => has(one.text)).slice(0, EACH).map((one): Hit => ({ kind: "Line", text: one.text, view: "source", params: { line: addressOfLine(shown.lines!, one.index) } })));
   hits.push(...shown.threads.filter((method) => has(shown.names[method]!)).slice(0, EACH).map((method): Hit => ({ kind: "Thread", text: shown.names[method]!, view: "flame", params: { thread: shown.names[method]! } })));
   return hits;
 }

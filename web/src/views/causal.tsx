@@ -2,6 +2,7 @@
 import { Curve, type Effect } from "../charts/curve";
 import { type CausalProgram, causalPrograms, chosenResult, lineNamed } from "../model/causal";
 import { commandOf } from "../model/claims";
+import { addressOfLine } from "../model/code";
 import type { Result } from "../model/data";
 import { grouped, percent, shortened } from "../model/format";
 import { Command } from "../parts/command";
@@ -72,5 +73,5 @@ function SourceLine({ name }: { readonly name: string }) {
   const found = lineNamed(page.value!.profiles, name);
   if (!found) return null;
   const text = <SyntaxLine pieces={piecesOfPart(found.path, found.text)[found.offset]!} />;
-  return <p class="source-line">{found.row < 0 ? text : <a href={linkTo("source", { profile: String(found.profile), line: String(found.row) })}>{text}</a>}</p>;
+  return <p class="source-line">{found.row < 0 ? text : <a href={linkTo("source", { profile: String(found.profile), line: addressOfLine(page.value!.profiles[found.profile]!.lines!, found.row) })}>{text}</a>}</p>;
 }

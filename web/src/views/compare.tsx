@@ -4,7 +4,7 @@ import { changeColour } from "../charts/colours";
 import { Flame } from "../charts/flame";
 import { treeOfThreads } from "../model/data";
 import { comparisonBetween, comparisonsOf } from "../model/differences";
-import { amount, percent } from "../model/format";
+import { amount, percent, shortPaths, shortened } from "../model/format";
 import { commonMethods } from "../model/identity";
 import { united } from "../model/transforms";
 import { Differences } from "../parts/differences";
@@ -37,12 +37,13 @@ export function Compare() {
   const [left, right] = made.tree.total as [Float64Array, Float64Array];
   const size = (node: number) => left[node]! + right[node]! || 1;
   const whole = made.totals[0] || 1;
+  const names = shortPaths(profiles.map((one) => one.name));
   return (
     <div>
       <h1>Compare</h1>
       <div class="bar controls">
-        <span>A: {a.name}</span>
-        <label>B <select value={String(against)} onChange={(event) => change({ against: event.currentTarget.value, zoom: "" })}>{profiles.map((one, at) => at !== profileIndex.value && <option key={at} value={String(at)}>{one.name}</option>)}</select></label>
+        <span>A: {shortened(names[profileIndex.value]!, 60)}</span>
+        <label>B <select value={String(against)} onChange={(event) => change({ against: event.currentTarget.value, zoom: "" })}>{profiles.map((one, at) => at !== profileIndex.value && <option key={at} value={String(at)} title={shortened(one.name, 300)}>{shortened(names[at]!, 60)}</option>)}</select></label>
         <label><input type="checkbox" checked={scaled} onChange={(event) => change({ scale: event.currentTarget.checked ? "" : "none" })} /> As parts of each whole</label>
       </div>
       <Flame tree={made.tree} values={[0, 1]} names={made.names} unit={made.unit} upward={false} zoom={Number(route.value.params["zoom"]) || 0} onZoom={(node) => change({ zoom: node === 0 ? "" : String(node) })} marked={null} label={`What ${b.name} has more or less than ${a.name}`}

@@ -1,6 +1,7 @@
 /** The front: what to do, by what it is worth. */
 import { askedGroups } from "../model/asked";
-import { type ClaimGroup, VITAL_FEW, groupedClaims, isBeside, lineToChange } from "../model/claims";
+import { type ClaimGroup, VITAL_FEW, groupedClaims, isBeside, lineToChange, withoutRepeats } from "../model/claims";
+import { addressOfLine } from "../model/code";
 import type { Claim } from "../model/data";
 import { evidenceParts, evidenceTexts, runGain, words } from "../model/evidence";
 import { amount, commandLine, percent, shortened, withInterval } from "../model/format";
@@ -13,12 +14,15 @@ import type { Fragment } from "./causal";
 import { change, linkTo, route } from "../state/route";
 
 export function Findings() {
-  const groups = groupedClaims(page.value?.results ?? []);
+  const profiles = page.value?.profiles ?? [];
+  const groups = groupedClaims(page.value?.results ?? [], profiles);
+  const [first, repeats] = withoutRepeats(groups, profiles);
   return (
     <div class="findings">
       <h1>Findings</h1>
       {groups.length === 0 && <Empty title={null} why="Nothing here claims anything: no method found a cost, a gain or a loss that matters." type={["vitalfew record -g -- COMMAND", "vitalfew causal run -- COMMAND", "vitalfew interference run -- COMMAND"]} />}
-      {groups.map((group) => <Group key={group.key} group={group} />)}
+      {first.map((group) => <Group key={group.key} group={group} />)}
+      {repeats.length > 0 && <details class="repeats" open={repeats.some((group) => route.value.params["all"] === group.key)}><summary>What each method says by itself: {repeats.map((group) => group.question.toLowerCase()).join(", ")}</summary>{repeats.map((group) => <Group key={group.key} group={group} />)}</details>}
       <Asked />
     </div>
   );
@@ -63,7 +67,7 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
       <ul class="evidence">{evidenceTexts(claim).map((text, at) => <li key={at}>{text}</li>)}</ul>
       {claim.doubts.length > 0 && <p class="doubt">Doubt: {claim.doubts.map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"]))).join(", ")}</p>}
       <p class="links">
-        {line >= 0 && <><a href={linkTo("source", { profile: String(at), line: String(line) })}>Source line</a> </>}
+        {line >= 0 && <><a href={linkTo("source", { profile: String(at), line: addressOfLine(page.value!.profiles[at]!.lines!, line) })}>Source line</a> </>}
         {name !== undefined && at >= 0 && <><a href={linkTo("flame", { q: name, profile: String(at) })}>Flame graph</a> <a href={linkTo("sandwich", { method: name, profile: String(at) })}>Callers and callees</a></>}
         {" "}<a href={linkTo(group.view)}>{group.viewName}</a>
       </p>

@@ -1,6 +1,6 @@
 /** Source lines with what they cost, beside the instructions that were made of them. */
 import { useMemo } from "preact/hooks";
-import { procedureOfLine } from "../model/code";
+import { addressOfLine, procedureOfLine, rowOfAddress } from "../model/code";
 import { amount, percent, printable, shortened } from "../model/format";
 import { Empty } from "../parts/empty";
 import { SyntaxLine, piecesOfPart } from "../parts/syntax";
@@ -15,7 +15,8 @@ export function Source() {
   const whole = shown?.byThread.total[0]?.[0] ?? 0;
   const readable = lines ? lines.line.findIndex((line, index) => lines.sources.some((one) => one.file === lines.file[index] && one.first <= line && line < one.first + one.text.length)) : 0;
   const { line: asked, procedure: named } = route.value.params;
-  const at = Number(asked ?? Math.max(0, readable));
+  const known = useMemo(() => (lines && asked !== undefined ? rowOfAddress(lines, asked) : -1), [lines, asked]);
+  const at = known >= 0 ? known : Math.max(0, readable);
   const costs = useMemo(() => new Map(lines?.line.map((line, index) => [`${lines.file[index]}:${line}`, index])), [lines]);
   if (!lines || lines.line.length === 0 && procedures.length === 0) return <Empty why="Source lines and instructions are known of vitalfew's own recordings; lines of programs with debug information (-g of the compiler)." type={["vitalfew record -g -o app.vf -- COMMAND", "vitalfew html page.html app.vf"]} />;
   const row = Math.min(Math.max(0, at), lines.line.length - 1);
@@ -28,12 +29,13 @@ export function Source() {
   const part = line === null ? undefined : lines.sources.find((one) => one.file === lines.file[row] && one.first <= line.number && line.number < one.first + one.text.length);
   return (
     <div>
+      {asked !== undefined && known < 0 && <p role="alert">No sample of this profile is at {shortened(asked, 200)}: this is its dearest line.</p>}
       <h1>Source{procedure && <>: {shortened(procedure.name, 90)}</>}</h1>
       <div class="source">
         <div>
           {procedures.length > 0 && <label class="wide-choice">Procedure <select value={index < 0 ? "" : String(index)} onChange={(event) => change({ procedure: procedures[Number(event.currentTarget.value)]?.name ?? "", line: "", at: "" })}>{index < 0 && <option value="">of the line</option>}{procedures.map((one, number) => <option key={number} value={String(number)}>{shortened(one.name, 60)}</option>)}</select></label>}
           <ol class="lines" aria-label="Lines with most cost">{lines.line.slice(0, 100).map((number, index) => (
-            <li key={index}><a href={linkTo("source", { line: String(index) })} aria-current={index === row && named === undefined && !unread ? "true" : undefined}><b>{percent(lines.own[index]! / whole)}</b> {shortened(lines.files[lines.file[index]!]!.split("/").at(-1)!, 30)}:{number} <span class="quiet">{shortened(lines.function[index]!, 40)}</span></a></li>
+            <li key={index}><a href={linkTo("source", { line: addressOfLine(lines, index) })} aria-current={index === row && named === undefined && !unread ? "true" : undefined}><b>{percent(lines.own[index]! / whole)}</b> {shortened(lines.files[lines.file[index]!]!.split("/").at(-1)!, 30)}:{number} <span class="quiet">{shortened(lines.function[index]!, 40)}</span></a></li>
           ))}</ol>
         </div>
         {procedure ? <Code procedure={procedure} lines={lines} line={named === undefined && !unread ? line : null} /> : line && (

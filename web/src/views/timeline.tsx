@@ -1,6 +1,6 @@
 /** When threads ran, waited for a CPU and were blocked. What is selected here filters every other view. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { NAMES, STATES, drawTimeline, labelWidth, timelineBoxes } from "../charts/timeline";
+import { NAMES, STATES, drawTimeline, labelWidth, timelineBoxes, timelineTexts } from "../charts/timeline";
 import { saveCanvas, saveSvg } from "../charts/save";
 import type { TimeAxis } from "../model/data";
 import { amount, grouped, percent, shortened } from "../model/format";
@@ -15,7 +15,7 @@ import { change, linkTo } from "../state/route";
 /** So many threads are drawn; the table has all. */
 const DRAWN = 64;
 const ROW = 26;
-const OVERVIEW = 54;
+const OVERVIEW = 72;
 
 export function Timeline() {
   const shown = profile.value;
@@ -29,7 +29,7 @@ export function Timeline() {
   const [drag, setDrag] = useState<number | null>(null);
   const overall = scale?.relative ? "Activity" : shown?.facts ? "CPUs busy" : "Threads busy";
   const drawn = threads.slice(0, DRAWN);
-  const height = OVERVIEW + drawn.length * ROW + 22;
+  const height = OVERVIEW + drawn.length * ROW + 4;
   const selected = range.value;
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(260, Math.floor(entry.contentRect.width))));
@@ -64,6 +64,7 @@ export function Timeline() {
     event.preventDefault();
     event.stopPropagation();
   };
+  const picture = { axis, threads: drawn, width, row: ROW, overview: OVERVIEW, overall, night: dark.value };
   const under = drawn[row] ?? drawn[0]!;
   const ran = (ns: number) => (scale.relative ? amount(ns / scale.ns, shown.values[scale.value]!.unit) : amount(ns, "nanoseconds"));
   const part = (ns: number) => percent(ns / sliceLength(axis, slice));
@@ -74,7 +75,7 @@ export function Timeline() {
       <p class="quiet">Drag over a part of the time: every view shows only that part. {STATES.map((state) => <span key={state} class={`key ${state}`}>{NAMES[state]}</span>)}</p>
       <figure>
         <div class="bar"><span />
-          <Menu label="Save" items={[["As SVG", () => saveSvg(`Timeline of ${shown.name}`, width, height, timelineBoxes({ axis, threads: drawn, width, row: ROW, overview: OVERVIEW, overall, night: dark.value }))], ["As PNG", () => canvas.current && saveCanvas(canvas.current, `Timeline of ${shown.name}`)]]} />
+          <Menu label="Save" items={[["As SVG", () => saveSvg(`Timeline of ${shown.name}`, width, height, timelineBoxes(picture), timelineTexts(picture))], ["As PNG", () => canvas.current && saveCanvas(canvas.current, `Timeline of ${shown.name}`)]]} />
         </div>
         <div ref={box} class="canvas">
           <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application" aria-roledescription="timeline"

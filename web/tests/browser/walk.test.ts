@@ -49,4 +49,4 @@ it("is few clicks from `run` to the line to change, and the number is in the doc
   } finally {
     server.stop();
   }
-}, 120_000);
+}, 300_000);

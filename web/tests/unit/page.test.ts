@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { evidenceTexts, runGain } from "../../src/model/evidence";
 import { commonMethods, methodNamed } from "../../src/model/identity";
-import { groupedClaims } from "../../src/model/claims";
+import { groupedClaims, withoutRepeats } from "../../src/model/claims";
 import { type Claim, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
 import { amount, commandLine, percent, printable, shortened } from "../../src/model/format";
 import { formatRoute, parseRoute } from "../../src/state/route";
@@ -28,6 +28,26 @@ describe("a saved result of `run`", () => {
       { schema: "vitalfew.run/1", target: { command: ["./app", "input"] }, claims: { list: [claim("takes_time", 0.6)] } },
     ]);
     expect(groups.map((group) => [group.question, group.about])).toEqual([["What is worth changing", "./app input"], ["What making it faster is worth", ""]]);
+  });
+});
+
+describe("answers of several methods", () => {
+  const facts = (...command: string[]) => ({ command, host: "h", cpus: 1, start_unix_ns: 0, duration_ns: 1, collector: "bpf", call_graph: "tables" });
+  it("that `run` has put together already stand apart, of the same command alone", () => {
+    const profiles = [{ name: "app.vf", facts: facts("./app", "input") }, { name: "other.vf", facts: facts("./other") }];
+    const groups = groupedClaims([
+      { schema: "vitalfew.run/1", target: { command: ["./app", "input"] }, claims: { list: [claim("takes_time", 0.6)] } },
+      { schema: "b", profile: "app.vf", claims: { list: [claim("holds_cost", 0.3)] } },
+      { schema: "b", profile: "other.vf", claims: { list: [claim("holds_cost", 0.2)] } },
+    ], profiles);
+    expect(withoutRepeats(groups, profiles).map((part) => part.map((group) => group.about))).toEqual([["./app input", "other.vf"], ["app.vf"]]);
+    expect(withoutRepeats(groups.slice(1), profiles)[1]).toEqual([]);
+  });
+
+  it("are no findings where two programs are compared, and are where two runs of one are", () => {
+    const changed = { schema: "vitalfew.diff/1", sets: ["a.vf", "b.vf"], claims: { list: [claim("changed", 2)] } };
+    const of = (...second: string[]) => groupedClaims([changed], [{ name: "a.vf", facts: facts("/old/app", "1") }, { name: "b.vf", facts: facts(...second) }]).length;
+    expect([of("/new/app", "2"), of("./another"), groupedClaims([changed]).length]).toEqual([1, 0, 1]);
   });
 });
 

@@ -5,6 +5,7 @@ use crate::annotation::{
 };
 use analysis::stall::CycleTrust;
 use analysis::stall::culprits::Culprit;
+use profile::ImageKind;
 use serde::Serialize;
 use symbols::ImageSymbols;
 
@@ -119,7 +120,11 @@ impl PageCode {
     /// Annotates the procedures with most samples. Without `exact`, samples do not fall right behind the slow instruction: no cycles
     /// and no culprits are in the data.
     pub fn of_hottest(annotator: &Annotator<'_>, exact: bool) -> Self {
+        let recording = annotator.recording;
+        // Functions that an interpreter executes have no instructions.
+        let compiled = |one: &ChosenProcedure| recording.image(one.image).kind != ImageKind::Script;
         let chosen = annotator.selection.by_image().into_values().flatten();
+        let chosen = chosen.filter(compiled);
         let least = LEAST_SHARE * annotator.selection.total;
         let mut chosen: Vec<ChosenProcedure> = chosen.filter(|one| one.samples >= least).collect();
         chosen.sort_by(|a, b| b.samples.total_cmp(&a.samples));
