@@ -147,12 +147,41 @@ pub(super) fn is_nameless(name: &str) -> bool {
 /// Returns whether a function, given with its module, only leads to work.
 pub(super) fn leads_to_work(function: &(String, String)) -> bool {
     let (name, _) = function;
-    says_little(name) || is_glue(name) || is_language_library(function)
+    says_little(name) || is_script_body(name) || is_glue(name) || is_language_library(function)
+}
+
+/// Returns whether a function is the statements of a script outside of its functions, which Python, Ruby and PHP give a name.
+fn is_script_body(name: &str) -> bool {
+    let label = name.split(" (").next().unwrap_or(name);
+    let label = label.rsplit_once(".<").map_or(label, |(_, last)| last);
+    let label = label.trim_matches(['<', '>', '{', '}']);
+    ["module", "main"].contains(&label) && name.contains(['<', '{'])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_of_standard_library;
+    use super::{is_of_standard_library, is_script_body};
+
+    #[test]
+    fn bodies_of_scripts_are_known_by_their_names() {
+        for name in [
+            "app.<module> (app.py:1)",
+            "<module>",
+            "<main> (app.rb:1)",
+            "{main}",
+        ] {
+            assert!(is_script_body(name), "{name}");
+        }
+        for name in [
+            "main",
+            "module",
+            "app.main (app.py:1)",
+            "Cache<main>::get()",
+            "app.<lambda> (app.py:1)",
+        ] {
+            assert!(!is_script_body(name), "{name}");
+        }
+    }
 
     #[test]
     fn functions_of_standard_libraries_are_known_by_their_names() {
