@@ -19,6 +19,13 @@ VITALFEW = str(pathlib.Path(sys.argv[1]).resolve()) if len(sys.argv) > 1 else "v
 TEMPORARY = pathlib.Path(tempfile.mkdtemp(prefix="vitalfew-bench-"))
 os.environ["VITALFEW_DB"] = str(TEMPORARY / "db")
 BPF_STATISTICS = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
+# With debug information, by the endings of sources.
+COMPILERS = {
+    ".c": ["cc", "-O2", "-g", "-pthread", "-fopenmp"],
+    ".cpp": ["c++", "-std=c++20", "-O2", "-g", "-pthread"],
+    ".rs": ["rustc", "--edition", "2021", "-O", "-g"],
+    ".go": ["go", "build"],
+}
 _running = []
 
 

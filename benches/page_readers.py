@@ -18,8 +18,11 @@ import subprocess
 import sys
 import time
 
-VITALFEW, OUT = sys.argv[1], pathlib.Path(sys.argv[2])
-SOURCES = pathlib.Path(__file__).parent / "run_cases"
+import bench
+from bench import VITALFEW
+
+OUT = pathlib.Path(sys.argv[2])
+SOURCES = bench.HERE / "run_cases"
 TIMES, BUDGET = int(os.environ.get("READERS_TIMES", "5")), os.environ.get("READERS_FOR", "40s")
 COMMENTS = re.compile(r'"(?:\\.|[^"\\])*"|`[^`]*`|/\*.*?\*/|//[^\n]*', re.S)
 DOCUMENTATION = re.compile(r'"""states:.*?"""\n', re.S)
@@ -44,11 +47,6 @@ PROGRAMS = {
         (r"const repaired = .*?\n", ""), (r"  if \(repaired\).*?\n", ""), (r"const byId = .*?\n", "")]),
     "later_states.py": (["has_changed"], [(r"REPAIRED = .*?\n", ""), (r"state\[name\] if REPAIRED else state", "state")]),
 }
-COMPILERS = {
-    "c": ["cc", "-O2", "-pthread", "-fopenmp"],
-    "cpp": ["c++", "-std=c++20", "-O2", "-pthread"],
-    "rs": ["rustc", "--edition", "2021", "-O"],
-}
 INTERPRETERS = {"js": "node", "py": sys.executable}
 
 
@@ -68,7 +66,7 @@ def build(folder, suffix, name, *options):
     """The command of a program of `folder`."""
     if suffix in INTERPRETERS:
         return [INTERPRETERS[suffix], f"{name}.{suffix}"]
-    subprocess.run([*COMPILERS[suffix], *options, "-o", name, f"{name}.{suffix}"], cwd=folder, check=True, capture_output=True)
+    subprocess.run([*bench.COMPILERS[f".{suffix}"], *options, "-o", name, f"{name}.{suffix}"], cwd=folder, check=True, capture_output=True)
     return [f"./{name}"]
 
 
@@ -90,7 +88,7 @@ def coz_profile(folder, command):
 
 def pictures(folder, out):
     """Of the page, at its front and where the first finding's place leads."""
-    subprocess.run(["node", pathlib.Path(__file__).parent.parent / "web" / "pictures.js", folder / "page.html", out], check=True)
+    subprocess.run(["node", bench.HERE.parent / "web" / "pictures.js", folder / "page.html", out], check=True)
 
 
 def main():
@@ -107,10 +105,10 @@ def main():
         (work / f"app.{suffix}").write_text(without_repair((SOURCES / source).read_text(), edits))
         for copied in (source, "work.h"):
             shutil.copy(SOURCES / copied, work)
-        for_coz = build(work, suffix, "app", "-g", *([] if suffix == "rs" else ["-gdwarf-4"])) if suffix in COMPILERS else None
+        for_coz = None if suffix in INTERPRETERS else build(work, suffix, "app", *([] if suffix == "rs" else ["-gdwarf-4"]))
         if for_coz and shutil.which("coz"):
             (out / "coz.txt").write_text(coz_profile(work, for_coz))
-        command, both = build(work, suffix, "app", "-g"), build(work, suffix, name, "-g")
+        command, both = build(work, suffix, "app"), build(work, suffix, name)
         pairs = [(seconds(work, both), seconds(work, [*both, "repaired"])) for _ in range(TIMES)]
         original, repaired = (statistics.median(each) for each in zip(*pairs))
         truths[f"{number:02}"] = {"program": source, "places": places, "gain": 1 - repaired / original, "seconds": pairs}

@@ -114,14 +114,8 @@ CASES = [
 
 
 def build():
-    compilers = {
-        ".c": ["cc", "-O2", "-g", "-pthread", "-fopenmp"],
-        ".cpp": ["c++", "-std=c++20", "-O2", "-g", "-pthread"],
-        ".rs": ["rustc", "--edition", "2021", "-O", "-g"],
-        ".go": ["go", "build"],
-    }
     for source in SOURCES.iterdir():
-        compiler = compilers.get(source.suffix, [])
+        compiler = bench.COMPILERS.get(source.suffix, [])
         if compiler and shutil.which(compiler[0]):
             # In this order, as go takes no option after a file.
             subprocess.run([*compiler, "-o", bench.TEMPORARY / source.stem, source], check=True)

@@ -74,11 +74,10 @@ function forEachSlice(profile: Profile, each: (thread: number, slice: number, no
 }
 
 /** The threads of a profile with a time axis, those that ran most first. */
-export function threadTimes(profile: Profile): ThreadTime[] {
+export function threadTimes(profile: Profile, scale = runningScale(profile)): ThreadTime[] {
   const axis = profile.timeline;
   if (!axis) return [];
   const tree = profile.byThread;
-  const scale = runningScale(profile);
   const sums = new Map<number, Pick<ThreadTime, "running" | "ready" | "blocked">>();
   forEachSlice(profile, (thread, slice, node) => {
     if (slice >= axis.slices) return;

@@ -20,8 +20,8 @@ const OVERVIEW = 72;
 export function Timeline() {
   const shown = profile.value;
   const axis = shown?.timeline;
-  const threads = useMemo(() => (shown ? threadTimes(shown) : []), [shown]);
   const scale = useMemo(() => (shown?.timeline ? runningScale(shown) : null), [shown]);
+  const threads = useMemo(() => (shown && scale ? threadTimes(shown, scale) : []), [shown, scale]);
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(800);
@@ -87,7 +87,7 @@ export function Timeline() {
         <figcaption aria-live="polite" data-testid="timeline-details">
           <strong>{shortened(under.name, 60)}</strong>
           <span>{axis.epochs && `Epoch ${slice + 1}: `}{rangeText(axis, [slice, slice + 1])}</span>
-          <span>{scale.relative ? <>{ran(under.running[slice]!)}</> : <>running {part(under.running[slice]!)}</>}</span><span>waiting for a CPU {part(under.ready[slice]!)}</span><span>blocked {part(under.blocked[slice]!)}</span>
+          <span>{scale.relative ? ran(under.running[slice]!) : `running ${part(under.running[slice]!)}`}</span><span>waiting for a CPU {part(under.ready[slice]!)}</span><span>blocked {part(under.blocked[slice]!)}</span>
           {woken && <span>woken by {shortened(woken.waker, 40)} after {amount(woken.ns, "nanoseconds")}</span>}
         </figcaption>
       </figure>

@@ -153,9 +153,7 @@ pub(super) fn leads_to_work(function: &(String, String)) -> bool {
 /// Returns whether a function is the statements of a script outside of its functions, which Python, Ruby and PHP give a name.
 fn is_script_body(name: &str) -> bool {
     let label = name.split(" (").next().unwrap_or(name);
-    let label = label.rsplit_once(".<").map_or(label, |(_, last)| last);
-    let label = label.trim_matches(['<', '>', '{', '}']);
-    ["module", "main"].contains(&label) && name.contains(['<', '{'])
+    ["<module>", "<main>", "{main}"].contains(&label) || label.ends_with(".<module>")
 }
 
 #[cfg(test)]

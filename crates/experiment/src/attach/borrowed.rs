@@ -3,12 +3,12 @@
 //! It gets everything back: registers, vectors, signal mask, and its wait, which the kernel begins again as after a signal
 //! without a handler. Calls that the kernel ends then (`epoll_wait`) are begun again by us, so that the program sees no `EINTR`.
 //!
-//! What it got stands on its own stack, too, in the form in which the kernel keeps it there for a signal handler, and the calls that it makes for
-//! us return into that ([`ReturnFrame`]). So the thread puts everything back by itself if we are killed, whenever that is.
+//! A copy of what it gets back stands on its own stack, in the form in which the kernel keeps it there for a signal handler, and the calls that it
+//! makes for us return into that ([`super::return_frame`]). So the thread puts everything back by itself if we are killed, whenever that is.
 
 use super::proc_files::ThreadStatus;
 use super::refuse::{not_traceable, refusal};
-use super::return_frame::{ReturnFrame, ReturningCall};
+use super::return_frame::{ReturningCall, frame_bytes, frame_size};
 use super::waits::is_plain_wait;
 use crate::Error;
 use libc::{c_int, c_uint, pid_t, user_regs_struct};
@@ -31,7 +31,7 @@ pub(super) struct BorrowedThread {
     tid: pid_t,
     pub memory: File,
     pub registers: user_regs_struct,
-    pub vectors: Vec<u8>,
+    vectors: Vec<u8>,
     pub mask: u64,
     /// The signals that it blocks from now on, if others.
     new_mask: Option<u64>,
@@ -44,7 +44,7 @@ pub(super) struct BorrowedThread {
 #[derive(Clone, Copy)]
 struct WayBack {
     code: ReturningCall,
-    /// Address of its [`ReturnFrame`], on its stack.
+    /// Address of its [`super::return_frame`], on its stack.
     frame: u64,
 }
 
@@ -186,19 +186,19 @@ impl BorrowedThread {
         self.new_mask = Some(mask);
     }
 
+    /// Returns the frame at address `at` by which it goes on with what it did.
+    pub fn return_frame(&self, at: u64) -> Vec<u8> {
+        frame_bytes(&begun_again(&self.registers), self.mask, &self.vectors, at)
+    }
+
     /// Puts what it needs to go on without us on its stack, where a signal's handler would have it.
     pub fn prepare_return(&mut self, code: ReturningCall) -> Result<(), Error> {
         const RED_ZONE: u64 = 128;
-        let size = ReturnFrame::size(&self.vectors) + 8;
+        let size = frame_size(&self.vectors) + 8;
         let lowest = self.registers.rsp.saturating_sub(RED_ZONE + size);
         // The return address of the call stands in front of the frame.
         let frame = (lowest & !63) - 64;
-        let bytes = ReturnFrame::bytes(
-            &begun_again(&self.registers),
-            self.mask,
-            &self.vectors,
-            frame,
-        );
+        let bytes = self.return_frame(frame);
         let written = self
             .memory
             .write_all_at(&code.leave.to_le_bytes(), frame - 8);
@@ -353,7 +353,7 @@ impl Drop for BorrowedThread {
 }
 
 /// What makes a call once more that was interrupted; one that had ended stays so.
-pub(super) fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
+fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
     // The kernel's own numbers, of which programs see none: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
     const INTERRUPTED: [i64; 5] = [-(libc::EINTR as i64), -512, -513, -514, -516];
     let mut again = *registers;

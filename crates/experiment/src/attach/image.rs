@@ -113,7 +113,7 @@ impl LibcFunctions {
 /// Finds the code by which a thread comes back by itself, in the section that has all of the C library's.
 fn returning_call(elf: &ElfFile64<'_, Endianness>, base: u64) -> Option<ReturningCall> {
     let text = elf.section_by_name(".text")?;
-    let (call, leave) = ReturningCall::find(text.data().ok()?)?;
+    let (call, leave) = ReturningCall::find_code(text.data().ok()?)?;
     let at = |offset: u64| base.checked_add(text.address())?.checked_add(offset);
     Some(ReturningCall {
         call: at(call)?,

@@ -1,4 +1,5 @@
-//! What a thread goes back with by itself, as from a signal handler.
+//! The frame by which a thread goes back by itself, as from a signal handler: registers, signal mask and vectors as they stand on the stack of one
+//! (`struct ucontext`).
 
 use libc::user_regs_struct;
 
@@ -13,7 +14,7 @@ pub(super) struct ReturningCall {
 
 impl ReturningCall {
     /// Finds both in the bytes of a C library's code. The first is the end of `syscall`, which compares the result with the largest error.
-    pub fn find(code: &[u8]) -> Option<(u64, u64)> {
+    pub fn find_code(code: &[u8]) -> Option<(u64, u64)> {
         const CALL: &[u8] = b"\x0f\x05\x48\x3d\x01\xf0\xff\xff\x73\x01\xc3";
         const LEAVE: &[u8] = b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
         let find = |wanted: &[u8]| code.windows(wanted.len()).position(|it| it == wanted);
@@ -21,73 +22,73 @@ impl ReturningCall {
     }
 }
 
-/// Registers, signal mask and vectors as they stand on the stack of a signal handler (`struct ucontext`).
-pub(super) struct ReturnFrame;
-
 /// From the frame to its vectors, which are aligned to 64 bytes if the frame is.
 const VECTORS: u64 = 1024;
 
-impl ReturnFrame {
-    /// Its size in bytes.
-    pub fn size(vectors: &[u8]) -> u64 {
-        VECTORS + vectors.len() as u64 + 4
-    }
+/// Returns the size of a frame with these vectors, in bytes.
+pub(super) fn frame_size(vectors: &[u8]) -> u64 {
+    VECTORS + vectors.len() as u64 + 4
+}
 
-    /// Its bytes, to be put at address `at`.
-    pub fn bytes(registers: &user_regs_struct, mask: u64, vectors: &[u8], at: u64) -> Vec<u8> {
-        // The extended state and the stack's segment are there; the alternative stack is not one, and stays what it was.
-        const PARTS: u64 = 7;
-        const NO_STACK: u64 = 0x7f;
-        let segments = registers.cs | registers.ss << 48;
-        let vectors_at = at + VECTORS;
-        let words = [
-            PARTS,
-            0,
-            0,
-            NO_STACK,
-            0,
-            registers.r8,
-            registers.r9,
-            registers.r10,
-            registers.r11,
-            registers.r12,
-            registers.r13,
-            registers.r14,
-            registers.r15,
-            registers.rdi,
-            registers.rsi,
-            registers.rbp,
-            registers.rbx,
-            registers.rdx,
-            registers.rax,
-            registers.rcx,
-            registers.rsp,
-            registers.rip,
-            registers.eflags,
-            segments,
-            0,
-            0,
-            0,
-            0,
-            vectors_at,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            mask,
-        ];
-        let mut frame: Vec<u8> = words
-            .iter()
-            .flat_map(|word: &u64| word.to_le_bytes())
-            .collect();
-        frame.resize(VECTORS as usize, 0);
-        frame.extend(signal_vectors(vectors));
-        frame
-    }
+/// Returns the bytes of a frame, to be put at address `at`.
+pub(super) fn frame_bytes(
+    registers: &user_regs_struct,
+    mask: u64,
+    vectors: &[u8],
+    at: u64,
+) -> Vec<u8> {
+    // The extended state and the stack's segment are there; the alternative stack is not one, and stays what it was.
+    const PARTS: u64 = 7;
+    const NO_STACK: u64 = 0x7f;
+    let segments = registers.cs | registers.ss << 48;
+    let vectors_at = at + VECTORS;
+    let words = [
+        PARTS,
+        0,
+        0,
+        NO_STACK,
+        0,
+        registers.r8,
+        registers.r9,
+        registers.r10,
+        registers.r11,
+        registers.r12,
+        registers.r13,
+        registers.r14,
+        registers.r15,
+        registers.rdi,
+        registers.rsi,
+        registers.rbp,
+        registers.rbx,
+        registers.rdx,
+        registers.rax,
+        registers.rcx,
+        registers.rsp,
+        registers.rip,
+        registers.eflags,
+        segments,
+        0,
+        0,
+        0,
+        0,
+        vectors_at,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        mask,
+    ];
+    let mut frame: Vec<u8> = words
+        .iter()
+        .flat_map(|word: &u64| word.to_le_bytes())
+        .collect();
+    frame.resize(VECTORS as usize, 0);
+    frame.extend(signal_vectors(vectors));
+    frame
 }
 
 /// The extended state as it stands on a signal's stack: with what it is, and an end.
@@ -119,10 +120,10 @@ mod tests {
     fn code_that_returns_is_found_or_not() {
         let mut code = vec![0x90; 5];
         code.extend(b"\x0f\x05\x48\x3d\x01\xf0\xff\xff\x73\x01\xc3");
-        assert_eq!(ReturningCall::find(&code), None);
+        assert_eq!(ReturningCall::find_code(&code), None);
         code.extend(b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05");
-        assert_eq!(ReturningCall::find(&code), Some((5, 16)));
-        assert_eq!(ReturningCall::find(&[]), None);
+        assert_eq!(ReturningCall::find_code(&code), Some((5, 16)));
+        assert_eq!(ReturningCall::find_code(&[]), None);
     }
 
     #[test]
@@ -131,8 +132,8 @@ mod tests {
         let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
         (registers.rip, registers.rsp) = (0x1234, 0x5678);
         let vectors = vec![7; 832];
-        let frame = ReturnFrame::bytes(&registers, 0xf0, &vectors, 0x10_0000);
-        assert_eq!(frame.len() as u64, ReturnFrame::size(&vectors));
+        let frame = frame_bytes(&registers, 0xf0, &vectors, 0x10_0000);
+        assert_eq!(frame.len() as u64, frame_size(&vectors));
         let word = |number: usize| u64::from_le_bytes(frame[8 * number..][..8].try_into().unwrap());
         assert_eq!([word(20), word(21)], [0x5678, 0x1234]);
         assert_eq!(word(28), 0x10_0400);

@@ -4,12 +4,11 @@
 //! was. Should we be gone by then, they do that themselves, as from a signal handler: the program is not harmed by a controller
 //! that is killed.
 
-use super::borrowed::{BorrowedThread, begun_again};
+use super::borrowed::BorrowedThread;
 use super::image::{LibcFunctions, RuntimeImage};
 use super::lifeline::Lifeline;
 use super::proc_files::open_descriptor;
 use super::refuse::refusal;
-use super::return_frame::ReturnFrame;
 use crate::Error;
 use crate::memory::CausalMemory;
 use std::arch::global_asm;
@@ -192,9 +191,7 @@ impl Visit<'_> {
             }
         }
         self.write(0, visit_code())?;
-        let registers = begun_again(&self.thread.registers);
-        let (mask, vectors) = (self.thread.mask, &self.thread.vectors);
-        let frame = ReturnFrame::bytes(&registers, mask, vectors, self.room + FRAME);
+        let frame = self.thread.return_frame(self.room + FRAME);
         self.words[RETURN] = self.room + FRAME;
         self.write(FRAME, &frame)?;
         let words: Vec<u8> = self

@@ -111,7 +111,7 @@ impl TreeDraft {
         Err(ReadFault::too_large(what, at))
     }
 
-    /// Whether stacks are to be kept apart by time.
+    /// Returns whether stacks are to be kept apart by time.
     pub fn wants_times(&self) -> bool {
         self.group_by.contains(&GroupBy::Slice)
     }
@@ -194,7 +194,7 @@ impl TreeDraft {
             tree,
             format,
             default_value: self.default_value,
-            time: self.slices.map(|slices| slices.axis()),
+            time: self.slices.map(|slices| slices.time_axis()),
             notes: self.notes,
         })
     }

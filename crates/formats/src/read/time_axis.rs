@@ -9,7 +9,7 @@ pub struct TimeAxis {
     pub slices: u32,
 }
 
-/// So many slices are made, and one more where the end falls on an edge: each costs a copy of the calling contexts that it has.
+/// The most slices that are made, but for one more where the end falls on an edge: each costs a copy of the calling contexts that it has.
 const MOST_SLICES: f64 = 300.0;
 /// Samples in a slice, so that a thread that runs is seen to run in each.
 const SAMPLES_IN_SLICE: f64 = 5.0;
@@ -26,7 +26,7 @@ pub(crate) struct TimeSlices {
 
 impl TimeSlices {
     /// Divides the time from `first_ns` to `last_ns` into slices of a round length, none shorter than `shortest_ns`; `None` if that is no time.
-    pub fn between(first_ns: f64, last_ns: f64, shortest_ns: f64) -> Option<Self> {
+    pub fn between_times(first_ns: f64, last_ns: f64, shortest_ns: f64) -> Option<Self> {
         let length = last_ns - first_ns;
         if !(length.is_finite() && length > 0.0 && length < u64::MAX as f64) {
             return None;
@@ -65,8 +65,8 @@ impl TimeSlices {
         })
     }
 
-    /// The axis itself.
-    pub fn axis(&self) -> TimeAxis {
+    /// Returns the length and the number of the slices.
+    pub fn time_axis(&self) -> TimeAxis {
         TimeAxis {
             slice_ns: self.slice_ns as u64,
             slices: self.slices,
@@ -92,9 +92,9 @@ impl TimeRange {
     }
 
     /// Divides the range into slices, none shorter than `shortest_ns`.
-    pub fn slices(self, shortest_ns: f64) -> Option<TimeSlices> {
+    pub fn slices_from(self, shortest_ns: f64) -> Option<TimeSlices> {
         let (first, last) = self.ends?;
-        TimeSlices::between(first, last, shortest_ns)
+        TimeSlices::between_times(first, last, shortest_ns)
     }
 
     /// Divides the range into slices that have several of its times each, if these are of samples.
@@ -109,7 +109,7 @@ impl TimeRange {
             0 => 0.0,
             some => (last - first) / some as f64,
         };
-        self.slices(SAMPLES_IN_SLICE * each)
+        self.slices_from(SAMPLES_IN_SLICE * each)
     }
 }
 
@@ -119,23 +119,24 @@ mod tests {
 
     #[test]
     fn slices_are_round_and_hold_every_time() {
-        let axis = TimeSlices::between(5e8, 61.3e9, 0.0).expect("a time");
-        assert_eq!(axis.axis().slice_ns, 500_000_000);
-        assert_eq!(axis.axis().slices, 122);
+        let axis = TimeSlices::between_times(5e8, 61.3e9, 0.0).expect("a time");
+        assert_eq!(axis.time_axis().slice_ns, 500_000_000);
+        assert_eq!(axis.time_axis().slices, 122);
         let slices = [0.0, 5e8, 1e9, 61.3e9, 1e12].map(|ns| axis.slice_at(ns));
         assert_eq!(slices, [0, 0, 1, 121, 121]);
-        let few = TimeSlices::between(0.0, 1e9, 3e8).expect("a time");
-        assert_eq!(few.axis().slice_ns, 500_000_000);
-        assert!(TimeSlices::between(3.0, 3.0, 0.0).is_none());
-        assert!(TimeSlices::between(f64::NAN, 3.0, 0.0).is_none());
+        let few = TimeSlices::between_times(0.0, 1e9, 3e8).expect("a time");
+        assert_eq!(few.time_axis().slice_ns, 500_000_000);
+        assert!(TimeSlices::between_times(3.0, 3.0, 0.0).is_none());
+        assert!(TimeSlices::between_times(f64::NAN, 3.0, 0.0).is_none());
         assert!(
-            TimeSlices::between(0.0, 4000.0, 0.0).is_some_and(|axis| axis.axis().slices <= 300)
+            TimeSlices::between_times(0.0, 4000.0, 0.0)
+                .is_some_and(|axis| axis.time_axis().slices <= 300)
         );
     }
 
     #[test]
     fn parts_add_up_to_the_whole() {
-        let axis = TimeSlices::between(0.0, 300e9, 0.0).expect("a time");
+        let axis = TimeSlices::between_times(0.0, 300e9, 0.0).expect("a time");
         for (from, to) in [(0.0, 300e9), (0.2e9, 0.3e9), (0.9e9, 1.1e9), (7e9, 7e9)] {
             let parts: Vec<(u32, f64)> = axis.parts_between(from, to).collect();
             let sum: f64 = parts.iter().map(|(_, ns)| ns).sum();

@@ -163,7 +163,7 @@ pub(crate) fn read_jfr(
     options: &ReadOptions,
 ) -> Result<TreeDraft, ReadFault> {
     let mut draft = TreeDraft::new(Vec::new(), options);
-    draft.set_time_axis(times.slices(SHORTEST_SLICE_NS));
+    draft.set_time_axis(times.slices_from(SHORTEST_SLICE_NS));
     let mut reader = JfrReader {
         draft,
         options,

@@ -104,7 +104,7 @@ struct ProfileWalk<'d> {
     owner: Owner<'d>,
     /// Position of the value type.
     value: usize,
-    /// How many of ours the file's unit is.
+    /// The factor from the file's unit to ours.
     factor: f64,
     at: FilePosition,
     /// The node that stacks begin under, and the slice of time that it is of.
@@ -271,12 +271,17 @@ impl SpeedscopeReader<'_> {
         }
         let mut left = (now - start) * walk.factor;
         if let Some(axis) = self.draft.time_axis() {
+            let last = axis.slice_at(now * walk.factor);
             for (slice, ns) in axis.parts_between(start * walk.factor, now * walk.factor) {
                 self.move_to_slice(walk, slice)?;
-                let part = ns.round().min(left);
-                let last = axis.slice_at(now * walk.factor) == slice;
-                self.add_to_top(walk, if last { left } else { part });
-                left -= if last { left } else { part };
+                // The last slice has what rounding has left.
+                let part = if slice == last {
+                    left
+                } else {
+                    ns.round().min(left)
+                };
+                self.add_to_top(walk, part);
+                left -= part;
             }
         } else {
             self.add_to_top(walk, left);
