@@ -75,14 +75,17 @@ impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
         )
     }
 
-    /// The bytes that the file has for an address.
+    /// The bytes that the file has for an address. No more of the file is read: a segment may have 50 MB.
     pub(crate) fn bytes(&self, address: u64, length: u64) -> Option<&'data [u8]> {
         let endian = self.elf.endian();
         self.elf.elf_program_headers().iter().find_map(|segment| {
-            segment
-                .data_range(endian, self.data, address, length)
-                .ok()
-                .flatten()
+            let within = address.checked_sub(segment.p_vaddr(endian))?;
+            let end = within.checked_add(length)?;
+            if segment.p_type(endian) != object::elf::PT_LOAD || end > segment.p_filesz(endian) {
+                return None;
+            }
+            let start = segment.p_offset(endian).checked_add(within)?;
+            self.data.read_bytes_at(start, length).ok()
         })
     }
 

@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use unwind::{CompactTable, ModuleData};
 
+/// How long a recording waits for the tables of the files of its target: while they are not there, stacks end early.
+const LONGEST_OF_TARGET: Duration = Duration::from_secs(3);
 /// Looks after which an image that nobody can open has no table.
 const LOOKS: u32 = 50;
 
@@ -84,13 +86,14 @@ impl Unwinding {
         })
     }
 
-    /// Makes tables of files before anybody asks, puts those in place that were used lately, and waits
-    /// for that for a short while.
+    /// Makes tables of files of the target before anybody asks, puts those in place that were used lately, and waits
+    /// for that for a short while: for those of the target longer.
     pub fn prepare_tables(&mut self, files: &[PathBuf], longest: Duration) {
         let begin = Instant::now();
         for path in files {
             self.prepare_file(path, u64::MAX);
         }
+        let own = self.jobs;
         let mut room = self.limit / 2;
         for path in self
             .files
@@ -100,7 +103,8 @@ impl Unwinding {
             room -= self.prepare_file(&path, room);
         }
         let done = || self.worker.progress.done.load(Ordering::Acquire);
-        while done() < self.jobs && begin.elapsed() < longest {
+        let is_late = |jobs, longest| done() < jobs && begin.elapsed() < longest;
+        while is_late(own, LONGEST_OF_TARGET) || is_late(self.jobs, longest) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -197,6 +201,7 @@ impl Unwinding {
         // One that was forgotten is asked for again; a job that is under way is not.
         let done = self.worker.progress.done.load(Ordering::Acquire) == self.jobs;
         if self.given.contains_key(&key) && !done {
+            self.worker.prefer_job(key);
             return;
         }
         let identity = identity_of_key(key);
@@ -225,6 +230,7 @@ impl Unwinding {
             build_id: known.build_id.clone(),
             file,
         });
+        self.worker.prefer_job(key);
     }
 
     /// Returns how the walks went so far.

@@ -8,6 +8,7 @@ use languages::python::Interpreter;
 use languages::ruby::RubyInterpreter;
 use languages::{ElfImage, LanguageRuntime, NotSupported};
 use profile::BuildId;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -35,6 +36,31 @@ pub(crate) struct TableJob {
     pub build_id: Option<BuildId>,
 }
 
+/// What the thread is told.
+enum TableOrder {
+    Make(TableJob),
+    /// A walk waits for the table of this image.
+    Prefer(ImageKey),
+}
+
+/// The jobs that wait, in the order in which they are done.
+#[derive(Default)]
+struct JobQueue(VecDeque<TableJob>);
+
+impl JobQueue {
+    fn take_order(&mut self, order: TableOrder) {
+        match order {
+            TableOrder::Make(job) => self.0.push_back(job),
+            TableOrder::Prefer(key) => {
+                let position = self.0.iter().position(|job| job.key == key);
+                if let Some(job) = position.and_then(|at| self.0.remove(at)) {
+                    self.0.push_front(job);
+                }
+            }
+        }
+    }
+}
+
 /// What the thread has done so far.
 #[derive(Default)]
 pub(crate) struct Progress {
@@ -49,14 +75,14 @@ pub(crate) struct Progress {
 
 /// The thread, and its work.
 pub(crate) struct Worker {
-    jobs: Option<Sender<TableJob>>,
+    orders: Option<Sender<TableOrder>>,
     thread: Option<JoinHandle<()>>,
     pub progress: Arc<Progress>,
 }
 
 impl Worker {
     pub fn start(store: TableStore, files: Option<TableFiles>) -> std::io::Result<Self> {
-        let (jobs, inbox) = channel();
+        let (orders, inbox) = channel();
         let progress = Arc::new(Progress::default());
         let mut bench = Workbench {
             store,
@@ -67,23 +93,32 @@ impl Worker {
             .name("unwind-tables".into())
             .spawn(move || bench.serve_jobs(&inbox))?;
         Ok(Self {
-            jobs: Some(jobs),
+            orders: Some(orders),
             thread: Some(thread),
             progress,
         })
     }
 
     pub fn queue_job(&self, job: TableJob) {
-        if let Some(jobs) = &self.jobs {
+        self.send_order(TableOrder::Make(job));
+    }
+
+    /// Has the job of an image done next, if it waits: tables that are made before anybody asks can be many and large.
+    pub fn prefer_job(&self, key: ImageKey) {
+        self.send_order(TableOrder::Prefer(key));
+    }
+
+    fn send_order(&self, order: TableOrder) {
+        if let Some(orders) = &self.orders {
             // A thread that has ended makes no tables: frame pointers serve.
-            let _ = jobs.send(job);
+            let _ = orders.send(order);
         }
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.orders = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -97,24 +132,35 @@ struct Workbench {
 }
 
 impl Workbench {
-    fn serve_jobs(&mut self, inbox: &Receiver<TableJob>) {
+    fn serve_jobs(&mut self, inbox: &Receiver<TableOrder>) {
         // SAFETY: system calls without pointers, about this thread only.
         unsafe {
             let thread = libc::syscall(libc::SYS_gettid) as libc::id_t;
             libc::setpriority(libc::PRIO_PROCESS, thread, NICE);
         }
         let mut round = Instant::now();
+        let mut queue = JobQueue::default();
         loop {
-            match inbox.recv_timeout(ROUND) {
-                Ok(job) => {
-                    if let Err(error) = self.make_table(&job) {
-                        self.add_note(format!("no unwind table for {}: {error}", job.name));
-                        self.progress.failed.store(true, Ordering::Relaxed);
-                    }
-                    self.progress.done.fetch_add(1, Ordering::Release);
+            let longest = if queue.0.is_empty() {
+                ROUND
+            } else {
+                Duration::ZERO
+            };
+            match inbox.recv_timeout(longest) {
+                // All that was said is known before a job begins.
+                Ok(order) => {
+                    queue.take_order(order);
+                    continue;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) if queue.0.is_empty() => return,
+                Err(_) => {}
+            }
+            if let Some(job) = queue.0.pop_front() {
+                if let Err(error) = self.make_table(&job) {
+                    self.add_note(format!("no unwind table for {}: {error}", job.name));
+                    self.progress.failed.store(true, Ordering::Relaxed);
+                }
+                self.progress.done.fetch_add(1, Ordering::Release);
             }
             if round.elapsed() >= ROUND {
                 round = Instant::now();
@@ -208,5 +254,35 @@ fn recognise<'data, L: LanguageRuntime>(
     match L::find_in_image(name, image) {
         Ok(runtime) => runtime.map(Ok),
         Err(NotSupported(reason)) => Some(Err(format!("{reason}: {}", L::LOST))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_walk_waits_for_is_done_next() {
+        let key = |inode| ImageKey {
+            inode,
+            device: 1,
+            generation: 0,
+        };
+        let mut queue = JobQueue::default();
+        for inode in 1..=4 {
+            queue.take_order(TableOrder::Make(TableJob {
+                key: key(inode),
+                label: 0,
+                name: String::new(),
+                file: None,
+                build_id: None,
+            }));
+        }
+        // The second time it is at the front already, and the ninth is not there.
+        for inode in [3, 3, 9] {
+            queue.take_order(TableOrder::Prefer(key(inode)));
+        }
+        let order: Vec<u64> = queue.0.iter().map(|job| job.key.inode).collect();
+        assert_eq!(order, [3, 1, 2, 4]);
     }
 }
