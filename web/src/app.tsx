@@ -53,6 +53,8 @@ export function App() {
     addEventListener("keydown", key);
     return () => removeEventListener("keydown", key);
   }, []);
+  // Another view begins at its head, not where the last one was left.
+  useEffect(() => scrollTo(0, 0), [route.value.view]);
   if (failure.value !== "") return <main><h1>vitalfew</h1><p role="alert">{failure.value}</p></main>;
   if (!page.value) return <main><p>Reading the data…</p></main>;
   const [, , View] = VIEWS.find(([name]) => name === route.value.view) ?? VIEWS[0]!;

@@ -14,6 +14,7 @@ mod output;
 mod printable;
 mod result_kind;
 mod runtimes;
+mod sampling_error;
 mod screen;
 mod source;
 mod table;

@@ -21,6 +21,9 @@ export interface Block {
   readonly image: string;
   readonly sci: Between;
   readonly program: Between;
+  readonly standing?: string;
+  /** The function whose loss it has, too. */
+  readonly same_as?: string | null;
   readonly blocked: number;
   readonly scheduler: number;
   readonly running: number;
@@ -33,6 +36,29 @@ export interface Block {
   readonly curve: readonly { readonly up_to_ns: number; readonly calls: number }[];
   readonly threads: readonly { readonly tid: number; readonly name: string; readonly sci: number; readonly calls: number; readonly min_ns: number }[];
   readonly stacks: readonly { readonly frames: readonly string[]; readonly count: number; readonly mean_ns: number }[];
+}
+
+/** What a function's standing says, in the order in which functions are listed. */
+const STANDINGS: Readonly<Record<string, string>> = {
+  interference: "threads of the program slow them down",
+  for_work: "wait for the work of threads that are busy",
+  machine: "other programs left them no CPU",
+  varies: "take different times, and nothing says that threads are the reason",
+  outside: "wait for what is outside of the program",
+  idle: "have nothing to do",
+  same: "have the loss of a function that they call",
+  slight: "lose next to nothing",
+};
+
+/** Blocks that stand next to each other by their standing, each with what it says. */
+export function blocksByStanding(blocks: readonly Block[]): { readonly says: string; readonly blocks: Block[] }[] {
+  const made: { says: string; blocks: Block[] }[] = [];
+  for (const block of blocks) {
+    const says = STANDINGS[block.standing ?? ""] ?? "";
+    if (made.at(-1)?.says === says) made.at(-1)!.blocks.push(block);
+    else made.push({ says, blocks: [block] });
+  }
+  return made;
 }
 
 /** More boxes make no picture that could be read. */

@@ -5,7 +5,7 @@ import { IntervalBar } from "../charts/interval";
 import { SortedCurve } from "../charts/sorted-curve";
 import type { Result } from "../model/data";
 import { amount, grouped, percent, shortened } from "../model/format";
-import { type Block, wakeGraph, waitGraph } from "../model/interference";
+import { type Block, blocksByStanding, wakeGraph, waitGraph } from "../model/interference";
 import { Empty } from "../parts/empty";
 import { page, profile } from "../state/page";
 import { change, route } from "../state/route";
@@ -37,10 +37,10 @@ function Run({ result }: { readonly result: Result }) {
         <div class="table" tabIndex={0} role="region" aria-label="Functions by what they lose">
           <table>
             <thead><tr><th scope="col">Function</th><th scope="col">The program loses</th><th scope="col">95 %</th><th scope="col">Blocked</th><th scope="col">No CPU</th><th scope="col">Running</th><th scope="col">Calls</th><th scope="col">Mean</th><th scope="col">At best</th></tr></thead>
-            <tbody>{blocks.map((block, at) => {
+            {blocksByStanding(blocks).map((group, number) => <tbody key={number}>{group.says !== "" && <tr class="block"><th scope="rowgroup" colSpan={9}>Functions that {group.says}</th></tr>}{group.blocks.map((block, at) => {
               const lost = block.blocked + block.scheduler + block.running || 1;
-              return <tr key={at} class={block === chosen ? "current" : ""}><th scope="row"><button type="button" class="plain" aria-pressed={block === chosen} onClick={() => choose(block.name)}>{shortened(block.name, 60)}</button></th><td class="number">{percent(block.program.estimate)} [{percent(block.program.low)}, {percent(block.program.high)}]</td><td class="wide"><IntervalBar value={block.program.estimate} interval={[block.program.low, Math.min(most, block.program.high)]} most={most} /></td><td class="number">{percent(block.blocked / lost)}</td><td class="number">{percent(block.scheduler / lost)}</td><td class="number">{percent(block.running / lost)}</td><td class="number">{grouped(block.calls)}</td><td class="number">{amount(block.mean_ns, "nanoseconds")}</td><td class="number">{amount(block.floor.ns, "nanoseconds")}</td></tr>;
-            })}</tbody>
+              return <tr key={at} class={block === chosen ? "current" : ""}><th scope="row"><button type="button" class="plain" aria-pressed={block === chosen} onClick={() => choose(block.name)}>{shortened(block.name, 60)}</button>{block.same_as ? <span class="quiet"> as {shortened(block.same_as, 40)}</span> : null}</th><td class="number">{percent(block.program.estimate)} [{percent(block.program.low)}, {percent(block.program.high)}]</td><td class="wide"><IntervalBar value={block.program.estimate} interval={[block.program.low, Math.min(most, block.program.high)]} most={most} /></td><td class="number">{percent(block.blocked / lost)}</td><td class="number">{percent(block.scheduler / lost)}</td><td class="number">{percent(block.running / lost)}</td><td class="number">{grouped(block.calls)}</td><td class="number">{amount(block.mean_ns, "nanoseconds")}</td><td class="number">{amount(block.floor.ns, "nanoseconds")}</td></tr>;
+            })}</tbody>)}
           </table>
         </div>
         <Details block={chosen} />

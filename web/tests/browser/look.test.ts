@@ -123,3 +123,12 @@ it("shows the lines of a Python program, and does not look for instructions that
   expect(complaints).toEqual([]);
   await page.close();
 });
+
+it("begins another view at its head", async () => {
+  const { page } = await open(browser, `${file}#/interference`);
+  await page.setViewportSize({ width: 1000, height: 400 });
+  await page.evaluate(() => scrollTo(0, 600));
+  await page.evaluate(() => (location.hash = "#/machine"));
+  await page.waitForFunction(() => document.querySelector("h1")?.textContent === "Machine" && scrollY === 0);
+  await page.close();
+});

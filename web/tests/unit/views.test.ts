@@ -7,7 +7,7 @@ import { causalPrograms, chosenResult, lineNamed } from "../../src/model/causal"
 import { evidenceParts } from "../../src/model/evidence";
 import { hottestLine, isBeside, lineToChange } from "../../src/model/claims";
 import { axisOf, comparisonBetween, comparisonsOf, judgementOf, leastChange } from "../../src/model/differences";
-import { sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
+import { blocksByStanding, sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
 import { findAll } from "../../src/model/finder";
 import { languageOf } from "../../src/model/languages";
 import { pathThrough, placeGraph } from "../../src/model/layered";
@@ -244,5 +244,15 @@ describe("a picture of the evidence", () => {
     expect(parts({ kind: "time_calling", function: "a", part: 0.5 }, { kind: "time_calling", function: "b", part: 0.3 })).toEqual([["a", 50], ["b", 30], ["", 20]]);
     expect(parts({ kind: "time_calling", function: "a", part: 0.7 }, { kind: "hot_instruction", line: "a.c:1", part: 0.6 })).toEqual([]);
     expect(parts({ kind: "call_cost", contexts: 1 })).toEqual([]);
+  });
+});
+
+describe("functions that lose time", () => {
+  it("are listed by what their standing says, in the order of the report", () => {
+    const block = (name: string, standing?: string) => ({ name, ...(standing ? { standing } : {}) }) as Block;
+    const groups = blocksByStanding([block("a", "interference"), block("b", "interference"), block("c", "same"), block("d", "unheard_of"), block("e")]);
+    expect(groups.map((group) => [group.says, group.blocks.map((one) => one.name)])).toEqual([
+      ["threads of the program slow them down", ["a", "b"]], ["have the loss of a function that they call", ["c"]], ["", ["d", "e"]],
+    ]);
   });
 });

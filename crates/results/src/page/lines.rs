@@ -44,8 +44,10 @@ const LINES: usize = 1000;
 const AROUND: u32 = 12;
 /// The number of lines shown with their surroundings.
 const SHOWN: usize = 60;
-/// Longer files are not read.
-const LONGEST_FILE: u64 = 8 << 20;
+/// The number of lines kept and shown for what they call, which may cost nothing by themselves: a finding leads to where work is asked for.
+const CALLING: usize = 120;
+/// Longer files are not read. All of SQLite is one of 9 MB.
+const LONGEST_FILE: u64 = 16 << 20;
 /// Longer lines are cut.
 const LONGEST_LINE: usize = 400;
 
@@ -100,7 +102,13 @@ impl PageLines {
             let by_own = y.0.total_cmp(&x.0);
             by_own.then(y.1.total_cmp(&x.1)).then_with(|| a.cmp(b))
         });
-        rows.truncate(LINES);
+        let totals = rows.iter().map(|(_, (cost, _))| cost.total);
+        let calling = positions_of_largest(totals, CALLING);
+        let mut positions = 0..;
+        rows.retain(|_| {
+            let position = positions.next().unwrap_or(usize::MAX);
+            position < LINES || calling.contains(&position)
+        });
         let mut lines = Self::default();
         let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
         for ((file, line), (cost, function)) in rows {
@@ -128,14 +136,12 @@ impl PageLines {
 
     /// Reads the text around the dearest lines, and around `shown` ones.
     fn read_sources(&mut self, shown: &[(u32, u32)]) {
-        let mut wanted: Vec<(u32, u32)> = self
-            .file
-            .iter()
-            .copied()
-            .zip(self.line.iter().copied())
-            .take(SHOWN)
-            .chain(shown.iter().copied())
-            .collect();
+        let calling = positions_of_largest(self.total.iter().copied(), CALLING);
+        let places = self.file.iter().copied().zip(self.line.iter().copied());
+        let dear = places.enumerate();
+        let dear = dear.filter(|(position, _)| *position < SHOWN || calling.contains(position));
+        let mut wanted: Vec<(u32, u32)> = dear.map(|(_, place)| place).collect();
+        wanted.extend(shown);
         wanted.sort_unstable();
         let mut parts: Vec<(u32, u32, u32)> = Vec::new();
         for (file, line) in wanted {
@@ -167,6 +173,14 @@ impl PageLines {
             }
         }
     }
+}
+
+/// Returns the positions of the `count` largest amounts; of equal ones, those of the first.
+fn positions_of_largest(amounts: impl Iterator<Item = f64>, count: usize) -> FxHashSet<usize> {
+    let mut amounts: Vec<(usize, f64)> = amounts.enumerate().collect();
+    amounts.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let largest = amounts.into_iter().take(count);
+    largest.map(|(position, _)| position).collect()
 }
 
 /// The text of a source file, if it is one and can be read.
@@ -208,5 +222,31 @@ mod tests {
         assert_eq!(lines.sources.len(), 1);
         assert_eq!((lines.sources[0].file, lines.sources[0].first), (0, 1));
         assert_eq!(lines.sources[0].text, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn where_work_is_asked_for_is_read_though_it_costs_nothing_itself() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.c");
+        let text: String = (1..=9000).map(|line| format!("line {line}\n")).collect();
+        std::fs::write(&path, text).expect("written");
+        // The caller is behind all lines that cost something by themselves.
+        let own = 200;
+        let mut lines = PageLines {
+            files: vec![path.display().to_string()],
+            file: vec![0; own + 1],
+            line: (0..own as u32)
+                .map(|at| 1 + 40 * at)
+                .chain([8990])
+                .collect(),
+            total: vec![1.0; own].into_iter().chain([200.0]).collect(),
+            ..PageLines::default()
+        };
+        lines.read_sources(&[]);
+        let shown = |line: u32| {
+            let mut parts = lines.sources.iter();
+            parts.any(|part| (part.first..part.first + part.text.len() as u32).contains(&line))
+        };
+        assert!(shown(8990) && shown(1) && !shown(1 + 40 * 199));
     }
 }

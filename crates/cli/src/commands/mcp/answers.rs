@@ -1,6 +1,7 @@
 //! Short answers: of our JSON what an agent needs, cleaned, and cut to a number of bytes by leaving entries out.
 
 use crate::printable::clean_name;
+use crate::sampling_error::interval_of_part;
 use serde_json::{Map, Value, json};
 
 /// Names are cut to so many characters; to less where the answer would be too long.
@@ -271,18 +272,6 @@ pub fn of_report(json: &Value, result: &str, rows: usize) -> Answer {
             "next",
             json!({ "tool": "search", "arguments": { "result": result } }),
         )
-}
-
-/// Where the true part lies with 95 %, of counted samples (Wilson's interval).
-fn interval_of_part(part: f64, total: f64) -> [f64; 2] {
-    const Z: f64 = 1.96;
-    if total <= 0.0 {
-        return [0.0, 1.0];
-    }
-    let (square, scale) = (Z * Z / total, 1.0 + Z * Z / total);
-    let middle = part + square / 2.0;
-    let half = (part * (1.0 - part) * square + square * square / 4.0).sqrt();
-    [(middle - half) / scale, (middle + half) / scale]
 }
 
 /// The instructions of `annotate --json` with samples, the most expensive first.

@@ -9,6 +9,7 @@ use crate::commands::run::last_result_path;
 use crate::commands::{causal, interference};
 use crate::exit::error_chain;
 use crate::result_kind::ResultKind;
+use crate::sampling_error::interval_of_part;
 use analysis::bottleneck::auto;
 use analysis::bottleneck::forest::{Forest, Normalisation, Run};
 use analysis::bottleneck::transform::{self, Transform};
@@ -420,13 +421,22 @@ fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
     };
     let mut next = command_words(&["bottlenecks"]);
     next.push(name.to_owned());
-    let findings = match Forest::new(vec![run], Vec::new(), Normalisation::None) {
+    let mut findings = match Forest::new(vec![run], Vec::new(), Normalisation::None) {
         Ok(forest) => {
             auto::search_causes(&forest, &auto::Options::default())?.as_findings(&forest, &next)
         }
         // A profile without any cost has no findings; the page says that it is empty.
         Err(_) => Vec::new(),
     };
+    // Of one profile the search knows no interval: what it counts is a sample.
+    if value.unit == "samples" {
+        let samples = tree.total(0) as f64;
+        for finding in &mut findings {
+            let amount = &mut finding.amount;
+            let sampling = interval_of_part(amount.value, samples);
+            amount.interval.get_or_insert(sampling);
+        }
+    }
     Ok(json!({
         "schema": "vitalfew.bottlenecks-claims/1",
         "profile": name,
