@@ -42,12 +42,16 @@ export function Flame(props: FlameProps) {
   const root = zoom < tree.method.length ? zoom : 0;
   const rows = useMemo(() => visibleRows(tree, layout, root, width), [tree, layout, root, width]);
   const height = Math.max(rows, 1) * ROW;
-  const [moved, setCamera] = useState<Camera | null>(null);
-  const camera = moved ?? parseView(layout, root, props.view ?? "", width);
+  // In parts of the frame, not in pixels, so that it holds when the window changes its size.
+  const [moved, setMoved] = useState<string | null>(null);
+  const camera = parseView(layout, root, moved ?? props.view ?? "", width);
   const told = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const tip = useRef<HTMLDivElement>(null);
   const dragged = useRef<{ readonly x: number; readonly left: number; far: boolean } | null>(null);
-  useEffect(() => setCamera(null), [layout, root, width]);
+  useEffect(() => {
+    clearTimeout(told.current);
+    setMoved(null);
+  }, [layout, root]);
   useEffect(() => {
     const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(200, Math.floor(entry.contentRect.width))));
     if (box.current) watch.observe(box.current);
@@ -68,10 +72,10 @@ export function Flame(props: FlameProps) {
     return () => element?.removeEventListener("wheel", wheel);
   });
   const show = (next: Camera) => {
-    const held = heldCamera(layout, root, next, width);
-    setCamera(held);
+    const view = formatView(layout, root, heldCamera(layout, root, next, width), width);
+    setMoved(view);
     clearTimeout(told.current);
-    told.current = setTimeout(() => props.onView?.(formatView(layout, root, held, width)), 250);
+    told.current = setTimeout(() => props.onView?.(view), 250);
   };
   const wheel = (event: WheelEvent) => {
     const turn = event.ctrlKey || event.metaKey || event.altKey;

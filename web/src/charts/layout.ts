@@ -62,7 +62,8 @@ export function formatView(layout: Layout, zoom: number, camera: Camera, pixels:
   const whole = cameraOf(layout, zoom, pixels);
   const from = ((camera.left - whole.left) * whole.scale) / pixels;
   const part = whole.scale / camera.scale;
-  return part > 0.999 ? "" : `${from.toPrecision(8)}_${(from + part).toPrecision(8)}`;
+  // The closest view is a millionth of the frame; a pixel of it is a billionth.
+  return part > 1 - 1e-9 ? "" : `${from.toPrecision(12)}_${(from + part).toPrecision(12)}`;
 }
 
 export function parseView(layout: Layout, zoom: number, text: string, pixels: number): Camera {

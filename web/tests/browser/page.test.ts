@@ -275,6 +275,9 @@ it("works at twice the size in a narrow window, and keeps the look of a flame gr
   await page.setViewportSize({ width: 1280, height: 800 });
   await page.goto(`${file}#/flame`);
   await page.focus("canvas");
+  // The picture as wide as its window, which is told a moment after it is drawn first.
+  const settled = () => page.waitForFunction(() => Math.abs(document.querySelector("canvas")!.width - document.querySelector(".canvas")!.clientWidth) < 2);
+  await settled();
   await page.keyboard.press("+");
   await page.waitForFunction(() => location.hash.includes("view="));
   const look = () => page.$eval("canvas", (element) => (element as HTMLCanvasElement).toDataURL());
