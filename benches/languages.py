@@ -1,34 +1,45 @@
 #!/usr/bin/env python3
 """Programs in other languages whose time is split 3:1 between two of their functions: what `vitalfew record -g` says of that.
 
-For each interpreter (those given, else those of pyenv and the system's, each JDK, each Go of GOTOOLCHAINS, as "go1.20.14 local", and each node of NODES), for each way to call: the share of the samples in
+For each interpreter (those given, else those of pyenv and the system's, each JDK, each Go of GOTOOLCHAINS, as "go1.20.14 local", and each node of NODES, as a command and running already), for each way to call: the share of the samples in
 functions of the language that are in or below `three`, how far that is from 75 %, and how much of the samples of the process has functions of its own.
 """
 import glob
 import os
 import re
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(HERE, "../tests/programs/languages/shares.py")
 VITALFEW = os.environ.get("VITALFEW", os.path.join(HERE, "../target/release/vitalfew"))
 
 
-def folded(words, how, seconds):
+def folded(words, how, seconds, running=False):
+    """The stacks of a command, or of a process that runs already for a second."""
     with tempfile.TemporaryDirectory() as directory:
         recording = os.path.join(directory, "r.vf")
-        command = [VITALFEW, "record", "-g", "-o", recording, "--", *words, str(seconds), how]
-        subprocess.run(command, check=True, capture_output=True)
+        record = [VITALFEW, "record", "-g", "-F", "1000", "-o", recording]
+        if running:
+            process = subprocess.Popen([*words, "1000", how])
+            time.sleep(1)
+            subprocess.run([*record, "-p", str(process.pid), "--for", f"{seconds}s"], check=True, capture_output=True)
+            process.kill()
+            process.wait()
+        else:
+            subprocess.run([*record, "--", *words, str(seconds), how], check=True, capture_output=True)
         export = [VITALFEW, "export", "--format", "folded", "--no-inline", recording]
         return subprocess.run(export, check=True, capture_output=True, text=True).stdout
 
 
-def show(name, version, words, seconds, own_frame, three_frame, one_frame, ways=("plain", "recursive", "threads")):
+def show(name, version, words, seconds, own_frame, three_frame, one_frame, ways=("plain", "recursive", "threads"), running=False):
     for how in ways:
         total = own = three = one = 0
-        for line in folded(words, how, seconds).splitlines():
+        for line in folded(words, how, seconds, running).splitlines():
             stack, count = line.rsplit(" ", 1)
             count = int(count)
             total += count
@@ -74,7 +85,9 @@ def node():
     for program in os.environ.get("NODES", "node").split():
         version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()[1:]
         flags = ["--no-turbo-inlining"] + (["--no-maglev-inlining"] if int(version.split(".")[0]) >= 22 else [])
-        show("node", version, [program, *flags, script], 3, r"shares\.js", r"three /", r"one /", ("plain", "recursive"))
+        for running in (False, True):
+            name = "node, running already" if running else "node"
+            show(name, version, [program, *flags, script], 3, r"shares\.js", r"three \(shares", r"one \(shares", ("plain", "recursive"), running)
 
 
 def ruby():
@@ -84,7 +97,49 @@ def ruby():
         show(program, version, [program, script], 4, r"\.rb:", r"three \(shares\.rb:", r"one \(shares\.rb:")
 
 
+# Counts what it does in so many seconds.
+WORK = """
+import sys, time
+def step(depth): return step(depth - 1) + 1 if depth else sum(i * i for i in range(50))
+end, done = time.monotonic() + float(sys.argv[1]), 0
+while time.monotonic() < end: step(20); done += 1
+print(done)
+"""
+
+
+def cost():
+    """What py-spy (PYSPY) and `record` cost a Python program at the same rate: how much less it does, and their own CPU time."""
+    seconds, rounds = 4, int(os.environ.get("ROUNDS", "5"))
+    tools = {
+        "nothing": lambda rate, out: None,
+        "vitalfew": lambda rate, out: [VITALFEW, "record", "-q", "-F", rate, "-o", out, "--for", f"{seconds - 1}s", "-p"],
+        "py-spy": lambda rate, out: [os.environ["PYSPY"], "record", "-r", rate, "-d", str(seconds - 1), "-f", "raw", "-o", out, "-p"],
+        "py-spy --nonblocking": lambda rate, out: [os.environ["PYSPY"], "record", "--nonblocking", "-r", rate, "-d", str(seconds - 1), "-f", "raw", "-o", out, "-p"],
+    }
+    for rate in ("100", "1000"):
+        found = {name: [] for name in tools}
+        for _ in range(rounds):
+            for name, words in tools.items():
+                with tempfile.TemporaryDirectory() as directory:
+                    program = subprocess.Popen(["/usr/bin/python3", "-c", WORK, str(seconds)], stdout=subprocess.PIPE, text=True)
+                    time.sleep(0.3)
+                    command = words(rate, os.path.join(directory, "out"))
+                    used = 0
+                    if command:
+                        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                        subprocess.run([*command, str(program.pid)], check=True, capture_output=True)
+                        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                    found[name].append((int(program.communicate()[0]), used))
+        alone = statistics.median(work for work, _ in found["nothing"])
+        for name, runs in found.items():
+            work, used = (statistics.median(values) for values in zip(*runs))
+            print(f"{rate:>5} Hz {name:22} work {100 * work / alone:6.1f} %   own CPU {100 * used / (seconds - 1):5.1f} % of a CPU", flush=True)
+
+
 def main():
+    if sys.argv[1:] == ["cost"]:
+        return cost()
     found = sys.argv[1:] or ["/usr/bin/python3"] + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
     print(f"{'interpreter':56} {'how':10} {'samples':>8} {'own':>7} {'three':>7} {'off by':>7}")
     for interpreter in (word for word in found if word not in ("java", "go", "node", "ruby")):

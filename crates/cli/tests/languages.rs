@@ -417,38 +417,87 @@ fn labels_of_goroutines_have_the_shares_that_the_program_gave_them() {
     assert!(share(&began, "runtime.main") > 0.8, "{began}");
 }
 
-#[test]
-fn functions_of_node_have_names_where_it_is_the_command() {
-    if !live() || !is_installed("node") {
-        return;
-    }
+/// Node.js without inlining: what V8 inlines has no name of its own. Its second compiler came with version 22. With the script, and how it
+/// spends so many seconds.
+fn node(seconds: &str) -> Vec<String> {
     let version = Command::new("node").arg("--version").output();
     let version = version.expect("node is started");
-    // What V8 inlines has no name of its own. Its second compiler came with version 22.
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     let major = version.trim_start_matches('v').split('.').next();
     let major: u32 = major.and_then(|n| n.parse().ok()).expect("a version");
-    let mut node = vec!["--", "node", "--no-turbo-inlining"];
+    let mut words = vec!["node".to_owned(), "--no-turbo-inlining".to_owned()];
     if major >= 22 {
-        node.push("--no-maglev-inlining");
+        words.push("--no-maglev-inlining".to_owned());
     }
-    let lab = Lab::new();
     let script = program().with_file_name("shares.js");
-    let script = script.to_str().expect("a path");
-    let run = |first: &[&str]| {
-        let words = first.iter().chain(&node).copied();
-        lab.record(words.chain([script, "2", "recursive"]))
-    };
-    let named = run(&[]);
-    let found = report(&named, &[]);
-    let (three, one) = (amount(&found, "three /"), amount(&found, "one /"));
+    words.push(script.to_str().expect("a path").to_owned());
+    words.extend([seconds.to_owned(), "recursive".to_owned()]);
+    words
+}
+
+fn assert_node_shares(found: &Value, [three, one]: [&str; 2]) {
+    let (three, one) = (amount(found, three), amount(found, one));
     let (of_three, n) = (three / (three + one), three + one);
     assert!(n > 200.0, "{n} samples in {found}");
     assert!(
         (of_three - 0.75).abs() < 0.02 + error(0.75, n),
         "{of_three}"
     );
-    let found = report(&run(&["--no-attach"]), &[]);
+}
+
+#[test]
+fn functions_of_node_have_names_whether_it_runs_already_or_not() {
+    if !live() || !is_installed("node") {
+        return;
+    }
+    let lab = Lab::new();
+    let words = node("2");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let run = |first: &[&str]| lab.record(first.iter().chain(&words).copied());
+    // The first time the unwind table of node is made, without which its interpreter's frames are not known.
+    run(&["--"]);
+    for options in [&["--"][..], &["--no-attach", "--"]] {
+        let found = report(&run(options), &[]);
+        assert_node_shares(&found, ["three (shares.js:5)", "one (shares.js:11)"]);
+        let own = inclusive(&found, "rounds (shares.js:21)") / total(&found);
+        assert!(own > 0.8, "{own} of {found}");
+        // The interpreter's own pieces of code are the functions'.
+        let pieces = rows(&found).iter().filter(|row| {
+            let name = row["name"].as_str().unwrap_or_default();
+            name.starts_with("Builtins_Interpreter")
+        });
+        let pieces: f64 = pieces.filter_map(|row| row["inclusive"].as_f64()).sum();
+        assert!(pieces < 0.2 * total(&found), "{found}");
+    }
+    let [program, options @ ..] = &node("60")[..] else {
+        unreachable!("a command has words");
+    };
+    let running = Command::new(program).args(options).spawn();
+    let running = Ended(running.expect("node is started"));
+    // It begins with its own script.
+    std::thread::sleep(Duration::from_secs(1));
+    let pid = running.0.id().to_string();
+    let file = lab.record(["-F", "1000", "-p", &pid, "--for", "3s"]);
+    let found = report(&file, &[]);
+    assert_node_shares(&found, ["three (shares.js:5)", "one (shares.js:11)"]);
+    let own = inclusive(&found, "rounds (shares.js:21)") / total(&found);
+    assert!(own > 0.9, "{own} of {found}");
+}
+
+#[test]
+fn node_is_asked_for_names_where_stacks_are_not_read() {
+    if !live() || !is_installed("node") {
+        return;
+    }
+    let lab = Lab::new();
+    let words = node("2");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let run = |first: &[&str]| {
+        let words = first.iter().chain(&words).copied();
+        report(&lab.record(words), &[])
+    };
+    assert_node_shares(&run(&["--no-stacks", "--"]), ["three /", "one /"]);
+    let found = run(&["--no-stacks", "--no-attach", "--"]);
     assert!(share(&found, "three /") < 0.1, "{found}");
     // V8 opens a log where the command runs.
     let logs = std::fs::read_dir(".").expect("a directory").flatten();

@@ -14,6 +14,7 @@ pub mod python;
 pub mod ruby;
 mod runtime;
 mod script_function;
+pub mod v8;
 
 pub use elf_image::ElfImage;
 pub use runtime::{LanguageRuntime, NotSupported};

@@ -2,6 +2,7 @@
 
 use crate::python::CodeObject;
 use crate::ruby::RubyMethod;
+use crate::v8::JsFunction;
 
 /// A function of an interpreted language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub enum ScriptFunction {
     Python(CodeObject),
     /// Of Ruby.
     Ruby(RubyMethod),
+    /// Of JavaScript.
+    JavaScript(JsFunction),
 }
 
 impl ScriptFunction {
@@ -18,6 +21,7 @@ impl ScriptFunction {
         match self {
             Self::Python(code) => &code.file,
             Self::Ruby(method) => &method.file,
+            Self::JavaScript(function) => &function.file,
         }
     }
 
@@ -26,6 +30,7 @@ impl ScriptFunction {
         match self {
             Self::Python(code) => (&code.name, code.first_line),
             Self::Ruby(method) => (&method.label, method.first_line),
+            Self::JavaScript(function) => (&function.name, function.first_line),
         }
     }
 
@@ -34,6 +39,7 @@ impl ScriptFunction {
         match self {
             Self::Python(code) => code.display_name(),
             Self::Ruby(method) => method.display_name(),
+            Self::JavaScript(function) => function.display_name(),
         }
     }
 
@@ -42,6 +48,7 @@ impl ScriptFunction {
         match self {
             Self::Python(code) => code.line(index),
             Self::Ruby(method) => method.line(index),
+            Self::JavaScript(function) => function.first_line,
         }
     }
 }

@@ -29,13 +29,17 @@ const CONDITION_WAITS: [&str; 3] = [
     "pthread_cond_timedwait",
     "pthread_cond_clockwait",
 ];
+/// Names of V8's programs, and what the names of its own code begin with: interpreter, entries, helpers of compiled code.
+const NODES: [&str; 3] = ["node", "nodejs", "libnode"];
+const V8_CODE: &str = "Builtins_";
 /// The file of functions of an interpreter, and the place of [`GIL_WAIT`] in it, where no function of a script is.
 const INTERPRETER_FILE: &str = "[interpreter]";
 const GIL_WAIT_PLACE: u64 = 1 << 61;
 
 /// Takes the interpreter's own frames out of all stacks that have functions that it executed: their time is that of
 /// these functions. What the interpreter calls, as the kernel and other libraries, stays. A wait for the interpreter's
-/// lock becomes one frame, [`GIL_WAIT`], with what it called. Returns whether there is a place whose name was not known before.
+/// lock becomes one frame, [`GIL_WAIT`], with what it called. Of V8 what its functions call stays, but pieces of its own code do not.
+/// Returns whether there is a place whose name was not known before.
 pub fn fold_interpreter_frames(recording: &mut Recording) -> bool {
     let is_script = |image: &Image| image.kind == ImageKind::Script;
     if !recording.images.iter().any(is_script) {
@@ -78,6 +82,9 @@ struct FrameFolder {
     scripts: Vec<bool>,
     interpreters: Vec<bool>,
     pythons: Vec<bool>,
+    nodes: Vec<bool>,
+    /// Places in V8's own code.
+    v8_code: FxHashSet<Location>,
     /// Places in functions that wait for a condition.
     conditions: FxHashSet<Location>,
     /// Places in the function of an interpreter that waits for its lock, where its names are known.
@@ -106,6 +113,8 @@ impl FrameFolder {
             scripts,
             interpreters: file_named(&INTERPRETERS),
             pythons: file_named(&PYTHONS),
+            nodes: file_named(&NODES),
+            v8_code: FxHashSet::default(),
             conditions: FxHashSet::default(),
             takers: FxHashSet::default(),
             wait: Location {
@@ -114,14 +123,14 @@ impl FrameFolder {
             },
             has_waits: false,
         };
-        if folder.pythons.contains(&true) {
-            folder.find_waits(recording);
+        if folder.pythons.contains(&true) || folder.nodes.contains(&true) {
+            folder.find_named(recording);
         }
         folder
     }
 
-    /// Finds the places of waits by the names that the recording carries.
-    fn find_waits(&mut self, recording: &Recording) {
+    /// Finds the places of waits and of V8's code by the names that the recording carries.
+    fn find_named(&mut self, recording: &Recording) {
         for frame in recording.stacks.frames() {
             let at = frame.location;
             let Some(name) = embedded_name(recording, at) else {
@@ -132,6 +141,8 @@ impl FrameFolder {
                 self.conditions.insert(at);
             } else if plain == "take_gil" && self.pythons[at.image.0 as usize] {
                 self.takers.insert(at);
+            } else if name.starts_with(V8_CODE) && self.nodes[at.image.0 as usize] {
+                self.v8_code.insert(at);
             }
         }
     }
@@ -148,11 +159,17 @@ impl FrameFolder {
             frames[0] = self.wait;
             self.has_waits = true;
         }
-        if frames
-            .iter()
-            .any(|at| *at != self.wait && is(&self.scripts, at))
-        {
-            frames.retain(|at| *at == self.wait || !is(&self.interpreters, at));
+        let is_function = |at: &Location| *at != self.wait && is(&self.scripts, at);
+        if let Some(innermost) = frames.iter().position(is_function) {
+            let mut index = 0;
+            frames.retain(|at| {
+                let calls_function = index > innermost;
+                index += 1;
+                // The wait is in no image that there was before.
+                *at == self.wait
+                    || !is(&self.interpreters, at)
+                        && !(is(&self.nodes, at) && (calls_function || self.v8_code.contains(at)))
+            });
         }
     }
 
@@ -244,6 +261,59 @@ mod tests {
         assert_eq!(waits[1..], [at(1)]);
         assert_eq!(embedded_name(&recording, waits[0]), Some(GIL_WAIT));
         assert_eq!(frames(3), [at(2), WAIT, at(2), at(1)]);
+    }
+
+    #[test]
+    fn what_functions_of_v8_call_stays() {
+        let (host, target) = (Host::default(), Target::Machine);
+        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
+        for (kind, path) in [
+            (ImageKind::File, "/usr/bin/node"),
+            (ImageKind::Script, "/srv/app.js"),
+            (ImageKind::File, "/lib/libc.so.6"),
+        ] {
+            let image = Image {
+                kind,
+                path: path.to_owned(),
+                ..Image::unknown()
+            };
+            recording.images.push(image);
+        }
+        let entry = Location {
+            image: ImageId(0),
+            offset: ImageOffset(64),
+        };
+        recording.symbols.push(EmbeddedSymbol {
+            image: entry.image,
+            start: entry.offset,
+            end: ImageOffset(entry.offset.0 + 8),
+            name: "Builtins_JSEntry".to_owned(),
+        });
+        let process = recording.names.intern("node");
+        let called = [
+            at(2),
+            at(0),
+            entry,
+            at(1),
+            entry,
+            at(0),
+            at(1),
+            at(0),
+            at(2),
+        ];
+        let alone = [entry, at(0), at(2)];
+        for stack in [&called[..], &alone] {
+            let stack = recording.stacks.intern_stack(stack).unwrap();
+            let sample = Sample::new(EventId(0), process, stack, 1);
+            recording.samples.push(sample);
+        }
+        fold_interpreter_frames(&mut recording);
+        let frames = |sample: usize| -> Vec<Location> {
+            let stack = recording.samples[sample].stack;
+            recording.stacks.locations(stack).collect()
+        };
+        assert_eq!(frames(0), [at(2), at(0), at(1), at(1), at(2)]);
+        assert_eq!(frames(1), alone, "no function of JavaScript is there");
     }
 
     #[test]

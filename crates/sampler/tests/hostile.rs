@@ -100,6 +100,13 @@ fn structures_of_ruby_may_say_anything() {
     may_say_anything("Ruby", &ways, "endless", &["garbage", "kernel", "rewrite"]);
 }
 
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn structures_of_v8_may_say_anything() {
+    let ways = ["good", "garbage", "kernel", "giant", "itself", "rewrite"];
+    may_say_anything("V8", &ways, "", &[]);
+}
+
 /// Records the program that pretends to be an interpreter of this language in all `ways`. In the one called `endless` its stack has no end;
 /// what `said` names is to be warned of.
 fn may_say_anything(language: &str, ways: &[&str], endless: &str, said: &[&str]) {

@@ -71,6 +71,8 @@ pub(crate) struct WalkMaps {
     pub image_interpreters: MapHandle,
     pub rubies: MapHandle,
     pub image_rubies: MapHandle,
+    pub v8_engines: MapHandle,
+    pub image_v8_engines: MapHandle,
     pub go_programs: MapHandle,
     pub hotspots: MapHandle,
 }
@@ -362,6 +364,8 @@ impl<'memory> Kernel<'memory> {
                 image_interpreters: MapHandle::try_from(&maps.image_interpreters)?,
                 rubies: MapHandle::try_from(&maps.rubies)?,
                 image_rubies: MapHandle::try_from(&maps.image_rubies)?,
+                v8_engines: MapHandle::try_from(&maps.v8_engines)?,
+                image_v8_engines: MapHandle::try_from(&maps.image_v8_engines)?,
                 go_programs: MapHandle::try_from(&maps.go_programs)?,
                 hotspots: MapHandle::try_from(&maps.hotspots)?,
             })
@@ -381,7 +385,7 @@ impl<'memory> Kernel<'memory> {
 
     /// Returns what to say of the walks through interpreters.
     pub fn interpreter_notes(&self) -> Vec<String> {
-        let languages = ["Python", "Ruby"].into_iter().zip(0..);
+        let languages = ["Python", "Ruby", "JavaScript"].into_iter().zip(0..);
         let counts = |number| PythonCounts::read_sums(&self.skel.maps.python_counts, number);
         languages
             .filter_map(|(name, number)| counts(number).warn_of_missing(name))

@@ -17,6 +17,7 @@ pub(crate) mod snapshots;
 pub(crate) mod tables;
 pub(crate) mod task_accounts;
 pub(crate) mod ticks;
+pub(crate) mod v8;
 pub(crate) mod waits;
 
 pub use calls::{Calls, ProbedCall};

@@ -66,6 +66,7 @@ struct code_text {
 enum script_language {
 	LANGUAGE_PYTHON,
 	LANGUAGE_RUBY,
+	LANGUAGE_V8,
 	SCRIPT_LANGUAGES,
 };
 /* A code object that was met for the first time. */

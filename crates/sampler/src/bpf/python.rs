@@ -1,9 +1,11 @@
 //! The user half of python.h: says where an interpreter's structures have what, and reads what code objects are.
 
 use super::ruby::ruby_method;
+use super::v8::seen_function;
 use crate::Error;
 use languages::ScriptFunction;
 use languages::python::{CodeObject, CodeText, Interpreter, Version};
+use languages::v8::FunctionReader;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
 use std::fs::File;
@@ -17,8 +19,9 @@ const CODE_TEXT: usize = 256;
 const INSTRUCTION_BITS: u32 = 20;
 /// Bytes of `struct interpreter`.
 const INTERPRETER: usize = 136;
-/// `LANGUAGE_RUBY`.
+/// `LANGUAGE_RUBY` and `LANGUAGE_V8`.
 const LANGUAGE_RUBY: u32 = 1;
+const LANGUAGE_V8: u32 = 2;
 /// Where `struct code_record` has its parts.
 const FILE_AT: usize = 40;
 const NAME_AT: usize = FILE_AT + 8 + CODE_TEXT;
@@ -104,8 +107,9 @@ impl CodeRecords {
     pub fn new(map: &dyn MapCore) -> Result<Self, Error> {
         let read = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&read);
+        let mut functions = FunctionReader::default();
         let keep = move |bytes: &[u8]| {
-            to.borrow_mut().extend(parse_object(bytes));
+            to.borrow_mut().extend(parse_object(bytes, &mut functions));
             0
         };
         let what = "reading names of functions";
@@ -123,10 +127,14 @@ impl CodeRecords {
     }
 }
 
-fn parse_object(bytes: &[u8]) -> Option<(u64, ScriptFunction)> {
+fn parse_object(bytes: &[u8], functions: &mut FunctionReader) -> Option<(u64, ScriptFunction)> {
     let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
     let half = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
     let number = word(0)?;
+    if half(36)? == LANGUAGE_V8 {
+        let function = seen_function(half(16)?, word(8)?, bytes.get(LINES_AT..)?, functions)?;
+        return Some((number, ScriptFunction::JavaScript(function)));
+    }
     let file = lossy_text(bytes.get(FILE_AT..NAME_AT)?);
     let name = lossy_text(bytes.get(NAME_AT..LINES_AT)?);
     let copied = bytes.get(LINES_AT..)?;
@@ -283,20 +291,15 @@ mod tests {
 
     #[test]
     fn records_that_are_cut_off_say_nothing() {
-        assert_eq!(parse_object(&[0; LINES_AT - 1]), None);
+        let parse = |bytes: &[u8]| parse_object(bytes, &mut FunctionReader::default());
+        assert_eq!(parse(&[0; LINES_AT - 1]), None);
         let mut bytes = vec![0; LINES_AT];
         bytes[28] = 200; // more lines than there are
-        let (number, code) = parse_object(&bytes).unwrap();
+        let (number, code) = parse(&bytes).unwrap();
         assert_eq!((number, code.name_and_line().0), (0, "[unreadable]"));
         bytes[NAME_AT..NAME_AT + 4].copy_from_slice(&[255, 255, 1, 0]);
         assert_eq!(
-            parse_object(&bytes)
-                .unwrap()
-                .1
-                .name_and_line()
-                .0
-                .chars()
-                .count(),
+            parse(&bytes).unwrap().1.name_and_line().0.chars().count(),
             CODE_TEXT
         );
     }

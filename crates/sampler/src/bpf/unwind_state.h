@@ -27,6 +27,18 @@ struct {
 #define WALK_PIECE 48 /* words of a stack that are read at once */
 #define WALK_BEFORE 56 /* bytes of them in front of the one that is asked for: saved registers */
 
+/* What a walk knows of V8 (v8.h). */
+struct v8_walk {
+	u64 word; /* the function that a frame of V8's own code is of: it follows that */
+	u64 process;
+	u32 image; /* the last one that was asked for */
+	u32 image_engine; /* which engine it is */
+	u32 engine; /* which one the process has */
+	u32 frames;
+	u8 is_asked;
+	u8 unused[7];
+};
+
 /* A walk up a stack. */
 struct walk {
 	u64 pc;
@@ -55,5 +67,6 @@ struct walk {
 	struct walk_mapping here; /* the mapping of the last lookup */
 	struct python_walk python;
 	struct ruby_walk ruby;
+	struct v8_walk v8;
 	struct go_walk go;
 };

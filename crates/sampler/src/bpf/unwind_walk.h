@@ -6,6 +6,7 @@
  * that are executed instruction by instruction. Where an image has no table (yet), frame pointers serve. */
 #pragma once
 #include "hotspot.h"
+#include "v8.h"
 
 struct walk_loop {
 	struct walk *walk;
@@ -59,15 +60,25 @@ static __always_inline long walk_python_frame(struct walk *walk, u64 *address, u
 	return 0;
 }
 
+/* Puts the function on the stack that a piece of V8's own code was executed for. */
+static __always_inline long walk_v8_frame(struct walk *walk, u64 *address, u32 depth)
+{
+	address[depth] = walk->v8.word;
+	walk->hash = mixed(walk->hash, walk->v8.word);
+	walk->depth = depth + 1;
+	walk->v8.word = 0;
+	return walk->ending && !walk->python.pending && !walk->ruby.pending;
+}
+
 /* Where the native stack ended before its start, the frames of an interpreter that are left have their callers no more. */
 static __always_inline long end_native_walk(struct walk *walk, bool complete)
 {
-	if (complete && !walk->python.pending && !walk->ruby.pending)
+	if (complete && !walk->python.pending && !walk->ruby.pending && !walk->v8.word)
 		return 1;
 	walk->ending = 1;
 	walk->python.pending = walk->python.frame != 0;
 	walk->ruby.pending = !walk->python.pending && walk->ruby.frame != 0;
-	return !walk->python.pending && !walk->ruby.pending;
+	return !walk->python.pending && !walk->ruby.pending && !walk->v8.word;
 }
 
 static long walk_frame(u32 depth, struct walk_loop *loop)
@@ -78,6 +89,8 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 
 	if (depth >= WALK_FRAMES)
 		return 1;
+	if (walk->v8.word)
+		return walk_v8_frame(walk, loop->address, depth);
 	if (walk->python.pending)
 		return walk_python_frame(walk, loop->address, depth);
 	if (walk->ruby.pending)
@@ -91,14 +104,18 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	}
 	/* User space looks for callers in front of their addresses, where the call is. */
 	bool no_call = depth && (walk->interrupted || (rule && rule->kind == RULE_SIGNAL_RETURN));
-	u64 word = frame_word(walk, walk->pc + no_call);
+	meet_v8(&walk->v8, walk->here.number, walk->tgid);
+	bool is_generated = !rule && !walk->here.file_base && walk->here.number == IMAGE_WITHOUT_TABLE;
+	bool is_of_v8 = walk->v8.image_engine && (!rule || rule->kind == RULE_UNCOVERED);
+	u64 function = is_generated || is_of_v8 ? function_of_frame(walk) : 0;
+	u64 word = is_generated && function ? function : frame_word(walk, walk->pc + no_call);
+	walk->v8.word = is_generated ? 0 : function;
 	loop->address[depth] = word;
 	walk->hash = mixed(walk->hash, word);
 	walk->depth = depth;
 	meet_go_program(&walk->go, walk->here.number);
 	meet_interpreter(&walk->python, walk->here.number, walk->here.file_base, at + walk->here.file_base);
 	meet_ruby(&walk->ruby, walk->here.number, walk->here.file_base, at + walk->here.file_base);
-	bool is_generated = !rule && !walk->here.file_base && walk->here.number == IMAGE_WITHOUT_TABLE;
 	enum walk_step step = is_generated ? walk_generated_code(walk) : walk_step(walk, rule);
 	if (step == WALK_ON)
 		return 0;
@@ -188,6 +205,7 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 	walk->ruby.met = walk->ruby.pending = 0;
 	walk->ruby.frame = 0;
 	walk->go.image = 0;
+	__builtin_memset(&walk->v8, 0, sizeof(walk->v8));
 	if (bpf_loop(WALK_FRAMES, walk_frame, &loop, 0) == WALK_FRAMES &&
 	    !(walk->counts.complete | walk->counts.unsupported | walk->counts.lost | walk->counts.astray)) {
 		walk->counts.too_deep = 1;

@@ -10,6 +10,8 @@ struct Publisher {
     programs: &'static [&'static str],
     variable: &'static str,
     asks: Asks,
+    /// Walks up stacks by tables read its functions (crate languages).
+    is_read: bool,
 }
 
 /// How a variable asks for names.
@@ -29,22 +31,29 @@ const PUBLISHERS: [Publisher; 3] = [
         programs: &["node", "nodejs", "npm", "npx", "yarn", "pnpm"],
         variable: "NODE_OPTIONS",
         asks: Asks::Options(&NODE_OPTIONS),
+        is_read: cfg!(target_arch = "x86_64"),
     },
     Publisher {
         programs: &["dotnet"],
         variable: "DOTNET_PerfMapEnabled",
         asks: Asks::Value("1"),
+        is_read: false,
     },
     // The name before .NET 6, which later ones read where the other is not set.
     Publisher {
         programs: &["dotnet"],
         variable: "COMPlus_PerfMapEnabled",
         asks: Asks::Value("1"),
+        is_read: false,
     },
 ];
 
-/// Returns the variables for a command, each with what the environment has of it already; none for other programs.
-pub(crate) fn runtime_environment(command: &[String]) -> Vec<(&'static str, OsString)> {
+/// Returns the variables for a command, each with what the environment has of it already; none for other programs, nor for those
+/// whose functions are read from their memory where that is done.
+pub(crate) fn runtime_environment(
+    command: &[String],
+    reads_functions: bool,
+) -> Vec<(&'static str, OsString)> {
     let Some(program) = command.first() else {
         return Vec::new();
     };
@@ -59,6 +68,7 @@ pub(crate) fn runtime_environment(command: &[String]) -> Vec<(&'static str, OsSt
     };
     PUBLISHERS
         .iter()
+        .filter(|publisher| !(reads_functions && publisher.is_read))
         .filter(is_started)
         .map(|publisher| {
             let given = std::env::var_os(publisher.variable).unwrap_or_default();
@@ -73,13 +83,13 @@ pub(crate) fn runtime_environment(command: &[String]) -> Vec<(&'static str, OsSt
 }
 
 /// Removes the logs that V8 opens in the directory of the command with the names that it was asked for: nobody asked for those. Logs of
-/// other processes stay, and so do all if the caller of the command had asked for names.
-pub(crate) fn remove_unasked_logs(command: &[String], processes: &[u32]) {
+/// other processes stay, and so do all if these variables do not ask for them, or the caller of the command had asked already.
+pub(crate) fn remove_unasked_logs(command: &[String], variables: &[&str], processes: &[u32]) {
     let [names, _] = NODE_OPTIONS;
-    let asked = std::env::var_os(PUBLISHERS[0].variable).unwrap_or_default();
-    let asked = asked.to_string_lossy().contains(names) || command.iter().any(|word| word == names);
-    let mut set = runtime_environment(command).into_iter();
-    if asked || !set.any(|(variable, _)| variable == PUBLISHERS[0].variable) {
+    let before = std::env::var_os(PUBLISHERS[0].variable).unwrap_or_default();
+    let before =
+        before.to_string_lossy().contains(names) || command.iter().any(|word| word == names);
+    if before || !variables.contains(&PUBLISHERS[0].variable) {
         return;
     }
     for entry in std::fs::read_dir(".").into_iter().flatten().flatten() {
@@ -120,14 +130,16 @@ mod tests {
     #[test]
     fn programs_of_a_runtime_get_its_variable() {
         let variables = |program: &str| -> Vec<&str> {
-            let set = runtime_environment(&[program.to_owned(), "x".to_owned()]);
+            let set = runtime_environment(&[program.to_owned(), "x".to_owned()], false);
             set.into_iter().map(|(name, _)| name).collect()
         };
         assert_eq!(variables("/opt/none/node"), ["NODE_OPTIONS"]);
         let dotnet = ["DOTNET_PerfMapEnabled", "COMPlus_PerfMapEnabled"];
         assert_eq!(variables("/opt/none/dotnet"), dotnet);
         assert_eq!(variables("/opt/none/nodemon"), [""; 0]);
-        assert!(runtime_environment(&[]).is_empty());
+        assert!(runtime_environment(&[], false).is_empty());
+        let read = runtime_environment(&["/opt/none/node".to_owned()], true);
+        assert_eq!(read.is_empty(), cfg!(target_arch = "x86_64"));
         let script = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(script.path(), "#!/usr/bin/env node\n1\n").unwrap();
         let path = script.path().to_str().unwrap();

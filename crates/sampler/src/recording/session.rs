@@ -124,13 +124,14 @@ pub fn record(
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
     let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
+    let asked = std::mem::take(&mut session.asked);
     let mut recording = session.into_recording(start_unix_ns, duration_ns);
     recording.task_times = task_times;
-    if let (TargetSpec::Command(command), true) = (&options.target, options.ask_runtimes)
+    if let TargetSpec::Command(command) = &options.target
         && exit.is_some()
     {
         let processes: Vec<u32> = recording.threads.iter().map(|thread| thread.pid).collect();
-        remove_unasked_logs(command, &processes);
+        remove_unasked_logs(command, &asked, &processes);
     }
     Ok(Outcome {
         recording,
@@ -149,6 +150,8 @@ struct Session<'a, 'memory> {
     rate_note: Option<String>,
     source: Source<'memory>,
     launched: Option<Launched>,
+    /// Variables with which the command was asked to write the names of its functions.
+    asked: Vec<&'static str>,
     process: Option<OwnedFd>,
     accounts: TaskAccounts,
     /// Asks JVMs for names, unless that is not wanted.
@@ -204,6 +207,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             rate_note: None,
             source: Source::Rings(Box::new(RingSource::none(options)), Tasks::All),
             launched: None,
+            asked: Vec::new(),
             process,
             accounts: TaskAccounts::open(&options.target),
             jvms: options
@@ -254,7 +258,10 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let target = match &options.target {
             TargetSpec::Machine => None,
             TargetSpec::Process(pid) => Some((*pid, true)),
-            TargetSpec::Command(command) => Some((self.launch_command(command)?, false)),
+            TargetSpec::Command(command) => Some((
+                self.launch_command(command, source.walks_by_tables())?,
+                false,
+            )),
         };
         source.open_events(&self.events, target, cpus)?;
         Ok(Some(source))
@@ -356,9 +363,9 @@ impl<'a, 'memory> Session<'a, 'memory> {
             TargetSpec::Process(pid) if all => Tasks::AllForProcess(*pid),
             TargetSpec::Process(pid) => Tasks::Process(*pid),
             TargetSpec::Command(command) if all => {
-                Tasks::AllForCommand(self.launch_command(command)?)
+                Tasks::AllForCommand(self.launch_command(command, false)?)
             }
-            TargetSpec::Command(command) => Tasks::Command(self.launch_command(command)?),
+            TargetSpec::Command(command) => Tasks::Command(self.launch_command(command, false)?),
         };
         if matches!(tasks, Tasks::Command(_)) {
             self.notes.push(
@@ -427,11 +434,13 @@ impl<'a, 'memory> Session<'a, 'memory> {
             .collect();
     }
 
-    fn launch_command(&mut self, command: &[String]) -> Result<u32, Error> {
+    /// Starts the command, which waits. What walks by tables read themselves, it is not asked for.
+    fn launch_command(&mut self, command: &[String], by_tables: bool) -> Result<u32, Error> {
         let environment = match self.options.ask_runtimes {
-            true => runtime_environment(command),
+            true => runtime_environment(command, by_tables),
             false => Vec::new(),
         };
+        self.asked = environment.iter().map(|(name, _)| *name).collect();
         let launched = Launched::fork_waiting_with(command, &environment)?;
         let pid = launched.pid();
         self.launched = Some(launched);

@@ -7,9 +7,11 @@ use crate::bpf::kernel::WalkMaps;
 use crate::bpf::python::{InterpreterTable, interpreter_bytes};
 use crate::bpf::ruby::ruby_bytes;
 use crate::bpf::tables::wait_for_running_programs;
+use crate::bpf::v8::engine_bytes;
 use languages::go::GoProgram;
 use languages::python::Interpreter;
 use languages::ruby::RubyInterpreter;
+use languages::v8::V8Engine;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -71,6 +73,7 @@ pub(crate) enum ImageRuntime {
     Python(Interpreter),
     Ruby(RubyInterpreter),
     Go(GoProgram),
+    V8(V8Engine),
 }
 
 /// What became of a table.
@@ -100,6 +103,7 @@ pub(crate) struct TableStore {
     free_numbers: Vec<u32>,
     interpreters: InterpreterTable,
     rubies: InterpreterTable,
+    engines: InterpreterTable,
     version: u32,
     round: u32,
 }
@@ -114,10 +118,12 @@ impl TableStore {
         let interpreters =
             InterpreterTable::new(copy(&maps.interpreters)?, copy(&maps.image_interpreters)?);
         let rubies = InterpreterTable::new(copy(&maps.rubies)?, copy(&maps.image_rubies)?);
+        let engines = InterpreterTable::new(copy(&maps.v8_engines)?, copy(&maps.image_v8_engines)?);
         let mut store = Self {
             maps,
             interpreters,
             rubies,
+            engines,
             pages: PageAllocator::new(pages.min(MOST_CHUNKS * CHUNK_PAGES)),
             chunks: FxHashMap::default(),
             rules: FxHashMap::default(),
@@ -170,18 +176,20 @@ impl TableStore {
     }
 
     fn set_runtime(&mut self, number: u32, runtime: Option<&ImageRuntime>) -> Result<(), Error> {
-        let (mut python, mut ruby, mut go) = (None, None, None);
+        let (mut python, mut ruby, mut go, mut v8) = (None, None, None, None);
         match runtime {
             Some(ImageRuntime::Python(interpreter)) => {
                 python = Some(interpreter_bytes(interpreter))
             }
             Some(ImageRuntime::Ruby(interpreter)) => ruby = Some(ruby_bytes(interpreter)),
             Some(ImageRuntime::Go(program)) => go = Some(program),
+            Some(ImageRuntime::V8(engine)) => v8 = Some(engine_bytes(&engine.layout)),
             None => {}
         }
         self.update_map(&self.maps.go_programs, number, &program_bytes(go))?;
         self.interpreters.set_interpreter(number, python)?;
         self.rubies.set_interpreter(number, ruby)?;
+        self.engines.set_interpreter(number, v8)?;
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::Error;
 use languages::go::GoProgram;
 use languages::python::Interpreter;
 use languages::ruby::RubyInterpreter;
+use languages::v8::V8Engine;
 use languages::{ElfImage, LanguageRuntime, NotSupported};
 use profile::BuildId;
 use std::collections::VecDeque;
@@ -204,6 +205,10 @@ impl Workbench {
             .or_else(|| {
                 let ruby = recognise::<RubyInterpreter>(name, &image)?;
                 Some(ruby.map(ImageRuntime::Ruby))
+            })
+            .or_else(|| {
+                let engine = recognise::<V8Engine>(name, &image)?;
+                Some(engine.map(ImageRuntime::V8))
             })
             .or_else(|| {
                 let program = recognise::<GoProgram>(name, &image)?;
