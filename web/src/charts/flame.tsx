@@ -1,5 +1,5 @@
 /** A flame graph on a canvas, with its keyboard, its details and its table. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { amount, percent, printable, shortened } from "../model/format";
 import { type CallTree, childrenOf, pathOf } from "../model/tree";
 import { Menu } from "../parts/menu";
@@ -62,7 +62,8 @@ export function Flame(props: FlameProps) {
     // The root is what stacks are read from.
     if (upward && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [upward, height]);
-  useEffect(() => {
+  useLayoutEffect(() => {
+    // At once: a canvas whose size has changed is empty until then.
     if (canvas.current) draw(canvas.current, props, layout, camera, width, height, selected || hovered);
   });
   useEffect(() => {

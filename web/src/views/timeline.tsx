@@ -1,5 +1,5 @@
 /** When threads ran, waited for a CPU and were blocked. What is selected here filters every other view. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { NAMES, STATES, drawTimeline, labelWidth, timelineBoxes, timelineTexts } from "../charts/timeline";
 import { saveCanvas, saveSvg } from "../charts/save";
 import type { TimeAxis } from "../model/data";
@@ -36,7 +36,7 @@ export function Timeline() {
     if (box.current) watch.observe(box.current);
     return () => watch.disconnect();
   }, [axis]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (canvas.current && axis) drawTimeline(canvas.current, { axis, threads: drawn, width, height, row: ROW, overview: OVERVIEW, overall, selected, cursor, only: thread.value, night: dark.value });
   });
   if (!shown) return <ProfileEmpty />;

@@ -289,6 +289,36 @@ it("works at twice the size in a narrow window, and keeps the look of a flame gr
   await page.close();
 });
 
+it("keeps a zoom that was made before the width of the window was told", async () => {
+  const { page } = await open(browser, file);
+  await page.evaluate(() => {
+    const Told = window.ResizeObserver;
+    window.ResizeObserver = class extends Told {
+      constructor(tell: ResizeObserverCallback) {
+        super((entries, observer) => addEventListener("tell", () => tell(entries, observer), { once: true }));
+      }
+    };
+    location.hash = "#/flame";
+  });
+  await page.waitForSelector("canvas");
+  await page.focus("canvas");
+  await page.keyboard.press("+");
+  // Drawn in the new width, and drawn again when the address has what is seen.
+  const looks = await page.evaluate(async () => {
+    const canvas = document.querySelector("canvas")!;
+    const wait = () => new Promise((waited) => setTimeout(waited, 20));
+    const early = canvas.width;
+    dispatchEvent(new Event("tell"));
+    while (canvas.width === early) await wait();
+    const first = canvas.toDataURL();
+    while (!location.hash.includes("view=")) await wait();
+    await wait();
+    return [first, canvas.toDataURL()];
+  });
+  expect(looks[1] === looks[0]).toBe(true);
+  await page.close();
+});
+
 it("is small: 50,000 samples with stacks in less than a megabyte", () => {
   let seed = 7;
   const random = (below: number) => (seed = (seed * 48271) % 2147483647) % below;
