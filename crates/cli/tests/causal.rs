@@ -385,6 +385,21 @@ fn programs_without_progress_points_are_measured_by_calls_or_by_their_ends() {
     }
 }
 
+/// A command that fails is not repeated, and its user hears why.
+#[test]
+fn a_command_that_fails_is_run_once() {
+    let Some(_machine) = alone() else { return };
+    let lab = Lab::new();
+    let options = ["--for", "5s", "--by", "function"];
+    let text = messages(&lab, &options, &["/bin/false"]);
+    assert!(
+        text.contains("ended with exit code 1 and is not run again"),
+        "{text}"
+    );
+    let text = messages(&lab, &options, &["/bin/true"]);
+    assert!(!text.contains("not run again"), "{text}");
+}
+
 /// A short command is run again and again; who reads its output gets it once.
 #[test]
 fn what_a_repeated_command_writes_is_shown_once() {

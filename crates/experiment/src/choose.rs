@@ -7,7 +7,42 @@ pub(crate) struct Dice {
 }
 
 /// Speedups besides 0: 5 % to 100 % in steps of 5 %.
-const STEPS: u64 = 20;
+const STEPS: usize = 20;
+/// Every so many steps is a speedup that is tried before those between: 25, 50, 75 and 100 %.
+const QUARTER: usize = STEPS / 4;
+
+/// How often each speedup above 0 of a choice was tried. A curve is told up to the greatest of them only, and from a few different ones
+/// on: drawn each for itself, a dozen of them leaves 100 % out in half of the cases.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tried {
+    times: [u32; STEPS],
+}
+
+impl Tried {
+    /// Adds an experiment.
+    pub fn add_speedup(&mut self, speedup: f64) {
+        let step = (speedup * STEPS as f64).round() as usize;
+        if let Some(times) = step.checked_sub(1).and_then(|at| self.times.get_mut(at)) {
+            *times = times.saturating_add(1);
+        }
+    }
+
+    /// Returns how many experiments there were with a speedup above 0.
+    pub fn sum(&self) -> u32 {
+        self.times
+            .iter()
+            .fold(0, |sum, times| sum.saturating_add(*times))
+    }
+
+    /// Returns a weight for each step: those that were tried least, the quarters first.
+    fn step_weights(&self) -> [u64; STEPS] {
+        let least = self.times.iter().min().copied().unwrap_or(0);
+        let is_quarter = |step: usize| (step + 1).is_multiple_of(QUARTER);
+        let is_due = |step: usize| self.times.get(step) == Some(&least);
+        let quarters = (0..STEPS).any(|step| is_due(step) && is_quarter(step));
+        std::array::from_fn(|step| u64::from(is_due(step) && (is_quarter(step) || !quarters)))
+    }
+}
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
@@ -25,15 +60,29 @@ impl Dice {
 
     /// A speedup as a fraction: 0 in half of the cases; otherwise `fixed`, or any.
     pub fn choose_speedup(&mut self, fixed: Option<f64>) -> f64 {
-        if self.next_random() & 1 == 0 {
+        if self.is_baseline() {
             return 0.0;
         }
-        self.above_zero(fixed)
+        let step = self.next_random() % STEPS as u64 + 1;
+        fixed.unwrap_or(step as f64 / STEPS as f64)
     }
 
-    /// A speedup above 0.
-    pub fn above_zero(&mut self, fixed: Option<f64>) -> f64 {
-        let step = self.next_random() % STEPS + 1;
+    /// Returns whether an experiment is without a speedup: half of them are.
+    pub fn is_baseline(&mut self) -> bool {
+        self.next_random() & 1 == 0
+    }
+
+    /// Returns true in one of so many cases.
+    pub fn is_one_of(&mut self, cases: u64) -> bool {
+        self.next_random()
+            .checked_rem(cases)
+            .is_none_or(|rest| rest == 0)
+    }
+
+    /// A speedup above 0: `fixed`, or one of those that were tried least.
+    pub fn above_zero(&mut self, fixed: Option<f64>, tried: &Tried) -> f64 {
+        let step = self.pick_weighted(&tried.step_weights());
+        let step = step.map_or(STEPS, |step| step + 1);
         fixed.unwrap_or(step as f64 / STEPS as f64)
     }
 
@@ -71,6 +120,58 @@ mod tests {
             seen[1..].iter().all(|n| (850..1150).contains(n)),
             "{seen:?}"
         );
+    }
+
+    #[test]
+    fn quarters_come_first_then_all_others_then_all_again() {
+        for seed in 0..200 {
+            let (mut dice, mut tried) = (Dice::new(seed), Tried::default());
+            let mut round = || {
+                let steps = (0..STEPS).map(|_| {
+                    let speedup = dice.above_zero(None, &tried);
+                    tried.add_speedup(speedup);
+                    (speedup * 20.0).round() as usize
+                });
+                steps.collect::<Vec<_>>()
+            };
+            for _ in 0..3 {
+                let steps = round();
+                let mut quarters = steps[..4].to_vec();
+                quarters.sort_unstable();
+                assert_eq!(quarters, [5, 10, 15, 20], "{steps:?}");
+                let mut all = steps.clone();
+                all.sort_unstable();
+                assert_eq!(all, (1..=20).collect::<Vec<_>>(), "{steps:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_is_left_to_chance() {
+        let mut first = [0u32; 21];
+        for seed in 0..4000 {
+            let speedup = Dice::new(seed).above_zero(None, &Tried::default());
+            first[(speedup * 20.0).round() as usize] += 1;
+        }
+        for step in [5, 10, 15, 20] {
+            assert!((850..1150).contains(&first[step]), "{first:?}");
+        }
+    }
+
+    #[test]
+    fn an_experiment_that_did_not_count_is_made_again() {
+        let mut tried = Tried::default();
+        for speedup in [0.25, 0.5, 1.0] {
+            tried.add_speedup(speedup);
+        }
+        // The one at 75 % was not added.
+        let mut dice = Dice::new(1);
+        assert_eq!(dice.above_zero(None, &tried), 0.75);
+        assert_eq!(dice.above_zero(Some(0.3), &tried), 0.3);
+        // What is no speedup changes nothing.
+        tried.add_speedup(0.0);
+        tried.add_speedup(1.5);
+        assert_eq!(dice.above_zero(None, &tried), 0.75);
     }
 
     #[test]

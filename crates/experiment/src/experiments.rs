@@ -1,6 +1,7 @@
 //! One experiment after the other (sections 2 and 3.2).
 
-use crate::choose::Dice;
+use crate::allocation::{self, Candidate};
+use crate::choose::{Dice, Tried};
 use crate::code::{KnownFragment, TargetCode};
 use crate::host::Accounts;
 use crate::points::PointCount;
@@ -8,7 +9,7 @@ use crate::search;
 use crate::trials::Trials;
 use crate::waits::wait_call;
 use crate::{ExperimentOptions, Hint};
-use profile::{CountedBy, Experiment, Progress, ProgressPoint};
+use profile::{CountedBy, Experiment, OtherLoad, Progress, ProgressPoint};
 use runtime_abi::{Clock, Page, Running};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
@@ -29,8 +30,8 @@ const OFTEN: f64 = 1000.0;
 /// with the simulation of `crates/runtime-abi/tests/pace.rs`.
 const OFTEN_MET: f64 = 2.0;
 
-/// Waits that nothing has come of get this part of their experiments.
-const DULL: f64 = 0.1;
+/// The weight of waits that nothing has come of. They get its square root, a tenth, of their experiments.
+const DULL: f64 = 0.01;
 
 /// A part of an experiment's length for which the program runs with its delays before anything is counted: queues that were
 /// full without delays have to run empty first (`queue` of `tests/programs/causal/meetings.c`: 12 points).
@@ -166,14 +167,10 @@ pub(crate) struct Experiments {
     phase: ExperimentPhase,
     current: Option<Current>,
     epoch: u16,
-    /// Samples by choice when the last experiment ended, and when that was.
-    seen: Vec<u64>,
-    ended: Duration,
-    /// Those when it began, and when that was.
+    /// Samples by choice when the last experiment began.
     before: Vec<u64>,
-    began: Duration,
-    /// What the experiments of each choice have shown.
-    trials: FxHashMap<usize, Trials>,
+    /// Processors of the machine.
+    cpus: u32,
     /// The experiment that begins now is the second of a pair, with what the first one sped up and by how
     /// much.
     first: Option<(usize, f64)>,
@@ -209,11 +206,8 @@ impl Experiments {
             phase: ExperimentPhase::Pause(if whole { Duration::MAX } else { COOLOFF }),
             current: None,
             epoch: 0,
-            seen: Vec::new(),
-            ended: Duration::ZERO,
             before: Vec::new(),
-            began: Duration::ZERO,
-            trials: FxHashMap::default(),
+            cpus: sampler::read_host().cpus,
             first: None,
             delayed: Vec::new(),
             delayed_time: Duration::ZERO,
@@ -286,8 +280,8 @@ impl Experiments {
     /// Starts an experiment on a fragment that runs now.
     fn begin_experiment(&mut self, page: &Page, code: &TargetCode, now: Duration) {
         let samples = samples_by_choice(page, code);
-        let recent = self.recent_samples(page, code, &samples, now);
-        let Some((choice, mut speedup)) = self.choose_fragment(&recent) else {
+        let candidates = self.candidates(page, code, &samples, now);
+        let Some((choice, mut speedup)) = self.choose_fragment(&candidates) else {
             self.phase = ExperimentPhase::Pause(now + COOLOFF);
             return;
         };
@@ -298,7 +292,7 @@ impl Experiments {
             speedup = 0.0;
             self.first = None;
         }
-        (self.before, self.began) = (samples.clone(), now);
+        self.before.clone_from(&samples);
         let choice = Choice::numbered(choice);
         self.current = Some(Current {
             sampled_before: samples,
@@ -337,35 +331,28 @@ impl Experiments {
         self.phase = ExperimentPhase::Run(now + self.length);
     }
 
-    /// Returns how often each choice was sampled lately: what runs, in the pause since the last experiment; what waits, since the
-    /// beginning of that, because a wait that lasts longer than a pause ends in few of them. All are for the same time. Waits for work are
-    /// none, and waits get no more experiments than what runs; those that nothing has come of so far get few.
-    fn recent_samples(
+    /// Returns all choices with their samples since the last experiment began: a pause between two is too short for a line of a few percent,
+    /// and for a wait that lasts longer. Waits for work get none, and waits together no more than what runs; those that nothing has come
+    /// of so far get few.
+    fn candidates(
         &self,
         page: &Page,
         code: &TargetCode,
         samples: &[u64],
         now: Duration,
-    ) -> Vec<u64> {
+    ) -> Vec<Candidate> {
         let fixed = self.fixed_fragment.as_ref();
         let may = |number: usize| {
             let name = code.fragments().get(number / 2);
             let name = name.map_or("", |known| &known.name);
             fixed.is_none_or(|fixed| search::path_ends_with(name, fixed))
         };
-        let pause = now.saturating_sub(self.ended).as_secs_f64().max(1e-6);
-        let longer = now.saturating_sub(self.began).as_secs_f64() / pause;
         let counted = samples.iter().enumerate().map(|(number, count)| {
             let Choice { fragment, waiting } = Choice::numbered(number);
-            let old = if waiting { &self.before } else { &self.seen };
-            let gained = count.saturating_sub(old.get(number).copied().unwrap_or(0));
-            if gained == 0 || !may(number) {
-                return 0.0;
-            }
-            if !waiting {
-                return gained as f64 * longer.max(1.0);
-            }
-            if wait_call(page, fragment as usize).is_none_or(|it| it.for_work) {
+            let before = self.before.get(number).copied().unwrap_or(0);
+            let gained = count.saturating_sub(before);
+            let for_work = || wait_call(page, fragment as usize).is_none_or(|call| call.for_work);
+            if gained == 0 || !may(number) || (waiting && for_work()) {
                 return 0.0;
             }
             gained as f64
@@ -378,36 +365,75 @@ impl Experiments {
         } else {
             1.0
         };
+        let trials = self.trials();
+        let trials = |number: usize| trials.get(&number).copied().unwrap_or_default();
         for (number, it) in recent.iter_mut().enumerate().skip(1).step_by(2) {
-            let dull = self.trials.get(&number).is_some_and(Trials::show_nothing);
-            *it *= most * if dull { DULL } else { 1.0 };
+            *it *= most
+                * if trials(number).show_nothing() {
+                    DULL
+                } else {
+                    1.0
+                };
         }
-        // What has a sample at all can be chosen.
-        recent.iter().map(|it| it.ceil() as u64).collect()
+        let passed = now.as_nanos().max(1) as f64;
+        let period = self.period_ns as f64;
+        let candidate = |(number, (recent, samples)): (usize, (&f64, &u64))| Candidate {
+            // What has a sample at all can be chosen.
+            recent: recent.ceil() as u64,
+            part: *samples as f64 * period / passed,
+            trials: trials(number),
+        };
+        recent
+            .iter()
+            .zip(samples)
+            .enumerate()
+            .map(candidate)
+            .collect()
     }
 
-    /// Returns what to speed up, and by how much, given how often each choice was sampled lately.
+    /// Returns the next line or wait to speed up, and by how much.
     /// Experiments come in pairs, in an order left to chance: one with a speedup and one without of the same fragment,
     /// one after the other, so that what changes slowly (a neighbour, the clock of the processor) is on both
     /// sides. If the fragment no longer runs, another pair begins.
-    fn choose_fragment(&mut self, recent: &[u64]) -> Option<(usize, f64)> {
+    fn choose_fragment(&mut self, candidates: &[Candidate]) -> Option<(usize, f64)> {
+        let tried = |number: usize| candidates.get(number).map(|it| it.trials.tried());
         if let Some((fragment, speedup)) = self.first.take()
-            && recent.get(fragment).is_some_and(|samples| *samples > 0)
+            && candidates.get(fragment).is_some_and(|it| it.recent > 0)
         {
             let other = match speedup {
-                0.0 => self.dice.above_zero(self.fixed_speedup),
+                0.0 => self.choose_above_zero(tried(fragment)),
                 _ => 0.0,
             };
             return Some((fragment, other));
         }
-        let fragment = self.dice.pick_weighted(recent)?;
-        let speedup = match self.meeting_every {
-            Some(_) => self.dice.choose_speedup(self.fixed_speedup),
-            // The first says how often threads meet, by which the rule of the others is chosen.
-            None => 0.0,
+        let fragment = allocation::pick_needed(&mut self.dice, candidates)?;
+        // The first says how often threads meet, by which the rule of the others is chosen.
+        let speedup = if self.meeting_every.is_none() || self.dice.is_baseline() {
+            0.0
+        } else {
+            self.choose_above_zero(tried(fragment))
         };
         self.first = Some((fragment, speedup));
         Some((fragment, speedup))
+    }
+
+    /// Returns a speedup above 0 for a choice: one that it has had least often so far.
+    fn choose_above_zero(&mut self, tried: Option<Tried>) -> f64 {
+        let tried = tried.unwrap_or_default();
+        self.dice.above_zero(self.fixed_speedup, &tried)
+    }
+
+    /// Returns the experiments of each choice so far. An experiment that the report will not count, because the machine did much else
+    /// meanwhile, is made again.
+    fn trials(&self) -> FxHashMap<usize, Trials> {
+        let limit = OtherLoad::during(&self.done, self.cpus).limit();
+        let mut trials: FxHashMap<usize, Trials> = FxHashMap::default();
+        for done in &self.done {
+            let counts = done.part_of_others(self.cpus) <= limit;
+            let of_choice = trials.entry(done.fragment as usize).or_default();
+            of_choice.add(done, counts);
+        }
+        trials
     }
 
     /// Makes the whole run one experiment on one of the fragments of earlier runs, if there are any.
@@ -503,12 +529,7 @@ impl Experiments {
         } else if most > 4 * FEW && self.length > self.shortest {
             self.length /= 2;
         }
-        if let Some(done) = &done {
-            let trials = self.trials.entry(done.fragment as usize).or_default();
-            trials.add(done);
-        }
         self.done.extend(done);
-        (self.seen, self.ended) = (samples_by_choice(page, code), now);
         self.phase = ExperimentPhase::Pause(now + COOLOFF);
     }
 

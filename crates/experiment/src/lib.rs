@@ -4,6 +4,7 @@
 //! speeds one fragment after the other up virtually and counts the visits of progress points
 //! meanwhile. `docs/causal.md` describes the protocol between the two.
 
+mod allocation;
 mod attach;
 mod choose;
 mod code;

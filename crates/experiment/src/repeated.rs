@@ -133,9 +133,15 @@ pub fn run_repeatedly(
             .map_err(Error::Listener)?;
         let again = match repeats {
             Repeats::Times(times) => number < times,
-            Repeats::For(all) => {
-                wanted && ended_well && start.elapsed() + took <= all && listener.input_rewound()
+            Repeats::For(all) if wanted && start.elapsed() + took <= all => {
+                if let Some(failure) = failure_of(outcome.exit).filter(|_| !stop.load(Relaxed)) {
+                    listener.hear_notice(&format!(
+                        "the command {failure} and is not run again; --runs N runs it N times, however it ends"
+                    ));
+                }
+                ended_well && listener.input_rewound()
             }
+            Repeats::For(_) => false,
         };
         let goes_on = outcome.exit.is_none() || outcome.in_background;
         if !again || goes_on || stop.load(Relaxed) {
@@ -145,6 +151,15 @@ pub fn run_repeatedly(
                 running: outcome.running,
             });
         }
+    }
+}
+
+/// Returns how a command failed; `None` if it did not, or still runs.
+fn failure_of(exit: Option<Exit>) -> Option<String> {
+    match exit? {
+        Exit::Code(0) => None,
+        Exit::Code(code) => Some(format!("ended with exit code {code}")),
+        Exit::Signal(signal) => Some(format!("was ended by signal {signal}")),
     }
 }
 

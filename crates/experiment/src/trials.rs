@@ -1,5 +1,6 @@
 //! What the experiments of one choice have shown so far, as far as it says how many more it should get.
 
+use crate::choose::Tried;
 use profile::{Experiment, Progress};
 
 /// The rates of progress seen with and without a speedup.
@@ -7,6 +8,9 @@ use profile::{Experiment, Progress};
 pub(crate) struct Trials {
     without: Spread,
     with: Spread,
+    /// The speedups of those that count.
+    tried: Tried,
+    attempts: u32,
 }
 
 /// Mean and spread of numbers, as they come (Welford).
@@ -39,18 +43,36 @@ impl Spread {
 }
 
 impl Trials {
-    /// Adds an experiment, by the point that was visited most.
-    pub fn add(&mut self, experiment: &Experiment) {
+    /// Adds an experiment, by the point that was visited most. Of one that does not count, or that has no sample, only the attempt is known.
+    pub fn add(&mut self, experiment: &Experiment, counts: bool) {
+        let is_baseline = experiment.speedup == 0.0;
+        if !is_baseline {
+            self.attempts += 1;
+        }
+        if !counts || experiment.samples == 0 {
+            return;
+        }
         let visits = experiment.counts.iter().map(|count| match count {
             Progress::Visits(visits) => *visits,
             Progress::Latency { departures, .. } => *departures,
         });
         let rate = visits.max().unwrap_or(0) as f64 / (experiment.effective_ns() as f64).max(1.0);
-        if experiment.speedup == 0.0 {
+        if is_baseline {
             self.without.add(rate);
         } else {
             self.with.add(rate);
+            self.tried.add_speedup(experiment.speedup);
         }
+    }
+
+    /// Experiments with a speedup above 0, also those that do not count.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The speedups that were tried.
+    pub fn tried(&self) -> Tried {
+        self.tried
     }
 
     /// Returns whether nothing is to be gained, as far as these tell.
@@ -71,19 +93,22 @@ mod tests {
     fn trials(rates: &[(f64, u64)]) -> Trials {
         let mut trials = Trials::default();
         for (speedup, visits) in rates {
-            trials.add(&Experiment {
-                fragment: 0,
-                speedup: *speedup,
-                start_ns: 0,
-                duration_ns: 1_000_000_000,
-                delay_ns: 0,
-                samples: 1,
-                counts: vec![Progress::Visits(3), Progress::Visits(*visits)],
-                disturbance: None,
-                meetings: None,
-                spinning: None,
-                at_pace: false,
-            });
+            trials.add(
+                &Experiment {
+                    fragment: 0,
+                    speedup: *speedup,
+                    start_ns: 0,
+                    duration_ns: 1_000_000_000,
+                    delay_ns: 0,
+                    samples: 1,
+                    counts: vec![Progress::Visits(3), Progress::Visits(*visits)],
+                    disturbance: None,
+                    meetings: None,
+                    spinning: None,
+                    at_pace: false,
+                },
+                true,
+            );
         }
         trials
     }

@@ -229,6 +229,52 @@ impl Experiment {
     pub fn effective_ns(&self) -> u64 {
         self.duration_ns.saturating_sub(self.delay_ns)
     }
+
+    /// Returns the part of a machine of so many CPUs that something else had meanwhile, 0 to 1; 0 where that is not known.
+    pub fn part_of_others(&self, cpus: u32) -> f64 {
+        let Some(it) = self.disturbance else {
+            return 0.0;
+        };
+        let machine = f64::from(cpus.max(1)) * self.duration_ns as f64;
+        let others = it.stolen_ns as f64 + it.others_ns as f64;
+        (others / machine.max(1.0)).min(1.0)
+    }
+}
+
+/// The load that something else puts on the machine while experiments run, as a part of it.
+#[derive(Clone, Copy, Debug)]
+pub struct OtherLoad {
+    /// The median over the experiments.
+    pub typical: f64,
+    /// The median distance from it.
+    spread: f64,
+}
+
+impl OtherLoad {
+    /// Parts of the machine by which experiments differ anyway: it is counted in ticks.
+    const SLIGHT: f64 = 0.05;
+    /// Normal standard deviations from the median.
+    const TOO_FAR: f64 = 3.0;
+    /// A normal standard deviation, in median distances from the median.
+    const NORMAL: f64 = 1.4826;
+
+    /// Returns the load during these experiments, on a machine of so many CPUs.
+    pub fn during(experiments: &[Experiment], cpus: u32) -> Self {
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values.get(values.len() / 2).copied().unwrap_or(0.0)
+        };
+        let parts = experiments.iter().map(|it| it.part_of_others(cpus));
+        let parts: Vec<f64> = parts.collect();
+        let typical = median(parts.clone());
+        let spread = median(parts.iter().map(|part| (part - typical).abs()).collect());
+        Self { typical, spread }
+    }
+
+    /// Returns the load above which an experiment counts for nothing; at most half of them have more.
+    pub fn limit(&self) -> f64 {
+        self.typical + Self::SLIGHT.max(Self::TOO_FAR * Self::NORMAL * self.spread)
+    }
 }
 
 /// Counts of a progress point during an experiment.

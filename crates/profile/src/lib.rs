@@ -50,7 +50,8 @@ pub use container::Container;
 pub use event::{Event, EventId, Unit};
 pub use experiment::{
     CausalProfile, CausalRun, CountedBy, Disturbance, Experiment, ExperimentSettings, Fragment,
-    FragmentWait, Granularity, ProfiledImage, Progress, ProgressPoint, RunEnd, TargetTime,
+    FragmentWait, Granularity, OtherLoad, ProfiledImage, Progress, ProgressPoint, RunEnd,
+    TargetTime,
 };
 pub use finding::{
     AmountBase, AmountUnit, Certainty, Claim, CpuTaker, EndingThread, FINDING_SCHEMA, Finding,

@@ -4,7 +4,7 @@ use super::disturbance;
 use super::effect::{Effect, FragmentEffects, Lack, Measure};
 use super::meetings::Bound;
 use super::phase::Phase;
-use profile::{CausalProfile, CausalRun, Experiment, Progress, RunEnd};
+use profile::{CausalProfile, CausalRun, Experiment, OtherLoad, Progress, RunEnd};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -289,7 +289,8 @@ impl Combined {
                 position
             })
             .collect();
-        let limit = disturbance::too_much_in(run);
+        let cpus = run.host.cpus;
+        let limit = OtherLoad::during(&run.experiments, cpus).limit();
         for experiment in &run.experiments {
             self.experiments += 1;
             self.baselines += usize::from(experiment.speedup == 0.0);
@@ -305,7 +306,7 @@ impl Combined {
             let own = own_ns(run, experiment);
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
-            } else if disturbance::of(run, experiment) > limit || own <= 0.0 {
+            } else if experiment.part_of_others(cpus) > limit || own <= 0.0 {
                 self.disturbed += 1;
             } else if let Some(fragment) = fragment {
                 self.observe((run, number), (experiment, own), fragment, index);

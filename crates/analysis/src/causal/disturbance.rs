@@ -6,24 +6,10 @@
 //! one of them, and the program that is left has lost its time in less. So what the program lost is subtracted from
 //! both ([`time_lost`]).
 
-use profile::{CausalRun, Experiment, TargetTime};
+use profile::{CausalRun, Experiment, OtherLoad, TargetTime};
 
-/// Parts of the machine by which experiments differ anyway: it is counted in ticks.
-const SLIGHT: f64 = 0.05;
-/// As for the typical (median) distance from the median.
-const TOO_FAR: f64 = 3.0;
 /// A machine that does so much else is said to.
 const MUCH: f64 = 0.2;
-
-/// The part of the machine that something else had during an experiment, 0 to 1; 0 where that is not known.
-pub(super) fn of(run: &CausalRun, experiment: &Experiment) -> f64 {
-    let Some(it) = experiment.disturbance else {
-        return 0.0;
-    };
-    let machine = f64::from(run.host.cpus.max(1)) * experiment.duration_ns as f64;
-    let others = it.stolen_ns as f64 + it.others_ns as f64;
-    (others / machine.max(1.0)).min(1.0)
-}
 
 /// Returns how long the program stood still for others during an experiment, in nanoseconds of wall time: by what the
 /// hypervisor took from the processors in use, and by how long its threads waited for processors that other processes had.
@@ -75,15 +61,10 @@ pub(super) fn waited_for_siblings(experiment: &Experiment) -> f64 {
     target.waited_ns as f64 * siblings / (it.others_ns as f64 + siblings).max(1.0)
 }
 
-/// Returns what is too much of it, in this run: at most half of the experiments have more.
-pub(super) fn too_much_in(run: &CausalRun) -> f64 {
-    let (middle, spread) = median_and_spread(run);
-    middle + SLIGHT.max(TOO_FAR * 1.4826 * spread)
-}
-
 /// Says if the machine was busy with something else most of the time, in any of the runs.
 pub(super) fn busy_warning(runs: &[CausalRun]) -> Option<String> {
-    let middles = runs.iter().map(|run| median_and_spread(run).0);
+    let load = |run: &CausalRun| OtherLoad::during(&run.experiments, run.host.cpus).typical;
+    let middles = runs.iter().map(load);
     let most = middles.fold(0.0, f64::max);
     (most > MUCH).then(|| {
         format!(
@@ -92,16 +73,4 @@ pub(super) fn busy_warning(runs: &[CausalRun]) -> Option<String> {
             100.0 * most
         )
     })
-}
-
-/// The median, and the median distance from it.
-fn median_and_spread(run: &CausalRun) -> (f64, f64) {
-    let median = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
-    };
-    let parts: Vec<f64> = run.experiments.iter().map(|it| of(run, it)).collect();
-    let middle = median(parts.clone());
-    let spread = median(parts.iter().map(|part| (part - middle).abs()).collect());
-    (middle, spread)
 }
