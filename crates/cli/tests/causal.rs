@@ -684,7 +684,8 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
     let line = source.lines().position(|line| line.contains("line: disk"));
     let line = format!("read_ahead.c:{}", line.expect("a line") + 1);
     let options = ["--fixed-line", &line, "--fixed-speedup", "50"];
-    let output = causal(&profile, &options, &program, &["none", "0", "20"]);
+    // Computing takes a third of the wait: on a busy machine it must not be what the program waits for.
+    let output = causal(&profile, &options, &program, &["compute", "50", "20"]);
     assert!(
         output.status.success(),
         "{}",
@@ -694,9 +695,9 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
     assert_eq!(run["settings"]["waits"], true);
     let [slope, low, high] = slope_of(&profile, "reader", true);
     println!("{slope} [{low}, {high}]");
-    // The truth is 0.5: half of a wait of 3 ms in front of a queue, behind which 2 ms are computed. What is paid at the end of a wait alone
-    // comes to nothing there, because who waits for it is forgiven.
-    assert!(low < 0.75 && high > 0.25, "{slope} [{low}, {high}]");
+    // The truth is 1 on an idle machine: a wait of 3 ms in front of a queue, behind which 1 ms is computed. What is paid at the end of a wait
+    // alone comes to nothing there, because who waits for it is forgiven.
+    assert!(low < 1.25 && high > 0.5, "{slope} [{low}, {high}]");
     let experiments = run["experiments"].as_array().expect("experiments");
     assert!(
         experiments
