@@ -1,7 +1,7 @@
 /** What speedups of code are worth: a curve with its 95 % band. */
 import { useRef } from "preact/hooks";
 import { shortened } from "../model/format";
-import { Menu } from "../parts/menu";
+import { SaveMenu } from "../parts/menu";
 import { saveElement } from "./save";
 
 export interface Estimate { readonly speedup: number; readonly program: number; readonly low: number; readonly high: number }
@@ -14,7 +14,6 @@ export function Curve({ effect, least, most, name }: { readonly effect: Effect; 
   const line = (pick: (one: Estimate) => number, curve: readonly Estimate[]) => curve.map((one) => `${x(one.speedup).toFixed(1)},${y(pick(one)).toFixed(1)}`).join(" ");
   const band = `${line((one) => one.high, effect.curve)} ${line((one) => one.low, [...effect.curve].reverse())}`;
   const picture = useRef<SVGSVGElement>(null);
-  const save = (how: "svg" | "png") => () => picture.current && saveElement(picture.current, `Curve of ${name}`, how);
   return (
     <div class="saved">
     <svg ref={picture} class="curve" viewBox="0 0 296 150" role="img" aria-label={`Curve of ${shortened(name, 60)}; the numbers are in the table`}>
@@ -25,7 +24,7 @@ export function Curve({ effect, least, most, name }: { readonly effect: Effect; 
       <text x="38" y={y(0) + 4} text-anchor="end">0</text><text x="38" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>{y(least) - y(0) > 14 && <text x="38" y={y(least)} text-anchor="end">{Math.round(100 * least)} %</text>}
       <text x={x(0)} y="146">0 %</text><text x={x(1)} y="146" text-anchor="end">100 % faster</text>
     </svg>
-    <Menu label="Save" items={[["As SVG", save("svg")], ["As PNG", save("png")]]} />
+    <SaveMenu save={(how) => picture.current && saveElement(picture.current, `Curve of ${name}`, how)} />
     </div>
   );
 }

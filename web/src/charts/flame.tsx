@@ -2,11 +2,11 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { amount, percent, printable, shortened } from "../model/format";
 import { type CallTree, childrenOf, pathOf } from "../model/tree";
-import { Menu } from "../parts/menu";
+import { SaveMenu } from "../parts/menu";
 import { dark } from "../parts/theme";
 import { TEXT } from "./colours";
 import { type Camera, type Layout, cameraOf, formatView, heldCamera, layoutOf, nodeAt, parseView, visitVisible, zoomedCamera } from "./layout";
-import { saveCanvas, saveSvg } from "./save";
+import { saveCanvas, saveDrawing } from "./save";
 
 export interface FlameProps {
   readonly tree: CallTree;
@@ -108,14 +108,15 @@ export function Flame(props: FlameProps) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const export_ = (how: "svg" | "png") => (how === "png" ? canvas.current && saveCanvas(canvas.current, props.label) : saveSvg(props.label, width, height, (emit) => {
+  // The canvas has what is marked, too.
+  const save = (how: "svg" | "png") => (how === "png" ? canvas.current && saveCanvas(canvas.current, props.label) : saveDrawing(props.label, how, width, height, (emit) => {
     visitVisible(tree, layout, camera, width, (node, x, w) => emit(Math.max(0, x), y(tree.depth[node]!, rows, upward), Math.min(w, width - Math.max(0, x)), ROW - 1, props.colour(tree.method[node]!, node, dark.value), props.names[tree.method[node]!]!));
   }));
   return (
     <figure class="flame">
       <div class="bar">
         <Crumbs {...props} root={root} />
-        <Menu label="Save" items={[["As SVG", () => export_("svg")], ["As PNG", () => export_("png")]]} />
+        <SaveMenu save={save} />
       </div>
       <div ref={box} class="canvas" style={{ height: `min(${height + 2}px, max(16rem, 100vh - 21rem))` }}>
         <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application"

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { printable } from "../model/format";
 import { type GraphEdge, type GraphNode, LINE, pathThrough, placeGraph } from "../model/layered";
-import { Menu } from "../parts/menu";
+import { SaveMenu } from "../parts/menu";
 import { dark } from "../parts/theme";
 import { saveElement } from "./save";
 
@@ -37,7 +37,7 @@ export function Graph({ nodes, edges, label, direction = "TB", selected, onSelec
   };
   return (
     <figure class="graph">
-      <div class="bar"><span /><Menu label="Save" items={[["As SVG", () => picture.current && saveElement(picture.current, label, "svg")], ["As PNG", () => picture.current && saveElement(picture.current, label, "png")]]} /></div>
+      <div class="bar"><span /><SaveMenu save={(how) => picture.current && saveElement(picture.current, label, how)} /></div>
       <div ref={frame} class="scroll" tabIndex={0} role="region" aria-label={label}>
         <svg ref={picture} xmlns="http://www.w3.org/2000/svg" width={Math.ceil(placed.width)} height={Math.ceil(placed.height)} viewBox={`0 0 ${Math.ceil(placed.width)} ${Math.ceil(placed.height)}`} font-family="ui-monospace, monospace" font-size="11">
           <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" markerUnits="userSpaceOnUse"><path d="M0 0 L8 4 L0 8 Z" fill={quiet} /></marker></defs>

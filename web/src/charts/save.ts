@@ -49,8 +49,29 @@ export function svgOf(width: number, height: number, boxes: (emit: EmitBox) => v
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" fill="${night ? TEXT.dark : TEXT.light}">${parts.join("\n")}</svg>`;
 }
 
-export function saveSvg(title: string, width: number, height: number, boxes: (emit: EmitBox) => void, texts: readonly PlacedText[] = []): void {
-  offer(fileName(title, "svg"), new Blob([svgOf(width, height, boxes, texts, dark.value)], { type: "image/svg+xml" }));
+/** Saves boxes and texts as a picture of either kind. */
+export function saveDrawing(title: string, how: "svg" | "png", width: number, height: number, boxes: (emit: EmitBox) => void, texts: readonly PlacedText[] = []): void {
+  saveSvgText(svgOf(width, height, boxes, texts, dark.value), title, how, width, height);
+}
+
+/** The longest side of a canvas that browsers draw. */
+const LONGEST_SIDE = 16_000;
+
+/** Saves an SVG document, as it is or drawn at twice its size. */
+function saveSvgText(text: string, title: string, how: "svg" | "png", width: number, height: number): void {
+  const svg = new Blob([text], { type: "image/svg+xml" });
+  if (how === "svg") return offer(fileName(title, "svg"), svg);
+  const image = new Image();
+  image.onload = () => {
+    const canvas = document.createElement("canvas");
+    const scale = Math.min(2, LONGEST_SIDE / Math.max(width, height));
+    canvas.width = scale * width;
+    canvas.height = scale * height;
+    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+    URL.revokeObjectURL(image.src);
+    saveCanvas(canvas, title);
+  };
+  image.src = URL.createObjectURL(svg);
 }
 
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-weight"] as const;
@@ -73,17 +94,6 @@ function withStyles(element: SVGSVGElement): SVGSVGElement {
 
 /** Saves a picture of the page that is SVG already. */
 export function saveElement(element: SVGSVGElement, title: string, how: "svg" | "png"): void {
-  const text = new XMLSerializer().serializeToString(withStyles(element));
-  const svg = new Blob([text], { type: "image/svg+xml" });
-  if (how === "svg") return offer(fileName(title, "svg"), svg);
-  const image = new Image();
-  image.onload = () => {
-    const canvas = document.createElement("canvas");
-    canvas.width = 2 * element.getBoundingClientRect().width;
-    canvas.height = 2 * element.getBoundingClientRect().height;
-    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-    URL.revokeObjectURL(image.src);
-    saveCanvas(canvas, title);
-  };
-  image.src = URL.createObjectURL(svg);
+  const { width, height } = element.getBoundingClientRect();
+  saveSvgText(new XMLSerializer().serializeToString(withStyles(element)), title, how, width, height);
 }

@@ -2,7 +2,7 @@
 import { useRef } from "preact/hooks";
 import { amount, percent, shortened } from "../model/format";
 import { type Block, sortedSteps } from "../model/interference";
-import { Menu } from "../parts/menu";
+import { SaveMenu } from "../parts/menu";
 import { dark } from "../parts/theme";
 import { saveElement } from "./save";
 
@@ -23,7 +23,7 @@ export function SortedCurve({ block }: { readonly block: Block }) {
   const ticks = Array.from({ length: Math.ceil(Math.log10(most)) + 1 }, (_, power) => 10 ** power).filter((ns) => ns >= least && ns <= most);
   return (
     <>
-      <div class="bar"><span /><Menu label="Save" items={[["As SVG", () => picture.current && saveElement(picture.current, `Durations of ${block.name}`, "svg")], ["As PNG", () => picture.current && saveElement(picture.current, `Durations of ${block.name}`, "png")]]} /></div>
+      <div class="bar"><span /><SaveMenu save={(how) => picture.current && saveElement(picture.current, `Durations of ${block.name}`, how)} /></div>
       <svg ref={picture} xmlns="http://www.w3.org/2000/svg" class="sorted" width={WIDTH} height={HEIGHT} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} font-family="sans-serif" font-size="11" role="img" aria-label={`Durations of ${shortened(block.name, 60)}, sorted; the numbers are in the table`}>
         {ticks.map((ns) => <g key={ns}><line x1={LEFT} x2={WIDTH - 8} y1={y(ns)} y2={y(ns)} stroke={quiet} stroke-opacity="0.3" /><text x={LEFT - 6} y={y(ns) + 4} text-anchor="end" fill={quiet}>{amount(ns, "nanoseconds")}</text></g>)}
         <polygon points={`${x(0)},${y(block.floor.ns)} ${line.join(" ")} ${x(1)},${y(block.floor.ns)}`} fill={soft} />

@@ -33,6 +33,8 @@ export interface Comparison {
   /** Why they cannot be compared; empty if they are. */
   readonly why: string;
   readonly warnings: readonly string[];
+  /** How it was tested. */
+  readonly note: string;
 }
 
 const number = (value: unknown) => (typeof value === "number" ? value : 0);
@@ -52,6 +54,7 @@ export function comparisonsOf(results: readonly Result[]): Comparison[] {
     total: number(one["rows_total"]), tested: number(one["rows_tested"]), different: number(one["rows_different"]),
     noise: typeof one["noise"] === "number" ? one["noise"] : null, all: factor(one["total"]), common: factor(one["common"]),
     why: typeof one["why_not"] === "string" ? one["why_not"] : "", warnings: list(one["warnings"]),
+    note: "The numbers are those of `vitalfew diff`.",
   }));
 }
 

@@ -13,12 +13,12 @@ export function methodNamed(profile: Methods, name: string, image?: string): num
 
 export interface CommonMethods {
   readonly names: readonly string[];
-  /** By method of the first profile, and of the second: the common number. */
-  readonly numbers: readonly [readonly number[], readonly number[]];
+  /** By profile and its method: the common number. */
+  readonly numbers: readonly (readonly number[])[];
 }
 
-/** Common numbers for the methods of two profiles: the same name in the same image, or the only ones of their name, as where a program was renamed. */
-export function commonMethods(a: Methods, b: Methods): CommonMethods {
+/** Common numbers for the methods of profiles: the same name in the same image, or, beside the first profile, the only ones of their name, as where a program was renamed. */
+export function commonMethods(first: Methods, ...others: readonly Methods[]): CommonMethods {
   const names: string[] = [];
   const known = new Map<string, number>();
   const add = (key: string, name: string) => {
@@ -26,13 +26,16 @@ export function commonMethods(a: Methods, b: Methods): CommonMethods {
     known.set(key, number);
     return number;
   };
-  const first = a.names.map((name, method) => add(keyOf(a, method), name));
-  const [onceA, onceB] = [onlyOnes(a), onlyOnes(b)];
-  const second = b.names.map((name, method) => {
-    const twin = onceB.has(name) ? onceA.get(name) : undefined;
-    return twin === undefined ? add(keyOf(b, method), name) : first[twin]!;
+  const own = first.names.map((name, method) => add(keyOf(first, method), name));
+  const once = onlyOnes(first);
+  const numbers = others.map((other) => {
+    const onceThere = onlyOnes(other);
+    return other.names.map((name, method) => {
+      const twin = onceThere.has(name) ? once.get(name) : undefined;
+      return twin === undefined ? add(keyOf(other, method), name) : own[twin]!;
+    });
   });
-  return { names, numbers: [first, second] };
+  return { names, numbers: [own, ...numbers] };
 }
 
 /** The methods whose name no other has. */

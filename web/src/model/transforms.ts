@@ -121,14 +121,24 @@ function invert(builder: TreeBuilder, tree: CallTree, node: number): number {
   return place;
 }
 
-/** Two trees as one with two values: the first tree's cost and the second's, each scaled. `number` gives methods common numbers. */
-export function united(sides: readonly { tree: CallTree; value: number; number: (method: number) => number; scale: number }[], methods: number): CallTree {
+/** What becomes part of a tree: one value of another one, scaled. `number` gives methods common numbers. */
+export interface TreePart {
+  readonly tree: CallTree;
+  readonly value: number;
+  readonly number: (method: number) => number;
+  readonly scale: number;
+}
+
+/** The trees of each side as one tree, with a value for each side. */
+export function united(sides: readonly (readonly TreePart[])[], methods: number): CallTree {
   const builder = new TreeBuilder(methods, sides.length);
-  sides.forEach(({ tree, value, number, scale }, side) => {
-    const place = new Int32Array(tree.method.length);
-    for (let node = 0; node < tree.method.length; node++) {
-      if (node > 0) place[node] = builder.child(place[tree.parent[node]!]!, number(tree.method[node]!));
-      if (tree.own[value]![node] !== 0) builder.add(place[node]!, side, tree.own[value]![node]! * scale);
+  sides.forEach((parts, side) => {
+    for (const { tree, value, number, scale } of parts) {
+      const place = new Int32Array(tree.method.length);
+      for (let node = 0; node < tree.method.length; node++) {
+        if (node > 0) place[node] = builder.child(place[tree.parent[node]!]!, number(tree.method[node]!));
+        if (tree.own[value]![node] !== 0) builder.add(place[node]!, side, tree.own[value]![node]! * scale);
+      }
     }
   });
   return builder.finish();

@@ -1,7 +1,9 @@
 /** What labels cover: all of them as one bar in which nothing counts twice, and of each what it shares with others. */
-import { grouped, percent, shortened } from "../model/format";
+import { saveBars } from "../charts/bars";
+import { grouped, percent, printable, shortened } from "../model/format";
 import type { Label } from "../model/labels";
 import type { Path, Sequence } from "../model/sequences";
+import { SaveMenu } from "./menu";
 
 export interface Labelled {
   readonly label: Label;
@@ -12,6 +14,8 @@ interface Props {
   readonly labelled: readonly Labelled[];
   readonly overlap: readonly { readonly added: number; readonly shared: number }[];
   readonly whole: number;
+  /** The profile's. */
+  readonly name: string;
   /** Labels whose sequence this profile does not have. */
   readonly missing: readonly string[];
   readonly text: (path: Path) => string;
@@ -21,10 +25,13 @@ interface Props {
   readonly onSave: () => void;
 }
 
-export function Coverage({ labelled, overlap, whole, missing, text, onOpen, onDrop, onClear, onSave }: Props) {
+export function Coverage({ labelled, overlap, whole, name, missing, text, onOpen, onDrop, onClear, onSave }: Props) {
   const part = (cost: number) => percent(cost / whole);
   const covered = overlap.reduce((sum, one) => sum + one.added, 0);
   const wide = (cost: number) => ({ width: `${(100 * Math.max(0, cost)) / whole}%` });
+  const saved = (how: "svg" | "png") => saveBars(`Labelled call sequences cover ${part(covered)} of ${name}`, labelled.map(({ label, sequence }, at) => ({
+    text: `${printable(label.name)}: ${text(sequence.path.slice(-4))}`, worth: `${part(sequence.cum)}, of it shared ${part(overlap[at]!.shared)}`, value: sequence.cum / whole, shared: overlap[at]!.shared / whole,
+  })), how);
   return (
     <section aria-label="What labels cover">
       <div class="shares" role="img" aria-label={`Labelled sequences cover ${part(covered)}`}>
@@ -50,7 +57,7 @@ export function Coverage({ labelled, overlap, whole, missing, text, onOpen, onDr
           </table>
         </div>
       )}
-      {labelled.length > 0 && <p class="bar"><button type="button" onClick={onSave}>Save for the console</button><button type="button" onClick={onClear}>Remove all labels</button><span class="quiet">Hatched: other labels have it, too. Labels are in the address of this page; <code>load FILE</code> in <code>vitalfew bottlenecks</code> reads what is saved.</span></p>}
+      {labelled.length > 0 && <p class="bar"><SaveMenu save={saved} /><button type="button" onClick={onSave}>Save for the console</button><button type="button" onClick={onClear}>Remove all labels</button><span class="quiet">Hatched: other labels have it, too. Labels are in the address of this page; <code>load FILE</code> in <code>vitalfew bottlenecks</code> reads what is saved.</span></p>}
       {missing.length > 0 && <p class="doubt">Not in this profile: {grouped(missing.length)} labelled {missing.length === 1 ? "sequence" : "sequences"} ({shortened(missing.join(", "), 120)}).</p>}
     </section>
   );

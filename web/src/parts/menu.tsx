@@ -1,9 +1,9 @@
-/** A few commands behind one button. */
-export function Menu({ label, items }: { readonly label: string; readonly items: readonly (readonly [string, () => void])[] }) {
+/** The button that saves a picture, as either kind. */
+export function SaveMenu({ save }: { readonly save: (how: "svg" | "png") => void }) {
   return (
     <details class="menu">
-      <summary>{label}</summary>
-      <div>{items.map(([name, act]) => <button key={name} type="button" onClick={act}>{name}</button>)}</div>
+      <summary>Save</summary>
+      <div>{([["As SVG", "svg"], ["As PNG", "png"]] as const).map(([name, how]) => <button key={how} type="button" onClick={() => save(how)}>{name}</button>)}</div>
     </details>
   );
 }

@@ -44,7 +44,7 @@ export function Bottlenecks() {
     <div class="bottlenecks">
       <h1>Bottlenecks</h1>
       <p class="quiet">A call sequence is methods that call each other, anywhere in a stack; its cost is what they and all below them cost, and what sequences share counts once. As in <code>vitalfew bottlenecks</code>.</p>
-      <Coverage labelled={labelled} overlap={overlapOf(calls, which, labelled.map((one) => one.sequence))} whole={whole.value} missing={labels.filter((one) => !labelled.some((known) => known.label === one)).map((one) => one.name)} text={text} onOpen={open}
+      <Coverage labelled={labelled} overlap={overlapOf(calls, which, labelled.map((one) => one.sequence))} whole={whole.value} name={shortened(shown.name, 80)} missing={labels.filter((one) => !labelled.some((known) => known.label === one)).map((one) => one.name)} text={text} onOpen={open}
         onDrop={(label) => setLabels(labels.filter((one) => one !== label))} onClear={() => setLabels([])}
         onSave={() => saveText(`search of ${shown.name}`, "json", savedSearch(shown, labelled.map((one) => ({ name: one.label.name, path: one.sequence.path })), by === "Auto" ? "HighCum" : by, cutoff, zoom !== "off"))} />
       {offered.length > 0 && labels.length === 0 && <p><button type="button" onClick={() => setLabels(offered)}>Show the {grouped(offered.length)} labels of the saved search</button></p>}

@@ -4,11 +4,13 @@ import { type ClaimGroup, VITAL_FEW, groupedClaims, isBeside, lineToChange, with
 import { addressOfLine } from "../model/code";
 import type { Claim } from "../model/data";
 import { evidenceParts, evidenceTexts, runGain, words } from "../model/evidence";
-import { amount, commandLine, percent, shortened, withInterval } from "../model/format";
+import { amount, commandLine, percent, printable, shortened, withInterval } from "../model/format";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
 import { Spark } from "../charts/curve";
+import { type BarRow, saveBars } from "../charts/bars";
 import { Axis, IntervalBar } from "../charts/interval";
+import { SaveMenu } from "../parts/menu";
 import { page } from "../state/page";
 import type { Fragment } from "./causal";
 import { change, linkTo, route } from "../state/route";
@@ -36,7 +38,7 @@ function Group({ group }: { readonly group: ClaimGroup }) {
   const rest = group.exclusive ? 1 - parts.reduce((sum, claim) => sum + claim.amount.value, 0) : null;
   return (
     <section class="card" aria-label={`${group.question}: ${group.about}, ${group.key}`}>
-      <h2>{group.question}</h2>
+      <div class="bar"><h2>{group.question}</h2><SaveMenu save={(how) => saveBars(`${group.question} (${group.axis})${group.about && `: ${printable(group.about)}`}`, shown.map((claim) => barOf(claim, group, most)), how)} /></div>
       <p class="quiet">{group.axis}{group.about && ` · ${shortened(group.about, 80)}`}</p>
       {group.exclusive && <Shares claims={shown.map((claim) => (isBeside(claim) ? null : claim))} rest={Math.max(0, rest ?? 0)} />}
       <ol class="claims">
@@ -74,6 +76,13 @@ function Row({ claim, group, most, number }: { readonly claim: Claim; readonly g
       {claim.next.length > 0 && <Command text={commandLine(claim.next)} />}
     </li>
   );
+}
+
+/** A finding as a bar of a saved picture. */
+function barOf(claim: Claim, group: ClaimGroup, most: number): BarRow {
+  const { value, interval } = claim.amount;
+  const gain = runGain(claim);
+  return { text: printable(claim.sentence), worth: gain ? `run ${percent(gain.interval[0])} to ${percent(gain.interval[1])} shorter` : withInterval(value, interval, group.show), value: value / most, interval: interval && [interval[0] / most, interval[1] / most] };
 }
 
 /** What a change gains comes first where it is known; the finding's own number, which the bar below draws, beside it. */

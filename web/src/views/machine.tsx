@@ -6,7 +6,7 @@ import { type HostEpochs, type Status, epochsByHost, rateOf } from "../model/mac
 import { utcTime } from "../model/timeline";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
-import { Menu } from "../parts/menu";
+import { SaveMenu } from "../parts/menu";
 import { page } from "../state/page";
 
 export function Machine() {
@@ -76,13 +76,12 @@ function Host({ host }: { readonly host: HostEpochs }) {
   const [from, to] = [known[0]?.start_unix_ns ?? 0, Math.max(...known.map((one) => one.start_unix_ns! + one.duration_ns!), 1)];
   const most = Math.max(1e-9, ...known.map(rateOf));
   const picture = useRef<SVGSVGElement>(null);
-  const save = (how: "svg" | "png") => () => picture.current && saveElement(picture.current, `Epochs of ${host.host}`, how);
   const x = (ns: number) => (1000 * (ns - from)) / Math.max(1, to - from);
   return (
     <section class="card" aria-label={`Host ${host.host}`}>
       <h2>{shortened(host.host, 80)}</h2>
       <p class="quiet">{grouped(host.epochs.length)} epochs, {grouped(host.samples)} samples{host.lost > 0 && `, ${grouped(host.lost)} lost (${percent(host.lost / (host.samples + host.lost))})`}, {amount(host.bytes, "bytes")}</p>
-      {known.length > 1 && <><div class="bar"><span /><Menu label="Save" items={[["As SVG", save("svg")], ["As PNG", save("png")]]} /></div><svg ref={picture} class="epochs" viewBox="0 0 1000 70" preserveAspectRatio="none" role="img" aria-label={`Samples a second in each epoch of ${host.host}; the numbers are in the table`}>
+      {known.length > 1 && <><div class="bar"><span /><SaveMenu save={(how) => picture.current && saveElement(picture.current, `Epochs of ${host.host}`, how)} /></div><svg ref={picture} class="epochs" viewBox="0 0 1000 70" preserveAspectRatio="none" role="img" aria-label={`Samples a second in each epoch of ${host.host}; the numbers are in the table`}>
         {known.map((one) => <rect key={one.epoch} class={one.open ? "open" : ""} x={x(one.start_unix_ns!)} width={Math.max(1.5, x(one.start_unix_ns! + one.duration_ns!) - x(one.start_unix_ns!) - 1)} y={68 - (64 * rateOf(one)) / most} height={(64 * rateOf(one)) / most}><title>{one.epoch}</title></rect>)}
       </svg></>}
       <div class="table" tabIndex={0} role="region" aria-label={`Epochs of ${host.host}`} style={{ maxHeight: "320px" }}>

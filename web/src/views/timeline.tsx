@@ -1,12 +1,12 @@
 /** When threads ran, waited for a CPU and were blocked. What is selected here filters every other view. */
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { NAMES, STATES, drawTimeline, labelWidth, timelineBoxes, timelineTexts } from "../charts/timeline";
-import { saveCanvas, saveSvg } from "../charts/save";
+import { saveDrawing } from "../charts/save";
 import type { TimeAxis } from "../model/data";
 import { amount, grouped, percent, shortened } from "../model/format";
 import { rangeBetween, rangeText, runningScale, sliceLength, sumOf, threadTimes, utcTime, wakesIn } from "../model/timeline";
 import { Empty } from "../parts/empty";
-import { Menu } from "../parts/menu";
+import { SaveMenu } from "../parts/menu";
 import { ProfileEmpty } from "../parts/profile-empty";
 import { dark } from "../parts/theme";
 import { profile, range, thread } from "../state/page";
@@ -75,7 +75,7 @@ export function Timeline() {
       <p class="quiet">Drag over a part of the time: every view shows only that part. {STATES.map((state) => <span key={state} class={`key ${state}`}>{NAMES[state]}</span>)}</p>
       <figure>
         <div class="bar"><span />
-          <Menu label="Save" items={[["As SVG", () => saveSvg(`Timeline of ${shown.name}`, width, height, timelineBoxes(picture), timelineTexts(picture))], ["As PNG", () => canvas.current && saveCanvas(canvas.current, `Timeline of ${shown.name}`)]]} />
+          <SaveMenu save={(how) => saveDrawing(`Timeline of ${shown.name}`, how, width, height, timelineBoxes(picture), timelineTexts(picture))} />
         </div>
         <div ref={box} class="canvas">
           <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application" aria-roledescription="timeline"

@@ -36,7 +36,7 @@ async function looksLike(page: Page, kind: string, saved: Buffer): Promise<{ col
 }
 
 describe.each(["light", "dark"] as const)("pictures of a page that is %s", (scheme) => {
-  it.each(["flame", "timeline", "sandwich", "source?show=graph", "compare", "causal", "interference", "machine"])("of %s are saved with their paper", async (view) => {
+  it.each(["findings", "flame", "timeline", "sandwich", "source?show=graph", "compare", "causal", "interference", "machine", "bottlenecks?labels=hot%3Dfirst_phase"])("of %s are saved with their paper", async (view) => {
     const { page, complaints } = await open(browser, `${file}#/${view}`, scheme);
     // On a processor without a model, there is no graph of blocks.
     if (view.startsWith("source") && await page.locator(".menu summary").count() === 0) return page.close();

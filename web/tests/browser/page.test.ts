@@ -157,6 +157,32 @@ it("says which differences are more than chance, by sign and interval", async ()
   await page.close();
 });
 
+it("compares sets of recordings, and a part of the time with the rest of it", async () => {
+  const runs = Array.from({ length: 10 }, (_, at) => write(`run${at}.folded`, `main;work;steady ${500 + 3 * at}\nmain;work;grown ${at < 5 ? 100 + at : 300 + at}\n`));
+  vitalfew("html", "sets.html", ...runs);
+  const { page, complaints } = await open(browser, `file://${join(folder, "sets.html")}#/compare?scale=none`);
+  await page.click("summary:has-text('Compare sets')");
+  for (let at = 0; at < 10; at++) await page.locator(".sets select").nth(at).selectOption(at < 5 ? "A" : "B");
+  expect(page.url()).toContain("sides=AAAAABBBBB");
+  const table = page.getByTestId("differences");
+  expect(await table.locator("tbody tr", { hasText: "grown" }).innerText()).toMatch(/◆ more.*\+205.*\[\+20[0-9]/s);
+  expect(await table.innerText()).toMatch(/5 recordings.*5 recordings/s);
+  expect(await colours(page)).toBeGreaterThan(3);
+  expect(await violations(page)).toEqual([]);
+  await page.reload();
+  await page.waitForSelector("[data-testid=differences]");
+  await page.click("text=One with one again");
+  expect(page.url()).not.toContain("sides=");
+  await page.goto(`${timed}#/compare?range=0-3&against=rest`);
+  await page.waitForSelector(".flame canvas");
+  expect(await page.locator("main").innerText()).toContain("what follows in time is not independent");
+  expect(await page.locator("main").innerText()).toContain("the selected time");
+  // The first phase is less in the rest of the time, the second one more.
+  expect(await colours(page)).toBeGreaterThan(4);
+  expect(complaints.filter((one) => !one.startsWith("request: ") || !one.endsWith("timed.html"))).toEqual([]);
+  await page.close();
+});
+
 it("says why a view is empty and what to type", async () => {
   for (const view of ["timeline", "source", "compare", "causal", "interference"]) {
     const { page } = await open(browser, `${hostile}#/${view}`);

@@ -40,7 +40,7 @@ describe("trees", () => {
     const two = treeOf("a;c 30\na;e 10");
     const names = ["a", "b", "c", "e"];
     const number = (own: string[]) => (method: number) => names.indexOf(own[method]!);
-    const both = united([{ tree: one.tree, value: 0, number: number(one.names), scale: 1 }, { tree: two.tree, value: 0, number: number(two.names), scale: 0.5 }], 4);
+    const both = united([[{ tree: one.tree, value: 0, number: number(one.names), scale: 1 }], [{ tree: two.tree, value: 0, number: number(two.names), scale: 0.5 }]], 4);
     expect(folded(both, names, 0)).toEqual(["a;b 10", "a;c 10"]);
     expect(folded(both, names, 1)).toEqual(["a;c 15", "a;e 5"]);
   });
