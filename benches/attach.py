@@ -1,20 +1,30 @@
-"""attach.py VITALFEW [CYCLES]: attaches to running programs again and again, and asks whether they are as they were.
+"""attach.py VITALFEW [CYCLES [PROGRAM]…]: attaches to running programs under load again and again, and asks whether they are as they were.
 
-`running` of tests/programs/causal (which counts the EINTRs that it sees), redis-server, memcached and python3 with threads, each CYCLES
-(default 20) times for 0.2 s. Afterwards the program must live, have as many descriptors as before, and no thread of ours.
+`running` of tests/programs/causal (which counts the EINTRs that it sees), redis-server and memcached with clients, threads that insert with
+SQLite, and python3 with threads, each CYCLES (default 20) times for 0.1 s; a static program of musl's and a Go program must be refused.
+Afterwards the program must live, have as many descriptors as before, and no thread of ours. A pause is from when a thread is told to
+stop until it is let go (the kernel's trace of ptrace calls).
+
+ATTACH_COMMAND=interference attaches for tracing.
 """
 
 import os
 import pathlib
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).parent
 VITALFEW = sys.argv[1]
 CYCLES = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+CHOSEN = sys.argv[3:]
+TRACED = os.environ.get("ATTACH_COMMAND") == "interference"
+TRACE = pathlib.Path("/sys/kernel/tracing/instances/vitalfew-attach")
 PYTHON = """
 import threading, time
 def work():
@@ -24,16 +34,113 @@ threading.Thread(target=work, daemon=True).start()
 while True:
     time.sleep(0.01)
 """
+INSERTS = """
+import sqlite3, sys, threading, time
+def work(number):
+    connection = sqlite3.connect(f"{sys.argv[1]}/{number}.db", check_same_thread=False)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+    for at in range(1 << 40):
+        connection.execute("INSERT OR REPLACE INTO t VALUES (?, ?)", (at % 1000, str(at)))
+        if at % 100 == 0:
+            connection.commit()
+for number in range(2):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+while True:
+    time.sleep(0.01)
+"""
+GO = """package main
+
+import "time"
+
+func main() {
+	for {
+		time.Sleep(time.Millisecond)
+	}
+}
+"""
+MUSL = "#include <unistd.h>\nint main(void) { for (;;) usleep(1000); }\n"
+
+
+def asked(port, request):
+    """A client that asks for an answer again and again; returns how many it got, and how often it failed."""
+    count = [0, 0]
+
+    def ask():
+        while count is not None and not stop.is_set():
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+                    while not stop.is_set():
+                        connection.sendall(request)
+                        if not connection.recv(4096):
+                            break
+                        count[0] += 1
+            except OSError:
+                count[1] += not stop.is_set()
+                time.sleep(0.05)
+
+    stop = threading.Event()
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+
+    def end():
+        stop.set()
+        thread.join(10)
+        return f"{count[0]} answers, {count[1]} failed"
+
+    return end
+
+
+def loaded(command):
+    """A load generator that is run again and again."""
+    stop = threading.Event()
+    runs = []
+
+    def run():
+        while not stop.is_set():
+            runs.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            runs[-1].wait()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def end():
+        stop.set()
+        while thread.is_alive():
+            for process in runs[-1:]:
+                process.terminate()
+            thread.join(0.1)
+
+    return end
 
 
 def targets(where):
+    """Name, command, progress point, function to trace, and loads."""
     running = where / "running"
     source = HERE.parent / "tests/programs/causal/running.c"
     subprocess.run(["cc", "-O2", "-g", "-pthread", source, "-o", running], check=True)
-    yield "running", [running, "20"], "function:serve"
-    yield "redis-server", ["redis-server", "--port", "7791", "--save", ""], "syscall:epoll_wait"
-    yield "memcached", ["memcached", "-t", "2", "-l", "127.0.0.1", "-p", "7792", "-U", "0", "-u", "nobody"], "syscall:epoll_wait"
-    yield "python3", [os.path.realpath("/usr/bin/python3"), "-c", PYTHON], "syscall:clock_nanosleep"
+    yield "running", [running, "20"], "function:serve", "serve", []
+    redis = ["redis-benchmark", "-p", "7791", "-c", "4", "-n", "100000", "-q"]
+    client = lambda port, request: lambda: asked(port, request)
+    yield "redis-server", ["redis-server", "--port", "7791", "--save", ""], "syscall:epoll_wait", "write", [client(7791, b"INCR x\r\n"), lambda: loaded(redis)]
+    memcached = ["memcached", "-t", "2", "-l", "127.0.0.1", "-p", "7792", "-U", "0", "-u", "nobody"]
+    slap = ["memcslap", "--servers=127.0.0.1:7792", "--concurrency=2", "--execute-number=20000"]
+    yield "memcached", memcached, "syscall:epoll_wait", "sendmsg", [client(7792, b"incr x 1\r\n"), lambda: loaded(slap)]
+    python = os.path.realpath(subprocess.run(["python3", "-c", "import sys; print(sys.executable)"], capture_output=True, text=True).stdout.strip())
+    yield "SQLite, two threads", [python, "-c", INSERTS, where], "syscall:pwrite64", "sqlite3_step", []
+    yield "python3, two threads", [python, "-c", PYTHON], "syscall:clock_nanosleep", "PyObject_Malloc", []
+
+
+def refused(where):
+    """Programs that cannot be attached to."""
+    (where / "program.go").write_text(GO)
+    (where / "program.c").write_text(MUSL)
+    environment = {**os.environ, "CGO_ENABLED": "0"}
+    go = subprocess.run(["go", "build", "-o", where / "go", where / "program.go"], env=environment)
+    musl = subprocess.run(["musl-gcc", "-static", where / "program.c", "-o", where / "musl"])
+    for name, made in (("go", go), ("musl", musl)):
+        if made.returncode == 0:
+            yield name, [where / name]
 
 
 def state(pid):
@@ -41,34 +148,82 @@ def state(pid):
     return len(os.listdir(f"/proc/{pid}/fd")), names.count("vitalfew")
 
 
-def cycles(pid, point, profile):
-    failures = []
-    for _ in range(CYCLES):
-        command = [VITALFEW, "causal", "run", "-q", "-p", str(pid), "--for", "200ms", "--by", "function", "--progress", point, "-o", profile]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            failures.append(done.stderr.strip())
-    return failures
+def attached(pid, point, function, profile):
+    command = [VITALFEW, "causal", "run", "-q", "-p", str(pid), "--for", "100ms", "--by", "function", "--progress", point, "-o", profile]
+    if TRACED:
+        command = [VITALFEW, "interference", "run", "-q", "-p", str(pid), "--for", "100ms", "-f", function, "-o", profile]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stderr.strip() if done.returncode != 0 else None
+
+
+def begin_trace():
+    TRACE.mkdir(exist_ok=True)
+    (TRACE / "buffer_size_kb").write_text("16384")
+    (TRACE / "trace").write_text("")
+    (TRACE / "events/syscalls/sys_enter_ptrace/enable").write_text("1")
+
+
+def pauses():
+    """Seconds from an interrupt of a thread until it was let go."""
+    (TRACE / "events/syscalls/sys_enter_ptrace/enable").write_text("0")
+    line = re.compile(r"\s(\d+\.\d+): sys_ptrace\(request: (\w+), pid: (\w+)")
+    held, times = {}, []
+    for match in map(line.search, (TRACE / "trace").read_text().splitlines()):
+        if not match:
+            continue
+        at, request, pid = float(match[1]), int(match[2], 16), match[3]
+        if request == 0x4207:
+            held.setdefault(pid, at)
+        elif request == 0x11 and pid in held:
+            times.append(at - held.pop(pid))
+    TRACE.rmdir()
+    return sorted(times)
+
+
+def quantile(times, part):
+    return f"{times[min(int(len(times) * part), len(times) - 1)] * 1e3:.2f}" if times else ""
 
 
 def main():
     with tempfile.TemporaryDirectory() as where:
         where = pathlib.Path(where)
-        print("| program | cycles | refused or failed | as before | |\n| --- | --- | --- | --- | --- |")
-        for name, command, point in targets(where):
+        print("| program | cycles | refused or failed | as before | pauses | median, p99, longest in ms | |\n| --- | --- | --- | --- | --- | --- | --- |")
+        for name, command, point, function, loads in targets(where):
+            if CHOSEN and name.split()[0].strip(",") not in CHOSEN:
+                continue
             try:
                 process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             except FileNotFoundError:
-                print(f"| {name} | not installed | | | |")
+                print(f"| {name} | not installed | | | | | |")
                 continue
             time.sleep(1)
+            # The first one leaves the library there.
+            first = attached(process.pid, point, function, where / "profile")
             before = state(process.pid)
-            failures = cycles(process.pid, point, where / "profile")
-            same = process.poll() is None and state(process.pid) == before
+            ends = [load() for load in loads]
+            begin_trace()
+            failures = [failure for _ in range(CYCLES) if (failure := attached(process.pid, point, function, where / "profile"))]
+            times = pauses()
+            notes = [note for end in ends if (note := end())]
+            time.sleep(1)
+            after = state(process.pid) if process.poll() is None else None
+            same = first is None and after == before
+            notes += [] if same else [f"{before} before, {after} after"]
             process.send_signal(signal.SIGTERM)
             said, _ = process.communicate(timeout=10)
-            more = said.strip().splitlines()[-1] if name == "running" else "; ".join(set(failures))
-            print(f"| {name} | {CYCLES} | {len(failures)} | {'yes' if same else 'no'} | {more} |", flush=True)
+            notes += [said.strip().splitlines()[-1]] if name == "running" else []
+            notes += sorted(set(failures + ([first] if first else [])))
+            shown = ", ".join(quantile(times, part) for part in (0.5, 0.99, 1))
+            print(f"| {name} | {CYCLES} | {len(failures)} | {'yes' if same else 'no'} | {len(times)} | {shown} | {'; '.join(notes)} |", flush=True)
+        for name, command in refused(where):
+            if CHOSEN and name not in CHOSEN:
+                continue
+            process = subprocess.Popen(command)
+            time.sleep(0.2)
+            reason = attached(process.pid, "syscall:nanosleep", "main", where / "profile")
+            process.kill()
+            process.wait()
+            print(f"| {name}, static | 1 | {int(reason is not None)} | | | | {reason} |", flush=True)
 
 
 main()

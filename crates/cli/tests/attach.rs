@@ -1,4 +1,4 @@
-//! `vitalfew causal run -p PID`: processes that run already are measured and left as they were. No times are asserted.
+//! `vitalfew causal run -p PID` and `interference run -p PID`: processes that run already are measured and left as they were. No times are asserted.
 
 mod common;
 
@@ -191,6 +191,91 @@ fn a_controller_that_is_killed_leaves_the_process_as_it_was() {
         .expect("vitalfew runs");
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(end(child)[1], 0);
+}
+
+/// Traces the functions of a process.
+fn trace(lab: &Lab, pid: u32, options: &[&str]) -> Command {
+    let mut command = Command::new(VITALFEW);
+    command
+        .args(["interference", "run", "--quiet", "--no-events", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(lab.path("trace"))
+        .args(["-f", "slow", "-f", "quick", "-p", &pid.to_string()])
+        .args(options);
+    command
+}
+
+/// How often functions were called, by the report of the trace.
+fn calls(lab: &Lab, names: [&str; 2]) -> [u64; 2] {
+    let output = Command::new(VITALFEW)
+        .args(["interference", "report", "--json", "--all"])
+        .arg(lab.path("trace"))
+        .output()
+        .expect("vitalfew runs");
+    assert!(output.status.success(), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let findings = report["findings"].as_array().expect("findings");
+    names.map(|name| {
+        let finding = findings.iter().find(|finding| finding["name"] == name);
+        let finding = finding.unwrap_or_else(|| panic!("nothing on {name} in {report}"));
+        let count = |key: &str| finding[key].as_u64().expect("a count");
+        count("calls") + count("warm_up")
+    })
+}
+
+/// The threads meet twice a round, so that both functions are called as often as there are rounds, but for one at each end.
+#[test]
+fn a_process_that_runs_is_traced_and_left_as_it_was() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "running", &[]);
+    let child = start(&program, "20");
+    let pid = child.id();
+    let before = protected(pid);
+    let mut seen = 0;
+    for _ in 0..3 {
+        let output = trace(&lab, pid, &["--for", "2s"]).output();
+        let output = output.expect("vitalfew runs");
+        assert!(output.status.success(), "{}", said(&output));
+        assert_unchanged(&before, &protected(pid));
+        assert_eq!(threads(pid), 3);
+        let [slow, quick] = calls(&lab, ["slow", "quick"]);
+        assert!(slow > 20 && slow.abs_diff(quick) <= 2, "{slow} {quick}");
+        seen += slow;
+    }
+    let [rounds, interrupted] = end(child);
+    assert!(seen < rounds);
+    assert_eq!(interrupted, 0);
+}
+
+#[test]
+fn a_tracer_that_is_killed_leaves_the_process_running() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "running", &[]);
+    let child = start(&program, "20");
+    let pid = child.id();
+    let mut tracer = trace(&lab, pid, &["--for", "60s"])
+        .spawn()
+        .expect("vitalfew runs");
+    while threads(pid) == 3 && tracer.try_wait().expect("asked").is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    kill_attached(tracer, pid);
+    let output = trace(&lab, pid, &["--for", "1s"])
+        .output()
+        .expect("vitalfew runs");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(said(&output).contains("killed"), "{}", said(&output));
+    let [rounds, interrupted] = end(child);
+    assert!(rounds > 20);
+    assert_eq!(interrupted, 0);
 }
 
 #[test]

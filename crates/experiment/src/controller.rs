@@ -221,7 +221,7 @@ impl Target for Launched {
     }
 }
 
-impl Target for &attach::Attached {
+impl Target for &attach::Attached<CausalMemory> {
     fn has_ended(&self) -> bool {
         attach::Attached::has_ended(self)
     }

@@ -1,12 +1,13 @@
 //! The memory shared with the runtime, seen from outside.
 
 use crate::Error;
-use runtime_abi::{MAGIC, Page};
+use runtime_abi::{LIFELINE, MAGIC, Page};
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
 /// The lowest number that the target gets to see the memory under: out of the way of what shells
@@ -59,6 +60,15 @@ impl SharedObject {
     /// Its first byte.
     pub fn first_byte(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// One more descriptor of the same object.
+    pub fn another_descriptor(&self) -> Result<OwnedFd, Error> {
+        let descriptor = self.descriptor.try_clone();
+        descriptor.map_err(|source| Error::System {
+            what: "copying a descriptor".into(),
+            source,
+        })
     }
 
     /// A descriptor that a program executed by us inherits.
@@ -128,6 +138,21 @@ pub(crate) fn wake_waiters(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
+/// Memory that is shared with a process that was attached to.
+pub(crate) trait AttachedMemory: Sized {
+    /// The function of the runtime that begins a session with it.
+    const ENTRY: &'static str;
+
+    /// In a file in memory that another process has made.
+    fn in_file(file: OwnedFd) -> Result<Self, Error>;
+    /// The same memory, mapped once more.
+    fn another(&self) -> Result<Self, Error>;
+    /// Room for a mutex.
+    fn lifeline(&self) -> &[AtomicU64; LIFELINE];
+    /// Returns whether it is in use: the runtime leaves zeros.
+    fn is_in_use(&self) -> bool;
+}
+
 /// The shared page.
 pub(crate) struct CausalMemory(SharedObject);
 
@@ -144,23 +169,6 @@ impl CausalMemory {
         self.0.inheritable_descriptor()
     }
 
-    /// In a file in memory that another process has made.
-    pub fn in_file(file: OwnedFd) -> Result<Self, Error> {
-        let memory = Self(SharedObject::in_file(file, size_of::<Page>())?);
-        memory.magic.store(MAGIC, Release);
-        Ok(memory)
-    }
-
-    /// The same memory, mapped once more.
-    pub fn another(&self) -> Result<Self, Error> {
-        let descriptor = self.0.descriptor.try_clone();
-        let descriptor = descriptor.map_err(|source| Error::System {
-            what: "copying a descriptor".into(),
-            source,
-        })?;
-        Self::in_file(descriptor)
-    }
-
     /// Returns what the two sides wait by.
     pub fn wait_words(&self) -> WaitWords<'_> {
         WaitWords {
@@ -168,6 +176,28 @@ impl CausalMemory {
             news: &self.news,
             waiting: &self.waiting,
         }
+    }
+}
+
+impl AttachedMemory for CausalMemory {
+    const ENTRY: &'static str = "vitalfew_attach";
+
+    fn in_file(file: OwnedFd) -> Result<Self, Error> {
+        let memory = Self(SharedObject::in_file(file, size_of::<Page>())?);
+        memory.magic.store(MAGIC, Release);
+        Ok(memory)
+    }
+
+    fn another(&self) -> Result<Self, Error> {
+        Self::in_file(self.0.another_descriptor()?)
+    }
+
+    fn lifeline(&self) -> &[AtomicU64; LIFELINE] {
+        &self.lifeline
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.magic.load(Acquire) == MAGIC
     }
 }
 

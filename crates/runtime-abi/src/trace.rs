@@ -10,7 +10,7 @@ use core::sync::atomic::{
 };
 
 /// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_7472_6163_0004;
+pub const MAGIC: u64 = 0x7666_7472_6163_0005;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_TRACE";
 
@@ -136,6 +136,12 @@ pub struct Memory {
     pub register_frame: AtomicU64,
     /// When the process came to the end of `exit`, in ticks; runtime.
     pub ended: AtomicU64,
+    /// As [`crate::Page::lifeline`], of a process that was attached to.
+    pub lifeline: [AtomicU64; crate::LIFELINE],
+    /// In a process that was attached to, the first steps are taken, or one has failed: 1; runtime.
+    pub prepared: AtomicU32,
+    /// In a process that was attached to, the controller has put its code back: one of [`remains`].
+    pub remains: AtomicU32,
     /// Head of the list of free segments, likewise.
     pub free_segments: crate::Line<AtomicU64>,
     /// Threads.
@@ -355,6 +361,18 @@ pub struct Step {
     pub reserved: AtomicU64,
 }
 
+/// What of the controller's code is still in use in a process that was attached to, when it has been put back.
+pub mod remains {
+    /// The controller has put nothing back: it was killed.
+    pub const UNKNOWN: u32 = 0;
+    /// Nothing: the steps that were left unmap it.
+    pub const NOTHING: u32 = 1;
+    /// Threads are in it, or will return to it.
+    pub const CODE: u32 = 2;
+    /// A thread was in the runtime, and goes on with what it knew of this session: there can be no other one.
+    pub const THREADS: u32 = 3;
+}
+
 /// Kinds of [`Step`].
 pub mod step {
     /// Map a part of the shared memory, for executing, where nothing is mapped yet.
@@ -365,6 +383,12 @@ pub mod step {
     pub const COPY: u32 = 3;
     /// Register unwinding information.
     pub const UNWIND: u32 = 4;
+    /// Take unwinding information back.
+    pub const FORGET: u32 = 5;
+    /// Unmap code.
+    pub const UNMAP: u32 = 6;
+    /// Unmap a thread's [`super::Local`].
+    pub const UNMAP_LOCAL: u32 = 7;
 }
 
 fn take(head: &AtomicU64, next: impl Fn(u32) -> u32) -> Option<u32> {

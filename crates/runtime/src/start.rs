@@ -111,7 +111,8 @@ pub fn take_signal() -> libc::sigaction {
     }
 }
 
-fn stack_limit() -> u64 {
+/// Bytes that the main thread's stack may take.
+pub fn stack_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

@@ -9,13 +9,14 @@
 use super::proc_files::ThreadStatus;
 use super::refuse::{not_traceable, refusal};
 use super::return_frame::{ReturningCall, frame_bytes, frame_size};
-use super::waits::is_plain_wait;
+use super::waits::{can_begin_again, is_plain_wait};
 use crate::Error;
 use libc::{c_int, c_uint, pid_t, user_regs_struct};
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 const GET_SIGNAL_MASK: c_uint = 0x420a;
 const SET_SIGNAL_MASK: c_uint = 0x420b;
@@ -62,6 +63,17 @@ enum Held {
 impl BorrowedThread {
     /// Stops a thread. `None`: it is gone, or does not stand in a system call that can be begun again.
     pub fn stop_thread(pid: u32, tid: u32) -> Result<Option<Self>, Error> {
+        let Some(mut thread) = Self::seize_thread(pid, tid)? else {
+            return Ok(None);
+        };
+        let stopped = thread.wait_for(Stop::Event) && thread.read_state().is_some();
+        let status = ThreadStatus::read(pid, tid);
+        let quiet = status.is_some_and(|status| !status.is_signalled());
+        Ok((stopped && quiet && thread.stands_in_call()).then_some(thread))
+    }
+
+    /// Has a thread stop soon, wherever it is. `None`: it is gone.
+    pub fn seize_thread(pid: u32, tid: u32) -> Result<Option<Self>, Error> {
         let path = format!("/proc/{pid}/task/{tid}/mem");
         let memory = match File::options().read(true).write(true).open(path) {
             Ok(memory) => memory,
@@ -71,8 +83,12 @@ impl BorrowedThread {
         let tid = tid as pid_t;
         let options = libc::PTRACE_O_TRACESYSGOOD as usize;
         if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, options) {
+            let status = ThreadStatus::read(pid, tid as u32);
+            let state = status.as_ref().and_then(|status| status.field("State"));
+            let has_ended = state.is_none_or(|state| state.starts_with(['Z', 'X']));
             return match error.raw_os_error() {
                 Some(libc::ESRCH) => Ok(None),
+                _ if has_ended => Ok(None),
                 _ => Err(not_traceable(pid, &error)),
             };
         }
@@ -89,10 +105,50 @@ impl BorrowedThread {
             held: Held::Unchanged,
             way_back: None,
         };
-        let stopped = thread.interrupt_thread() && thread.read_state().is_some();
-        let status = ThreadStatus::read(pid, tid as u32);
-        let quiet = status.is_some_and(|status| !status.is_signalled());
-        Ok((stopped && quiet && thread.stands_in_call()).then_some(thread))
+        if ptrace(libc::PTRACE_INTERRUPT, thread.tid, 0, 0).is_err() {
+            thread.held = Held::Gone;
+            return Ok(None);
+        }
+        Ok(Some(thread))
+    }
+
+    /// Waits until it stands, at most so long; its registers are known then. A thread that has ended counts.
+    pub fn stands_within(&mut self, limit: Duration) -> bool {
+        const PAUSE: Duration = Duration::from_micros(20);
+        let end = Instant::now() + limit;
+        while self.held == Held::Unchanged {
+            // SAFETY: all zeros are a value of it, and the kernel writes to no more.
+            let mut info: libc::siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };
+            let options =
+                libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+            // SAFETY: the pointer is that of a value which lives longer.
+            let asked =
+                unsafe { libc::waitid(libc::P_PID, self.tid as u32, &raw mut info, options) };
+            // SAFETY: the kernel has written who it is of, or it is zeros.
+            if asked < 0 || unsafe { info.si_pid() } != 0 {
+                if self.wait_for(Stop::Event)
+                    && let Some(registers) = self.read_registers()
+                {
+                    self.registers = registers;
+                }
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        true
+    }
+
+    /// Its process.
+    pub fn process_id(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its id; `None`: it has ended.
+    pub fn held_id(&self) -> Option<u32> {
+        (self.held != Held::Gone).then_some(self.tid as u32)
     }
 
     fn interrupt_thread(&mut self) -> bool {
@@ -316,7 +372,7 @@ impl BorrowedThread {
     /// What it goes on with; `None`: with what it has.
     fn final_registers(&self, held: Held) -> Option<user_regs_struct> {
         let interrupted = self.registers.rax as i64 == -i64::from(libc::EINTR)
-            && is_plain_wait(
+            && can_begin_again(
                 self.registers.orig_rax as i64,
                 &arguments_of(&self.registers),
             );

@@ -9,9 +9,6 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 use std::fs;
 use std::path::Path;
 
-/// The function of the runtime that begins a session.
-const ENTRY: &str = "vitalfew_attach";
-
 /// The runtime's file.
 pub(super) struct RuntimeImage {
     pub bytes: Vec<u8>,
@@ -22,8 +19,8 @@ pub(super) struct RuntimeImage {
 }
 
 impl RuntimeImage {
-    /// Reads it.
-    pub fn read(path: &Path) -> Result<Self, Error> {
+    /// Reads it, to begin a session by this function of it.
+    pub fn read(path: &Path, entry: &str) -> Result<Self, Error> {
         let what = || format!("reading the runtime {}", path.display());
         let bytes = fs::read(path).map_err(|source| Error::System {
             what: what(),
@@ -34,7 +31,7 @@ impl RuntimeImage {
             source: std::io::ErrorKind::InvalidData.into(),
         };
         let elf = ElfFile64::<Endianness>::parse(&*bytes).map_err(|_| unusable())?;
-        let entry = address_of(&elf, ENTRY).ok_or_else(unusable)?;
+        let entry = address_of(&elf, entry).ok_or_else(unusable)?;
         // FNV-1a, which is enough to tell builds apart.
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

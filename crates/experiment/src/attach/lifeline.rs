@@ -1,22 +1,21 @@
 //! The mutex by which the runtime knows that its controller is there: the kernel lets go of it for a controller that is killed.
 
 use crate::Error;
-use crate::memory::CausalMemory;
-use runtime_abi::MAGIC;
+use crate::memory::AttachedMemory;
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The mutex, held by the thread that made it, which lets go of it too.
-pub(super) struct Lifeline {
-    memory: CausalMemory,
+pub(super) struct Lifeline<M: AttachedMemory> {
+    memory: M,
     held: AtomicBool,
 }
 
-impl Lifeline {
+impl<M: AttachedMemory> Lifeline<M> {
     /// Makes the mutex in memory that nobody uses yet, and takes it.
-    pub fn hold(memory: CausalMemory) -> Result<Self, Error> {
+    pub fn hold(memory: M) -> Result<Self, Error> {
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         let mutex = mutex_of(&memory);
         // SAFETY: the memory is shared, zeroed and large enough; the attributes are initialised first.
@@ -54,16 +53,16 @@ impl Lifeline {
 
     /// Returns whether the runtime has not left yet: the memory is zeros behind it.
     pub fn is_guarded(&self) -> bool {
-        self.memory.magic.load(Acquire) == MAGIC
+        self.memory.is_in_use()
     }
 }
 
-impl Drop for Lifeline {
+impl<M: AttachedMemory> Drop for Lifeline<M> {
     fn drop(&mut self) {
         self.let_go();
     }
 }
 
-fn mutex_of(memory: &CausalMemory) -> *mut libc::pthread_mutex_t {
-    memory.lifeline.as_ptr().cast_mut().cast()
+fn mutex_of<M: AttachedMemory>(memory: &M) -> *mut libc::pthread_mutex_t {
+    memory.lifeline().as_ptr().cast_mut().cast()
 }

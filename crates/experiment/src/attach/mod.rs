@@ -11,31 +11,36 @@ mod lifeline;
 mod proc_files;
 mod refuse;
 mod return_frame;
+#[cfg(target_arch = "x86_64")]
+mod stopped;
 mod visit;
 mod waits;
 
 use crate::Error;
-use crate::memory::CausalMemory;
+use crate::memory::{AttachedMemory, CausalMemory};
 use lifeline::Lifeline;
 use runtime_abi::state;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
 pub(crate) use proc_files::{command_of, mapped_file};
+pub(crate) use refuse::refusal;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use stopped::{StoppedProcess, StoppedThread};
 
 /// Time limit for the runtime to leave.
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// A process that the runtime is in. Dropped, it leaves.
-pub(crate) struct Attached {
+pub(crate) struct Attached<M: AttachedMemory> {
     process: OwnedFd,
-    lifeline: Lifeline,
+    lifeline: Lifeline<M>,
 }
 
-/// Attaches to a process, with new shared memory.
+/// Attaches to a process for experiments, with new shared memory.
 ///
 /// # Errors
 /// [`Error::NotAttachable`]; the process runs on unchanged then.
@@ -43,26 +48,45 @@ pub(crate) fn attach_process(
     pid: u32,
     runtime: &Path,
     stop: &AtomicBool,
-) -> Result<(Attached, CausalMemory), Error> {
+) -> Result<(Attached<CausalMemory>, CausalMemory), Error> {
+    let (attached, memory) = bring_runtime::<CausalMemory>(pid, runtime, stop)?;
+    check_reported(pid, &memory.state)?;
+    // By the target's own numbers it may be another one.
+    memory.pid.store(pid, Relaxed);
+    choose::unblock_signal(pid);
+    Ok((attached, memory))
+}
+
+/// Brings the runtime into a process, which begins a session there.
+///
+/// # Errors
+/// [`Error::NotAttachable`]; the process runs on unchanged then.
+pub(crate) fn bring_runtime<M: AttachedMemory>(
+    pid: u32,
+    runtime: &Path,
+    stop: &AtomicBool,
+) -> Result<(Attached<M>, M), Error> {
     let process = open_process(pid)?;
     refuse::check_process(pid)?;
-    let image = image::RuntimeImage::read(runtime)?;
+    let image = image::RuntimeImage::read(runtime, M::ENTRY)?;
     let libc = image::LibcFunctions::find(pid)?;
     let mut thread = choose::borrow_thread(pid, stop)?;
-    let visited = visit::load_runtime(pid, &mut thread, &image, &libc);
+    let visited = visit::load_runtime::<M>(pid, &mut thread, &image, &libc);
     thread.give_back();
     let visited = visited?;
     let attached = Attached {
         process,
         lifeline: visited.lifeline,
     };
-    if visited.memory.state.load(Acquire) != state::READY {
-        return Err(refuse::refusal(pid, "the runtime in it has not reported"));
-    }
-    // By the target's own numbers it may be another one.
-    visited.memory.pid.store(pid, Relaxed);
-    choose::unblock_signal(pid);
     Ok((attached, visited.memory))
+}
+
+/// Refuses a process where the runtime has not said that it is there.
+pub(crate) fn check_reported(pid: u32, now: &AtomicU32) -> Result<(), Error> {
+    match now.load(Acquire) {
+        state::READY => Ok(()),
+        _ => Err(refuse::refusal(pid, "the runtime in it has not reported")),
+    }
 }
 
 fn open_process(pid: u32) -> Result<OwnedFd, Error> {
@@ -75,7 +99,7 @@ fn open_process(pid: u32) -> Result<OwnedFd, Error> {
     Ok(unsafe { OwnedFd::from_raw_fd(process as i32) })
 }
 
-impl Attached {
+impl<M: AttachedMemory> Attached<M> {
     /// Returns whether the process has ended.
     pub fn has_ended(&self) -> bool {
         let mut polled = libc::pollfd {

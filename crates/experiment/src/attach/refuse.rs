@@ -123,7 +123,7 @@ pub(super) fn not_traceable(pid: u32, source: &std::io::Error) -> Error {
 }
 
 /// A process that nothing was done to.
-pub(super) fn refusal(pid: u32, reason: &str) -> Error {
+pub(crate) fn refusal(pid: u32, reason: &str) -> Error {
     Error::NotAttachable {
         pid,
         reason: reason.to_owned(),

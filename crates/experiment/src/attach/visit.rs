@@ -10,16 +10,16 @@ use super::lifeline::Lifeline;
 use super::proc_files::open_descriptor;
 use super::refuse::refusal;
 use crate::Error;
-use crate::memory::CausalMemory;
+use crate::memory::AttachedMemory;
 use std::arch::global_asm;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// What a visit brought.
-pub(super) struct Visited {
-    pub memory: CausalMemory,
-    pub lifeline: Lifeline,
+pub(super) struct Visited<M: AttachedMemory> {
+    pub memory: M,
+    pub lifeline: Lifeline<M>,
 }
 
 /// Bytes of memory that the thread gets for it: code, data, then its stack.
@@ -109,12 +109,12 @@ fn visit_code() -> &'static [u8] {
 }
 
 /// Brings the runtime into the process.
-pub(super) fn load_runtime(
+pub(super) fn load_runtime<M: AttachedMemory>(
     pid: u32,
     thread: &mut BorrowedThread,
     image: &RuntimeImage,
     libc: &LibcFunctions,
-) -> Result<Visited, Error> {
+) -> Result<Visited<M>, Error> {
     thread.prepare_return(libc.returning_call)?;
     let room = map_room(pid, thread)?;
     let mut visit = Visit {
@@ -163,11 +163,15 @@ struct Visit<'a> {
 
 impl Visit<'_> {
     /// Writes everything that the thread needs.
-    fn prepare(&mut self, image: &RuntimeImage, libc: &LibcFunctions) -> Result<Visited, Error> {
+    fn prepare<M: AttachedMemory>(
+        &mut self,
+        image: &RuntimeImage,
+        libc: &LibcFunctions,
+    ) -> Result<Visited<M>, Error> {
         let page = self.make_file("vitalfew", 0)?;
         self.words[DESCRIPTOR] = page;
         let file = open_descriptor(self.pid, page)?;
-        let memory = CausalMemory::in_file(file.into())?;
+        let memory = M::in_file(file.into())?;
         let lifeline = Lifeline::hold(memory.another()?)?;
         self.words[ERRNO] = libc.errno_location;
         self.words[ENTRY] = image.entry;
@@ -256,7 +260,10 @@ impl Visit<'_> {
         }
         match self.word(RESULT) as i32 {
             0 => Ok(()),
-            libc::EBUSY => Err(refusal(self.pid, "another vitalfew is attached to it")),
+            libc::EBUSY => Err(refusal(
+                self.pid,
+                "another vitalfew is attached to it, or one was killed while it traced it (then it has to be started anew)",
+            )),
             number => {
                 let error = io::Error::from_raw_os_error(number);
                 Err(refusal(

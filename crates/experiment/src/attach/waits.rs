@@ -35,3 +35,19 @@ pub(super) fn would_wait_longer(number: i64, arguments: &[u64; 6]) -> bool {
         _ => false,
     }
 }
+
+/// Returns whether a system call that was interrupted, and did nothing yet, can be made once more as if it had not been. The kernel does
+/// that itself for many; it does not for these.
+pub(super) fn can_begin_again(number: i64, arguments: &[u64; 6]) -> bool {
+    is_plain_wait(number, arguments)
+        || matches!(
+            number,
+            libc::SYS_epoll_pwait
+                | libc::SYS_epoll_pwait2
+                | libc::SYS_semop
+                | libc::SYS_semtimedop
+                | libc::SYS_io_getevents
+                | libc::SYS_io_uring_enter
+                | libc::SYS_rt_sigtimedwait
+        )
+}

@@ -18,7 +18,7 @@ pub(super) struct TracedEvents {
 }
 
 impl TracedEvents {
-    /// Opens them for the process, which has one thread yet.
+    /// Opens them for the process.
     pub fn open_events(asked: &[(EventSpec, u64)], pid: u32) -> Result<Self, Error> {
         let specs: Vec<EventSpec> = asked.iter().map(|(spec, _)| spec.clone()).collect();
         let events = match specs.is_empty() {

@@ -1,7 +1,8 @@
 //! The memory shared with the runtime, seen from outside.
 
 use crate::Error;
-use crate::memory::{SharedObject, WaitWords};
+use crate::memory::{AttachedMemory, SharedObject, WaitWords};
+use runtime_abi::LIFELINE;
 use runtime_abi::trace::{
     CALL_PAGES, CALL_PAGES_OFFSET, CODE, CODE_OFFSET, CallPage, LENGTH, MAGIC, Memory, SEGMENT,
     SEGMENTS, SEGMENTS_OFFSET,
@@ -9,7 +10,7 @@ use runtime_abi::trace::{
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// The shared memory object: the head, the segments, the code.
 pub(super) struct TraceMemory(SharedObject);
@@ -18,10 +19,15 @@ impl TraceMemory {
     /// New memory, all zeros but for its mark, of which records may take so many bytes.
     pub fn new(room: u64) -> Result<Self, Error> {
         let shared = Self(SharedObject::new(LENGTH)?);
-        let segments = (room / SEGMENT as u64).clamp(1, SEGMENTS as u64);
-        shared.room.store(segments as u32, Relaxed);
+        shared.set_room(room);
         shared.magic.store(MAGIC, Release);
         Ok(shared)
+    }
+
+    /// Records may take so many bytes.
+    pub fn set_room(&self, room: u64) {
+        let segments = (room / SEGMENT as u64).clamp(1, SEGMENTS as u64);
+        self.room.store(segments as u32, Relaxed);
     }
 
     /// A descriptor that a program executed by us inherits.
@@ -67,6 +73,28 @@ impl TraceMemory {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), bytes.len());
         }
         true
+    }
+}
+
+impl AttachedMemory for TraceMemory {
+    const ENTRY: &'static str = "vitalfew_attach_trace";
+
+    fn in_file(file: OwnedFd) -> Result<Self, Error> {
+        let memory = Self(SharedObject::in_file(file, LENGTH)?);
+        memory.magic.store(MAGIC, Release);
+        Ok(memory)
+    }
+
+    fn another(&self) -> Result<Self, Error> {
+        Self::in_file(self.0.another_descriptor()?)
+    }
+
+    fn lifeline(&self) -> &[AtomicU64; LIFELINE] {
+        &self.lifeline
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.magic.load(Acquire) == MAGIC
     }
 }
 

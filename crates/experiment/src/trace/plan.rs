@@ -6,6 +6,7 @@ use super::code_room::{
 use super::functions::{TracedFunction, TracedImage, refusal_of};
 use super::hazards::Hazard;
 use super::memory::TraceMemory;
+use super::patches::Patch;
 use super::relocate::{Prologue, TraceRefusal, jump_targets};
 use super::select::{FunctionPattern, without_parameters};
 use super::stub::{self, Process, TraceStub, unwind_information};
@@ -54,6 +55,14 @@ pub(super) struct Planner {
     matched: Vec<bool>,
     /// Blocks that were refused and are to be probed.
     pub to_probe: Vec<u32>,
+    /// Jumps that the runtime puts in place, or we do ([`Planner::keeps_jumps`]).
+    pub patches: Vec<Patch>,
+    /// The program runs already: we put the jumps in place ourselves.
+    pub keeps_jumps: bool,
+    /// Where our code is mapped.
+    pub code: Vec<Range<u64>>,
+    /// Addresses of its unwinding information.
+    information: Vec<u64>,
     /// An image, and why nothing may be traced in a program with it.
     pub hazard: Option<(String, Hazard)>,
 }
@@ -119,6 +128,10 @@ impl Planner {
             unwinder: Unwinder::new(),
             matched: vec![false; patterns],
             to_probe: Vec::new(),
+            patches: Vec::new(),
+            keeps_jumps: false,
+            code: Vec::new(),
+            information: Vec::new(),
             hazard: None,
         }
     }
@@ -360,7 +373,9 @@ impl Planner {
         let in_memory = |offset: usize| (CODE_OFFSET + offset) as u64;
         steps.push_step(step::MAP, size, base, in_memory(offset));
         steps.push_step(step::UNWIND, 0, information, 0);
-        self.patch_steps(shared, patches, steps);
+        self.code.push(base..base + size as u64);
+        self.information.push(information);
+        self.patch_steps(shared, memory, patches, steps);
         Ok(())
     }
 
@@ -401,7 +416,8 @@ impl Planner {
         let offset = (CODE_OFFSET + self.used) as u64;
         self.used += PAGE as usize;
         steps.push_step(step::MAP, PAGE as usize, base, offset);
-        self.patch_steps(shared, vec![patch], steps);
+        self.code.push(base..base + PAGE);
+        self.patch_steps(shared, memory, vec![patch], steps);
         Some(())
     }
 
@@ -544,10 +560,21 @@ impl Planner {
     fn patch_steps(
         &mut self,
         shared: &TraceMemory,
+        memory: &File,
         mut patches: Vec<(u64, Vec<u8>)>,
         steps: &mut Steps,
     ) {
         patches.sort_by_key(|(at, _)| *at);
+        for (at, new) in &patches {
+            let mut old = vec![0; new.len()];
+            if memory.read_exact_at(&mut old, *at).is_ok() {
+                let (at, new) = (*at, new.clone());
+                self.patches.push(Patch { at, old, new });
+            }
+        }
+        if self.keeps_jumps {
+            return;
+        }
         let (Some((first, _)), Some((last, bytes))) = (patches.first(), patches.last()) else {
             return;
         };
@@ -569,6 +596,22 @@ impl Planner {
         }
         self.used = self.used.next_multiple_of(PAGE as usize);
         steps.push_step(step::PROTECT, length as usize, start, read | execute);
+    }
+
+    /// Leaves the steps by which the runtime unmaps all that was made for it; nobody uses it any more.
+    pub fn plan_unmapping(&mut self, shared: &TraceMemory, locals: &[u64]) -> Result<(), Error> {
+        let mut steps = Steps::default();
+        for information in std::mem::take(&mut self.information) {
+            steps.push_step(step::FORGET, 0, information, 0);
+        }
+        for code in std::mem::take(&mut self.code) {
+            let length = (code.end - code.start) as usize;
+            steps.push_step(step::UNMAP, length, code.start, 0);
+        }
+        for local in locals {
+            steps.push_step(step::UNMAP_LOCAL, 0, *local, 0);
+        }
+        self.hand_over(shared, &steps)
     }
 
     /// Leaves the steps where the runtime finds them.

@@ -33,9 +33,12 @@ const READING_AFTER: Duration = Duration::from_secs(1);
 const READING_AFTER_PART: f64 = 0.1;
 
 /// Options of a trace.
+#[derive(Clone)]
 pub struct TraceOptions<'a> {
     /// The command.
     pub command: Vec<String>,
+    /// The process to trace, in the place of a command: `command` says what it runs.
+    pub attach: Option<u32>,
     /// The library to preload: [`crate::runtime`] finds it.
     pub runtime: PathBuf,
     /// The functions. One that is neither in the executable nor in its libraries is an error.
@@ -91,13 +94,8 @@ pub struct Traced {
     pub running: Option<Launched>,
 }
 
-/// Traces a command until it ends, `stop` is set or the time is over. `sink` gets what the threads do,
-/// as it comes, with all blocks known so far; `talk` is called some times a second.
-///
-/// # Errors
-/// What makes tracing impossible is an error, and the command has not come to its `main`; it is ended
-/// in that case.
-pub fn trace(
+/// Traces a command: see [`trace`](super::trace).
+pub(super) fn trace_command(
     options: &TraceOptions<'_>,
     stop: &AtomicBool,
     sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
@@ -115,7 +113,7 @@ pub fn trace(
         let ended = launched.try_wait().is_some();
         return Err(launch::not_loaded(&options.command, launched.pid(), ended));
     }
-    let prepared = TraceSession::prepare_target(options, shared, launched.pid());
+    let prepared = TraceSession::prepare_target(options, shared, launched.pid(), false);
     let mut session = match prepared {
         Ok(session) => session,
         Err(error) => {
@@ -134,11 +132,29 @@ pub fn trace(
     })
 }
 
-struct TraceSession<'a> {
+/// What is traced.
+pub(super) trait TracedTarget {
+    /// Its process.
+    fn pid(&self) -> u32;
+    /// Its end, if it has ended, as far as that is known.
+    fn try_end(&mut self) -> Option<Option<Exit>>;
+}
+
+impl TracedTarget for Launched {
+    fn pid(&self) -> u32 {
+        Launched::pid(self)
+    }
+
+    fn try_end(&mut self) -> Option<Option<Exit>> {
+        self.try_wait().map(Some)
+    }
+}
+
+pub(super) struct TraceSession<'a> {
     options: &'a TraceOptions<'a>,
     patterns: Vec<FunctionPattern>,
-    shared: TraceMemory,
-    planner: Planner,
+    pub(super) shared: TraceMemory,
+    pub(super) planner: Planner,
     drain: TraceDrain,
     stacks: TracedStacks,
     waiting: ThreadWaits,
@@ -151,17 +167,18 @@ struct TraceSession<'a> {
     end_ticks: u64,
     start_unix_ns: u64,
     answered: u32,
-    warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
     /// The machine at the start.
     host: Option<Usage>,
 }
 
 impl<'a> TraceSession<'a> {
-    /// Everything up to the target's first instruction.
-    fn prepare_target(
+    /// Everything up to the target's first instruction, or to the first that is changed where it runs already.
+    pub(super) fn prepare_target(
         options: &'a TraceOptions<'a>,
         shared: TraceMemory,
         pid: u32,
+        runs: bool,
     ) -> Result<Self, Error> {
         let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
         let executable = executable.map_or(String::new(), |path| {
@@ -170,7 +187,8 @@ impl<'a> TraceSession<'a> {
                 .map_or(path.clone(), str::to_owned)
         });
         let patterns = [options.functions.clone(), options.also.clone()].concat();
-        let planner = Planner::new(&shared, &executable, patterns.len());
+        let mut planner = Planner::new(&shared, &executable, patterns.len());
+        planner.keeps_jumps = runs;
         let pace = Pace::new(
             options.budget.unwrap_or(f64::INFINITY),
             options.call_overhead,
@@ -289,9 +307,9 @@ impl<'a> TraceSession<'a> {
     }
 
     /// Lets the target run, to its end or ours.
-    fn run_target(
+    pub(super) fn run_target(
         &mut self,
-        launched: &mut Launched,
+        target: &mut dyn TracedTarget,
         stop: &AtomicBool,
         sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
         talk: &mut dyn FnMut(&TraceLive),
@@ -300,24 +318,24 @@ impl<'a> TraceSession<'a> {
         self.start_ticks = read_tsc();
         self.start_unix_ns = launch::unix_ns();
         self.host = Usage::read_machine();
-        let ending = Ending::watch_child(launched.pid());
+        let ending = Ending::watch_child(target.pid());
         self.shared
             .wait_words()
             .set_state(state::READY, state::RUNNING);
         let (mut said, mut looked) = (Duration::ZERO, TICK);
         loop {
             let seen = self.shared.news.load(Acquire);
-            let exit = launched.try_wait();
+            let end = target.try_end();
             self.answer_target();
             let is_behind = self.read_records(Reading::Some, sink);
             let now = self.start.elapsed();
             let over = self.options.duration.is_some_and(|end| now >= end);
-            if exit.is_some() || over || stop.load(Relaxed) {
-                self.end_ticks = match exit {
+            if end.is_some() || over || stop.load(Relaxed) {
+                self.end_ticks = match end {
                     Some(_) => ending.end_ticks(&self.shared, &mut self.waiting),
                     None => read_tsc(),
                 };
-                return exit;
+                return end.flatten();
             }
             if now >= looked {
                 looked = now + TICK;
@@ -414,7 +432,7 @@ impl<'a> TraceSession<'a> {
     }
 
     /// Whoever calls a traced function from now on is let through.
-    fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         self.shared.state.store(state::OFF, Release);
         self.probes.stop();
         for block in 0..self.planner.blocks.len() {
@@ -440,7 +458,7 @@ impl<'a> TraceSession<'a> {
     }
 
     /// Ends tracing, and says what was traced.
-    fn finish_trace(
+    pub(super) fn finish_trace(
         mut self,
         exit: Option<Exit>,
         sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),

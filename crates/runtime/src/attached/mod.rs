@@ -7,13 +7,15 @@
 
 #[cfg(target_arch = "x86_64")]
 pub mod slots;
+#[cfg(target_arch = "x86_64")]
+mod tracing;
 
 use crate::{attach, late, real, sample, start, sys, thread, thread_event};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use libc::{pthread_mutex_t, pthread_t, timespec};
-use runtime_abi::{MAGIC, Page, state};
+use runtime_abi::{LIFELINE, MAGIC, Page, state};
 
 /// A session is under way.
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -32,11 +34,16 @@ const GRACE_NS: u64 = 50_000_000;
 /// Called by a thread of the program that holds no lock of the allocator's or the dynamic linker's, with all signals blocked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vitalfew_attach(descriptor: c_int) -> c_int {
+    begin_alone(descriptor, begin_session)
+}
+
+/// Begins a session, unless there is one already.
+fn begin_alone(descriptor: c_int, begin: fn(c_int) -> c_int) -> c_int {
     late::note_late();
     if BUSY.swap(true, Acquire) {
         return libc::EBUSY;
     }
-    let begun = begin_session(descriptor);
+    let begun = begin(descriptor);
     if begun != 0 {
         BUSY.store(false, Release);
     }
@@ -44,25 +51,9 @@ pub unsafe extern "C" fn vitalfew_attach(descriptor: c_int) -> c_int {
 }
 
 fn begin_session(descriptor: c_int) -> c_int {
-    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     // Threads may still have pointers into the memory of an earlier session: this one takes its place.
-    let (at, flags) = match thread::shared_page() {
-        Some(old) => (
-            core::ptr::from_ref(old) as usize,
-            libc::MAP_SHARED | libc::MAP_FIXED,
-        ),
-        None => (0, libc::MAP_SHARED),
-    };
-    let map = [
-        at,
-        size_of::<Page>(),
-        access,
-        flags as usize,
-        descriptor as usize,
-        0,
-    ];
-    // SAFETY: a new mapping, or one in the place of our own.
-    let address = unsafe { sys::call(libc::SYS_mmap, map) };
+    let old = thread::shared_page().map_or(0, |old| core::ptr::from_ref(old) as usize);
+    let address = map_memory(old, size_of::<Page>(), descriptor);
     if address < 0 {
         return -address as c_int;
     }
@@ -76,7 +67,7 @@ fn begin_session(descriptor: c_int) -> c_int {
     page.pid.store(sys::process_id(), Relaxed);
     let handler = sample::handle_sample as *const () as u64;
     page.handler.store(handler, Relaxed);
-    let made = start_guard();
+    let made = start_guard(guard_session);
     if made == 0 {
         // The mapping stays.
         sys::close(descriptor);
@@ -86,10 +77,23 @@ fn begin_session(descriptor: c_int) -> c_int {
     made
 }
 
+/// Maps the memory behind a descriptor, in the place of that of an earlier session (0: there was none). The address, or an error.
+fn map_memory(old: usize, length: usize, descriptor: c_int) -> isize {
+    let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    let place = match old {
+        0 => 0,
+        _ => libc::MAP_FIXED,
+    };
+    let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | place) as usize;
+    let map = [old, length, access, flags, descriptor as usize, 0];
+    // SAFETY: a new mapping, or one in the place of our own.
+    unsafe { sys::call(libc::SYS_mmap, map) }
+}
+
 type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// Starts the thread that guards the session.
-fn start_guard() -> c_int {
+fn start_guard(routine: Routine) -> c_int {
     let mut made: pthread_t = 0;
     let made = &raw mut made;
     let (attributes, argument) = (
@@ -99,7 +103,7 @@ fn start_guard() -> c_int {
     // SAFETY: the routine takes no argument; who is made is written through the pointer.
     unsafe {
         let result = real::real!(pthread_create(
-            made: *mut pthread_t, attributes: *const libc::pthread_attr_t, guard_session: Routine,
+            made: *mut pthread_t, attributes: *const libc::pthread_attr_t, routine: Routine,
             argument: *mut c_void) -> c_int);
         if result == 0 {
             libc::pthread_detach(*made);
@@ -112,14 +116,16 @@ fn start_guard() -> c_int {
 unsafe extern "C-unwind" fn guard_session(_: *mut c_void) -> *mut c_void {
     serve_program_only();
     if let Some(page) = thread::shared_page() {
-        if await_start(page) {
+        let lifeline = mutex_in(&page.lifeline);
+        if await_start(&page.state, lifeline) {
             let before = enter(page);
-            while !take_lifeline(page, LOOK_NS) {
+            while !take_lifeline(lifeline, LOOK_NS) {
                 hook_functions();
             }
             leave(&before);
         }
-        forget(page);
+        let_go(lifeline);
+        forget(core::ptr::from_ref(page) as usize, size_of::<Page>());
     }
     BUSY.store(false, Release);
     core::ptr::null_mut()
@@ -142,13 +148,13 @@ fn serve_program_only() {
 }
 
 /// Waits for the controller to begin; false: it has gone.
-fn await_start(page: &Page) -> bool {
+fn await_start(now: &AtomicU32, lifeline: *mut pthread_mutex_t) -> bool {
     loop {
-        sys::wait_on(&page.state, state::READY, SECOND / 10);
-        if page.state.load(Acquire) == state::RUNNING {
+        sys::wait_on(now, state::READY, SECOND / 10);
+        if now.load(Acquire) == state::RUNNING {
             return true;
         }
-        if take_lifeline(page, 0) {
+        if take_lifeline(lifeline, 0) {
             return false;
         }
     }
@@ -187,17 +193,17 @@ fn leave(before: &libc::sigaction) {
     }
 }
 
-/// Gives the memory back to the machine. It reads as zeros from now on, which says that we have left.
-fn forget(page: &Page) {
+/// Lets go of the lifeline that this thread has taken.
+fn let_go(mutex: *mut pthread_mutex_t) {
+    // SAFETY: this thread holds it.
+    unsafe { real::real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int) };
+}
+
+/// Gives memory of ours that is shared back to the machine. It reads as zeros from now on, which says that we have left.
+fn forget(at: usize, length: usize) {
     const MADV_REMOVE: usize = 9;
-    let mutex = lifeline(page);
-    // SAFETY: this thread holds it; the mapping is ours, and all in it is atomic.
-    unsafe {
-        real::real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int);
-        let at = core::ptr::from_ref(page) as usize;
-        let range = [at, size_of::<Page>(), MADV_REMOVE, 0, 0, 0];
-        sys::call(libc::SYS_madvise, range);
-    }
+    // SAFETY: the mapping is ours, and all in it is atomic.
+    unsafe { sys::call(libc::SYS_madvise, [at, length, MADV_REMOVE, 0, 0, 0]) };
 }
 
 fn hook_functions() {
@@ -205,13 +211,12 @@ fn hook_functions() {
     slots::take();
 }
 
-fn lifeline(page: &Page) -> *mut pthread_mutex_t {
-    page.lifeline.as_ptr().cast_mut().cast()
+fn mutex_in(words: &[AtomicU64; LIFELINE]) -> *mut pthread_mutex_t {
+    words.as_ptr().cast_mut().cast()
 }
 
 /// Waits for so long until the controller lets go of its lifeline, or the kernel does for it.
-fn take_lifeline(page: &Page, at_most_ns: u64) -> bool {
-    let mutex = lifeline(page);
+fn take_lifeline(mutex: *mut pthread_mutex_t, at_most_ns: u64) -> bool {
     let mut end = timespec {
         tv_sec: 0,
         tv_nsec: 0,

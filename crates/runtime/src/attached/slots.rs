@@ -49,6 +49,18 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Puts our functions in place, also in libraries that were loaded since the last time.
 pub fn take() {
+    take_by(take_word);
+}
+
+/// Puts those in place that long jumps call.
+pub fn take_jumps() {
+    take_by(|word| match word.name.to_bytes() {
+        b"longjmp" | b"_longjmp" | b"siglongjmp" | b"__longjmp_chk" => take_word(word),
+        _ => None,
+    });
+}
+
+fn take_by(change: Change) {
     if SAVED.load(Relaxed).is_null() {
         let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
@@ -61,7 +73,7 @@ pub fn take() {
         }
         SAVED.store(address as *mut [usize; 2], Release);
     }
-    visit_all(b"", take_word);
+    visit_all(b"", change);
 }
 
 /// Puts back what was there.

@@ -12,7 +12,8 @@ use runtime_abi::trace::{BLOCKS, COUNTS, FRAMES, Frame, Local, Memory, RECORD, S
 const COUNTS_LENGTH: usize = BLOCKS * 4;
 const FRAMES_OFFSET: usize = (COUNTS + COUNTS_LENGTH).next_multiple_of(4096);
 const SPILL_OFFSET: usize = FRAMES_OFFSET + FRAMES * size_of::<Frame>();
-const LENGTH: usize = SPILL_OFFSET + 2 * SPARE * RECORD;
+/// Bytes of a [`Local`] with all that lies behind it.
+pub const LENGTH: usize = SPILL_OFFSET + 2 * SPARE * RECORD;
 /// Frames that stay free for signal handlers.
 const RESERVE: usize = 16;
 
@@ -26,6 +27,10 @@ pub fn prepare_threads(main_stack: (u64, u64)) {
     let [low, size] = &MAIN_STACK;
     low.store(main_stack.0, Relaxed);
     size.store(main_stack.1, Relaxed);
+    if EXIT_KEY.load(Relaxed) != u32::MAX {
+        // An earlier session has.
+        return;
+    }
     let mut key = 0;
     // SAFETY: the key is written through the pointer; the functions are ours and stay.
     unsafe {
@@ -116,8 +121,9 @@ fn store_name(thread: &runtime_abi::trace::Thread) {
 
 /// At the end of the thread, however it ends.
 unsafe extern "C" fn thread_ends(local: *mut c_void) {
-    if replace(BUSY) == BUSY {
-        return; // let go
+    let own = replace(BUSY);
+    if own == BUSY || own != local as usize {
+        return; // let go, or of a session that is over
     }
     // SAFETY: what `begin` has set: this thread's own, which is never unmapped while it lives.
     let (Some(local), Some(memory)) = (unsafe { local.cast::<Local>().as_mut() }, shared_memory())

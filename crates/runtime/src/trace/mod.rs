@@ -19,7 +19,9 @@ use crate::sys;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use pointer::{BUSY, replace};
 use runtime_abi::trace::{LENGTH, MAGIC, Memory, state};
-use shared::{shared_memory, ticks, wake_controller};
+use shared::{shared_memory, ticks};
+
+pub use shared::wake_controller;
 
 /// Time limit for the controller to plan.
 const PATIENCE_NS: u64 = 30_000_000_000;
@@ -41,9 +43,7 @@ pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     if memory.magic.load(Acquire) != MAGIC {
         return;
     }
-    slow::publish_addresses(memory);
-    memory.address.store(address as u64, Relaxed);
-    memory.pid.store(sys::process_id(), Relaxed);
+    publish_memory(memory);
     memory.state.store(state::READY, Release);
     wake_controller(memory);
     let end = sys::now() + PATIENCE_NS;
@@ -68,6 +68,48 @@ pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
         memory.state.store(state::OFF, Release);
     }
     wake_controller(memory);
+}
+
+/// Tells the controller where things are.
+pub fn publish_memory(memory: &Memory) {
+    slow::publish_addresses(memory);
+    let address = core::ptr::from_ref(memory) as u64;
+    memory.address.store(address, Relaxed);
+    memory.pid.store(sys::process_id(), Relaxed);
+}
+
+/// Puts the controller's code beside that of a program that runs; no call leads there yet.
+pub fn prepare_tracing(memory: &'static Memory, main_stack: (u64, u64)) {
+    shared::set_memory(core::ptr::from_ref(memory).cast_mut());
+    local::prepare_threads(main_stack);
+    steps::take_steps(memory);
+    memory.prepared.store(1, Release);
+    wake_controller(memory);
+}
+
+/// This thread is ours, and never traced.
+pub fn leave_out_thread() {
+    replace(BUSY);
+}
+
+/// No thread begins to be traced any more.
+pub fn end_tracing() {
+    shared::set_memory(core::ptr::null_mut());
+}
+
+/// Unmaps what the controller says that nobody uses.
+pub fn unmap_code(memory: &Memory) {
+    steps::take_steps(memory);
+}
+
+/// Lets all calls pass, for good.
+pub fn let_all_pass(memory: &'static Memory) {
+    memory.state.store(state::OFF, Release);
+    for period in &memory.periods {
+        period.store(u32::MAX, Relaxed);
+    }
+    // Those that ask find it there.
+    shared::set_memory(core::ptr::from_ref(memory).cast_mut());
 }
 
 /// Notes when the process came to its end, late in `exit`.

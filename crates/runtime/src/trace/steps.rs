@@ -1,7 +1,7 @@
 //! Puts the controller's code in place.
 
 use super::shared::wake_controller;
-use super::unwind;
+use super::{local, unwind};
 use crate::sys;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::trace::{LENGTH, Memory, Step, state, step};
@@ -36,7 +36,7 @@ fn take_step(memory: &Memory, step: &Step) -> isize {
     let address = step.address.load(Relaxed) as usize;
     let value = step.value.load(Relaxed) as usize;
     // SAFETY: the controller has planned the step for this process: what it maps is free, what it
-    // writes to is code that it has understood, and no thread executes that code now.
+    // writes to is code that it has understood, no thread executes that code now, and none uses what it unmaps.
     unsafe {
         match step.kind.load(Relaxed) {
             step::MAP => map_again(start + value, length, address),
@@ -50,6 +50,12 @@ fn take_step(memory: &Memory, step: &Step) -> isize {
                 unwind::register_unwind_data(address as u64);
                 0
             }
+            step::FORGET => {
+                unwind::forget_unwind_data(address as u64);
+                0
+            }
+            step::UNMAP => sys::call(libc::SYS_munmap, [address, length, 0, 0, 0, 0]),
+            step::UNMAP_LOCAL => sys::call(libc::SYS_munmap, [address, local::LENGTH, 0, 0, 0, 0]),
             _ => -(libc::EINVAL as isize),
         }
     }

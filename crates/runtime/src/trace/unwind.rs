@@ -10,6 +10,7 @@ use runtime_abi::trace::{ENDED, Frame, Local, Memory, record};
 unsafe extern "C" {
     fn _Unwind_GetGR(context: *mut c_void, register: c_int) -> u64;
     fn __register_frame(information: *const c_void);
+    fn __deregister_frame(information: *const c_void);
     fn _Unwind_RaiseException(exception: *mut c_void) -> c_int;
 }
 
@@ -78,4 +79,13 @@ unsafe fn leave_frame(frame: &mut Frame) {
 pub unsafe fn register_unwind_data(information: u64) {
     // SAFETY: see the caller.
     unsafe { __register_frame(information as *const c_void) };
+}
+
+/// Takes back what [`register_unwind_data`] has made known.
+///
+/// # Safety
+/// It is known.
+pub unsafe fn forget_unwind_data(information: u64) {
+    // SAFETY: see the caller.
+    unsafe { __deregister_frame(information as *const c_void) };
 }

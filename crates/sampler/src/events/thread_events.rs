@@ -25,6 +25,19 @@ const PAGES: usize = 128;
 /// In place of an event's number: that which tells how long the others could have counted.
 const REFERENCE: usize = usize::MAX;
 
+/// The threads of a process.
+fn thread_ids(pid: u32) -> Vec<u32> {
+    let listed = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let names = listed.into_iter().flatten().flatten();
+    let ids: Vec<u32> = names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    match ids.is_empty() {
+        true => vec![pid],
+        false => ids,
+    }
+}
+
 /// A sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadEvent {
@@ -113,7 +126,7 @@ pub struct ThreadEvents {
 }
 
 impl ThreadEvents {
-    /// Opens the events for a process that has one thread yet, and for the threads and processes that it will start. They count
+    /// Opens the events for the threads of a process, and for the threads and processes that it will start. They count
     /// from [`enable`](Self::enable) on.
     ///
     /// # Errors
@@ -124,17 +137,29 @@ impl ThreadEvents {
             numbers: FxHashMap::default(),
             lost: vec![0; events.len()],
         };
-        for cpu in online_cpus() {
-            let scope = Scope {
-                pid: pid.cast_signed(),
-                cpu,
-            };
-            opened.open_reference(scope)?;
-            for (number, spec) in events.iter().enumerate() {
-                opened.open_one(spec, number, scope)?;
+        let threads = thread_ids(pid);
+        let several = threads.len() > 1;
+        for thread in threads {
+            match opened.open_thread(events, thread) {
+                // One of several may have ended meanwhile.
+                Err(Error::EventRefused { source, .. })
+                    if several && source.raw_os_error() == Some(libc::ESRCH) => {}
+                result => result?,
             }
         }
         Ok(opened)
+    }
+
+    fn open_thread(&mut self, events: &[EventSpec], thread: u32) -> Result<(), Error> {
+        for cpu in online_cpus() {
+            let pid = thread.cast_signed();
+            let scope = Scope { pid, cpu };
+            self.open_reference(scope)?;
+            for (number, spec) in events.iter().enumerate() {
+                self.open_one(spec, number, scope)?;
+            }
+        }
+        Ok(())
     }
 
     /// An event that never happens, and never shares a counter.

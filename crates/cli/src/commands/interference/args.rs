@@ -1,6 +1,6 @@
 //! The command line of `vitalfew interference`.
 
-use crate::option_values::{WrappedCommand, parse_duration, parse_percent};
+use crate::option_values::{AttachableCommand, parse_duration, parse_percent};
 use analysis::interference::Pattern;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Interference {
 /// What `interference` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum InterferenceAction {
-    /// Run a command, and find the functions that threads slow down for each other
+    /// Run a command (or look at a process that runs), and find the functions that threads slow down for each other
     Run(Box<Run>),
     /// Say which functions lose time to what other threads do
     Report(InterferenceReport),
@@ -38,9 +38,11 @@ Examples:
   vitalfew interference run -f 'libfoo!foo_*' --for 30s -- ./server
   vitalfew interference run --every 100 -f parse -- ./app   one execution in a hundred
   vitalfew interference run --args fill=2 -f fill -- ./app
+  vitalfew interference run -p 1234 --for 30s               a process that runs, and runs on
 
 Nothing needs to be rebuilt. Blocks of code finer than a function are marked in the source
-(include/vitalfew.h). Without -f the command is run twice: the first time is sampled.
+(include/vitalfew.h). Without -f the command is run twice: the first time is sampled. A process
+that runs is sampled for 3 s.
 
 What the numbers mean: docs/interference.md
 
@@ -56,6 +58,10 @@ pub struct Run {
     /// each execution takes some 10 µs longer; exceptions must not pass through them; can be repeated
     #[arg(long = "uprobe", value_name = "FUNCTION")]
     pub probes: Vec<String>,
+    /// A process that runs already: it is traced for the time (30 s by default), or until Ctrl-C, and runs on
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with = "probes")]
+    pub pid: Option<u32>,
     /// Stop tracing after this time (30s, 5m); the command runs on
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
@@ -106,7 +112,7 @@ pub struct Run {
     pub runtime: Option<PathBuf>,
     /// What is run.
     #[command(flatten)]
-    pub command: WrappedCommand,
+    pub command: AttachableCommand,
 }
 
 /// `vitalfew interference report`.

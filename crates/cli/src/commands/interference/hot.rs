@@ -5,8 +5,11 @@ use profile::{ImageKind, Recording, UNNAMED_PROCEDURE};
 use sampler::{Options, TargetSpec};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use symbols::Detail;
 
+/// How long a process that runs is sampled.
+const SAMPLED: Duration = Duration::from_secs(3);
 /// A function takes at least this part of the time to be worth it.
 const SHARE: f64 = 0.01;
 
@@ -18,6 +21,14 @@ pub fn functions(command: &[String], stop: &AtomicBool) -> anyhow::Result<Vec<Fu
     if let Some(mut running) = outcome.running {
         while running.wait().is_none() {}
     }
+    Ok(hot_functions(&outcome.recording))
+}
+
+/// Samples a process that runs for a while, and finds the same.
+pub fn functions_of_process(pid: u32, stop: &AtomicBool) -> anyhow::Result<Vec<FunctionPattern>> {
+    let mut options = Options::new(TargetSpec::Process(pid));
+    options.duration = Some(SAMPLED);
+    let outcome = sampler::record(&options, stop, &mut |_| {})?;
     Ok(hot_functions(&outcome.recording))
 }
 

@@ -9,13 +9,16 @@ use crate::screen::{Screen, tell_user};
 use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
 use profile::{Interference, Recording, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
-use sampler::{EventKind, EventSpec, Launched};
+use sampler::{EventKind, EventSpec, Exit, Launched};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{StoredResult, TraceWriter};
+
+/// How long a process that runs is traced without `--for`.
+const ATTACHED: Duration = Duration::from_secs(30);
 
 /// Runs the command.
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
@@ -32,10 +35,15 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     )?;
     line.clear();
     let (path, result) = keeper.finish(&traced.head)?;
-    signals.pass_on(traced.running.as_ref());
-    let exit = traced
-        .exit
-        .or_else(|| wrapped::wait_for_command(traced.running, args.quiet));
+    let exit = match args.pid {
+        Some(_) => Some(Exit::Code(0)),
+        None => {
+            signals.pass_on(traced.running.as_ref());
+            traced
+                .exit
+                .or_else(|| wrapped::wait_for_command(traced.running, args.quiet))
+        }
+    };
     if !args.quiet {
         tell_user(&format!("what was measured is in {}", path.display()));
         show_result(&result, args, &path)?;
@@ -117,7 +125,17 @@ fn options<'a>(
         .map(|text| FunctionPattern::parse(text));
     let mut functions: Vec<_> = functions.collect();
     let mut also = Vec::new();
-    if functions.is_empty() {
+    if functions.is_empty()
+        && let Some(pid) = args.pid
+    {
+        if !args.quiet {
+            tell_user(
+                "the process is sampled for 3 s, to see which functions take time, and then they are traced",
+            );
+        }
+        functions = hot::functions_of_process(pid, stop)?;
+        also = known_names();
+    } else if functions.is_empty() {
         if !args.quiet {
             tell_user(
                 "the command is run twice: now, to its end, to see which functions take time, and then to trace them. \
@@ -145,6 +163,7 @@ fn trace_options<'a>(
     let arguments = args.regroup.arguments.iter();
     Ok(TraceOptions {
         command: args.command.words.clone(),
+        attach: args.pid,
         runtime: wrapped::find_runtime(args.runtime.as_ref())?,
         functions,
         also,
@@ -156,7 +175,10 @@ fn trace_options<'a>(
         events: with_costs(events)?,
         no_events,
         room: args.buffer << 20,
-        duration: args.duration,
+        duration: match args.pid {
+            Some(_) => Some(args.duration.unwrap_or(ATTACHED)),
+            None => args.duration,
+        },
         budget: (args.every == 1).then_some(args.overhead / 100.0),
         every: args.every,
         call_overhead: experiment::call_overhead(),

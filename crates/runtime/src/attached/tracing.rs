@@ -1,0 +1,113 @@
+//! Tracing a process that ran before we came: `interference run -p PID`.
+//!
+//! The thread of ours puts the controller's code beside the program's. Only the controller lets calls lead there, and takes that back: it stops
+//! all threads for it, which no process can do to itself. At the end this thread unmaps what nobody uses any more.
+
+use super::{
+    LOOK_NS, SECOND, await_start, begin_alone, forget, let_go, map_memory, mutex_in,
+    serve_program_only, slots, start_guard, take_lifeline,
+};
+use crate::{start, sys, trace};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use runtime_abi::trace::{CALL_PAGES_OFFSET, CODE_OFFSET, LENGTH, MAGIC, Memory, remains, state};
+
+/// The memory of this session, or of the last one: the next one takes its place.
+static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
+
+unsafe extern "C" {
+    static __libc_stack_end: u64;
+}
+
+/// Begins to trace, with the memory behind a descriptor; 0 or an error number.
+///
+/// # Safety
+/// As [`super::vitalfew_attach`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vitalfew_attach_trace(descriptor: c_int) -> c_int {
+    begin_alone(descriptor, begin_tracing)
+}
+
+fn begin_tracing(descriptor: c_int) -> c_int {
+    let address = map_memory(MEMORY.load(Relaxed) as usize, LENGTH, descriptor);
+    if address < 0 {
+        return -address as c_int;
+    }
+    let mapped = address as *mut Memory;
+    MEMORY.store(mapped, Release);
+    // SAFETY: mapped just now, as long as the object, and never unmapped; all of it is atomic.
+    let memory = unsafe { &*mapped };
+    if memory.magic.load(Acquire) != MAGIC {
+        return libc::EPROTO;
+    }
+    trace::publish_memory(memory);
+    let made = start_guard(guard_tracing);
+    if made == 0 {
+        // The mapping stays.
+        sys::close(descriptor);
+        memory.state.store(state::READY, Release);
+        trace::wake_controller(memory);
+    }
+    made
+}
+
+/// The thread of ours.
+unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
+    trace::leave_out_thread();
+    serve_program_only();
+    // SAFETY: null, or a mapping that stays; all of it is atomic.
+    let Some(memory) = (unsafe { MEMORY.load(Acquire).as_ref() }) else {
+        return core::ptr::null_mut();
+    };
+    let lifeline = mutex_in(&memory.lifeline);
+    let mut left = remains::NOTHING;
+    if await_start(&memory.state, lifeline) {
+        // First of all: the controller has looked which addresses are free.
+        trace::prepare_tracing(memory, main_stack());
+        slots::take_jumps();
+        while !take_lifeline(lifeline, LOOK_NS) {
+            slots::take_jumps();
+        }
+        slots::give_back();
+        trace::end_tracing();
+        left = memory.remains.load(Acquire);
+        match left {
+            // Killed: calls still lead to the controller's code, which lets them pass.
+            remains::UNKNOWN => trace::let_all_pass(memory),
+            remains::NOTHING => trace::unmap_code(memory),
+            _ => {}
+        }
+    }
+    let_go(lifeline);
+    // What is on its way out of our functions still looks at the memory, which stays mapped.
+    sys::sleep_until(sys::now() + SECOND / 20);
+    if left != remains::UNKNOWN {
+        forget_memory(memory, left);
+    }
+    if matches!(left, remains::NOTHING | remains::CODE) {
+        super::BUSY.store(false, Release);
+    }
+    core::ptr::null_mut()
+}
+
+/// Gives the memory back, but for the code where it is still in use.
+fn forget_memory(memory: &Memory, left: u32) {
+    let at = core::ptr::from_ref(memory) as usize;
+    match left {
+        remains::NOTHING => forget(at, LENGTH),
+        _ => {
+            forget(at + CALL_PAGES_OFFSET, LENGTH - CALL_PAGES_OFFSET);
+            // The first page last: it says that we have left.
+            forget(at, CODE_OFFSET);
+        }
+    }
+}
+
+/// The main thread's stack: its lowest address and its size.
+fn main_stack() -> (u64, u64) {
+    // SAFETY: the dynamic linker has set it before any code of the program ran.
+    let high = unsafe { __libc_stack_end };
+    let size = start::stack_limit();
+    (high.saturating_sub(size), size)
+}
