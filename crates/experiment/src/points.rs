@@ -239,7 +239,7 @@ fn open_events(
 ) -> Result<(CountedBy, Vec<OwnedFd>), Error> {
     let spots = match &spec.what {
         PointKind::Syscall(name) => {
-            return Ok((CountedBy::Syscall, vec![open_syscall(spec, name, pid)?]));
+            return Ok((CountedBy::Syscall, open_syscall(spec, name, pid)?));
         }
         PointKind::Probe { provider, name } => {
             let probes = crate::probes::find_probes(code, provider, name)?;
@@ -362,7 +362,7 @@ fn open_uprobes<'a>(
     Ok(events)
 }
 
-fn open_syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error> {
+fn open_syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<Vec<OwnedFd>, Error> {
     let events = sampler::tracefs_directory()?.join("events/syscalls");
     let id = std::fs::read_to_string(events.join(format!("sys_enter_{name}/id")));
     let id = id.ok().and_then(|id| id.trim().parse().ok());
@@ -371,7 +371,16 @@ fn open_syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<OwnedFd, Error
     };
     let mut attr = counting_attributes(pe::PERF_TYPE_TRACEPOINT);
     attr.config = id;
-    open_counting(attr, pid as i32, -1).map_err(|source| refused_point(spec, source))
+    // Threads to come inherit it from those that are there.
+    let threads = thread_ids(pid).into_iter();
+    let opened = threads.map(|tid| open_counting(attr, tid as i32, -1));
+    let gone = |event: &io::Result<OwnedFd>| {
+        event
+            .as_ref()
+            .is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH))
+    };
+    let opened: io::Result<Vec<_>> = opened.filter(|event| !gone(event)).collect();
+    opened.map_err(|source| refused_point(spec, source))
 }
 
 fn unknown_syscall(name: &str, events: &std::path::Path) -> Error {
