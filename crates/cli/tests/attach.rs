@@ -14,8 +14,13 @@ use std::time::Duration;
 
 /// Compiles a program of tests/programs/causal with its table of addresses protected.
 fn compile(lab: &Lab, name: &str, more: &[&str]) -> PathBuf {
+    compile_source(lab, "causal", name, more)
+}
+
+fn compile_source(lab: &Lab, directory: &str, name: &str, more: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/programs/causal")
+        .join("../../tests/programs")
+        .join(directory)
         .join(format!("{name}.c"));
     let program = lab.path(name);
     let status = Command::new("cc")
@@ -51,7 +56,7 @@ fn attach(lab: &Lab, pid: u32, options: &[&str]) -> Command {
     command
 }
 
-/// What it says when it is told to end: rounds, and calls that were interrupted.
+/// The two numbers that it says when it is told to end: of `running`, rounds and calls that were interrupted.
 fn end(child: Child) -> [u64; 2] {
     let pid = child.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
@@ -280,6 +285,25 @@ fn a_tracer_that_is_killed_leaves_the_process_running() {
     let [rounds, interrupted] = end(child);
     assert!(rounds > 20);
     assert_eq!(interrupted, 0);
+}
+
+/// Children that were forked while functions were traced call them long after the tracer has left.
+#[test]
+fn children_forked_meanwhile_outlive_the_trace() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let child = start(&compile_source(&lab, "interference", "forking", &[]), "");
+    let pid = child.id();
+    for _ in 0..2 {
+        let output = trace(&lab, pid, &["--for", "1s"]).output();
+        let output = output.expect("vitalfew runs");
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let [children, crashed] = end(child);
+    assert!(children > 10, "{children}");
+    assert_eq!(crashed, 0, "of {children}");
 }
 
 #[test]

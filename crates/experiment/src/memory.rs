@@ -149,7 +149,7 @@ pub(crate) trait AttachedMemory: Sized {
     fn another(&self) -> Result<Self, Error>;
     /// Room for a mutex.
     fn lifeline(&self) -> &[AtomicU64; LIFELINE];
-    /// Returns whether it is in use: the runtime leaves zeros.
+    /// Returns whether it is in use: the runtime leaves a zero in place of its mark.
     fn is_in_use(&self) -> bool;
 }
 

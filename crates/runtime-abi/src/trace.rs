@@ -142,6 +142,8 @@ pub struct Memory {
     pub prepared: AtomicU32,
     /// In a process that was attached to, the controller has put its code back: one of [`remains`].
     pub remains: AtomicU32,
+    /// In a process that was attached to, the id of the runtime's own thread; runtime.
+    pub guard: AtomicU32,
     /// Head of the list of free segments, likewise.
     pub free_segments: crate::Line<AtomicU64>,
     /// Threads.

@@ -141,11 +141,6 @@ impl BorrowedThread {
         true
     }
 
-    /// Its process.
-    pub fn process_id(&self) -> u32 {
-        self.pid
-    }
-
     /// Its id; `None`: it has ended.
     pub fn held_id(&self) -> Option<u32> {
         (self.held != Held::Gone).then_some(self.tid as u32)

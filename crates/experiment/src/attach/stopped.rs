@@ -1,18 +1,20 @@
 //! A process all of whose threads stand still for a moment.
 
 use super::borrowed::BorrowedThread;
-use super::proc_files::{ThreadStatus, thread_ids};
+use super::proc_files::thread_ids;
 use super::refuse::not_traceable;
 use crate::Error;
 use rustc_hash::FxHashSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time limit for the threads to stand: others stand already meanwhile.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// Time limit for one that does not (a disk keeps it waiting) while the others run.
-const LONG_PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for those that do not (a disk keeps them waiting) while the others run.
+const LONG_PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two looks at them.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// The process. Dropped, it goes on.
 pub(crate) struct StoppedProcess {
@@ -44,37 +46,47 @@ impl StoppedProcess {
                 return Ok(Some(stopped));
             }
             let mut asked = Vec::new();
+            let mut refused = None;
             for tid in new {
-                asked.extend(BorrowedThread::seize_thread(pid, tid)?);
-            }
-            while let Some(mut thread) = asked.pop() {
-                if !thread.stands_within(PATIENCE) {
-                    drop(stopped);
-                    asked.push(thread);
-                    release_late(asked);
-                    return Ok(None);
+                match BorrowedThread::seize_thread(pid, tid) {
+                    Ok(thread) => asked.extend(thread),
+                    Err(error) => refused = Some(error),
                 }
-                stopped.threads.push(thread);
+            }
+            while refused.is_none()
+                && let Some(thread) = asked.last_mut()
+                && thread.stands_within(PATIENCE)
+            {
+                stopped.threads.extend(asked.pop());
+            }
+            if refused.is_some() || !asked.is_empty() {
+                drop(stopped);
+                release_late(asked);
+                return refused.map_or(Ok(None), Err);
             }
         }
     }
 
-    /// The threads of the program, but for ours.
-    pub fn threads(&self) -> impl Iterator<Item = StoppedThread<'_>> {
-        let living = self.threads.iter().filter(|thread| {
-            let status = |tid| ThreadStatus::read(thread.process_id(), tid);
-            let status = thread.held_id().and_then(status);
-            status.is_some_and(|status| status.field("Name") != Some("vitalfew"))
+    /// The threads of the program, but for the runtime's own.
+    pub fn threads(&self, guard: u32) -> impl Iterator<Item = StoppedThread<'_>> {
+        let own = self.threads.iter().filter(move |thread| {
+            let id = thread.held_id();
+            id.is_some_and(|id| id != guard)
         });
-        living.map(|thread| StoppedThread { thread })
+        own.map(|thread| StoppedThread { thread })
     }
 }
 
-/// Lets threads go on that were to stop and may not have.
-fn release_late(threads: Vec<BorrowedThread>) {
-    for mut thread in threads {
-        // Only what stands can be let go; the kernel does it for the rest when we end.
-        thread.stands_within(LONG_PATIENCE);
+/// Lets threads go on that were to stop and do not stand yet: only what stands can be let go.
+fn release_late(mut threads: Vec<BorrowedThread>) {
+    let end = Instant::now() + LONG_PATIENCE;
+    loop {
+        threads.retain_mut(|thread| !thread.stands_within(Duration::ZERO));
+        // The kernel lets the rest go when we end.
+        if threads.is_empty() || Instant::now() >= end {
+            return;
+        }
+        std::thread::sleep(PAUSE);
     }
 }
 

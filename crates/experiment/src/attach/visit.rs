@@ -262,7 +262,7 @@ impl Visit<'_> {
             0 => Ok(()),
             libc::EBUSY => Err(refusal(
                 self.pid,
-                "another vitalfew is attached to it, or one was killed while it traced it (then it has to be started anew)",
+                "another vitalfew is attached to it, or one was killed while it traced it or the process that it was forked from (then it has to be started anew)",
             )),
             number => {
                 let error = io::Error::from_raw_os_error(number);

@@ -36,8 +36,8 @@ pub(super) fn would_wait_longer(number: i64, arguments: &[u64; 6]) -> bool {
     }
 }
 
-/// Returns whether a system call that was interrupted, and did nothing yet, can be made once more as if it had not been. The kernel does
-/// that itself for many; it does not for these.
+/// Returns whether a system call that was interrupted, and did nothing yet, can be made once more as if it had not been; a time limit of it
+/// begins anew. The kernel does that itself for many; it does not for these.
 pub(super) fn can_begin_again(number: i64, arguments: &[u64; 6]) -> bool {
     is_plain_wait(number, arguments)
         || matches!(
@@ -49,5 +49,12 @@ pub(super) fn can_begin_again(number: i64, arguments: &[u64; 6]) -> bool {
                 | libc::SYS_io_getevents
                 | libc::SYS_io_uring_enter
                 | libc::SYS_rt_sigtimedwait
+                // Of sockets with a time limit.
+                | libc::SYS_write
+                | libc::SYS_writev
+                | libc::SYS_sendto
+                | libc::SYS_sendmsg
+                | libc::SYS_sendmmsg
+                | libc::SYS_recvmmsg
         )
 }

@@ -136,12 +136,13 @@ impl TraceSession<'_> {
         self.planner.keeps_jumps = false;
         self.planner.patches.sort_by_key(|patch| patch.at);
         self.shared.remains.store(remains::UNKNOWN, Release);
-        let left_out = place_patches(pid, &self.planner.patches).inspect_err(|_| {
+        let guard = self.shared.guard.load(Acquire);
+        let left_out = place_patches(pid, guard, &self.planner.patches).inspect_err(|_| {
             self.shared.remains.store(remains::CODE, Release);
         })?;
         if !left_out.is_empty() {
             self.warnings.push(format!(
-                "{} functions are not traced, because threads wait inside of their first instructions",
+                "{} functions are not traced, because threads wait inside of their first instructions or their library was closed",
                 left_out.len()
             ));
         }
@@ -165,6 +166,7 @@ impl TraceSession<'_> {
             code: &self.planner.code,
             runtime: &runtime,
             local: self.shared.local.load(Relaxed),
+            guard: self.shared.guard.load(Acquire),
         };
         let Some(found) = take_patches_back(pid, &placed) else {
             self.warnings.push(

@@ -17,6 +17,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 const TRIES: u32 = 100;
 /// Bytes of a stack that are looked at.
 const STACK: usize = 64 << 10;
+/// As of a thread that is no longer traced: of its executions that have not ended nothing else is known.
+const WHOLE_STACK: usize = 8 << 20;
 /// Bytes in which a call of the runtime is, if the thread is in one.
 const CALL: usize = 8 << 10;
 
@@ -33,19 +35,29 @@ impl Patch {
     fn inside(&self) -> Range<u64> {
         self.at + 1..self.at + self.new.len() as u64
     }
+
+    /// Returns whether what is to be overwritten is there: its library may have been closed.
+    fn has_old(&self, stopped: &StoppedProcess) -> bool {
+        let mut now = vec![0; self.old.len()];
+        let read = stopped.memory.read_exact_at(&mut now, self.at);
+        read.is_ok() && now == self.old
+    }
 }
 
-/// Puts jumps in place, in the order of their addresses; returns those that were left out because threads are inside.
-pub(super) fn place_patches(pid: u32, patches: &[Patch]) -> Result<Vec<u64>, Error> {
+/// Puts jumps in place, in the order of their addresses; returns those that were left out, because threads are inside or because
+/// something else is there by now. `guard` is the runtime's own thread.
+pub(super) fn place_patches(pid: u32, guard: u32, patches: &[Patch]) -> Result<Vec<u64>, Error> {
     for tried in 1.. {
         if let Some(stopped) = StoppedProcess::stop_threads(pid)? {
             let mut left_out = Vec::new();
-            for thread in stopped.threads() {
+            for thread in stopped.threads(guard) {
                 let words = thread.stack_words(STACK);
                 let places = words.into_iter().chain([thread.instruction()]);
                 left_out.extend(places.filter_map(|place| patch_around(patches, place)));
             }
             if left_out.is_empty() || tried > TRIES {
+                let other = patches.iter().filter(|patch| !patch.has_old(&stopped));
+                left_out.extend(other.map(|patch| patch.at));
                 left_out.sort_unstable();
                 left_out.dedup();
                 write_patches(pid, &stopped, patches, &left_out)?;
@@ -74,7 +86,7 @@ fn write_patches(
         .filter(|patch| left_out.binary_search(&patch.at).is_err());
     for (number, patch) in placed.clone().enumerate() {
         if stopped.memory.write_all_at(&patch.new, patch.at).is_err() {
-            for before in placed.take(number) {
+            for before in placed.take(number + 1) {
                 let _ = stopped.memory.write_all_at(&before.old, before.at);
             }
             return Err(refusal(pid, "its code cannot be written to"));
@@ -99,6 +111,8 @@ pub(super) struct PlacedCode<'a> {
     pub runtime: &'a [Range<u64>],
     /// Where a thread's pointer to its [`Local`] is, from the thread pointer.
     pub local: i64,
+    /// The runtime's own thread.
+    pub guard: u32,
 }
 
 /// What was found when it was.
@@ -114,7 +128,7 @@ pub(super) fn take_patches_back(pid: u32, placed: &PlacedCode<'_>) -> Option<Rem
     for tried in 1..=2 * TRIES {
         if let Ok(Some(stopped)) = StoppedProcess::stop_threads(pid) {
             let busy = stopped
-                .threads()
+                .threads(placed.guard)
                 .any(|thread| placed.is_in_runtime(&stopped, &thread));
             if !busy || tried > TRIES {
                 return Some(placed.take_back(&stopped, busy));
@@ -137,7 +151,7 @@ impl PlacedCode<'_> {
         }
         let mut locals = Vec::new();
         let mut used = false;
-        for thread in stopped.threads() {
+        for thread in stopped.threads(self.guard) {
             let pointer = thread.thread_pointer().wrapping_add_signed(self.local);
             let local = word_at(stopped, pointer).unwrap_or(0);
             if local > BUSY {
@@ -146,7 +160,8 @@ impl PlacedCode<'_> {
                 used |= field(offset_of!(Local, top)) != field(offset_of!(Local, base));
                 locals.push(local);
             }
-            let words = thread.stack_words(STACK);
+            let depth = if local == BUSY { WHOLE_STACK } else { STACK };
+            let words = thread.stack_words(depth);
             let mut places = words.into_iter().chain([thread.instruction()]);
             used |= places.any(|place| is_within(self.code, place));
         }

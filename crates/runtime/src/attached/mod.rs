@@ -231,9 +231,14 @@ fn take_lifeline(mutex: *mut pthread_mutex_t, at_most_ns: u64) -> bool {
     result != libc::ETIMEDOUT
 }
 
-/// The child has no thread of ours: nobody gives back what we have, which does nothing without samples. It can be attached to.
+/// The child has no thread of ours: nobody gives back what we have, which does nothing without samples. It can be attached to, but not
+/// with a tracer's jumps in its code.
 unsafe extern "C" fn child_of_fork() {
-    BUSY.store(false, Relaxed);
+    #[cfg(target_arch = "x86_64")]
+    let jumps = crate::trace::has_session();
+    #[cfg(not(target_arch = "x86_64"))]
+    let jumps = false;
+    BUSY.fetch_and(jumps, Relaxed);
     // SAFETY: called as that one is.
     unsafe { start::child_of_fork() };
 }

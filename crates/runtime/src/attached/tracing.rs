@@ -11,7 +11,9 @@ use crate::{start, sys, trace};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use runtime_abi::trace::{CALL_PAGES_OFFSET, CODE_OFFSET, LENGTH, MAGIC, Memory, remains, state};
+use runtime_abi::trace::{
+    CALL_PAGES_OFFSET, CODE_OFFSET, LENGTH, MAGIC, Memory, SEGMENTS_OFFSET, remains, state,
+};
 
 /// The memory of this session, or of the last one: the next one takes its place.
 static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
@@ -60,6 +62,7 @@ unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
     let Some(memory) = (unsafe { MEMORY.load(Acquire).as_ref() }) else {
         return core::ptr::null_mut();
     };
+    memory.guard.store(sys::thread_id(), Release);
     let lifeline = mutex_in(&memory.lifeline);
     let mut left = remains::NOTHING;
     if await_start(&memory.state, lifeline) {
@@ -83,7 +86,7 @@ unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
     // What is on its way out of our functions still looks at the memory, which stays mapped.
     sys::sleep_until(sys::now() + SECOND / 20);
     if left != remains::UNKNOWN {
-        forget_memory(memory, left);
+        forget_memory(memory);
     }
     if matches!(left, remains::NOTHING | remains::CODE) {
         super::BUSY.store(false, Release);
@@ -91,17 +94,14 @@ unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// Gives the memory back, but for the code where it is still in use.
-fn forget_memory(memory: &Memory, left: u32) {
+/// Gives the memory of what was recorded back. Code and periods stay until the next session takes their place: a child that was
+/// forked meanwhile has jumps there for as long as it lives, and shares the memory.
+fn forget_memory(memory: &Memory) {
     let at = core::ptr::from_ref(memory) as usize;
-    match left {
-        remains::NOTHING => forget(at, LENGTH),
-        _ => {
-            forget(at + CALL_PAGES_OFFSET, LENGTH - CALL_PAGES_OFFSET);
-            // The first page last: it says that we have left.
-            forget(at, CODE_OFFSET);
-        }
-    }
+    forget(at + CALL_PAGES_OFFSET, LENGTH - CALL_PAGES_OFFSET);
+    forget(at + SEGMENTS_OFFSET, CODE_OFFSET - SEGMENTS_OFFSET);
+    // It says that we have left.
+    memory.magic.store(0, Release);
 }
 
 /// The main thread's stack: its lowest address and its size.

@@ -87,6 +87,11 @@ pub fn prepare_tracing(memory: &'static Memory, main_stack: (u64, u64)) {
     wake_controller(memory);
 }
 
+/// Returns whether calls may lead to the controller's code.
+pub fn has_session() -> bool {
+    shared_memory().is_some()
+}
+
 /// This thread is ours, and never traced.
 pub fn leave_out_thread() {
     replace(BUSY);
