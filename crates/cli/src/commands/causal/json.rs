@@ -128,12 +128,8 @@ pub fn write_json(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<
 
 /// More experiments with one fragment alone.
 fn next(report: &Report<'_>, fragment: &FragmentEffects) -> Vec<String> {
-    let mut words = command_words(&["causal", "run", "--fixed-line", &fragment.name]);
-    if let Some(run) = report.profile.runs.first() {
-        words.push("--".to_owned());
-        words.extend(run.command.iter().cloned());
-    }
-    words
+    let again = report.run_again(Some(&fragment.name), None);
+    again.unwrap_or_else(|| command_words(&["causal", "run", "--fixed-line", &fragment.name]))
 }
 
 fn json_finding(finding: &FragmentEffects) -> JsonFinding<'_> {

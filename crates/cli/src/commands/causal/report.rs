@@ -1,7 +1,7 @@
 //! `vitalfew causal report`.
 
 use super::args::{CausalReport as Args, CausalSource};
-use super::given::shell_words;
+use super::given::{TypedRun, shell_words};
 use super::shown_report::Report;
 use super::{json, load, svg, text};
 use crate::exit::INCONCLUSIVE;
@@ -21,11 +21,11 @@ const VITAL_FEW: usize = 5;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    run_after(args, &[])
+    run_after(args, &TypedRun::default())
 }
 
-/// Carries the command out behind a `causal run` with these options.
-pub fn run_after(args: &Args, options_of_run: &[String]) -> anyhow::Result<ExitCode> {
+/// Carries the command out behind a `causal run`.
+pub fn run_after(args: &Args, typed: &TypedRun) -> anyhow::Result<ExitCode> {
     let (profile, _) = load::load_profiles(&args.source)?;
     let options = Options {
         minimum_speedups: args.min_speedups.into(),
@@ -44,7 +44,7 @@ pub fn run_after(args: &Args, options_of_run: &[String]) -> anyhow::Result<ExitC
         analysis: &analysis,
         shown: analysis.fragments.get(..count).unwrap_or_default(),
         files: shell_words(&files),
-        options: options_of_run,
+        typed,
         all: args.all,
     };
     if let Some(path) = &args.svg {
@@ -75,7 +75,7 @@ pub fn result_of_files(files: &[PathBuf]) -> anyhow::Result<Value> {
         analysis: &analysis,
         shown: &analysis.fragments,
         files: shell_words(&names),
-        options: &[],
+        typed: &TypedRun::default(),
         all: true,
     };
     let mut json = Vec::new();

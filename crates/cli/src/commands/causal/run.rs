@@ -1,7 +1,7 @@
 //! `vitalfew causal run`.
 
 use super::args::{CausalBy, Run};
-use super::given::given_options;
+use super::given::TypedRun;
 use crate::commands::streams::RepeatedStreams;
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::{clean_name, group_digits};
@@ -193,7 +193,7 @@ fn report_findings(path: PathBuf, args: &Run) -> anyhow::Result<()> {
         json: args.json,
         svg: None,
     };
-    super::report::run_after(&report, &given_options(args))?;
+    super::report::run_after(&report, &TypedRun::of(args))?;
     Ok(())
 }
 

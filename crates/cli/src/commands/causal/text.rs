@@ -5,9 +5,9 @@ use super::json::{AT, measure_name};
 use super::shown_report::Report;
 use crate::output::{clean_name, count_noun, format_ns, group_digits};
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, Verdict};
-use profile::CausalRun;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
 /// A curve's size in characters; each has two by four dots.
 const WIDTH: usize = 24;
@@ -322,6 +322,9 @@ fn lack_reason(lack: Lack) -> String {
     }
 }
 
+/// The time for experiments that tell anything.
+const LONG: Duration = Duration::from_secs(60);
+
 /// The command to type next.
 fn next(report: &Report<'_>) -> String {
     let unclear = |finding: &&FragmentEffects| surest_verdict(finding) == Some(Verdict::Unclear);
@@ -334,39 +337,19 @@ fn next(report: &Report<'_>) -> String {
         .fragments
         .iter()
         .any(|finding| !unclear(&finding));
-    let first = report.shown.iter().find(unclear);
-    match (first, report.profile.runs.first()) {
-        (Some(finding), Some(run)) if !claimed && !run.command.is_empty() => format!(
-            "vitalfew causal run {}{}    more experiments with it",
-            match is_set(report) {
-                true => String::new(),
-                false => format!(
-                    "--fixed-line {} ",
-                    clean_name(&shell_words(std::slice::from_ref(&finding.name)))
-                ),
-            },
-            clean_name(&options_and_command(report, run))
+    let first = report.shown.iter().find(unclear).filter(|_| !claimed);
+    let (again, what) = match first {
+        Some(finding) => (report.run_again(Some(&finding.name), None), " with it"),
+        None if report.shown.is_empty() => (report.run_again(None, Some(LONG)), ""),
+        None => (None, ""),
+    };
+    match again {
+        Some(words) => format!(
+            "{}    more experiments{what}",
+            clean_name(&shell_words(&words))
         ),
-        (_, Some(run)) if report.shown.is_empty() && !run.command.is_empty() => format!(
-            "vitalfew causal run --for 60s {}    more experiments",
-            clean_name(&options_and_command(report, run))
-        ),
-        _ => {
+        None => {
             format!("vitalfew causal report{files} --svg causal.svg    the curves with their bands")
         }
     }
-}
-
-/// Returns whether the experiments were about a set of code, which the given options name.
-fn is_set(report: &Report<'_>) -> bool {
-    let names_set = |word: &String| word == "--sequence" || word == "--lock";
-    report.options.iter().any(names_set)
-}
-
-/// What follows the options that a next command is about.
-fn options_and_command(report: &Report<'_>, run: &CausalRun) -> String {
-    let mut words = report.options.to_vec();
-    words.push("--".to_owned());
-    words.extend(run.command.iter().cloned());
-    shell_words(&words)
 }
