@@ -3,7 +3,8 @@
 `running` of tests/programs/causal (which counts the EINTRs that it sees), redis-server and memcached with clients, threads that insert with
 SQLite, and python3 with threads, each CYCLES (default 20) times for 0.1 s; a static program of musl's and a Go program must be refused.
 Afterwards the program must live, have as many descriptors as before, and no thread of ours. A pause is from when a thread is told to
-stop until it is let go (the kernel's trace of ptrace calls).
+stop until it is let go (the kernel's trace of ptrace calls). `epoll_wait failed` counts what the C library's `epoll_wait` of the program returned
+(a probe at its return): an EINTR that the program sees.
 
 ATTACH_COMMAND=interference attaches for tracing.
 """
@@ -25,6 +26,9 @@ CYCLES = int(sys.argv[2]) if len(sys.argv) > 2 else 20
 CHOSEN = sys.argv[3:]
 TRACED = os.environ.get("ATTACH_COMMAND") == "interference"
 TRACE = pathlib.Path("/sys/kernel/tracing/instances/vitalfew-attach")
+PTRACE = "syscalls/sys_enter_ptrace"
+PROBE = "vitalfew_attach/epoll_wait"
+PROBES = pathlib.Path("/sys/kernel/tracing/uprobe_events")
 PYTHON = """
 import threading, time
 def work():
@@ -156,16 +160,39 @@ def attached(pid, point, function, profile):
     return done.stderr.strip() if done.returncode != 0 else None
 
 
+def epoll_wait_at():
+    """The C library's file, and where in it the function is."""
+    maps = pathlib.Path("/proc/self/maps").read_text()
+    library = re.search(r"\S+/libc\.so\.6", maps)[0]
+    symbols = subprocess.run(["readelf", "-W", "--dyn-syms", library], capture_output=True, text=True).stdout
+    return library, int(re.search(r"(\w+) +\d+ FUNC .* epoll_wait@", symbols)[1], 16)
+
+
+def change_probes(line):
+    # Without truncating it, which would end everybody's.
+    file = os.open(PROBES, os.O_WRONLY | os.O_APPEND)
+    os.write(file, f"{line}\n".encode())
+    os.close(file)
+
+
 def begin_trace():
+    library, at = epoll_wait_at()
+    change_probes(f"r:{PROBE} {library}:{at:#x} failed=$retval:s32")
     TRACE.mkdir(exist_ok=True)
     (TRACE / "buffer_size_kb").write_text("16384")
     (TRACE / "trace").write_text("")
-    (TRACE / "events/syscalls/sys_enter_ptrace/enable").write_text("1")
+    (TRACE / f"events/{PROBE}/filter").write_text("failed == -1")
+    for event in (PTRACE, PROBE):
+        (TRACE / f"events/{event}/enable").write_text("1")
 
 
-def pauses():
-    """Seconds from an interrupt of a thread until it was let go."""
-    (TRACE / "events/syscalls/sys_enter_ptrace/enable").write_text("0")
+def end_trace(pid):
+    """Seconds from each interrupt of a thread until it was let go, and how often the program saw epoll_wait fail."""
+    for event in (PTRACE, PROBE):
+        (TRACE / f"events/{event}/enable").write_text("0")
+    threads = {int(thread) for thread in os.listdir(f"/proc/{pid}/task")}
+    failed = re.findall(r"-(\d+) +\[\d+\].* failed=-1", (TRACE / "trace").read_text())
+    failures = sum(int(thread) in threads for thread in failed)
     line = re.compile(r"\s(\d+\.\d+): sys_ptrace\(request: (\w+), pid: (\w+)")
     held, times = {}, []
     for match in map(line.search, (TRACE / "trace").read_text().splitlines()):
@@ -177,7 +204,8 @@ def pauses():
         elif request == 0x11 and pid in held:
             times.append(at - held.pop(pid))
     TRACE.rmdir()
-    return sorted(times)
+    change_probes(f"-:{PROBE}")
+    return sorted(times), failures
 
 
 def quantile(times, part):
@@ -203,8 +231,8 @@ def main():
             ends = [load() for load in loads]
             begin_trace()
             failures = [failure for _ in range(CYCLES) if (failure := attached(process.pid, point, function, where / "profile"))]
-            times = pauses()
-            notes = [note for end in ends if (note := end())]
+            times, failed = end_trace(process.pid)
+            notes = [f"epoll_wait failed {failed} times"] + [note for end in ends if (note := end())]
             time.sleep(1)
             after = state(process.pid) if process.poll() is None else None
             same = first is None and after == before
