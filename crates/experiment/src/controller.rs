@@ -346,7 +346,9 @@ impl<'a> CausalSession<'a> {
             unloaded: 0,
             visited: false,
             stopped: None,
-            search: options.choose_point.then(ProgressSearch::new),
+            search: options
+                .choose_point
+                .then(|| ProgressSearch::new(options.attach.is_some())),
             choice: None,
         })
     }
@@ -782,8 +784,8 @@ impl<'a> CausalSession<'a> {
 }
 
 /// Said while a progress point is looked for.
-const SEARCHING: &str = "no progress point was given: looking for a function that is called steadily, for some seconds; \
-                         without one, each run is measured to its end";
+const SEARCHING: &str =
+    "no progress point was given: looking for a function that is called steadily, for some seconds";
 
 /// Checks that a set of code exists, and has holds of its lock counted.
 fn prepare_set(

@@ -1,4 +1,5 @@
-//! Chooses a progress point for a program that has none: a function that is called steadily.
+//! Chooses a progress point for a program that has none: a function that is called steadily. Of a process that ran already, whose end is no
+//! measure, it can be a system call, too.
 
 use crate::code::TargetCode;
 use crate::options::{PointKind, PointSpec};
@@ -19,6 +20,15 @@ const CANDIDATES: usize = 4;
 /// Calls per second that make a progress point: ten in a usual experiment; and few enough that counting costs little.
 const RARE: f64 = 20.0;
 const FREQUENT: f64 = 5000.0;
+/// System calls by which programs hand results over: an answer that is sent, data that are kept.
+const RESULTS: [&str; 6] = [
+    "sendmsg",
+    "sendto",
+    "writev",
+    "write",
+    "pwrite64",
+    "fdatasync",
+];
 /// Calls per second at which counting stops at once, because each call stops the program for some microseconds.
 const EXPENSIVE: f64 = 20_000.0;
 
@@ -29,7 +39,7 @@ pub enum ProgressChoice {
     Source(Vec<String>),
     /// By the calls of a function.
     Function {
-        /// The progress point: `function:` and its name.
+        /// The progress point: `function:` and its name, or `syscall:`.
         name: String,
         /// The rate of its calls.
         calls_per_second: f64,
@@ -43,6 +53,8 @@ pub(crate) struct ProgressSearch {
     counting: Option<Counting>,
     /// Functions that were looked at.
     refused: Vec<String>,
+    /// System calls may be counted, and were not looked at yet.
+    system_calls: bool,
 }
 
 /// Calls of the candidates, which are the last points of the list.
@@ -53,13 +65,17 @@ struct Counting {
     names: Vec<String>,
     /// By interval and candidate.
     calls: Vec<Vec<u64>>,
+    /// Calls do not stop the program to be counted.
+    cheap: bool,
 }
 
 impl ProgressSearch {
-    pub fn new() -> Self {
+    /// Begins; `attached`: the program ran already.
+    pub fn new(attached: bool) -> Self {
         Self {
             counting: None,
             refused: Vec::new(),
+            system_calls: attached,
         }
     }
 
@@ -130,7 +146,7 @@ impl ProgressSearch {
         }
         let mut names: Vec<(String, u64)> = samples.into_iter().collect();
         names.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let mut opened = Vec::new();
+        let (mut opened, mut cheap) = (Vec::new(), false);
         for (name, _) in names.into_iter().filter(|(_, count)| *count > 0) {
             if opened.len() == CANDIDATES {
                 break;
@@ -140,11 +156,14 @@ impl ProgressSearch {
                 what: PointKind::Function(name.clone()),
             };
             // A function that was inlined everywhere has no calls.
-            let dbg = points.add_point(&spec, code);
-            if dbg.is_ok() {
+            if points.add_point(&spec, code).is_ok() {
                 opened.push(spec.name);
             }
             self.refused.push(name);
+        }
+        if opened.is_empty() && std::mem::take(&mut self.system_calls) {
+            cheap = true;
+            opened = open_system_calls(code, points);
         }
         if opened.is_empty() {
             return Some(ProgressChoice::EndToEnd);
@@ -154,9 +173,20 @@ impl ProgressSearch {
             next: now + INTERVAL,
             names: opened,
             calls: Vec::new(),
+            cheap,
         });
         None
     }
+}
+
+/// Has the system calls counted by which programs hand results over; returns the points' names.
+fn open_system_calls(code: &mut TargetCode, points: &mut Points) -> Vec<String> {
+    let specs = RESULTS.iter().map(|name| PointSpec {
+        name: format!("syscall:{name}"),
+        what: PointKind::Syscall((*name).to_owned()),
+    });
+    let opened = specs.filter(|spec| points.add_point(spec, code).is_ok());
+    opened.map(|spec| spec.name).collect()
 }
 
 impl Counting {
@@ -171,6 +201,9 @@ impl Counting {
 
     /// Candidates that are called so often that counting them slows the program down.
     fn too_frequent(&self, passed: Duration) -> Vec<String> {
+        if self.cheap {
+            return Vec::new();
+        }
         let most = EXPENSIVE * passed.as_secs_f64().max(INTERVAL.as_secs_f64());
         let numbered = self.names.iter().enumerate();
         numbered
@@ -182,10 +215,11 @@ impl Counting {
     /// The candidate whose calls come most steadily, of those that come neither too rarely nor too often.
     fn steadiest_candidate(&self, passed: Duration, expensive: &[String]) -> Option<(String, f64)> {
         let seconds = passed.as_secs_f64().max(1e-3);
+        let most = if self.cheap { f64::INFINITY } else { FREQUENT };
         let fits = self.names.iter().enumerate().filter_map(|(at, name)| {
             let (calls, all) = self.calls_of(at);
             let rate = all as f64 / seconds;
-            let fits = (RARE..=FREQUENT).contains(&rate) && !expensive.contains(name);
+            let fits = (RARE..=most).contains(&rate) && !expensive.contains(name);
             fits.then(|| (name.clone(), rate, coefficient_of_variation(&calls)))
         });
         fits.min_by(|a, b| a.2.total_cmp(&b.2))
@@ -219,6 +253,7 @@ mod tests {
             next: Duration::ZERO,
             names: ["a", "b", "c"].map(str::to_owned).to_vec(),
             calls: calls.iter().map(|it| it.to_vec()).collect(),
+            cheap: false,
         }
     }
 
@@ -240,5 +275,10 @@ mod tests {
         );
         let rare = counting(&[[0, 1, 0], [1, 2, 0]]);
         assert_eq!(rare.steadiest_candidate(second, &[]), None);
+        // What costs nothing to count may come as often as it will.
+        let cheap = Counting { cheap: true, ..it };
+        assert_eq!(cheap.too_frequent(second), [""; 0]);
+        let chosen = cheap.steadiest_candidate(second, &[]);
+        assert!(chosen.is_some_and(|(name, rate)| name == "b" && rate == 60.0 || name == "c"));
     }
 }

@@ -61,8 +61,10 @@ pub(super) fn awaited_call(pid: u32, tid: u32) -> Option<(i64, [u64; 6])> {
 pub(crate) fn command_of(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let words: Vec<String> = text.split_terminator('\0').map(str::to_owned).collect();
-    if !words.is_empty() {
+    // A program that says there what it does pads it.
+    let words = text.trim_end_matches(['\0', ' ']).split('\0');
+    let words: Vec<String> = words.map(str::to_owned).collect();
+    if words.iter().any(|word| !word.is_empty()) {
         return words;
     }
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

@@ -253,7 +253,9 @@ impl Precision {
 impl CausalListener for Talk<'_> {
     fn progress_chosen(&mut self, choice: &ProgressChoice) {
         self.line.clear();
-        if let Some(text) = choice_in_words(choice).filter(|_| !self.args.quiet) {
+        if let Some(text) =
+            choice_in_words(choice, self.args.pid.is_some()).filter(|_| !self.args.quiet)
+        {
             tell_user(&text);
         }
     }
@@ -306,13 +308,17 @@ impl CausalListener for Talk<'_> {
 }
 
 /// Describes the measure of progress before the first experiment.
-fn choice_in_words(choice: &ProgressChoice) -> Option<String> {
+fn choice_in_words(choice: &ProgressChoice, attached: bool) -> Option<String> {
     match choice {
         ProgressChoice::Source(_) => None,
         ProgressChoice::Function { name, calls_per_second } => Some(format!(
             "no progress point was given: {} ({calls_per_second:.0} calls a second) stands for a unit of work; name another with --progress",
             clean_name(name)
         )),
+        ProgressChoice::EndToEnd if attached => Some(
+            "no progress point was given, and the process neither calls a function steadily nor hands anything over: name what it does with --progress"
+                .into(),
+        ),
         ProgressChoice::EndToEnd => Some(
             "no progress point was given, and no function is called steadily: each run of the command is one experiment, measured to its end"
                 .into(),
