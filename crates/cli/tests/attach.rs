@@ -202,6 +202,44 @@ fn a_controller_that_is_killed_leaves_the_process_as_it_was() {
     assert_eq!(end(child)[1], 0);
 }
 
+/// No function of it is called, but for `main`.
+#[test]
+fn a_process_without_steady_functions_is_measured_by_its_system_calls() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "answers", &[]);
+    let mut child = Command::new(program)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let output = Command::new(VITALFEW)
+        .args(["causal", "run", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(lab.path("profile"))
+        .args(["--for", "6s", "-p", &child.id().to_string()])
+        .output()
+        .expect("vitalfew runs");
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("syscall:write ("), "{said}");
+    let text = std::fs::read_to_string(lab.path("profile")).expect("a profile");
+    let last = text.lines().last().expect("a run");
+    let run = serde_json::from_str::<Value>(last).expect("JSON")["run"].take();
+    assert_eq!(run["points"][0]["name"], "syscall:write", "{run}");
+    assert!(run["points"][0]["visits"].as_u64() > Some(20), "{run}");
+    // What to type next does not start it anew.
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        shown.contains("next: ") && !shown.contains(" -- "),
+        "{shown}"
+    );
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+}
+
 /// Traces the functions of a process.
 fn trace(lab: &Lab, pid: u32, options: &[&str]) -> Command {
     let mut command = Command::new(VITALFEW);
