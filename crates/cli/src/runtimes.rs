@@ -103,15 +103,17 @@ const RUNTIMES: [Runtime; 10] = [
 ];
 
 /// Of recordings without stacks.
-const PYTHON_ADVICE: &str = "record it with stacks (vitalfew record without --no-stacks), which name them (CPython 3.8 to 3.14)";
+const PYTHON_ADVICE: &str =
+    "record it with stacks (without --no-stacks), which name them (CPython 3.8 to 3.14)";
 
 /// Of recordings with stacks: the first one of an interpreter may end before its unwind tables are made.
 const PYTHON_AGAIN: &str = "record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.14)";
 
-const NODE_ADVICE: &str = "record it with stacks (vitalfew record without --no-stacks), which name them (Node.js 18, 20, 22 and 24); of other versions, run it with NODE_OPTIONS=--perf-basic-prof";
+const NODE_ADVICE: &str = "record it with stacks (without --no-stacks), which name them (Node.js 18, 20, 22 and 24); of other versions, run it with NODE_OPTIONS=--perf-basic-prof";
 const NODE_AGAIN: &str = "where record gave no reason, record it again, as the unwind table of node may be ready only now (Node.js 18, 20, 22 and 24); of other versions, run it with NODE_OPTIONS=--perf-basic-prof";
 
-const RUBY_ADVICE: &str = "record it with stacks (vitalfew record without --no-stacks), which name them (Ruby 3.1 and 3.3)";
+const RUBY_ADVICE: &str =
+    "record it with stacks (without --no-stacks), which name them (Ruby 3.1 and 3.3)";
 const RUBY_AGAIN: &str = "where record gave no reason, record it again, as the unwind tables of its interpreter may be ready only now (Ruby 3.1 and 3.3); of others, stackprof --stackcollapse writes the stacks for vitalfew bottlenecks";
 
 /// Less than this share of the samples without the names of a runtime's functions is not worth a

@@ -4,8 +4,10 @@
 mod common;
 
 use common::VITALFEW;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// A profile (speedscope's) with names that are long, and hostile.
 fn profile(directory: &Path) -> PathBuf {
@@ -204,4 +206,61 @@ fn profiles_of_other_tools_are_reported_and_exported() {
         assert_eq!(common::total(&again), 100.0, "{format}");
         assert_eq!(common::amount(&again, "a"), 70.0, "{format}");
     }
+}
+
+#[test]
+fn a_page_is_opened_in_a_browser_and_over_ssh_the_tunnel_is_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = profile(directory.path());
+    let opened = directory.path().join("opened");
+    let browser = directory.path().join("xdg-open");
+    let script = format!(
+        "#!/bin/sh\necho \"$1\" > {}.part && mv {0}.part {0}\n",
+        opened.display()
+    );
+    std::fs::write(&browser, script).expect("written");
+    let runnable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&browser, runnable).expect("runnable");
+    let path = format!("{}:/usr/bin:/bin", directory.path().display());
+    let serve = |environment: &[(&str, &str)]| -> (String, String) {
+        let mut child = Command::new(VITALFEW)
+            .args(["serve", "--port", "43210"])
+            .arg(&file)
+            .env("PATH", &path)
+            .env_remove("DISPLAY")
+            .env_remove("WAYLAND_DISPLAY")
+            .env_remove("SSH_CONNECTION")
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("vitalfew");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let url = lines.next().expect("an address").expect("text");
+        let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let first = said.next().expect("a sentence").expect("text");
+        if environment.iter().any(|(name, _)| *name == "DISPLAY") {
+            while !opened.exists() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        child.kill().expect("ended");
+        child.wait().expect("ended");
+        (url, first)
+    };
+    let (url, _) = serve(&[("DISPLAY", ":9")]);
+    let asked = std::fs::read_to_string(&opened).expect("the address");
+    assert_eq!(asked.trim(), url);
+    let (url, said) = serve(&[
+        ("DISPLAY", ":9"),
+        ("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22"),
+    ]);
+    let port = url.split([':', '/']).nth(4).expect("a port");
+    assert!(
+        said.contains(&format!("ssh -N -L {port}:127.0.0.1:{port}")),
+        "{said}"
+    );
+    std::fs::remove_file(&opened).expect("removed");
+    serve(&[]);
+    assert!(!opened.exists());
 }

@@ -10,40 +10,90 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Runs the command.
 pub fn run(args: &Serve) -> anyhow::Result<ExitCode> {
-    let (files, database, debug_dirs) = (
-        args.shown.files.clone(),
-        args.db.clone(),
-        args.shown.debug_dir.clone(),
-    );
-    let made = Mutex::new(None);
-    let current = move || -> anyhow::Result<PageData> {
-        let watched = match files.is_empty() {
-            true => latest_files(database.as_deref())?,
-            false => files.clone(),
-        };
-        let tag = version_of(&watched);
-        // Nobody panics while holding it, and data that are made anew are right in any case.
-        let mut made = made.lock().unwrap_or_else(|lock| lock.into_inner());
-        if let Some(data) = made.as_ref().filter(|data: &&PageData| data.tag == tag) {
-            return Ok(data.clone());
-        }
-        let content = gather_content(&watched, None, &debug_dirs, true)?;
-        let compressed = server::compress_data(&content.to_json()?)?.into();
-        Ok(made.insert(PageData { compressed, tag }).clone())
-    };
+    let served = Arc::new(ServedFiles {
+        files: args.shown.files.clone(),
+        database: args.db.clone(),
+        debug_dirs: args.shown.debug_dir.clone(),
+        state: Mutex::default(),
+    });
     // What cannot be shown is said here, not first in the browser.
-    current()?;
+    served.data()?;
     let server = PageServer::bind(args.port)?;
     announce_address(&server, args.no_browser)?;
     warn_of_stub_page();
     server.run(Arc::new(move || {
-        current().map_err(|error| error_chain(&error))
+        served.data().map_err(|error| error_chain(&error))
     }))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is shown, and what was made of it.
+struct ServedFiles {
+    files: Vec<PathBuf>,
+    database: Option<PathBuf>,
+    debug_dirs: Vec<PathBuf>,
+    state: Mutex<ServedState>,
+}
+
+#[derive(Default)]
+struct ServedState {
+    made: Option<PageData>,
+    /// The version of the files of which no data could be made, and why.
+    failed: Option<(String, String)>,
+    /// A thread makes newer data.
+    is_making: bool,
+}
+
+impl ServedFiles {
+    /// Returns the data of the files. Of files that have changed it makes newer data beside, and returns what it has: a page that is
+    /// opened does not wait, and one that is open asks again.
+    ///
+    /// # Errors
+    /// If no data can be made of the files as they are.
+    fn data(self: &Arc<Self>) -> anyhow::Result<PageData> {
+        let watched = match self.files.is_empty() {
+            true => latest_files(self.database.as_deref())?,
+            false => self.files.clone(),
+        };
+        let tag = version_of(&watched);
+        let mut state = self.lock();
+        if let Some((_, why)) = state.failed.as_ref().filter(|(failed, _)| *failed == tag) {
+            anyhow::bail!("{why}");
+        }
+        let Some(made) = state.made.clone() else {
+            let data = self.make(&watched, tag)?;
+            return Ok(state.made.insert(data).clone());
+        };
+        if made.tag != tag && !state.is_making {
+            state.is_making = true;
+            let served = Arc::clone(self);
+            std::thread::spawn(move || {
+                let data = served.make(&watched, tag.clone());
+                let mut state = served.lock();
+                state.is_making = false;
+                match data {
+                    Ok(data) => state.made = Some(data),
+                    Err(error) => state.failed = Some((tag, error_chain(&error))),
+                }
+            });
+        }
+        Ok(made)
+    }
+
+    fn make(&self, watched: &[PathBuf], tag: String) -> anyhow::Result<PageData> {
+        let content = gather_content(watched, None, &self.debug_dirs, true)?;
+        let compressed = server::compress_data(&content.to_json()?)?.into();
+        Ok(PageData { compressed, tag })
+    }
+
+    /// Nobody panics while holding it, and data that are made anew are right in any case.
+    fn lock(&self) -> MutexGuard<'_, ServedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Says where the page is, and opens a browser where there is one.
