@@ -113,10 +113,11 @@ CASES = [
 ]
 
 
-def build():
+def build(cases):
+    needed = {pathlib.Path(case.command[0]).name for case in cases}
     for source in SOURCES.iterdir():
         compiler = bench.COMPILERS.get(source.suffix, [])
-        if compiler and shutil.which(compiler[0]):
+        if compiler and source.stem in needed and shutil.which(compiler[0]):
             # In this order, as go takes no option after a file.
             subprocess.run([*compiler, "-o", bench.TEMPORARY / source.stem, source], check=True)
 
@@ -189,7 +190,7 @@ def percent(value):
 def main():
     asked = os.environ.get("RUN_CASES", TUNED).split(";")
     cases = [case for case in CASES if case.half in asked or case.name in asked]
-    build()
+    build(cases)
     for half in HALVES:
         own = [case for case in cases if case.half == half]
         if not own:

@@ -28,7 +28,7 @@ fn compile(lab: &Lab, name: &str, source: &str) -> PathBuf {
     std::fs::write(&file, source).expect("written");
     let program = lab.path(name);
     let status = Command::new("cc")
-        .args(["-O1", "-g", "-o"])
+        .args(["-O1", "-g", "-pthread", "-o"])
         .args([&program, &file])
         .status();
     assert!(status.expect("a compiler").success());
@@ -233,6 +233,54 @@ fn run_for_a_moment(lab: &Lab, program: &Path, how: &str) -> Output {
         .env("VITALFEW_DB", lab.path("db"))
         .output();
     command.expect("vitalfew runs")
+}
+
+const SERVES: &str = r"
+#include <pthread.h>
+#include <unistd.h>
+static volatile long sink;
+__attribute__((noinline)) static void answer(void) { long s = 0; for (long i = 0; i < 200000; i++) s += i % 7; sink = s; }
+static void *serve(void *unused) { for (;;) { answer(); if (write(1, unused, 0) < 0) _exit(1); } return unused; }
+int main(void) { pthread_t one; pthread_create(&one, 0, serve, 0); serve(0); return 0; }
+";
+
+/// A process of several threads is sampled, then experimented with, and runs on.
+#[test]
+fn a_running_process_is_experimented_with_and_runs_on() {
+    if !live() {
+        return;
+    }
+    // `run` finds it beside the command.
+    let _ = runtime();
+    let lab = Lab::new();
+    let program = compile(&lab, "serves", SERVES);
+    let null = std::process::Stdio::null();
+    let child = Command::new(&program).stdout(null).spawn();
+    let mut child = child.expect("it starts");
+    let pid = child.id().to_string();
+    let output = Command::new(VITALFEW)
+        .args(["run", "--quiet", "--for", "12s", "-p", &pid, "-o"])
+        .arg(lab.path("result.json"))
+        .env("VITALFEW_DB", lab.path("db"))
+        .output()
+        .expect("vitalfew runs");
+    let left = child.try_wait().expect("asked");
+    child.kill().expect("it ran on");
+    child.wait().expect("it ends");
+    assert!(left.is_none(), "{left:?} {output:?}");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json = result(&lab);
+    let asked = json["asked"].as_array().expect("methods");
+    let experiments = asked.iter().find(|asked| asked["method"] == "experiments");
+    let had = experiments.map(|asked| asked["had"].to_string());
+    assert!(
+        had.is_some_and(|had| had.contains(&format!("process {pid}"))),
+        "{asked:?}"
+    );
+    assert!(
+        spent(&json).iter().any(|(_, path)| path.contains("answer")),
+        "{output:?}"
+    );
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Activity of a thread in the kernel, by the names on its stack.
 
 use analysis::interference::waits_for;
-use profile::{CauseKind, GIL_WAIT, TimeKind, plain_name};
+use profile::{CauseKind, GIL_WAIT, Location, Recording, TimeKind, plain_name};
 
+/// The part of a program's samples from which on a system call that answers counts its work.
+const ANSWERED: f64 = 0.02;
 /// Frames of the user's part of a stack, from the innermost on, by whose names a wait is known.
 const NAMED_FRAMES: usize = 8;
 
@@ -66,6 +68,38 @@ const SYSTEM_CALL_ENTRIES: [&str; 4] = [
     "do_el0_svc",
 ];
 
+/// System calls with which servers answer.
+const ANSWERS: [&str; 6] = [
+    "write", "writev", "sendto", "sendmsg", "sendmmsg", "pwrite64",
+];
+
+/// Returns the system call that answers requests, of a program that has notable time in one: that in which most samples of running threads are.
+pub fn answering_call(recording: &Recording) -> Option<&'static str> {
+    let mut samples = [0; ANSWERS.len()];
+    let mut all = 0;
+    for sample in recording.samples.iter().filter(|s| s.event.0 == 0) {
+        all += sample.count;
+        let locations = recording.stacks.locations(sample.stack);
+        let mut names = locations.filter_map(|at| kernel_name(recording, at));
+        let call = names.find_map(SystemCallName::of_function);
+        let known = call.and_then(|call| ANSWERS.iter().position(|name| *name == call.0));
+        if let Some(at) = known {
+            samples[at] += sample.count;
+        }
+    }
+    let counted = samples.into_iter().zip(ANSWERS);
+    let (most, call) = counted.max_by_key(|(count, _)| *count)?;
+    (most as f64 >= ANSWERED * all as f64 && most > 0).then_some(call)
+}
+
+/// Returns the name of a function of the kernel, which recordings carry: sorted by image and start.
+fn kernel_name(recording: &Recording, at: Location) -> Option<&str> {
+    let symbols = &recording.symbols;
+    let behind = symbols.partition_point(|one| (one.image, one.start) <= (at.image, at.offset));
+    let symbol = symbols.get(behind.checked_sub(1)?)?;
+    (symbol.image == at.image).then_some(&*symbol.name)
+}
+
 /// Returns whether the kernel's names are of a system call, of whatever name.
 fn is_system_call(kernel: &[&str]) -> bool {
     let is_call = |name: &&str| {
@@ -91,9 +125,25 @@ const DISK_WAITS: [&str; 12] = [
     "_file_write_iter",
 ];
 
-/// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first; `alone` says that the
-/// program has no other thread, so that nobody works meanwhile.
-pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
+/// The kernel's function that wakes a thread when its time is over.
+const TIMER: &str = "hrtimer_wakeup";
+
+/// Returns whether a timer woke a thread, by the kernel's names on the waker's stack.
+pub fn is_woken_by_timer(kernel: &[&str]) -> bool {
+    kernel.contains(&TIMER)
+}
+
+/// How the waits at one place end, and what else happens meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitSurroundings {
+    /// The program has no other thread, so that nobody works meanwhile.
+    pub alone: bool,
+    /// Only timers end waits there.
+    pub only_timers: bool,
+}
+
+/// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first.
+pub fn wait_kind(user: &[&str], kernel: &[&str], around: WaitSurroundings) -> WaitKind {
     use IdleKind::{Processes, Requests, Terminal, Threads};
     use WaitKind::{Costly, Idle};
     if user.first() == Some(&GIL_WAIT) {
@@ -117,7 +167,7 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
         let mut names = user.iter().take(NAMED_FRAMES);
         names.find_map(|name| waits_for(name))
     };
-    let network = match alone {
+    let network = match around.alone {
         true => Costly(TimeKind::Network),
         false => Idle(Requests),
     };
@@ -134,6 +184,10 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], alone: bool) -> WaitKind {
         "flock" | "fcntl" => Costly(TimeKind::Locks),
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "accept" | "accept4" | "io_getevents" => {
             Idle(Requests)
+        }
+        // Some languages sleep so: nothing but their time ends these waits.
+        "poll" | "ppoll" | "select" | "pselect6" if around.only_timers => {
+            Costly(TimeKind::Sleeping)
         }
         "poll" | "ppoll" | "select" | "pselect6" => Idle(Requests),
         "wait4" | "waitid" | "vfork" | "rt_sigtimedwait" | "rt_sigsuspend" | "pause" => {
@@ -170,7 +224,7 @@ mod tests {
     use super::*;
 
     fn kind(user: &[&str], kernel: &[&str]) -> WaitKind {
-        wait_kind(user, kernel, false)
+        wait_kind(user, kernel, WaitSurroundings::default())
     }
 
     #[test]
@@ -204,8 +258,28 @@ mod tests {
         let slept = ["hrtimer_nanosleep", "__x64_sys_nanosleep"];
         let slept = kind(&looks_for_work, &slept);
         assert_eq!(slept, WaitKind::Idle(IdleKind::Threads));
-        let alone = wait_kind(&[], &received, true);
+        let alone = WaitSurroundings {
+            alone: true,
+            only_timers: false,
+        };
+        let alone = wait_kind(&[], &received, alone);
         assert_eq!(alone, WaitKind::Costly(TimeKind::Network));
+    }
+
+    #[test]
+    fn a_poll_that_only_timers_end_is_a_sleep() {
+        let waker = ["try_to_wake_up", "hrtimer_wakeup", "hrtimer_interrupt"];
+        assert!(is_woken_by_timer(&waker));
+        assert!(!is_woken_by_timer(&["try_to_wake_up", "pollwake"]));
+        let poll = ["do_sys_poll", "__x64_sys_ppoll", "do_syscall_64"];
+        let timed = |only_timers| WaitSurroundings {
+            alone: true,
+            only_timers,
+        };
+        let slept = wait_kind(&["ppoll", "sleep"], &poll, timed(true));
+        assert_eq!(slept, WaitKind::Costly(TimeKind::Sleeping));
+        let served = wait_kind(&["ppoll", "serve"], &poll, timed(false));
+        assert_eq!(served, WaitKind::Idle(IdleKind::Requests));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! All the time of a program in one call tree: what its threads ran, and what they waited for.
 
-use crate::time_kind::{SystemCallName, WaitKind, running_kind, wait_kind};
+use crate::time_kind::{
+    SystemCallName, WaitKind, WaitSurroundings, is_woken_by_timer, running_kind, wait_kind,
+};
 use analysis::judgement::{CpuWaits, DearLine, EndedWait, PROCESS_START};
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, ImageKind, KERNEL_CALL,
@@ -15,6 +17,8 @@ pub use crate::time_kind::IdleKind;
 /// A thread that ran less than this part of the time that it ran or slept only takes its turn now and then.
 const HELPER: f64 = 0.02;
 
+/// The part of the waits at one place that timers end, if nothing else is waited for there.
+const TIMED: f64 = 0.9;
 /// Threads from which on what it takes to start and end processes is one frame.
 const MANY_THREADS: usize = 50;
 /// The part of a function's time from which on a line of it is worth a word.
@@ -121,6 +125,8 @@ struct TreeMaker<'a> {
     ended_waits: BTreeMap<(DraftNode, EndingThread), u64>,
     cpu_waits: CpuWaits,
     alone: bool,
+    /// Stacks whose waits timers end.
+    timed: FxHashSet<StackId>,
     own_threads: FxHashSet<u32>,
     /// The program starts processes again and again.
     starts_processes: bool,
@@ -212,6 +218,7 @@ impl<'a> TreeMaker<'a> {
             table,
             builder: CallTreeBuilder::new(values),
             alone: running.ran.len() <= 1,
+            timed: timed_waits(recording, table),
             running,
             at_work: FxHashMap::default(),
             each_sample,
@@ -241,7 +248,7 @@ impl<'a> TreeMaker<'a> {
                 self.wait_for_cpu(sample);
                 return Ok(());
             }
-            "off-cpu" => match wait_kind(&in_user, &in_kernel, self.alone) {
+            "off-cpu" => match wait_kind(&in_user, &in_kernel, self.surroundings(sample.stack)) {
                 WaitKind::Idle(idle) => {
                     *self.idle.entry(idle).or_default() += sample.weight;
                     return Ok(());
@@ -285,6 +292,13 @@ impl<'a> TreeMaker<'a> {
         self.builder
             .add(1 + position.unwrap_or_default(), node, cost);
         Ok(())
+    }
+
+    fn surroundings(&self, stack: StackId) -> WaitSurroundings {
+        WaitSurroundings {
+            alone: self.alone,
+            only_timers: self.timed.contains(&stack),
+        }
     }
 
     fn count_work(&mut self, sample: &Sample, ns: f64) {
@@ -403,6 +417,36 @@ impl<'a> TreeMaker<'a> {
         self.methods.insert(location, methods.clone());
         Ok(methods)
     }
+}
+
+/// Returns the stacks that wait until a timer ends it, and next to never for anything else: only the begin and end of the recording.
+fn timed_waits(recording: &Recording, table: &SymbolTable) -> FxHashSet<StackId> {
+    let mut waits: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
+    let mut timers: FxHashMap<StackId, bool> = FxHashMap::default();
+    let mut is_timer = |stack: StackId| {
+        *timers.entry(stack).or_insert_with(|| {
+            let locations = recording.stacks.locations(stack);
+            let procedures = locations.filter_map(|at| table.procedure(at));
+            let names: Vec<&str> = procedures.map(|procedure| &*procedure.name).collect();
+            is_woken_by_timer(&names)
+        })
+    };
+    for sample in &recording.samples {
+        if recording.event(sample.event).name != "off-cpu" {
+            continue;
+        }
+        let waker = sample.waker.and_then(|waker| waker.stack);
+        let (timed, all) = waits.entry(sample.stack).or_default();
+        *all += sample.weight;
+        if waker.is_some_and(&mut is_timer) {
+            *timed += sample.weight;
+        }
+    }
+    let timed = waits.into_iter().filter(|(_, (timed, all))| {
+        let (timed, all) = (*timed as f64, *all as f64);
+        timed > 0.0 && timed >= TIMED * all
+    });
+    timed.map(|(stack, _)| stack).collect()
 }
 
 /// Returns the threads of all processes but the first one.

@@ -29,10 +29,21 @@ pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
             .iter()
             .any(|library| file.starts_with(library))
         || is_of_standard_library(name)
+        || is_of_node(name, module)
+}
+
+/// Returns whether a function is Node.js's: C++ of its image, or a script that it brings along. Other programs have namespaces of that name, too.
+fn is_of_node(name: &str, module: &str) -> bool {
+    let file = module.rsplit('/').next().unwrap_or_default();
+    let of_image = file.starts_with("node") || file.starts_with("libnode");
+    // By its frames and by a perf map.
+    let is_script =
+        module.starts_with("node:") || name.starts_with("JS:") && name.contains(" node:");
+    of_image && qualified_name(name).starts_with("node::") || is_script
 }
 
 /// Crates of Rust's standard library, the namespaces of C++'s and of V8, V8's builtins, and names that only the authors of standard libraries may use.
-const STANDARD_NAMES: [&str; 13] = [
+const STANDARD_NAMES: [&str; 12] = [
     "std::",
     "core::",
     "alloc::",
@@ -45,7 +56,6 @@ const STANDARD_NAMES: [&str; 13] = [
     "__invoke",
     "v8::",
     "Builtins_",
-    "node::",
 ];
 
 /// First parts of the packages of Go's standard library.
@@ -158,7 +168,7 @@ fn is_script_body(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_of_standard_library, is_script_body};
+    use super::{is_language_library, is_of_standard_library, is_script_body};
 
     #[test]
     fn bodies_of_scripts_are_known_by_their_names() {
@@ -217,5 +227,28 @@ mod tests {
         ] {
             assert!(!is_of_standard_library(name), "{name}");
         }
+    }
+
+    /// A program may have a namespace of that name.
+    #[test]
+    fn functions_of_node_are_its_images_and_scripts() {
+        let is_library =
+            |name: &str, image: &str| is_language_library(&(name.into(), image.into()));
+        let read = "void node::fs::Read(v8::FunctionCallbackInfo<v8::Value> const&)";
+        assert!(is_library(read, "/usr/bin/node"));
+        assert!(is_library(read, "/usr/lib/libnode.so.115"));
+        assert!(!is_library("node::insert(int)", "/home/me/tree"));
+        assert!(is_library("readFileSync (node:fs:441)", "node:fs"));
+        assert!(is_library(
+            "require (node:internal/modules/helpers:1)",
+            "node:internal/modules/helpers"
+        ));
+        assert!(!is_library("read (fs.js:4)", "/home/me/node:fs.js"));
+        assert!(is_library("JS:*readFileSync node:fs:441:22", "[jit 12]"));
+        assert!(is_library(
+            "JS:~ node:internal/main/run_main_module:1:1",
+            "[jit 12]"
+        ));
+        assert!(!is_library("JS:*read /home/me/node:fs.js:4:2", "[jit 12]"));
     }
 }

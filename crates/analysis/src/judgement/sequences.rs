@@ -4,6 +4,7 @@ use super::libraries::{is_c_library, is_language_library, is_nameless, says_litt
 use super::timed_tree::{KERNEL, MethodName, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
+use crate::bottleneck::glue::is_glue;
 use crate::bottleneck::interface::Profile;
 use profile::{CallTree, NodeId, TimeKind, plain_name};
 use rustc_hash::FxHashMap;
@@ -228,6 +229,7 @@ impl<'a> Sequences<'a> {
             let known: f64 = calls.map(|call| self.tree.time_of(*call)).sum();
             if callers.is_empty() || !in_kernel && known < ONE_CALLER * all {
                 match self.outermost_of_library(&path) {
+                    _ if is_glue(&path[0].0) => done.push(without_glue(path)),
                     Some(outermost) => open.push(outermost),
                     None => done.push(path),
                 }
@@ -480,6 +482,17 @@ impl<'a> Sequences<'a> {
         let waiting = left.map(|node| self.waiting_at(NodeId(node as u32)));
         waiting.sum::<i64>() as f64 / self.working_ns
     }
+}
+
+/// Returns a path within libraries without what it begins with and only leads to work, as the start of a thread: the function that this calls stands for it.
+fn without_glue(mut path: Vec<MethodName>) -> Vec<MethodName> {
+    let begin = path.iter().position(|(name, _)| !is_glue(name));
+    if let Some(begin) = begin.filter(|begin| *begin > 0) {
+        let in_library = path.iter().all(is_language_library);
+        path.drain(..begin);
+        path.truncate(if in_library { 1 } else { path.len() });
+    }
+    path
 }
 
 /// Returns a path to the kernel, without the C library's functions that only hand the call on.

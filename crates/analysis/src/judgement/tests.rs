@@ -18,7 +18,7 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
         for name in path.split(';') {
             let module = match name {
                 "malloc" | "free" | "strcoll" | "next_sequence" | "compare_part"
-                | "pthread_mutex_lock" | "lll_unlock" | "lll_wake" => "/lib/libc.so.6",
+                | "pthread_mutex_lock" | "lll_unlock" | "lll_wake" | "clone3" => "/lib/libc.so.6",
                 "operator new" => "/lib/libstdc++.so.6",
                 _ if name.contains(" (system call)") => "[kernel]",
                 _ => "app",
@@ -662,6 +662,30 @@ fn a_gain_has_a_lower_end_where_one_thread_works() {
         assert!(high > 0.8 && high <= 1.0, "{high}");
         assert_eq!(spared, assumed);
     }
+}
+
+/// Nobody called a runtime's own thread: its function is the place, and not the start of threads.
+#[test]
+fn a_thread_of_a_runtime_is_named_by_its_function() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        (
+            "clone3;v8::Worker::Run;v8::Collect;v8::Mark",
+            Computing,
+            500,
+        ),
+        ("main;digest", Computing, 400),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let names = names(&judgement);
+    assert!(
+        names.iter().any(|name| name.starts_with("v8::Worker::Run")),
+        "{names:?}"
+    );
+    assert!(
+        names.iter().all(|name| !name.contains("clone3")),
+        "{names:?}"
+    );
 }
 
 /// A library without symbols, between a function and its disk, is not the place.

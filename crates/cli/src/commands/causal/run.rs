@@ -89,7 +89,10 @@ pub fn experiment_quietly(
         talk: Talk::new(args, rewind),
         choice: None,
     };
-    let repeats = Repeats::For(time);
+    let repeats = match args.pid {
+        Some(_) => Repeats::Times(1),
+        None => Repeats::For(time),
+    };
     let outcome = experiment::run_repeatedly(&options, repeats, stop, &mut listener)?;
     let (profile, choice) = (listener.talk.profile, listener.choice);
     wrapped::wait_for_command(outcome.running, true);

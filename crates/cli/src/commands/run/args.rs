@@ -12,11 +12,13 @@ use std::time::Duration;
 The command is run once to sample what it runs and what it waits for, and, if it ends in time and more than one \
 thread works, again: to see what its threads lose to each other, and for experiments that predict what a faster \
 line is worth. Each run reads the same standard input; only the first one's output is shown. Files that it \
-writes are written each time.
+writes are written each time. A program of several threads that runs on is sampled for half of the time, and then \
+experimented with while it runs.
 
 Examples:
   vitalfew run -- ./app input             what is worth changing?
   vitalfew run --for 5m -- ./server       until its time is over
+  vitalfew run -p 1234                    a process that runs already
   vitalfew run --once -- ./migrate        it must not be repeated
   vitalfew run --progress function:handle_request -- ./app
   vitalfew run -o before.json -- ./app    keep it, then change the program, and
@@ -37,7 +39,7 @@ pub struct RunAll {
     /// Count the program's work here (as causal run does), for the experiments; can be repeated
     #[arg(short = 'P', long, value_name = "POINT")]
     pub progress: Vec<String>,
-    /// A running process instead of a command: it is sampled for the time, or until Ctrl-C
+    /// A running process instead of a command, for the time, or until Ctrl-C: it runs on
     #[arg(short, long, value_name = "PID")]
     pub pid: Option<u32>,
     /// Show a result that -o has written, and run nothing

@@ -1,17 +1,28 @@
-//! How many CPUs a program may use.
+//! How many CPUs a program may use, and whether it has threads.
 
-/// Watches which CPUs a process may use, of those that there are.
+/// Watches which CPUs a process may use, of those that there are, and how many threads it has.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Confinement {
     allowed: Option<u32>,
+    threads: usize,
 }
 
 impl Confinement {
     /// Looks at a process, or at the children of this one. What was seen last counts: programs begin with all CPUs.
-    pub fn look_at_cpus(&mut self, pid: Option<u32>) {
+    pub fn look_at_process(&mut self, pid: Option<u32>) {
         let pids = pid.map_or_else(own_children, |pid| vec![pid]);
         let allowed = pids.iter().filter_map(|pid| allowed_cpus(*pid)).max();
         self.allowed = allowed.or(self.allowed);
+        self.threads = pids
+            .iter()
+            .map(|pid| threads_of(*pid).count())
+            .max()
+            .unwrap_or(0);
+    }
+
+    /// Returns whether it has more than one thread.
+    pub fn has_threads(self) -> bool {
+        self.threads > 1
     }
 
     /// Returns how many CPUs it may use, and how many there are, if it may not use all.
@@ -35,10 +46,14 @@ fn own_children() -> Vec<u32> {
 
 /// The most CPUs that any of its threads may use.
 fn allowed_cpus(pid: u32) -> Option<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
-    let tids = threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok());
-    let cpus = tids.filter_map(sampler::usable_cpus);
+    let cpus = threads_of(pid).filter_map(sampler::usable_cpus);
     cpus.map(|cpus| cpus.len() as u32).max()
+}
+
+fn threads_of(pid: u32) -> impl Iterator<Item = u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten();
+    threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok())
 }
 
 #[cfg(test)]
@@ -48,7 +63,7 @@ mod tests {
     #[test]
     fn this_process_may_use_some() {
         let mut own = Confinement::default();
-        own.look_at_cpus(Some(std::process::id()));
+        own.look_at_process(Some(std::process::id()));
         assert!(own.allowed.is_some_and(|allowed| allowed > 0));
     }
 }

@@ -13,7 +13,7 @@ use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
 use anyhow::Context;
 use args::RunAll;
-use phases::Phases;
+use phases::{FEWEST_SAMPLES, Phases};
 use profile::{CallTree, Recording};
 use result::{CommandEnd, RunResult};
 use results::{RecordingSource, command_words};
@@ -21,8 +21,6 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Fewer samples and waits say nothing of where time goes.
-const FEWEST_SAMPLES: u64 = 30;
 /// The number of findings without --all.
 const VITAL_FEW: usize = 5;
 
@@ -40,6 +38,8 @@ pub fn run(args: &RunAll) -> anyhow::Result<ExitCode> {
 fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<ExitCode> {
     let mut phases = Phases::begin(args)?;
     let mut sampled = phases.sample_runs()?;
+    // Before anything else: a program that runs on need not do so for long.
+    let predicted = phases.experiment_with_running(&sampled);
     let mut resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
     if let Some(again) = phases.sample_again(&sampled, &resolved.table)? {
         sampled = again;
@@ -53,7 +53,10 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     let more = phases.sample_more(&sampled)?;
     let more = more.into_iter().map(tree_of_run);
     let more = more.collect::<anyhow::Result<Vec<CallTree>>>()?;
-    let (interference, causal) = phases.ask_threads(&sampled, &time);
+    let (interference, causal) = match predicted {
+        Some(predicted) => (Vec::new(), predicted),
+        None => phases.ask_threads(&sampled, &time),
+    };
     let stalls = phases.ask_instructions(recording);
     let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
     let judgement = analysis::judgement::judge_measured(&analysis::judgement::Measured {

@@ -1,0 +1,307 @@
+//! What threads lose to each other, and what experiments predict: in further runs of a command, or in a later phase of a program that runs on.
+
+use super::{Asked, FEWEST_SAMPLES, Phases, STOPPED, Sampled};
+use crate::args::{Args, Command};
+use crate::commands::causal::args::CausalAction;
+use crate::commands::interference::args::InterferenceAction;
+use crate::commands::{causal, interference};
+use crate::exit::error_chain;
+use clap::Parser;
+use experiment::ProgressChoice;
+use profile::{BlockKind, CausalProfile, Finding, Interference, Recording};
+use results::{TimeTree, command_words};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Why nobody is asked about threads.
+const TOO_FEW: &str = "there are too few samples";
+/// Why experiments with a program that runs on say nothing.
+const NO_COUNT: &str =
+    "no function was found whose calls count its work: --progress names one, or a system call";
+/// The part of the time left that a run with tracing may take: experiments need the rest.
+const TRACING: f64 = 0.5;
+/// The part of all the time for which a program that runs on is experimented with at least.
+const EXPERIMENTING: f64 = 0.25;
+/// Calls a second with which a function counts the program's work: ten in a usual experiment, and few enough to cost little.
+const COUNTABLE: std::ops::Range<f64> = 40.0..20_000.0;
+/// Calls that there are at least in one run.
+const FEWEST_CALLS: u64 = 100;
+
+/// What other methods are asked about.
+enum ProgramUnderTest {
+    /// A command, which is started once more.
+    Command(Vec<String>),
+    /// A process that runs already.
+    Process(u32),
+}
+
+impl ProgramUnderTest {
+    /// Returns it as the end of a command line.
+    fn to_words(&self) -> Vec<String> {
+        match self {
+            Self::Command(words) => std::iter::once("--".to_owned())
+                .chain(words.iter().cloned())
+                .collect(),
+            Self::Process(pid) => vec!["-p".to_owned(), pid.to_string()],
+        }
+    }
+}
+
+impl Phases<'_> {
+    /// What threads lose to each other, and what experiments predict.
+    pub fn ask_threads(
+        &mut self,
+        sampled: &Sampled,
+        time: &TimeTree,
+    ) -> (Vec<Finding>, Vec<Finding>) {
+        if sampled.samples < FEWEST_SAMPLES {
+            self.not_asked("interference", TOO_FEW.to_owned());
+            self.not_asked("experiments", TOO_FEW.to_owned());
+            return (Vec::new(), Vec::new());
+        }
+        if time.threads_at_work < 2 {
+            self.not_asked("interference", "one thread does the work".to_owned());
+            let why = "one thread does the work: a part of its time is what it is worth";
+            self.not_asked("experiments", why.to_owned());
+            return (Vec::new(), Vec::new());
+        }
+        if let Err(why) = self.is_repeatable(sampled) {
+            self.not_asked("interference", why.clone());
+            self.not_asked("experiments", why);
+            return (Vec::new(), Vec::new());
+        }
+        let traced = match time.busy_threads {
+            ..2 => {
+                let why = "one thread runs, the others only wait";
+                self.not_asked("interference", why.to_owned());
+                Ok((Vec::new(), None))
+            }
+            _ => self.trace(&sampled.recording),
+        };
+        let (findings, counted) = traced.unwrap_or_else(|error| {
+            self.not_asked("interference", error_chain(&error));
+            (Vec::new(), None)
+        });
+        // Tracing may have taken all the time there was.
+        if let Err(why) = self.is_repeatable(sampled) {
+            self.not_asked("experiments", why);
+            return (findings, Vec::new());
+        }
+        let command = ProgramUnderTest::Command(self.args.command.clone());
+        (
+            findings,
+            self.experiment_or_tell(&command, counted.as_deref()),
+        )
+    }
+
+    /// Experiments with a program of several threads that runs on, with the process that has most of the samples. `None` if it is no such program.
+    pub fn experiment_with_running(&mut self, sampled: &Sampled) -> Option<Vec<Finding>> {
+        let runs_on = sampled.exit.is_none() && sampled.has_threads && !self.args.once;
+        let pid = busiest_process(&sampled.recording).filter(|_| runs_on)?;
+        self.not_asked(
+            "interference",
+            "it traces a program from its start".to_owned(),
+        );
+        if self.signals.stop.load(Ordering::Relaxed) {
+            self.not_asked("experiments", STOPPED.to_owned());
+            return Some(Vec::new());
+        }
+        // Functions of a server are called too often to be counted, as a rule; the kernel counts its answers by itself.
+        let answers = results::answering_call(&sampled.recording);
+        let answers = answers.map(|call| format!("syscall:{call}"));
+        Some(self.experiment_or_tell(&ProgramUnderTest::Process(pid), answers.as_deref()))
+    }
+
+    /// Experiments; why there are none is said where that is so.
+    fn experiment_or_tell(
+        &mut self,
+        program: &ProgramUnderTest,
+        counted: Option<&str>,
+    ) -> Vec<Finding> {
+        self.experiment(program, counted).unwrap_or_else(|error| {
+            self.not_asked("experiments", error_chain(&error));
+            Vec::new()
+        })
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn trace(&mut self, _: &Recording) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
+        anyhow::bail!("only x86-64 programs can be traced so far")
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn trace(&mut self, recording: &Recording) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
+        self.note_progress("tracing what threads lose to each other");
+        let words = ["interference", "run", "--quiet"];
+        let command = ProgramUnderTest::Command(self.args.command.clone());
+        let args = parse_defaults(&words, &command)?;
+        let Command::Interference(args) = args else {
+            anyhow::bail!("no such command");
+        };
+        let InterferenceAction::Run(mut args) = args.action else {
+            anyhow::bail!("no such command");
+        };
+        let left = self.end.saturating_duration_since(Instant::now());
+        args.duration = Some(left.mul_f64(TRACING));
+        let args = &args;
+        self.rewind_streams()?;
+        let traced = interference::trace_recorded(args, recording, &self.signals.stop);
+        self.streams.restore_output();
+        let (path, result, running) = traced?;
+        crate::commands::wrapped::wait_for_command(running, true);
+        let next = command_words(&["interference", "report", &path.display().to_string()]);
+        let findings = analysis::interference::findings(&result.findings, &next);
+        self.asked.push(Asked {
+            method: "interference".to_owned(),
+            had: Some(format!("{} executions in one run", result.executions)),
+            why_not: None,
+        });
+        Ok((findings, function_to_count(&result)))
+    }
+
+    /// Experiments, with progress measured by what was named, else by `counted`, a point, else as `causal run` does.
+    fn experiment(
+        &mut self,
+        program: &ProgramUnderTest,
+        counted: Option<&str>,
+    ) -> anyhow::Result<Vec<Finding>> {
+        let mut left = self.end.saturating_duration_since(Instant::now());
+        if let ProgramUnderTest::Process(_) = program {
+            // Putting a large recording down may have taken the rest.
+            left = left.max(self.args.budget.mul_f64(EXPERIMENTING));
+        }
+        self.note_progress(&format!(
+            "experimenting for {} s (--progress names what counts the work)",
+            left.as_secs()
+        ));
+        let mut words = vec!["causal", "run", "--quiet"];
+        let mut points = self.args.progress.clone();
+        if points.is_empty() {
+            points.extend(counted.map(str::to_owned));
+        }
+        for point in &points {
+            words.extend(["--progress", point]);
+        }
+        let had = match self.experiments(&words, program, left) {
+            Err(error) if is_without_lines(&error) => {
+                self.experiments(&[&words[..], &["--by", "function"]].concat(), program, left)?
+            }
+            other => other?,
+        };
+        let profile = had.profile;
+        let experiments: usize = profile.runs.iter().map(|run| run.experiments.len()).sum();
+        let analysis = analysis::causal::analyse_profile(&profile, &Default::default());
+        let predicted = analysis::causal::findings(&analysis.fragments, |fragment| {
+            let mut words = command_words(&["causal", "run", "--fixed-line", &fragment.name]);
+            words.extend(program.to_words());
+            words
+        });
+        let is_command = matches!(program, ProgramUnderTest::Command(_));
+        let nothing_counts = !is_command
+            && points.is_empty()
+            && matches!(had.choice, Some(ProgressChoice::EndToEnd) | None);
+        let counted = match (points.as_slice(), had.choice) {
+            ([], Some(ProgressChoice::Function { name, .. })) => format!("calls of {name}"),
+            ([], Some(ProgressChoice::EndToEnd) | None) if is_command => {
+                "the ends of runs".to_owned()
+            }
+            ([], Some(ProgressChoice::EndToEnd) | None) => "nothing".to_owned(),
+            ([], Some(ProgressChoice::Source(points))) => points.join(", "),
+            (named, _) => named.join(", "),
+        };
+        self.asked.push(Asked {
+            method: "experiments".to_owned(),
+            had: Some(match program {
+                ProgramUnderTest::Command(_) => format!(
+                    "{experiments} in {} runs, progress measured by {counted}",
+                    had.runs
+                ),
+                ProgramUnderTest::Process(pid) => {
+                    format!("{experiments} with process {pid}, progress measured by {counted}")
+                }
+            }),
+            why_not: match nothing_counts {
+                true => Some(NO_COUNT.to_owned()),
+                false => why_unknown(&profile, &predicted),
+            },
+        });
+        Ok(predicted)
+    }
+
+    fn experiments(
+        &mut self,
+        words: &[&str],
+        program: &ProgramUnderTest,
+        time: Duration,
+    ) -> anyhow::Result<causal::QuietExperiments> {
+        let args = parse_defaults(words, program)?;
+        let Command::Causal(args) = args else {
+            anyhow::bail!("no such command");
+        };
+        let CausalAction::Run(args) = &args.action else {
+            anyhow::bail!("no such command");
+        };
+        if let ProgramUnderTest::Command(_) = program {
+            self.rewind_streams()?;
+        }
+        let streams = &mut self.streams;
+        let result = causal::experiment_quietly(args, time, &self.signals.stop, &mut || {
+            streams.rewind_input().is_ok()
+        });
+        self.streams.restore_output();
+        result
+    }
+}
+
+/// Returns the progress point of the function whose calls can count the program's work: the one that takes most time of those that were traced and are called steadily
+/// enough. Short programs end before `causal run` has found one by itself.
+fn function_to_count(result: &Interference) -> Option<String> {
+    let seconds = result.duration_ns / 1e9;
+    let blocks = result.findings.iter();
+    let countable = blocks.filter(|block| {
+        let calls = block.executions.calls + block.executions.warm_up;
+        let of_program = analysis::interference::known_function(&block.name).is_none();
+        of_program
+            && block.kind == BlockKind::Function
+            && calls >= FEWEST_CALLS
+            && COUNTABLE.contains(&(calls as f64 / seconds))
+    });
+    let most = countable.max_by(|a, b| a.durations.total_ns.total_cmp(&b.durations.total_ns));
+    most.map(|block| format!("function:{}", block.name))
+}
+
+fn is_without_lines(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<experiment::Error>();
+    matches!(
+        error,
+        Some(experiment::Error::NoDebugInfo { .. } | experiment::Error::IsScript { .. })
+    )
+}
+
+/// Why experiments say nothing, if they do not.
+fn why_unknown(profile: &CausalProfile, predicted: &[Finding]) -> Option<String> {
+    if !predicted.is_empty() {
+        return None;
+    }
+    let warnings = profile.runs.iter().flat_map(|run| &run.warnings);
+    let warning = warnings.last().cloned();
+    Some(warning.unwrap_or_else(|| "too few experiments with any line".to_owned()))
+}
+
+/// Returns the process that has most samples of the first event.
+fn busiest_process(recording: &Recording) -> Option<u32> {
+    let mut samples: BTreeMap<u32, u64> = BTreeMap::new();
+    for thread in recording.threads.iter().filter(|t| t.event.0 == 0) {
+        *samples.entry(thread.pid).or_default() += thread.count;
+    }
+    let busiest = samples.into_iter().max_by_key(|(_, count)| *count);
+    busiest.map(|(pid, _)| pid)
+}
+
+/// The command line of another command, with its defaults, for the same program.
+fn parse_defaults(words: &[&str], program: &ProgramUnderTest) -> anyhow::Result<Command> {
+    let words = std::iter::once("vitalfew").chain(words.iter().copied());
+    let words = words.map(str::to_owned).chain(program.to_words());
+    Ok(Args::try_parse_from(words)?.command)
+}
