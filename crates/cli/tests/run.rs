@@ -283,6 +283,116 @@ fn a_running_process_is_experimented_with_and_runs_on() {
     );
 }
 
+/// Stopped by its user, a measurement is not said to have been too short.
+#[test]
+fn a_stopped_measurement_gives_what_it_has() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "ends", ENDS);
+    let output = Command::new("timeout")
+        .args(["--foreground", "--signal=TERM", "8", VITALFEW, "run"])
+        .args(["--quiet", "--for", "100s", "-o"])
+        .arg(lab.path("result.json"))
+        .arg("--")
+        .args([&program, Path::new("hang")])
+        .env("VITALFEW_DB", lab.path("db"))
+        .output()
+        .expect("vitalfew runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("you stopped it"), "{text}");
+    assert_eq!(result(&lab)["ended_by"], "stopped");
+}
+
+const LEAVES: &str = r"
+#include <unistd.h>
+int main(void) { if (fork() == 0) { setsid(); sleep(60); } return 0; }
+";
+
+/// A process that a command leaves behind is named.
+#[test]
+fn who_goes_on_after_the_command_is_said() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "leaves", LEAVES);
+    let errors = std::fs::File::create(lab.path("errors")).expect("a file");
+    // What is left behind has it open, too.
+    let status = Command::new(VITALFEW)
+        .args(["run", "--quiet", "-o"])
+        .arg(lab.path("result.json"))
+        .arg("--")
+        .arg(&program)
+        .env("VITALFEW_DB", lab.path("db"))
+        .stdout(std::process::Stdio::null())
+        .stderr(errors)
+        .status();
+    assert_eq!(status.expect("vitalfew runs").code(), Some(0));
+    let left = &result(&lab)["left_running"][0];
+    let pid = left["pid"].as_u64().expect("one is left").to_string();
+    let killed = Command::new("kill").arg(&pid).status();
+    assert!(killed.expect("kill runs").success(), "{left}");
+    assert_eq!(left["name"], "leaves");
+    let said = std::fs::read_to_string(lab.path("errors")).expect("it said something");
+    assert!(said.contains(&format!("vitalfew run -p {pid}")), "{said}");
+}
+
+const ASKS: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static volatile long sink;
+static void *compute(void *unused) { long s = 0; for (long i = 0; i < 300000000; i++) s += i % 7; sink = s; return unused; }
+int main(int n, char **words) {
+  FILE *started = fopen(words[n - 1], "a"); fprintf(started, "%d\n", getpid()); fclose(started);
+  char answer[9]; if (read(open("/dev/tty", O_RDWR), answer, sizeof answer) < 0) return 1;
+  pthread_t one; pthread_create(&one, 0, compute, 0); compute(0); pthread_join(one, 0); return 0; }
+"#;
+
+/// Nobody types again what a command asks for at a terminal.
+#[test]
+fn a_command_that_asks_its_user_is_run_once() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "asks", ASKS);
+    let started = lab.path("started");
+    let line = format!(
+        "{VITALFEW} run --quiet --for 30s -o {} -- {} {}",
+        lab.path("result.json").display(),
+        program.display(),
+        started.display()
+    );
+    let mut terminal = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("VITALFEW_DB", lab.path("db"))
+        .env("VITALFEW_PAGER", "cat")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("script of util-linux");
+    // It is asked for an answer when it sleeps, having said who it is.
+    let sleeps = || {
+        let pid = std::fs::read_to_string(&started).ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
+        stat.contains(") S ").then_some(())
+    };
+    while sleeps().is_none() && terminal.try_wait().expect("asked").is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let mut keys = terminal.stdin.take().expect("a pipe");
+    std::io::Write::write_all(&mut keys, b"yes\n").expect("typed");
+    assert!(terminal.wait().expect("it ends").success());
+    let starts = std::fs::read_to_string(&started).expect("started");
+    assert_eq!(starts.lines().count(), 1, "{starts}");
+    let asked = result(&lab)["asked"].to_string();
+    assert!(asked.contains("typed"), "{asked}");
+}
+
 #[test]
 fn too_little_is_said_to_be_too_little() {
     if !live() {

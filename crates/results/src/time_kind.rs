@@ -92,6 +92,15 @@ pub fn answering_call(recording: &Recording) -> Option<&'static str> {
     (most as f64 >= ANSWERED * all as f64 && most > 0).then_some(call)
 }
 
+/// Returns whether a thread of a program waited until somebody typed something at a terminal.
+pub fn waits_for_typing(recording: &Recording) -> bool {
+    recording.samples.iter().any(|sample| {
+        recording.event(sample.event).name == "off-cpu"
+            && (recording.stacks.locations(sample.stack))
+                .any(|at| kernel_name(recording, at) == Some("n_tty_read"))
+    })
+}
+
 /// Returns the name of a function of the kernel, which recordings carry: sorted by image and start.
 fn kernel_name(recording: &Recording, at: Location) -> Option<&str> {
     let symbols = &recording.symbols;

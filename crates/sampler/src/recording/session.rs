@@ -71,6 +71,8 @@ pub struct Outcome {
     pub exit: Option<Exit>,
     /// The command, if it still runs: the recording was stopped before it ended.
     pub running: Option<Launched>,
+    /// Processes that a command has left behind, as a daemon does. Without BPF they are not known.
+    pub left_running: Vec<u32>,
     /// CPU time that this process used for the recording, in nanoseconds.
     pub own_cpu_ns: u64,
 }
@@ -123,6 +125,7 @@ pub fn record(
     session.look_at_threads(true);
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
+    let left_running = exit.map_or_else(Vec::new, |_| session.remaining_processes());
     let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
     let asked = std::mem::take(&mut session.asked);
     let mut recording = session.into_recording(start_unix_ns, duration_ns);
@@ -137,6 +140,7 @@ pub fn record(
         recording,
         exit,
         running: launched.filter(|_| exit.is_none()),
+        left_running,
         own_cpu_ns: own_cpu_ns() - cpu_before,
     })
 }
@@ -609,6 +613,16 @@ impl<'a, 'memory> Session<'a, 'memory> {
             Source::Kernel(source) => source.is_target(pid),
             Source::Rings(_, tasks) => tasks.process().is_none_or(|process| process == pid),
         }
+    }
+
+    /// Returns the processes of a command that still run. Only the kernel's programs know which these are.
+    fn remaining_processes(&self) -> Vec<u32> {
+        let Source::Kernel(source) = &self.source else {
+            return Vec::new();
+        };
+        let processes = std::fs::read_dir("/proc").into_iter().flatten();
+        let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| source.is_target(*pid)).collect()
     }
 
     /// The samples so far, also those that are still in the kernel's tables.

@@ -15,7 +15,7 @@ use anyhow::Context;
 use args::RunAll;
 use phases::{FEWEST_SAMPLES, Phases};
 use profile::{CallTree, Recording};
-use result::{CommandEnd, RunResult};
+use result::{CommandEnd, LeftProcess, RunResult};
 use results::{RecordingSource, command_words};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -94,7 +94,9 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     result.idle_ns = time.idle;
     result.samples = sampled.samples;
     if args.pid.is_none() {
-        result.ended_by = CommandEnd::of_exit(sampled.exit);
+        result.ended_by = CommandEnd::of_exit(sampled.exit, phases.is_stopped());
+        let left = sampled.left_running.iter();
+        result.left_running = left.filter_map(|pid| LeftProcess::find(*pid)).collect();
     }
     result.few_samples = few.then_some(sampled.samples);
     show_result(&result, before.as_ref(), args)?;

@@ -33,6 +33,8 @@ const SAMPLING: f64 = 0.5;
 
 /// Why nothing else is asked.
 const STOPPED: &str = "you stopped it";
+/// Why a command is not run again.
+const ASKS_USER: &str = "it waited until somebody typed, and would again";
 /// Why further runs do not count.
 const OTHER_END: &str = "run again, the command ended otherwise";
 
@@ -63,6 +65,10 @@ pub struct Sampled {
     pub confined: Option<(u32, u32)>,
     /// It had several threads when it was last seen.
     pub has_threads: bool,
+    /// Processes that it has left behind.
+    pub left_running: Vec<u32>,
+    /// It waited until somebody typed something.
+    pub reads_terminal: bool,
 }
 
 /// One `vitalfew run`.
@@ -109,6 +115,11 @@ impl<'a> Phases<'a> {
         }
     }
 
+    /// Returns whether the user has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        self.signals.stop.load(Ordering::Relaxed)
+    }
+
     /// What each method was asked so far.
     pub fn asked_methods(&self) -> &[Asked] {
         &self.asked
@@ -149,7 +160,9 @@ impl<'a> Phases<'a> {
         });
         Ok(Sampled {
             samples,
+            reads_terminal: results::waits_for_typing(&outcome.recording),
             recording: outcome.recording,
+            left_running: outcome.left_running,
             stored: written.path.display().to_string(),
             exit: outcome.exit,
             running: outcome.running,
@@ -216,7 +229,8 @@ impl<'a> Phases<'a> {
     /// Notices that a further run ended otherwise than the first one, as that of a command which finds what it had made: it did other work.
     fn notice_other_end(&mut self, first: Option<Exit>, again: Option<Exit>) -> bool {
         let differs = first != again;
-        if differs {
+        // What ended early because it was told to says nothing of the command.
+        if differs && !self.is_stopped() {
             self.note_progress(&format!("{OTHER_END}: only its first run counts"));
             self.ends_otherwise = true;
         }
@@ -291,8 +305,11 @@ impl<'a> Phases<'a> {
         if self.ends_otherwise {
             return Err(OTHER_END.to_owned());
         }
-        if self.signals.stop.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             return Err(STOPPED.to_owned());
+        }
+        if sampled.reads_terminal {
+            return Err(ASKS_USER.to_owned());
         }
         if sampled.exit.is_none() {
             return Err("the command did not end in time".to_owned());

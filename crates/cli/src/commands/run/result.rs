@@ -29,15 +29,36 @@ pub enum CommandEnd {
     Signal(i32),
     /// It had not ended when the time was over.
     Unfinished,
+    /// It had not ended when the user stopped the measurement.
+    Stopped,
+}
+
+/// A process that the command has left behind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LeftProcess {
+    /// Its id.
+    pub pid: u32,
+    /// The name of its main thread.
+    pub name: String,
+}
+
+impl LeftProcess {
+    /// Returns it with its name, if it still runs.
+    pub fn find(pid: u32) -> Option<Self> {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+        let name = name.trim_end().to_owned();
+        Some(Self { pid, name })
+    }
 }
 
 impl CommandEnd {
-    /// Returns how a command ended; `None` if it returned 0. `exit` is absent where it still runs.
-    pub fn of_exit(exit: Option<Exit>) -> Option<Self> {
+    /// Returns how a command ended; `None` if it returned 0. `exit` is absent where it still runs, `stopped` true if the user stopped us.
+    pub fn of_exit(exit: Option<Exit>, stopped: bool) -> Option<Self> {
         match exit {
             Some(Exit::Code(0)) => None,
             Some(Exit::Code(code)) => Some(Self::Code(code)),
             Some(Exit::Signal(signal)) => Some(Self::Signal(signal)),
+            None if stopped => Some(Self::Stopped),
             None => Some(Self::Unfinished),
         }
     }
@@ -75,6 +96,9 @@ pub struct RunResult {
     /// How the command ended, if not as commands do that have done their work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<CommandEnd>,
+    /// Processes that the command has left behind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_running: Vec<LeftProcess>,
     /// How many samples and waits the findings rest on.
     #[serde(default)]
     pub samples: u64,
@@ -102,6 +126,7 @@ impl RunResult {
             rest_waiting: 0.0,
             idle_ns: BTreeMap::new(),
             ended_by: None,
+            left_running: Vec::new(),
             samples: 0,
             few_samples: None,
         }

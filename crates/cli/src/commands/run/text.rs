@@ -1,6 +1,6 @@
 //! What a run says, as text.
 
-use super::result::{CommandEnd, RunResult};
+use super::result::{CommandEnd, LeftProcess, RunResult};
 use crate::commands::causal::shell_words;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
@@ -13,6 +13,8 @@ use std::io::{self, Write};
 /// Columns of a path.
 const WIDTH: usize = 76;
 
+/// Processes left behind that are named.
+const MOST_LEFT: usize = 3;
 /// Causes of lost time that a finding lists, and the part of the loss from which on they are worth it.
 const MOST_CAUSES: usize = 3;
 const LEAST_CAUSE: f64 = 0.05;
@@ -80,7 +82,19 @@ fn write_end(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
             out,
             "the command had not ended when the time was over: what follows is of that part (--for gives more)"
         )?,
+        Some(CommandEnd::Stopped) => writeln!(
+            out,
+            "the command had not ended when you stopped it: what follows is of what it did until then"
+        )?,
         None => {}
+    }
+    for process in result.left_running.iter().take(MOST_LEFT) {
+        let LeftProcess { pid, name } = process;
+        let name = clean_name(name);
+        writeln!(
+            out,
+            "it left process {pid} ({name}) running, whose time is not here: vitalfew run -p {pid} measures that"
+        )?;
     }
     Ok(())
 }

@@ -11,7 +11,6 @@ use experiment::ProgressChoice;
 use profile::{BlockKind, CausalProfile, Finding, Interference, Recording};
 use results::{TimeTree, command_words};
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Why nobody is asked about threads.
@@ -103,7 +102,7 @@ impl Phases<'_> {
             "interference",
             "it traces a program from its start".to_owned(),
         );
-        if self.signals.stop.load(Ordering::Relaxed) {
+        if self.is_stopped() {
             self.not_asked("experiments", STOPPED.to_owned());
             return Some(Vec::new());
         }
