@@ -138,13 +138,18 @@ impl<'a> Phases<'a> {
         let database = store::Database::create(&store::default_database())?;
         let mut confinement = Confinement::default();
         let pid = self.args.pid;
-        let enough = Instant::now() + self.args.budget.mul_f64(SAMPLING);
+        let sampling = self.args.budget.mul_f64(SAMPLING);
+        let mut enough = None;
         let stopped = Arc::clone(&self.signals.stop);
         let stop = AtomicBool::new(false);
-        let mut outcome = self.record_once(&stop, &mut |_| {
+        let once = self.args.once;
+        let mut outcome = self.record_once(&stop, &mut |progress| {
             confinement.look_at_process(pid);
-            let can_go_on = !self.args.once && confinement.has_threads();
-            let next_phase = can_go_on && Instant::now() >= enough;
+            let has_begun = matches!(progress, Progress::Samples(_));
+            // From the first samples on: preparing may take seconds on a busy machine.
+            let is_enough = has_begun
+                && Instant::now() >= *enough.get_or_insert_with(|| Instant::now() + sampling);
+            let next_phase = !once && confinement.has_threads() && is_enough;
             stop.store(
                 next_phase || stopped.load(Ordering::Relaxed),
                 Ordering::Relaxed,
