@@ -241,7 +241,8 @@ const SERVES: &str = r"
 static volatile long sink;
 __attribute__((noinline)) static void answer(void) { long s = 0; for (long i = 0; i < 200000; i++) s += i % 7; sink = s; }
 static void *serve(void *unused) { for (;;) { answer(); if (write(1, unused, 0) < 0) _exit(1); } return unused; }
-int main(void) { pthread_t one; pthread_create(&one, 0, serve, 0); serve(0); return 0; }
+int main(void) { pthread_t one, other; pthread_create(&one, 0, serve, 0); pthread_create(&other, 0, serve, 0);
+  pthread_join(one, 0); pthread_join(other, 0); return 0; }
 ";
 
 /// A process of several threads is sampled, then experimented with, and runs on.

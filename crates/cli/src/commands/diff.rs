@@ -104,13 +104,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Returns a finding for each procedure that differs between two recordings by more than chance, that which changed most first.
+/// Returns a finding for each procedure that differs between two recordings, of so many runs each, by more than chance, that which changed most first.
 ///
 /// # Errors
 /// If they cannot be read or compared.
-pub fn changed_procedures(before: &Path, after: &Path) -> anyhow::Result<Vec<Finding>> {
-    let paths = [before.to_owned(), after.to_owned()];
-    let sets = load_sets(&paths, &CompareOptions::default())?;
+pub fn changed_procedures(recordings: [&Path; 2], runs: [f64; 2]) -> anyhow::Result<Vec<Finding>> {
+    let options = CompareOptions {
+        work: runs.to_vec(),
+        ..CompareOptions::default()
+    };
+    let sets = load_sets(&recordings.map(Path::to_owned), &options)?;
     let measure = |counts: &[u64], verdict: Option<&PairVerdict>, background: &Background| {
         row_difference(&sets, counts, verdict, background)
     };

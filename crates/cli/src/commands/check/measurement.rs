@@ -1,4 +1,4 @@
-//! Several runs of a command: what they took, kept in a file with the recording of one of them beside it.
+//! Several runs of a command: what they took, kept in a file with a recording of all of them beside it.
 
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Signals};
@@ -26,6 +26,9 @@ pub struct RunTimes {
     pub wall_ns: u64,
     /// On CPUs, in nanoseconds.
     pub cpu_ns: u64,
+    /// Ready to run, but waiting for a CPU, in all threads, in nanoseconds; absent where it was not measured.
+    #[serde(default)]
+    pub waiting_ns: Option<u64>,
 }
 
 /// What several runs took.
@@ -38,10 +41,18 @@ pub struct CheckMeasurement {
     pub host: Host,
     /// The runs.
     pub runs: Vec<RunTimes>,
+    /// How many of them the recording beside it has.
+    #[serde(default = "one_run")]
+    pub recorded_runs: u32,
+}
+
+/// What was kept before all runs were recorded.
+fn one_run() -> u32 {
+    1
 }
 
 impl CheckMeasurement {
-    /// Runs a command so many times; returns also the recording of the run that took the median CPU time.
+    /// Runs a command so many times; returns also one recording of all runs.
     ///
     /// # Errors
     /// If it cannot be run or sampled, fails, or is stopped.
@@ -75,16 +86,17 @@ impl CheckMeasurement {
             }
             recordings.push(outcome.recording);
         }
-        recordings.sort_by_key(|recording| run_times(recording).cpu_ns);
         let measurement = Self {
             schema: SCHEMA.to_owned(),
             command: command.to_vec(),
             host: sampler::read_host(),
             runs: recordings.iter().map(run_times).collect(),
+            recorded_runs: runs,
         };
-        let mut median = recordings.swap_remove(recordings.len() / 2);
-        symbols::embed_procedures(&mut median, &symbols::SymbolOptions::default());
-        Ok((measurement, median))
+        // One run of a short program has too few samples to say which function changed.
+        let mut all = store::merge_recordings(&recordings)?;
+        symbols::embed_procedures(&mut all, &symbols::SymbolOptions::default());
+        Ok((measurement, all))
     }
 
     /// Reads what was kept.
@@ -116,6 +128,7 @@ fn run_times(recording: &Recording) -> RunTimes {
     RunTimes {
         wall_ns: recording.duration_ns,
         cpu_ns: recording.task_times.map_or(0, |times| times.cpu_ns),
+        waiting_ns: recording.task_times.and_then(|times| times.waiting_ns),
     }
 }
 

@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
+const WAITED: &str = "it waited longer for CPUs, which other programs may have had: measure again on a quiet machine";
 /// Procedures that are named.
 const NAMED: usize = 5;
 
@@ -50,6 +51,8 @@ struct Json<'a> {
     runs: [usize; 2],
     times: &'a [TimeChange],
     verdict: Verdict,
+    /// Other programs may be why.
+    waited_for_cpus: bool,
     claims: crate::claims::JsonClaims,
 }
 
@@ -76,10 +79,14 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     }
     let times = time_changes(&before.runs, &after.runs);
     let limit = 1.0 + args.fail_over / 100.0;
-    let verdict = verdict(&times, limit);
+    let waited_for_cpus = is_wait_for_cpus(&times, [&before.runs, &after.runs], limit);
+    let verdict = match verdict(&times, limit) {
+        Verdict::Slower if waited_for_cpus => Verdict::Unclear,
+        verdict => verdict,
+    };
     let changed = match verdict {
         Verdict::Allowed => Vec::new(),
-        _ => changed_since(path, &recording).unwrap_or_else(|error| {
+        _ => changed_since(path, &recording, [&before, &after]).unwrap_or_else(|error| {
             tell_user(&format!("where is not known: {}", error_chain(&error)));
             Vec::new()
         }),
@@ -93,6 +100,7 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
             runs: [before.runs.len(), after.runs.len()],
             times: &times,
             verdict,
+            waited_for_cpus,
             claims: crate::claims::JsonClaims::of_findings(changed),
         };
         serde_json::to_writer_pretty(&mut out, &json)?;
@@ -100,6 +108,9 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     } else {
         let runs = [before.runs.len(), after.runs.len()];
         write_text(&mut out, runs, &times, verdict, args.fail_over, &changed)?;
+        if waited_for_cpus {
+            writeln!(out, "  {WAITED}")?;
+        }
     }
     out.flush()?;
     Ok(match verdict {
@@ -143,12 +154,42 @@ fn verdict(times: &[TimeChange], limit: f64) -> Verdict {
     }
 }
 
+/// Returns whether the wall time alone is longer than allowed, and would not be if the program had waited for CPUs as before: then another program may be why.
+fn is_wait_for_cpus(times: &[TimeChange], runs: [&[RunTimes]; 2], limit: f64) -> bool {
+    let is_slower = |what| {
+        times
+            .iter()
+            .any(|time| time.what == what && time.low > limit)
+    };
+    let mean = |runs: &[RunTimes], time_of: fn(&RunTimes) -> Option<u64>| {
+        let times: Option<Vec<u64>> = runs.iter().map(time_of).collect();
+        times.map(|times| times.iter().sum::<u64>() as f64 / times.len().max(1) as f64)
+    };
+    let wall = runs.map(|runs| mean(runs, |run| Some(run.wall_ns)));
+    let waited = runs.map(|runs| mean(runs, |run| run.waiting_ns));
+    let cpu = mean(runs[1], |run| Some(run.cpu_ns));
+    let ([Some(wall_before), Some(wall)], [Some(before), Some(after)], Some(cpu)) =
+        (wall, waited, cpu)
+    else {
+        return false;
+    };
+    // Threads wait at the same time.
+    let at_once = ((cpu + after) / wall).max(1.0);
+    let rest = wall - (after - before) / at_once;
+    is_slower("wall") && !is_slower("CPU") && rest <= limit * wall_before
+}
+
 /// Returns the procedures that changed by more than chance.
-fn changed_since(before: &Path, after: &Recording) -> anyhow::Result<Vec<Finding>> {
+fn changed_since(
+    before: &Path,
+    after: &Recording,
+    measured: [&CheckMeasurement; 2],
+) -> anyhow::Result<Vec<Finding>> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("after.recording");
     store::write_file(after, &path)?;
-    changed_procedures(&recording_beside(before), &path)
+    let runs = measured.map(|side| f64::from(side.recorded_runs));
+    changed_procedures([&recording_beside(before), &path], runs)
 }
 
 fn write_text(
@@ -196,6 +237,7 @@ mod tests {
         let run = |ms: &u64| RunTimes {
             wall_ns: ms * 1_000_000,
             cpu_ns: ms * 900_000,
+            waiting_ns: Some(ms * 100_000),
         };
         times.iter().map(run).collect()
     }
@@ -209,6 +251,23 @@ mod tests {
         assert_eq!(of(&[90, 130, 100, 125, 95]), Verdict::Unclear);
         // Faster is no fault.
         assert_eq!(of(&[50, 51, 52, 50, 51]), Verdict::Allowed);
+    }
+
+    /// A machine that others use makes no program slower; a program that waits for something else is slower.
+    #[test]
+    fn waits_for_cpus_are_told_from_a_slower_program() {
+        let before = runs(&[100, 101, 102, 101, 100]);
+        let longer = |waiting_ns| {
+            let mut after = before.clone();
+            for run in &mut after {
+                run.wall_ns += 30_000_000;
+                run.waiting_ns = waiting_ns;
+            }
+            is_wait_for_cpus(&time_changes(&before, &after), [&before, &after], 1.05)
+        };
+        assert!(longer(Some(40_000_000)));
+        assert!(!longer(Some(10_000_000)));
+        assert!(!longer(None));
     }
 
     #[test]
