@@ -100,7 +100,7 @@ impl Phases<'_> {
         let pid = busiest_process(&sampled.recording).filter(|_| runs_on)?;
         self.not_asked(
             "interference",
-            "it traces a program from its start".to_owned(),
+            "experiments have the time: `interference run -p` traces it".to_owned(),
         );
         if self.is_stopped() {
             self.not_asked("experiments", STOPPED.to_owned());
