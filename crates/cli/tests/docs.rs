@@ -53,6 +53,15 @@ fn no_page_calls_a_shipped_command_missing() {
     }
 }
 
+/// A page once had both sides of a merge in it.
+#[test]
+fn no_page_has_a_conflict_in_it() {
+    for (path, text) in pages() {
+        let marker = text.lines().find(|line| line.starts_with("<<<<<<< "));
+        assert_eq!(marker, None, "{}", path.display());
+    }
+}
+
 #[test]
 fn every_command_that_is_shown_is_there() {
     let commands = commands();
