@@ -2,7 +2,7 @@
 """check.py VITALFEW: how often does `check` raise a false alarm, and how often does it find that a program got 8 % slower?
 
 Pairs of measurements, a program against itself and against a form that does 8 % more of its work under the same name, in turns: a compiled program of which one of eight functions
-does 64 % more (and, is it named first?), and gzip with a longer file, a program that nobody wrote for this. CHECK_PAIRS (20) says how many pairs are equal; half as many are slower.
+does 64 % more (and, is it named first?), and gzip with a longer file, a program that nobody wrote for this. CHECK_PAIRS (20) says how many pairs are equal; half as many are slower. CHECK_PROGRAMS names one of the two.
 """
 
 import json
@@ -14,6 +14,7 @@ import subprocess
 from bench import TEMPORARY, VITALFEW, head, row, title
 
 EQUAL = int(os.environ.get("CHECK_PAIRS", "20"))
+PROGRAMS = os.environ.get("CHECK_PROGRAMS", "compiled gzip").split()
 RUNS = os.environ.get("CHECK_RUNS", "10")
 LIMIT = "5%"
 SLOWER = 1.08
@@ -94,7 +95,7 @@ def pair(program, slower):
 def main():
     title(f"`check --fail-over {LIMIT}`, {RUNS} runs a side")
     head("program", "form", "pairs", *ENDS.values(), "CPU, off by at most, points", "its interval, median width", "names the function first")
-    for program in Compiled(), Gzip():
+    for program in (kind() for kind in (Compiled, Gzip) if kind.name in PROGRAMS):
         told = {False: [], True: []}
         for number in range(EQUAL):
             told[False].append(pair(program, False))
