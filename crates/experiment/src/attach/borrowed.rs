@@ -9,6 +9,7 @@
 use super::proc_files::ThreadStatus;
 use super::refuse::{not_traceable, refusal};
 use super::return_frame::{ReturningCall, frame_bytes, frame_size};
+use super::urgent::Urgent;
 use super::waits::{can_begin_again, is_plain_wait};
 use crate::Error;
 use libc::{c_int, c_uint, pid_t, user_regs_struct};
@@ -39,6 +40,8 @@ pub(super) struct BorrowedThread {
     held: Held,
     /// The way back without us, from when it is used.
     way_back: Option<WayBack>,
+    /// Until it goes on.
+    _urgent: Urgent,
 }
 
 /// A thread's way back to what it did, if we are killed.
@@ -82,6 +85,7 @@ impl BorrowedThread {
         };
         let tid = tid as pid_t;
         let options = libc::PTRACE_O_TRACESYSGOOD as usize;
+        let urgent = Urgent::begin();
         if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, options) {
             let status = ThreadStatus::read(pid, tid as u32);
             let state = status.as_ref().and_then(|status| status.field("State"));
@@ -104,6 +108,7 @@ impl BorrowedThread {
             new_mask: None,
             held: Held::Unchanged,
             way_back: None,
+            _urgent: urgent,
         };
         if ptrace(libc::PTRACE_INTERRUPT, thread.tid, 0, 0).is_err() {
             thread.held = Held::Gone;

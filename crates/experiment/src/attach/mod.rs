@@ -13,6 +13,7 @@ mod refuse;
 mod return_frame;
 #[cfg(target_arch = "x86_64")]
 mod stopped;
+mod urgent;
 mod visit;
 mod waits;
 

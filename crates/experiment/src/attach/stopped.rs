@@ -3,6 +3,7 @@
 use super::borrowed::BorrowedThread;
 use super::proc_files::thread_ids;
 use super::refuse::not_traceable;
+use super::urgent::Urgent;
 use crate::Error;
 use rustc_hash::FxHashSet;
 use std::fs::File;
@@ -21,6 +22,8 @@ pub(crate) struct StoppedProcess {
     threads: Vec<BorrowedThread>,
     /// The memory of the process.
     pub memory: File,
+    /// Until all go on, and not only the first.
+    _urgent: Urgent,
 }
 
 impl StoppedProcess {
@@ -34,6 +37,7 @@ impl StoppedProcess {
         let mut stopped = Self {
             threads: Vec::new(),
             memory: memory.map_err(|error| not_traceable(pid, &error))?,
+            _urgent: Urgent::begin(),
         };
         let mut known = FxHashSet::default();
         loop {
