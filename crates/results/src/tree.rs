@@ -39,7 +39,7 @@ pub fn tree_of_recording(
     if recording.call_graph == CallGraph::None {
         profile
             .notes
-            .push("recorded without call stacks: record it again, or start the daemon, without --no-stacks".into());
+            .push("recorded without call stacks: a daemon keeps none; record does, without --no-stacks".into());
     }
     Ok(profile)
 }

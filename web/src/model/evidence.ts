@@ -1,12 +1,10 @@
 /** The evidence of claims as text, for who reads it. */
 import type { Claim } from "./data";
-import { amount, percent, printable } from "./format";
+import { amount, counted, percent, printable } from "./format";
 
 type Evidence = Claim["evidence"][number];
 
 export const words = (name: string) => name.replaceAll("_", " ");
-
-const counted = (count: number, one: string, many: string) => `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
 
 /** Who had a CPU that was waited for. */
 function takerText(by: unknown): string {

@@ -57,6 +57,9 @@ export function grouped(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: Math.abs(value) < 10 ? 2 : 0 });
 }
 
+/** A number of things, with their name: `1 epoch`, `1,200 epochs`. */
+export const counted = (count: number, one: string, many = `${one}s`) => `${grouped(count)} ${count === 1 ? one : many}`;
+
 function scaled(value: number, units: readonly (readonly [number, string])[]): string {
   const size = Math.abs(value);
   const [factor, unit] = units.find(([factor]) => size >= factor) ?? units.at(-1)!;

@@ -1,7 +1,7 @@
 /** How the data came about, what it cost, and what is missing in them. */
 import { useRef } from "preact/hooks";
 import { saveElement } from "../charts/save";
-import { amount, grouped, percent, printable, shortened } from "../model/format";
+import { amount, counted, grouped, percent, printable, shortened } from "../model/format";
 import { type HostEpochs, type Status, epochsByHost, rateOf } from "../model/machine";
 import { utcTime } from "../model/timeline";
 import { Command } from "../parts/command";
@@ -58,7 +58,7 @@ function Daemon({ status }: { readonly status: Status }) {
         <Tile name="Lost" value={grouped(status.dropped)} more={percent(status.dropped / (status.taken || 1))} part={status.dropped / (status.taken || 1)} />
         <Tile name="In unknown code" value={percent(status.unknown)} more="of the samples" part={status.unknown} />
         <Tile name="Memory" value={amount(status.resident_bytes, "bytes")} more="resident" />
-        <Tile name="Disk" value={amount(status.disk_bytes, "bytes")} more={`${grouped(status.epochs)} epochs`} />
+        <Tile name="Disk" value={amount(status.disk_bytes, "bytes")} more={counted(status.epochs, "epoch")} />
         <Tile name="Up" value={amount(status.uptime_ns, "nanoseconds")} more={status.unsampled_ns > 0 ? `not sampled for ${amount(status.unsampled_ns, "nanoseconds")}` : status.events.join(", ")} />
       </div>
       {status.not_pinned !== null && <p class="quiet">Its collector would end with it: {shortened(status.not_pinned, 200)}</p>}
@@ -80,7 +80,7 @@ function Host({ host }: { readonly host: HostEpochs }) {
   return (
     <section class="card" aria-label={`Host ${host.host}`}>
       <h2>{shortened(host.host, 80)}</h2>
-      <p class="quiet">{grouped(host.epochs.length)} epochs, {grouped(host.samples)} samples{host.lost > 0 && `, ${grouped(host.lost)} lost (${percent(host.lost / (host.samples + host.lost))})`}, {amount(host.bytes, "bytes")}</p>
+      <p class="quiet">{counted(host.epochs.length, "epoch")}, {counted(host.samples, "sample")}{host.lost > 0 && `, ${grouped(host.lost)} lost (${percent(host.lost / (host.samples + host.lost))})`}, {amount(host.bytes, "bytes")}</p>
       {known.length > 1 && <><div class="bar"><span /><SaveMenu save={(how) => picture.current && saveElement(picture.current, `Epochs of ${host.host}`, how)} /></div><svg ref={picture} class="epochs" viewBox="0 0 1000 70" preserveAspectRatio="none" role="img" aria-label={`Samples a second in each epoch of ${host.host}; the numbers are in the table`}>
         {known.map((one) => <rect key={one.epoch} class={one.open ? "open" : ""} x={x(one.start_unix_ns!)} width={Math.max(1.5, x(one.start_unix_ns! + one.duration_ns!) - x(one.start_unix_ns!) - 1)} y={68 - (64 * rateOf(one)) / most} height={(64 * rateOf(one)) / most}><title>{one.epoch}</title></rect>)}
       </svg></>}
