@@ -1,6 +1,6 @@
 /** The evidence of claims as text, for who reads it. */
 import type { Claim } from "./data";
-import { amount, counted, percent, printable } from "./format";
+import { amount, counted, percent, printable, shortened } from "./format";
 
 type Evidence = Claim["evidence"][number];
 
@@ -20,7 +20,7 @@ function enderText(by: unknown): string {
   const ender = (by ?? {}) as Record<string, unknown>;
   const thread = printable(String(ender["thread"]));
   const whose = ender["is_own"] ? `its thread ${thread}` : `${thread}, another program`;
-  return ender["function"] ? `${printable(String(ender["function"]))} (${whose})` : whose;
+  return ender["function"] ? `${shortened(String(ender["function"]), 80)} (${whose})` : whose;
 }
 
 /** One sentence part for each piece; what is of one kind and says more together is put together. */
@@ -39,7 +39,7 @@ export function evidenceTexts(claim: Pick<Claim, "evidence">): string[] {
 }
 
 function callingText(all: readonly Evidence[]): string {
-  return `of it in functions that it calls: ${all.map((one) => `${printable(String(one["function"]))} ${percent(Number(one["part"]))}`).join(", ")}`;
+  return `of it in functions that it calls: ${all.map((one) => `${shortened(String(one["function"]), 80)} ${percent(Number(one["part"]))}`).join(", ")}`;
 }
 
 /** Culprits that are all possible for all of the stall tell no amounts apart. */
@@ -81,7 +81,7 @@ function evidenceText(one: Evidence): string {
     case "counted_elsewhere": return `another ${percent(number("part"))} is counted in other findings`;
     case "wait_ended": return `waits ended by ${enderText(one["by"])}: ${percent(number("part"))}`;
     case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all`;
-    case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${printable(String(one["function"]))}`;
+    case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${shortened(String(one["function"]), 80)}`;
     case "dear_line": return `dearest line: ${printable(String(one["line"]))}, ${percent(number("part"))} of its function`;
     case "cpu_taken": return `CPU taken by ${takerText(one["by"])}: ${percent(number("part"))}`;
     default: return words(String(one["kind"]));
@@ -99,7 +99,7 @@ export function evidenceParts(claim: Pick<Claim, "evidence">): EvidencePart[] {
   const lost = of("lost_time")[0];
   const parts: EvidencePart[] = lost
     ? [{ name: "blocked", part: Number(lost["blocked"]) }, { name: "without a CPU", part: Number(lost["scheduler"]) }, { name: "running", part: Number(lost["running"]) }]
-    : [...of("cpu_taken").map((one) => ({ name: takerText(one["by"]), part: Number(one["part"]) })), ...of("wait_ended").map((one) => ({ name: enderText(one["by"]), part: Number(one["part"]) })), ...of("time_calling").map((one) => ({ name: printable(String(one["function"])), part: Number(one["part"]) })), ...of("hot_instruction").slice(0, 1).map((one) => ({ name: printable(String(one["line"] ?? "one instruction")), part: Number(one["part"]) }))];
+    : [...of("cpu_taken").map((one) => ({ name: takerText(one["by"]), part: Number(one["part"]) })), ...of("wait_ended").map((one) => ({ name: enderText(one["by"]), part: Number(one["part"]) })), ...of("time_calling").map((one) => ({ name: shortened(String(one["function"]), 80), part: Number(one["part"]) })), ...of("hot_instruction").slice(0, 1).map((one) => ({ name: printable(String(one["line"] ?? "one instruction")), part: Number(one["part"]) }))];
   const few = parts.filter((one) => one.part >= 0.005 && one.part <= 1.0001).sort((a, b) => b.part - a.part).slice(0, 5);
   const rest = 1 - few.reduce((sum, one) => sum + one.part, 0);
   // Kinds that overlap are no parts.

@@ -7,9 +7,26 @@ export function printable(name: string): string {
   return name.replace(DECEPTIVE, "\ufffd");
 }
 
-/** A name no longer than `most` characters: its middle is left out. */
+/** A name without the arguments of templates and functions. */
+function withoutArguments(name: string): string {
+  let [short, depth, last] = ["", 0, " "];
+  for (const letter of name) {
+    // `operator<`, `->`, and Rust's `<Type as Trait>::function` have other brackets.
+    const opens = letter === "<" ? depth > 0 || /[\w:]/.test(last) : letter === "(" && (depth > 0 || /[\w>]/.test(last));
+    const closes = depth > 0 && (letter === ")" || (letter === ">" && last !== "-"));
+    if (closes && --depth === 0) short += "…";
+    if (depth === 0) short += letter;
+    if (opens && ++depth === 1) short += short.endsWith(letter) ? "" : letter;
+    last = letter;
+  }
+  return depth === 0 ? short : name;
+}
+
+/** A name no longer than `most` characters: what brackets hold is left out, then its middle. */
 export function shortened(name: string, most = 120): string {
-  const clean = printable(name.length > 4000 ? `${name.slice(0, 2000)}…${name.slice(-2000)}` : name);
+  const all = printable(name.length > 4000 ? `${name.slice(0, 2000)}…${name.slice(-2000)}` : name);
+  if (all.length <= most) return all;
+  const clean = withoutArguments(all);
   if (clean.length <= most) return clean;
   const half = Math.floor((most - 1) / 2);
   return `${clean.slice(0, half)}…${clean.slice(clean.length - half)}`;

@@ -117,6 +117,9 @@ describe("text", () => {
   it("of names neither steers nor deceives", () => {
     expect(printable("a\u001b[31m\u202eb\n")).toBe("a\ufffd[31m\ufffdb\ufffd");
     expect(shortened("x".repeat(100_000), 50)).toHaveLength(49);
+    // What brackets hold goes first.
+    const strings = "std::vector<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >::vector(std::vector<int> const&)";
+    expect([shortened(strings, 80), shortened(strings, 200), shortened("operator<(int, int)", 10), shortened("<Type as Trait<Other>>::call", 26)]).toEqual(["std::vector<…>::vector(…)", strings, "oper…int)", "<Type as Trait<…>>::call"]);
     expect(commandLine(["vitalfew", "a b", "it's"])).toBe("vitalfew 'a b' 'it'\\''s'");
   });
 });
