@@ -37,9 +37,10 @@ pub fn tree_of_recording(
     let gaps = symbol_gaps(recording, Some(EventId(0)), resolved, false);
     profile.notes.extend(gaps);
     if recording.call_graph == CallGraph::None {
-        profile
-            .notes
-            .push("recorded without call stacks: a daemon keeps none; record does, without --no-stacks".into());
+        profile.notes.push(
+            "recorded without call stacks: a daemon keeps none; record does, without --no-stacks"
+                .into(),
+        );
     }
     Ok(profile)
 }
