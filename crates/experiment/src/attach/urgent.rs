@@ -1,25 +1,25 @@
-//! A program's threads stand for as long as this process needs; so it needs the processor first.
+//! A program's threads stand for as long as this process needs; so it needs a processor at once.
 
-use libc::{c_int, sched_param};
+use libc::c_int;
 
-/// While it lives, this thread runs before those of usual programs, where it may.
+/// Of all usual threads, the first.
+const FIRST: c_int = -20;
+
+/// While it lives, this thread runs before those of usual programs, where it may. (A real-time thread would take the processor
+/// on which it was last, though another one is idle, and the thread that stands is woken behind who ran there.)
 pub(super) struct Urgent {
-    /// What it was before.
-    before: Option<(c_int, sched_param)>,
+    /// Its nice value before.
+    before: Option<c_int>,
 }
 
 impl Urgent {
     /// Begins.
     pub fn begin() -> Self {
-        let first = sched_param { sched_priority: 1 };
-        let mut parameters = sched_param { sched_priority: 0 };
-        // SAFETY: the parameters live during the calls; 0 is this thread.
+        // SAFETY: plain calls; 0 is this thread.
         let before = unsafe {
-            let policy = libc::sched_getscheduler(0);
-            let known = policy >= 0 && libc::sched_getparam(0, &raw mut parameters) == 0;
-            let usual = known && policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_OTHER;
-            let set = usual && libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) == 0;
-            set.then_some((policy, parameters))
+            let before = libc::getpriority(libc::PRIO_PROCESS, 0);
+            let set = before > FIRST && libc::setpriority(libc::PRIO_PROCESS, 0, FIRST) == 0;
+            set.then_some(before)
         };
         Self { before }
     }
@@ -27,9 +27,9 @@ impl Urgent {
 
 impl Drop for Urgent {
     fn drop(&mut self) {
-        if let Some((policy, parameters)) = self.before {
-            // SAFETY: the parameters live during the call.
-            unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+        if let Some(before) = self.before {
+            // SAFETY: a plain call; who may take precedence may give it up.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before) };
         }
     }
 }
@@ -41,15 +41,12 @@ mod tests {
     #[test]
     fn a_thread_is_as_usual_afterwards() {
         // SAFETY: asks about this thread.
-        let policy = || unsafe { libc::sched_getscheduler(0) };
-        let usual = policy();
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let usual = nice();
         let urgent = Urgent::begin();
-        let expected = match urgent.before {
-            Some(_) => libc::SCHED_FIFO,
-            None => usual,
-        };
-        assert_eq!(policy(), expected);
+        let expected = urgent.before.map_or(usual, |_| FIRST);
+        assert_eq!(nice(), expected);
         drop(urgent);
-        assert_eq!(policy(), usual);
+        assert_eq!(nice(), usual);
     }
 }
