@@ -60,9 +60,10 @@ export interface RunGain {
 export function runGain(claim: Pick<Claim, "evidence">): RunGain | undefined {
   const one = claim.evidence.find((each) => each["kind"] === "run_gain");
   if (!one) return undefined;
-  const less = typeof one["spared"] === "number" ? [`the less if ${percent(one["spared"])} of the place is spared`] : [];
-  const more = typeof one["with"] === "string" ? [`the more if ${printable(one["with"])} does none of its work any more`] : [];
-  return { interval: one["interval"] as [number, number], assumes: [...less, ...more].join(", ") };
+  const [low, high] = one["interval"] as [number, number];
+  const less = typeof one["spared"] === "number" ? [`${percent(low)} if the change spares ${percent(one["spared"])} of this work`] : [];
+  const more = typeof one["with"] === "string" ? [`${percent(high)} if all work of ${printable(one["with"])} goes`] : [];
+  return { interval: [low, high], assumes: [...less, ...more].join("; ") };
 }
 
 function evidenceText(one: Evidence): string {

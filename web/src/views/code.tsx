@@ -6,6 +6,7 @@ import type { Lines, Procedure } from "../model/data";
 import { grouped, percent, printable, shortened } from "../model/format";
 import type { GraphEdge, GraphNode } from "../model/layered";
 import { Instruction, SyntaxLine, piecesOfPart } from "../parts/syntax";
+import { profile } from "../state/page";
 import { change, route } from "../state/route";
 
 /** More blocks make no picture that could be read. */
@@ -56,25 +57,36 @@ function scrollToCurrent(box: HTMLElement | null) {
   if (box && row) box.scrollTop = row.offsetTop - box.clientHeight / 2;
 }
 
+/** By line of a file: what it costs with what it calls, as a part of the profile. Of code that is inlined in several functions, the most. */
+function totalsOfLines(lines: Lines, file: number): ReadonlyMap<number, number> {
+  const all = profile.value?.byThread.total[0]?.[0] ?? 0;
+  const totals = new Map<number, number>();
+  lines.line.forEach((line, at) => {
+    if (lines.file[at] === file && all > 0) totals.set(line, Math.max(totals.get(line) ?? 0, lines.total[at]! / all));
+  });
+  return totals;
+}
+
 function SourceText({ procedure, lines, file, sums, marked, onHover }: { readonly procedure: Procedure; readonly lines: Lines; readonly file: number; readonly sums: ReadonlyMap<string, number>; readonly marked: string; readonly onHover: (key: string | null) => void }) {
   const number = lines.files.indexOf(procedure.files[file] ?? "");
   const [first, last] = linesOf(procedure, file);
   const parts = lines.sources.filter((part) => part.file === number && part.first + part.text.length > first - 4 && part.first <= last + 4);
   const box = useRef<HTMLDivElement>(null);
+  const totals = useMemo(() => totalsOfLines(lines, number), [lines, number]);
   useEffect(() => scrollToCurrent(box.current), [procedure, file]);
   if (parts.length === 0) return <p class="quiet">{procedure.files.length === 0 ? "This program has no debug information (-g of the compiler): there is only its assembly." : "The text of its source is not in the page: it could not be read where the page was made, or was left out for its size."}</p>;
   return (
     <div ref={box} class="table code-half" tabIndex={0} role="region" aria-label="Source">
       <table class="code">
         <caption>{printable(shortened(procedure.files[file]!, 90))}</caption>
-        <thead><tr><th scope="col">Line</th><th scope="col">Samples</th><th scope="col">Text</th></tr></thead>
+        <thead><tr><th scope="col">Line</th><th scope="col" title="Of this procedure">Samples</th><th scope="col" title="With what it calls, of the whole profile">With calls</th><th scope="col">Text</th></tr></thead>
         <tbody>{parts.map((part) => { const pieces = piecesOfPart(procedure.files[file]!, part.text); return part.text.map((_, offset) => {
           const line = part.first + offset;
           if (line < first - 4 || line > last + 4) return null;
           const gap = offset === 0 && part !== parts[0];
           const key = `${file}:${line}`;
           const own = (sums.get(key) ?? 0) / procedure.samples;
-          return <tr key={key} class={`${key === marked ? "current" : ""}${gap ? " after-gap" : ""}`} onMouseEnter={() => onHover(sums.has(key) ? key : null)} onMouseLeave={() => onHover(null)}><th scope="row">{line}</th><td>{own > 0 ? percent(own) : ""}</td><td class="text" style={heat(own)}><SyntaxLine pieces={pieces[offset]!} /></td></tr>;
+          return <tr key={key} class={`${key === marked ? "current" : ""}${gap ? " after-gap" : ""}`} onMouseEnter={() => onHover(sums.has(key) ? key : null)} onMouseLeave={() => onHover(null)}><th scope="row">{line}</th><td>{own > 0 ? percent(own) : ""}</td><td>{totals.has(line) ? percent(totals.get(line)!) : ""}</td><td class="text" style={heat(own)}><SyntaxLine pieces={pieces[offset]!} /></td></tr>;
         }); })}</tbody>
       </table>
     </div>

@@ -87,14 +87,14 @@ function barOf(claim: Claim, group: ClaimGroup, most: number): BarRow {
 
 /** What a change gains comes first where it is known; the finding's own number, which the bar below draws, beside it. */
 function Worth({ claim, show }: { readonly claim: Claim; readonly show: (value: number) => string }) {
-  const number = `${withInterval(claim.amount.value, claim.amount.interval, show)}${claim.amount.certainty === "upper_bound" ? " at most" : ""}`;
+  const number = withInterval(claim.amount.value, claim.amount.interval, show);
   const gain = runGain(claim);
-  if (!gain) return <p class="worth">{number}</p>;
+  if (!gain) return <p class="worth">{number}{claim.amount.certainty === "upper_bound" && " at most"}</p>;
   const [low, high] = gain.interval;
   return (
     <p class="worth">
       run {percent(low)} to {percent(high)} shorter
-      <span class="quiet">its part of the time: {number}{gain.assumes !== "" && <><br />{gain.assumes}</>}</span>
+      <span class="quiet">bar: its part of what all threads work, {number}{gain.assumes !== "" && <><br />{gain.assumes}</>}</span>
     </p>
   );
 }

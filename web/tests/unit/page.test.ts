@@ -60,7 +60,7 @@ describe("evidence", () => {
     expect(texts(culprit("D-cache miss", 0.1, 0.15), culprit("DTLB miss", 0, 0.05))).toEqual(["its causes: D-cache miss 10.0\u00a0% to 15.0\u00a0%, DTLB miss 0.0\u00a0% to 5.00\u00a0%"]);
     const gain = { kind: "run_gain", interval: [0.1, 0.4], with: "serve", spared: 0.5 };
     expect(texts(gain)).toEqual([]);
-    expect(runGain({ evidence: [gain] })).toEqual({ interval: [0.1, 0.4], assumes: "the less if 50.0\u00a0% of the place is spared, the more if serve does none of its work any more" });
+    expect(runGain({ evidence: [gain] })).toEqual({ interval: [0.1, 0.4], assumes: "10.0\u00a0% if the change spares 50.0\u00a0% of this work; 40.0\u00a0% if all work of serve goes" });
     expect(texts({ kind: "call_cost", contexts: 1 }, { kind: "call_cost", contexts: 2 })).toEqual(["1 calling context", "2 calling contexts"]);
   });
 });
