@@ -33,7 +33,9 @@ export function Findings() {
 function Group({ group }: { readonly group: ClaimGroup }) {
   const all = route.value.params["all"] === group.key;
   const shown = all ? group.claims : group.claims.slice(0, VITAL_FEW);
-  const most = Math.max(0.01, ...shown.map((claim) => Math.abs(claim.amount.interval?.[1] ?? claim.amount.value)));
+  const longest = Math.max(0.01, ...shown.map((claim) => Math.abs(claim.amount.interval?.[1] ?? claim.amount.value)));
+  // Of parts of a whole a long bar is to look like its part.
+  const most = group.exclusive && longest > 0.5 ? 1 : longest;
   const parts = shown.filter((claim) => !isBeside(claim));
   const rest = group.exclusive ? 1 - parts.reduce((sum, claim) => sum + claim.amount.value, 0) : null;
   return (
