@@ -251,7 +251,7 @@ fn open_events(
         PointKind::Samples(_) | PointKind::Latency(..) => Vec::new(), // parsed as no part of a pair
     };
     // Threads to come inherit it from those that are there.
-    let threads = thread_ids(pid);
+    let threads = sampler::threads_or_process(pid);
     let places = spots
         .iter()
         .flat_map(|spot| threads.iter().map(move |tid| (spot, *tid)));
@@ -303,16 +303,6 @@ fn open_counting(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<Ow
     }
     // SAFETY: the kernel has just given us this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// The threads of a process; the process itself where they cannot be listed.
-fn thread_ids(pid: u32) -> Vec<u32> {
-    let listed = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let names = listed.into_iter().flatten().flatten();
-    let ids: Vec<u32> = names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    if ids.is_empty() { vec![pid] } else { ids }
 }
 
 fn open_breakpoint(spot: &Spot, pid: u32) -> io::Result<OwnedFd> {
@@ -372,7 +362,7 @@ fn open_syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<Vec<OwnedFd>, 
     let mut attr = counting_attributes(pe::PERF_TYPE_TRACEPOINT);
     attr.config = id;
     // Threads to come inherit it from those that are there.
-    let threads = thread_ids(pid).into_iter();
+    let threads = sampler::threads_or_process(pid).into_iter();
     let opened = threads.map(|tid| open_counting(attr, tid as i32, -1));
     let gone = |event: &io::Result<OwnedFd>| {
         event

@@ -33,7 +33,7 @@ pub use host::read_host;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use processes::{
     Exit, FindNames, Launched, Named, Names, Unreadable, find_names, find_program, parse_cpu_list,
-    usable_cpus, vdso_bytes,
+    thread_ids, threads_or_process, usable_cpus, vdso_bytes,
 };
 pub use recording::{
     Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, left_behind, name_kernel,

@@ -1,11 +1,12 @@
 //! Which thread of a process is borrowed.
 
 use super::borrowed::{BorrowedThread, arguments_of};
-use super::proc_files::{ThreadStatus, awaited_call, mapped_file, thread_ids};
+use super::proc_files::{ThreadStatus, awaited_call, mapped_file};
 use super::waits::{is_plain_wait, would_wait_longer};
 use super::{image, refuse};
 use crate::Error;
 use profile::ProcessAddress;
+use sampler::thread_ids;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

@@ -4,15 +4,6 @@ use crate::Error;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-/// The threads of a process.
-pub(super) fn thread_ids(pid: u32) -> Vec<u32> {
-    let listed = fs::read_dir(format!("/proc/{pid}/task"));
-    let names = listed.into_iter().flatten().flatten();
-    names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
 /// A thread's `/proc/PID/task/TID/status`.
 pub(super) struct ThreadStatus(String);
 

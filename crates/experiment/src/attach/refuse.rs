@@ -1,8 +1,9 @@
 //! Processes that are left alone, and why.
 
-use super::proc_files::{ThreadStatus, thread_ids};
+use super::proc_files::ThreadStatus;
 use crate::launch::{ProgramKind, program_kind};
 use crate::{Error, maps};
+use sampler::thread_ids;
 use std::path::Path;
 
 /// Refuses processes that the runtime cannot be brought into, or could not leave unharmed.

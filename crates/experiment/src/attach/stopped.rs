@@ -1,11 +1,11 @@
 //! A process all of whose threads stand still for a moment.
 
 use super::borrowed::BorrowedThread;
-use super::proc_files::thread_ids;
 use super::refuse::not_traceable;
 use super::urgent::Urgent;
 use crate::Error;
 use rustc_hash::FxHashSet;
+use sampler::thread_ids;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};

@@ -6,6 +6,7 @@
 
 use crate::bpf::programs;
 use crate::clock::{children_cpu_ns, monotonic_ns};
+use crate::processes::threads::{numbers_in, thread_ids};
 use crate::{Error, TargetSpec};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use profile::TaskTimes;
@@ -240,12 +241,16 @@ impl Programs {
         if let Some(map) = self.find_map("processes") {
             let _ = map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY);
         }
-        threads_of(pid).for_each(|tid| self.watch_thread(tid, now));
+        thread_ids(pid)
+            .into_iter()
+            .for_each(|tid| self.watch_thread(tid, now));
     }
 
     fn watch_all(&self, now: u64) {
         for pid in numbers_in("/proc") {
-            threads_of(pid).for_each(|tid| self.watch_thread(tid, now));
+            thread_ids(pid)
+                .into_iter()
+                .for_each(|tid| self.watch_thread(tid, now));
         }
     }
 
@@ -366,15 +371,6 @@ fn from_ticks(ticks: u64) -> Option<u64> {
     // SAFETY: a call without pointers.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     Some(ticks * 1_000_000_000 / u64::try_from(per_second).ok()?.max(1))
-}
-
-fn threads_of(pid: u32) -> impl Iterator<Item = u32> {
-    numbers_in(&format!("/proc/{pid}/task"))
-}
-
-fn numbers_in(directory: &str) -> impl Iterator<Item = u32> + use<> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 #[cfg(test)]

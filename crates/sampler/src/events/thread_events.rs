@@ -7,6 +7,7 @@ use crate::events::perf::{self, Scope};
 use crate::events::records::Body;
 use crate::events::rings::{self, Rings};
 use crate::host::online_cpus;
+use crate::processes::threads::threads_or_process;
 use crate::{Error, EventKind, EventSpec};
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_DUMMY, PERF_SAMPLE_PERIOD, PERF_TYPE_SOFTWARE, perf_event_attr,
@@ -24,19 +25,6 @@ const PAGES: usize = 128;
 
 /// In place of an event's number: that which tells how long the others could have counted.
 const REFERENCE: usize = usize::MAX;
-
-/// The threads of a process.
-fn thread_ids(pid: u32) -> Vec<u32> {
-    let listed = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let names = listed.into_iter().flatten().flatten();
-    let ids: Vec<u32> = names
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    match ids.is_empty() {
-        true => vec![pid],
-        false => ids,
-    }
-}
 
 /// A sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +125,7 @@ impl ThreadEvents {
             numbers: FxHashMap::default(),
             lost: vec![0; events.len()],
         };
-        let threads = thread_ids(pid);
+        let threads = threads_or_process(pid);
         let several = threads.len() > 1;
         for thread in threads {
             match opened.open_thread(events, thread) {

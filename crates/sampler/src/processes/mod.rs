@@ -9,6 +9,7 @@ pub(crate) mod maps;
 pub(crate) mod perf_map;
 pub(crate) mod runtime_environment;
 pub(crate) mod startup_files;
+pub(crate) mod threads;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tracee;
 pub(crate) mod unreadable;
@@ -17,5 +18,6 @@ pub(crate) mod vdso;
 pub use command_files::find_program;
 pub use cpus::{parse_cpu_list, usable_cpus};
 pub use launch::{Exit, Launched};
+pub use threads::{thread_ids, threads_or_process};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::own_vdso as vdso_bytes;

@@ -41,12 +41,12 @@ pub struct CheckMeasurement {
     pub host: Host,
     /// The runs.
     pub runs: Vec<RunTimes>,
-    /// How many of them the recording beside it has.
+    /// Number of them that the recording beside it has.
     #[serde(default = "one_run")]
     pub recorded_runs: u32,
 }
 
-/// What was kept before all runs were recorded.
+/// Number in results that were kept before all runs were recorded.
 fn one_run() -> u32 {
     1
 }

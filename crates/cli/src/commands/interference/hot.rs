@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use symbols::Detail;
 
-/// How long a process that runs is sampled.
+/// Time for which a process that runs is sampled.
 const SAMPLED: Duration = Duration::from_secs(3);
 /// A function takes at least this part of the time to be worth it.
 const SHARE: f64 = 0.01;

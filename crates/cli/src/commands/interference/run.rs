@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{StoredResult, TraceWriter};
 
-/// How long a process that runs is traced without `--for`.
+/// Time for which a process that runs is traced without `--for`.
 const ATTACHED: Duration = Duration::from_secs(30);
 
 /// Runs the command.

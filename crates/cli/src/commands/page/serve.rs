@@ -31,7 +31,7 @@ pub fn run(args: &Serve) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is shown, and what was made of it.
+/// Files that are shown, and the data that were made of them.
 struct ServedFiles {
     files: Vec<PathBuf>,
     database: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! How many CPUs a program may use, and whether it has threads.
+//! CPUs that a program may use, and whether it has threads.
 
 /// Watches which CPUs a process may use, of those that there are, and how many threads it has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ impl Confinement {
         self.allowed = allowed.or(self.allowed);
         self.threads = pids
             .iter()
-            .map(|pid| threads_of(*pid).count())
+            .map(|pid| sampler::thread_ids(*pid).len())
             .max()
             .unwrap_or(0);
     }
@@ -46,14 +46,10 @@ fn own_children() -> Vec<u32> {
 
 /// The most CPUs that any of its threads may use.
 fn allowed_cpus(pid: u32) -> Option<u32> {
-    let cpus = threads_of(pid).filter_map(sampler::usable_cpus);
+    let cpus = sampler::thread_ids(pid)
+        .into_iter()
+        .filter_map(sampler::usable_cpus);
     cpus.map(|cpus| cpus.len() as u32).max()
-}
-
-fn threads_of(pid: u32) -> impl Iterator<Item = u32> {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let threads = threads.into_iter().flatten();
-    threads.filter_map(|thread| thread.ok()?.file_name().to_str()?.parse().ok())
 }
 
 #[cfg(test)]
