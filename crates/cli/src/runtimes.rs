@@ -34,7 +34,7 @@ const RUNTIMES: [Runtime; 10] = [
         name: "Java",
         images: &["libjvm.so"],
         interpreter: &[],
-        advice: "record asks JDK 17 and later for them when it has run for a second (not with --no-attach); java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit … writes all at its end",
+        advice: "with stacks record reads them itself, of JDK 11 to 25; without, it asks JDK 17 and later when it has run for a second (not with --no-attach); java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit … writes all at its end",
         with_stacks: None,
     },
     Runtime {

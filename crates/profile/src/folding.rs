@@ -29,8 +29,11 @@ const CONDITION_WAITS: [&str; 3] = [
     "pthread_cond_timedwait",
     "pthread_cond_clockwait",
 ];
-/// Names of V8's programs, and what the names of its own code begin with: interpreter, entries, helpers of compiled code.
-const NODES: [&str; 3] = ["node", "nodejs", "libnode"];
+/// Names of programs and libraries of V8 and HotSpot, of which what functions call stays.
+const ENGINES: [&str; 4] = ["node", "nodejs", "libnode", "libjvm"];
+/// The file of HotSpot's own pieces of code.
+const JVM_CODE: &str = "[jvm]";
+/// What the names of V8's own code begin with: interpreter, entries, helpers of compiled code.
 const V8_CODE: &str = "Builtins_";
 /// The file of functions of an interpreter, and the place of [`GIL_WAIT`] in it, where no function of a script is.
 const INTERPRETER_FILE: &str = "[interpreter]";
@@ -38,7 +41,7 @@ const GIL_WAIT_PLACE: u64 = 1 << 61;
 
 /// Takes the interpreter's own frames out of all stacks that have functions that it executed: their time is that of
 /// these functions. What the interpreter calls, as the kernel and other libraries, stays. A wait for the interpreter's
-/// lock becomes one frame, [`GIL_WAIT`], with what it called. Of V8 what its functions call stays, but pieces of its own code do not.
+/// lock becomes one frame, [`GIL_WAIT`], with what it called. Of V8 and HotSpot what their functions call stays, but pieces of V8's own code do not.
 /// Returns whether there is a place whose name was not known before.
 pub fn fold_interpreter_frames(recording: &mut Recording) -> bool {
     let is_script = |image: &Image| image.kind == ImageKind::Script;
@@ -82,7 +85,8 @@ struct FrameFolder {
     scripts: Vec<bool>,
     interpreters: Vec<bool>,
     pythons: Vec<bool>,
-    nodes: Vec<bool>,
+    engines: Vec<bool>,
+    jvm_code: Vec<bool>,
     /// Places in V8's own code.
     v8_code: FxHashSet<Location>,
     /// Places in functions that wait for a condition.
@@ -105,6 +109,8 @@ impl FrameFolder {
             .iter()
             .map(|image| image.kind == ImageKind::Script)
             .collect();
+        let of_jvm = |(image, is_script): (&Image, &bool)| *is_script && image.path == JVM_CODE;
+        let jvm_code: Vec<bool> = images.iter().zip(&scripts).map(of_jvm).collect();
         let known = images
             .iter()
             .zip(&scripts)
@@ -113,7 +119,8 @@ impl FrameFolder {
             scripts,
             interpreters: file_named(&INTERPRETERS),
             pythons: file_named(&PYTHONS),
-            nodes: file_named(&NODES),
+            engines: file_named(&ENGINES),
+            jvm_code,
             v8_code: FxHashSet::default(),
             conditions: FxHashSet::default(),
             takers: FxHashSet::default(),
@@ -123,7 +130,7 @@ impl FrameFolder {
             },
             has_waits: false,
         };
-        if folder.pythons.contains(&true) || folder.nodes.contains(&true) {
+        if folder.pythons.contains(&true) || folder.engines.contains(&true) {
             folder.find_named(recording);
         }
         folder
@@ -141,7 +148,7 @@ impl FrameFolder {
                 self.conditions.insert(at);
             } else if plain == "take_gil" && self.pythons[at.image.0 as usize] {
                 self.takers.insert(at);
-            } else if name.starts_with(V8_CODE) && self.nodes[at.image.0 as usize] {
+            } else if name.starts_with(V8_CODE) && self.engines[at.image.0 as usize] {
                 self.v8_code.insert(at);
             }
         }
@@ -159,7 +166,8 @@ impl FrameFolder {
             frames[0] = self.wait;
             self.has_waits = true;
         }
-        let is_function = |at: &Location| *at != self.wait && is(&self.scripts, at);
+        let is_function =
+            |at: &Location| *at != self.wait && is(&self.scripts, at) && !is(&self.jvm_code, at);
         if let Some(innermost) = frames.iter().position(is_function) {
             let mut index = 0;
             frames.retain(|at| {
@@ -168,7 +176,8 @@ impl FrameFolder {
                 // The wait is in no image that there was before.
                 *at == self.wait
                     || !is(&self.interpreters, at)
-                        && !(is(&self.nodes, at) && (calls_function || self.v8_code.contains(at)))
+                        && !(calls_function && (is(&self.engines, at) || is(&self.jvm_code, at)))
+                        && !self.v8_code.contains(at)
             });
         }
     }
@@ -314,6 +323,51 @@ mod tests {
         };
         assert_eq!(frames(0), [at(2), at(0), at(1), at(1), at(2)]);
         assert_eq!(frames(1), alone, "no function of JavaScript is there");
+    }
+
+    #[test]
+    fn what_methods_of_java_call_stays() {
+        let (host, target) = (Host::default(), Target::Machine);
+        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
+        for (kind, path) in [
+            (ImageKind::File, "/usr/lib/jvm/java-17/lib/server/libjvm.so"),
+            (ImageKind::Script, "app/Main.java"),
+            (ImageKind::Script, "[jvm]"),
+            (ImageKind::File, "/lib/libc.so.6"),
+        ] {
+            let image = Image {
+                kind,
+                path: path.to_owned(),
+                ..Image::unknown()
+            };
+            recording.images.push(image);
+        }
+        let process = recording.names.intern("java");
+        // A method that a stub calls for the library, which allocates through both; and a thread that compiles.
+        let called = [
+            at(3),
+            at(0),
+            at(2),
+            at(1),
+            at(2),
+            at(0),
+            at(1),
+            at(0),
+            at(3),
+        ];
+        let alone = [at(2), at(0), at(3)];
+        for stack in [&called[..], &alone] {
+            let stack = recording.stacks.intern_stack(stack).unwrap();
+            let sample = Sample::new(EventId(0), process, stack, 1);
+            recording.samples.push(sample);
+        }
+        fold_interpreter_frames(&mut recording);
+        let frames = |sample: usize| -> Vec<Location> {
+            let stack = recording.samples[sample].stack;
+            recording.stacks.locations(stack).collect()
+        };
+        assert_eq!(frames(0), [at(3), at(0), at(2), at(1), at(1), at(3)]);
+        assert_eq!(frames(1), alone, "no method is there");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 /** Three quarters of the iterations, and so of the CPU time, are in {@code three}, one quarter in {@code one}. Arguments: seconds of CPU time, and
- * how: {@code plain}, {@code recursive} or {@code threads}. To be run with {@code -XX:CompileCommand=dontinline,Shares.*}: what
- * HotSpot inlines has no name of its own. */
+ * how: {@code plain}, {@code recursive} or {@code threads}. */
 class Shares {
     static final long ITERATIONS = 300_000;
     static volatile long sink;

@@ -4,15 +4,11 @@
 //! heaps, each with a map of its segments, by which the piece that an address lies in is found. Where all of that is, the JVM
 //! publishes for debuggers: a table of its structures (`gHotSpotVMStructs`), with the address of each static field.
 
+use super::tables::{JvmMemory, Tables, with_tables};
 use crate::ElfImage;
-use std::collections::HashMap;
 
 /// The most heaps that are looked at: HotSpot has one or three.
 pub const MOST_HEAPS: usize = 4;
-/// Entries of a table of the JVM, at most: JDK 25 has 3,600.
-const MOST_ENTRIES: u64 = 20_000;
-/// The longest name of a structure or a field that is read.
-const LONGEST_NAME: usize = 64;
 /// The longest head of a piece of code that is read: what is asked for lies in it.
 pub const HEAD: u16 = 128;
 
@@ -52,125 +48,6 @@ pub struct CodeCache {
     pub interpreter: [u64; 2],
 }
 
-/// A field of one of the JVM's structures.
-#[derive(Clone, Debug)]
-struct Field {
-    kind: String,
-    /// Its offset, or of a static one its address.
-    place: u64,
-}
-
-/// The memory of a process in which a JVM runs.
-pub struct JvmMemory<'a> {
-    /// Reads so many bytes at an address, or says that they are not there.
-    pub read: &'a dyn Fn(u64, &mut [u8]) -> bool,
-}
-
-impl JvmMemory<'_> {
-    fn word(&self, address: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        (self.read)(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
-    }
-
-    fn half(&self, address: u64) -> Option<u32> {
-        let mut bytes = [0; 4];
-        (self.read)(address, &mut bytes).then(|| u32::from_ne_bytes(bytes))
-    }
-
-    /// A text that ends with a zero. It may lie at the end of what is mapped.
-    fn text(&self, address: u64) -> Option<String> {
-        let mut bytes = Vec::new();
-        while bytes.len() < LONGEST_NAME {
-            let mut piece = [0; 8];
-            (self.read)(address.checked_add(bytes.len() as u64)?, &mut piece).then_some(())?;
-            match piece.iter().position(|byte| *byte == 0) {
-                None => bytes.extend(piece),
-                Some(end) => {
-                    bytes.extend(piece.get(..end)?);
-                    break;
-                }
-            }
-        }
-        String::from_utf8(bytes).ok()
-    }
-}
-
-/// The tables of a JVM's structures.
-struct Tables<'a> {
-    memory: &'a JvmMemory<'a>,
-    /// The values of the exported symbols that say how entries are laid out.
-    symbol: &'a dyn Fn(&str) -> Option<u64>,
-}
-
-impl Tables<'_> {
-    fn value(&self, symbol: &str) -> Option<u64> {
-        self.memory.word((self.symbol)(symbol)?)
-    }
-
-    /// Calls for each entry of a table, which ends with one without a name.
-    fn each_entry(
-        &self,
-        table: &str,
-        entry: &str,
-        name: &str,
-        mut each: impl FnMut(u64, String),
-    ) -> Option<()> {
-        let stride = self.value(&format!("{entry}ArrayStride"))?;
-        let name = self.value(&format!("{entry}{name}Offset"))?;
-        let start = self.value(table)?;
-        for number in 0..MOST_ENTRIES {
-            let at = start.checked_add(number.checked_mul(stride)?)?;
-            match self.memory.word(at.checked_add(name)?)? {
-                0 => break,
-                text => each(at, self.memory.text(text).unwrap_or_default()),
-            }
-        }
-        Some(())
-    }
-
-    /// The fields of these structures.
-    fn fields(&self, structures: &[&str]) -> Option<HashMap<(String, String), Field>> {
-        let entry = "gHotSpotVMStructEntry";
-        let offset_of = |part: &str| self.value(&format!("{entry}{part}Offset"));
-        let (name, kind) = (offset_of("FieldName")?, offset_of("TypeString")?);
-        let (is_static, offset) = (offset_of("IsStatic")?, offset_of("Offset")?);
-        let address = offset_of("Address")?;
-        let mut fields = HashMap::new();
-        self.each_entry("gHotSpotVMStructs", entry, "TypeName", |at, structure| {
-            if !structures.contains(&structure.as_str()) {
-                return;
-            }
-            let text = |part| self.memory.text(self.memory.word(at.wrapping_add(part))?);
-            let found = || {
-                let place = match self.memory.half(at.wrapping_add(is_static))? {
-                    0 => offset,
-                    _ => address,
-                };
-                let place = self.memory.word(at.wrapping_add(place))?;
-                let kind = text(kind)?;
-                Some((text(name)?, Field { kind, place }))
-            };
-            if let Some((name, field)) = found() {
-                fields.insert((structure, name), field);
-            }
-        })?;
-        Some(fields)
-    }
-
-    /// The size of a structure in bytes.
-    fn size_of(&self, structure: &str) -> Option<u64> {
-        let entry = "gHotSpotVMTypeEntry";
-        let size = self.value(&format!("{entry}SizeOffset"))?;
-        let mut found = None;
-        self.each_entry("gHotSpotVMTypes", entry, "TypeName", |at, name| {
-            if name == structure {
-                found = self.memory.word(at.wrapping_add(size));
-            }
-        })?;
-        found
-    }
-}
-
 impl CodeCache {
     /// Reads where a running JVM has its code; `base` is what addresses in the process are more than in its library `image`.
     /// `None` if it does not say so, or has not begun yet.
@@ -179,11 +56,7 @@ impl CodeCache {
         base: u64,
         memory: &JvmMemory<'_>,
     ) -> Option<Self> {
-        let symbol = |name: &str| Some(image.exported_symbol(name)?.0.wrapping_add(base));
-        Self::of_tables(&Tables {
-            memory,
-            symbol: &symbol,
-        })
+        with_tables(image, base, memory, Self::of_tables)
     }
 
     fn of_tables(tables: &Tables<'_>) -> Option<Self> {
@@ -199,9 +72,8 @@ impl CodeCache {
             "AbstractInterpreter",
             "StubQueue",
         ])?;
-        let field =
-            |structure: &str, name: &str| fields.get(&(structure.to_owned(), name.to_owned()));
-        let place = |structure: &str, name: &str| Some(field(structure, name)?.place);
+        let field = |structure: &str, name: &str| fields.get(structure, name);
+        let place = |structure: &str, name: &str| fields.place(structure, name);
         let memory = tables.memory;
         let structure = tables.size_of("HeapBlock")?;
         // Offsets beside the head of a piece would not be read.
@@ -263,127 +135,53 @@ impl CodeCache {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made_up::{MadeUp, PublishedField};
     use super::*;
-    use std::cell::RefCell;
 
-    /// The memory of a JVM that has one heap, at 4096; what a test changes is `words`.
-    struct MadeUp {
-        words: RefCell<HashMap<u64, u8>>,
-        symbols: HashMap<String, u64>,
-        next: u64,
+    /// A JVM that has as many heaps, at 4096.
+    fn jvm(heaps: u32) -> MadeUp {
+        let mut made = MadeUp::default();
+        let heap: Vec<u8> = [4096_u64, 8192, 512, 0, 7]
+            .into_iter()
+            .flat_map(u64::to_ne_bytes)
+            .collect();
+        let heap = made.put(&heap);
+        let pointers = made.put(&heap.to_ne_bytes());
+        let mut array = [0; 16];
+        array[..4].copy_from_slice(&heaps.to_ne_bytes());
+        array[8..].copy_from_slice(&pointers.to_ne_bytes());
+        let array = made.put(&array);
+        let array = made.put(&array.to_ne_bytes());
+        let queue = made.put(&[0x100_u64.to_ne_bytes(), 0x20_u64.to_ne_bytes()].concat());
+        let queue = made.put(&queue.to_ne_bytes());
+        let fields: [PublishedField<'_>; 15] = [
+            ("CodeCache", "_heaps", "", 0, array),
+            ("GrowableArrayBase", "_len", "int", 0, 0),
+            ("GrowableArray<int>", "_data", "int*", 8, 0),
+            ("CodeHeap", "_memory", "", 0, 0),
+            ("CodeHeap", "_segmap", "", 16, 0),
+            ("CodeHeap", "_log2_segment_size", "int", 32, 0),
+            ("VirtualSpace", "_low_boundary", "", 0, 0),
+            ("VirtualSpace", "_high_boundary", "", 8, 0),
+            ("HeapBlock::Header", "_used", "bool", 4, 0),
+            ("CodeBlob", "_frame_size", "int", 44, 0),
+            ("CodeBlob", "_frame_complete_offset", "int16_t", 54, 0),
+            ("CodeBlob", "_code_offset", "int", 36, 0),
+            ("AbstractInterpreter", "_code", "", 0, queue),
+            ("StubQueue", "_stub_buffer", "", 0, 0),
+            ("StubQueue", "_buffer_limit", "int", 8, 0),
+        ];
+        made.publish(&fields, &[("HeapBlock", 8)]);
+        made
     }
 
-    impl MadeUp {
-        fn put(&mut self, bytes: &[u8]) -> u64 {
-            let at = self.next;
-            let numbered = (at..).zip(bytes.iter().copied());
-            self.words.borrow_mut().extend(numbered);
-            self.next += bytes.len().next_multiple_of(8) as u64 + 64;
-            at
-        }
-
-        fn text(&mut self, text: &str) -> u64 {
-            let mut bytes = text.as_bytes().to_vec();
-            bytes.resize(bytes.len() + 9, 0);
-            self.put(&bytes)
-        }
-
-        fn export(&mut self, name: &str, value: u64) {
-            let at = self.put(&value.to_ne_bytes());
-            self.symbols.insert(name.to_owned(), at);
-        }
-
-        /// A table of fields: structure, name, type, offset, address.
-        fn new(heaps: u32) -> Self {
-            let mut made = Self {
-                words: RefCell::default(),
-                symbols: HashMap::new(),
-                next: 1 << 16,
-            };
-            let heap: Vec<u8> = [4096_u64, 8192, 512, 0, 7]
-                .into_iter()
-                .flat_map(u64::to_ne_bytes)
-                .collect();
-            let heap = made.put(&heap);
-            let pointers = made.put(&heap.to_ne_bytes());
-            let mut array = [0; 16];
-            array[..4].copy_from_slice(&heaps.to_ne_bytes());
-            array[8..].copy_from_slice(&pointers.to_ne_bytes());
-            let array = made.put(&array);
-            let array = made.put(&array.to_ne_bytes());
-            let queue = made.put(&[0x100_u64.to_ne_bytes(), 0x20_u64.to_ne_bytes()].concat());
-            let queue = made.put(&queue.to_ne_bytes());
-            let fields = [
-                ("CodeCache", "_heaps", "", 0, array),
-                ("GrowableArrayBase", "_len", "int", 0, 0),
-                ("GrowableArray<int>", "_data", "int*", 8, 0),
-                ("CodeHeap", "_memory", "", 0, 0),
-                ("CodeHeap", "_segmap", "", 16, 0),
-                ("CodeHeap", "_log2_segment_size", "int", 32, 0),
-                ("VirtualSpace", "_low_boundary", "", 0, 0),
-                ("VirtualSpace", "_high_boundary", "", 8, 0),
-                ("HeapBlock::Header", "_used", "bool", 4, 0),
-                ("CodeBlob", "_frame_size", "int", 44, 0),
-                ("CodeBlob", "_frame_complete_offset", "int16_t", 54, 0),
-                ("CodeBlob", "_code_offset", "int", 36, 0),
-                ("AbstractInterpreter", "_code", "", 0, queue),
-                ("StubQueue", "_stub_buffer", "", 0, 0),
-                ("StubQueue", "_buffer_limit", "int", 8, 0),
-            ];
-            let mut table = Vec::new();
-            for (structure, name, kind, offset, address) in fields {
-                for text in [structure, name, kind] {
-                    table.extend(made.text(text).to_ne_bytes());
-                }
-                for word in [u64::from(address > 0), offset, address] {
-                    table.extend(word.to_ne_bytes());
-                }
-            }
-            table.resize(table.len() + 48, 0);
-            let table = made.put(&table);
-            made.export("gHotSpotVMStructs", table);
-            let block = made.text("HeapBlock");
-            let types: Vec<u8> = [block, 8, 0, 0]
-                .into_iter()
-                .flat_map(u64::to_ne_bytes)
-                .collect();
-            let types = made.put(&types);
-            made.export("gHotSpotVMTypes", types);
-            for (name, value) in [
-                ("StructEntryArrayStride", 48),
-                ("StructEntryTypeNameOffset", 0),
-                ("StructEntryFieldNameOffset", 8),
-                ("StructEntryTypeStringOffset", 16),
-                ("StructEntryIsStaticOffset", 24),
-                ("StructEntryOffsetOffset", 32),
-                ("StructEntryAddressOffset", 40),
-                ("TypeEntryArrayStride", 16),
-                ("TypeEntryTypeNameOffset", 0),
-                ("TypeEntrySizeOffset", 8),
-            ] {
-                made.export(&format!("gHotSpotVM{name}"), value);
-            }
-            made
-        }
-
-        fn read(&self) -> Option<CodeCache> {
-            let read = |address: u64, bytes: &mut [u8]| {
-                let words = self.words.borrow();
-                bytes
-                    .iter_mut()
-                    .zip(address..)
-                    .all(|(byte, at)| words.get(&at).map(|there| *byte = *there).is_some())
-            };
-            CodeCache::of_tables(&Tables {
-                memory: &JvmMemory { read: &read },
-                symbol: &|name| self.symbols.get(name).copied(),
-            })
-        }
+    fn read(made: &MadeUp) -> Option<CodeCache> {
+        made.with_tables(CodeCache::of_tables)
     }
 
     #[test]
     fn what_the_jvm_publishes_says_where_code_is() {
-        let cache = MadeUp::new(1).read().unwrap();
+        let cache = read(&jvm(1)).unwrap();
         let heap = CodeHeap {
             start: 4096,
             end: 8192,
@@ -398,19 +196,12 @@ mod tests {
 
     #[test]
     fn a_jvm_that_has_not_begun_or_is_damaged_has_no_code() {
-        assert_eq!(MadeUp::new(0).read(), None, "no heap yet");
-        let made = MadeUp::new(1);
-        let mut places: Vec<u64> = made.words.borrow().keys().copied().collect();
-        places.sort_unstable();
+        assert_eq!(read(&jvm(0)), None, "no heap yet");
         // Any damage is read as far as it goes, within bounds.
-        for at in places {
-            for byte in [0, 0xff] {
-                let old = made.words.borrow_mut().insert(at, byte).unwrap();
-                if let Some(cache) = made.read() {
-                    assert!(cache.heaps.len() <= MOST_HEAPS && cache.frame_words < HEAD);
-                }
-                made.words.borrow_mut().insert(at, old);
+        jvm(1).damage_each_byte(|made| {
+            if let Some(cache) = read(made) {
+                assert!(cache.heaps.len() <= MOST_HEAPS && cache.frame_words < HEAD);
             }
-        }
+        });
     }
 }

@@ -1,11 +1,27 @@
-//! HotSpot from JDK 17 on: it writes the names of its compiled code to a perf map when it is asked to, and publishes how large its frames are.
+//! HotSpot: it publishes where it has its code and its methods, by which these are read from the memory of its process; from JDK 17 on it writes
+//! the names of its compiled code to a perf map when it is asked to.
 
 mod attach;
 mod code_cache;
+mod code_reader;
+mod compiled;
 mod error;
+#[cfg(test)]
+mod made_up;
+mod method;
+mod method_layout;
+mod packed;
 mod process;
+mod tables;
+#[cfg(test)]
+mod tests;
 
 pub use attach::write_perf_map;
-pub use code_cache::{CodeCache, CodeHeap, JvmMemory, MOST_HEAPS};
+pub use code_cache::{CodeCache, CodeHeap, MOST_HEAPS};
+pub use code_reader::{JavaCode, JavaCodeReader, JavaFrame, SeenCode};
+pub use compiled::CompiledCode;
 pub use error::AttachError;
+pub use method::JavaMethod;
+pub use method_layout::MethodLayout;
 pub use process::{JvmProcess, is_jvm_image};
+pub use tables::JvmMemory;

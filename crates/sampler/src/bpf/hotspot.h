@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Steps from compiled Java code to its caller.
+/* Steps from Java code to its caller, and which code it is.
  *
  * HotSpot's compiled code keeps no frame pointer, but each piece of it says how large its frame is. User space finds out where a
  * JVM has its code (crate languages, `CodeCache`); here the piece is found by the heap's map of segments. The register rbp is saved
@@ -22,10 +22,14 @@ struct hotspot {
 	u16 frame_complete;
 	u16 code;
 	u16 structure;
+	/* Of a method where its constant part is, of a block the method and the number of its compilation; 0: not known. */
+	u16 method_constant;
+	u16 block_method;
+	u16 block_compilation;
 	u8 segment_bits;
 	u8 short_complete;
 	u8 code_is_offset;
-	u8 unused[3];
+	u8 unused[5];
 };
 /* By process. */
 struct {
@@ -42,6 +46,10 @@ struct {
 #define FARTHEST_SENDER (1ull << 20)
 #define STUB_WORDS 8
 #define PUSHED_WORDS 8
+/* Below the frame pointer of an interpreter's frame: its method, and where it goes on. */
+#define INTERPRETED_METHOD 24
+#define INTERPRETED_PLACE 64
+#define LONGEST_METHOD (1ull << 17) /* its code has 64 KiB at most */
 
 /* Where the block begins in which an address lies; 0: in none. */
 static __always_inline u64 find_code_block(struct hotspot *of, u64 at)
@@ -199,6 +207,99 @@ static __always_inline bool is_same_process(struct hotspot *of)
 	       BPF_CORE_READ(task, group_leader, start_boottime) / CLOCK_TICK == of->started;
 }
 
+static __always_inline u64 code_start(struct walk *walk, struct hotspot *of)
+{
+	return of->code_is_offset ? walk->java.block + of->structure + head_half(walk, of->code) :
+				    walk->code_head[(of->code / 8) & (HEAD_WORDS - 1)];
+}
+
+/* Tells user space of code that was not met before. Returns the word of the stack that stands for a place in it. */
+static __always_inline u64 java_word(struct walk *walk, struct hotspot *of, u64 compilation, u64 place)
+{
+	struct code_record *record = &walk->python.record;
+	u64 *words = (u64 *)record->lines;
+	u64 hash = mixed(mixed(mixed(HASH_START, of->started), walk->tgid), compilation);
+
+	hash = mixed(mixed(hash, walk->java.block), walk->java.method);
+	u64 number = hash >> (INSTRUCTION_BITS + 1) | 1;
+	u32 slot = (number >> 1) & (CODE_SLOTS - 1), language = LANGUAGE_JAVA;
+	u64 *told = bpf_map_lookup_elem(&python_codes, &slot);
+	struct python_counts *counts = bpf_map_lookup_elem(&python_counts, &language);
+	if (told && *told != number && counts) {
+		record->number = number;
+		record->lines_address = walk->java.block;
+		record->tgid = walk->tgid;
+		record->first_line = record->lines_length = record->minor = 0;
+		record->language = LANGUAGE_JAVA;
+		record->file.kind = record->name.kind = 0;
+		record->file.length = record->name.length = 0;
+		words[0] = walk->java.place == JAVA_INTERPRETED;
+		words[1] = walk->java.method;
+		words[2] = of->started;
+		record->lines_copied = 3 * sizeof(u64);
+		if (!bpf_ringbuf_output(&code_records, record, sizeof(*record) - CODE_LINES + 3 * sizeof(u64), 0))
+			*told = number;
+		else
+			counts->unsent++;
+	}
+	return PYTHON_WORD | (number << INSTRUCTION_BITS) | (place < INSTRUCTION_MOST ? place : INSTRUCTION_MOST);
+}
+
+/* A frame of the interpreter has the method and, where it goes on, the place in its code, which is a part of the method. While it
+ * runs, a register has that. */
+static __always_inline u64 interpreted_word(struct walk *walk, struct hotspot *of)
+{
+	u64 constant, place = 0, fp = walk->fp;
+
+	if (walk->fp_lost || (fp & 7) || fp < walk->sp || !stack_word(walk, fp - INTERPRETED_METHOD, &walk->java.method) ||
+	    bpf_probe_read_user(&constant, sizeof(constant), (void *)(walk->java.method + of->method_constant)))
+		return 0;
+	if (!innermost_register(walk, 13, &place) || place - constant >= LONGEST_METHOD) {
+		if (!stack_word(walk, fp - INTERPRETED_PLACE, &place) || place - constant >= LONGEST_METHOD)
+			return 0;
+	}
+	walk->java.block = walk->java.method;
+	walk->java.method = constant;
+	return java_word(walk, of, 0, place - constant);
+}
+
+/* Finds out which code of a JVM the frame is in. Returns the word of the stack that stands for it; 0 if it is none, or its methods cannot
+ * be read. */
+__noinline u64 find_java_code(struct walk *walk)
+{
+#if defined(__TARGET_ARCH_x86)
+	u32 compilation = 0;
+
+	if (!walk)
+		return 0;
+	u32 tgid = walk->tgid;
+	struct hotspot *of = bpf_map_lookup_elem(&hotspots, &tgid);
+	walk->java.place = JAVA_NOT;
+	if (!of || !is_same_process(of))
+		return 0;
+	u64 at = walk->pc - !walk->interrupted;
+	if (at - of->interpreter_start < of->interpreter_end - of->interpreter_start) {
+		walk->java.place = JAVA_INTERPRETED;
+		return of->method_constant ? interpreted_word(walk, of) : 0;
+	}
+	u64 block = find_code_block(of, at);
+	if (!block || bpf_probe_read_user(walk->code_head, sizeof(walk->code_head), (void *)block) ||
+	    !(head_half(walk, of->used) & 0xff))
+		return 0;
+	walk->java.place = JAVA_PIECE;
+	walk->java.block = block;
+	if (!of->method_constant)
+		return 0;
+	/* Where a piece is no method, its code stands there. */
+	bpf_probe_read_user(&walk->java.method, sizeof(walk->java.method), (void *)(block + of->block_method));
+	bpf_probe_read_user(&compilation, sizeof(compilation), (void *)(block + of->block_compilation));
+	u64 start = code_start(walk, of);
+	return java_word(walk, of, compilation, walk->pc > start ? walk->pc - start : 0);
+#else
+	return 0;
+#endif
+}
+
 /* Code without a file: of Java by the size of its frame, of others by the frame pointer. */
 __noinline int walk_generated_code(struct walk *walk)
 {
@@ -209,17 +310,13 @@ __noinline int walk_generated_code(struct walk *walk)
 		return WALK_ASTRAY;
 	u32 tgid = walk->tgid;
 	struct hotspot *of = bpf_map_lookup_elem(&hotspots, &tgid);
-	if (!of || !is_same_process(of))
+	if (!of || walk->java.place == JAVA_NOT)
 		goto others;
-	u64 at = walk->pc - !walk->interrupted;
-	if (at - of->interpreter_start < of->interpreter_end - of->interpreter_start) {
+	if (walk->java.place == JAVA_INTERPRETED) {
 		walk->counts.by_pointer++;
 		return walk_interpreted(walk);
 	}
-	u64 block = find_code_block(of, at);
-	if (!block || bpf_probe_read_user(walk->code_head, sizeof(walk->code_head), (void *)block) ||
-	    !(head_half(walk, of->used) & 0xff))
-		goto others;
+	u64 at = walk->pc - !walk->interrupted;
 	u64 words = head_half(walk, of->frame_words);
 	if (!words || words >= 1 << 16) {
 		walk->counts.by_pointer++;
@@ -227,8 +324,7 @@ __noinline int walk_generated_code(struct walk *walk)
 	}
 	walk->counts.by_table++;
 	if (walk->interrupted) {
-		u64 code = of->code_is_offset ? block + of->structure + head_half(walk, of->code) :
-						walk->code_head[(of->code / 8) & (HEAD_WORDS - 1)];
+		u64 code = code_start(walk, of);
 		u32 complete = head_half(walk, of->frame_complete);
 		if (of->short_complete)
 			complete = (of->frame_complete & 2 ? complete >> 16 : complete) & 0xffff;

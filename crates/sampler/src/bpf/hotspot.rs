@@ -1,12 +1,20 @@
-//! The user half of hotspot.h: says where a JVM has its code.
+//! The user half of hotspot.h: says where a JVM has its code, and has that read.
 
-use languages::jvm::{CodeCache, MOST_HEAPS};
+use crate::processes::jvm::RunningJvm;
+use languages::jvm::{CodeCache, JavaCode, JavaCodeReader, MOST_HEAPS, MethodLayout, SeenCode};
+use rustc_hash::FxHashMap;
 
 /// Bytes of `struct hotspot`.
-const HOTSPOT: usize = 24 * MOST_HEAPS + 24 + 16;
+const HOTSPOT: usize = 24 * MOST_HEAPS + 24 + 24;
+/// JVMs whose methods are remembered.
+const MOST_READERS: usize = 64;
 
-/// Returns `struct hotspot`, of a process that started so many clock ticks after the machine.
-pub(crate) fn hotspot_bytes(cache: &CodeCache, started: u64) -> Vec<u8> {
+/// Returns `struct hotspot`, of a process that started so many clock ticks after the machine. Without a layout its methods have no names.
+pub(crate) fn hotspot_bytes(
+    cache: &CodeCache,
+    methods: Option<&MethodLayout>,
+    started: u64,
+) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HOTSPOT);
     let mut heaps = cache.heaps.clone();
     heaps.resize_with(MOST_HEAPS, Default::default);
@@ -24,6 +32,12 @@ pub(crate) fn hotspot_bytes(cache: &CodeCache, started: u64) -> Vec<u8> {
     ] {
         bytes.extend(near.to_ne_bytes());
     }
+    let seen = methods.and_then(MethodLayout::seen_offsets);
+    bytes.extend(
+        seen.unwrap_or_default()
+            .into_iter()
+            .flat_map(u16::to_ne_bytes),
+    );
     bytes.extend([
         cache.segment_bits,
         u8::from(cache.short_complete),
@@ -31,6 +45,44 @@ pub(crate) fn hotspot_bytes(cache: &CodeCache, started: u64) -> Vec<u8> {
     ]);
     bytes.resize(HOTSPOT, 0);
     bytes
+}
+
+/// Reads what code of JVMs is.
+#[derive(Default)]
+pub(super) struct JavaReaders {
+    /// By process and its start; `None`: its methods are not known.
+    jvms: FxHashMap<(u32, u64), Option<(RunningJvm, JavaCodeReader)>>,
+}
+
+impl JavaReaders {
+    /// Returns the code that a record is about, of this process; `None` if it is not there any more. `seen` is what the kernel half saw of it
+    /// beside its address.
+    pub fn seen_code(&mut self, pid: u32, address: u64, seen: &[u8]) -> Option<JavaCode> {
+        let (words, _) = seen.as_chunks::<8>();
+        let word = |index: usize| Some(u64::from_ne_bytes(*words.get(index)?));
+        let (is_interpreted, second, started) = (word(0)? != 0, word(1)?, word(2)?);
+        if self.jvms.len() >= MOST_READERS && !self.jvms.contains_key(&(pid, started)) {
+            self.jvms.clear();
+        }
+        let open = || {
+            let jvm = RunningJvm::open(pid).filter(|jvm| jvm.started == started)?;
+            let layout = jvm.method_layout()?;
+            Some((jvm, JavaCodeReader::new(layout)))
+        };
+        let known = self.jvms.entry((pid, started)).or_insert_with(open);
+        let (jvm, reader) = known.as_mut()?;
+        let code = match is_interpreted {
+            true => SeenCode::Interpreted {
+                method: address,
+                constant: second,
+            },
+            false => SeenCode::Piece {
+                block: address,
+                method: second,
+            },
+        };
+        jvm.with_memory(|memory| reader.read_code(code, memory))
+    }
 }
 
 #[cfg(test)]
@@ -52,11 +104,20 @@ mod tests {
             segment_bits: 7,
             ..CodeCache::default()
         };
-        let bytes = hotspot_bytes(&cache, 6);
+        let bytes = hotspot_bytes(&cache, None, 6);
         assert_eq!(bytes.len(), HOTSPOT);
         let word = |at: usize| u64::from_ne_bytes(*bytes[8 * at..].first_chunk().unwrap());
         assert_eq!([word(0), word(4), word(8)], [1, 2, 3]);
         assert_eq!([word(12), word(13), word(14)], [4, 5, 6]);
-        assert_eq!(bytes[128..131], [16, 0, 7]);
+        assert_eq!(bytes[128..137], [16, 0, 0, 0, 0, 0, 0, 0, 7]);
+    }
+
+    #[test]
+    fn records_that_are_cut_off_say_nothing() {
+        let mut readers = JavaReaders::default();
+        let own = std::process::id();
+        for length in [0, 7, 23, 24, 40] {
+            assert_eq!(readers.seen_code(own, 1, &vec![1; length]), None);
+        }
     }
 }

@@ -67,6 +67,7 @@ enum script_language {
 	LANGUAGE_PYTHON,
 	LANGUAGE_RUBY,
 	LANGUAGE_V8,
+	LANGUAGE_JAVA,
 	SCRIPT_LANGUAGES,
 };
 /* A code object that was met for the first time. */

@@ -1,9 +1,11 @@
 //! The user half of python.h: says where an interpreter's structures have what, and reads what code objects are.
 
+use super::hotspot::JavaReaders;
 use super::ruby::ruby_method;
 use super::v8::seen_function;
 use crate::Error;
 use languages::ScriptFunction;
+use languages::jvm::JavaCode;
 use languages::python::{CodeObject, CodeText, Interpreter, Version};
 use languages::v8::FunctionReader;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
@@ -19,9 +21,10 @@ const CODE_TEXT: usize = 256;
 const INSTRUCTION_BITS: u32 = 20;
 /// Bytes of `struct interpreter`.
 const INTERPRETER: usize = 136;
-/// `LANGUAGE_RUBY` and `LANGUAGE_V8`.
+/// `LANGUAGE_RUBY`, `LANGUAGE_V8` and `LANGUAGE_JAVA`.
 const LANGUAGE_RUBY: u32 = 1;
 const LANGUAGE_V8: u32 = 2;
+const LANGUAGE_JAVA: u32 = 3;
 /// Where `struct code_record` has its parts.
 const FILE_AT: usize = 40;
 const NAME_AT: usize = FILE_AT + 8 + CODE_TEXT;
@@ -96,10 +99,25 @@ pub(crate) fn interpreter_bytes(interpreter: &Interpreter) -> Vec<u8> {
     bytes
 }
 
+/// What a frame that is no address stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum FrameCode {
+    Function(ScriptFunction),
+    /// One or more functions, depending on the place in it.
+    Java(JavaCode),
+}
+
+/// Reads what the memory of processes says of code.
+#[derive(Default)]
+struct MemoryReaders {
+    functions: FunctionReader,
+    jvms: JavaReaders,
+}
+
 /// What the kernel half says of code objects.
 pub(crate) struct CodeRecords {
     ring: RingBuffer<'static>,
-    read: Rc<RefCell<Vec<(u64, ScriptFunction)>>>,
+    read: Rc<RefCell<Vec<(u64, FrameCode)>>>,
 }
 
 impl CodeRecords {
@@ -107,9 +125,9 @@ impl CodeRecords {
     pub fn new(map: &dyn MapCore) -> Result<Self, Error> {
         let read = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&read);
-        let mut functions = FunctionReader::default();
+        let mut readers = MemoryReaders::default();
         let keep = move |bytes: &[u8]| {
-            to.borrow_mut().extend(parse_object(bytes, &mut functions));
+            to.borrow_mut().extend(parse_object(bytes, &mut readers));
             0
         };
         let what = "reading names of functions";
@@ -120,27 +138,45 @@ impl CodeRecords {
     }
 
     /// Those that have come since the last time, by number.
-    pub fn take(&self) -> Vec<(u64, ScriptFunction)> {
+    pub fn take(&self) -> Vec<(u64, FrameCode)> {
         // What cannot be read now is there the next time.
         let _ = self.ring.consume();
         self.read.take()
     }
 }
 
-fn parse_object(bytes: &[u8], functions: &mut FunctionReader) -> Option<(u64, ScriptFunction)> {
+fn parse_object(bytes: &[u8], readers: &mut MemoryReaders) -> Option<(u64, FrameCode)> {
     let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
     let half = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
     let number = word(0)?;
-    if half(36)? == LANGUAGE_V8 {
-        let function = seen_function(half(16)?, word(8)?, bytes.get(LINES_AT..)?, functions)?;
-        return Some((number, ScriptFunction::JavaScript(function)));
+    let (language, pid) = (half(36)?, half(16)?);
+    if language == LANGUAGE_JAVA {
+        let code = readers
+            .jvms
+            .seen_code(pid, word(8)?, bytes.get(LINES_AT..)?)?;
+        return Some((number, FrameCode::Java(code)));
     }
+    let function = match language {
+        LANGUAGE_V8 => {
+            let seen = bytes.get(LINES_AT..)?;
+            let function = seen_function(pid, word(8)?, seen, &mut readers.functions)?;
+            ScriptFunction::JavaScript(function)
+        }
+        _ => copied_function(bytes, language)?,
+    };
+    Some((number, FrameCode::Function(function)))
+}
+
+/// The function of which a record has all.
+fn copied_function(bytes: &[u8], language: u32) -> Option<ScriptFunction> {
+    let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
+    let half = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
     let file = lossy_text(bytes.get(FILE_AT..NAME_AT)?);
     let name = lossy_text(bytes.get(NAME_AT..LINES_AT)?);
     let copied = bytes.get(LINES_AT..)?;
-    if half(36)? == LANGUAGE_RUBY {
+    if language == LANGUAGE_RUBY {
         let method = ruby_method(file, name, half(20)?, half(24)?, copied);
-        return Some((number, ScriptFunction::Ruby(method)));
+        return Some(ScriptFunction::Ruby(method));
     }
     let copied = copied.get(..half(28)? as usize).unwrap_or(copied);
     let code = CodeObject {
@@ -153,7 +189,7 @@ fn parse_object(bytes: &[u8], functions: &mut FunctionReader) -> Option<(u64, Sc
         first_line: half(20)?,
         lines: all_lines(half(16)?, word(8)?, half(24)?, copied),
     };
-    Some((number, ScriptFunction::Python(code)))
+    Some(ScriptFunction::Python(code))
 }
 
 fn lossy_text(bytes: &[u8]) -> String {
@@ -291,7 +327,10 @@ mod tests {
 
     #[test]
     fn records_that_are_cut_off_say_nothing() {
-        let parse = |bytes: &[u8]| parse_object(bytes, &mut FunctionReader::default());
+        let parse = |bytes: &[u8]| match parse_object(bytes, &mut MemoryReaders::default())? {
+            (number, FrameCode::Function(function)) => Some((number, function)),
+            (_, FrameCode::Java(_)) => None,
+        };
         assert_eq!(parse(&[0; LINES_AT - 1]), None);
         let mut bytes = vec![0; LINES_AT];
         bytes[28] = 200; // more lines than there are

@@ -39,6 +39,15 @@ struct v8_walk {
 	u8 unused[7];
 };
 
+/* Where a frame is in the code of a JVM (hotspot.h). */
+enum java_place { JAVA_NOT, JAVA_INTERPRETED, JAVA_PIECE };
+struct java_walk {
+	u64 block; /* or the method that is interpreted */
+	u64 method; /* or its constant part */
+	u32 place;
+	u32 unused;
+};
+
 /* A walk up a stack. */
 struct walk {
 	u64 pc;
@@ -68,5 +77,6 @@ struct walk {
 	struct python_walk python;
 	struct ruby_walk ruby;
 	struct v8_walk v8;
+	struct java_walk java;
 	struct go_walk go;
 };

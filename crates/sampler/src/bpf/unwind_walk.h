@@ -108,6 +108,8 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	bool is_generated = !rule && !walk->here.file_base && walk->here.number == IMAGE_WITHOUT_TABLE;
 	bool is_of_v8 = walk->v8.image_engine && (!rule || rule->kind == RULE_UNCOVERED);
 	u64 function = is_generated || is_of_v8 ? function_of_frame(walk) : 0;
+	if (is_generated && !function)
+		function = find_java_code(walk);
 	u64 word = is_generated && function ? function : frame_word(walk, walk->pc + no_call);
 	walk->v8.word = is_generated ? 0 : function;
 	loop->address[depth] = word;
@@ -206,6 +208,7 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 	walk->ruby.frame = 0;
 	walk->go.image = 0;
 	__builtin_memset(&walk->v8, 0, sizeof(walk->v8));
+	walk->java.place = JAVA_NOT;
 	if (bpf_loop(WALK_FRAMES, walk_frame, &loop, 0) == WALK_FRAMES &&
 	    !(walk->counts.complete | walk->counts.unsupported | walk->counts.lost | walk->counts.astray)) {
 		walk->counts.too_deep = 1;

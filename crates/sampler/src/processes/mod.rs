@@ -4,6 +4,7 @@ pub(crate) mod cgroups;
 pub(crate) mod command_files;
 pub(crate) mod cpus;
 pub(crate) mod images;
+pub(crate) mod jvm;
 pub(crate) mod launch;
 pub(crate) mod maps;
 pub(crate) mod perf_map;

@@ -206,22 +206,32 @@ impl Collection {
         let mut stack = None;
         for (depth, word) in user.iter().enumerate().rev() {
             let frame = FrameWord::at_depth(*word, depth);
-            let Some(location) = self.place_word(frame, pid, time) else {
-                continue;
-            };
-            stack = Some(self.tally.stacks.intern(location, stack));
+            stack = self.add_word(frame, pid, time, stack);
         }
         self.kernel_stack(kernel, stack)
     }
 
-    /// Where a frame of process `pid` at `time` is; `None` if it is a place that was kept free.
-    pub fn place_word(&mut self, frame: FrameWord, pid: u32, time: u64) -> Option<Location> {
-        Some(match frame {
-            FrameWord::Script(frame) if frame.code == 0 => return None,
-            FrameWord::Script(frame) => self.functions.locate_frame(frame, &mut self.images),
+    /// The stack in which a caller has called a frame of process `pid` at `time`. A place that was kept free is none; one with inlined calls
+    /// is several.
+    pub fn add_word(
+        &mut self,
+        frame: FrameWord,
+        pid: u32,
+        time: u64,
+        caller: Option<StackId>,
+    ) -> Option<StackId> {
+        let location = match frame {
+            FrameWord::Script(frame) if frame.code == 0 => return caller,
+            FrameWord::Script(frame) => {
+                let functions = self.functions.locate_frame(frame, &mut self.images);
+                let inlined = functions.into_iter().rev();
+                let call = |caller, at| Some(self.tally.stacks.intern(at, caller));
+                return inlined.fold(caller, call);
+            }
             FrameWord::Image { label, offset } => self.labelled_place(label, offset),
             FrameWord::Address(address) => self.locate_address(pid, time, ProcessAddress(address)),
-        })
+        };
+        Some(self.tally.stacks.intern(location, caller))
     }
 
     fn labelled_place(&mut self, label: u32, offset: ImageOffset) -> Location {

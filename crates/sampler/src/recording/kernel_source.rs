@@ -119,6 +119,12 @@ impl<'memory> KernelSource<'memory> {
         self.unwinding.is_some()
     }
 
+    /// Returns whether the methods of a JVM are named by what stands in its memory.
+    pub fn names_methods(&self, pid: u32) -> bool {
+        let unwinding = self.unwinding.as_ref();
+        unwinding.is_some_and(|unwinding| unwinding.names_methods(pid))
+    }
+
     /// Returns what to say of the walks up stacks.
     pub fn walk_notes(&self) -> Vec<String> {
         let Some(unwinding) = &self.unwinding else {

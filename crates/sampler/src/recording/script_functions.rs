@@ -1,8 +1,8 @@
 //! Functions of other languages that were seen on stacks.
 
-use crate::bpf::python::ScriptFrame;
+use crate::bpf::python::{FrameCode, ScriptFrame};
 use crate::processes::images::ImageTable;
-use languages::ScriptFunction;
+use languages::jvm::JavaFrame;
 use profile::{EmbeddedSymbol, ImageId, ImageKind, ImageOffset, Location};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -18,14 +18,14 @@ const NOWHERE: &str = "[interpreter]";
 /// What is known of functions.
 #[derive(Default)]
 pub(crate) struct ScriptFunctions {
-    codes: FxHashMap<u64, ScriptFunction>,
+    codes: FxHashMap<u64, FrameCode>,
     /// Names by where they are in the recording.
     names: FxHashMap<(ImageId, u64), String>,
 }
 
 impl ScriptFunctions {
     /// Adds what the kernel half said.
-    pub fn add_objects(&mut self, codes: Vec<(u64, ScriptFunction)>) {
+    pub fn add_objects(&mut self, codes: Vec<(u64, FrameCode)>) {
         for (number, code) in codes {
             if self.codes.len() < MOST {
                 self.codes.insert(number, code);
@@ -33,23 +33,35 @@ impl ScriptFunctions {
         }
     }
 
-    /// Where a frame is: in which file, in which function, at which line.
-    pub fn locate_frame(&mut self, frame: ScriptFrame, images: &mut ImageTable) -> Location {
-        let Some(code) = self.codes.get(&frame.code) else {
-            let image = images.named_image(ImageKind::Script, NOWHERE);
-            let name = || "[function without a name]".to_owned();
-            self.names.entry((image, 0)).or_insert_with(name);
-            let offset = ImageOffset(0);
-            return Location { image, offset };
-        };
-        let image = images.named_image(ImageKind::Script, code.file());
-        let function = function_number(code);
-        let name = || code.display_name();
-        self.names.entry((image, function)).or_insert_with(name);
-        let line = code.line(frame.index).min(MOST_LINE);
-        Location {
-            image,
-            offset: ImageOffset(function << LINE_BITS | u64::from(line)),
+    /// Where a frame is: in which file, in which function, at which line. Where calls were inlined it is in several, the innermost first.
+    pub fn locate_frame(&mut self, frame: ScriptFrame, images: &mut ImageTable) -> Vec<Location> {
+        let names = &mut self.names;
+        match self.codes.get(&frame.code) {
+            None => {
+                let image = images.named_image(ImageKind::Script, NOWHERE);
+                let name = || "[function without a name]".to_owned();
+                names.entry((image, 0)).or_insert_with(name);
+                let offset = ImageOffset(0);
+                vec![Location { image, offset }]
+            }
+            Some(FrameCode::Function(code)) => {
+                let image = images.named_image(ImageKind::Script, code.file());
+                let function = function_number(code.name_and_line());
+                let name = || code.display_name();
+                names.entry((image, function)).or_insert_with(name);
+                vec![place_of_line(image, function, code.line(frame.index))]
+            }
+            Some(FrameCode::Java(code)) => {
+                let frames = code.frames_at(frame.index).into_iter();
+                let locate = |frame: JavaFrame<'_>| {
+                    let image = images.named_image(ImageKind::Script, frame.file);
+                    let function = function_number((frame.name, frame.first_line));
+                    let name = || frame.display_name;
+                    names.entry((image, function)).or_insert_with(name);
+                    place_of_line(image, function, frame.line)
+                };
+                frames.map(locate).collect()
+            }
         }
     }
 
@@ -71,9 +83,17 @@ impl ScriptFunctions {
     }
 }
 
+fn place_of_line(image: ImageId, function: u64, line: u32) -> Location {
+    let line = u64::from(line.min(MOST_LINE));
+    Location {
+        image,
+        offset: ImageOffset(function << LINE_BITS | line),
+    }
+}
+
 /// A number of a function in its file, which is the same in every recording.
-fn function_number(code: &ScriptFunction) -> u64 {
+fn function_number(name_and_line: (&str, u32)) -> u64 {
     let mut hasher = FxHasher::default();
-    code.name_and_line().hash(&mut hasher);
+    name_and_line.hash(&mut hasher);
     (hasher.finish() >> 28).max(1)
 }

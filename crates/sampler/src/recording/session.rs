@@ -586,7 +586,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
     fn look_at_jvms(&mut self) {
         if let Some(mut jvms) = self.jvms.take() {
             let Collection { maps, images, .. } = &self.collection;
-            jvms.ask_due(maps, images, |pid| self.is_target(pid));
+            jvms.ask_due(maps, images, |pid| self.asks_jvm(pid));
             self.jvms = Some(jvms);
         }
     }
@@ -603,9 +603,18 @@ impl<'a, 'memory> Session<'a, 'memory> {
     fn finish_jvms(&mut self) {
         if let Some(mut jvms) = self.jvms.take() {
             let Collection { maps, images, .. } = &self.collection;
-            jvms.ask_remaining(maps, images, |pid| self.is_target(pid));
+            jvms.ask_remaining(maps, images, |pid| self.asks_jvm(pid));
             self.collection.warnings.extend(jvms.notes());
         }
+    }
+
+    /// Whether a JVM has to say itself what its code is called.
+    fn asks_jvm(&self, pid: u32) -> bool {
+        let names_itself = match &self.source {
+            Source::Kernel(source) => source.names_methods(pid),
+            Source::Rings(..) => false,
+        };
+        self.is_target(pid) && !names_itself
     }
 
     fn is_target(&self, pid: u32) -> bool {

@@ -45,25 +45,14 @@ impl Collection {
             path.truncate(shared_callers(before, words));
             for depth in (0..words.len() - path.len()).rev() {
                 let caller = path.last().copied().flatten();
-                path.push(self.walked_frame(words[depth], depth, caller));
+                // The process and the time matter to addresses only.
+                let frame = FrameWord::at_depth(words[depth], depth);
+                path.push(self.add_word(frame, 0, 0, caller));
             }
             self.known_stacks
                 .users
                 .insert(number, path.last().copied().flatten());
             before = words;
-        }
-    }
-
-    fn walked_frame(
-        &mut self,
-        word: u64,
-        depth: usize,
-        caller: Option<StackId>,
-    ) -> Option<StackId> {
-        // The process and the time matter to addresses only.
-        match self.place_word(FrameWord::at_depth(word, depth), 0, 0) {
-            Some(location) => Some(self.tally.stacks.intern(location, caller)),
-            None => caller,
         }
     }
 

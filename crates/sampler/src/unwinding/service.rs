@@ -162,6 +162,11 @@ impl Unwinding {
         label
     }
 
+    /// Whether the methods of a JVM are named by what stands in its memory.
+    pub fn names_methods(&self, pid: u32) -> bool {
+        self.jvms.has_names(pid)
+    }
+
     /// The files of labels that were given since the last time, in the order of the labels.
     pub fn take_labelled(&mut self) -> Vec<FileIdentity> {
         std::mem::take(&mut self.labelled)

@@ -1,0 +1,146 @@
+//! What a piece of a JVM's code is, by the memory of its process.
+
+use super::compiled::CompiledCode;
+use super::method::JavaMethod;
+use super::method_layout::MethodLayout;
+use super::tables::JvmMemory;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// Methods of a process that are remembered.
+const MOST_KNOWN: usize = 1 << 16;
+/// What pieces of code that are compiled methods are called.
+const COMPILED: [&str; 2] = ["nmethod", "native nmethod"];
+/// The file of pieces of code that are no methods, and that of methods without one.
+const STUB_FILE: &str = "[jvm]";
+const NO_FILE: &str = "[java]";
+
+/// What was executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JavaCode {
+    /// A method, by the interpreter.
+    Interpreted(Rc<JavaMethod>),
+    /// A method that was compiled, with what was inlined into it.
+    Compiled(CompiledCode),
+    /// Another piece of code of the JVM: its name.
+    Stub(String),
+}
+
+/// A function at a place: the file, the name, the first line, and the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JavaFrame<'a> {
+    /// The file of its source.
+    pub file: &'a str,
+    /// Its name with its class.
+    pub name: &'a str,
+    /// The line that it begins on; 0 if that is not known.
+    pub first_line: u32,
+    /// The line that is executed; 0 if that is not known.
+    pub line: u32,
+    /// What it is called in reports.
+    pub display_name: String,
+}
+
+impl JavaCode {
+    /// Returns the functions at a place, the innermost first. The place is an offset in the code, of an interpreted method in its constant
+    /// part.
+    pub fn frames_at(&self, place: u32) -> Vec<JavaFrame<'_>> {
+        match self {
+            Self::Interpreted(method) => vec![JavaFrame::of_method(method, method.line_at(place))],
+            Self::Compiled(code) => {
+                let methods = code.methods_at(place).into_iter();
+                methods
+                    .map(|(method, line)| JavaFrame::of_method(method, line))
+                    .collect()
+            }
+            Self::Stub(name) => vec![JavaFrame {
+                file: STUB_FILE,
+                name,
+                first_line: 0,
+                line: 0,
+                display_name: name.clone(),
+            }],
+        }
+    }
+}
+
+impl<'a> JavaFrame<'a> {
+    fn of_method(method: &'a JavaMethod, line: u32) -> Self {
+        let file = match method.file.as_str() {
+            "" => NO_FILE,
+            file => file,
+        };
+        Self {
+            file,
+            name: &method.name,
+            first_line: method.first_line(),
+            line,
+            display_name: method.display_name(),
+        }
+    }
+}
+
+/// What was seen when a sample was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeenCode {
+    /// A method that is interpreted, and its constant part.
+    Interpreted {
+        /// Its address.
+        method: u64,
+        /// That of its constant part.
+        constant: u64,
+    },
+    /// A piece of code: its block, and what stands where a compiled method has its method.
+    Piece {
+        /// Its address.
+        block: u64,
+        /// That word.
+        method: u64,
+    },
+}
+
+/// Reads what code of one JVM is.
+pub struct JavaCodeReader {
+    layout: MethodLayout,
+    known: HashMap<u64, Rc<JavaMethod>>,
+}
+
+impl JavaCodeReader {
+    /// Of a JVM with this layout.
+    pub fn new(layout: MethodLayout) -> Self {
+        Self {
+            layout,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Returns what was seen; `None` if it is not there any more.
+    pub fn read_code(&mut self, seen: SeenCode, memory: &JvmMemory<'_>) -> Option<JavaCode> {
+        if self.known.len() > MOST_KNOWN {
+            self.known.clear();
+        }
+        match seen {
+            SeenCode::Interpreted { method, constant } => {
+                let at = method.checked_add(self.layout.method_constant)?;
+                (memory.word(at)? == constant).then_some(())?;
+                let method = JavaMethod::read(&self.layout, method, memory)?;
+                Some(JavaCode::Interpreted(Rc::new(method)))
+            }
+            SeenCode::Piece { block, method } => self.read_piece(block, method, memory),
+        }
+    }
+
+    fn read_piece(&mut self, block: u64, method: u64, memory: &JvmMemory<'_>) -> Option<JavaCode> {
+        let piece = block.checked_add(self.layout.piece.structure)?;
+        let name = memory.word(piece.checked_add(self.layout.piece.name)?)?;
+        let name = memory.text(name)?;
+        if !COMPILED.contains(&name.as_str()) {
+            let is_text = !name.is_empty() && !name.contains(char::is_control);
+            return is_text.then_some(JavaCode::Stub(name));
+        }
+        let at = piece.checked_add(self.layout.piece.method)?;
+        (memory.word(at)? == method).then_some(())?;
+        let code = CompiledCode::read(&self.layout, piece, memory, &mut self.known)?;
+        Some(JavaCode::Compiled(code))
+    }
+}

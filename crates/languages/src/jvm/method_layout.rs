@@ -1,0 +1,184 @@
+//! Where HotSpot's structures have what the names, lines and inlined calls of methods are made of.
+
+use super::tables::{Fields, JvmMemory, Tables, with_tables};
+use crate::ElfImage;
+
+/// Versions of which the forms below were tried, or stand in the sources.
+const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
+/// From this version on, bytes of packed numbers are never 0.
+const NO_ZERO_BYTES: u32 = 20;
+/// Bytes of an entry of a table of places.
+const PLACE: u64 = 16;
+
+/// Where a structure has its fields: offsets in bytes. Of JDK 11, 17, 21 and 25 all of them are published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MethodLayout {
+    /// What is taken off each byte of a packed number.
+    pub(super) packed_excess: u8,
+    /// Of a method: its constant part.
+    pub(super) method_constant: u64,
+    /// Of that: the constants of its class, its flags, how many bytes of code it has, its name, and where its code begins.
+    pub(super) constants: u64,
+    pub(super) flags: u64,
+    pub(super) code_size: u64,
+    pub(super) name: u64,
+    pub(super) code: u64,
+    /// Of the constants: their class, how many there are, and where they begin.
+    pub(super) holder: u64,
+    pub(super) constants_length: u64,
+    pub(super) first_constant: u64,
+    pub(super) source: SourceIndex,
+    /// Of a class: its name.
+    pub(super) class_name: u64,
+    /// Of a symbol: the length of its text, and the text.
+    pub(super) symbol_length: u64,
+    pub(super) symbol_body: u64,
+    /// Of a piece of code, from where its block begins.
+    pub(super) piece: PieceLayout,
+}
+
+/// Where the number of the constant is that names the source file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SourceIndex {
+    OfConstants(u64),
+    OfClass(u64),
+}
+
+/// Where a piece of code has its fields, from where its structure begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PieceLayout {
+    /// Where the structure begins in the block.
+    pub structure: u64,
+    pub name: u64,
+    /// Of a compiled method: the method, and the number of the compilation.
+    pub method: u64,
+    pub compile_id: u64,
+    pub tables: CodeTables,
+}
+
+/// Where the tables of a compiled method are: of its places, of the scopes at these, of the methods that scopes name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CodeTables {
+    /// In the structure, behind the code: offsets of tables, and one address.
+    Within {
+        places: u64,
+        places_end: u64,
+        scopes: u64,
+        methods: u64,
+    },
+    /// In memory of their own.
+    Apart {
+        unchanging: u64,
+        unchanging_size: u64,
+        places: u64,
+        scopes: u64,
+        changing: u64,
+        changing_size: u64,
+        relocations: u64,
+    },
+}
+
+impl MethodLayout {
+    /// Reads the layout of a running JVM; `base` is what addresses in the process are more than in its library `image`. `None` if it does not
+    /// say so, or in a form that is not known.
+    pub fn read<'data, R: object::ReadRef<'data>>(
+        image: &ElfImage<'data, R>,
+        base: u64,
+        memory: &JvmMemory<'_>,
+    ) -> Option<Self> {
+        with_tables(image, base, memory, Self::of_tables)
+    }
+
+    /// Offsets that are looked at when a sample is taken: of a method its constant part, of a block the method and the number of its
+    /// compilation.
+    pub fn seen_offsets(&self) -> Option<[u16; 3]> {
+        let of_block = |offset: u64| u16::try_from(self.piece.structure + offset).ok();
+        Some([
+            u16::try_from(self.method_constant).ok()?,
+            of_block(self.piece.method)?,
+            of_block(self.piece.compile_id)?,
+        ])
+    }
+
+    pub(super) fn of_tables(tables: &Tables<'_>) -> Option<Self> {
+        let fields = tables.fields(&[
+            "Abstract_VM_Version",
+            "CodeBlob",
+            "CompiledMethod",
+            "ConstMethod",
+            "ConstantPool",
+            "InstanceKlass",
+            "Klass",
+            "Method",
+            "Symbol",
+            "nmethod",
+        ])?;
+        let place = |structure: &str, name: &str| near(fields.place(structure, name)?);
+        let size = |structure: &str| near(tables.size_of(structure)?);
+        let version = fields.place("Abstract_VM_Version", "_vm_major_version")?;
+        let version = tables.memory.half(version)?;
+        if !VERSIONS.contains(&version) || size("PcDesc")? != PLACE {
+            return None;
+        }
+        let flags =
+            place("ConstMethod", "_flags").or_else(|| place("ConstMethod", "_flags._flags"));
+        let source = match place("ConstantPool", "_source_file_name_index") {
+            Some(offset) => SourceIndex::OfConstants(offset),
+            None => SourceIndex::OfClass(place("InstanceKlass", "_source_file_name_index")?),
+        };
+        Some(Self {
+            packed_excess: u8::from(version >= NO_ZERO_BYTES),
+            method_constant: place("Method", "_constMethod")?,
+            constants: place("ConstMethod", "_constants")?,
+            flags: flags?,
+            code_size: place("ConstMethod", "_code_size")?,
+            name: place("ConstMethod", "_name_index")?,
+            code: size("ConstMethod")?,
+            holder: place("ConstantPool", "_pool_holder")?,
+            constants_length: place("ConstantPool", "_length")?,
+            first_constant: size("ConstantPool")?,
+            source,
+            class_name: place("Klass", "_name")?,
+            symbol_length: place("Symbol", "_length")?,
+            symbol_body: place("Symbol", "_body[0]")?,
+            piece: PieceLayout::of_fields(&fields, size("HeapBlock")?)?,
+        })
+    }
+}
+
+impl PieceLayout {
+    fn of_fields(fields: &Fields, structure: u64) -> Option<Self> {
+        let place = |structure: &str, name: &str| near(fields.place(structure, name)?);
+        let of_method = |name: &str| place("nmethod", name);
+        let method = of_method("_method").or_else(|| place("CompiledMethod", "_method"));
+        let tables = match of_method("_immutable_data") {
+            None => CodeTables::Within {
+                places: of_method("_scopes_pcs_offset")?,
+                places_end: of_method("_dependencies_offset")?,
+                scopes: place("CompiledMethod", "_scopes_data_begin")?,
+                methods: of_method("_metadata_offset")?,
+            },
+            Some(unchanging) => CodeTables::Apart {
+                unchanging,
+                unchanging_size: of_method("_immutable_data_size")?,
+                places: of_method("_scopes_pcs_offset")?,
+                scopes: of_method("_scopes_data_offset")?,
+                changing: place("CodeBlob", "_mutable_data")?,
+                changing_size: place("CodeBlob", "_mutable_data_size")?,
+                relocations: place("CodeBlob", "_relocation_size")?,
+            },
+        };
+        Some(Self {
+            structure,
+            name: place("CodeBlob", "_name")?,
+            method: method?,
+            compile_id: of_method("_compile_id")?,
+            tables,
+        })
+    }
+}
+
+/// An offset within a structure.
+fn near(offset: u64) -> Option<u64> {
+    (offset < 4096).then_some(offset)
+}

@@ -1,0 +1,192 @@
+//! What HotSpot publishes of its structures for debuggers: tables of fields (`gHotSpotVMStructs`), with their offsets or addresses, and of
+//! the sizes of types.
+
+use crate::ElfImage;
+use std::collections::HashMap;
+
+/// Entries of a table of the JVM, at most: JDK 25 has 3,600.
+const MOST_ENTRIES: u64 = 20_000;
+/// The longest name of a structure or a field that is read.
+const LONGEST_NAME: usize = 64;
+/// How much of a table of unknown length is read at once.
+const PIECE: u64 = 256;
+
+/// A field of one of the JVM's structures.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    /// Its type in C++.
+    pub kind: String,
+    /// Its offset, or of a static one its address.
+    pub place: u64,
+}
+
+/// The memory of a process in which a JVM runs.
+pub struct JvmMemory<'a> {
+    /// Reads so many bytes at an address, or says that they are not there.
+    pub read: &'a dyn Fn(u64, &mut [u8]) -> bool,
+}
+
+impl JvmMemory<'_> {
+    pub(super) fn word(&self, address: u64) -> Option<u64> {
+        let mut bytes = [0; 8];
+        (self.read)(address, &mut bytes).then(|| u64::from_ne_bytes(bytes))
+    }
+
+    pub(super) fn half(&self, address: u64) -> Option<u32> {
+        let mut bytes = [0; 4];
+        (self.read)(address, &mut bytes).then(|| u32::from_ne_bytes(bytes))
+    }
+
+    pub(super) fn small(&self, address: u64) -> Option<u16> {
+        let mut bytes = [0; 2];
+        (self.read)(address, &mut bytes).then(|| u16::from_ne_bytes(bytes))
+    }
+
+    /// The bytes from an address on: so many, up to the piece with which it is enough, or as far as they can be read.
+    pub(super) fn bytes_up_to(
+        &self,
+        start: u64,
+        most: usize,
+        is_enough: impl Fn(&[u8]) -> bool,
+    ) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while bytes.len() < most {
+            let Some(at) = start.checked_add(bytes.len() as u64) else {
+                break;
+            };
+            // Up to the end of a page, behind which nothing may be.
+            let length = (PIECE - at % PIECE) as usize;
+            let mut piece = vec![0; length.min(most - bytes.len())];
+            if !(self.read)(at, &mut piece) {
+                break;
+            }
+            bytes.extend(&piece);
+            if is_enough(&piece) {
+                break;
+            }
+        }
+        bytes
+    }
+
+    /// A text that ends with a zero. It may lie at the end of what is mapped.
+    pub(super) fn text(&self, address: u64) -> Option<String> {
+        let mut bytes = Vec::new();
+        while bytes.len() < LONGEST_NAME {
+            let mut piece = [0; 8];
+            (self.read)(address.checked_add(bytes.len() as u64)?, &mut piece).then_some(())?;
+            match piece.iter().position(|byte| *byte == 0) {
+                None => bytes.extend(piece),
+                Some(end) => {
+                    bytes.extend(piece.get(..end)?);
+                    break;
+                }
+            }
+        }
+        String::from_utf8(bytes).ok()
+    }
+}
+
+/// The tables of a JVM's structures.
+pub(super) struct Tables<'a> {
+    pub memory: &'a JvmMemory<'a>,
+    /// The values of the exported symbols that say how entries are laid out.
+    pub symbol: &'a dyn Fn(&str) -> Option<u64>,
+}
+
+impl Tables<'_> {
+    fn value(&self, symbol: &str) -> Option<u64> {
+        self.memory.word((self.symbol)(symbol)?)
+    }
+
+    /// Calls for each entry of a table, which ends with one without a name.
+    fn each_entry(
+        &self,
+        table: &str,
+        entry: &str,
+        name: &str,
+        mut each: impl FnMut(u64, String),
+    ) -> Option<()> {
+        let stride = self.value(&format!("{entry}ArrayStride"))?;
+        let name = self.value(&format!("{entry}{name}Offset"))?;
+        let start = self.value(table)?;
+        for number in 0..MOST_ENTRIES {
+            let at = start.checked_add(number.checked_mul(stride)?)?;
+            match self.memory.word(at.checked_add(name)?)? {
+                0 => break,
+                text => each(at, self.memory.text(text).unwrap_or_default()),
+            }
+        }
+        Some(())
+    }
+
+    /// The fields of these structures.
+    pub fn fields(&self, structures: &[&str]) -> Option<Fields> {
+        let entry = "gHotSpotVMStructEntry";
+        let offset_of = |part: &str| self.value(&format!("{entry}{part}Offset"));
+        let (name, kind) = (offset_of("FieldName")?, offset_of("TypeString")?);
+        let (is_static, offset) = (offset_of("IsStatic")?, offset_of("Offset")?);
+        let address = offset_of("Address")?;
+        let mut fields = HashMap::new();
+        self.each_entry("gHotSpotVMStructs", entry, "TypeName", |at, structure| {
+            if !structures.contains(&structure.as_str()) {
+                return;
+            }
+            let text = |part| self.memory.text(self.memory.word(at.wrapping_add(part))?);
+            let found = || {
+                let place = match self.memory.half(at.wrapping_add(is_static))? {
+                    0 => offset,
+                    _ => address,
+                };
+                let place = self.memory.word(at.wrapping_add(place))?;
+                let kind = text(kind)?;
+                Some((text(name)?, Field { kind, place }))
+            };
+            if let Some((name, field)) = found() {
+                fields.insert((structure, name), field);
+            }
+        })?;
+        Some(Fields(fields))
+    }
+
+    /// The size of a structure in bytes.
+    pub fn size_of(&self, structure: &str) -> Option<u64> {
+        let entry = "gHotSpotVMTypeEntry";
+        let size = self.value(&format!("{entry}SizeOffset"))?;
+        let mut found = None;
+        self.each_entry("gHotSpotVMTypes", entry, "TypeName", |at, name| {
+            if name == structure {
+                found = self.memory.word(at.wrapping_add(size));
+            }
+        })?;
+        found
+    }
+}
+
+/// Fields by structure and name.
+pub(super) struct Fields(HashMap<(String, String), Field>);
+
+impl Fields {
+    /// A field, if this JVM has it.
+    pub fn get(&self, structure: &str, name: &str) -> Option<&Field> {
+        self.0.get(&(structure.to_owned(), name.to_owned()))
+    }
+
+    /// Its offset, or of a static field its address.
+    pub fn place(&self, structure: &str, name: &str) -> Option<u64> {
+        Some(self.get(structure, name)?.place)
+    }
+}
+
+/// Calls with the tables of a JVM; `base` is what addresses in the process are more than in its library `image`.
+pub(super) fn with_tables<'data, R: object::ReadRef<'data>, T>(
+    image: &ElfImage<'data, R>,
+    base: u64,
+    memory: &JvmMemory<'_>,
+    read: impl FnOnce(&Tables<'_>) -> Option<T>,
+) -> Option<T> {
+    let symbol = |name: &str| Some(image.exported_symbol(name)?.0.wrapping_add(base));
+    read(&Tables {
+        memory,
+        symbol: &symbol,
+    })
+}
