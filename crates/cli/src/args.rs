@@ -301,6 +301,16 @@ pub struct DaemonRun {
     /// rather than more, unless only -F is given (default: 1)
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub budget: Option<f64>,
+    /// Record call stacks: in the kernel, by unwind tables (Linux 6.1)
+    #[arg(short = 'g', long, conflicts_with = "no_stacks")]
+    pub stacks: bool,
+    /// Record where samples fall, without call stacks: the default
+    #[arg(long)]
+    pub no_stacks: bool,
+    /// Memory for unwind tables in the kernel, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256,
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub unwind_memory: u64,
     /// Store what is counted at least this often
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration)]
     pub interval: Duration,

@@ -15,6 +15,8 @@ pub(crate) struct CostMeter {
     since: Instant,
     own_ns: u64,
     children_ns: u64,
+    /// CPU time of making unwind tables that was counted, and how much of it in this window.
+    tables_ns: (u64, u64),
     /// Processes' cost in this window.
     processes_ns: u64,
     /// Samples that were taken in this window.
@@ -40,6 +42,7 @@ impl CostMeter {
             since: Instant::now(),
             own_ns: 0,
             children_ns: 0,
+            tables_ns: (0, 0),
             processes_ns: 0,
             taken: 0,
             sampling: 0.0,
@@ -52,6 +55,7 @@ impl CostMeter {
         self.since = Instant::now();
         self.own_ns = sampler::own_cpu_ns();
         self.children_ns = sampler::children_cpu_ns();
+        self.tables_ns.1 = 0;
         (self.processes_ns, self.taken) = (0, 0);
     }
 
@@ -71,6 +75,13 @@ impl CostMeter {
         self.governor.add_lump(spent, over);
     }
 
+    /// Counts what making unwind tables took so far, evenly over a time: they are kept, and are not made anew at each sample.
+    pub(crate) fn add_tables(&mut self, so_far_ns: u64, over: Duration) {
+        let spent = so_far_ns.saturating_sub(self.tables_ns.0);
+        self.tables_ns = (so_far_ns, self.tables_ns.1 + spent);
+        self.governor.add_lump(spent, over);
+    }
+
     /// Returns the share of the machine that led to the last verdict.
     pub(crate) fn judged_share(&self) -> f64 {
         self.governor.judged_share()
@@ -83,6 +94,7 @@ impl CostMeter {
             return None;
         }
         let own_ns = sampler::own_cpu_ns().saturating_sub(self.own_ns);
+        let own_ns = own_ns.saturating_sub(self.tables_ns.1);
         let taking_ns = self.taken * sample_cost_ns;
         let machine_ns = passed.as_nanos() as f64 * f64::from(sampler::read_host().cpus.max(1));
         self.sampling = taking_ns as f64 / machine_ns;

@@ -35,7 +35,7 @@ mod wall_clock;
 pub use control::{Request, ask_daemon};
 pub use merge::merge_epoch;
 pub use names::answer_names;
-pub use options::{DaemonOptions, MergeOptions, Retention};
+pub use options::{DaemonOptions, MergeOptions, Retention, TableLimits};
 pub use pins::{Abandoned, abandoned_collectors, abandoned_of};
 pub use program::HostProgram;
 pub use run::{DaemonEnd, run};

@@ -32,6 +32,17 @@ pub struct DaemonOptions {
     pub outlive: Duration,
     /// True if the collector is pinned, so that it outlives a daemon that is killed.
     pub pinned: bool,
+    /// The unwind tables with which call stacks are recorded; `None`: they are not.
+    pub stacks: Option<TableLimits>,
+}
+
+/// The place and the memory of unwind tables.
+#[derive(Clone, Debug)]
+pub struct TableLimits {
+    /// Bytes that they may take in the kernel.
+    pub memory: usize,
+    /// Where they are kept on disk; `None`: nowhere, and each daemon makes them anew.
+    pub directory: Option<PathBuf>,
 }
 
 impl DaemonOptions {

@@ -8,7 +8,7 @@ use crate::serve::{Daemon, LoopEnd, Start};
 use crate::wall_clock::unix_ns;
 use crate::{pins, privileges};
 use anyhow::Context;
-use sampler::{ContinuousOptions, Rate};
+use sampler::{ContinuousOptions, Rate, StackOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -74,6 +74,11 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<Daem
         for problem in privileges::drop_privileges(&path) {
             program.print_line(&problem);
         }
+        // Now, as a thread keeps the privileges that it was started with.
+        collecting.start_tables()?;
+        if let Some(why) = collecting.why_without_stacks() {
+            program.print_line(&format!("warning: without call stacks: {why}"));
+        }
         let not_pinned = match (collecting.pinned_or_reason(), &pins) {
             (Ok(()), _) => None,
             (Err(_), Err(why)) => Some(why.clone()),
@@ -119,6 +124,10 @@ fn collection_options(
         interval: options.interval,
         outlive: options.outlive,
         pins,
+        stacks: options.stacks.as_ref().map(|tables| StackOptions {
+            table_memory: tables.memory,
+            table_directory: tables.directory.clone(),
+        }),
         find_names: Box::new(move |images| find_elsewhere(program, images)),
     }
 }

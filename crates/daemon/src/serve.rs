@@ -203,7 +203,7 @@ impl<'a> Daemon<'a> {
             let due = self.cost.of_processes(|| collecting.tick())?;
             if looked.elapsed() >= CPUS && !self.storing.is_stopped() {
                 looked = Instant::now();
-                if let Some(change) = collecting.changed_cpus() {
+                if let Some(change) = collecting.reason_to_restart() {
                     self.program
                         .print_line(&format!("{change}: starting again"));
                     self.finish_collecting(collecting, false)?;
@@ -320,6 +320,8 @@ impl<'a> Daemon<'a> {
 
     /// Measures what collecting costs, and lowers the rate rather than exceed the budget.
     fn mind_cost(&mut self, collecting: &Continuous<'_>) {
+        let tables_ns = collecting.tables_cpu_ns();
+        self.cost.add_tables(tables_ns, self.options.epoch_length);
         let Some(verdict) = self.cost.judge_rate(collecting.sample_cost_ns()) else {
             return;
         };
@@ -404,6 +406,8 @@ impl<'a> Daemon<'a> {
             outlive_ns: self.options.outlive.as_nanos() as u64,
             interrupts_end: collecting.can_cease(),
             unsampled_ns: collecting.unsampled_ns(),
+            sample_cost_ns: collecting.sample_cost_ns(),
+            stacks: collecting.stack_walks(),
             stopped: self.storing.why_stopped().map(str::to_owned),
         }
     }

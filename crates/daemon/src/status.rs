@@ -1,5 +1,6 @@
 //! The daemon's status.
 
+use profile::StackWalks;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -28,9 +29,10 @@ pub struct Status {
     pub taken_over: u64,
     /// The part of the stored ones that is in code of which nothing is known.
     pub unknown: f64,
-    /// The share of the machine that samples take, by the cost of one as measured at the start: 0
-    /// to 1.
+    /// The share of the machine that samples take, by the cost of one: 0 to 1.
     pub sampling_share: f64,
+    /// The cost of a sample, in nanoseconds: as measured at the start, with stacks as those of the last drain had it.
+    pub sample_cost_ns: u64,
     /// The share that the daemon itself takes, with the processes that it starts.
     pub own_share: f64,
     /// Its budget for both.
@@ -61,6 +63,8 @@ pub struct Status {
     pub interrupts_end: bool,
     /// The time without samples because the daemon did not run for longer than that.
     pub unsampled_ns: u64,
+    /// How stacks were walked; null if they are not recorded.
+    pub stacks: Option<StackWalks>,
     /// Why it does not collect now; null if it does.
     pub stopped: Option<String>,
 }

@@ -35,6 +35,7 @@ mod order;
 mod process_maps;
 mod recording;
 mod stack;
+mod stack_walks;
 mod symbol;
 mod task_times;
 mod trace;
@@ -68,10 +69,11 @@ pub use interference::{
 };
 pub use process_maps::MapsLine;
 pub use recording::{
-    BranchCount, CallGraph, Collector, FRAMES_SUMMARY, Host, NameId, NameSet, Recording, Sample,
-    Target, ThreadCount, Waker, kernel_name, name_thread,
+    BranchCount, CallGraph, Collector, Host, NameId, NameSet, Recording, Sample, Target,
+    ThreadCount, Waker, kernel_name, name_thread,
 };
 pub use stack::{StackFrame, StackId, StackTable};
+pub use stack_walks::{FRAMES_SUMMARY, StackWalks};
 pub use symbol::{
     EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable, UNNAMED_PROCEDURE,
 };

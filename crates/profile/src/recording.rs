@@ -1,6 +1,6 @@
 use crate::{
-    AccessCount, EmbeddedSymbol, Event, EventId, Image, ImageId, ImageOffset, StackId, StackTable,
-    StretchCount, TaskTimes,
+    AccessCount, EmbeddedSymbol, Event, EventId, FRAMES_SUMMARY, Image, ImageId, ImageOffset,
+    StackId, StackTable, StackWalks, StretchCount, TaskTimes,
 };
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -104,10 +104,6 @@ pub enum CallGraph {
     /// By unwind tables, in the kernel; by frame pointers in code that has none.
     Tables,
 }
-
-/// The beginning of the warning that says how user stacks were found. It is a warning in earnest
-/// only if much is missing.
-pub const FRAMES_SUMMARY: &str = "user frames: ";
 
 /// The thread or interrupt that woke a blocked thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -236,6 +232,8 @@ pub struct Recording {
     pub collector: Collector,
     /// The way in which call stacks were recorded.
     pub call_graph: CallGraph,
+    /// How user stacks were walked, where that was counted; what it says is among the warnings.
+    pub walks: Option<StackWalks>,
     /// True if samples in the kernel were recorded too.
     pub kernel: bool,
     /// Warnings for the reader: each a sentence.
@@ -274,6 +272,7 @@ impl Recording {
             task_times: None,
             collector,
             call_graph,
+            walks: None,
             kernel: true,
             warnings: Vec::new(),
             events: Vec::new(),
@@ -293,6 +292,15 @@ impl Recording {
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         let warnings = self.warnings.iter();
         warnings.filter(|warning| !warning.starts_with(FRAMES_SUMMARY))
+    }
+
+    /// Notes how user stacks were walked, in place of what was noted before.
+    pub fn set_walks(&mut self, walks: Option<StackWalks>) {
+        let before = self.walks.map_or_else(Vec::new, StackWalks::sentences);
+        self.warnings.retain(|warning| !before.contains(warning));
+        self.walks = walks;
+        let sentences = walks.map(StackWalks::sentences);
+        self.warnings.extend(sentences.into_iter().flatten());
     }
 
     /// The image of an id.

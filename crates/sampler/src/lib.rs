@@ -36,8 +36,8 @@ pub use processes::{
     thread_ids, threads_or_process, usable_cpus, vdso_bytes,
 };
 pub use recording::{
-    Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, left_behind, name_kernel,
-    record, sample_continuously,
+    Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, StackOptions, left_behind,
+    name_kernel, record, sample_continuously,
 };
 #[doc(hidden)]
 pub use recording::{RingRecord, replay};

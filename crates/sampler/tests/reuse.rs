@@ -179,6 +179,7 @@ fn libraries_are_told_apart_by_the_daemon() {
         interval: Duration::from_secs(60),
         outlive: Duration::from_secs(60),
         pins: None,
+        stacks: None,
         find_names: Box::new(sampler::find_names),
     };
     let recording = sampler::sample_continuously(options, |continuous| {

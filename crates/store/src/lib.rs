@@ -61,6 +61,7 @@ mod names;
 mod open_epoch;
 mod parts;
 mod range;
+mod rare_stacks;
 mod row_check;
 mod sniff;
 mod summary;
@@ -84,6 +85,7 @@ pub use merge::merge_recordings;
 pub use open_epoch::OpenEpoch;
 pub use parts::PartId;
 pub use range::TimeRange;
+pub use rare_stacks::RARE_STACKS;
 pub use summary::RecordingSummary;
 pub use trace::{TraceReader, TraceWriter, is_trace};
 

@@ -2,7 +2,7 @@
 
 use crate::envelope::EnvelopeForm;
 use crate::error::{StoreError, TableFault};
-use profile::{CallGraph, Collector, Event, Host, Recording, Target, TaskTimes};
+use profile::{CallGraph, Collector, Event, Host, Recording, StackWalks, Target, TaskTimes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,6 +43,8 @@ pub(crate) struct Manifest {
     pub slice_ns: Option<u64>,
     pub collector: Collector,
     pub call_graph: CallGraph,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walks: Option<StackWalks>,
     pub kernel: bool,
     pub warnings: Vec<String>,
     pub events: Vec<Event>,
@@ -54,6 +56,11 @@ pub(crate) struct Manifest {
 impl Manifest {
     pub fn new(recording: &Recording, members: BTreeMap<String, ManifestMember>) -> Self {
         let counts = recording.samples.iter().map(|sample| sample.count);
+        // What the walks say is said anew when they are read.
+        let said = recording.walks.map_or_else(Vec::new, StackWalks::sentences);
+        let warnings = recording.warnings.iter();
+        let warnings = warnings.filter(|warning| !said.contains(warning));
+        let warnings = warnings.cloned().collect();
         Self {
             host: recording.host.clone(),
             target: recording.target.clone(),
@@ -63,8 +70,9 @@ impl Manifest {
             slice_ns: recording.slice_ns,
             collector: recording.collector,
             call_graph: recording.call_graph,
+            walks: recording.walks,
             kernel: recording.kernel,
-            warnings: recording.warnings.clone(),
+            warnings,
             events: recording.events.clone(),
             samples: counts.fold(0, u64::saturating_add),
             members,
@@ -80,6 +88,7 @@ impl Manifest {
         recording.slice_ns = self.slice_ns;
         recording.kernel = self.kernel;
         recording.warnings = self.warnings;
+        recording.set_walks(self.walks);
         recording.events = self.events;
         recording
     }

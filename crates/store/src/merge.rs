@@ -5,10 +5,11 @@ use crate::decode::SampleSum;
 use crate::encode::check_storable;
 use crate::error::StoreError;
 use crate::manifest::MAX_EVENTS;
+use crate::rare_stacks::fold_rare_stacks;
 use profile::{
-    BranchCount, BuildId, CallGraph, EmbeddedSymbol, Event, EventId, Host, Image, ImageId,
-    ImageKind, ImageOffset, Location, NameId, Recording, Sample, StackId, Stretch, StretchCount,
-    StretchSightings, Target, TaskTimes, ThreadCount, Waker,
+    BranchCount, BuildId, CallGraph, Collector, EmbeddedSymbol, Event, EventId, Host, Image,
+    ImageId, ImageKind, ImageOffset, Location, NameId, Recording, Sample, StackId, StackWalks,
+    Stretch, StretchCount, StretchSightings, Target, TaskTimes, ThreadCount, Waker,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// [`StoreError::Unmergeable`] if there is no recording, or too many events;
 /// [`StoreError::Unstorable`] if a recording contradicts itself.
 pub fn merge_recordings(recordings: &[Recording]) -> Result<Recording, StoreError> {
-    let first = recordings.first().ok_or_else(|| StoreError::Unmergeable {
-        what: "there is none".to_owned(),
-    })?;
+    let first = recordings.first().ok_or_else(nothing_to_merge)?;
     merge_into(empty_merged(first, recordings), recordings)
 }
 
@@ -39,9 +38,7 @@ pub(crate) fn merge_slices(
     recordings: &[Recording],
     slice_ns: u64,
 ) -> Result<Recording, StoreError> {
-    let first = recordings.first().ok_or_else(|| StoreError::Unmergeable {
-        what: "there is none".to_owned(),
-    })?;
+    let first = recordings.first().ok_or_else(nothing_to_merge)?;
     let mut merged = empty_merged(first, recordings);
     merged.slice_ns = Some(slice_ns);
     merge_into(merged, recordings)
@@ -56,13 +53,89 @@ fn merge_into(merged: Recording, recordings: &[Recording]) -> Result<Recording, 
     Ok(merger.finish_recording())
 }
 
+/// Merges the parts of an epoch as [`merge_recordings`] does, one after the other and in bounded memory: rare stacks lose callers
+/// ([`fold_rare_stacks`]) before there are more frames than an epoch may have.
+pub(crate) struct PartsMerger {
+    /// What the parts say of themselves, without their tables.
+    heads: Vec<Recording>,
+    merger: Merger,
+    most_callers: usize,
+    /// So many frames are folded.
+    fold_at: usize,
+}
+
+impl PartsMerger {
+    /// A merger of nothing yet, into so many frames of callers.
+    pub fn new(most_callers: usize) -> Self {
+        let (host, target) = (Host::default(), Target::Machine);
+        let merged = Recording::new(host, target, Collector::Bpf, CallGraph::None);
+        Self {
+            heads: Vec::new(),
+            merger: Merger::new(merged),
+            most_callers,
+            fold_at: most_callers,
+        }
+    }
+
+    pub fn add_part(&mut self, part: &Recording) -> Result<(), StoreError> {
+        check_storable(part)?;
+        self.merger.add_recording(part)?;
+        self.heads.push(head_of(part));
+        if self.merger.merged.stacks.len() > self.fold_at {
+            self.merger.fold_stacks(self.most_callers);
+            // Not after each part.
+            self.fold_at = self.merger.merged.stacks.len() + self.most_callers / 2;
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> Result<Recording, StoreError> {
+        let first = self.heads.first().ok_or_else(nothing_to_merge)?;
+        let head = empty_merged(first, &self.heads);
+        self.merger.fold_stacks(self.most_callers);
+        let merged = self.merger.finish_recording();
+        let mut warnings = head.warnings;
+        warnings.extend(merged.warnings);
+        Ok(Recording {
+            warnings,
+            walks: merged.walks,
+            events: merged.events,
+            images: merged.images,
+            names: merged.names,
+            stacks: merged.stacks,
+            samples: merged.samples,
+            threads: merged.threads,
+            symbols: merged.symbols,
+            branches: merged.branches,
+            stretches: merged.stretches,
+            accesses: merged.accesses,
+            ..head
+        })
+    }
+}
+
+/// A recording without its tables.
+fn head_of(recording: &Recording) -> Recording {
+    let (host, target) = (recording.host.clone(), recording.target.clone());
+    let mut head = Recording::new(host, target, recording.collector, recording.call_graph);
+    head.start_unix_ns = recording.start_unix_ns;
+    head.duration_ns = recording.duration_ns;
+    head.task_times = recording.task_times;
+    head.kernel = recording.kernel;
+    head
+}
+
+fn nothing_to_merge() -> StoreError {
+    StoreError::Unmergeable {
+        what: "there is none".to_owned(),
+    }
+}
+
 /// One recording with the sums of all of these, by event, place and process. The recordings are
 /// without their samples.
 pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Recording, StoreError> {
     let (recordings, parts): (Vec<Recording>, Vec<Vec<SampleSum>>) = parts.into_iter().unzip();
-    let first = recordings.first().ok_or_else(|| StoreError::Unmergeable {
-        what: "there is none".to_owned(),
-    })?;
+    let first = recordings.first().ok_or_else(nothing_to_merge)?;
     let mut merger = Merger::new(empty_merged(first, &recordings));
     let mut sums = Vec::with_capacity(parts.iter().map(Vec::len).sum());
     for (recording, part) in recordings.iter().zip(parts) {
@@ -208,12 +281,14 @@ struct Merger {
     branches: BTreeMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
     stretches: BTreeMap<(ImageId, Stretch), StretchSightings>,
     accesses: Found,
+    walks: Option<StackWalks>,
 }
 
 impl Merger {
     fn new(merged: Recording) -> Self {
         Self {
             merged,
+            walks: None,
             images: FxHashMap::default(),
             samples: FxHashMap::default(),
             threads: FxHashMap::default(),
@@ -234,10 +309,15 @@ impl Merger {
     }
 
     fn add_all_but_samples(&mut self, recording: &Recording) -> Result<MergedIds, StoreError> {
-        for warning in &recording.warnings {
+        // How stacks were walked is said of all together.
+        let said = recording.walks.map_or_else(Vec::new, StackWalks::sentences);
+        for warning in recording.warnings.iter().filter(|w| !said.contains(w)) {
             if !self.merged.warnings.contains(warning) {
                 self.merged.warnings.push(warning.clone());
             }
+        }
+        if let Some(walks) = recording.walks {
+            self.walks = Some(self.walks.unwrap_or_default().plus(walks));
         }
         let ids = self.map_ids(recording)?;
         for thread in &recording.threads {
@@ -394,7 +474,29 @@ impl Merger {
         merged.weight = merged.weight.saturating_add(thread.weight);
     }
 
+    /// Makes the stacks so far fit into so many frames of callers.
+    fn fold_stacks(&mut self, most_callers: usize) {
+        if self.merged.stacks.len() <= most_callers {
+            return;
+        }
+        self.samples = FxHashMap::default();
+        self.merged.symbols = std::mem::take(&mut self.symbols).into_iter().collect();
+        fold_rare_stacks(&mut self.merged, most_callers);
+        self.symbols = self.merged.symbols.drain(..).collect();
+        let samples = self.merged.samples.iter().enumerate();
+        let counted_as = |(position, sample): (usize, &Sample)| {
+            let key = Sample {
+                count: 0,
+                weight: 0,
+                ..*sample
+            };
+            (key, position)
+        };
+        self.samples = samples.map(counted_as).collect();
+    }
+
     fn finish_recording(mut self) -> Recording {
+        self.merged.set_walks(self.walks);
         self.merged.symbols = self.symbols.into_iter().collect();
         let branches = self.branches.into_iter();
         self.merged.branches = branches

@@ -9,7 +9,7 @@
 use crate::database::Database;
 use crate::error::{StoreError, left_out};
 use crate::file::{WrittenFile, read_file, write_file};
-use crate::merge::merge_recordings;
+use crate::merge::PartsMerger;
 use crate::names::{PREFIX, REMOVED, closed_path, encode_name, subdirectories};
 use crate::parts::{DAMAGED, Part, PartId, drop_covered, list_files, list_parts};
 use profile::Recording;
@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Held by whoever merges.
 const LOCK: &str = ".merging";
+/// The frames that merged parts and closed epochs have at most beside one for each place: a merge then takes some hundred megabytes.
+const MOST_CALLERS: usize = 1 << 19;
 /// An epoch that is being added to.
 #[derive(Clone, Debug)]
 pub struct OpenEpoch {
@@ -192,13 +194,13 @@ impl OpenEpoch {
         if chosen.len() < 2 && !all {
             return Ok(());
         }
-        let (recordings, readable) = self.read_or_set_aside(chosen)?;
-        if recordings.is_empty() || (chosen.len() == 1 && first.first != last.last) {
+        let (merged, readable) = self.merge_or_set_aside(chosen)?;
+        let Some(mut merged) = merged else {
+            return Ok(());
+        };
+        if chosen.len() == 1 && first.first != last.last {
             return Ok(());
         }
-        let mut merged = merge_recordings(&recordings)?;
-        // Merged, they are needed no more: both at once would double the peak of this process.
-        drop(recordings);
         amend(&mut merged);
         let name = format!("{}-{}.vf", first.first, last.last);
         // The merged part stands before its sources go. A process that is killed in between leaves
@@ -209,15 +211,18 @@ impl OpenEpoch {
         Ok(())
     }
 
-    /// The recordings that can be read. What is damaged would fail again and again, and goes out of
-    /// the way.
-    fn read_or_set_aside(&self, parts: &[Part]) -> Result<(Vec<Recording>, Vec<Part>), StoreError> {
-        let (mut recordings, mut readable) = (Vec::new(), Vec::new());
+    /// The parts that can be read, as one recording (`None` if there is none), and which these are. Read one by one: all at once would
+    /// multiply the peak of this process. What is damaged would fail again and again, and goes out of the way.
+    fn merge_or_set_aside(
+        &self,
+        parts: &[Part],
+    ) -> Result<(Option<Recording>, Vec<Part>), StoreError> {
+        let (mut merger, mut readable) = (PartsMerger::new(MOST_CALLERS), Vec::new());
         let mut lost = Vec::new();
         for part in parts {
             match read_file(&part.path) {
                 Ok(recording) => {
-                    recordings.push(recording);
+                    merger.add_part(&recording)?;
                     readable.push(part.clone());
                 }
                 // The disk may answer next time, and a newer program's part is not damaged.
@@ -230,10 +235,12 @@ impl OpenEpoch {
                 }
             }
         }
-        if let Some(first) = recordings.first_mut() {
-            first.warnings.append(&mut lost);
+        if readable.is_empty() {
+            return Ok((None, readable));
         }
-        Ok((recordings, readable))
+        let mut merged = merger.finish()?;
+        merged.warnings.append(&mut lost);
+        Ok((Some(merged), readable))
     }
 
     fn set_aside(&self, part: &Path) -> Result<(), StoreError> {
@@ -264,11 +271,9 @@ impl OpenEpoch {
         let Some(lock) = self.lock_merges()? else {
             return Ok(None);
         };
-        let (recordings, _) = self.read_or_set_aside(&list_parts(&self.path)?)?;
+        let (merged, _) = self.merge_or_set_aside(&list_parts(&self.path)?)?;
         let mut written = None;
-        if !recordings.is_empty() {
-            let mut merged = merge_recordings(&recordings)?;
-            drop(recordings);
+        if let Some(mut merged) = merged {
             amend(&mut merged);
             // The closed epoch stands before its parts go: who is killed in between leaves both, and the next call removes the parts.
             written = Some(database.write_to(&merged, &target)?);

@@ -6,6 +6,7 @@ use crate::output::{clean_name, create_private_files, format_bytes, format_ns, g
 use crate::screen::{Screen, tell_user};
 use daemon::{
     Abandoned, DaemonEnd, DaemonOptions, HostProgram, MergeOptions, Request, Retention, Status,
+    TableLimits,
 };
 use sampler::EventSpec;
 use std::io::Write;
@@ -44,6 +45,10 @@ fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         retention: retention_of(&args.keep),
         outlive: args.outlive,
         pinned: !args.no_pin,
+        stacks: args.stacks.then(|| TableLimits {
+            memory: (args.unwind_memory as usize) << 20,
+            directory: crate::cache::cache_directory().map(|cache| cache.join("unwind")),
+        }),
     };
     let program = HostProgram {
         say: tell_user,
@@ -207,6 +212,11 @@ fn render_status(status: &Status) -> String {
         }
         _ => String::new(),
     };
+    let stacks = match status.stacks.map(|walks| walks.summary()) {
+        None => String::new(),
+        Some(None) => "stacks: none were walked yet\n".to_owned(),
+        Some(Some(summary)) => format!("{summary}\n"),
+    };
     let sacrificed = match status.sacrificed_epochs {
         0 => String::new(),
         count => format!(" ({count} removed because the disk was full)"),
@@ -216,7 +226,7 @@ fn render_status(status: &Status) -> String {
              {} at {} Hz on each CPU{asked}, for {}\n\
              samples: {} taken, {} stored ({} taken over), {} dropped; in unknown code {}\n\
              what is not stored yet: {lost}\n\
-             cost: samples {} of the machine, daemon {}, budget {}\n\
+             {stacks}cost: samples {} of the machine ({} each), daemon {}, budget {}\n\
              memory: {} resident; {} images, {} processes\n\
              disk: {} in {} epochs{sacrificed}; {} parts in {}\n",
         clean_name(&status.events.join(", ")),
@@ -228,6 +238,7 @@ fn render_status(status: &Status) -> String {
         group_digits(status.dropped),
         percent(status.unknown),
         percent(status.sampling_share),
+        format_ns(status.sample_cost_ns as f64),
         percent(status.own_share),
         percent(status.budget),
         format_bytes(status.resident_bytes),

@@ -98,6 +98,7 @@ struct accounting {
 	u64 stored;
 	u64 dropped;
 	u64 inserted; /* new entries: how full the tables are */
+	u64 spent_ns; /* with stacks: time in the program, most of which are walks */
 };
 struct off_key {
 	struct stack_key thread;
@@ -670,6 +671,8 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 		run->count--;
 		acc->dropped++;
 	}
+	if (with_stacks)
+		acc->spent_ns += bpf_ktime_get_ns() - now;
 	return 0;
 }
 

@@ -5,7 +5,7 @@ use crate::bpf::go::LabelRecords;
 use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
 use crate::bpf::programs;
 use crate::bpf::python::{CodeRecords, PythonCounts};
-use crate::bpf::tables::{Tables, drain_table, wait_for_running_programs};
+use crate::bpf::tables::{StackTables, Tables, drain_table, wait_for_running_programs};
 use crate::events::perf::{self, Scope};
 use crate::processes::cgroups::are_by_memory;
 use crate::{Error, EventKind, EventSpec};
@@ -53,6 +53,8 @@ pub(crate) struct Setting {
     pub tracepoints: bool,
     /// Event numbers of sleeping and of waiting for a CPU.
     pub off_events: [u16; 2],
+    /// The collector runs all the time: its tables of stacks are half as large.
+    pub lasting: bool,
 }
 
 /// The memory that the loader needs for as long as the collector lives.
@@ -83,6 +85,7 @@ pub(crate) struct Kernel<'memory> {
     links: Vec<Link>,
     cpus: usize,
     off_cpu: bool,
+    with_stacks: bool,
     /// Slots for places, for each CPU and buffer.
     place_slots: usize,
     /// How many entries the tables together may have before one of them could run out of room.
@@ -98,7 +101,11 @@ impl<'memory> Kernel<'memory> {
             .open(memory)
             .map_err(Error::bpf("reading the collector"))?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
-        let room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
+        let whole_room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
+        let room = match setting.lasting && setting.stacks {
+            true => whole_room / 2,
+            false => whole_room,
+        };
         let place_slots = match setting.stacks {
             true => 1,
             false => (room / cpus.max(1)).max(PLACES_LEAST).next_power_of_two(),
@@ -159,8 +166,9 @@ impl<'memory> Kernel<'memory> {
             links: Vec::new(),
             cpus,
             off_cpu: setting.off_cpu,
+            with_stacks: setting.stacks,
             place_slots,
-            comfortable: (if stacks { room / 5 } else { room * 2 / 5 }) as u64,
+            comfortable: (if stacks { whole_room / 5 } else { room * 2 / 5 }) as u64,
         })
     }
 
@@ -328,15 +336,19 @@ impl<'memory> Kernel<'memory> {
             runs: maps.runs.as_fd(),
             accounts: maps.accounts.as_fd(),
             cgroups: maps.cgroups.as_fd(),
+            stacks: self.with_stacks.then(|| StackTables {
+                stacks: of_buffer(buffer, [&maps.stacks0, &maps.stacks1]),
+                frames: of_buffer(buffer, [&maps.frames0, &maps.frames1]),
+            }),
             buffer,
             cpus: self.cpus,
         }
     }
 
     /// The tables that outlive us if they are pinned, by name.
-    pub fn named_tables(&self) -> [(&'static str, BorrowedFd<'_>); 7] {
+    pub fn named_tables(&self) -> Vec<(&'static str, BorrowedFd<'_>)> {
         let maps = &self.skel.maps;
-        [
+        let mut named = vec![
             ("places", maps.places.as_fd()),
             ("threads0", maps.threads0.as_fd()),
             ("threads1", maps.threads1.as_fd()),
@@ -344,7 +356,16 @@ impl<'memory> Kernel<'memory> {
             ("accounts", maps.accounts.as_fd()),
             ("cgroups", maps.cgroups.as_fd()),
             ("state", maps.bss.as_fd()),
-        ]
+        ];
+        if self.with_stacks {
+            named.extend([
+                ("stacks0", maps.stacks0.as_fd()),
+                ("stacks1", maps.stacks1.as_fd()),
+                ("frames0", maps.frames0.as_fd()),
+                ("frames1", maps.frames1.as_fd()),
+            ]);
+        }
+        named
     }
 
     /// The tables that walks up stacks use.
@@ -376,6 +397,16 @@ impl<'memory> Kernel<'memory> {
     /// Returns what reads what the programs say of code objects.
     pub fn code_records(&self) -> Result<CodeRecords, Error> {
         CodeRecords::new(&self.skel.maps.code_records)
+    }
+
+    /// Has the programs say again what each code object is.
+    pub fn tell_functions_anew(&self) -> Result<(), Error> {
+        let told = &self.skel.maps.python_codes;
+        let slots = told.max_entries();
+        let keys: Vec<u8> = (0..slots).flat_map(u32::to_ne_bytes).collect();
+        let values = vec![0; 8 * slots as usize];
+        told.update_batch(&keys, &values, slots, MapFlags::ANY, MapFlags::ANY)
+            .map_err(Error::bpf("having functions told anew"))
     }
 
     /// Returns what reads what the programs say of goroutines' labels.

@@ -157,6 +157,7 @@ pub(crate) struct Accounting {
     pub stored: u64,
     pub dropped: u64,
     pub inserted: u64,
+    pub spent_ns: u64,
 }
 
 /// `struct cgroup_path`.

@@ -8,6 +8,7 @@ pub(crate) mod frame_words;
 pub(crate) mod go;
 pub(crate) mod hotspot;
 pub(crate) mod kernel;
+pub(crate) mod labels;
 pub(crate) mod layout;
 pub(crate) mod pins;
 pub(crate) mod programs;

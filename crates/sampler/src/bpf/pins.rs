@@ -3,13 +3,14 @@
 
 use crate::Error;
 use crate::bpf::kernel::Kernel;
+use crate::bpf::labels::ImageLabels;
 use crate::bpf::layout::{
-    Accounting, CgroupPath, Control, Count, MAX_EVENTS, Place, Run, ThreadKey,
+    Accounting, CgroupPath, Control, Count, Frames, MAX_EVENTS, Place, Run, StackKey, ThreadKey,
 };
-use crate::bpf::tables::{Tables, wait_for_running_programs};
+use crate::bpf::tables::{StackTables, Tables, wait_for_running_programs};
 use crate::clock::monotonic_ns;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
-use profile::Event;
+use profile::{Event, FileIdentity};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -26,6 +27,8 @@ const LINK: &str = "link";
 /// The table of the events' description, JSON with spaces behind it.
 const EVENTS: &str = "events";
 const DESCRIPTION: usize = 32 << 10;
+/// The table of the images' labels, where there are stacks.
+const LABELS: &str = "labels";
 /// The key of the only value of a table.
 const FIRST: [u8; 4] = [0; 4];
 /// `STOPPED` of collect.bpf.c, in the highest byte of `control.active`.
@@ -79,8 +82,12 @@ fn is_bpf_file_system(path: &Path) -> bool {
     }
 }
 
-/// Pins a collector in the directory, which is made.
-pub(crate) fn pin_collector(kernel: &Kernel<'_>, directory: &Path) -> Result<(), Error> {
+/// Pins a collector in the directory, which is made; with stacks, what their labels mean, too.
+pub(crate) fn pin_collector(
+    kernel: &Kernel<'_>,
+    labels: Option<&ImageLabels>,
+    directory: &Path,
+) -> Result<(), Error> {
     std::fs::create_dir_all(directory).map_err(|source| Error::System {
         what: format!("creating {}", directory.display()),
         source,
@@ -98,6 +105,9 @@ pub(crate) fn pin_collector(kernel: &Kernel<'_>, directory: &Path) -> Result<(),
     // Links last: with them, the tables must be there.
     for (name, fd) in kernel.named_tables() {
         pinned(name, fd)?;
+    }
+    if let Some(labels) = labels {
+        pinned(LABELS, labels.as_fd())?;
     }
     let events = new_description()?;
     pinned(EVENTS, events.as_fd())?;
@@ -162,8 +172,29 @@ pub struct LeftBehind {
     runs: MapHandle,
     accounts: MapHandle,
     cgroups: MapHandle,
+    stacks: Option<LeftStacks>,
     state: MapHandle,
     events: MapHandle,
+}
+
+/// Its tables of stacks, if it counted by stacks.
+struct LeftStacks {
+    stacks: [MapHandle; 2],
+    frames: [MapHandle; 2],
+    labels: ImageLabels,
+}
+
+impl LeftStacks {
+    fn fits(&self) -> bool {
+        let by = |map: &MapHandle, key: usize, value: usize| {
+            (map.key_size() as usize, map.value_size() as usize) == (key, value)
+        };
+        let (stack, frames) = (size_of::<StackKey>(), size_of::<Frames>());
+        self.stacks
+            .iter()
+            .all(|map| by(map, stack, size_of::<Count>()))
+            && self.frames.iter().all(|map| by(map, 8, frames))
+    }
 }
 
 impl LeftBehind {
@@ -177,8 +208,17 @@ impl LeftBehind {
             let what = format!("opening {}", path.display());
             MapHandle::from_pinned_path(&path).map_err(Error::bpf(what))
         };
+        let stacks = match directory.join("stacks0").exists() {
+            true => Some(LeftStacks {
+                stacks: [map("stacks0")?, map("stacks1")?],
+                frames: [map("frames0")?, map("frames1")?],
+                labels: ImageLabels::of_map(map(LABELS)?),
+            }),
+            false => None,
+        };
         let left = Self {
             directory: directory.to_owned(),
+            stacks,
             places: map("places")?,
             threads: [map("threads0")?, map("threads1")?],
             runs: map("runs")?,
@@ -197,7 +237,8 @@ impl LeftBehind {
             && sizes(&left.runs).1 == size_of::<Run>()
             && sizes(&left.accounts).1 == size_of::<Accounting>()
             && sizes(&left.cgroups).1 == size_of::<CgroupPath>()
-            && sizes(&left.state).1 == size_of::<Control>();
+            && sizes(&left.state).1 == size_of::<Control>()
+            && left.stacks.as_ref().is_none_or(LeftStacks::fits);
         match fits {
             true => Ok(left),
             false => Err(Error::Refused {
@@ -314,9 +355,24 @@ impl LeftBehind {
             runs: self.runs.as_fd(),
             accounts: self.accounts.as_fd(),
             cgroups: self.cgroups.as_fd(),
+            stacks: self.stacks.as_ref().map(|left| StackTables {
+                stacks: left.stacks[usize::from(buffer != 0)].as_fd(),
+                frames: left.frames[usize::from(buffer != 0)].as_fd(),
+            }),
             buffer,
             cpus,
         })
+    }
+
+    /// Returns whether it counted by stacks.
+    pub(crate) fn has_stacks(&self) -> bool {
+        self.stacks.is_some()
+    }
+
+    /// The files of the labels in its stacks, from the first on.
+    pub(crate) fn labelled_files(&self) -> Vec<FileIdentity> {
+        let stacks = self.stacks.as_ref();
+        stacks.map_or_else(Vec::new, |stacks| stacks.labels.read_files())
     }
 
     /// Removes it.

@@ -2,7 +2,9 @@
 //! before us left behind.
 
 use crate::Error;
-use crate::bpf::layout::{Accounting, CgroupPath, Count, MAX_EVENTS, Place, Plain, Run, ThreadKey};
+use crate::bpf::layout::{
+    Accounting, CgroupPath, Count, Frames, MAX_EVENTS, Place, Plain, Run, StackKey, ThreadKey,
+};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
@@ -13,7 +15,7 @@ const PIECE: usize = 1 << 20;
 /// Half of the entries of `cgroups`.
 const CGROUPS_KEPT: usize = 1024;
 
-/// The tables of places and threads of one buffer, which nothing fills while they are read.
+/// The tables of samples and threads of one buffer, which nothing fills while they are read.
 pub(crate) struct Tables<'a> {
     /// Of both buffers.
     pub places: BorrowedFd<'a>,
@@ -24,8 +26,36 @@ pub(crate) struct Tables<'a> {
     pub accounts: BorrowedFd<'a>,
     /// Of both buffers.
     pub cgroups: BorrowedFd<'a>,
+    /// Where samples are counted by their stacks, and not by their places.
+    pub stacks: Option<StackTables<'a>>,
     pub buffer: u32,
     pub cpus: usize,
+}
+
+/// The tables of stacks of one buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct StackTables<'a> {
+    pub stacks: BorrowedFd<'a>,
+    /// The frames of stacks, by the numbers that keys of stacks have.
+    pub frames: BorrowedFd<'a>,
+}
+
+impl StackTables<'_> {
+    /// Reads how often which stack was sampled, and leaves it.
+    pub fn read_stacks(&self, each: impl FnMut(&StackKey, Count)) -> Result<(), Error> {
+        read_table(self.stacks, each)
+    }
+
+    /// Reads the frames, and leaves them.
+    pub fn read_frames(&self, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
+        read_table(self.frames, each)
+    }
+
+    /// Empties both.
+    pub fn clear(&self) -> Result<(), Error> {
+        drain_table(self.stacks, |_: &StackKey, _: Count| ())?;
+        drain_table(self.frames, |_: &u64, _: Frames| ())
+    }
 }
 
 impl Tables<'_> {
@@ -119,6 +149,7 @@ impl Tables<'_> {
                     stored: sum.stored + value.stored,
                     dropped: sum.dropped + value.dropped,
                     inserted: sum.inserted + value.inserted,
+                    spent_ns: sum.spent_ns + value.spent_ns,
                 };
                 Ok(values.iter().fold(Accounting::default(), sum))
             })
@@ -150,7 +181,10 @@ impl Tables<'_> {
 
     /// Empties them and the accounting.
     pub fn clear(&self) -> Result<(), Error> {
-        self.drain_places(|_| ())?;
+        match &self.stacks {
+            Some(stacks) => stacks.clear()?,
+            None => self.drain_places(|_| ())?,
+        }
         self.drain_threads(|_, _| ())?;
         self.clear_accounts()
     }

@@ -6,22 +6,26 @@
 //! Whenever the process dies, what it had not stored is still in the kernel, and the number of the
 //! drain tells the next process whether the buffer it finds was stored already.
 
-use crate::bpf::kernel::{LoaderMemory, Setting};
-use crate::bpf::layout::{Accounting, MAX_EVENTS};
+use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
+use crate::bpf::layout::{Accounting, Frames, MAX_EVENTS};
 use crate::bpf::pins::{self, LeftBehind};
-use crate::bpf::tables::Tables;
+use crate::bpf::tables::{StackTables, Tables};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
 use crate::events::perf;
 use crate::host::{online_cpus, read_host};
 use crate::options::Rate;
+use crate::processes::startup_files::startup_files;
 use crate::processes::unreadable::FindNames;
 use crate::recording::collection::{Collection, Total};
 use crate::recording::finish;
-use crate::recording::kernel_source::{KernelSource, count_place, count_thread};
+use crate::recording::kernel_source::{
+    KernelSource, count_drained_stacks, count_place, count_thread,
+};
+use crate::recording::walked_stacks::DrainedFrames;
 use crate::{Error, EventSpec};
-use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
+use profile::{CallGraph, Collector, Event, Recording, StackWalks, Target, Unit};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +41,14 @@ const SETTING: Setting = Setting {
     off_cpu: false,
     tracepoints: true,
     off_events: [0, 0],
+    lasting: true,
+};
+
+/// The same by stacks.
+const STACKS_SETTING: Setting = Setting {
+    stacks: true,
+    tables: true,
+    ..SETTING
 };
 
 /// How often images are looked through for such as nobody maps any more, in drains.
@@ -45,6 +57,9 @@ const FORGET_EVERY: u32 = 8;
 /// How many processes that have ended are remembered, a kilobyte each, before a drain lets them be
 /// forgotten.
 const ENDED_MOST: usize = 3000;
+
+/// Fewer samples than this in a drain say little about what one costs.
+const FEW_SAMPLES: u64 = 100;
 
 /// A jump of the clock that is worth a word, in nanoseconds.
 const CLOCK_JUMP_NS: i64 = 1_000_000_000;
@@ -61,9 +76,19 @@ pub struct ContinuousOptions {
     pub outlive: Duration,
     /// A directory in the BPF file system where the collector is pinned, if it can be.
     pub pins: Option<PathBuf>,
+    /// How to record call stacks; `None`: places alone.
+    pub stacks: Option<StackOptions>,
     /// Finds names that cannot be found later, perhaps in a process of its own:
     /// [`find_names`](crate::find_names) may take much memory.
     pub find_names: Box<FindNames>,
+}
+
+/// How to record call stacks: by unwind tables, in the kernel.
+pub struct StackOptions {
+    /// Bytes of unwind tables that the kernel may hold.
+    pub table_memory: usize,
+    /// Where tables are kept on disk.
+    pub table_directory: Option<PathBuf>,
 }
 
 /// Whether it is time to drain.
@@ -96,6 +121,12 @@ pub struct Continuous<'memory> {
     /// True if a buffer was read and not emptied yet.
     unstored: bool,
     sample_cost_ns: u64,
+    /// What a sample costs beside the time in the program.
+    interrupt_cost_ns: u64,
+    /// How the walks went up to the last drain.
+    walks: StackWalks,
+    /// Why there are no stacks that were asked for.
+    without_stacks: Option<&'static str>,
     frequency: u64,
     pinned: Result<(), String>,
     drains: u32,
@@ -147,11 +178,24 @@ impl<'memory> Continuous<'memory> {
         }
         let cpus = online_cpus();
         let jitter = Some(Jitter::new(unix_ns()));
-        let mut source = KernelSource::open(memory, SETTING, &cpus, jitter)?;
+        let stacks = options.stacks.as_ref().filter(|_| can_walk_by_tables());
+        let setting = match stacks {
+            Some(_) => STACKS_SETTING,
+            None => SETTING,
+        };
+        let without_stacks = (options.stacks.is_some() && stacks.is_none())
+            .then_some("to walk stacks by unwind tables in the kernel takes Linux 6.1");
+        let mut source = KernelSource::open(memory, setting, &cpus, jitter)?;
         let mut collection = Collection::new(specs.len());
         collection.images.spare_mounts();
         source.watch_processes()?;
         collection.maps.scan_all(&mut collection.images);
+        if let Some(stacks) = stacks {
+            // Of our own files first: what a sample costs is measured on ourselves.
+            let directory = stacks.table_directory.as_deref();
+            let own = startup_files("/proc/self/exe");
+            source.make_lasting_tables(stacks.table_memory, directory, &own)?;
+        }
         let timed = specs.iter().find(|spec| spec.is_timed());
         let sample_cost_ns = timed.map_or(Ok(0), |spec| source.sample_cost(spec))?;
         let most = perf::max_sample_rate().max(1);
@@ -182,6 +226,9 @@ impl<'memory> Continuous<'memory> {
             }),
         };
         let mut collector = Self {
+            interrupt_cost_ns: sample_cost_ns.saturating_sub(source.probed_program_ns()),
+            walks: source.walk_counts().unwrap_or_default(),
+            without_stacks,
             source,
             collection,
             options,
@@ -199,6 +246,36 @@ impl<'memory> Continuous<'memory> {
         };
         collector.describe_events()?;
         Ok(collector)
+    }
+
+    /// Lets unwind tables be made of what is met, by a thread with the privileges that this one has now.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn start_tables(&mut self) -> Result<(), Error> {
+        self.source.start_tables()
+    }
+
+    /// Returns the CPU time that making unwind tables took since the start, in nanoseconds.
+    pub fn tables_cpu_ns(&self) -> u64 {
+        self.source.tables_cpu_ns()
+    }
+
+    /// Returns why call stacks are not recorded although they were asked for.
+    pub fn why_without_stacks(&self) -> Option<&'static str> {
+        self.without_stacks
+    }
+
+    /// Returns how stacks were walked since the start; `None` if there are none.
+    pub fn stack_walks(&self) -> Option<StackWalks> {
+        self.source.walk_counts()
+    }
+
+    fn call_graph(&self) -> CallGraph {
+        match self.source.walks_by_tables() {
+            true => CallGraph::Tables,
+            false => CallGraph::None,
+        }
     }
 
     /// Leaves word of the events beside the pinned tables, for whoever takes them over.
@@ -225,7 +302,7 @@ impl<'memory> Continuous<'memory> {
         self.pinned.as_ref().copied().map_err(String::as_str)
     }
 
-    /// Returns what one sample costs, in nanoseconds, by a measurement before the start.
+    /// Returns what one sample costs, in nanoseconds: by a measurement before the start, and with stacks by what the last drain's took.
     pub fn sample_cost_ns(&self) -> u64 {
         self.sample_cost_ns
     }
@@ -282,10 +359,13 @@ impl<'memory> Continuous<'memory> {
         self.describe_events()
     }
 
-    /// Returns what became of the CPUs, if they are not those any more that are sampled, each all the time: an
-    /// event ends with its CPU and does not come back with it, not even after a suspend. To be called
-    /// some seconds apart, while it counts; then a new collector is needed.
-    pub fn changed_cpus(&mut self) -> Option<String> {
+    /// Returns why a new collector is needed, if one is: what became of the CPUs, if they are not those any more that are sampled, each
+    /// all the time (an event ends with its CPU and does not come back with it, not even after a suspend). To be called some seconds
+    /// apart, while it counts.
+    pub fn reason_to_restart(&mut self) -> Option<String> {
+        if self.source.labels_run_out() {
+            return Some("more programs were on stacks than one collector tells apart".to_owned());
+        }
         let times = self.source.enabled_times();
         let before = std::mem::replace(&mut self.cpus.1, times);
         changed_cpus(&self.cpus.0, &online_cpus(), &before, &self.cpus.1)
@@ -349,8 +429,14 @@ impl<'memory> Continuous<'memory> {
         let mut recording = self.empty_since_drain();
         // After the flip: whatever was mapped before a sample in the buffer has its record.
         self.source.read_bookkeeping(&mut self.collection);
+        let labelled = self.source.take_labelled();
+        self.collection.labelled.extend(labelled);
         let tables = self.source.buffer_tables(number & 1);
-        read_buffer(&mut self.collection, &tables, self.source.events.len())?;
+        let account = read_buffer(&mut self.collection, &tables, self.source.events.len())?;
+        if account.taken >= FEW_SAMPLES && account.spent_ns > 0 {
+            self.sample_cost_ns = self.interrupt_cost_ns + account.spent_ns / account.taken;
+        }
+        self.note_walks(&mut recording);
         for (number, total) in self.collection.totals.iter().enumerate() {
             let scale = self.source.multiplex_scale(number);
             recording
@@ -358,6 +444,9 @@ impl<'memory> Continuous<'memory> {
                 .push(drained_event(&self.source.events[number], *total, scale));
         }
         self.move_samples(&mut recording);
+        if self.collection.functions.end_drain() {
+            self.source.tell_functions_anew()?;
+        }
         // Samples of processes that had ended by the flip are all in.
         self.collection.maps.forget_ended(until);
         let used = self.collection.maps.used_images();
@@ -365,6 +454,7 @@ impl<'memory> Continuous<'memory> {
         self.drains += 1;
         if self.drains.is_multiple_of(FORGET_EVERY) {
             self.collection.images.forget_unused(&used);
+            self.source.remember_tables();
         }
         Ok(Drain { number, recording })
     }
@@ -373,7 +463,7 @@ impl<'memory> Continuous<'memory> {
     fn empty_since_drain(&mut self) -> Recording {
         let (unix, now) = (unix_ns(), monotonic_ns());
         let passed = now.saturating_sub(self.drained_ns);
-        let mut recording = empty_recording();
+        let mut recording = empty_recording(self.call_graph());
         recording.duration_ns = passed;
         recording.start_unix_ns = unix.saturating_sub(passed);
         let expected = self.drained_unix_ns.saturating_add(passed);
@@ -394,6 +484,15 @@ impl<'memory> Continuous<'memory> {
             ));
         }
         recording
+    }
+
+    /// Notes how stacks were walked since the last drain.
+    fn note_walks(&mut self, recording: &mut Recording) {
+        if let Some(walks) = self.source.walk_counts() {
+            recording.set_walks(Some(walks.since(self.walks)));
+            recording.warnings.extend(self.source.walk_notes());
+            self.walks = walks;
+        }
     }
 
     fn move_samples(&mut self, recording: &mut Recording) {
@@ -448,7 +547,10 @@ impl<'memory> Continuous<'memory> {
             if taken == 0 || is_stored(number) {
                 continue;
             }
-            let mut recording = empty_recording();
+            let mut recording = empty_recording(match left.has_stacks() {
+                true => CallGraph::Tables,
+                false => CallGraph::None,
+            });
             recording.start_unix_ns = since_unix_ns.min(until);
             recording.duration_ns = until - recording.start_unix_ns;
             // The totals of the other collector's events are apart: it may have counted others than this one.
@@ -456,7 +558,10 @@ impl<'memory> Continuous<'memory> {
                 &mut self.collection.totals,
                 vec![Total::default(); events.len()],
             );
+            // So are the numbers that it gave to images.
+            let labels = std::mem::replace(&mut self.collection.labelled, left.labelled_files());
             let result = read_buffer(&mut self.collection, &tables, events.len());
+            self.collection.labelled = labels;
             let totals = std::mem::replace(&mut self.collection.totals, own);
             result?;
             for (event, total) in events.iter().zip(totals) {
@@ -537,13 +642,8 @@ fn changed_cpus(sampled: &[i32], online: &[i32], before: &[u64], after: &[u64]) 
     Some(format!("CPU {cpu} was offline for a while"))
 }
 
-fn empty_recording() -> Recording {
-    Recording::new(
-        read_host(),
-        Target::Machine,
-        Collector::Bpf,
-        CallGraph::None,
-    )
+fn empty_recording(call_graph: CallGraph) -> Recording {
+    Recording::new(read_host(), Target::Machine, Collector::Bpf, call_graph)
 }
 
 fn drained_event(
@@ -566,25 +666,30 @@ fn drained_event(
     }
 }
 
-/// Reads a buffer into the collection, whose totals are then those of the buffer.
+/// Reads a buffer into the collection, whose totals are then those of the buffer; the account of all events together.
 fn read_buffer(
     collection: &mut Collection,
     tables: &Tables<'_>,
     events: usize,
-) -> Result<(), Error> {
+) -> Result<Accounting, Error> {
     let mut stored = vec![0u64; MAX_EVENTS];
-    let setting = SETTING;
+    let mut sum = Accounting::default();
     collection.add_cgroups(tables)?;
-    tables.read_places(|place| {
-        if let Some(stored) = stored.get_mut(usize::from(place.event)) {
-            *stored += u64::from(place.count);
-            count_place(collection, setting, place);
-        }
-    })?;
+    match &tables.stacks {
+        Some(stacks) => read_stacks(collection, stacks, &mut stored)?,
+        None => tables.read_places(|place| {
+            if let Some(stored) = stored.get_mut(usize::from(place.event)) {
+                *stored += u64::from(place.count);
+                count_place(collection, SETTING, place);
+            }
+        })?,
+    }
     tables.read_threads(|key, count| count_thread(collection, key, count))?;
     let accounts = tables.sum_accounts(events)?;
     for (number, account) in accounts.iter().enumerate() {
         let Accounting { taken, dropped, .. } = *account;
+        sum.taken += taken;
+        sum.spent_ns += account.spent_ns;
         let stored = stored[number];
         collection.totals[number] = Total {
             taken,
@@ -598,6 +703,18 @@ fn read_buffer(
             ));
         }
     }
+    Ok(sum)
+}
+
+fn read_stacks(
+    collection: &mut Collection,
+    tables: &StackTables<'_>,
+    stored: &mut [u64],
+) -> Result<(), Error> {
+    let (mut frames, mut counts) = (DrainedFrames::default(), Vec::new());
+    tables.read_frames(|number, kept: Frames| frames.add_words(*number, kept.addresses()))?;
+    tables.read_stacks(|key, count| counts.push((*key, count)))?;
+    count_drained_stacks(collection, STACKS_SETTING, &counts, &frames, stored);
     Ok(())
 }
 

@@ -17,7 +17,9 @@ use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
 use crate::recording::walked_stacks::DrainedFrames;
 use crate::unwinding::Unwinding;
 use crate::{Error, EventSpec, Options};
-use profile::{EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, Waker};
+use profile::{
+    EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, StackWalks, Waker,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::num::NonZeroU32;
 use std::os::fd::{OwnedFd, RawFd};
@@ -55,6 +57,8 @@ pub(crate) struct KernelSource<'memory> {
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
     drains: u64,
     drained_at: u64,
+    /// What the programs themselves took of a sample when its cost was measured, in nanoseconds.
+    probed_program_ns: u64,
 }
 
 impl<'memory> KernelSource<'memory> {
@@ -94,19 +98,86 @@ impl<'memory> KernelSource<'memory> {
             frames: FxHashMap::default(),
             drains: 0,
             drained_at: monotonic_ns(),
+            probed_program_ns: 0,
         })
     }
 
     /// Lets unwind tables be made: of the vDSO and of `files` now, of others when they are met.
     pub fn make_tables(&mut self, options: &Options, files: &[PathBuf]) -> Result<(), Error> {
-        let maps = self.kernel.walk_maps()?;
         let directory = options.table_directory.as_deref();
-        let mut unwinding = Unwinding::start(maps, options.table_memory, directory)?;
-        self.codes = Some(self.kernel.code_records()?);
-        self.labels = Some(self.kernel.label_records()?);
+        let mut unwinding = self.prepare_unwinding(options.table_memory, directory)?;
+        unwinding.start_thread()?;
         unwinding.prepare_tables(files, LONGEST_PREPARATION);
         self.unwinding = Some(unwinding);
         Ok(())
+    }
+
+    /// The same for a collector that may outlive us, in this thread: of the vDSO and of `files` alone, until
+    /// [`start_tables`](Self::start_tables).
+    pub fn make_lasting_tables(
+        &mut self,
+        memory: usize,
+        directory: Option<&Path>,
+        files: &[PathBuf],
+    ) -> Result<(), Error> {
+        let mut unwinding = self.prepare_unwinding(memory, directory)?;
+        unwinding.make_tables_here(files);
+        self.unwinding = Some(unwinding);
+        Ok(())
+    }
+
+    fn prepare_unwinding(
+        &mut self,
+        memory: usize,
+        directory: Option<&Path>,
+    ) -> Result<Unwinding, Error> {
+        let maps = self.kernel.walk_maps()?;
+        self.codes = Some(self.kernel.code_records()?);
+        self.labels = Some(self.kernel.label_records()?);
+        Unwinding::new(maps, memory, directory, self.setting.lasting)
+    }
+
+    /// Lets tables be made of images that are met, by a thread with the privileges that this one has now.
+    pub fn start_tables(&mut self) -> Result<(), Error> {
+        if let Some(unwinding) = &mut self.unwinding {
+            unwinding.start_thread()?;
+            unwinding.prepare_recent();
+        }
+        Ok(())
+    }
+
+    /// Writes down which tables were used, for the next time.
+    pub fn remember_tables(&mut self) {
+        if let Some(unwinding) = &mut self.unwinding {
+            unwinding.remember_used();
+        }
+    }
+
+    /// Returns whether there are nearly no labels for images left.
+    pub fn labels_run_out(&self) -> bool {
+        let unwinding = self.unwinding.as_ref();
+        unwinding.is_some_and(Unwinding::labels_run_out)
+    }
+
+    /// Returns how the walks went so far, if stacks are walked by tables.
+    pub fn walk_counts(&self) -> Option<StackWalks> {
+        self.unwinding.as_ref().map(Unwinding::walk_counts)
+    }
+
+    /// Has the programs tell of each function of another language again.
+    pub fn tell_functions_anew(&self) -> Result<(), Error> {
+        self.kernel.tell_functions_anew()
+    }
+
+    /// Returns the CPU time that making unwind tables took, in nanoseconds.
+    pub fn tables_cpu_ns(&self) -> u64 {
+        self.unwinding.as_ref().map_or(0, Unwinding::cpu_ns)
+    }
+
+    /// The files of labels that were given since the last time.
+    pub fn take_labelled(&mut self) -> Vec<FileIdentity> {
+        let unwinding = self.unwinding.as_mut();
+        unwinding.map_or_else(Vec::new, Unwinding::take_labelled)
     }
 
     /// Returns whether a process is sampled.
@@ -125,7 +196,7 @@ impl<'memory> KernelSource<'memory> {
         unwinding.is_some_and(|unwinding| unwinding.names_methods(pid))
     }
 
-    /// Returns what to say of the walks up stacks.
+    /// Returns what to say of the walks up stacks beside how they went.
     pub fn walk_notes(&self) -> Vec<String> {
         let Some(unwinding) = &self.unwinding else {
             return Vec::new();
@@ -154,10 +225,18 @@ impl<'memory> KernelSource<'memory> {
         }
         // What we counted of ourselves goes.
         let buffer = self.kernel.flip_buffers();
-        self.kernel.buffer_tables(buffer).clear()?;
-        self.kernel.drain_stacks(buffer, |_, _| ())?;
-        self.kernel.drain_frames(buffer, |_, _| ())?;
+        let tables = self.kernel.buffer_tables(buffer);
+        let accounts = tables.sum_accounts(1)?;
+        self.probed_program_ns = accounts.first().map_or(0, |account| {
+            account.spent_ns.checked_div(account.taken).unwrap_or(0)
+        });
+        tables.clear()?;
         Ok(cost)
+    }
+
+    /// What the programs themselves took of the sample whose cost was measured, in nanoseconds; 0 where they do not say it.
+    pub fn probed_program_ns(&self) -> u64 {
+        self.probed_program_ns
     }
 
     /// Opens the events, disabled, and makes the process a target.
@@ -261,7 +340,9 @@ impl<'memory> KernelSource<'memory> {
 
     /// Pins the collector.
     pub fn pin_collector(&self, directory: &Path) -> Result<(), Error> {
-        crate::bpf::pins::pin_collector(&self.kernel, directory)
+        let unwinding = self.unwinding.as_ref();
+        let labels = unwinding.and_then(Unwinding::image_labels);
+        crate::bpf::pins::pin_collector(&self.kernel, labels, directory)
     }
 
     /// Lets the programs sample until then (monotonic clock), unless they are given more time. With `arm`, the events are
@@ -461,30 +542,21 @@ impl<'memory> KernelSource<'memory> {
         self.kernel
             .drain_stacks(buffer, |key, count| counts.push((*key, count)))?;
         if in_one_drain {
-            collection.add_walked_users(counts.iter().map(|(key, _)| key.user), &drained);
+            count_drained_stacks(collection, setting, &counts, &drained, stored);
+            return Ok(());
         }
-        let mut resolved: FxHashMap<(u64, u64, u32, u32), Option<StackId>> = FxHashMap::default();
-        for (key, count) in &counts {
-            let known = match in_one_drain {
-                true => collection.known_stack(key.user, key.kernel, &drained),
-                false => None,
-            };
-            let place = (key.user, key.kernel, key.tgid, key.space);
-            let stack = known.unwrap_or_else(|| {
-                *resolved.entry(place).or_insert_with(|| match in_one_drain {
-                    true => {
-                        let (user, kernel) =
-                            (drained.frames_of(key.user), drained.frames_of(key.kernel));
-                        collection.walked_stack(key.tgid, count.first_ns, user, kernel)
-                    }
-                    false => thread_stack(collection, frames, setting, key, count.first_ns),
-                })
-            });
-            // A collector that could not keep the frames has dropped the sample.
-            let Some(stack) = stack else { continue };
-            count_stack(collection, setting, key, stack, count.count);
-            stored[key.event as usize] += count.count;
-        }
+        let mut resolved = FxHashMap::default();
+        count_stacks(
+            collection,
+            setting,
+            &counts,
+            stored,
+            |collection, key, count| {
+                let place = (key.user, key.kernel, key.tgid, key.space);
+                let stack = || thread_stack(collection, frames, setting, key, count.first_ns);
+                *resolved.entry(place).or_insert_with(stack)
+            },
+        );
         Ok(())
     }
 
@@ -563,6 +635,56 @@ fn amount_of_samples(count: u64) -> Amount {
     Amount {
         count,
         weight: count,
+    }
+}
+
+/// Counts samples of a drain whose stacks were walked by tables and whose frames are all of that drain.
+pub(crate) fn count_drained_stacks(
+    collection: &mut Collection,
+    setting: Setting,
+    counts: &[(StackKey, Count)],
+    drained: &DrainedFrames,
+    stored: &mut [u64],
+) {
+    collection.add_walked_users(counts.iter().map(|(key, _)| key.user), drained);
+    let mut resolved = FxHashMap::default();
+    count_stacks(
+        collection,
+        setting,
+        counts,
+        stored,
+        |collection, key, count| {
+            if let Some(known) = collection.known_stack(key.user, key.kernel, drained) {
+                return known;
+            }
+            let place = (key.user, key.kernel, key.tgid, key.space);
+            let stack = || {
+                let (user, kernel) = (drained.frames_of(key.user), drained.frames_of(key.kernel));
+                collection.walked_stack(key.tgid, count.first_ns, user, kernel)
+            };
+            *resolved.entry(place).or_insert_with(stack)
+        },
+    );
+}
+
+/// Counts the samples of stacks, which `stack_of` finds.
+fn count_stacks(
+    collection: &mut Collection,
+    setting: Setting,
+    counts: &[(StackKey, Count)],
+    stored: &mut [u64],
+    mut stack_of: impl FnMut(&mut Collection, &StackKey, Count) -> Option<StackId>,
+) {
+    for (key, count) in counts {
+        let Some(stored) = stored.get_mut(usize::from(key.event)) else {
+            continue;
+        };
+        // A collector that could not keep the frames has dropped the sample.
+        let Some(stack) = stack_of(collection, key, *count) else {
+            continue;
+        };
+        count_stack(collection, setting, key, stack, count.count);
+        *stored += count.count;
     }
 }
 

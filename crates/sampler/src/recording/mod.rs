@@ -24,7 +24,7 @@ pub(crate) mod wakers;
 pub(crate) mod walked_stacks;
 
 pub use continuous::{
-    Continuous, ContinuousOptions, Drain, DrainDue, left_behind, sample_continuously,
+    Continuous, ContinuousOptions, Drain, DrainDue, StackOptions, left_behind, sample_continuously,
 };
 pub use finish::name_kernel;
 #[doc(hidden)]

@@ -12,6 +12,8 @@ const LINE_BITS: u32 = 24;
 const MOST_LINE: u32 = (1 << LINE_BITS) - 1;
 /// Functions that are remembered; of more the names are not known.
 const MOST: usize = 1 << 20;
+/// The same for who collects for weeks: of more, all are told anew.
+const MOST_LASTING: usize = 8192;
 /// The file of functions of which nothing came.
 const NOWHERE: &str = "[interpreter]";
 
@@ -19,6 +21,8 @@ const NOWHERE: &str = "[interpreter]";
 #[derive(Default)]
 pub(crate) struct ScriptFunctions {
     codes: FxHashMap<u64, FrameCode>,
+    /// Those of which the kernel half tells anew when it sees them again; frames of the next drain may still be theirs.
+    older: FxHashMap<u64, FrameCode>,
     /// Names by where they are in the recording.
     names: FxHashMap<(ImageId, u64), String>,
 }
@@ -33,10 +37,23 @@ impl ScriptFunctions {
         }
     }
 
+    /// A drain is over, of many: forgets the names, which each drain finds anew, and too many functions. Returns whether the kernel half
+    /// has to tell of all functions again.
+    pub fn end_drain(&mut self) -> bool {
+        self.names = FxHashMap::default();
+        self.older = FxHashMap::default();
+        if self.codes.len() < MOST_LASTING {
+            return false;
+        }
+        self.older = std::mem::take(&mut self.codes);
+        true
+    }
+
     /// Where a frame is: in which file, in which function, at which line. Where calls were inlined it is in several, the innermost first.
     pub fn locate_frame(&mut self, frame: ScriptFrame, images: &mut ImageTable) -> Vec<Location> {
         let names = &mut self.names;
-        match self.codes.get(&frame.code) {
+        let code = self.codes.get(&frame.code);
+        match code.or_else(|| self.older.get(&frame.code)) {
             None => {
                 let image = images.named_image(ImageKind::Script, NOWHERE);
                 let name = || "[function without a name]".to_owned();
@@ -96,4 +113,45 @@ fn function_number(name_and_line: (&str, u32)) -> u64 {
     let mut hasher = FxHasher::default();
     name_and_line.hash(&mut hasher);
     (hasher.finish() >> 28).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use languages::ScriptFunction;
+    use languages::python::{CodeObject, Version};
+
+    fn function(number: u64) -> (u64, FrameCode) {
+        let code = CodeObject {
+            version: Version {
+                major: 3,
+                minor: 12,
+            },
+            file: "a.py".to_owned(),
+            name: format!("f{number}"),
+            first_line: 1,
+            lines: Vec::new(),
+        };
+        (number, FrameCode::Function(ScriptFunction::Python(code)))
+    }
+
+    #[test]
+    fn functions_that_are_told_anew_are_known_for_one_more_drain() {
+        let mut functions = ScriptFunctions::default();
+        let mut images = ImageTable::new();
+        let mut is_known = |functions: &mut ScriptFunctions| {
+            let place = functions.locate_frame(ScriptFrame { code: 1, index: 0 }, &mut images);
+            place[0].offset.0 > 0
+        };
+        functions.add_objects(vec![function(1)]);
+        assert!(!functions.end_drain());
+        assert!(is_known(&mut functions));
+        functions.add_objects((2..=MOST_LASTING as u64).map(function).collect());
+        assert!(functions.end_drain());
+        assert!(is_known(&mut functions));
+        assert!(!functions.end_drain());
+        assert!(!is_known(&mut functions));
+        functions.add_objects(vec![function(1)]);
+        assert!(is_known(&mut functions));
+    }
 }

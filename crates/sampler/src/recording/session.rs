@@ -316,6 +316,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             off_cpu: options.off_cpu,
             tracepoints: specs.iter().any(|s| s.kind == EventKind::Tracepoint),
             off_events: [first, first + 1],
+            lasting: false,
         };
         if tables && !setting.tables {
             self.notes.push(
@@ -703,6 +704,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         };
         recording.warnings = self.notes.clone();
         if let Source::Kernel(source) = &self.source {
+            recording.set_walks(source.walk_counts());
             recording.warnings.extend(source.walk_notes());
         }
         #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! Finds the images that walks ask for, and gives them to the thread that makes tables.
 
-use super::counts::WalkCounts;
+use super::counts::{clear_walks, read_walks};
 use super::disk::TableFiles;
 use super::hotspot::JvmStacks;
 use super::store::{ImageKey, TableStore};
@@ -8,10 +8,11 @@ use super::worker::{TableJob, Worker};
 use crate::Error;
 use crate::bpf::frame_words::{FIRST_LABEL, MOST_LABELS};
 use crate::bpf::kernel::WalkMaps;
+use crate::bpf::labels::{ImageLabels, MOST_FILES};
 use crate::processes::images::{ImageTable, identity_of, open_regular, open_same};
 use crate::processes::maps::ProcessMaps;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use profile::FileIdentity;
+use profile::{FileIdentity, StackWalks};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -22,6 +23,9 @@ use unwind::{CompactTable, ModuleData};
 const LONGEST_OF_TARGET: Duration = Duration::from_secs(3);
 /// Looks after which an image that nobody can open has no table.
 const LOOKS: u32 = 50;
+
+/// Files that are remembered as used, until they are written down.
+const MOST_USED: usize = 256;
 
 /// The tables of a recording.
 pub(crate) struct Unwinding {
@@ -36,6 +40,8 @@ pub(crate) struct Unwinding {
     /// The file of each label from `FIRST_LABEL` on that nobody has taken yet.
     labelled: Vec<FileIdentity>,
     next_label: u32,
+    /// What labels mean to whoever takes over, where the collector may outlive us.
+    labels: Option<ImageLabels>,
     /// Looks at images that could not be opened.
     looks: FxHashMap<ImageKey, u32>,
     jobs: u64,
@@ -47,8 +53,13 @@ pub(crate) struct Unwinding {
 }
 
 impl Unwinding {
-    /// Starts the thread. Tables take at most `limit` bytes in the kernel; `directory` keeps them.
-    pub fn start(maps: WalkMaps, limit: usize, directory: Option<&Path>) -> Result<Self, Error> {
+    /// Prepares the work. Tables take at most `limit` bytes in the kernel; `directory` keeps them. `lasting`: the collector may outlive us.
+    pub fn new(
+        maps: WalkMaps,
+        limit: usize,
+        directory: Option<&Path>,
+        lasting: bool,
+    ) -> Result<Self, Error> {
         let copy = |map: &MapHandle| {
             MapHandle::try_from(map).map_err(Error::bpf("sharing the collector's tables"))
         };
@@ -56,20 +67,15 @@ impl Unwinding {
         let wanted = copy(&maps.wanted)?;
         let jvms = JvmStacks::new(copy(&maps.hotspots)?);
         // What walked before was our own measurement of what a sample costs.
-        WalkCounts::clear_sums(&counts);
+        clear_walks(&counts);
         for key in numbers.keys() {
             let _ = numbers.delete(&key);
         }
         let mut store = TableStore::new(maps, limit)?;
         store.install_vdso(&vdso_table())?;
-        let worker = Worker::start(store, directory.map(TableFiles::new)).map_err(|source| {
-            Error::System {
-                what: "starting the thread that makes unwind tables".into(),
-                source,
-            }
-        })?;
         Ok(Self {
-            worker,
+            worker: Worker::new(store, directory.map(TableFiles::new)),
+            labels: lasting.then(ImageLabels::create).transpose()?,
             numbers,
             counts,
             wanted,
@@ -86,6 +92,39 @@ impl Unwinding {
         })
     }
 
+    /// Starts the thread that makes tables.
+    pub fn start_thread(&mut self) -> Result<(), Error> {
+        let what = || "starting the thread that makes unwind tables".into();
+        let started = self.worker.start_thread();
+        started.map_err(|source| Error::System {
+            what: what(),
+            source,
+        })
+    }
+
+    /// Makes tables of these files in this thread, before there is one for that.
+    pub fn make_tables_here(&mut self, files: &[PathBuf]) {
+        for path in files {
+            self.prepare_file(path, u64::MAX);
+        }
+        self.worker.work_off();
+    }
+
+    /// Returns the CPU time that the thread took, in nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        self.worker.progress.cpu_ns.load(Ordering::Relaxed)
+    }
+
+    /// What labels mean, in a table that can be pinned.
+    pub fn image_labels(&self) -> Option<&ImageLabels> {
+        self.labels.as_ref()
+    }
+
+    /// Returns whether a lasting collector has nearly no label left.
+    pub fn labels_run_out(&self) -> bool {
+        self.labels.is_some() && self.next_label >= FIRST_LABEL + MOST_FILES - 1024
+    }
+
     /// Makes tables of files of the target before anybody asks, puts those in place that were used lately, and waits
     /// for that for a short while: for those of the target longer.
     pub fn prepare_tables(&mut self, files: &[PathBuf], longest: Duration) {
@@ -94,18 +133,20 @@ impl Unwinding {
             self.prepare_file(path, u64::MAX);
         }
         let own = self.jobs;
-        let mut room = self.limit / 2;
-        for path in self
-            .files
-            .as_ref()
-            .map_or_else(Vec::new, TableFiles::recently_used)
-        {
-            room -= self.prepare_file(&path, room);
-        }
+        self.prepare_recent();
         let done = || self.worker.progress.done.load(Ordering::Acquire);
         let is_late = |jobs, longest| done() < jobs && begin.elapsed() < longest;
         while is_late(own, LONGEST_OF_TARGET) || is_late(self.jobs, longest) {
             std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Has the tables that were used lately put in place, if they are on disk.
+    pub fn prepare_recent(&mut self) {
+        let mut room = self.limit / 2;
+        let files = self.files.as_ref();
+        for path in files.map_or_else(Vec::new, TableFiles::recently_used) {
+            room -= self.prepare_file(&path, room);
         }
     }
 
@@ -154,10 +195,15 @@ impl Unwinding {
             MOST_LABELS.. => 0,
             label => label,
         };
-        if label > 0 {
-            self.next_label += 1;
-            self.labelled.push(identity_of_key(key));
+        let file = identity_of_key(key);
+        let known = |labels: &ImageLabels| labels.set_file(label, file);
+        // A label that the next daemon would not know is none.
+        if label == 0 || !self.labels.as_ref().is_none_or(known) {
+            self.given.insert(key, 0);
+            return 0;
         }
+        self.next_label += 1;
+        self.labelled.push(file);
         self.given.insert(key, label);
         label
     }
@@ -225,8 +271,9 @@ impl Unwinding {
         self.looks.remove(&key);
         let label = self.image_label(key);
         let known = images.get(image);
-        if file.is_some() {
-            self.used.push(PathBuf::from(&known.path));
+        let path = Path::new(&known.path);
+        if file.is_some() && self.used.len() < MOST_USED && !self.used.iter().any(|p| p == path) {
+            self.used.push(path.to_owned());
         }
         self.queue_job(TableJob {
             key,
@@ -239,21 +286,18 @@ impl Unwinding {
     }
 
     /// Returns how the walks went so far.
-    pub fn walk_counts(&self) -> WalkCounts {
-        WalkCounts::read_sums(&self.counts)
+    pub fn walk_counts(&self) -> StackWalks {
+        read_walks(&self.counts)
     }
 
-    /// Returns what the reader should know: each a sentence.
+    /// Returns what the reader should know beside how the walks went: each a sentence.
     pub fn notes(&self) -> Vec<String> {
-        let counts = self.walk_counts();
-        let mut notes: Vec<String> = counts.summary().into_iter().collect();
-        notes.extend(counts.warnings());
+        let mut notes = Vec::new();
         let progress = &self.worker.progress;
-        let no_room = progress.no_room.load(Ordering::Relaxed);
-        if no_room > 0 {
-            notes.push(format!(
-                "{no_room} images had no room for their unwind tables and went by frame pointers: raise --unwind-memory"
-            ));
+        if progress.no_room.load(Ordering::Relaxed) > 0 {
+            notes.push(
+                "some images had no room for their unwind tables and went by frame pointers: raise --unwind-memory".into(),
+            );
         }
         if let Ok(messages) = progress.messages.lock() {
             notes.extend(messages.iter().cloned());

@@ -44,20 +44,37 @@ enum TableOrder {
     Prefer(ImageKey),
 }
 
-/// The jobs that wait, in the order in which they are done.
+/// The jobs that wait.
 #[derive(Default)]
-struct JobQueue(VecDeque<TableJob>);
+struct JobQueue {
+    /// Those that walks wait for. The smallest file is next: a small program would else wait for the tables of a large one for seconds.
+    wanted: Vec<(u64, TableJob)>,
+    others: VecDeque<TableJob>,
+}
 
 impl JobQueue {
     fn take_order(&mut self, order: TableOrder) {
         match order {
-            TableOrder::Make(job) => self.0.push_back(job),
+            TableOrder::Make(job) => self.others.push_back(job),
             TableOrder::Prefer(key) => {
-                let position = self.0.iter().position(|job| job.key == key);
-                if let Some(job) = position.and_then(|at| self.0.remove(at)) {
-                    self.0.push_front(job);
+                let position = self.others.iter().position(|job| job.key == key);
+                if let Some(job) = position.and_then(|at| self.others.remove(at)) {
+                    let size = job.file.as_ref().and_then(|file| file.metadata().ok());
+                    self.wanted.push((size.map_or(0, |data| data.len()), job));
                 }
             }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.others.is_empty()
+    }
+
+    fn next_job(&mut self) -> Option<TableJob> {
+        let sizes = self.wanted.iter().map(|(size, _)| *size).enumerate();
+        match sizes.min_by_key(|(_, size)| *size) {
+            Some((index, _)) => Some(self.wanted.remove(index).1),
+            None => self.others.pop_front(),
         }
     }
 }
@@ -66,6 +83,8 @@ impl JobQueue {
 #[derive(Default)]
 pub(crate) struct Progress {
     pub done: AtomicU64,
+    /// CPU time that the thread took, in nanoseconds.
+    pub cpu_ns: AtomicU64,
     /// Tables for which there was no memory.
     pub no_room: AtomicU64,
     /// The kernel refused a table: no more are tried.
@@ -77,27 +96,48 @@ pub(crate) struct Progress {
 /// The thread, and its work.
 pub(crate) struct Worker {
     orders: Option<Sender<TableOrder>>,
+    /// What the thread gets when it starts.
+    idle: Option<(Workbench, Receiver<TableOrder>)>,
     thread: Option<JoinHandle<()>>,
     pub progress: Arc<Progress>,
 }
 
 impl Worker {
-    pub fn start(store: TableStore, files: Option<TableFiles>) -> std::io::Result<Self> {
+    /// One whose thread has not been started.
+    pub fn new(store: TableStore, files: Option<TableFiles>) -> Self {
         let (orders, inbox) = channel();
         let progress = Arc::new(Progress::default());
-        let mut bench = Workbench {
+        let bench = Workbench {
             store,
             files,
             progress: progress.clone(),
         };
-        let thread = std::thread::Builder::new()
-            .name("unwind-tables".into())
-            .spawn(move || bench.serve_jobs(&inbox))?;
-        Ok(Self {
+        Self {
             orders: Some(orders),
-            thread: Some(thread),
+            idle: Some((bench, inbox)),
+            thread: None,
             progress,
-        })
+        }
+    }
+
+    /// Starts the thread, which has the privileges that this one has now.
+    pub fn start_thread(&mut self) -> std::io::Result<()> {
+        if let Some((mut bench, inbox)) = self.idle.take() {
+            let thread = std::thread::Builder::new().name("unwind-tables".into());
+            self.thread = Some(thread.spawn(move || bench.serve_jobs(&inbox))?);
+        }
+        Ok(())
+    }
+
+    /// Does what waits here and now, if there is no thread yet.
+    pub fn work_off(&mut self) {
+        if let Some((bench, inbox)) = &mut self.idle {
+            let mut queue = JobQueue::default();
+            inbox.try_iter().for_each(|order| queue.take_order(order));
+            while let Some(job) = queue.next_job() {
+                bench.perform_job(&job);
+            }
+        }
     }
 
     pub fn queue_job(&self, job: TableJob) {
@@ -119,7 +159,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.orders = None;
+        (self.orders, self.idle) = (None, None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -142,7 +182,7 @@ impl Workbench {
         let mut round = Instant::now();
         let mut queue = JobQueue::default();
         loop {
-            let longest = if queue.0.is_empty() {
+            let longest = if queue.is_empty() {
                 ROUND
             } else {
                 Duration::ZERO
@@ -153,15 +193,13 @@ impl Workbench {
                     queue.take_order(order);
                     continue;
                 }
-                Err(RecvTimeoutError::Disconnected) if queue.0.is_empty() => return,
+                Err(RecvTimeoutError::Disconnected) if queue.is_empty() => return,
                 Err(_) => {}
             }
-            if let Some(job) = queue.0.pop_front() {
-                if let Err(error) = self.make_table(&job) {
-                    self.add_note(format!("no unwind table for {}: {error}", job.name));
-                    self.progress.failed.store(true, Ordering::Relaxed);
-                }
-                self.progress.done.fetch_add(1, Ordering::Release);
+            if let Some(job) = queue.next_job() {
+                self.perform_job(&job);
+                let cpu_ns = &self.progress.cpu_ns;
+                cpu_ns.store(crate::clock::thread_cpu_ns(), Ordering::Relaxed);
             }
             if round.elapsed() >= ROUND {
                 round = Instant::now();
@@ -174,6 +212,14 @@ impl Workbench {
                 }
             }
         }
+    }
+
+    fn perform_job(&mut self, job: &TableJob) {
+        if let Err(error) = self.make_table(job) {
+            self.add_note(format!("no unwind table for {}: {error}", job.name));
+            self.progress.failed.store(true, Ordering::Relaxed);
+        }
+        self.progress.done.fetch_add(1, Ordering::Release);
     }
 
     fn make_table(&mut self, job: &TableJob) -> Result<(), Error> {
@@ -287,7 +333,35 @@ mod tests {
         for inode in [3, 3, 9] {
             queue.take_order(TableOrder::Prefer(key(inode)));
         }
-        let order: Vec<u64> = queue.0.iter().map(|job| job.key.inode).collect();
+        let jobs = std::iter::from_fn(|| queue.next_job());
+        let order: Vec<u64> = jobs.map(|job| job.key.inode).collect();
         assert_eq!(order, [3, 1, 2, 4]);
+    }
+
+    #[test]
+    fn of_what_walks_wait_for_the_smallest_file_is_next() {
+        let mut queue = JobQueue::default();
+        for (inode, size) in [(1, 900), (2, 30), (3, 60)] {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(size).unwrap();
+            let key = ImageKey {
+                inode,
+                device: 1,
+                generation: 0,
+            };
+            queue.take_order(TableOrder::Make(TableJob {
+                key,
+                label: 0,
+                name: String::new(),
+                file: Some(file),
+                build_id: None,
+            }));
+            if inode != 3 {
+                queue.take_order(TableOrder::Prefer(key));
+            }
+        }
+        let jobs = std::iter::from_fn(|| queue.next_job());
+        let order: Vec<u64> = jobs.map(|job| job.key.inode).collect();
+        assert_eq!(order, [2, 1, 3]);
     }
 }

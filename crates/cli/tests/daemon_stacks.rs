@@ -1,0 +1,138 @@
+//! The daemon with call stacks: who called what, also after a daemon was killed, and beside parts without.
+
+mod common;
+
+use common::daemon::*;
+use common::*;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program that runs until the test ends.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `main` calls `six`, `three` and `one`, which take 60, 30 and 10 % of the time.
+fn start_program(lab: &Lab) -> Program {
+    let child = Command::new(lab.program("three_to_one"))
+        .arg("100000000")
+        .stdout(Stdio::null())
+        .spawn();
+    Program(child.expect("it runs"))
+}
+
+/// The samples of the program that `main` has called, and all of them.
+fn called_by_main(db: &Path) -> (f64, f64) {
+    let report = report(db, &["--process", "three_to_one", "--epoch", ".."]);
+    let main = rows(&report).iter().filter(|row| row["name"] == "main");
+    let called = main.filter_map(|row| row["inclusive"].as_f64()).sum();
+    (called, total(&report))
+}
+
+/// Waits until most samples of the program have their callers: until there are unwind tables, stacks end early.
+fn wait_for_callers(daemon: &Daemon, db: &Path) {
+    daemon.wait_for("collecting", |status| status["parts"].as_u64() > Some(2));
+    let end = Instant::now() + Duration::from_secs(180);
+    loop {
+        let (called, all) = called_by_main(db);
+        if all > 2000.0 && called > 0.9 * all {
+            return;
+        }
+        assert!(Instant::now() < end, "{called} of {all}: {}", daemon.said());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+#[test]
+fn an_epoch_has_who_called_what() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _program = start_program(&lab);
+    let daemon = Daemon::start(&db, &["--stacks", "--merge", "5s"]);
+    wait_for_callers(&daemon, &db);
+    let status = daemon.ask("status");
+    assert!(status["sample_cost_ns"].as_u64() > Some(0), "{status:#}");
+    assert!(
+        status["stacks"]["complete"].as_u64() > Some(0),
+        "{status:#}"
+    );
+    assert_eq!(daemon.end("TERM"), Some(0));
+    assert_accounted(&db);
+    let report = report(&db, &["--process", "three_to_one", "--epoch", ".."]);
+    for (function, truth) in [("six", 0.6), ("three", 0.3), ("one", 0.1)] {
+        let (found, all) = (share(&report, function), total(&report));
+        assert!(
+            (found - truth).abs() < 0.02 + error(truth, all),
+            "{function}: {found}"
+        );
+    }
+    let warned = warnings(&db);
+    let summaries = warned.iter().filter(|w| w.starts_with("user frames: "));
+    assert_eq!(summaries.count(), 1, "{warned:?}");
+}
+
+fn warnings(db: &Path) -> Vec<String> {
+    let report = report(db, &["--epoch", ".."]);
+    let warnings = report["warnings"].as_array().expect("warnings").iter();
+    let texts = warnings.map(|warning| warning.as_str().expect("text").to_owned());
+    texts.collect()
+}
+
+#[test]
+fn stacks_that_a_killed_daemon_left_are_read_by_the_next() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _program = start_program(&lab);
+    let daemon = Daemon::start(&db, &["--stacks", "--merge", "1h"]);
+    wait_for_callers(&daemon, &db);
+    // It drains no more, and its collector samples on.
+    daemon.signal("STOP");
+    let (before, _) = called_by_main(&db);
+    std::thread::sleep(Duration::from_secs(2));
+    daemon.kill();
+    assert_eq!(abandoned(&db).len(), 1);
+    // One without stacks takes them over, too, and adds none.
+    let next = Daemon::start(&db, &["--no-stacks", "--merge", "1h"]);
+    let status = next.ask("status");
+    assert!(status["taken_over"].as_u64() > Some(300), "{status:#}");
+    assert_eq!(status["stacks"], Value::Null);
+    assert_eq!(next.end("TERM"), Some(0));
+    assert_accounted(&db);
+    let (after, _) = called_by_main(&db);
+    assert!(after > before + 100.0, "{before}, then {after}");
+}
+
+#[test]
+fn parts_with_stacks_stand_beside_those_without() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _program = start_program(&lab);
+    for stacks in ["--no-stacks", "--stacks", "--no-stacks"] {
+        let daemon = Daemon::start(&db, &[stacks, "--merge", "1h"]);
+        daemon.wait_for("collecting", |status| taken(status) > 600);
+        assert_eq!(daemon.end("TERM"), Some(0));
+    }
+    assert!(assert_accounted(&db) > 1800);
+    let report = report(&db, &["--epoch", "..", "--process", "three_to_one"]);
+    let six = share(&report, "six");
+    assert!(
+        (six - 0.6).abs() < 0.02 + error(0.6, total(&report)),
+        "{six}"
+    );
+}

@@ -1,0 +1,210 @@
+use serde::{Deserialize, Serialize};
+
+/// The beginning of the warning that says how user stacks were found. It is a warning in earnest
+/// only if much is missing.
+pub const FRAMES_SUMMARY: &str = "user frames: ";
+
+/// How user stacks were walked in the kernel: frames by the way in which they were found, stacks by where they end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StackWalks {
+    /// Stacks that were walked.
+    pub stacks: u64,
+    /// Frames by unwind tables.
+    pub by_table: u64,
+    /// Frames by frame pointers, because the image had no table yet.
+    pub by_pointer_early: u64,
+    /// Frames by frame pointers, because the code has no table.
+    pub by_pointer: u64,
+    /// Stacks that ended at the start of a program or thread.
+    pub complete: u64,
+    /// Stacks that ended at a rule that the kernel cannot follow.
+    pub unsupported: u64,
+    /// Stacks that ended at a frame pointer that leads nowhere.
+    pub lost: u64,
+    /// Stacks that ended at a return address that is none.
+    pub astray: u64,
+    /// Stacks of more frames than are recorded.
+    pub too_deep: u64,
+    /// Stacks of 32-bit programs, which are not walked.
+    pub narrow: u64,
+    /// Look-ups of images for which the kernel's table had no room.
+    pub crowded: u64,
+}
+
+impl StackWalks {
+    fn fields(self) -> [u64; 11] {
+        [
+            self.stacks,
+            self.by_table,
+            self.by_pointer_early,
+            self.by_pointer,
+            self.complete,
+            self.unsupported,
+            self.lost,
+            self.astray,
+            self.too_deep,
+            self.narrow,
+            self.crowded,
+        ]
+    }
+
+    fn zip_with(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
+        let (a, b) = (self.fields(), other.fields());
+        let mut fields = [0; 11];
+        for (field, (a, b)) in fields.iter_mut().zip(a.into_iter().zip(b)) {
+            *field = combine(a, b);
+        }
+        let [
+            stacks,
+            by_table,
+            by_pointer_early,
+            by_pointer,
+            complete,
+            unsupported,
+            lost,
+            astray,
+            too_deep,
+            narrow,
+            crowded,
+        ] = fields;
+        Self {
+            stacks,
+            by_table,
+            by_pointer_early,
+            by_pointer,
+            complete,
+            unsupported,
+            lost,
+            astray,
+            too_deep,
+            narrow,
+            crowded,
+        }
+    }
+
+    /// The sum of both.
+    pub fn plus(self, other: Self) -> Self {
+        self.zip_with(other, u64::saturating_add)
+    }
+
+    /// What came to these since `before`, a former reading of the same counts.
+    pub fn since(self, before: Self) -> Self {
+        self.zip_with(before, u64::saturating_sub)
+    }
+
+    /// Stacks that could have been walked to their start.
+    fn walked(self) -> u64 {
+        self.stacks.saturating_sub(self.narrow)
+    }
+
+    /// The share of stacks that reach the start of their program or thread, 0 to 1; `None` without any.
+    pub fn whole_share(self) -> Option<f64> {
+        let walked = self.walked();
+        (walked > 0).then(|| self.complete as f64 / walked as f64)
+    }
+
+    /// Says how the frames were found, in one line; `None` without any.
+    pub fn summary(self) -> Option<String> {
+        let pointers = self.by_pointer.saturating_add(self.by_pointer_early);
+        let frames = self.by_table.saturating_add(pointers);
+        let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+        let walked = self.walked();
+        if frames == 0 {
+            return None;
+        }
+        let mut text = format!(
+            "{FRAMES_SUMMARY}{:.1} % by unwind tables, {:.1} % by frame pointers",
+            percent(self.by_table, frames),
+            percent(pointers, frames),
+        );
+        let early = percent(self.by_pointer_early, frames);
+        if early > 0.1 {
+            text += &format!(" ({early:.1} % before their tables were made)");
+        }
+        let whole = percent(self.complete, walked);
+        text += &format!("; user stacks: {whole:.1} % whole");
+        let ends = [
+            (
+                self.unsupported,
+                "end at a rule that the kernel cannot follow",
+            ),
+            (self.lost, "end where no frame pointer leads on"),
+            (self.astray, "end at a return address that is none"),
+            (self.too_deep, "are deeper than 127 frames"),
+        ];
+        for (count, what) in ends {
+            let share = percent(count, walked);
+            if share > 0.1 {
+                text += &format!(", {share:.1} % {what}");
+            }
+        }
+        Some(text)
+    }
+
+    /// Says what was refused: each a sentence.
+    pub fn warnings(self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.narrow > 0 {
+            warnings.push(format!(
+                "{} samples are of 32-bit programs, whose stacks are not unwound: they have one frame",
+                self.narrow
+            ));
+        }
+        if self.crowded > 0 {
+            warnings.push(format!(
+                "more images were on stacks than there is room for: {} look-ups went by frame pointers",
+                self.crowded
+            ));
+        }
+        warnings
+    }
+
+    /// All that a reader is told of it.
+    pub fn sentences(self) -> Vec<String> {
+        let mut sentences: Vec<String> = self.summary().into_iter().collect();
+        sentences.extend(self.warnings());
+        sentences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_the_ways_and_the_ends() {
+        assert_eq!(StackWalks::default().summary(), None);
+        assert_eq!(StackWalks::default().whole_share(), None);
+        let counts = StackWalks {
+            stacks: 101,
+            by_table: 900,
+            by_pointer: 50,
+            by_pointer_early: 50,
+            complete: 99,
+            lost: 1,
+            narrow: 1,
+            ..StackWalks::default()
+        };
+        assert_eq!(
+            counts.summary().unwrap(),
+            "user frames: 90.0 % by unwind tables, 10.0 % by frame pointers (5.0 % before their tables were made); user stacks: 99.0 % whole, 1.0 % end where no frame pointer leads on"
+        );
+        assert_eq!(counts.warnings().len(), 1);
+        assert_eq!(counts.sentences().len(), 2);
+        assert_eq!(counts.whole_share(), Some(0.99));
+    }
+
+    #[test]
+    fn sums_and_differences_are_of_each_count() {
+        let one = StackWalks {
+            stacks: 5,
+            crowded: 2,
+            ..StackWalks::default()
+        };
+        let two = one.plus(one);
+        assert_eq!((two.stacks, two.crowded, two.by_table), (10, 4, 0));
+        assert_eq!(two.since(one), one);
+        assert_eq!(one.since(two), StackWalks::default());
+    }
+}
