@@ -1,7 +1,7 @@
 """attach.py VITALFEW [CYCLES [PROGRAM]…]: attaches to running programs under load again and again, and asks whether they are as they were.
 
 `running` of tests/programs/causal (which counts the EINTRs that it sees), redis-server and memcached with clients, threads that insert with
-SQLite, and python3 with threads, each CYCLES (default 20) times for 0.1 s; a static program of musl's and a Go program must be refused.
+SQLite, python3 with threads, and without hooks the static `running` of musl's and a Go program, each CYCLES (default 20) times for 0.1 s. For tracing the last two must be refused.
 Afterwards the program must live, have as many descriptors as before, and no thread of ours. A pause is from when a thread is told to
 stop until it is let go (the kernel's trace of ptrace calls). `epoll_wait failed` counts what the C library's `epoll_wait` of the program returned
 (a probe at its return): an EINTR that the program sees.
@@ -53,19 +53,6 @@ for number in range(2):
 while True:
     time.sleep(0.01)
 """
-GO = """package main
-
-import "time"
-
-func main() {
-	for {
-		time.Sleep(time.Millisecond)
-	}
-}
-"""
-MUSL = "#include <unistd.h>\nint main(void) { for (;;) usleep(1000); }\n"
-
-
 def asked(port, request):
     """A client that asks for an answer again and again; returns how many it got, and how often it failed."""
     count = [0, 0]
@@ -135,16 +122,15 @@ def targets(where):
     yield "python3, two threads", [python, "-c", PYTHON], "syscall:clock_nanosleep", "PyObject_Malloc", []
 
 
-def refused(where):
-    """Programs that cannot be attached to."""
-    (where / "program.go").write_text(GO)
-    (where / "program.c").write_text(MUSL)
-    environment = {**os.environ, "CGO_ENABLED": "0"}
-    go = subprocess.run(["go", "build", "-o", where / "go", where / "program.go"], env=environment)
-    musl = subprocess.run(["musl-gcc", "-static", where / "program.c", "-o", where / "musl"])
-    for name, made in (("go", go), ("musl", musl)):
-        if made.returncode == 0:
-            yield name, [where / name]
+def static(where):
+    """Programs that nothing can be loaded into."""
+    programs = HERE.parent / "tests/programs/causal"
+    go = ["go", "build", "-o", where / "go", "knob.go", "programs.go", "held_out.go"]
+    if subprocess.run(go, cwd=programs / "go", env={**os.environ, "CGO_ENABLED": "0"}).returncode == 0:
+        yield "go, static", [where / "go", "pipeline", "none", "0", "100000"], "function:main.progress", "main.progress", []
+    musl = ["musl-gcc", "-static", "-O2", "-g", "-pthread", programs / "running.c", "-o", where / "musl"]
+    if subprocess.run(musl).returncode == 0:
+        yield "musl, static", [where / "musl", "20"], "function:serve", "serve", []
 
 
 def state(pid):
@@ -216,7 +202,7 @@ def main():
     with tempfile.TemporaryDirectory() as where:
         where = pathlib.Path(where)
         print("| program | cycles | refused or failed | as before | pauses | median, p99, longest in ms | |\n| --- | --- | --- | --- | --- | --- | --- |")
-        for name, command, point, function, loads in targets(where):
+        for name, command, point, function, loads in [*targets(where), *([] if TRACED else static(where))]:
             if CHOSEN and name.split()[0].strip(",") not in CHOSEN:
                 continue
             try:
@@ -239,19 +225,19 @@ def main():
             notes += [] if same else [f"{before} before, {after} after"]
             process.send_signal(signal.SIGTERM)
             said, _ = process.communicate(timeout=10)
-            notes += [said.strip().splitlines()[-1]] if name == "running" else []
+            notes += [said.strip().splitlines()[-1]] if name in ("running", "musl, static") else []
             notes += sorted(set(failures + ([first] if first else [])))
             shown = ", ".join(quantile(times, part) for part in (0.5, 0.99, 1))
             print(f"| {name} | {CYCLES} | {len(failures)} | {'yes' if same else 'no'} | {len(times)} | {shown} | {'; '.join(notes)} |", flush=True)
-        for name, command in refused(where):
-            if CHOSEN and name not in CHOSEN:
+        for name, command, _, function, _ in static(where) if TRACED else []:
+            if CHOSEN and name.split()[0].strip(",") not in CHOSEN:
                 continue
-            process = subprocess.Popen(command)
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             time.sleep(0.2)
-            reason = attached(process.pid, "syscall:nanosleep", "main", where / "profile")
+            reason = attached(process.pid, "", function, where / "profile")
             process.kill()
             process.wait()
-            print(f"| {name}, static | 1 | {int(reason is not None)} | | | | {reason} |", flush=True)
+            print(f"| {name} | 1 | {int(reason is not None)} | | | | {reason} |", flush=True)
 
 
 main()

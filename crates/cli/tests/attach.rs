@@ -367,7 +367,7 @@ fn what_cannot_be_attached_to_is_refused_with_the_reason() {
     assert_eq!(end(child)[1], 0);
 
     let mut child = start(&compile(&lab, "running", &["-static"]), "20");
-    let output = attach(&lab, child.id(), &["--for", "1s"])
+    let output = trace(&lab, child.id(), &["--for", "1s"])
         .output()
         .expect("vitalfew runs");
     assert_eq!(output.status.code(), Some(125));

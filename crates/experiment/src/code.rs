@@ -290,7 +290,7 @@ impl TargetCode {
     /// The way to the caller of a place.
     fn caller_place(&mut self, path: &str, offset: ImageOffset) -> Place {
         let image = self.image_of(path);
-        let rule = if image.module.has_tables() {
+        let rule = if image.module.has_caller_rules() {
             self.unwinder.caller_rule(&image.module, offset.0)
         } else {
             Some(CallerRule::WITH_FRAME_POINTER)

@@ -1,17 +1,19 @@
 //! A run: from the launch to what was measured.
 
+use crate::attach::HooklessProgram;
 use crate::code::{KnownFragment, RememberedCode, TargetCode};
 use crate::code_set::{SpeedupSet, find_variable};
 use crate::experiments::{Choice, Experiments};
 use crate::handover::{self, HandoverWatch};
+use crate::launch::Way;
 use crate::memory::CausalMemory;
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
 use crate::waits::{WaitWatch, wait_call};
 use crate::{Error, ExperimentOptions, attach, launch, search, spinning};
 use profile::{
-    CausalRun, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity, ProfiledImage,
-    ProgressPoint,
+    CausalRun, CreditRule, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity,
+    ProfiledImage, ProgressPoint,
 };
 use runtime_abi::{Running as Word, state};
 use rustc_hash::FxHashMap;
@@ -97,9 +99,14 @@ pub(crate) fn run_remembering(
     remembered: &mut RememberedCode,
 ) -> Result<CausalOutcome, Error> {
     if let Some(pid) = options.attach {
-        return experiment_with_process(options, pid, stop, talk);
+        return match attach::way_into_process(pid, options.hooks) {
+            Way::Hooks => experiment_with_process(options, pid, stop, talk),
+            Way::Kernel { .. } => experiment_without_hooks(options, pid, stop, talk),
+        };
     }
-    launch::check_preloadable(&options.command)?;
+    if let Way::Kernel { .. } = launch::way_into(&options.command, options.hooks)? {
+        return run_without_hooks(options, stop, talk, remembered);
+    }
     let memory = CausalMemory::new()?;
     set_options(&memory, options);
     let inherited = memory.inheritable_descriptor()?;
@@ -115,7 +122,7 @@ pub(crate) fn run_remembering(
         return Ok(unmeasured_outcome(options, launched, warnings));
     }
     let known = std::mem::take(remembered);
-    let prepared = CausalSession::prepare_target(options, memory, launched.pid(), known);
+    let prepared = CausalSession::prepare_target(options, memory, launched.pid(), known, None);
     let mut session = match prepared {
         Ok(session) => session,
         Err(error) => {
@@ -126,19 +133,102 @@ pub(crate) fn run_remembering(
         }
     };
     let exit = session.run_target(&mut launched, stop, talk);
+    Ok(session.end_command(exit, warnings, launched, remembered))
+}
+
+/// Runs a command in front of whose functions none of ours can stand.
+fn run_without_hooks(
+    options: &ExperimentOptions,
+    stop: &AtomicBool,
+    talk: Talk<'_>,
+    remembered: &mut RememberedCode,
+) -> Result<CausalOutcome, Error> {
+    let memory = CausalMemory::without_hooks()?;
+    set_options(&memory, options);
+    let (launched, held, program) = attach::launch_command(&options.command, &memory)?;
+    let known = std::mem::take(remembered);
+    let pid = launched.pid();
+    let prepared = CausalSession::prepare_target(options, memory, pid, known, Some(program));
+    let prepared = prepared.and_then(|session| session.sampled_by_processor(pid));
+    let mut target = HeldTarget {
+        launched,
+        held: Some(held),
+        strange: false,
+    };
+    let mut session = match prepared {
+        Ok(session) => session,
+        Err(error) => {
+            target.launched.send_signal(libc::SIGKILL);
+            target.held = None;
+            target.launched.wait();
+            return Err(error);
+        }
+    };
+    let exit = session.run_target(&mut target, stop, talk);
+    let strange = target.strange && exit.is_none();
+    let warnings = strange.then(|| GO_IS_STRANGE.to_owned());
+    let warnings = warnings.into_iter().collect();
+    Ok(session.end_command(exit, warnings, target.launched, remembered))
+}
+
+/// Said of a Go program that does not install its handlers as others do.
+const GO_IS_STRANGE: &str = "the program is Go's, but does not start as such programs do: it may handle the sampling signal itself, and nothing is sampled then";
+
+/// A command that has not begun.
+struct HeldTarget {
+    launched: Launched,
+    held: Option<attach::HeldCommand>,
+    /// It has not begun as was expected.
+    strange: bool,
+}
+
+impl Target for HeldTarget {
+    fn release(&mut self) {
+        if let Some(held) = self.held.take() {
+            self.strange = !held.release();
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.launched.has_ended()
+    }
+
+    fn try_wait(&mut self) -> Option<TargetEnd> {
+        self.launched.try_wait().map(TargetEnd::Exit)
+    }
+}
+
+/// Experiments with a process that runs already, in front of whose functions none of ours can stand.
+fn experiment_without_hooks(
+    options: &ExperimentOptions,
+    pid: u32,
+    stop: &AtomicBool,
+    talk: Talk<'_>,
+) -> Result<CausalOutcome, Error> {
+    let options = &ExperimentOptions {
+        command: attach::command_of(pid),
+        ..options.clone()
+    };
+    let process = attach::RunningProcess::open(pid)?;
+    let (program, memory) = attach::attach_without_hooks(pid, stop)?;
+    set_options(&memory, options);
+    let known = RememberedCode::default();
+    let prepared = CausalSession::prepare_target(options, memory, pid, known, Some(program));
+    let mut session = prepared?.sampled_by_processor(pid)?;
+    session.run_target(&mut &process, stop, talk);
     let choice = session.choice.take();
-    let run = session.finish_run(exit, warnings);
-    let in_background = session.in_background.is_some();
-    let samples = session.memory.samples.0.load(Relaxed).max(1) as f64;
-    let unknown_part = session.memory.misses.load(Relaxed) as f64 / samples;
-    *remembered = session.code.into_remembered();
+    let mut run = session.finish_run(None, Vec::new());
+    let unknown_part = session.unknown_part();
+    if let Some(trouble) = session.leave_process() {
+        run.warnings.push(trouble.into());
+    }
     Ok(CausalOutcome {
         run,
         choice,
-        in_background,
+        in_background: false,
         unknown_part,
-        exit,
-        running: exit.is_none().then_some(launched),
+        exit: None,
+        running: None,
     })
 }
 
@@ -155,15 +245,9 @@ fn experiment_with_process(
     };
     let (attached, memory) = attach::attach_process(pid, &options.runtime, stop)?;
     set_options(&memory, options);
-    let session = CausalSession::prepare_target(options, memory, pid, RememberedCode::default());
-    let session = session.and_then(|session| {
-        // A timer of each thread's own would have to be made by the threads.
-        let by_processor = session.ticks.is_some();
-        by_processor.then_some(session).ok_or(Error::NotAttachable {
-            pid,
-            reason: "its threads can be sampled by the processors' timers only, which takes the right to load BPF (vitalfew doctor)".into(),
-        })
-    });
+    let known = RememberedCode::default();
+    let session = CausalSession::prepare_target(options, memory, pid, known, None);
+    let session = session.and_then(|session| session.sampled_by_processor(pid));
     let mut session = match session {
         Ok(session) => session,
         Err(error) => {
@@ -174,8 +258,7 @@ fn experiment_with_process(
     session.run_target(&mut &attached, stop, talk);
     let choice = session.choice.take();
     let mut run = session.finish_run(None, Vec::new());
-    let samples = session.memory.samples.0.load(Relaxed).max(1) as f64;
-    let unknown_part = session.memory.misses.load(Relaxed) as f64 / samples;
+    let unknown_part = session.unknown_part();
     drop(session);
     if attached.has_ended() {
         run.warnings
@@ -205,6 +288,8 @@ enum TargetEnd {
 
 /// What is measured.
 trait Target {
+    /// Lets it run, if it has been held until now.
+    fn release(&mut self) {}
     /// Returns whether it has ended, at least in part: it may not have been waited for.
     fn has_ended(&self) -> bool;
     /// Its end.
@@ -228,6 +313,16 @@ impl Target for &attach::Attached<CausalMemory> {
 
     fn try_wait(&mut self) -> Option<TargetEnd> {
         attach::Attached::has_ended(self).then_some(TargetEnd::Gone)
+    }
+}
+
+impl Target for &attach::RunningProcess {
+    fn has_ended(&self) -> bool {
+        attach::RunningProcess::has_ended(self)
+    }
+
+    fn try_wait(&mut self) -> Option<TargetEnd> {
+        attach::RunningProcess::has_ended(self).then_some(TargetEnd::Gone)
     }
 }
 
@@ -287,6 +382,8 @@ struct CausalSession<'a> {
     ticks: Option<Ticks>,
     /// The waits for what is outside, where they are sped up too.
     waits: Option<WaitWatch>,
+    /// The program, if it has no hooks. Behind what sends it signals, which ends first.
+    program: Option<HooklessProgram>,
     /// The unit of code that is sped up.
     by: Granularity,
     handover: HandoverWatch,
@@ -304,6 +401,7 @@ impl<'a> CausalSession<'a> {
         memory: CausalMemory,
         pid: u32,
         known: RememberedCode,
+        program: Option<HooklessProgram>,
     ) -> Result<Self, Error> {
         let mut code = TargetCode::new(pid, options.by, &options.scope, known);
         if matches!(options.set, Some(SpeedupSet::Sequence(_))) {
@@ -324,9 +422,11 @@ impl<'a> CausalSession<'a> {
         for (address, place) in code.known_places() {
             spinning::set_place(&memory, pid, address, place);
         }
-        let ticks = sample_processors(&memory, options.period_ns);
+        let ticks = sample_processors(&memory, options.period_ns, program.is_some());
         let watch = |_: &Ticks| WaitWatch::start(memory.handler.load(Relaxed));
-        let waits = ticks.as_ref().filter(|_| options.waits).and_then(watch);
+        // A goroutine that waits is no thread that does.
+        let watches = options.waits && !program.as_ref().is_some_and(|program| program.go);
+        let waits = ticks.as_ref().filter(|_| watches).and_then(watch);
         Ok(Self {
             by,
             handover: HandoverWatch::new(pid, code.executable()),
@@ -335,7 +435,8 @@ impl<'a> CausalSession<'a> {
             scope_noticed: false,
             ticks,
             waits,
-            experiments: Experiments::new(options),
+            experiments: Experiments::new(options, program.is_none()),
+            program,
             options,
             memory,
             code,
@@ -369,6 +470,7 @@ impl<'a> CausalSession<'a> {
         self.memory
             .wait_words()
             .set_state(state::READY, state::RUNNING);
+        target.release();
         let mut said = Duration::ZERO;
         let tick = match self.options.end_to_end {
             // The end of a whole run is one of an experiment.
@@ -378,6 +480,7 @@ impl<'a> CausalSession<'a> {
         loop {
             let seen = self.memory.news.load(Acquire);
             self.answer_questions();
+            self.count_meetings();
             self.points.discover_points(&self.memory);
             if self.options.attach.is_some() {
                 self.code.find_stacks(&self.memory);
@@ -423,6 +526,63 @@ impl<'a> CausalSession<'a> {
             }
             self.rest(seen, next.min(tick));
         }
+    }
+
+    /// Without hooks the kernel counts how often threads meet.
+    fn count_meetings(&self) {
+        if let Some(program) = &self.program {
+            let meetings = program.credits.meetings();
+            self.memory.meetings.0.store(meetings, Relaxed);
+        }
+    }
+
+    /// The session, if the processors are sampled. A timer of each thread's own would have to be made by the threads.
+    fn sampled_by_processor(self, pid: u32) -> Result<Self, Error> {
+        let by_processor = self.ticks.is_some();
+        by_processor.then_some(self).ok_or(Error::NotAttachable {
+            pid,
+            reason: "its threads can be sampled by the processors' timers only, which takes the right to load BPF (vitalfew doctor)".into(),
+        })
+    }
+
+    /// Part of the samples whose places were not known yet.
+    fn unknown_part(&self) -> f64 {
+        let samples = self.memory.samples.0.load(Relaxed).max(1) as f64;
+        self.memory.misses.load(Relaxed) as f64 / samples
+    }
+
+    /// Puts together what a run of a command comes to.
+    fn end_command(
+        mut self,
+        exit: Option<Exit>,
+        warnings: Vec<String>,
+        launched: Launched,
+        remembered: &mut RememberedCode,
+    ) -> CausalOutcome {
+        let choice = self.choice.take();
+        let run = self.finish_run(exit, warnings);
+        let in_background = self.in_background.is_some();
+        let unknown_part = self.unknown_part();
+        *remembered = self.code.into_remembered();
+        CausalOutcome {
+            run,
+            choice,
+            in_background,
+            unknown_part,
+            exit,
+            running: exit.is_none().then_some(launched),
+        }
+    }
+
+    /// Leaves a process without hooks; what is wrong then.
+    fn leave_process(mut self) -> Option<&'static str> {
+        // Nobody sends it the signal any more.
+        self.ticks = None;
+        self.waits = None;
+        let left = self.program.take().is_none_or(HooklessProgram::leave);
+        (!left).then_some(
+            "the handler of the sampling signal (SIGSTKFLT) is still the process's: no thread of it could be used to put its own back; it does nothing",
+        )
     }
 
     /// Sleeps until the runtime has news, at most so long. Waits that last are charged meanwhile.
@@ -597,6 +757,10 @@ impl<'a> CausalSession<'a> {
             end: launch::run_end(None),
             settings: ExperimentSettings {
                 waits: self.waits.is_some(),
+                credits: match self.program {
+                    Some(_) => CreditRule::Kernel,
+                    None => CreditRule::Hooks,
+                },
                 ..experiment_settings(self.options, self.by, self.ticks.is_some())
             },
             images,
@@ -870,12 +1034,12 @@ fn choose_granularity(
 
 /// Samples by the processors' timers. Without the right to it every thread samples itself, which takes more of its time
 /// where threads change often.
-fn sample_processors(memory: &CausalMemory, period_ns: u64) -> Option<Ticks> {
+fn sample_processors(memory: &CausalMemory, period_ns: u64, hookless: bool) -> Option<Ticks> {
     let handler = memory.handler.load(Relaxed);
     if handler == 0 {
         return None;
     }
-    let ticks = Ticks::start(handler, period_ns).ok()?;
+    let ticks = Ticks::start(handler, period_ns, hookless).ok()?;
     for &(cpu, period) in ticks.periods() {
         if let Some(cpu) = memory.cpus.get(cpu as usize) {
             cpu.0.period_ns.store(period, Relaxed);
@@ -895,6 +1059,7 @@ fn experiment_settings(
         sample_period_ns: options.period_ns,
         by_processor,
         waits: false,
+        credits: CreditRule::Hooks,
         batch: 1,
         cooloff_ns: crate::experiments::COOLOFF.as_nanos() as u64,
         end_to_end: options.end_to_end.is_some(),

@@ -181,10 +181,13 @@ pub(crate) struct Experiments {
     delay_ns: u64,
     /// Running time of a thread between two meetings, in nanoseconds, in the last experiment without delays.
     meeting_every: Option<f64>,
+    /// The program's operations are seen.
+    hooks: bool,
 }
 
 impl Experiments {
-    pub fn new(options: &ExperimentOptions) -> Self {
+    /// `hooks`: the program's operations are seen, so that delays can be charged at the pace of the line.
+    pub fn new(options: &ExperimentOptions, hooks: bool) -> Self {
         let seed = options.seed.unwrap_or_else(|| {
             let now = std::time::SystemTime::now();
             let now = now.duration_since(std::time::UNIX_EPOCH);
@@ -213,6 +216,7 @@ impl Experiments {
             delayed_time: Duration::ZERO,
             delay_ns: 0,
             meeting_every: None,
+            hooks,
         }
     }
 
@@ -501,7 +505,7 @@ impl Experiments {
     /// Returns whether delays of the next experiment are charged at the pace of the line.
     fn is_at_pace(&self, speedup: f64) -> bool {
         let often = OFTEN_MET * self.period_ns as f64;
-        speedup > 0.0 && self.meeting_every.is_some_and(|every| every < often)
+        self.hooks && speedup > 0.0 && self.meeting_every.is_some_and(|every| every < often)
     }
 
     /// Begins a new count of delay; what the last one came to, in nanoseconds.

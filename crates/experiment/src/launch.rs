@@ -48,10 +48,29 @@ pub(crate) fn script_of(command: &[String]) -> Option<String> {
     (&first == b"#!").then(|| name.clone())
 }
 
-/// Refuses programs that nothing can be preloaded into.
-pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
+/// How the delays of threads get into account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// A library that is preloaded stands in front of the functions by which threads meet.
+    Hooks,
+    /// The kernel says who wakes whom.
+    Kernel {
+        /// It is a program of Go's.
+        go: bool,
+    },
+}
+
+/// Returns how a command is measured. Refuses programs that cannot be, without hooks either; `hooks`: they are wanted.
+pub(crate) fn way_into(command: &[String], hooks: bool) -> Result<Way, Error> {
+    let default = match hooks {
+        true => Way::Hooks,
+        false => Way::Kernel { go: false },
+    };
     let Some(program) = command.first().and_then(|name| find_program(name)) else {
-        return Ok(()); // what starts it says why it cannot
+        return Ok(default); // what starts it says why it cannot
+    };
+    let Some(kind) = program_kind(&program) else {
+        return Ok(default); // a script, or nothing that can be read
     };
     let refuse = |reason: &str| {
         Err(Error::NotPreloadable {
@@ -59,46 +78,70 @@ pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
             reason: reason.to_owned(),
         })
     };
-    let Some(kind) = program_kind(&program) else {
-        return Ok(()); // a script, or nothing that can be read
-    };
     match kind {
-        ProgramKind::Static => {
-            return refuse(
-                "is statically linked, so that nothing can be preloaded; link it dynamically",
-            );
-        }
         ProgramKind::Small => {
             return refuse("is a 32-bit program; only 64-bit programs can be measured");
         }
         ProgramKind::OtherMachine => {
             return refuse("is a program for another processor; run it on a machine of that kind");
         }
-        ProgramKind::OtherLibrary => {
-            return refuse(
-                "uses another C library than glibc (musl, Bionic), into which the runtime cannot be preloaded; build it for glibc",
-            );
-        }
-        ProgramKind::Dynamic => {}
+        ProgramKind::Dynamic | ProgramKind::Static | ProgramKind::OtherLibrary => {}
     }
-    if needs_library(&program, SANITIZER).unwrap_or(false) {
+    if is_set_id(&program) {
         return refuse(
-            "is built with AddressSanitizer, which ends a program that another library is preloaded into; build it without -fsanitize=address",
+            "is set-uid or set-gid, so that it cannot be measured; run it as its owner, or run a copy",
         );
     }
-    if let Ok(metadata) = program.metadata() {
-        let mode = metadata.permissions().mode();
-        // SAFETY: calls without arguments.
-        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-        if mode & 0o4000 != 0 && metadata.uid() != user
-            || mode & 0o2000 != 0 && metadata.gid() != group
-        {
-            return refuse(
-                "is set-uid or set-gid, so that nothing can be preloaded; run it as its owner, or run a copy",
-            );
-        }
+    let go = is_go_program(&program);
+    if go || !hooks || !matches!(kind, ProgramKind::Dynamic) {
+        return Ok(Way::Kernel { go });
     }
-    Ok(())
+    refuse_unpreloadable(&program)?;
+    Ok(Way::Hooks)
+}
+
+/// Refuses programs that nothing can be preloaded into.
+pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
+    way_into(command, true)?;
+    let Some(program) = command.first().and_then(|name| find_program(name)) else {
+        return Ok(());
+    };
+    let reason = match program_kind(&program) {
+        Some(ProgramKind::Static) => {
+            "is statically linked, so that nothing can be preloaded; link it dynamically"
+        }
+        Some(ProgramKind::OtherLibrary) => {
+            "uses another C library than glibc (musl, Bionic), into which the runtime cannot be preloaded; build it for glibc"
+        }
+        _ => return refuse_unpreloadable(&program),
+    };
+    Err(Error::NotPreloadable {
+        program,
+        reason: reason.to_owned(),
+    })
+}
+
+fn refuse_unpreloadable(program: &Path) -> Result<(), Error> {
+    match needs_library(program, SANITIZER) {
+        Some(true) => Err(Error::NotPreloadable {
+            program: program.to_owned(),
+            reason: "is built with AddressSanitizer, which ends a program that another library is preloaded into; build it without \
+                     -fsanitize=address"
+                .into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether a program would run as another user or group.
+fn is_set_id(program: &Path) -> bool {
+    let Ok(metadata) = program.metadata() else {
+        return false;
+    };
+    let mode = metadata.permissions().mode();
+    // SAFETY: calls without arguments.
+    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    mode & 0o4000 != 0 && metadata.uid() != user || mode & 0o2000 != 0 && metadata.gid() != group
 }
 
 /// The environment of a command that is to be measured.
@@ -198,6 +241,17 @@ fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
     let elf = ElfFile64::<Endianness, _>::parse(&file).ok()?;
     let mut libraries = elf.import_libraries().ok()?;
     Some(libraries.any(|library| library.is_ok_and(|library| library.name().starts_with(start))))
+}
+
+/// Returns whether a program is Go's.
+pub(crate) fn is_go_program(program: &Path) -> bool {
+    let sections = || {
+        let cache = ReadCache::new(File::open(program).ok()?);
+        let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+        let found = elf.section_by_name(".go.buildinfo");
+        Some(found.is_some())
+    };
+    sections().unwrap_or(false)
 }
 
 /// Returns what kind of program a file is; `None` if it is no ELF file.

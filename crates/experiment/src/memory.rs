@@ -2,6 +2,7 @@
 
 use crate::Error;
 use runtime_abi::{LIFELINE, MAGIC, Page};
+use std::ffi::CString;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -14,6 +15,9 @@ use std::time::Duration;
 /// and scripts use.
 const LOWEST_DESCRIPTOR: RawFd = 150;
 
+/// The name of the memory of programs without hooks in lists of mappings.
+pub(crate) const COUNTS: &str = "vitalfew-counts";
+
 /// A shared memory object, mapped.
 pub(crate) struct SharedObject {
     start: NonNull<u8>,
@@ -24,9 +28,15 @@ pub(crate) struct SharedObject {
 impl SharedObject {
     /// Allocates zeroed bytes; untouched pages take no memory.
     pub fn new(length: usize) -> Result<Self, Error> {
+        Self::named("vitalfew", length)
+    }
+
+    /// The same, with a name in lists of mappings.
+    pub fn named(name: &str, length: usize) -> Result<Self, Error> {
+        let name = CString::new(name).unwrap_or_default();
         // SAFETY: the name is a string; the descriptor is new.
         let descriptor = unsafe {
-            let memory = libc::memfd_create(c"vitalfew".as_ptr(), libc::MFD_CLOEXEC);
+            let memory = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
             if memory < 0 {
                 return Err(Error::system_error("making shared memory"));
             }
@@ -60,6 +70,18 @@ impl SharedObject {
     /// Its first byte.
     pub fn first_byte(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// Writes its first bytes, which nobody else uses yet.
+    pub fn write(&self, bytes: &[u8]) {
+        let length = bytes.len().min(self.length);
+        // SAFETY: the mapping is as long, and ours alone so far.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), length) };
     }
 
     /// One more descriptor of the same object.
@@ -164,9 +186,26 @@ impl CausalMemory {
         Ok(memory)
     }
 
+    /// The same for a program without hooks, in whose mappings it has a name of its own.
+    pub fn without_hooks() -> Result<Self, Error> {
+        let memory = Self(SharedObject::named(COUNTS, size_of::<Page>())?);
+        memory.magic.store(MAGIC, Release);
+        Ok(memory)
+    }
+
+    /// One more descriptor of the memory.
+    pub fn another_descriptor(&self) -> Result<OwnedFd, Error> {
+        self.0.another_descriptor()
+    }
+
     /// A descriptor that a program executed by us inherits.
     pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
         self.0.inheritable_descriptor()
+    }
+
+    /// The descriptor of the memory.
+    pub fn descriptor(&self) -> RawFd {
+        self.0.descriptor()
     }
 
     /// Returns what the two sides wait by.
@@ -177,6 +216,14 @@ impl CausalMemory {
             waiting: &self.waiting,
         }
     }
+}
+
+/// Gives the shared memory behind a descriptor back to the machine, also where a program has it mapped: it reads zeros there.
+pub(crate) fn forget_contents(memory: &OwnedFd) {
+    let kind = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    let length = size_of::<Page>() as libc::off_t;
+    // SAFETY: a plain call; what is in the memory is atomic, and zeros are valid.
+    unsafe { libc::fallocate(memory.as_raw_fd(), kind, 0, length) };
 }
 
 impl AttachedMemory for CausalMemory {

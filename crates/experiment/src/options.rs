@@ -39,6 +39,8 @@ pub struct ExperimentOptions {
     pub most_delay: Option<f64>,
     /// The program reads the real clocks; `false`: clocks that stand still while it is delayed.
     pub real_clocks: bool,
+    /// Stands in front of the program's functions where that is possible; `false`: the kernel says how its threads meet.
+    pub hooks: bool,
     /// Speeds up waits for what is outside of the program too, where the kernel can tell of them.
     pub waits: bool,
     /// Time between samples of a thread, in nanoseconds of its CPU time.
@@ -67,6 +69,7 @@ impl ExperimentOptions {
             shortest: Duration::from_millis(500),
             most_delay: None,
             real_clocks: false,
+            hooks: true,
             waits: true,
             period_ns: 1_000_000,
             seed: None,

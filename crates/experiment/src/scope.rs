@@ -2,7 +2,7 @@
 
 /// Sources that are not the program's own: the system's headers, what compilers and package managers
 /// bring. Time spent in them belongs to the line that calls them.
-const FOREIGN: [&str; 8] = [
+const FOREIGN: [&str; 10] = [
     "/usr/include/",
     "/usr/lib/",
     "/usr/local/include/",
@@ -11,6 +11,8 @@ const FOREIGN: [&str; 8] = [
     "/.cargo/git/",
     "/.rustup/",
     "/usr/src/",
+    "/usr/local/go/src/",
+    "/go/pkg/mod/",
 ];
 
 /// Images and sources in scope.

@@ -71,6 +71,17 @@ pub enum Granularity {
     Function,
 }
 
+/// How it is known which thread waits for which, so that it need not stand still for what that one has stood still for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CreditRule {
+    /// Functions of ours in front of the program's see operations that wait and wake; who wakes has paid before.
+    #[default]
+    Hooks,
+    /// The kernel sees which thread wakes which.
+    Kernel,
+}
+
 /// Settings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentSettings {
@@ -84,6 +95,9 @@ pub struct ExperimentSettings {
     /// Waits for what is outside of the program were sped up too.
     #[serde(default)]
     pub waits: bool,
+    /// How it was known which thread waits for which.
+    #[serde(default)]
+    pub credits: CreditRule,
     /// Samples that a thread takes before it looks at them.
     pub batch: u32,
     /// Pause after each experiment, in nanoseconds.

@@ -50,8 +50,8 @@ pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use container::Container;
 pub use event::{Event, EventId, Unit};
 pub use experiment::{
-    CausalProfile, CausalRun, CountedBy, Disturbance, Experiment, ExperimentSettings, Fragment,
-    FragmentWait, Granularity, OtherLoad, ProfiledImage, Progress, ProgressPoint, RunEnd,
+    CausalProfile, CausalRun, CountedBy, CreditRule, Disturbance, Experiment, ExperimentSettings,
+    Fragment, FragmentWait, Granularity, OtherLoad, ProfiledImage, Progress, ProgressPoint, RunEnd,
     TargetTime,
 };
 pub use finding::{

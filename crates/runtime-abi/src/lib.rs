@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub mod kernel;
 pub mod pace;
 mod place;
 pub mod selection;
@@ -240,6 +241,30 @@ pub struct Thread {
     pub holds: AtomicU32,
     /// Its waits for what is outside of the program.
     pub outside: wait::ThreadWaits,
+}
+
+impl Thread {
+    /// Makes the slot a thread's that has had no sample yet. How far it is ([`Self::local`]) and its stack are set before.
+    pub fn begin(&self, pid: u32, tid: u32) {
+        for word in [
+            &self.excess,
+            &self.looked,
+            &self.ran,
+            &self.preempted,
+            &self.gave_up,
+            &self.waited,
+        ] {
+            word.store(0, Relaxed);
+        }
+        self.crowded.store(0, Relaxed);
+        self.pace.clear();
+        self.outside.clear();
+        self.holds.store(0, Relaxed);
+        self.waits.store(0, Relaxed);
+        self.event.store(-1, Relaxed);
+        self.pid.store(pid, Relaxed);
+        self.tid.store(tid, Release);
+    }
 }
 
 /// A place of code and what it means; see [`Place`].

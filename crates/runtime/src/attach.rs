@@ -54,24 +54,7 @@ pub fn adopt_here(page: &'static Page, sp: u64) -> Option<&'static Thread> {
 
 /// Makes this thread the owner of a slot and starts sampling it.
 pub fn attach_thread(page: &Page, thread: &'static Thread) {
-    for word in [
-        &thread.excess,
-        &thread.looked,
-        &thread.ran,
-        &thread.preempted,
-        &thread.gave_up,
-        &thread.waited,
-    ] {
-        word.store(0, Relaxed);
-    }
-    thread.crowded.store(0, Relaxed);
-    thread.pace.clear();
-    thread.outside.clear();
-    thread.holds.store(0, Relaxed);
-    thread.waits.store(0, Relaxed);
-    thread.event.store(-1, Relaxed);
-    thread.pid.store(sys::process_id(), Relaxed);
-    thread.tid.store(sys::thread_id(), Release);
+    thread.begin(sys::process_id(), sys::thread_id());
     set_this(thread);
     at_thread_exit(thread);
     thread_event::begin_sampling(page, thread);

@@ -1,7 +1,7 @@
 //! The interface of `coz.h`: programs that were built for Coz work as they are.
 
-use crate::delay::Operation;
-use crate::{delay, sample, thread};
+use crate::operations::{self, Operation};
+use crate::{sample, thread};
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use runtime_abi::{Counter, NAME, Page};
@@ -50,14 +50,14 @@ fn find_counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counte
 /// Pays what this thread owes: `coz.h` calls it at progress points.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_add_delays() {
-    delay::before_waking(Operation::of("own", &[]));
+    operations::before_waking(Operation::of("own", &[]));
 }
 
 /// Before an operation of the program's own that may wait for another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_pre_block() {
     if let Some(thread) = thread::current_thread() {
-        delay::begin_wait(thread, Operation::of("own wait", &[]));
+        operations::begin_wait(thread, Operation::of("own wait", &[]));
     }
 }
 
@@ -65,12 +65,12 @@ pub extern "C" fn _coz_pre_block() {
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_post_block(skip: c_int) {
     if let Some(thread) = thread::current_thread() {
-        delay::end_wait(thread, Operation::of("own wait", &[]), skip != 0);
+        operations::end_wait(thread, Operation::of("own wait", &[]), skip != 0);
     }
 }
 
 /// Before an operation of the program's own that may wake another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_catch_up() {
-    delay::before_waking(Operation::of("own", &[]));
+    operations::before_waking(Operation::of("own", &[]));
 }

@@ -19,11 +19,7 @@ const LONG: u64 = 64;
 
 /// The processor that this thread runs on; `None`: one that is not told apart.
 pub fn current_cpu(page: &Page) -> Option<&Cpu> {
-    // SAFETY: asks for a number. Not a system call.
-    let number = unsafe { libc::sched_getcpu() };
-    page.cpus
-        .get(usize::try_from(number).ok()?)
-        .map(|line| &line.0)
+    page.cpus.get(sys::processor()?).map(|line| &line.0)
 }
 
 /// A thread at one moment.

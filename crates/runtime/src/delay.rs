@@ -9,8 +9,7 @@ use crate::thread_event::{while_standing, without_samples};
 use crate::{cpu, sys, thread};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use runtime_abi::pace::credited_delay;
-use runtime_abi::{Clock, Page, Running, Thread};
+use runtime_abi::{Page, Thread};
 
 /// Pays what the thread owes, while it computes; whether that was anything.
 pub fn pay_delay(thread: &Thread) -> bool {
@@ -91,7 +90,7 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
 }
 
 /// Returns what the thread owes.
-fn owed_delay(page: &Page, thread: &Thread) -> u64 {
+pub fn owed_delay(page: &Page, thread: &Thread) -> u64 {
     let (global, local) = current_clocks(page, thread);
     global.delay_ns.saturating_sub(local.delay_ns)
 }
@@ -151,59 +150,6 @@ fn sleep_until(end: u64) {
     }
 }
 
-/// An operation that may wake another thread or wait for one, by its function and what it is on: the
-/// code between two of them is a stretch of its own ([`runtime_abi::pace`]).
-#[derive(Clone, Copy)]
-pub struct Operation(u64);
-
-impl Operation {
-    /// That of a function whose first argument says what it is on.
-    pub fn of(function: &'static str, arguments: &[usize]) -> Self {
-        let on = arguments.first().copied().unwrap_or(0) as u64;
-        Self(function.as_ptr() as u64 ^ on.rotate_left(20))
-    }
-}
-
-/// To be called before anything that may wake another thread: that one is credited for delays that
-/// this one must have paid by then. Also before the thread takes what others may wait for.
-pub fn before_waking(operation: Operation) {
-    if let Some(thread) = thread::current_thread() {
-        settle_before(thread, operation);
-    }
-}
-
-/// Pays what this thread owes, whichever it is.
-pub fn settle_current() {
-    if let Some(thread) = thread::current_thread() {
-        pay_delay(thread);
-    }
-}
-
-/// Less than this is not paid at each of many operations: to pay takes some microseconds too.
-const LEAST_DEBT: u64 = 10_000;
-
-/// Before an operation: the thread pays what it owes. If delays are charged at the pace of the line, this is where it is.
-pub fn settle_before(thread: &Thread, operation: Operation) {
-    let Some(page) = thread::shared_page() else {
-        return;
-    };
-    if page.at_pace.load(Relaxed) == 0 {
-        pay_delay(thread);
-        return;
-    }
-    let epoch = Clock::unpack(page.global.0.load(Acquire)).epoch;
-    let period = page.period_ns.load(Relaxed).max(1);
-    let ran = thread.pace.begin_operation(epoch, sys::now(), period);
-    if ran > 0 {
-        let running = Running::unpack(page.experiment.0.load(Acquire));
-        charge_run(page, thread, running.delay_for(ran, period));
-    }
-    if owed_delay(page, thread) >= LEAST_DEBT {
-        pay_delay(thread);
-    }
-    thread.pace.end_operation(operation.0, sys::now());
-}
-
 /// This thread has run the selected fragment: it ran ahead, and everybody else has to wait for it (the
 /// minimal-delay rule of section 3.4.3).
 pub fn charge_run(page: &Page, thread: &Thread, delay_ns: u64) {
@@ -211,68 +157,4 @@ pub fn charge_run(page: &Page, thread: &Thread, delay_ns: u64) {
     local.delay_ns += delay_ns;
     thread.local.store(local.pack(), Relaxed);
     page.raise_global(local);
-}
-
-/// A wait for something. While it lasts, the thread does not pay.
-pub struct Wait(Option<&'static Thread>, Operation);
-
-impl Wait {
-    /// Before the operation that may wait: what was owed until then is paid.
-    pub fn begin(operation: Operation) -> Self {
-        let thread = thread::current_thread();
-        if let Some(thread) = thread {
-            begin_wait(thread, operation);
-        }
-        Self(thread, operation)
-    }
-
-    /// Behind it: see [`end_wait`].
-    pub fn end(self, woken_by_thread: bool) {
-        // It may have begun in a session that is over.
-        if let Some(thread) = self.0.filter(|thread| thread::is_current(thread)) {
-            end_wait(thread, self.1, woken_by_thread);
-        }
-    }
-}
-
-/// Before an operation that may wait.
-pub fn begin_wait(thread: &Thread, operation: Operation) {
-    // Before the wait counts as one: from then on samples do not pay.
-    settle_before(thread, operation);
-    let outer = thread.waits.load(Relaxed);
-    if outer == 0 {
-        thread.waits_since.store(sys::now(), Relaxed);
-    }
-    thread.waits.store(outer + 1, Relaxed);
-}
-
-/// Shorter waits count as none: what was waited for had happened already, or nearly. The last thread at a barrier spends
-/// some microseconds in waking the others.
-const SHORTEST_WAIT: u64 = 20_000;
-
-/// Behind it. If another thread ended the wait, this one is credited for delays meanwhile: the other one has paid them.
-/// Otherwise it pays them.
-pub fn end_wait(thread: &Thread, operation: Operation, woken_by_thread: bool) {
-    if woken_by_thread && let Some(page) = thread::shared_page() {
-        let now = sys::now();
-        let waited = now.saturating_sub(thread.waits_since.load(Relaxed));
-        if waited >= SHORTEST_WAIT {
-            page.meetings.0.fetch_add(1, Relaxed);
-        }
-        let (global, mut local) = current_clocks(page, thread);
-        if page.at_pace.load(Relaxed) != 0 {
-            local.delay_ns = credited_delay(local.delay_ns, global.delay_ns, waited);
-            thread.local.store(local.pack(), Relaxed);
-        } else if global.delay_ns > local.delay_ns {
-            thread.local.store(global.pack(), Relaxed);
-        }
-    }
-    let waits = thread.waits.load(Relaxed).saturating_sub(1);
-    thread.waits.store(waits, Relaxed);
-    if !woken_by_thread {
-        pay_by(thread, Payment::Asleep);
-    }
-    if thread::shared_page().is_some_and(|page| page.at_pace.load(Relaxed) != 0) {
-        thread.pace.end_operation(operation.0, sys::now());
-    }
 }

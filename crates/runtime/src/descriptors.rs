@@ -1,7 +1,7 @@
 //! Descriptors that connect the program with itself: pipes, event descriptors and socket pairs that
 //! it has made. Data that comes through them was sent by one of its threads.
 
-use crate::delay::Operation;
+use crate::operations::Operation;
 use crate::thread;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -30,7 +30,7 @@ pub fn mark_internal(descriptor: i32, internal: bool) {
 /// Before something is sent through a descriptor.
 pub fn before_sending(descriptor: i32, operation: Operation) {
     if let Some(thread) = thread::current_thread() {
-        crate::delay::settle_before(thread, operation);
+        crate::operations::settle_before(thread, operation);
         if is_internal(descriptor)
             && let Some(page) = thread::shared_page()
         {

@@ -13,6 +13,7 @@
 // the personality of unwinding, which no stable language feature can give).
 extern crate std as _;
 
+mod accounts;
 mod attach;
 mod attached;
 mod clocks;
@@ -24,10 +25,12 @@ mod holds;
 mod hooks;
 mod late;
 mod link_map;
+mod operations;
 mod program_clock;
 mod real;
 mod sample;
 mod stack;
+mod stack_memory;
 mod start;
 mod sys;
 mod thread;

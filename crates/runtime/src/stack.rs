@@ -1,5 +1,6 @@
 //! Whose a sample is: the functions of a thread's stack, innermost first.
 
+use crate::stack_memory;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::selection::{CodeSet, REST, SELECTED, Steps};
 use runtime_abi::{Page, Place, Rule, Thread, UNKNOWN};
@@ -16,36 +17,9 @@ pub struct Frame {
 }
 
 impl Frame {
-    #[cfg(target_arch = "x86_64")]
-    /// The frame that a signal interrupted.
-    ///
-    /// # Safety
-    /// What the kernel hands a handler.
-    pub unsafe fn of_context(context: *const libc::ucontext_t) -> Self {
-        // SAFETY: see the caller.
-        let registers = unsafe { &(*context).uc_mcontext.gregs };
-        Frame {
-            pc: registers[libc::REG_RIP as usize] as u64,
-            sp: registers[libc::REG_RSP as usize] as u64,
-            fp: registers[libc::REG_RBP as usize] as u64,
-            lr: 0,
-        }
-    }
-
-    #[cfg(target_arch = "aarch64")]
-    /// The frame that a signal interrupted.
-    ///
-    /// # Safety
-    /// What the kernel hands a handler.
-    pub unsafe fn of_context(context: *const libc::ucontext_t) -> Self {
-        // SAFETY: see the caller.
-        let context = unsafe { &(*context).uc_mcontext };
-        Frame {
-            pc: context.pc,
-            sp: context.sp,
-            fp: context.regs[29],
-            lr: context.regs[30],
-        }
+    /// A frame, by its registers; `lr`: of those processors that keep the return address in one.
+    pub fn new(pc: u64, sp: u64, fp: u64, lr: u64) -> Self {
+        Frame { pc, sp, fp, lr }
     }
 }
 
@@ -95,9 +69,7 @@ fn walk_stack(
     let high = thread.stack_high.load(Relaxed);
     let word = |at: u64| -> Option<u64> {
         let on_stack = at >= low && at < high.saturating_sub(7) && at.is_multiple_of(8);
-        // SAFETY: between the interrupted stack pointer, checked below, and the end of this
-        // thread's stack everything is mapped.
-        on_stack.then(|| unsafe { (at as *const u64).read_volatile() })
+        on_stack.then(|| stack_memory::read_word(at)).flatten()
     };
     let mut address = frame.pc;
     for _ in 0..FRAMES {

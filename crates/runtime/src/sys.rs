@@ -68,6 +68,12 @@ pub fn process_id() -> u32 {
     unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
+/// The number of the processor that this thread runs on.
+pub fn processor() -> Option<usize> {
+    // SAFETY: asks for a number. Not a system call.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// The monotonic clock, in nanoseconds.
 pub fn now() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)

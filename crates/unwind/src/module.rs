@@ -125,6 +125,11 @@ impl ModuleData {
         }
     }
 
+    /// Returns whether [`crate::Unwinder::caller_rule`] knows its code: by unwind tables, or by a Go program's table of its functions.
+    pub fn has_caller_rules(&self) -> bool {
+        self.has_tables() || self.go_functions.is_some()
+    }
+
     /// Returns whether it has unwind tables.
     pub fn has_tables(&self) -> bool {
         !self.tables.is_empty()

@@ -1,8 +1,9 @@
 //! The rules of a place in a form for those who cannot evaluate tables.
 
 use crate::evaluate::EvaluatedFrame;
-use crate::{ModuleData, StackMemory, UnwindRegisters, Unwinder};
+use crate::{ModuleData, StackMemory, UnwindMachine, UnwindRegisters, Unwinder};
 use gimli::RegisterRule;
+use languages::go::GoFrameKind;
 
 /// The way to the caller from one place in a function, where that takes no more than offsets from
 /// the stack pointer or the frame pointer. Almost all places are such.
@@ -35,7 +36,9 @@ impl Unwinder {
     pub fn caller_rule(&mut self, module: &ModuleData, file_offset: u64) -> Option<CallerRule> {
         let machine = module.machine?;
         let address = module.image_address(file_offset)?;
-        let row = self.rows.row_at(module, address)?;
+        let Some(row) = self.rows.row_at(module, address) else {
+            return go_caller_rule(module, address);
+        };
         if row.signal {
             return None;
         }
@@ -85,6 +88,26 @@ impl Unwinder {
             frame_pointer,
         })
     }
+}
+
+/// The rule at an address of a Go program without other tables. Its frames have the caller's frame pointer on top.
+fn go_caller_rule(module: &ModuleData, address: u64) -> Option<CallerRule> {
+    let functions = module.go_functions.as_ref()?;
+    let function = functions.function_at(address)?;
+    if module.machine != Some(UnwindMachine::X86_64)
+        || functions.frame_kind(&function) != GoFrameKind::Ordinary
+    {
+        return None;
+    }
+    let mut sizes = functions.frame_sizes(&function).into_iter();
+    let (_, size) = sizes.find(|(addresses, _)| addresses.contains(&address))?;
+    let size = i64::from(u32::try_from(size).ok()?);
+    Some(CallerRule {
+        from_frame_pointer: false,
+        cfa: size + 8,
+        return_address: Some(-8),
+        frame_pointer: (size > 0).then_some(-16),
+    })
 }
 
 #[cfg(test)]

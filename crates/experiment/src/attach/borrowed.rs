@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 const GET_SIGNAL_MASK: c_uint = 0x420a;
 const SET_SIGNAL_MASK: c_uint = 0x420b;
 const NT_X86_XSTATE: usize = 0x202;
+const PTRACE_O_EXITKILL: c_int = 0x10_0000;
 /// `syscall`.
 const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 /// More than any processor's.
@@ -48,8 +49,17 @@ pub(super) struct BorrowedThread {
 #[derive(Clone, Copy)]
 struct WayBack {
     code: ReturningCall,
-    /// Address of its [`super::return_frame`], on its stack.
-    frame: u64,
+    /// Address of what its call returns by: some words in front of a [`super::return_frame`].
+    top: u64,
+}
+
+/// What a thread is stopped for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// Calling functions of the C library: it must wait in a system call.
+    CallFunctions,
+    /// System calls alone: it may also be anywhere in its own code.
+    MakeCalls,
 }
 
 /// How far the thread is from where it was.
@@ -64,19 +74,59 @@ enum Held {
 }
 
 impl BorrowedThread {
-    /// Stops a thread. `None`: it is gone, or does not stand in a system call that can be begun again.
-    pub fn stop_thread(pid: u32, tid: u32) -> Result<Option<Self>, Error> {
+    /// Stops a thread. `None`: it is gone, or cannot be used for this.
+    pub fn stop_thread(pid: u32, tid: u32, to_do: Errand) -> Result<Option<Self>, Error> {
         let Some(mut thread) = Self::seize_thread(pid, tid)? else {
             return Ok(None);
         };
         let stopped = thread.wait_for(Stop::Event) && thread.read_state().is_some();
         let status = ThreadStatus::read(pid, tid);
         let quiet = status.is_some_and(|status| !status.is_signalled());
-        Ok((stopped && quiet && thread.stands_in_call()).then_some(thread))
+        let usable = stopped
+            && quiet
+            && match to_do {
+                Errand::CallFunctions => thread.stands_in_call() && thread.is_of_c_library(),
+                Errand::MakeCalls => thread.stands_in_call() || thread.runs_own_code(),
+            };
+        Ok(usable.then_some(thread))
+    }
+
+    /// Has a child of ours stop once it has executed its command; it ends if we do until then.
+    pub fn follow_child(pid: u32) -> Result<Self, Error> {
+        let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+        let child = Self::seize(pid, pid, options as usize)?;
+        child.ok_or_else(|| refusal(pid, "it has ended"))
+    }
+
+    /// Waits until it has executed its command, and stops it before the first instruction of that. `None`: it has ended.
+    pub fn stop_at_first_instruction(mut self) -> Result<Option<Self>, Error> {
+        if !self.wait_for(Stop::Exec) {
+            return Ok(None);
+        }
+        // Of the memory that it had before nothing is left.
+        let path = format!("/proc/{}/mem", self.pid);
+        let memory = File::options().read(true).write(true).open(path);
+        self.memory = memory.map_err(|error| not_traceable(self.pid, &error))?;
+        // In the stop before, what the call returns would still be written to its registers.
+        let stopped = self.interrupt_again() && self.read_state().is_some();
+        Ok(stopped.then_some(self))
     }
 
     /// Has a thread stop soon, wherever it is. `None`: it is gone.
     pub fn seize_thread(pid: u32, tid: u32) -> Result<Option<Self>, Error> {
+        let options = libc::PTRACE_O_TRACESYSGOOD as usize;
+        let Some(mut thread) = Self::seize(pid, tid, options)? else {
+            return Ok(None);
+        };
+        if ptrace(libc::PTRACE_INTERRUPT, thread.tid, 0, 0).is_err() {
+            thread.held = Held::Gone;
+            return Ok(None);
+        }
+        Ok(Some(thread))
+    }
+
+    /// Begins to trace a thread, which runs on. `None`: it is gone.
+    fn seize(pid: u32, tid: u32, options: usize) -> Result<Option<Self>, Error> {
         let path = format!("/proc/{pid}/task/{tid}/mem");
         let memory = match File::options().read(true).write(true).open(path) {
             Ok(memory) => memory,
@@ -84,7 +134,6 @@ impl BorrowedThread {
             Err(error) => return Err(not_traceable(pid, &error)),
         };
         let tid = tid as pid_t;
-        let options = libc::PTRACE_O_TRACESYSGOOD as usize;
         let urgent = Urgent::begin();
         if let Err(error) = ptrace(libc::PTRACE_SEIZE, tid, 0, options) {
             let status = ThreadStatus::read(pid, tid as u32);
@@ -98,7 +147,7 @@ impl BorrowedThread {
         }
         // SAFETY: zeros are registers.
         let registers = unsafe { MaybeUninit::zeroed().assume_init() };
-        let mut thread = Self {
+        Ok(Some(Self {
             pid,
             tid,
             memory,
@@ -109,12 +158,7 @@ impl BorrowedThread {
             held: Held::Unchanged,
             way_back: None,
             _urgent: urgent,
-        };
-        if ptrace(libc::PTRACE_INTERRUPT, thread.tid, 0, 0).is_err() {
-            thread.held = Held::Gone;
-            return Ok(None);
-        }
-        Ok(Some(thread))
+        }))
     }
 
     /// Waits until it stands, at most so long; its registers are known then. A thread that has ended counts.
@@ -175,6 +219,7 @@ impl BorrowedThread {
             let stop = match (libc::WSTOPSIG(status), status >> 16) {
                 (signal, 0) if signal == libc::SIGTRAP | 0x80 => Stop::Call,
                 (_, libc::PTRACE_EVENT_STOP) => Stop::Event,
+                (_, libc::PTRACE_EVENT_EXEC) => Stop::Exec,
                 (signal, _) => Stop::Signal(signal),
             };
             if stop == wanted {
@@ -182,6 +227,7 @@ impl BorrowedThread {
             }
             let (how, signal) = match (wanted, stop) {
                 (Stop::Call, Stop::Event) => (libc::PTRACE_SYSCALL, 0),
+                (Stop::Call, Stop::Signal(signal)) => (libc::PTRACE_SYSCALL, signal as usize),
                 (_, Stop::Signal(signal)) => (libc::PTRACE_CONT, signal as usize),
                 _ => (libc::PTRACE_CONT, 0),
             };
@@ -218,17 +264,32 @@ impl BorrowedThread {
         Some(unsafe { registers.assume_init() })
     }
 
-    /// Returns whether it stands behind the instruction of a call that it can wait in, as a thread of the C library.
+    /// Returns whether it stands behind the instruction of a call that it can wait in.
     fn stands_in_call(&self) -> bool {
         let registers = &self.registers;
         let mut instruction = [0; 2];
-        let mut own = [0; 8];
-        let read = |at: u64, buffer: &mut [u8]| self.memory.read_exact_at(buffer, at).is_ok();
+        let call = registers.rip.wrapping_sub(2);
         is_plain_wait(registers.orig_rax as i64, &arguments_of(registers))
-            && read(registers.rip.wrapping_sub(2), &mut instruction)
+            && self.memory.read_exact_at(&mut instruction, call).is_ok()
             && instruction == SYSTEM_CALL
-            && read(registers.fs_base.wrapping_add(16), &mut own)
-            && u64::from_le_bytes(own) == registers.fs_base
+    }
+
+    /// Returns whether it is a thread of the C library.
+    fn is_of_c_library(&self) -> bool {
+        let own = self.registers.fs_base;
+        self.word_at(own.wrapping_add(16)) == Some(own)
+    }
+
+    /// Returns whether it is in no system call.
+    fn runs_own_code(&self) -> bool {
+        (self.registers.orig_rax as i64) < 0
+    }
+
+    /// A word of its memory.
+    pub fn word_at(&self, at: u64) -> Option<u64> {
+        let mut word = [0; 8];
+        self.memory.read_exact_at(&mut word, at).ok()?;
+        Some(u64::from_le_bytes(word))
     }
 
     fn set_mask(&self, mask: u64) -> Result<(), Error> {
@@ -247,26 +308,33 @@ impl BorrowedThread {
         frame_bytes(&begun_again(&self.registers), self.mask, &self.vectors, at)
     }
 
+    /// Bytes of its stack that [`Self::prepare_return`] takes, and some more.
+    pub fn needed_stack(&self) -> u64 {
+        frame_size(&self.vectors) + 512
+    }
+
     /// Puts what it needs to go on without us on its stack, where a signal's handler would have it.
     pub fn prepare_return(&mut self, code: ReturningCall) -> Result<(), Error> {
         const RED_ZONE: u64 = 128;
         let size = frame_size(&self.vectors) + 8;
         let lowest = self.registers.rsp.saturating_sub(RED_ZONE + size);
         // The return address of the call stands in front of the frame.
-        let frame = (lowest & !63) - 64;
-        let bytes = self.return_frame(frame);
-        let written = self
-            .memory
-            .write_all_at(&code.leave.to_le_bytes(), frame - 8);
-        written
-            .and_then(|()| self.memory.write_all_at(&bytes, frame))
-            .map_err(|_| {
-                refusal(
-                    self.pid,
-                    "there is no room on the stack of the thread that waits",
-                )
-            })?;
-        self.way_back = Some(WayBack { code, frame });
+        self.prepare_return_at(code, (lowest & !63) - 64)
+    }
+
+    /// The same in other memory: some words before the address `frame`, a multiple of 64, and what follows.
+    pub fn prepare_return_at(&mut self, code: ReturningCall, frame: u64) -> Result<(), Error> {
+        let words = code.words_before_frame();
+        let top = frame - 8 * words.len() as u64;
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.extend(self.return_frame(frame));
+        self.memory.write_all_at(&bytes, top).map_err(|_| {
+            refusal(
+                self.pid,
+                "there is no room on the stack of the thread that was to be used",
+            )
+        })?;
+        self.way_back = Some(WayBack { code, top });
         Ok(())
     }
 
@@ -277,7 +345,7 @@ impl BorrowedThread {
         self.held = Held::Used;
         let mut registers = self.registers;
         let [a, b, c, d, e, f] = arguments;
-        (registers.rip, registers.rsp) = (way_back.code.call, way_back.frame - 8);
+        (registers.rip, registers.rsp) = (way_back.code.call, way_back.top);
         (registers.rax, registers.orig_rax) = (number as u64, u64::MAX);
         (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
         (registers.r10, registers.r8, registers.r9) = (d, e, f);
@@ -346,9 +414,17 @@ impl BorrowedThread {
     }
 
     fn go_on(&mut self) {
+        if self.restore_state() {
+            let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, 0);
+            self.held = Held::Gone;
+        }
+    }
+
+    /// Puts everything back; false: it is gone.
+    fn restore_state(&mut self) -> bool {
         let before = self.held;
         if before == Held::Gone {
-            return;
+            return false;
         }
         // Only from this kind of stop the kernel begins the call again.
         if before == Held::Used
@@ -356,7 +432,7 @@ impl BorrowedThread {
                 || self.restore_vectors().is_err()
                 || self.held == Held::Gone)
         {
-            return;
+            return false;
         }
         let mask = self.new_mask.unwrap_or(self.mask);
         if before == Held::Used {
@@ -365,8 +441,51 @@ impl BorrowedThread {
         if let Some(registers) = self.final_registers(before) {
             let _ = self.set_registers(&registers);
         }
-        let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, 0);
-        self.held = Held::Gone;
+        self.held = Held::Unchanged;
+        true
+    }
+
+    /// Lets it go on until it would change its action of a signal, which it only asks for then. False: it ends before, or does not come to that
+    /// within so many system calls.
+    pub fn run_past_action(&mut self, signal: c_int, most_calls: usize) -> bool {
+        if !self.restore_state() {
+            return false;
+        }
+        // What it goes on with from here on is its own.
+        self.new_mask = None;
+        for _ in 0..most_calls {
+            let Some(before) = self.run_to_call_stop() else {
+                return false;
+            };
+            let changes = before.orig_rax as i64 == libc::SYS_rt_sigaction
+                && before.rdi == signal as u64
+                && before.rsi != 0;
+            if changes {
+                let asks = user_regs_struct { rsi: 0, ..before };
+                let _ = self.set_registers(&asks);
+            }
+            let Some(after) = self.run_to_call_stop() else {
+                return false;
+            };
+            if changes {
+                let after = user_regs_struct {
+                    rsi: before.rsi,
+                    ..after
+                };
+                return self.set_registers(&after).is_ok();
+            }
+        }
+        false
+    }
+
+    /// Lets it go on to the beginning or end of a system call; its registers there.
+    fn run_to_call_stop(&mut self) -> Option<user_regs_struct> {
+        let going = ptrace(libc::PTRACE_SYSCALL, self.tid, 0, 0).is_ok();
+        let stopped = going && self.wait_for(Stop::Call);
+        let registers = stopped.then(|| self.read_registers()).flatten();
+        // Where it stands now it goes on from, whatever was before.
+        self.registers = registers?;
+        registers
     }
 
     /// What it goes on with; `None`: with what it has.
@@ -413,7 +532,9 @@ fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
     // The kernel's own numbers, of which programs see none: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
     const INTERRUPTED: [i64; 5] = [-(libc::EINTR as i64), -512, -513, -514, -516];
     let mut again = *registers;
-    if INTERRUPTED.contains(&(again.rax as i64)) {
+    // Outside of a system call, what is in the register is the program's.
+    let in_call = again.orig_rax as i64 >= 0;
+    if in_call && INTERRUPTED.contains(&(again.rax as i64)) {
         again.rip -= 2;
         again.rax = again.orig_rax;
     }
@@ -440,6 +561,8 @@ enum Stop {
     Event,
     /// At the beginning or end of a system call.
     Call,
+    /// It has executed another program.
+    Exec,
     /// For a signal.
     Signal(c_int),
 }

@@ -1,6 +1,6 @@
 //! Which thread of a process is borrowed.
 
-use super::borrowed::{BorrowedThread, arguments_of};
+use super::borrowed::{BorrowedThread, Errand, arguments_of};
 use super::proc_files::{ThreadStatus, awaited_call, mapped_file};
 use super::waits::{is_plain_wait, would_wait_longer};
 use super::{image, refuse};
@@ -38,7 +38,7 @@ pub(super) fn borrow_thread(pid: u32, stop: &AtomicBool) -> Result<BorrowedThrea
             {
                 continue;
             }
-            let Some(thread) = BorrowedThread::stop_thread(pid, tid)? else {
+            let Some(thread) = BorrowedThread::stop_thread(pid, tid, Errand::CallFunctions)? else {
                 continue;
             };
             if stacks.is_safe(&thread) {
@@ -59,6 +59,35 @@ pub(super) fn borrow_thread(pid: u32, stop: &AtomicBool) -> Result<BorrowedThrea
                 "no thread of it waits in a system call, which one must to load the runtime; start it with `causal run -- COMMAND`"
             }
         },
+    ))
+}
+
+/// Borrows a thread for system calls alone: one that waits, or else any. `has_room` says whether its stack has room for what is put there.
+pub(super) fn borrow_for_calls(
+    pid: u32,
+    stop: &AtomicBool,
+    has_room: impl Fn(&BorrowedThread) -> bool,
+) -> Result<BorrowedThread, Error> {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE && !stop.load(Relaxed) {
+        let picky = start.elapsed() < PICKY;
+        for tid in thread_ids(pid) {
+            let waits = awaited_call(pid, tid).is_some_and(|(number, arguments)| {
+                is_plain_wait(number, &arguments) && !would_wait_longer(number, &arguments)
+            });
+            if picky && !waits {
+                continue;
+            }
+            let thread = BorrowedThread::stop_thread(pid, tid, Errand::MakeCalls)?;
+            if let Some(thread) = thread.filter(&has_room) {
+                return Ok(thread);
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Err(refuse::refusal(
+        pid,
+        "no thread of it can be used for a moment: each is in a system call that cannot be interrupted, or has no room on its stack",
     ))
 }
 
@@ -134,7 +163,7 @@ pub(super) fn unblock_signal(pid: u32) {
             if !waits.is_some_and(|(number, arguments)| is_plain_wait(number, &arguments)) {
                 return true;
             }
-            match BorrowedThread::stop_thread(pid, tid) {
+            match BorrowedThread::stop_thread(pid, tid, Errand::MakeCalls) {
                 Ok(Some(mut thread)) => {
                     thread.keep_mask(thread.mask & !bit);
                     thread.give_back();

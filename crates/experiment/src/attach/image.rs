@@ -2,7 +2,7 @@
 
 use super::proc_files::mapped_file;
 use super::refuse::refusal;
-use super::return_frame::ReturningCall;
+use super::return_frame::{ReturningCall, WayOfReturning};
 use crate::Error;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
@@ -114,7 +114,7 @@ fn returning_call(elf: &ElfFile64<'_, Endianness>, base: u64) -> Option<Returnin
     let at = |offset: u64| base.checked_add(text.address())?.checked_add(offset);
     Some(ReturningCall {
         call: at(call)?,
-        leave: at(leave)?,
+        back: WayOfReturning::Call(at(leave)?),
     })
 }
 

@@ -1,13 +1,22 @@
 //! Processes that are left alone, and why.
 
 use super::proc_files::ThreadStatus;
-use crate::launch::{ProgramKind, program_kind};
+use crate::launch::{ProgramKind, is_go_program, program_kind};
 use crate::{Error, maps};
 use sampler::thread_ids;
 use std::path::Path;
 
+/// What is brought into a process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WayIn {
+    /// The runtime, a library.
+    Library,
+    /// The handler of a signal alone.
+    Handler,
+}
+
 /// Refuses processes that the runtime cannot be brought into, or could not leave unharmed.
-pub(super) fn check_process(pid: u32) -> Result<(), Error> {
+pub(super) fn check_process(pid: u32, way: WayIn) -> Result<(), Error> {
     let no = |reason: &str| Err(refusal(pid, reason));
     if !cfg!(target_arch = "x86_64") {
         return no("processes that run can be measured on x86-64 only; start it with `causal run`");
@@ -23,7 +32,7 @@ pub(super) fn check_process(pid: u32) -> Result<(), Error> {
         };
     }
     match program_kind(Path::new(&executable)) {
-        Some(ProgramKind::Static) => {
+        Some(ProgramKind::Static) if way == WayIn::Library => {
             return no(
                 "it is statically linked, so that no library can be loaded into it; link it dynamically",
             );
@@ -34,14 +43,14 @@ pub(super) fn check_process(pid: u32) -> Result<(), Error> {
         Some(ProgramKind::OtherMachine) => {
             return no("it is a program for another processor");
         }
-        Some(ProgramKind::OtherLibrary) => {
+        Some(ProgramKind::OtherLibrary) if way == WayIn::Library => {
             return no(
                 "it uses another C library than glibc (musl, Bionic), which the runtime is not made for; build it for glibc",
             );
         }
-        Some(ProgramKind::Dynamic) | None => {}
+        Some(_) | None => {}
     }
-    check_libraries(pid)?;
+    check_libraries(pid, way)?;
     for tid in thread_ids(pid) {
         if let Some(status) = ThreadStatus::read(pid, tid) {
             check_thread(pid, &status)?;
@@ -52,14 +61,15 @@ pub(super) fn check_process(pid: u32) -> Result<(), Error> {
 
 const NOT_ALLOWED: &str = "this user may not trace it: run vitalfew as root or with CAP_SYS_PTRACE (kernel.yama.ptrace_scope may forbid it, too)";
 
-fn check_libraries(pid: u32) -> Result<(), Error> {
+fn check_libraries(pid: u32, way: WayIn) -> Result<(), Error> {
     for mapping in maps::read_mappings(pid) {
         let name = mapping.path.rsplit('/').next().unwrap_or_default();
         let reason = if name.starts_with("libvitalfew_runtime") {
             "it was started by vitalfew, with the runtime in it; start it without"
-        } else if ["libasan.so", "libtsan.so", "libmsan.so"]
-            .iter()
-            .any(|sanitizer| name.starts_with(sanitizer))
+        } else if way == WayIn::Library
+            && ["libasan.so", "libtsan.so", "libmsan.so"]
+                .iter()
+                .any(|sanitizer| name.starts_with(sanitizer))
         {
             "it runs under a sanitizer, which stands in front of the same functions; build it without -fsanitize"
         } else {
@@ -67,26 +77,13 @@ fn check_libraries(pid: u32) -> Result<(), Error> {
         };
         return Err(refusal(pid, reason));
     }
-    let path = format!("/proc/{pid}/exe");
-    let bytes = object_sections(Path::new(&path));
-    if bytes.is_some_and(|sections| sections.iter().any(|name| name == ".go.buildinfo")) {
+    if way == WayIn::Library && is_go_program(Path::new(&format!("/proc/{pid}/exe"))) {
         return Err(refusal(
             pid,
-            "it is a Go program: its runtime does not expect our signals, and goroutines are no threads",
+            "it is a Go program: its runtime does not expect functions of ours, and goroutines are no threads",
         ));
     }
     Ok(())
-}
-
-/// The names of a file's sections.
-fn object_sections(path: &Path) -> Option<Vec<String>> {
-    use object::{Object, ObjectSection};
-    let cache = object::read::ReadCache::new(std::fs::File::open(path).ok()?);
-    let elf = object::read::elf::ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;
-    let names = elf
-        .sections()
-        .filter_map(|s| s.name().ok().map(str::to_owned));
-    Some(names.collect())
 }
 
 fn check_thread(pid: u32, status: &ThreadStatus) -> Result<(), Error> {

@@ -3,14 +3,26 @@
 
 use libc::user_regs_struct;
 
-/// Code of the C library's by which a thread makes a system call and returns from a signal handler behind it: addresses in the target.
-#[derive(Clone, Copy)]
+/// Code in the target by which a thread makes a system call and returns from a signal handler behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReturningCall {
-    /// `syscall`, and a return behind it.
+    /// Address of `syscall`, and a return behind it.
     pub call: u64,
-    /// The call that returns from a signal handler.
-    pub leave: u64,
+    /// What follows.
+    pub back: WayOfReturning,
 }
+
+/// Code that returns from a signal handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WayOfReturning {
+    /// At this address stands the call that does it.
+    Call(u64),
+    /// At this address stands `pop rax; ret`, by which the call's number gets where the first `syscall` finds it.
+    PopNumber(u64),
+}
+
+/// `rt_sigreturn`.
+const RETURN: u64 = 15;
 
 impl ReturningCall {
     /// Finds both in the bytes of a C library's code. The first is the end of `syscall`, which compares the result with the largest error.
@@ -19,6 +31,41 @@ impl ReturningCall {
         const LEAVE: &[u8] = b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
         let find = |wanted: &[u8]| code.windows(wanted.len()).position(|it| it == wanted);
         Some((find(CALL)? as u64, find(LEAVE)? as u64))
+    }
+
+    /// Return addresses and what is popped, in front of the frame: the call returns to the first.
+    pub fn words_before_frame(&self) -> Vec<u64> {
+        match self.back {
+            WayOfReturning::Call(leave) => vec![leave],
+            WayOfReturning::PopNumber(pop) => vec![pop, RETURN, self.call],
+        }
+    }
+}
+
+/// Looks for such code in pieces of any program.
+#[derive(Default)]
+pub(super) struct ReturningCodeSearch {
+    call: Option<u64>,
+    pop: Option<u64>,
+}
+
+impl ReturningCodeSearch {
+    /// Looks into code that stands at an address.
+    pub fn search_code(&mut self, code: &[u8], address: u64) {
+        let find = |wanted: &[u8]| {
+            let at = code.windows(wanted.len()).position(|it| it == wanted)?;
+            Some(address + at as u64)
+        };
+        self.call = self.call.or_else(|| find(b"\x0f\x05\xc3"));
+        self.pop = self.pop.or_else(|| find(b"\x58\xc3"));
+    }
+
+    /// What was found, if that is enough.
+    pub fn found_code(&self) -> Option<ReturningCall> {
+        Some(ReturningCall {
+            call: self.call?,
+            back: WayOfReturning::PopNumber(self.pop?),
+        })
     }
 }
 
@@ -124,6 +171,17 @@ mod tests {
         code.extend(b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05");
         assert_eq!(ReturningCall::find_code(&code), Some((5, 16)));
         assert_eq!(ReturningCall::find_code(&[]), None);
+    }
+
+    #[test]
+    fn any_program_has_a_way_back_somewhere() {
+        let mut search = ReturningCodeSearch::default();
+        search.search_code(b"\x90\x58\xc3", 0x1000);
+        assert_eq!(search.found_code(), None);
+        search.search_code(b"\x58\xc3\x0f\x05\xc3", 0x2000);
+        let found = search.found_code().unwrap();
+        assert_eq!(found.call, 0x2002);
+        assert_eq!(found.words_before_frame(), [0x1001, 15, 0x2002]);
     }
 
     #[test]

@@ -149,6 +149,13 @@ impl FunctionTable {
         }
     }
 
+    /// The function at an address; `None` where none is.
+    pub fn function_at(&self, address: u64) -> Option<GoFunction> {
+        let offset = u32::try_from(address.checked_sub(self.text)?).ok()?;
+        let function = self.function(self.index_of(offset)?)?;
+        function.addresses.contains(&address).then_some(function)
+    }
+
     /// The addresses of a function by the size of its frame there, in bytes without the return address. What is damaged ends them.
     pub fn frame_sizes(&self, function: &GoFunction) -> Vec<(Range<u64>, i32)> {
         let mut sizes = Vec::new();
@@ -176,11 +183,7 @@ impl FunctionTable {
         address: u64,
         read: impl Fn(u64, &mut [u8]) -> bool,
     ) -> Option<Vec<GoFrame>> {
-        let offset = u32::try_from(address.checked_sub(self.text)?).ok()?;
-        let GoFunction { addresses, at } = self.function(self.index_of(offset)?)?;
-        if !addresses.contains(&address) {
-            return None;
-        }
+        let GoFunction { addresses, at } = self.function_at(address)?;
         let mut place = address - addresses.start;
         let mut frames = Vec::new();
         let tree = self.inlined_tree(at);

@@ -1,6 +1,6 @@
 //! Clocks and timers: what is read is the program's time, what is waited for the real one.
 
-use crate::delay::Wait;
+use crate::operations::Wait;
 use crate::program_clock::{self, RealTime, nanoseconds_behind, passes_by_itself, shift_time};
 use crate::real::real;
 use crate::thread;

@@ -1,8 +1,8 @@
 //! Pipes, event descriptors and sockets within the program.
 
 use super::operation;
-use crate::delay::{self, Wait};
 use crate::descriptors::{before_sending, is_internal, mark_internal};
+use crate::operations::{self, Wait};
 use crate::real::real;
 use core::ffi::{c_int, c_uint, c_void};
 
@@ -33,7 +33,7 @@ macro_rules! receives {
             };
             match wait {
                 Some(wait) => wait.end(result >= 0),
-                None => delay::settle_current(),
+                None => operations::settle_current(),
             }
             result
         }

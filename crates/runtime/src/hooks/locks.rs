@@ -1,8 +1,8 @@
 //! Locks, condition variables, semaphores, barriers; POSIX's and C11's.
 
 use super::{operation, waits, wakes};
-use crate::delay::{self, Wait};
 use crate::holds::{released, taken};
+use crate::operations::{self, Wait};
 use crate::real::real;
 use core::ffi::{c_int, c_void};
 use libc::timespec;
@@ -35,7 +35,7 @@ macro_rules! locks {
             // SAFETY: the caller's business.
             unsafe {
                 if crate::thread::current_thread().is_some() {
-                    crate::delay::before_waking(operation!($name, lock));
+                    crate::operations::before_waking(operation!($name, lock));
                     let result = real!($try(lock: Object) -> c_int);
                     if result != $busy {
                         taken(lock, result);
@@ -62,7 +62,7 @@ macro_rules! tries {
     ($($name:ident;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(lock: Object) -> c_int {
-            delay::before_waking(operation!($name, lock));
+            operations::before_waking(operation!($name, lock));
             // SAFETY: the caller's business.
             let result = unsafe { real!($name(lock: Object) -> c_int) };
             taken(lock, result);
@@ -76,7 +76,7 @@ macro_rules! unlocks {
     ($($name:ident;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(lock: Object) -> c_int {
-            delay::before_waking(operation!($name, lock));
+            operations::before_waking(operation!($name, lock));
             released(lock);
             // SAFETY: the caller's business.
             unsafe { real!($name(lock: Object) -> c_int) }

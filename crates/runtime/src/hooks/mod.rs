@@ -18,7 +18,7 @@ mod threads;
 /// The operation of a hook with these arguments.
 macro_rules! operation {
     ($name:ident, $($argument:expr),*) => {
-        crate::delay::Operation::of(stringify!($name), &[$($argument as usize),*])
+        crate::operations::Operation::of(stringify!($name), &[$($argument as usize),*])
     };
 }
 pub(crate) use operation;
@@ -28,7 +28,7 @@ macro_rules! wakes {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
-            crate::delay::before_waking(crate::hooks::operation!($name, $($argument),*));
+            crate::operations::before_waking(crate::hooks::operation!($name, $($argument),*));
             // SAFETY: the caller's business.
             unsafe { crate::real::real!($name($($argument: $type),*) -> $result) }
         }
@@ -42,7 +42,7 @@ macro_rules! waits {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $by_thread:expr $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
-            let wait = crate::delay::Wait::begin(crate::hooks::operation!($name, $($argument),*));
+            let wait = crate::operations::Wait::begin(crate::hooks::operation!($name, $($argument),*));
             $(
                 // SAFETY: the caller's business.
                 let until = unsafe { crate::program_clock::RealTime::of($time) };

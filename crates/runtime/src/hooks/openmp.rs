@@ -5,7 +5,7 @@
 #![expect(non_snake_case, reason = "the names are OpenMP's")]
 
 use super::operation;
-use crate::delay::{self, Operation, Wait};
+use crate::operations::{self, Operation, Wait};
 use crate::real::real;
 use crate::thread;
 use core::ffi::{c_long, c_uint, c_void};
@@ -48,7 +48,7 @@ unsafe extern "C-unwind" fn run_part(region: *mut c_void) {
 
 fn begin_wait(operation: Operation) {
     if let Some(thread) = thread::current_thread() {
-        delay::begin_wait(thread, operation);
+        operations::begin_wait(thread, operation);
     }
 }
 
@@ -57,7 +57,7 @@ fn end_wait(operation: Operation) {
     if let Some(thread) = thread::current_thread()
         && thread.waits.load(Relaxed) > 0
     {
-        delay::end_wait(thread, operation, true);
+        operations::end_wait(thread, operation, true);
     }
 }
 
@@ -108,7 +108,7 @@ macro_rules! team_wakes {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
         #[unsafe(export_name = concat!("vitalfew_", stringify!($name)))]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) {
-            delay::before_waking(operation!($name, $($argument),*));
+            operations::before_waking(operation!($name, $($argument),*));
             // SAFETY: the caller's business.
             unsafe { real!($name($($argument: $type),*) -> ()) }
         }

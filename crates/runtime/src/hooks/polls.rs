@@ -3,8 +3,8 @@
 //! something meanwhile.
 
 use super::operation;
-use crate::delay::Wait;
 use crate::descriptors::sent_count;
+use crate::operations::Wait;
 use crate::real::real;
 use core::ffi::{c_int, c_ulong, c_void};
 

@@ -50,7 +50,7 @@ unsafe extern "C-unwind" fn sigtimedwait(
     unsafe {
         let mut own: siginfo_t = core::mem::zeroed();
         let info = if info.is_null() { &raw mut own } else { info };
-        let wait = crate::delay::Wait::begin(super::operation!(sigtimedwait, signals));
+        let wait = crate::operations::Wait::begin(super::operation!(sigtimedwait, signals));
         let result = real!(sigtimedwait(
             signals: *const sigset_t, info: *mut siginfo_t, time: *const timespec) -> c_int);
         wait.end(result > 0 && sent_by_process(info));

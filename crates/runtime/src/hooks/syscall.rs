@@ -1,6 +1,6 @@
 //! Futexes used directly: Rust's standard library, `parking_lot`, C++20's atomic waits.
 
-use crate::delay::{self, Operation, Wait};
+use crate::operations::{self, Operation, Wait};
 use crate::program_clock::RealTime;
 use crate::sys;
 use core::ffi::{c_int, c_long};
@@ -60,7 +60,7 @@ unsafe extern "C" fn syscall(
         result
     } else {
         if number == libc::SYS_futex || number == libc::SYS_tgkill {
-            delay::before_waking(Operation::of("wake", &[a]));
+            operations::before_waking(Operation::of("wake", &[a]));
         }
         // SAFETY: the caller's business.
         unsafe { sys::call(number, [a, b, c, d, e, f]) }

@@ -1,7 +1,8 @@
 //! Threads and processes: made, ended, waited for.
 
 use super::waits;
-use crate::delay::{self, Wait};
+use crate::delay;
+use crate::operations::Wait;
 use crate::real::real;
 use crate::{sys, thread};
 use core::ffi::{c_int, c_uint, c_void};

@@ -187,6 +187,18 @@ struct css_set {
 	struct cgroup_subsys_state *subsys[16];
 	struct cgroup *dfl_cgrp;
 };
+struct pid_namespace;
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+struct seccomp {
+	int mode;
+};
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
@@ -210,6 +222,8 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct css_set *cgroups;
+	struct pid *thread_pid;
+	struct seccomp seccomp;
 };
 
 #pragma clang attribute pop

@@ -2,6 +2,7 @@
 //! The C files beside this one are the other half.
 
 pub(crate) mod calls;
+pub(crate) mod credits;
 pub(crate) mod external_waits;
 pub(crate) mod followed;
 pub(crate) mod frame_words;
@@ -22,6 +23,7 @@ pub(crate) mod v8;
 pub(crate) mod waits;
 
 pub use calls::{Calls, ProbedCall};
+pub use credits::KernelCredits;
 pub use external_waits::{ExternalWaits, PendingWait};
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins};
 pub use ticks::Ticks;

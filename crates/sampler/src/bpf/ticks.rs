@@ -26,12 +26,14 @@ pub struct Ticks {
 
 impl Ticks {
     /// Sends SIGSTKFLT to the thread that each processor runs, each time that about `period` nanoseconds have passed, if the
-    /// thread is in user mode and its process has that signal handled at address `handler`.
+    /// thread is in user mode and its process has that signal handled at address `handler`; `spares_restricted`: unless the thread has
+    /// restricted its system calls.
     ///
     /// # Errors
     /// [`Error::Bpf`], [`Error::System`] where the kernel does not allow it.
-    pub fn start(handler: u64, period: u64) -> Result<Self, Error> {
-        let object = programs::load_programs(CODE, &handler.to_ne_bytes(), WHAT)?;
+    pub fn start(handler: u64, period: u64, spares_restricted: bool) -> Result<Self, Error> {
+        let constants = [handler, u64::from(spares_restricted)].map(u64::to_ne_bytes);
+        let object = programs::load_programs(CODE, &constants.concat(), WHAT)?;
         let mut spec = EventSpec::cpu_clock();
         spec.exclude_kernel = true;
         let mut this = Self {

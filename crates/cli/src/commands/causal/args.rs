@@ -142,6 +142,9 @@ pub struct Run {
     /// Speed up running only, not waits for what is outside of the program (disks, timers, other processes)
     #[arg(long)]
     pub no_waits: bool,
+    /// Put no functions in front of the program's: the kernel says how its threads meet, as in static programs
+    #[arg(long)]
+    pub no_hooks: bool,
     /// Run the command twice without experiments, and propose functions whose calls could be counted
     #[arg(long, conflicts_with_all = ["end_to_end", "fixed_line", "fixed_speedup"])]
     pub suggest_progress: bool,

@@ -117,6 +117,9 @@ fn given_options(args: &Run) -> Vec<String> {
     if args.no_waits {
         say("--no-waits", &[]);
     }
+    if args.no_hooks {
+        say("--no-hooks", &[]);
+    }
     for (option, path) in [
         ("--output", &args.output),
         ("--db", &args.db),
@@ -186,6 +189,7 @@ mod tests {
             "5",
             "--real-clocks",
             "--no-waits",
+            "--no-hooks",
             "--output",
             "it's.json",
             "--json",

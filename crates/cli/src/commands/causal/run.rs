@@ -174,6 +174,7 @@ fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
     options.most_delay = args.max_delay.map(|percent| percent / 100.0);
     options.real_clocks = args.real_clocks;
     options.waits = !args.no_waits;
+    options.hooks = !args.no_hooks;
     options.seed = args.seed;
     options.choose_point = true;
     Ok(options)

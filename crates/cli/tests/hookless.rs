@@ -1,0 +1,302 @@
+//! `causal run` of programs that nothing can be preloaded into: static ones, musl's and Go's, started by it or running. No times are asserted.
+
+mod common;
+
+use common::*;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/programs/causal")
+        .join(name)
+}
+
+/// A program in the three kinds that nothing can be preloaded into; those of musl where that is installed.
+fn programs(lab: &Lab, name: &str) -> Vec<PathBuf> {
+    let source = source(name);
+    let kinds: [(&str, &str, &[&str]); 3] = [
+        ("cc", "static", &["-static"]),
+        ("musl-gcc", "static-musl", &["-static"]),
+        ("musl-gcc", "musl", &[]),
+    ];
+    let kinds = kinds
+        .into_iter()
+        .filter(|(compiler, ..)| is_there(compiler));
+    let compiled = kinds.map(|(compiler, name, options)| {
+        let program = lab.path(name);
+        let status = Command::new(compiler)
+            .args(["-O2", "-g", "-pthread", "-o"])
+            .arg(&program)
+            .arg(&source)
+            .args(options)
+            .status();
+        assert!(status.expect("a C compiler").success(), "{name}");
+        program
+    });
+    compiled.collect()
+}
+
+/// The programs of `tests/programs/causal/go`, in one; `None` without Go.
+fn go_program(lab: &Lab) -> Option<PathBuf> {
+    if !is_there("go") {
+        return None;
+    }
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/causal/go");
+    let program = lab.path("go");
+    let status = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .args(["knob.go", "programs.go", "held_out.go"])
+        .current_dir(directory)
+        .env("GOCACHE", lab.path("cache"))
+        .status();
+    assert!(status.expect("go is started").success());
+    Some(program)
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    if !there {
+        eprintln!("without {program}");
+    }
+    there
+}
+
+/// `vitalfew causal run` into the lab's profile; what it is of follows.
+fn causal(lab: &Lab, options: &[&str]) -> Command {
+    let mut command = Command::new(VITALFEW);
+    command
+        .args(["causal", "run", "--quiet", "--by", "function", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(lab.path("profile"))
+        .args(["--experiment", "200ms", "--fixed-speedup", "50"])
+        .args(options);
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The last run in the lab's profile.
+fn last_run(lab: &Lab) -> Value {
+    let text = std::fs::read_to_string(lab.path("profile")).expect("a profile");
+    let line = text.lines().last().expect("a run");
+    serde_json::from_str::<Value>(line).expect("JSON")["run"].take()
+}
+
+/// The kernel gave the credits, something was delayed, and most of the time is in `slowest`.
+fn assert_measured(run: &Value, slowest: &str, others: &[&str]) {
+    assert_eq!(run["settings"]["credits"], "kernel");
+    assert_eq!(run["settings"]["by_processor"], true);
+    let experiments = run["experiments"].as_array().expect("experiments");
+    let delayed =
+        |it: &&Value| it["speedup"].as_f64() > Some(0.0) && it["delay_ns"].as_u64() > Some(0);
+    assert!(experiments.iter().any(|it| delayed(&it)), "{experiments:?}");
+    let fragments = run["fragments"].as_array().expect("fragments");
+    let samples = |name: &str| {
+        let named = |f: &&Value| f["name"] == name && f["waiting"].is_null();
+        let found = fragments.iter().find(named);
+        found.map_or(0, |f| f["samples"].as_u64().unwrap_or(0))
+    };
+    let slow = samples(slowest);
+    assert!(slow > 100, "{fragments:?}");
+    for other in others {
+        assert!(
+            samples(other) > slow / 8 && samples(other) < slow,
+            "{other} of {fragments:?}"
+        );
+    }
+}
+
+fn start(program: &Path, arguments: &[&str]) -> Child {
+    let child = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    std::thread::sleep(Duration::from_millis(300));
+    child
+}
+
+/// Ends `running`, which says how often it went round and how often a call of it was interrupted.
+fn end(child: Child) -> [u64; 2] {
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    [words[1], words[3]].map(|word| word.parse().expect("a number"))
+}
+
+/// Whether a process handles the sampling signal.
+fn handles_signal(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.expect("signals").trim(), 16).expect("a number");
+    caught & 1 << 15 != 0
+}
+
+#[test]
+fn a_program_that_nothing_can_be_preloaded_into_is_measured_from_its_start() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    for program in programs(&lab, "pipeline.c") {
+        let output = run_pipeline(&lab, &program, &[]);
+        assert!(output.status.success(), "{}", said(&output));
+        assert_measured(&last_run(&lab), "middle", &["last"]);
+    }
+}
+
+/// Runs `pipeline.c`, whose items are counted where they leave it.
+fn run_pipeline(lab: &Lab, program: &Path, options: &[&str]) -> Output {
+    let text = std::fs::read_to_string(source("pipeline.c")).expect("a source");
+    let line = text
+        .lines()
+        .position(|line| line.trim().starts_with("VITALFEW_PROGRESS("));
+    let point = format!("pipeline.c:{}", line.expect("a progress point") + 1);
+    let mut command = causal(lab, options);
+    command.args(["--progress", &point, "--"]).arg(program);
+    let output = command.args(["none", "0", "4"]).output();
+    output.expect("vitalfew runs")
+}
+
+#[test]
+fn a_process_that_no_library_can_be_loaded_into_is_measured_and_left_as_it_was() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    for program in programs(&lab, "running.c") {
+        let child = start(&program, &["20"]);
+        let pid = child.id();
+        for _ in 0..2 {
+            assert!(!handles_signal(pid));
+            let pid = pid.to_string();
+            let options = ["--progress", "function:serve", "--for", "3s", "-p", &pid];
+            let output = causal(&lab, &options).output().expect("vitalfew runs");
+            assert!(output.status.success(), "{}", said(&output));
+            assert_measured(&last_run(&lab), "slow", &["quick"]);
+        }
+        assert!(!handles_signal(pid));
+        let [rounds, interrupted] = end(child);
+        assert!(rounds > 100);
+        assert_eq!(interrupted, 0);
+    }
+}
+
+#[test]
+fn a_controller_that_is_killed_leaves_no_delays_and_the_next_one_leaves_all_as_it_was() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    for program in programs(&lab, "running.c") {
+        let child = start(&program, &["20"]);
+        let pid = child.id();
+        let text = pid.to_string();
+        let options = ["--progress", "function:serve", "--for", "60s", "-p", &text];
+        let mut controller = causal(&lab, &options).spawn().expect("vitalfew runs");
+        let begin = Instant::now();
+        while !handles_signal(pid) && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let other = causal(&lab, &options).output().expect("vitalfew runs");
+        assert_eq!(other.status.code(), Some(125));
+        assert!(
+            said(&other).contains("is attached to it"),
+            "{}",
+            said(&other)
+        );
+        controller.kill().expect("it runs");
+        controller.wait().expect("it ended");
+        assert!(handles_signal(pid));
+        let options = [
+            "--progress",
+            "function:serve",
+            "--for",
+            "500ms",
+            "-p",
+            &text,
+        ];
+        let output = causal(&lab, &options).output().expect("vitalfew runs");
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(!handles_signal(pid));
+        assert_eq!(end(child)[1], 0);
+    }
+}
+
+#[test]
+fn other_programs_are_measured_without_hooks_if_that_is_asked_for() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.path("dynamic");
+    let status = Command::new("cc")
+        .args(["-O2", "-g", "-pthread", "-o"])
+        .args([&program, &source("pipeline.c")])
+        .status();
+    assert!(status.expect("a C compiler").success());
+    let output = run_pipeline(&lab, &program, &["--no-hooks"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_measured(&last_run(&lab), "middle", &["last"]);
+}
+
+#[test]
+fn go_programs_are_measured_from_their_start_and_while_they_run() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let Some(program) = go_program(&lab) else {
+        return;
+    };
+    let progress = ["--progress", "function:main.progress"];
+    for (name, slowest, other, processors) in [
+        ("pipeline", "main.stageA", "main.stageB", "2"),
+        ("locks", "main.locked", "main.free", "1"),
+        ("pool", "main.solve", "main.divide", "2"),
+    ] {
+        let scoped = causal(&lab, &progress)
+            .args(["--scope", "programs.go", "--"])
+            .arg(&program)
+            .args([name, "none", "0", "4"])
+            .env("GOMAXPROCS", processors)
+            .output()
+            .expect("vitalfew runs");
+        assert!(scoped.status.success(), "{}", said(&scoped));
+        assert_measured(&last_run(&lab), slowest, &[other]);
+
+        let mut child = Command::new(&program)
+            .args([name, "none", "0", "5"])
+            .env("GOMAXPROCS", processors)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        std::thread::sleep(Duration::from_millis(300));
+        let attached = causal(&lab, &progress)
+            .args([
+                "--scope",
+                "programs.go",
+                "--for",
+                "3s",
+                "-p",
+                &child.id().to_string(),
+            ])
+            .output()
+            .expect("vitalfew runs");
+        assert!(attached.status.success(), "{}", said(&attached));
+        assert_measured(&last_run(&lab), slowest, &[other]);
+        assert!(child.wait().expect("it ends").success());
+    }
+}

@@ -1,0 +1,18 @@
+//! The root of the program whose bytes go into a target. Not a target of Cargo's: the build script of `experiment` compiles it.
+#![no_std]
+#![no_main]
+
+use core::panic::PanicInfo;
+
+// Its handler is what the program is for.
+extern crate freestanding;
+
+/// Nothing calls it: a test of `experiment` checks that it is not in the image.
+#[panic_handler]
+fn vitalfew_panic(_: &PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// What the compiler's own library refers to. Nothing unwinds.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}

@@ -1,0 +1,131 @@
+//! What a sample or a wait comes to: whose it is, what the others owe for it, and what this thread pays.
+//!
+//! Nothing here needs the C library: the handler of programs without ours (crate `freestanding`) is made of it too.
+
+use crate::clocks::current_clocks;
+use crate::stack::{Frame, Owner, owning_fragment};
+use crate::{cpu, delay, sys};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use runtime_abi::wait::ExternalWait;
+use runtime_abi::{Clock, Page, Running, Thread};
+
+/// Less of a processor's time than this is left to the sample after it: one that was due while this thread stood still in
+/// the handler comes right behind.
+const LEAST: u64 = 50_000;
+
+/// Returns how much time a sample of the processor stands for, in nanoseconds; `None`: it is none. What the processor has done since its last
+/// sample, but not what a thread stood still since then, as nobody is sampled meanwhile.
+pub fn processor_span(page: &Page, thread: &Thread) -> Option<u64> {
+    if is_none_of(thread) {
+        return None;
+    }
+    let Some(cpu) = cpu::current_cpu(page) else {
+        return Some(page.period_ns.load(Relaxed));
+    };
+    let now = sys::now();
+    let since = now.saturating_sub(cpu.sampled.load(Relaxed));
+    if since < LEAST {
+        return None;
+    }
+    cpu.sampled.store(now, Relaxed);
+    Some(since.min(cpu.period_ns.load(Relaxed)))
+}
+
+/// Returns whether a sample is no work of this thread: it stands still, or the sample is that of a process that has just been forked, or of a
+/// thread made behind the C library's back.
+fn is_none_of(thread: &Thread) -> bool {
+    let other = !sys::calls_restricted() && sys::thread_id() != thread.tid.load(Relaxed);
+    other || thread.standing.load(Relaxed) != 0
+}
+
+/// Accounts for a sample that stands for `span` nanoseconds.
+pub fn count_sample(page: &Page, thread: &Thread, frame: Frame, span: u64) {
+    page.samples.0.fetch_add(1, Relaxed);
+    cpu::take_over(page, thread);
+    if page.is_spinning(frame.pc) && thread.waits.load(Relaxed) == 0 {
+        page.spinning.0.fetch_add(1, Relaxed);
+    }
+    let owner = owning_fragment(page, thread, frame);
+    if matches!(owner, Owner::OutOfScope) {
+        page.outside.fetch_add(1, Relaxed);
+    }
+    if let Owner::Fragment(fragment) = owner {
+        if let Some(count) = page.fragments.get(fragment as usize) {
+            count.fetch_add(1, Relaxed);
+        }
+        let running = Running::unpack(page.experiment.0.load(Acquire));
+        if running.fragment == fragment && !running.waiting && running.delay_ns > 0 {
+            let period = page.period_ns.load(Relaxed).max(1);
+            let ran = match page.at_pace.load(Relaxed) {
+                0 => span,
+                _ => thread
+                    .pace
+                    .add_sample(experiment_epoch(page), span, sys::now(), period),
+            };
+            delay::charge_run(page, thread, running.delay_for(ran, period));
+        }
+    }
+    // In a wait nothing is paid: who ends it has paid, or this thread pays behind it.
+    let paid = thread.waits.load(Relaxed) == 0 && pay_in_handler(page, thread);
+    // What was paid is nobody's time: the next sample stands for what comes after it.
+    if paid && let Some(cpu) = cpu::current_cpu(page) {
+        cpu.sampled.store(sys::now(), Relaxed);
+    }
+    cpu::leave_word(page, thread);
+    cpu::remember_waiting(page, thread);
+}
+
+/// The thread's system call is complete, in which it waited for something outside of the program.
+pub fn handle_wait(page: &Page, thread: &Thread, frame: Frame, wait: ExternalWait) {
+    // What it waited for may have been the end of a delay.
+    if is_none_of(thread) {
+        return;
+    }
+    let (pc, sp) = (frame.pc, frame.sp);
+    if let Owner::Fragment(fragment) = owning_fragment(page, thread, frame) {
+        thread.outside.remember_site(pc, sp, fragment);
+        let at = fragment as usize;
+        if let (Some(sum), Some(call)) = (page.waited.get(at), page.waited_in.get(at)) {
+            sum.fetch_add(wait.ns, Relaxed);
+            call.store(wait.call_word(), Relaxed);
+        }
+        let running = Running::unpack(page.experiment.0.load(Acquire));
+        if running.fragment == fragment && running.waiting && running.delay_ns > 0 {
+            // Of a wait that began before the experiment, the part in it.
+            let since = page.experiment_since.load(Relaxed);
+            let waited = wait.ns.min(sys::now().saturating_sub(since));
+            let period = page.period_ns.load(Relaxed).max(1);
+            charge_wait(page, thread, running.delay_for(waited, period));
+        }
+    }
+    // In a hooked operation nothing is paid: it is known behind it who ended the wait.
+    if thread.waits.load(Relaxed) == 0 {
+        delay::pay_after_wait(thread);
+    }
+}
+
+/// Charges the delay that a wait comes to, as far as the controller has not while it lasted.
+fn charge_wait(page: &Page, thread: &Thread, delay_ns: u64) {
+    let (global, _) = current_clocks(page, thread);
+    let rest = thread.outside.set_off(global.epoch, delay_ns);
+    delay::charge_run(page, thread, rest);
+}
+
+/// The number of the experiment that runs, or of the pause between two.
+fn experiment_epoch(page: &Page) -> u16 {
+    Clock::unpack(page.global.0.load(Acquire)).epoch
+}
+
+/// Pays what the thread owes; whether that was anything.
+fn pay_in_handler(page: &Page, thread: &Thread) -> bool {
+    if page.at_pace.load(Relaxed) == 0 {
+        return delay::pay_delay(thread);
+    }
+    let begin = sys::now();
+    let paid = delay::pay_delay(thread);
+    if paid {
+        // It did not run the line meanwhile.
+        thread.pace.add_standing(sys::now().saturating_sub(begin));
+    }
+    paid
+}
