@@ -4,7 +4,8 @@ Programs of known truth (run_cases/), each with one dominant cause and a form wi
 the true cause, is it not there on the repaired form, and does what it is said to be worth agree with what the repair gains? `tuned` are those
 that the rules were tuned on, `held` those that were looked at once and then learned from, and so were `fresh` ones, written after that.
 `unseen` ones, in other languages, were written after all of these, looked at once and then learned from; `blind` ones
-after that, and `later` ones before experiments sped waits up and gains got lower ends.
+after that, and `later` ones before experiments sped waits up and gains got lower ends; `newest` ones after the rules had
+learned from these.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
@@ -21,7 +22,8 @@ import bench
 from bench import VITALFEW
 
 SOURCES = bench.HERE / "run_cases"
-TUNED, HELD, FRESH, UNSEEN, BLIND, LATER = HALVES = "tuned", "held", "fresh", "unseen", "blind", "later"
+HALVES = "tuned", "held", "fresh", "unseen", "blind", "later", "newest"
+TUNED, HELD, FRESH, UNSEEN, BLIND, LATER, NEWEST = HALVES
 RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
@@ -110,6 +112,20 @@ CASES = [
     case_of(LATER, "settings.js", ["copySettings"], COMPUTING),
     case_of(LATER, "members.php", ["is_member", "in_array"], COMPUTING),
     case_of(LATER, "journal.cpp", ["append_entry"], {"disk"} | LOCKS, ["fsync", "Lock", "locks"]),
+    case_of(NEWEST, "opcodes.cpp", ["run_opcodes"], COMPUTING, ["Branch mispredict"]),
+    case_of(NEWEST, "registry.rs", ["register_entry", "rate_entry"], LOCKS, ["Lock", "locks"]),
+    case_of(NEWEST, "layers.cpp", ["blend_layer"], COMPUTING, ["D-cache miss", "DTLB miss", "Store buffer"]),
+    case_of(NEWEST, "stages.rs", ["encode_block"], COMPUTING),
+    case_of(NEWEST, "turns.cpp", ["advance_cells", "barrier"], {"barriers", "computing"}, ["Barrier", "barriers", "experiments", "arrive_and_wait"]),
+    case_of(NEWEST, "tallies.rs", ["tally_words"], COMPUTING, ["Memory", "D-cache miss", "Synchronization"]),
+    case_of(NEWEST, "letters.rb", ["add_line"], COMPUTING | {"page_faults"}),
+    case_of(NEWEST, "thumbs.js", ["sizesOf", "makeThumbs", "starting and ending processes"], {"system_calls", "page_faults", "other_waits", "computing"}),
+    case_of(NEWEST, "status.cpp", ["await_job"], {"sleeping"}),
+    case_of(NEWEST, "agenda.js", ["insertSorted"], COMPUTING),
+    case_of(NEWEST, "moves.py", ["score_move"], COMPUTING),
+    case_of(NEWEST, "entries.go", ["parseEntry"], COMPUTING),
+    case_of(NEWEST, "words.c", ["append_word"], COMPUTING),
+    case_of(NEWEST, "ledger.rs", ["append_bookings"], {"disk"}),
 ]
 
 

@@ -24,18 +24,22 @@ mod asker;
 mod gain;
 mod libraries;
 mod losses;
+mod pairs;
 mod sequences;
 mod spread;
+mod thread_work;
 mod timed_tree;
 
 pub use libraries::is_c_library;
 pub use sequences::LEAST;
+pub use thread_work::{NodeWork, ThreadWork};
 
 use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
 use asker::find_asker;
 use gain::{UndisturbedRun, asking_function, is_of_waits};
 use losses::{count_losses_once, counted_elsewhere};
+use pairs::find_pairs;
 use profile::{
     AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, EndingThread, Finding,
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, NodeId, PlaceInCode, TimeKind,
@@ -80,8 +84,10 @@ pub struct Measured<'a> {
     pub each_sample: f64,
     /// The duration of the run, in nanoseconds; 0 where it is not known.
     pub run_ns: f64,
-    /// Threads that ran or waited for a notable time, not for each other; 0 where that is not known.
-    pub threads_at_work: usize,
+    /// What each thread did that ran or waited for a notable time, not for others; empty where that is not known.
+    pub threads: &'a [ThreadWork],
+    /// CPUs that the program may use; 0 where that is not known.
+    pub cpus: u32,
     /// Running and costly waits of all processes but the first one, in nanoseconds.
     pub children_ns: f64,
     /// The dearest line of functions that take time.
@@ -200,12 +206,14 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     let found = auto::search_causes(&forest, &options).unwrap_or_default();
     let mut sequences = Sequences::new(measured.tree);
     sequences.take_found(&forest, &found);
+    let pairs = find_pairs(&sequences);
+    sequences.unite_all(pairs);
     let spread = find_spread_times(&sequences);
     sequences.unite_all(spread);
     sequences.compare_runs(measured.more_runs);
     let cpu_waits = measured.cpu_waits.total() as f64;
-    let threads = measured.threads_at_work;
-    let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits, threads);
+    let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits)
+        .on_threads(measured.threads, measured.cpus);
     Ok(Judge {
         sequences,
         measured,
@@ -217,7 +225,7 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
 struct Judge<'a> {
     sequences: Sequences<'a>,
     measured: &'a Measured<'a>,
-    run: UndisturbedRun,
+    run: UndisturbedRun<'a>,
 }
 
 impl<'a> Judge<'a> {

@@ -245,9 +245,9 @@ int main(void) { pthread_t one, other; pthread_create(&one, 0, serve, 0); pthrea
   pthread_join(one, 0); pthread_join(other, 0); return 0; }
 ";
 
-/// A process of several threads is sampled, then experimented with, and runs on.
+/// A process of several busy threads is sampled, traced, then experimented with, and runs on.
 #[test]
-fn a_running_process_is_experimented_with_and_runs_on() {
+fn a_running_process_is_asked_by_all_methods_and_runs_on() {
     if !live() {
         return;
     }
@@ -272,12 +272,14 @@ fn a_running_process_is_experimented_with_and_runs_on() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let json = result(&lab);
     let asked = json["asked"].as_array().expect("methods");
-    let experiments = asked.iter().find(|asked| asked["method"] == "experiments");
-    let had = experiments.map(|asked| asked["had"].to_string());
-    assert!(
-        had.is_some_and(|had| had.contains(&format!("process {pid}"))),
-        "{asked:?}"
-    );
+    for method in ["interference", "experiments"] {
+        let answer = asked.iter().find(|asked| asked["method"] == method);
+        let had = answer.map(|answer| answer["had"].to_string());
+        assert!(
+            had.is_some_and(|had| had.contains(&format!("process {pid}"))),
+            "{asked:?}"
+        );
+    }
     assert!(
         spent(&json).iter().any(|(_, path)| path.contains("answer")),
         "{output:?}"

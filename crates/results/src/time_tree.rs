@@ -3,7 +3,7 @@
 use crate::time_kind::{
     SystemCallName, WaitKind, WaitSurroundings, is_woken_by_timer, running_kind, wait_kind,
 };
-use analysis::judgement::{CpuWaits, DearLine, EndedWait, PROCESS_START};
+use analysis::judgement::{CpuWaits, DearLine, EndedWait, NodeWork, PROCESS_START, ThreadWork};
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, ImageKind, KERNEL_CALL,
     Location, MethodId, NodeId, PAGE_FAULT, Recording, Sample, SourceFrame, StackId, SymbolTable,
@@ -16,6 +16,8 @@ pub use crate::time_kind::IdleKind;
 
 /// A thread that ran less than this part of the time that it ran or slept only takes its turn now and then.
 const HELPER: f64 = 0.02;
+/// Others wait for a thread if it ended waits of theirs that took so much of the time that it waited itself.
+const NEEDED: f64 = 0.5;
 
 /// The part of the waits at one place that timers end, if nothing else is waited for there.
 const TIMED: f64 = 0.9;
@@ -50,6 +52,8 @@ pub struct TimeTree {
     pub busy_threads: usize,
     /// Those, and threads that waited, not for other work of the program, for more than a twentieth of what the busiest one ran or waited so.
     pub threads_at_work: usize,
+    /// What each of these did, if it was no helper's turn.
+    pub threads: Vec<ThreadWork>,
 }
 
 /// Puts running, by the first event, and waiting, by `record --off-cpu`, into one tree.
@@ -61,6 +65,7 @@ pub fn make_time_tree(
     table: &SymbolTable,
 ) -> Result<TimeTree, CallTreeError> {
     let mut maker = TreeMaker::new(recording, table);
+    maker.count_waits_for_threads();
     for sample in &recording.samples {
         maker.add_sample(sample)?;
     }
@@ -71,6 +76,7 @@ pub fn make_time_tree(
     cpu_waits.limit_to(accounted.unwrap_or(u64::MAX));
     let dear_lines = maker.lines.dearest_lines(&maker.functions);
     let (tree, numbers) = maker.builder.finish_numbered()?;
+    let threads = works_of_threads(maker.work, &numbers);
     let ended = maker.ended_waits.into_iter();
     let ended = ended.map(|((node, by), ns)| EndedWait {
         node: NodeId(numbers[node.index()]),
@@ -85,8 +91,9 @@ pub fn make_time_tree(
         idle: maker.idle,
         cpu_waits,
         each_sample: maker.each_sample,
-        busy_threads: count_large(&maker.running.ran),
-        threads_at_work: count_large(&maker.at_work),
+        busy_threads: large_threads(&maker.running.ran).len(),
+        threads_at_work: large_threads(&maker.at_work).len(),
+        threads,
     })
 }
 
@@ -95,22 +102,49 @@ pub fn make_time_tree(
 struct ThreadTimes {
     ran: FxHashMap<Option<u32>, f64>,
     waited: FxHashMap<Option<u32>, f64>,
+    /// The time that others waited until this one went on.
+    waited_for: FxHashMap<Option<u32>, f64>,
 }
 
 impl ThreadTimes {
-    /// Returns whether a thread does next to nothing, and another one does more.
+    /// Returns whether a thread does next to nothing, another one does more, and nobody waits for it for long.
     fn is_helper(&self, thread: Option<u32>) -> bool {
-        let ran = self.ran.get(&thread).copied().unwrap_or(0.0);
-        let waited = self.waited.get(&thread).copied().unwrap_or(0.0);
+        let of_thread =
+            |times: &FxHashMap<Option<u32>, f64>| times.get(&thread).copied().unwrap_or_default();
+        let (ran, waited) = (of_thread(&self.ran), of_thread(&self.waited));
         let others = self.ran.values().any(|other| *other > 4.0 * ran);
-        others && ran < HELPER * (ran + waited)
+        let is_needed = of_thread(&self.waited_for) >= NEEDED * waited;
+        others && ran < HELPER * (ran + waited) && !is_needed
     }
 }
 
-/// Returns how many threads have more than a twentieth of what the first one of them has.
-fn count_large(times: &FxHashMap<Option<u32>, f64>) -> usize {
+/// Returns the threads that have more than a twentieth of what the first one of them has.
+fn large_threads(times: &FxHashMap<Option<u32>, f64>) -> FxHashSet<Option<u32>> {
     let most = times.values().copied().fold(0.0, f64::max);
-    times.values().filter(|time| **time > most / 20.0).count()
+    let large = times.iter().filter(|(_, time)| **time > most / 20.0);
+    large.map(|(thread, _)| *thread).collect()
+}
+
+/// Returns what each thread did that has notable work. `numbers` has the nodes in the tree.
+fn works_of_threads(
+    work: FxHashMap<(Option<u32>, DraftNode), [u64; 2]>,
+    numbers: &[u32],
+) -> Vec<ThreadWork> {
+    let mut times = FxHashMap::default();
+    for ((thread, _), cost) in &work {
+        *times.entry(*thread).or_default() += cost.iter().sum::<u64>() as f64;
+    }
+    let large = large_threads(&times);
+    let mut threads: BTreeMap<Option<u32>, ThreadWork> = BTreeMap::new();
+    let notable = work.into_iter().filter(|(at, _)| large.contains(&at.0));
+    for ((thread, node), [running_ns, waiting_ns]) in notable {
+        threads.entry(thread).or_default().nodes.push(NodeWork {
+            node: NodeId(numbers[node.index()]),
+            running_ns,
+            waiting_ns,
+        });
+    }
+    threads.into_values().collect()
 }
 
 struct TreeMaker<'a> {
@@ -120,6 +154,8 @@ struct TreeMaker<'a> {
     running: ThreadTimes,
     /// The time that each thread ran, or waited for anything but other work of the program.
     at_work: FxHashMap<Option<u32>, f64>,
+    /// What each thread did at each node, running and waiting: waits that other threads end left out.
+    work: FxHashMap<(Option<u32>, DraftNode), [u64; 2]>,
     each_sample: f64,
     idle: BTreeMap<IdleKind, u64>,
     ended_waits: BTreeMap<(DraftNode, EndingThread), u64>,
@@ -221,6 +257,7 @@ impl<'a> TreeMaker<'a> {
             timed: timed_waits(recording, table),
             running,
             at_work: FxHashMap::default(),
+            work: FxHashMap::default(),
             each_sample,
             idle: BTreeMap::new(),
             ended_waits: BTreeMap::new(),
@@ -235,14 +272,38 @@ impl<'a> TreeMaker<'a> {
         }
     }
 
+    /// Adds up how long threads waited for each other, by whoever ended the waits.
+    fn count_waits_for_threads(&mut self) {
+        use WaitKind::{Costly, Idle};
+        let recording = self.recording;
+        for sample in &recording.samples {
+            let waker = sample.waker.map(|waker| waker.tid);
+            let by_other = waker.filter(|by| {
+                recording.event(sample.event).name == "off-cpu" && self.own_threads.contains(by)
+            });
+            let Some(by) = by_other else {
+                continue;
+            };
+            let (user, kernel) = self.split_stack(sample.stack);
+            let (user, kernel) = (self.names_of(&user), self.names_of(&kernel));
+            let kind = wait_kind(&user, &kernel, self.surroundings(sample.stack));
+            let for_threads = Idle(IdleKind::Threads);
+            if kind == for_threads || matches!(kind, Costly(TimeKind::Locks | TimeKind::Barriers)) {
+                *self.running.waited_for.entry(Some(by)).or_default() += sample.weight as f64;
+            }
+        }
+    }
+
+    /// Returns the names of functions, innermost first as the locations are.
+    fn names_of(&self, locations: &[Location]) -> Vec<&'a str> {
+        let table = self.table;
+        let name = |at: &Location| table.procedure(*at).map_or("", |p| &*p.name);
+        locations.iter().map(name).collect()
+    }
+
     fn add_sample(&mut self, sample: &Sample) -> Result<(), CallTreeError> {
         let (user, kernel) = self.split_stack(sample.stack);
-        let names = |locations: &[Location]| -> Vec<&'a str> {
-            let table = self.table;
-            let name = |l: &Location| table.procedure(*l).map_or("", |p| &*p.name);
-            locations.iter().map(name).collect()
-        };
-        let (in_user, in_kernel) = (names(&user), names(&kernel));
+        let (in_user, in_kernel) = (self.names_of(&user), self.names_of(&kernel));
         let (kind, cost) = match self.recording.event(sample.event).name.as_str() {
             "run-queue" => {
                 self.wait_for_cpu(sample);
@@ -285,6 +346,10 @@ impl<'a> TreeMaker<'a> {
         }
         if sample.tid.is_some_and(|tid| self.children.contains(&tid)) {
             self.children_ns += cost as f64;
+        }
+        if !matches!(kind, TimeKind::Locks | TimeKind::Barriers) {
+            let waits = sample.event.0 != 0;
+            self.work.entry((sample.tid, node)).or_default()[usize::from(waits)] += cost;
         }
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         self.builder.add(0, node, cost);

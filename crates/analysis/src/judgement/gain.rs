@@ -1,40 +1,79 @@
 //! The bounds of what the run gains by a change at a place (ours).
 //!
-//! A program's run is as long as its longest chain of work and waits. What is removed from a place shortens a chain by the place's time at
-//! most, whatever thread it lies in: the upper end is that time, as a part of the run's duration and not of what all threads took.
-//! The change may also be made at the function that asks for the place, and spare what that does besides: its time, with all that it calls, is the
-//! bound then. How much of its time a change removes nobody knows. Where one thread does the work, the lower end assumes that it is [`SPARED`]
-//! at least; where more do, it is 0, as others may have the longest chain; it is below 0 where experiments say so.
+//! **The upper end.** A program's run is as long as its longest chain of work and waits. What is removed from a place shortens a chain by the
+//! place's time at most, whatever thread it lies in: that time, as a part of the run's duration and not of what all threads took. And what
+//! is left has to be done by the threads and CPUs that there are: with two threads that each have the place for half of their time, the run gets
+//! shorter by half, not by all. The change may also be made at the function that asks for the place, and spare what that does
+//! besides: its time, with all that it calls, is what is removed then.
+//!
+//! **The lower end.** How much of its time a change removes nobody knows; it is assumed to be [`SPARED`] at least. That makes the run shorter as far as
+//! nobody else works meanwhile, or where all that work all the time have the place. Where experiments spoke, it is that part of the lower end of their
+//! prediction, and below 0 where they say so.
 
 use super::asker::find_asker;
 use super::libraries::is_language_library;
 use super::sequences::Sequences;
+use super::thread_work::{NodeWork, ThreadWork};
 use super::timed_tree::{KERNEL, MethodName};
-use profile::{AmountBase, Finding, FindingEvidence, plain_name};
+use profile::{AmountBase, Finding, FindingEvidence, NodeId, plain_name};
+use std::ops::Range;
 
 /// Room for what chance and other programs add to the duration of a run.
 const MARGIN: f64 = 0.02;
 /// The part of a place's time that a change there spares at least, as it is assumed: of 37 programs with one thread that
 /// `benches/run_cases.py` had measured when this was chosen, the repair of 35 gained half of the first finding's part or more.
 const SPARED: f64 = 0.5;
+/// The part of the run from which on a thread works all the time: it waits for nobody, so that nobody else hides what it does.
+const BUSY: f64 = 0.9;
 
-/// The duration of a run, in nanoseconds.
+/// The duration of a run and what threads did in it, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct UndisturbedRun {
+pub(super) struct UndisturbedRun<'a> {
     duration_ns: f64,
-    /// One thread does the work, so that what it does not do makes the run shorter.
-    in_turn: bool,
+    threads: &'a [ThreadWork],
+    cpus: f64,
 }
 
-impl UndisturbedRun {
+/// What is removed at a place: the nodes of a sequence, with those of a function.
+struct RemovedPlace<'a, 'b> {
+    sequences: &'a Sequences<'b>,
+    number: usize,
+    function: Vec<Range<usize>>,
+}
+
+impl RemovedPlace<'_, '_> {
+    fn has_node(&self, node: NodeId) -> bool {
+        // The ranges are in order, and have nothing in common.
+        let at = node.0 as usize;
+        let behind = self.function.partition_point(|nodes| nodes.start <= at);
+        let nodes = behind.checked_sub(1).and_then(|i| self.function.get(i));
+        self.is_of_sequence(node) || nodes.is_some_and(|nodes| at < nodes.end)
+    }
+
+    fn is_of_sequence(&self, node: NodeId) -> bool {
+        self.sequences.owner_of(node) == Some(self.number)
+    }
+}
+
+impl<'a> UndisturbedRun<'a> {
     /// Takes waits for CPUs off the duration, as much as they are of the working time together with them. Without a known duration, that of a program whose
     /// threads take turns.
-    pub(super) fn new(run_ns: f64, working_ns: f64, cpu_waits_ns: f64, threads: usize) -> Self {
+    pub(super) fn new(run_ns: f64, working_ns: f64, cpu_waits_ns: f64) -> Self {
         let duration = if run_ns > 0.0 { run_ns } else { working_ns };
         Self {
             duration_ns: (duration * working_ns / (working_ns + cpu_waits_ns)).max(1.0),
-            in_turn: threads == 1,
+            threads: &[],
+            cpus: f64::INFINITY,
         }
+    }
+
+    /// Adds what threads did, on so many CPUs: 0 where that is not known.
+    pub(super) fn on_threads(mut self, threads: &'a [ThreadWork], cpus: u32) -> Self {
+        self.threads = threads;
+        if cpus > 0 {
+            self.cpus = f64::from(cpus);
+        }
+        self
     }
 
     /// Returns the gain of a change at a sequence. `further_ns` is the time of what only exists because of it, in nanoseconds.
@@ -49,20 +88,23 @@ impl UndisturbedRun {
         let own = sequence.time();
         let asker = find_asker(sequences, number).map(|(asker, _)| asker);
         let function = asker.or_else(|| asking_function(&sequence.path).cloned());
-        let below = function
-            .as_ref()
-            .map_or(0.0, |function| sequences.time_of_function(function));
-        let removed = own.max(below).max(further_ns);
-        let chance = finding.amount.interval.map_or(1.0, |[_, high]| {
-            let is_part = finding.amount.relative_to == AmountBase::WorkingTime;
-            let value = finding.amount.value.max(f64::MIN_POSITIVE);
-            if is_part {
-                (high / value).max(1.0)
-            } else {
-                1.0
-            }
+        let nodes = function.as_ref().map_or(Vec::new(), |function| {
+            sequences.tree.nodes_of_function(function)
         });
+        let below = nodes.iter().map(|nodes| sequences.time_of(nodes)).sum();
+        let removed = own.max(below).max(further_ns);
+        let chance = chance_of(finding);
         let part = |ns: f64| (ns / self.duration_ns * chance + MARGIN).min(1.0);
+        let place = RemovedPlace {
+            sequences,
+            number,
+            function: nodes,
+        };
+        // What other processes do exists only because of the place: it is not there to be done.
+        let most = match further_ns > own.max(below) {
+            true => part(removed),
+            false => part(removed).min(part(self.duration_ns - self.time_left(&place))),
+        };
         let (low, most, spared) = match predicted_bounds(finding) {
             Some((low, high, line)) => {
                 // Of waits, the part is one of all waits: these are the sequence's.
@@ -71,25 +113,52 @@ impl UndisturbedRun {
                     false => line * sequences.working_ns,
                 };
                 let beside = (removed - sped_up).max(0.0);
-                let most = (high.max(0.0) + beside / self.duration_ns).min(1.0);
-                (low.min(0.0), most, None)
+                let predicted = (high.max(0.0) + beside / self.duration_ns).min(1.0);
+                let most = predicted.min(most.max(high));
+                let spared = (SPARED * low - MARGIN).max(0.0);
+                (low.min(spared), most, spared)
             }
             None => {
-                let low = if self.in_turn {
-                    (SPARED * own / self.duration_ns / chance - MARGIN).max(0.0)
-                } else {
-                    0.0
-                };
-                (low, part(removed), (low > 0.0).then_some(SPARED))
+                let spared = SPARED * self.time_alone(&place) / self.duration_ns / chance;
+                let low = (spared - MARGIN).clamp(0.0, most);
+                (low, most, low)
             }
         };
         let is_place = |function: &MethodName| sequence.path.last() == Some(function);
         let function = function.filter(|of| !is_place(of) && below > own * (1.0 + MARGIN));
         Some(FindingEvidence::RunGain {
-            interval: [low, most],
+            interval: [low, most.max(low)],
             with: function.map(|(name, _)| plain_name(&name).to_owned()),
-            spared,
+            spared: (spared > 0.0).then_some(SPARED),
         })
+    }
+
+    /// Returns the time that the threads take at least for what is left without a place: as many of them as there are, on the CPUs that there are.
+    fn time_left(self, place: &RemovedPlace<'_, '_>) -> f64 {
+        let nodes = self.threads.iter().flat_map(|thread| &thread.nodes);
+        let left = nodes.filter(|work| !place.has_node(work.node));
+        let (running, all) = left.fold((0.0, 0.0), |(running, all), work| {
+            (running + work.running_ns as f64, all + work.time())
+        });
+        let threads = self.threads.len().max(1) as f64;
+        (running / self.cpus.min(threads)).max(all / threads)
+    }
+
+    /// Returns the time of a sequence that nothing else hides: that in which nobody else works, for sure, or that which all have who always work.
+    fn time_alone(self, place: &RemovedPlace<'_, '_>) -> f64 {
+        let own = |thread: &ThreadWork| -> f64 {
+            let nodes = thread.nodes.iter();
+            let own = nodes.filter(|work| place.is_of_sequence(work.node));
+            own.map(NodeWork::time).sum()
+        };
+        let all = |thread: &ThreadWork| thread.nodes.iter().map(NodeWork::time).sum::<f64>();
+        let work: f64 = self.threads.iter().map(all).sum();
+        let in_place: f64 = self.threads.iter().map(own).sum();
+        let beside_others = (work - self.duration_ns).max(0.0);
+        let busy = self.threads.iter();
+        let busy = busy.filter(|thread| all(thread) >= BUSY * self.duration_ns);
+        let of_all_busy = busy.map(own).reduce(f64::min).unwrap_or_default();
+        of_all_busy.max(in_place - beside_others)
     }
 
     /// Returns the gain of a change that spares a part of all threads' time.
@@ -107,6 +176,15 @@ impl UndisturbedRun {
             spared: None,
         }
     }
+}
+
+/// Returns by how much a place may have more than its part, by chance.
+fn chance_of(finding: &Finding) -> f64 {
+    let is_part = finding.amount.relative_to == AmountBase::WorkingTime;
+    let interval = finding.amount.interval.filter(|_| is_part);
+    interval.map_or(1.0, |[_, high]| {
+        (high / finding.amount.value.max(f64::MIN_POSITIVE)).max(1.0)
+    })
 }
 
 /// Returns what experiments predict, low and high, with the part of all samples that the line has which they speed up.

@@ -13,6 +13,24 @@ const LANGUAGE_LIBRARIES: [&str; 7] = [
     "libmimalloc",
 ];
 
+/// Interpreters: what their images do, they do for a script.
+const INTERPRETERS: [&str; 10] = [
+    "python",
+    "libpython",
+    "ruby",
+    "libruby",
+    "node",
+    "nodejs",
+    "libnode",
+    "php",
+    "libphp",
+    "perl",
+];
+
+/// Directories of interpreters' standard libraries, and those inside of them that hold what others have written.
+const SCRIPT_LIBRARIES: [&str; 2] = ["/lib/python3.", "/lib/ruby/"];
+const INSTALLED: [&str; 3] = ["/site-packages/", "/dist-packages/", "/gems/"];
+
 /// Returns whether an image is the C library, or a part of it.
 pub fn is_c_library(module: &str) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();
@@ -21,7 +39,7 @@ pub fn is_c_library(module: &str) -> bool {
 }
 
 /// Returns whether a function, given with its module, only works for who calls it: of the C library, of an allocator, of the standard library of C++,
-/// Rust or Go, which is compiled into programs, or of Node.js.
+/// Rust or Go, which is compiled into programs, or of an interpreter.
 pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();
     is_c_library(module)
@@ -29,17 +47,40 @@ pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
             .iter()
             .any(|library| file.starts_with(library))
         || is_of_standard_library(name)
-        || is_of_node(name, module)
+        || is_of_interpreter(name, module)
 }
 
-/// Returns whether a function is Node.js's: C++ of its image, or a script that it brings along. Other programs have namespaces of that name, too.
-fn is_of_node(name: &str, module: &str) -> bool {
-    let file = module.rsplit('/').next().unwrap_or_default();
-    let of_image = file.starts_with("node") || file.starts_with("libnode");
-    // By its frames and by a perf map.
-    let is_script =
+/// Returns whether a function is an interpreter's: of its image, or of the scripts and extensions that it brings along.
+fn is_of_interpreter(name: &str, module: &str) -> bool {
+    // Node.js's scripts, by its frames and by a perf map.
+    let is_of_node =
         module.starts_with("node:") || name.starts_with("JS:") && name.contains(" node:");
-    of_image && qualified_name(name).starts_with("node::") || is_script
+    let in_directory = SCRIPT_LIBRARIES.iter().any(|part| module.contains(part))
+        && !INSTALLED.iter().any(|part| module.contains(part));
+    is_interpreter(module) && !is_script_function(name) || in_directory || is_of_node
+}
+
+/// Returns whether an image is an interpreter's, which may have a version in its name.
+fn is_interpreter(module: &str) -> bool {
+    let file = module.rsplit('/').next().unwrap_or_default();
+    let versions = INTERPRETERS.iter().filter_map(|name| {
+        let version = file.strip_prefix(name)?;
+        Some(version.strip_prefix('-').unwrap_or(version))
+    });
+    let is_version = |c: char| c.is_ascii_digit() || c == '.';
+    versions
+        .into_iter()
+        .any(|version| version.is_empty() || version.starts_with(is_version))
+}
+
+/// Returns whether a function is a script's, whose names have the file and line behind them.
+fn is_script_function(name: &str) -> bool {
+    let place = name
+        .strip_suffix(')')
+        .and_then(|name| name.rsplit_once(':'));
+    place.is_some_and(|(name, line)| {
+        name.contains(" (") && !line.is_empty() && line.bytes().all(|c| c.is_ascii_digit())
+    })
 }
 
 /// Crates of Rust's standard library, the namespaces of C++'s and of V8, V8's builtins, and names that only the authors of standard libraries may use.
@@ -115,6 +156,7 @@ fn is_of_standard_library(name: &str) -> bool {
 fn is_of_standard_implementation(implemented: &str) -> bool {
     let of_type = implemented.trim_start_matches(['&', '<', '*', '(', '[']);
     let of_type = of_type.strip_prefix("mut ").unwrap_or(of_type);
+    let of_type = of_type.strip_prefix("dyn ").unwrap_or(of_type);
     let (of_type, of_trait) = of_type.split_once(" as ").unwrap_or((of_type, ""));
     let is_standard = |name: &str| STANDARD_NAMES.iter().any(|start| name.starts_with(start));
     let first = of_type.split(['<', '>']).next().unwrap_or(of_type);
@@ -198,6 +240,7 @@ mod tests {
             "<alloc::vec::Vec<T,A> as core::clone::Clone>::clone",
             "<A as core::slice::cmp::SlicePartialEq<B>>::equal_same_length",
             "<u64>::unchecked_add",
+            "<&dyn core::ops::function::Fn<(u64,), Output = u64> as core::ops::function::FnOnce<(u64,)>>::call_once",
             "<u8 as <[_]>::to_vec_in::ConvertVec>::to_vec::<alloc::alloc::Global>",
             "core::ptr::drop_in_place<app::Shape>",
             "std::_Rb_tree<unsigned int, app::Price>::_M_lower_bound(unsigned int)",
@@ -229,9 +272,9 @@ mod tests {
         }
     }
 
-    /// A program may have a namespace of that name.
+    /// What is installed beside a standard library was written by others, and a program may have a namespace of an interpreter's name.
     #[test]
-    fn functions_of_node_are_its_images_and_scripts() {
+    fn functions_of_interpreters_are_their_images_and_scripts() {
         let is_library =
             |name: &str, image: &str| is_language_library(&(name.into(), image.into()));
         let read = "void node::fs::Read(v8::FunctionCallbackInfo<v8::Value> const&)";
@@ -250,5 +293,16 @@ mod tests {
             "[jit 12]"
         ));
         assert!(!is_library("JS:*read /home/me/node:fs.js:4:2", "[jit 12]"));
+        assert!(is_library("encoder_listencode_dict", "/usr/bin/python3.11"));
+        assert!(is_library("rb_str_plus", "/usr/lib/libruby-3.1.so.3.1"));
+        let encode = "json.encoder.JSONEncoder.encode (encoder.py:183)";
+        assert!(is_library(encode, "/usr/lib/python3.11/json/encoder.py"));
+        let installed = "/usr/lib/python3.11/site-packages/yaml/__init__.py";
+        assert!(!is_library("yaml.load (__init__.py:74)", installed));
+        let gem = "/var/lib/ruby/gems/3.1.0/gems/rake-13/lib/rake.rb";
+        assert!(!is_library("run (rake.rb:4)", gem));
+        assert!(!is_library("walk", "/home/me/pythonlike"));
+        assert!(!is_library("walk", "/home/me/node-server"));
+        assert!(!is_library("walk (node.js:7)", "/home/me/node.js"));
     }
 }

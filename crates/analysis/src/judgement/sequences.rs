@@ -1,6 +1,6 @@
 //! The call sequences that a program's time lies in, each with the time that no other one has.
 
-use super::libraries::{is_c_library, is_language_library, is_nameless, says_little};
+use super::libraries::{is_language_library, is_nameless, says_little};
 use super::timed_tree::{KERNEL, MethodName, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
@@ -110,9 +110,9 @@ impl WayToKernel {
     }
 }
 
-/// A function whose time is spread over many callees, with the sequences that lie in it.
-pub(super) struct SpreadTime {
-    pub(super) function: MethodName,
+/// A place with the sequences that are one with it.
+pub(super) struct UnitedPlace {
+    pub(super) path: Vec<MethodName>,
     pub(super) inside: Vec<usize>,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Sequences<'a> {
     /// The paths as they were taken, the most specific ones first.
     taken: Vec<Vec<MethodName>>,
     ways: Vec<WayToKernel>,
-    united: Vec<SpreadTime>,
+    united: Vec<UnitedPlace>,
     /// The sequence that has each node.
     owners: Vec<Option<usize>>,
 }
@@ -163,7 +163,10 @@ impl<'a> Sequences<'a> {
         // Of two calls through one function what it takes itself belongs to the one that takes more.
         let ways = paths.iter().rev();
         self.ways = ways.filter_map(|p| WayToKernel::of_path(p)).collect();
-        for path in paths {
+        // What else a library's function does for the same caller belongs to it, too.
+        let library_calls = paths.iter().filter_map(|path| first_library_call(path));
+        let library_calls: Vec<_> = library_calls.collect();
+        for path in paths.into_iter().chain(library_calls) {
             self.take_sequence(path);
         }
         for way in self.ways.clone() {
@@ -297,24 +300,23 @@ impl<'a> Sequences<'a> {
         let inside = locks.iter().filter(|(_, known)| does_nothing_else(known));
         let inside: Vec<usize> = inside.map(|(at, _)| *at).collect();
         if inside.len() > 1 {
-            let function = (LOCKING.to_owned(), String::new());
-            self.unite_all(vec![SpreadTime { function, inside }]);
+            let path = vec![(LOCKING.to_owned(), String::new())];
+            self.unite_all(vec![UnitedPlace { path, inside }]);
         }
     }
 
-    /// Unites what lies in each of some functions.
-    pub(super) fn unite_all(&mut self, spread: Vec<SpreadTime>) {
-        for spread in spread {
-            self.unite(&spread);
-            self.united.push(spread);
+    /// Unites what belongs to each of some places.
+    pub(super) fn unite_all(&mut self, places: Vec<UnitedPlace>) {
+        for place in places {
+            self.unite(&place);
+            self.united.push(place);
         }
     }
 
-    /// Makes a function one sequence, with those that lie in it.
-    fn unite(&mut self, spread: &SpreadTime) {
-        let path = vec![spread.function.clone()];
-        let own = self.take_nodes(&path);
-        for inside in spread.inside.iter().copied().filter(|at| *at != own) {
+    /// Makes a place one sequence, with those that belong to it.
+    fn unite(&mut self, place: &UnitedPlace) {
+        let own = self.take_nodes(&place.path);
+        for inside in place.inside.iter().copied().filter(|at| *at != own) {
             let empty = TimedSequence::at_place(self.sequences[inside].path.clone());
             let gone = std::mem::replace(&mut self.sequences[inside], empty);
             let united = &mut self.sequences[own];
@@ -347,8 +349,8 @@ impl<'a> Sequences<'a> {
             for path in &self.taken {
                 other.take_sequence(path.clone());
             }
-            for spread in &self.united {
-                other.unite(spread);
+            for place in &self.united {
+                other.unite(place);
             }
             for (at, parts) in parts.iter_mut().enumerate() {
                 parts.push(part(&other, at));
@@ -495,16 +497,27 @@ fn without_glue(mut path: Vec<MethodName>) -> Vec<MethodName> {
     path
 }
 
-/// Returns a path to the kernel, without the C library's functions that only hand the call on.
+/// Returns a path to the kernel, without the libraries' functions that only hand the call on.
 pub(super) fn without_wrappers(path: &[MethodName]) -> Vec<MethodName> {
     let mut path = path.to_vec();
     let is_kernel = |(_, module): &MethodName| module == KERNEL;
     let mut at = path.iter().position(is_kernel).unwrap_or(0);
-    while at > 1 && is_c_library(&path[at - 1].1) {
+    while at > 1 && is_language_library(&path[at - 1]) {
         at -= 1;
         path.remove(at);
     }
     path
+}
+
+/// Returns the call of a library's function with which a path to a function of libraries leaves the program's own functions.
+fn first_library_call(path: &[MethodName]) -> Option<Vec<MethodName>> {
+    let is_library = |function: &&MethodName| is_language_library(function);
+    let inside = path.iter().rev().take_while(is_library).count();
+    let asker = (path.len() - inside)
+        .checked_sub(1)
+        .filter(|_| inside > 1)?;
+    let is_place = !says_little(&path[asker].0);
+    is_place.then(|| path[asker..=asker + 1].to_vec())
 }
 
 /// Splits a path into its place and, if it ends in a library of the language, the function that is called there. The place is the function that

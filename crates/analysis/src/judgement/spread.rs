@@ -8,7 +8,7 @@
 //! A function in which few of the sequences that were found have most of the time stays as it is: they say more.
 
 use super::libraries::leads_to_work;
-use super::sequences::{PROGRAM, Sequences, SpreadTime, is_running};
+use super::sequences::{PROGRAM, Sequences, UnitedPlace, is_running};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::{NodeId, TimeKind};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ const OWN_WORK: f64 = 0.05;
 const DEEPEST: usize = 200;
 
 /// Finds the functions whose time is spread.
-pub(super) fn find_spread_times(sequences: &Sequences<'_>) -> Vec<SpreadTime> {
+pub(super) fn find_spread_times(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     let mut search = Search {
         sequences,
         seen: BTreeSet::new(),
@@ -46,7 +46,7 @@ pub(super) fn find_spread_times(sequences: &Sequences<'_>) -> Vec<SpreadTime> {
 struct Search<'a, 'b> {
     sequences: &'a Sequences<'b>,
     seen: BTreeSet<MethodName>,
-    found: Vec<SpreadTime>,
+    found: Vec<UnitedPlace>,
 }
 
 impl Search<'_, '_> {
@@ -91,7 +91,7 @@ impl Search<'_, '_> {
             None if time > DRIVER * self.sequences.working_ns => {
                 self.look_inside(function, nodes, depth);
             }
-            _ => self.found.push(SpreadTime { function, inside }),
+            _ => self.add_place(function, inside),
         }
     }
 
@@ -107,8 +107,13 @@ impl Search<'_, '_> {
             && works
             && let Some(inside) = self.scattered_sequences(&function)
         {
-            self.found.push(SpreadTime { function, inside });
+            self.add_place(function, inside);
         }
+    }
+
+    fn add_place(&mut self, function: MethodName, inside: Vec<usize>) {
+        let path = vec![function];
+        self.found.push(UnitedPlace { path, inside });
     }
 
     /// Returns the sequences in a function, if its running time is notable, and few of them do not have most of it.

@@ -20,6 +20,11 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
                 "malloc" | "free" | "strcoll" | "next_sequence" | "compare_part"
                 | "pthread_mutex_lock" | "lll_unlock" | "lll_wake" | "clone3" => "/lib/libc.so.6",
                 "operator new" => "/lib/libstdc++.so.6",
+                "encoder_call" | "encoder_list" | "encoder_dict" | "_Py_read" => {
+                    "/usr/bin/python3.11"
+                }
+                _ if name.starts_with("json.") => "/usr/lib/python3.11/json/__init__.py",
+                "page fault" => "[kernel]",
                 _ if name.contains(" (system call)") => "[kernel]",
                 _ => "app",
             };
@@ -46,7 +51,8 @@ fn measured(tree: &CallTree) -> Measured<'_> {
         more_runs: &[],
         each_sample: 1e6,
         run_ns: 0.0,
-        threads_at_work: 0,
+        threads: &[],
+        cpus: 2,
         children_ns: 0.0,
         dear_lines: &[],
         ended_waits: &[],
@@ -635,7 +641,45 @@ fn a_gain_is_bounded_by_the_run_and_not_by_all_threads() {
     );
 }
 
-/// Where one thread does the work, a change is assumed to spare half of the place's time at least; where more do, nothing is.
+/// A thread that ran for so many milliseconds in functions, each of which is at one place of a tree.
+fn thread(tree: &CallTree, functions: &[(&str, i64)]) -> ThreadWork {
+    let sequences = Sequences::new(tree);
+    let work = |(name, time): &(&str, i64)| NodeWork {
+        node: NodeId(sequences.tree.nodes_below(name)[0].start as u32),
+        running_ns: (time * MS) as u64,
+        waiting_ns: 0,
+    };
+    ThreadWork {
+        nodes: functions.iter().map(work).collect(),
+    }
+}
+
+/// The bounds of what the first finding gains, and the part that is assumed to be spared. The run took 1,000 ms.
+fn first_gain(tree: &CallTree, threads: &[ThreadWork]) -> ([f64; 2], Option<f64>) {
+    let judgement = judge_measured(&Measured {
+        run_ns: 1000.0 * MS as f64,
+        threads,
+        ..measured(tree)
+    });
+    let judgement = judgement.expect("a judgement");
+    assert!(judgement.findings[0].sentence().contains("checksum"));
+    let mut evidence = judgement.findings[0].evidence.iter();
+    let gain = evidence.find_map(|evidence| match evidence {
+        FindingEvidence::RunGain {
+            interval, spared, ..
+        } => Some((*interval, *spared)),
+        _ => None,
+    });
+    gain.expect("a gain")
+}
+
+fn assert_ends([low, high]: [f64; 2], expected: [f64; 2]) {
+    let near = |end: f64, expected: f64| (end - expected).abs() < 0.06;
+    let [least, most] = expected;
+    assert!(near(low, least) && near(high, most), "{low} {high}");
+}
+
+/// Where nothing else hides a place, a change is assumed to spare half of its time at least.
 #[test]
 fn a_gain_has_a_lower_end_where_one_thread_works() {
     use TimeKind::Computing;
@@ -643,25 +687,125 @@ fn a_gain_has_a_lower_end_where_one_thread_works() {
         ("main;checksum", Computing, 800),
         ("main;digest", Computing, 200),
     ]);
-    for (threads, least, assumed) in [(1, 0.36, Some(0.5)), (2, 0.0, None)] {
-        let judgement = judge_measured(&Measured {
-            run_ns: 1000.0 * MS as f64,
-            threads_at_work: threads,
-            ..measured(&tree)
-        })
-        .expect("a judgement");
-        let mut evidence = judgement.findings[0].evidence.iter();
-        let gain = evidence.find_map(|evidence| match evidence {
-            FindingEvidence::RunGain {
-                interval, spared, ..
-            } => Some((*interval, *spared)),
-            _ => None,
-        });
-        let ([low, high], spared) = gain.expect("a gain");
-        assert!((low - least).abs() < 0.03, "{low}");
-        assert!(high > 0.8 && high <= 1.0, "{high}");
-        assert_eq!(spared, assumed);
+    let alone = [thread(&tree, &[("checksum", 800), ("digest", 200)])];
+    let (ends, spared) = first_gain(&tree, &alone);
+    assert_ends(ends, [0.38, 0.82]);
+    assert_eq!(spared, Some(0.5));
+    // Nobody knows who did what.
+    assert_eq!(first_gain(&tree, &[]).0[0], 0.0);
+}
+
+/// Two threads that do the same share what a change spares, and what is left.
+#[test]
+fn threads_that_do_the_same_gain_their_part() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 1200),
+        ("main;digest", Computing, 800),
+    ]);
+    let one = thread(&tree, &[("checksum", 600), ("digest", 400)]);
+    let (ends, spared) = first_gain(&tree, &[one.clone(), one]);
+    assert_ends(ends, [0.28, 0.62]);
+    assert_eq!(spared, Some(0.5));
+}
+
+/// What a thread does may be hidden by what another one does meanwhile.
+#[test]
+fn a_gain_beside_a_thread_that_always_works_may_be_nothing() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 900),
+        ("main;digest", Computing, 500),
+        ("main;encode", Computing, 500),
+    ]);
+    let hidden = [
+        thread(&tree, &[("checksum", 900)]),
+        thread(&tree, &[("digest", 500), ("encode", 500)]),
+    ];
+    let (ends, spared) = first_gain(&tree, &hidden);
+    assert_ends(ends, [0.0, 0.5]);
+    assert_eq!(spared, None);
+}
+
+/// Threads that work by turns hide nothing of each other.
+#[test]
+fn a_gain_of_threads_that_take_turns_is_that_of_one() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 700),
+        ("main;digest", Computing, 300),
+    ]);
+    let turns = [
+        thread(&tree, &[("checksum", 700)]),
+        thread(&tree, &[("digest", 300)]),
+    ];
+    let (ends, spared) = first_gain(&tree, &turns);
+    assert_ends(ends, [0.33, 0.72]);
+    assert_eq!(spared, Some(0.5));
+}
+
+fn path_of(finding: &Finding) -> Vec<String> {
+    match &finding.place.what {
+        PlaceInCode::CallPath { path } => path.clone(),
+        other => panic!("{other:?}"),
     }
+}
+
+/// A value is made and dropped, memory touched and given back: one cost each.
+#[test]
+fn two_sides_of_one_cost_are_one_finding() {
+    use TimeKind::{Computing, PageFaults, SystemCalls};
+    let lifetime = tree(&[
+        ("main;best_move;State::State(State const&)", Computing, 400),
+        ("main;best_move;State::~State()", Computing, 300),
+        ("main;digest", Computing, 300),
+    ]);
+    let judgement = judge_measured(&measured(&lifetime)).expect("a judgement");
+    let path = path_of(&judgement.findings[0]);
+    assert!(
+        path.ends_with(&["State::State(State const&)".to_owned()]),
+        "{path:?}"
+    );
+    let value = judgement.findings[0].amount.value;
+    assert!((value - 0.7).abs() < 1e-9, "{value}");
+    let memory = tree(&[
+        ("main;draw;page fault", PageFaults, 400),
+        ("main;munmap (system call)", SystemCalls, 300),
+        ("main;digest", Computing, 300),
+    ]);
+    let judgement = judge_measured(&measured(&memory)).expect("a judgement");
+    assert_eq!(
+        path_of(&judgement.findings[0]),
+        ["main", "draw", "page fault"]
+    );
+    assert!((judgement.findings[0].amount.value - 0.7).abs() < 1e-9);
+}
+
+/// What an interpreter does for a script belongs to the script's function, by way of its standard library.
+#[test]
+fn what_an_interpreter_does_is_the_scripts() {
+    use TimeKind::{Computing, SystemCalls};
+    let asked =
+        "<module>;states.has_changed (states.py:16);json.dumps (__init__.py:183);encoder_call";
+    let listed = format!("{asked};encoder_list;encoder_dict;encoder_list;encoder_dict");
+    let read = "<module>;states.load (states.py:4);_Py_read;read (system call)";
+    let tree = tree(&[
+        (&listed, Computing, 400),
+        (asked, Computing, 100),
+        ("<module>;states.price_of (states.py:9)", Computing, 300),
+        (read, SystemCalls, 200),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    assert_eq!(names(&judgement)[0], "states.has_changed (states.py:16)");
+    let value = judgement.findings[0].amount.value;
+    assert!((value - 0.5).abs() < 1e-9, "{value}");
+    let sentences = judgement.findings.iter().map(Finding::sentence);
+    let of_load = |sentence: &String| sentence.contains("of states.load");
+    assert!(
+        sentences.clone().any(|s| of_load(&s)),
+        "{:?}",
+        sentences.collect::<Vec<_>>()
+    );
 }
 
 /// Nobody called a runtime's own thread: its function is the place, and not the start of threads.

@@ -39,7 +39,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     let mut phases = Phases::begin(args)?;
     let mut sampled = phases.sample_runs()?;
     // Before anything else: a program that runs on need not do so for long.
-    let predicted = phases.experiment_with_running(&sampled);
+    let asked = phases.ask_running_threads(&sampled);
     let mut resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
     if let Some(again) = phases.sample_again(&sampled, &resolved.table)? {
         sampled = again;
@@ -53,10 +53,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     let more = phases.sample_more(&sampled)?;
     let more = more.into_iter().map(tree_of_run);
     let more = more.collect::<anyhow::Result<Vec<CallTree>>>()?;
-    let (interference, causal) = match predicted {
-        Some(predicted) => (Vec::new(), predicted),
-        None => phases.ask_threads(&sampled, &time),
-    };
+    let (interference, causal) = asked.unwrap_or_else(|| phases.ask_threads(&sampled, &time));
     let stalls = phases.ask_instructions(recording);
     let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
     let judgement = analysis::judgement::judge_measured(&analysis::judgement::Measured {
@@ -64,7 +61,10 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         more_runs: &more,
         each_sample: time.each_sample,
         run_ns: recording.duration_ns as f64,
-        threads_at_work: time.threads_at_work,
+        threads: &time.threads,
+        cpus: sampled
+            .confined
+            .map_or(recording.host.cpus, |(allowed, _)| allowed),
         children_ns: time.children_ns,
         dear_lines: &time.dear_lines,
         ended_waits: &time.ended_waits,

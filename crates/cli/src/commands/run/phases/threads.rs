@@ -13,6 +13,10 @@ use results::{TimeTree, command_words};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// Why a program with one busy thread is not traced.
+const ONE_RUNS: &str = "one thread runs, the others only wait";
+/// A thread is busy if it has so much of the samples that the busiest one has.
+const BUSY: f64 = 0.05;
 /// Why nobody is asked about threads.
 const TOO_FEW: &str = "there are too few samples";
 /// Why experiments with a program that runs on say nothing.
@@ -20,6 +24,8 @@ const NO_COUNT: &str =
     "no function was found whose calls count its work: --progress names one, or a system call";
 /// The part of the time left that a run with tracing may take: experiments need the rest.
 const TRACING: f64 = 0.5;
+/// The same of a program that runs on: a few seconds of a server have enough executions.
+const TRACING_RUNNING: f64 = 0.3;
 /// The part of all the time for which a program that runs on is experimented with at least.
 const EXPERIMENTING: f64 = 0.25;
 /// Calls a second with which a function counts the program's work: ten in a usual experiment, and few enough to cost little.
@@ -70,46 +76,73 @@ impl Phases<'_> {
             self.not_asked("experiments", why);
             return (Vec::new(), Vec::new());
         }
-        let traced = match time.busy_threads {
+        let (findings, counted) = match time.busy_threads {
             ..2 => {
-                let why = "one thread runs, the others only wait";
-                self.not_asked("interference", why.to_owned());
-                Ok((Vec::new(), None))
+                self.not_asked("interference", ONE_RUNS.to_owned());
+                (Vec::new(), None)
             }
-            _ => self.trace(&sampled.recording),
+            _ => self.trace_or_tell(&sampled.recording, &self.command(), TRACING),
         };
-        let (findings, counted) = traced.unwrap_or_else(|error| {
-            self.not_asked("interference", error_chain(&error));
-            (Vec::new(), None)
-        });
         // Tracing may have taken all the time there was.
         if let Err(why) = self.is_repeatable(sampled) {
             self.not_asked("experiments", why);
             return (findings, Vec::new());
         }
-        let command = ProgramUnderTest::Command(self.args.command.clone());
         (
             findings,
-            self.experiment_or_tell(&command, counted.as_deref()),
+            self.experiment_or_tell(&self.command(), counted.as_deref()),
         )
     }
 
-    /// Experiments with a program of several threads that runs on, with the process that has most of the samples. `None` if it is no such program.
-    pub fn experiment_with_running(&mut self, sampled: &Sampled) -> Option<Vec<Finding>> {
+    fn command(&self) -> ProgramUnderTest {
+        ProgramUnderTest::Command(self.args.command.clone())
+    }
+
+    /// Traces a program of several threads that runs on, and experiments with it: the process that has most of the samples. `None` if it is no such program.
+    pub fn ask_running_threads(
+        &mut self,
+        sampled: &Sampled,
+    ) -> Option<(Vec<Finding>, Vec<Finding>)> {
         let runs_on = sampled.exit.is_none() && sampled.has_threads && !self.args.once;
         let pid = busiest_process(&sampled.recording).filter(|_| runs_on)?;
-        self.not_asked(
-            "interference",
-            "experiments have the time: `interference run -p` traces it".to_owned(),
-        );
+        let process = ProgramUnderTest::Process(pid);
+        let (findings, counted) = match why_not_traced(&sampled.recording, pid) {
+            _ if self.is_stopped() => {
+                self.not_asked("interference", STOPPED.to_owned());
+                (Vec::new(), None)
+            }
+            Some(why) => {
+                self.not_asked("interference", why.to_owned());
+                (Vec::new(), None)
+            }
+            None => self.trace_or_tell(&sampled.recording, &process, TRACING_RUNNING),
+        };
         if self.is_stopped() {
             self.not_asked("experiments", STOPPED.to_owned());
-            return Some(Vec::new());
+            return Some((findings, Vec::new()));
         }
         // Functions of a server are called too often to be counted, as a rule; the kernel counts its answers by itself.
         let answers = results::answering_call(&sampled.recording);
         let answers = answers.map(|call| format!("syscall:{call}"));
-        Some(self.experiment_or_tell(&ProgramUnderTest::Process(pid), answers.as_deref()))
+        let counted = answers.or(counted);
+        Some((
+            findings,
+            self.experiment_or_tell(&process, counted.as_deref()),
+        ))
+    }
+
+    /// Traces, for a part of the time that is left; why there is nothing is said where that is so.
+    fn trace_or_tell(
+        &mut self,
+        recording: &Recording,
+        program: &ProgramUnderTest,
+        part: f64,
+    ) -> (Vec<Finding>, Option<String>) {
+        let traced = self.trace(recording, program, part);
+        traced.unwrap_or_else(|error| {
+            self.not_asked("interference", error_chain(&error));
+            (Vec::new(), None)
+        })
     }
 
     /// Experiments; why there are none is said where that is so.
@@ -125,16 +158,25 @@ impl Phases<'_> {
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    fn trace(&mut self, _: &Recording) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
+    fn trace(
+        &mut self,
+        _: &Recording,
+        _: &ProgramUnderTest,
+        _: f64,
+    ) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
         anyhow::bail!("only x86-64 programs can be traced so far")
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn trace(&mut self, recording: &Recording) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
+    fn trace(
+        &mut self,
+        recording: &Recording,
+        program: &ProgramUnderTest,
+        part: f64,
+    ) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
         self.note_progress("tracing what threads lose to each other");
         let words = ["interference", "run", "--quiet"];
-        let command = ProgramUnderTest::Command(self.args.command.clone());
-        let args = parse_defaults(&words, &command)?;
+        let args = parse_defaults(&words, program)?;
         let Command::Interference(args) = args else {
             anyhow::bail!("no such command");
         };
@@ -142,9 +184,12 @@ impl Phases<'_> {
             anyhow::bail!("no such command");
         };
         let left = self.end.saturating_duration_since(Instant::now());
-        args.duration = Some(left.mul_f64(TRACING));
+        args.duration = Some(left.mul_f64(part));
         let args = &args;
-        self.rewind_streams()?;
+        let is_command = matches!(program, ProgramUnderTest::Command(_));
+        if is_command {
+            self.rewind_streams()?;
+        }
         let traced = interference::trace_recorded(args, recording, &self.signals.stop);
         self.streams.restore_output();
         let (path, result, running) = traced?;
@@ -153,7 +198,14 @@ impl Phases<'_> {
         let findings = analysis::interference::findings(&result.findings, &next);
         self.asked.push(Asked {
             method: "interference".to_owned(),
-            had: Some(format!("{} executions in one run", result.executions)),
+            had: Some(match program {
+                ProgramUnderTest::Command(_) => {
+                    format!("{} executions in one run", result.executions)
+                }
+                ProgramUnderTest::Process(pid) => {
+                    format!("{} executions in process {pid}", result.executions)
+                }
+            }),
             why_not: None,
         });
         Ok((findings, function_to_count(&result)))
@@ -286,6 +338,23 @@ fn why_unknown(profile: &CausalProfile, predicted: &[Finding]) -> Option<String>
     let warnings = profile.runs.iter().flat_map(|run| &run.warnings);
     let warning = warnings.last().cloned();
     Some(warning.unwrap_or_else(|| "too few experiments with any line".to_owned()))
+}
+
+/// Returns why a process that runs on need not be traced.
+fn why_not_traced(recording: &Recording, pid: u32) -> Option<&'static str> {
+    let threads = recording.threads.iter();
+    let own = threads.filter(|thread| thread.event.0 == 0 && thread.pid == pid);
+    let counts: Vec<u64> = own.map(|thread| thread.count).collect();
+    let all: u64 = counts.iter().sum();
+    let most = counts.iter().copied().max().unwrap_or_default();
+    let busy = counts
+        .iter()
+        .filter(|count| **count as f64 > BUSY * most as f64);
+    match busy.count() {
+        _ if all < FEWEST_SAMPLES => Some(TOO_FEW),
+        ..2 => Some(ONE_RUNS),
+        _ => None,
+    }
 }
 
 /// Returns the process that has most samples of the first event.

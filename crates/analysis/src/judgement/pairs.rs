@@ -1,0 +1,123 @@
+//! Two sides of one cost (ours): whoever makes a value pays once more when it is dropped, and whoever touches new memory pays once more when that is
+//! given back. A change spares both sides.
+
+use super::gain::asking_function;
+use super::sequences::{Sequences, UnitedPlace};
+use super::timed_tree::{KERNEL, MethodName};
+use profile::{KERNEL_CALL, PAGE_FAULT};
+use std::collections::BTreeMap;
+
+/// System calls with which memory is asked for and given back.
+const MEMORY_CALLS: [&str; 5] = ["mmap", "munmap", "mremap", "madvise", "brk"];
+
+/// Finds the sequences that are two sides of one cost; the dearest one is the place.
+pub(super) fn find_pairs(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
+    let mut places = find_lifetimes(sequences);
+    places.extend(find_memory(sequences));
+    places
+}
+
+/// Constructors and destructors of one type.
+fn find_lifetimes(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
+    let mut types: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (at, sequence) in sequences.sequences.iter().enumerate() {
+        let function = asking_function(&sequence.path);
+        if let Some((name, module)) = function
+            && let Some(of_type) = type_of_lifetime(name)
+        {
+            types.entry((of_type, module)).or_default().push(at);
+        }
+    }
+    let united = types.into_values();
+    united
+        .filter_map(|inside| unite_with_dearest(sequences, inside))
+        .collect()
+}
+
+/// Page faults, with the calls that ask for memory and give it back: of the same function, or of one that calls it.
+fn find_memory(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
+    let ends_in = |at: usize, is_call: &dyn Fn(&str) -> bool| {
+        let last = sequences.sequences[at].path.last();
+        last.is_some_and(|(name, module)| module == KERNEL && is_call(name))
+    };
+    let all = 0..sequences.sequences.len();
+    let time = |at: &usize| sequences.sequences[*at].time();
+    let faults = all.clone().filter(|at| ends_in(*at, &|n| n == PAGE_FAULT));
+    let faults = faults.max_by(|a, b| time(a).total_cmp(&time(b)))?;
+    let toucher = asking_function(&sequences.sequences[faults].path)?;
+    let calls = all.filter(|at| ends_in(*at, &is_memory_call));
+    let related = calls.filter(|at| {
+        let asker = asking_function(&sequences.sequences[*at].path);
+        asker.is_some_and(|asker| calls_function(sequences, asker, toucher))
+    });
+    let inside = std::iter::once(faults).chain(related).collect();
+    unite_with_dearest(sequences, inside)
+}
+
+fn is_memory_call(name: &str) -> bool {
+    let call = name.strip_suffix(KERNEL_CALL);
+    call.is_some_and(|call| MEMORY_CALLS.contains(&call))
+}
+
+/// Returns whether a function is another one, or has most of the other's time below it.
+fn calls_function(sequences: &Sequences<'_>, caller: &MethodName, callee: &MethodName) -> bool {
+    let outer = sequences.tree.nodes_of_function(caller);
+    let inner = sequences.tree.nodes_of_function(callee);
+    let all: f64 = inner.iter().map(|nodes| sequences.time_of(nodes)).sum();
+    let is_inside = |nodes: &&std::ops::Range<usize>| {
+        let mut outer = outer.iter();
+        outer.any(|outer| outer.start <= nodes.start && nodes.end <= outer.end)
+    };
+    let below = inner.iter().filter(is_inside);
+    let below: f64 = below.map(|nodes| sequences.time_of(nodes)).sum();
+    caller == callee || below > 0.0 && below >= all / 2.0
+}
+
+fn unite_with_dearest(sequences: &Sequences<'_>, inside: Vec<usize>) -> Option<UnitedPlace> {
+    let time = |at: &&usize| sequences.sequences[**at].time();
+    let dearest = *inside.iter().max_by(|a, b| time(a).total_cmp(&time(b)))?;
+    let path = sequences.sequences[dearest].path.clone();
+    (inside.len() > 1).then_some(UnitedPlace { path, inside })
+}
+
+/// Returns the type that a C++ function constructs or destructs: `State` of `State::State(int)` and of `State::~State()`.
+fn type_of_lifetime(name: &str) -> Option<&str> {
+    let name = name.split('(').next().unwrap_or(name);
+    let (of_type, function) = name.rsplit_once("::")?;
+    let own = of_type.rsplit_once("::").map_or(of_type, |(_, own)| own);
+    let own = own.split('<').next().unwrap_or(own);
+    let function = function.strip_prefix('~').unwrap_or(function);
+    (function == own).then_some(of_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constructors_and_destructors_are_known_by_their_type() {
+        for (name, of_type) in [
+            ("State::State(State const&)", "State"),
+            ("State::~State()", "State"),
+            ("game::State::State(int)", "game::State"),
+            ("Grid<float>::Grid(int)", "Grid<float>"),
+        ] {
+            assert_eq!(type_of_lifetime(name), Some(of_type), "{name}");
+        }
+        for name in [
+            "score_state(State const&)",
+            "State::score()",
+            "main",
+            "a::b::c",
+        ] {
+            assert_eq!(type_of_lifetime(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn calls_about_memory_are_known_by_their_names() {
+        assert!(is_memory_call("munmap (system call)"));
+        assert!(!is_memory_call("write (system call)"));
+        assert!(!is_memory_call("munmap"));
+    }
+}
