@@ -125,7 +125,7 @@ mod tests {
             image
                 .elf
                 .symbols()
-                .all(|it| it.is_definition() || it.name() == Ok(""))
+                .all(|it| !it.is_undefined() || it.name() == Ok(""))
         );
         assert!(image.size <= 64 << 10, "{}", image.size);
     }
