@@ -467,10 +467,11 @@ impl<'a> CausalSession<'a> {
             self.experiments
                 .begin_whole(&self.memory, &mut self.code, hints);
         }
+        // Before it is sampled: a sample asks for places, and nobody answers while it is brought to where it is ours.
+        target.release();
         self.memory
             .wait_words()
             .set_state(state::READY, state::RUNNING);
-        target.release();
         let mut said = Duration::ZERO;
         let tick = match self.options.end_to_end {
             // The end of a whole run is one of an experiment.
