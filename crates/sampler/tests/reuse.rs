@@ -153,8 +153,8 @@ fn libraries_are_told_apart_on_the_whole_machine() {
         options.call_graph = call_graph;
         let stop = AtomicBool::new(false);
         let recording = std::thread::scope(|scope| {
-            // It may begin before it is recorded: its libraries take turns all the time.
-            let mut child = programs.start(120);
+            // It begins before it is recorded, with stacks some seconds before: its libraries take turns all the time.
+            let mut child = programs.start(400);
             let stop = &stop;
             scope.spawn(move || {
                 let status = child.wait().expect("it was started");
