@@ -101,7 +101,7 @@ def main():
                 shown = "none"
                 if estimate is not None:
                     shown = f"{100 * estimate['program']:.1f} [{100 * estimate['low']:.1f}, {100 * estimate['high']:.1f}]"
-                    errors.setdefault(kind, []).append(abs(100 * estimate["effect"] - real))
+                    errors.setdefault(kind, []).append(abs(100 * estimate["program"] - real))
                 print(f"| {name} | {kind} | {line} | {speedup} | {real:.1f} | {shown} |", flush=True)
     for kind, all_errors in errors.items():
         print(f"mean error, {kind}: {statistics.mean(all_errors):.1f} points over {len(all_errors)}")
