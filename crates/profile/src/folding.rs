@@ -222,24 +222,43 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_interpreter_leaves_stacks_that_have_functions() {
+    /// A recording of the machine that has these images and nothing else.
+    fn recording_with(images: &[(ImageKind, &str)]) -> Recording {
         let (host, target) = (Host::default(), Target::Machine);
         let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
-        for (kind, path) in [
+        let images = images.iter().map(|(kind, path)| Image {
+            kind: *kind,
+            path: (*path).to_owned(),
+            ..Image::unknown()
+        });
+        recording.images.extend(images);
+        recording
+    }
+
+    /// Adds a sample of each stack, innermost frame first.
+    fn add_samples(recording: &mut Recording, process: &str, stacks: &[&[Location]]) {
+        let process = recording.names.intern(process);
+        for stack in stacks {
+            let stack = recording.stacks.intern_stack(stack).unwrap();
+            let sample = Sample::new(EventId(0), process, stack, 1);
+            recording.samples.push(sample);
+        }
+    }
+
+    /// The stack of a sample.
+    fn frames_of(recording: &Recording, sample: usize) -> Vec<Location> {
+        let stack = recording.samples[sample].stack;
+        recording.stacks.locations(stack).collect()
+    }
+
+    #[test]
+    fn the_interpreter_leaves_stacks_that_have_functions() {
+        let mut recording = recording_with(&[
             (ImageKind::File, "/usr/bin/python3.11"),
             (ImageKind::Script, "/srv/app.py"),
             (ImageKind::File, "/lib/libc.so.6"),
             (ImageKind::Kernel, "[kernel]"),
-        ] {
-            let image = Image {
-                kind,
-                path: path.to_owned(),
-                ..Image::unknown()
-            };
-            recording.images.push(image);
-        }
-        let process = recording.names.intern("python3");
+        ]);
         let stacks = [
             vec![at(2), at(0), at(1), at(0), at(2)],
             vec![at(0), at(2)],
@@ -253,17 +272,10 @@ mod tests {
             end: ImageOffset(WAIT.offset.0 + 8),
             name: "___pthread_cond_timedwait64".to_owned(),
         });
-        for stack in &stacks {
-            let stack = recording.stacks.intern_stack(stack).unwrap();
-            recording
-                .samples
-                .push(Sample::new(EventId(0), process, stack, 1));
-        }
+        let each: Vec<&[Location]> = stacks.iter().map(Vec::as_slice).collect();
+        add_samples(&mut recording, "python3", &each);
         fold_interpreter_frames(&mut recording);
-        let frames = |sample: usize| -> Vec<Location> {
-            let stack = recording.samples[sample].stack;
-            recording.stacks.locations(stack).collect()
-        };
+        let frames = |sample| frames_of(&recording, sample);
         assert_eq!(frames(0), [at(2), at(1), at(2)]);
         assert_eq!(frames(1), stacks[1], "no function of Python is known here");
         let waits = frames(2);
@@ -274,20 +286,11 @@ mod tests {
 
     #[test]
     fn what_functions_of_v8_call_stays() {
-        let (host, target) = (Host::default(), Target::Machine);
-        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
-        for (kind, path) in [
+        let mut recording = recording_with(&[
             (ImageKind::File, "/usr/bin/node"),
             (ImageKind::Script, "/srv/app.js"),
             (ImageKind::File, "/lib/libc.so.6"),
-        ] {
-            let image = Image {
-                kind,
-                path: path.to_owned(),
-                ..Image::unknown()
-            };
-            recording.images.push(image);
-        }
+        ]);
         let entry = Location {
             image: ImageId(0),
             offset: ImageOffset(64),
@@ -298,7 +301,6 @@ mod tests {
             end: ImageOffset(entry.offset.0 + 8),
             name: "Builtins_JSEntry".to_owned(),
         });
-        let process = recording.names.intern("node");
         let called = [
             at(2),
             at(0),
@@ -311,38 +313,21 @@ mod tests {
             at(2),
         ];
         let alone = [entry, at(0), at(2)];
-        for stack in [&called[..], &alone] {
-            let stack = recording.stacks.intern_stack(stack).unwrap();
-            let sample = Sample::new(EventId(0), process, stack, 1);
-            recording.samples.push(sample);
-        }
+        add_samples(&mut recording, "node", &[&called, &alone]);
         fold_interpreter_frames(&mut recording);
-        let frames = |sample: usize| -> Vec<Location> {
-            let stack = recording.samples[sample].stack;
-            recording.stacks.locations(stack).collect()
-        };
+        let frames = |sample| frames_of(&recording, sample);
         assert_eq!(frames(0), [at(2), at(0), at(1), at(1), at(2)]);
         assert_eq!(frames(1), alone, "no function of JavaScript is there");
     }
 
     #[test]
     fn what_methods_of_java_call_stays() {
-        let (host, target) = (Host::default(), Target::Machine);
-        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
-        for (kind, path) in [
+        let mut recording = recording_with(&[
             (ImageKind::File, "/usr/lib/jvm/java-17/lib/server/libjvm.so"),
             (ImageKind::Script, "app/Main.java"),
             (ImageKind::Script, "[jvm]"),
             (ImageKind::File, "/lib/libc.so.6"),
-        ] {
-            let image = Image {
-                kind,
-                path: path.to_owned(),
-                ..Image::unknown()
-            };
-            recording.images.push(image);
-        }
-        let process = recording.names.intern("java");
+        ]);
         // A method that a stub calls for the library, which allocates through both; and a thread that compiles.
         let called = [
             at(3),
@@ -356,16 +341,9 @@ mod tests {
             at(3),
         ];
         let alone = [at(2), at(0), at(3)];
-        for stack in [&called[..], &alone] {
-            let stack = recording.stacks.intern_stack(stack).unwrap();
-            let sample = Sample::new(EventId(0), process, stack, 1);
-            recording.samples.push(sample);
-        }
+        add_samples(&mut recording, "java", &[&called, &alone]);
         fold_interpreter_frames(&mut recording);
-        let frames = |sample: usize| -> Vec<Location> {
-            let stack = recording.samples[sample].stack;
-            recording.stacks.locations(stack).collect()
-        };
+        let frames = |sample| frames_of(&recording, sample);
         assert_eq!(frames(0), [at(3), at(0), at(2), at(1), at(1), at(3)]);
         assert_eq!(frames(1), alone, "no method is there");
     }
