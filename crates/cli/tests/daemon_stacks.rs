@@ -73,7 +73,8 @@ fn an_epoch_has_who_called_what() {
         let (found, all) = (share(&report, function), total(&report));
         assert!(
             (found - truth).abs() < 0.02 + error(truth, all),
-            "{function}: {found}"
+            "{function}: {found} of {all}: {:?}",
+            rows(&report)
         );
     }
     let warned = warnings(&db);

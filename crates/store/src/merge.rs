@@ -419,7 +419,13 @@ impl Merger {
             images.push(image.clone());
             ImageId((images.len() - 1) as u32)
         });
-        images[id.0 as usize].gone |= image.gone;
+        let merged = &mut images[id.0 as usize];
+        if image.build_id.is_none() {
+            merged.gone |= image.gone;
+        } else if merged.gone || !image.gone {
+            // The same program at another path: where it was seen last is where it is most likely still found.
+            merged.clone_from(image);
+        }
         id
     }
 

@@ -394,3 +394,26 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
         Err(store::StoreError::Unmergeable { .. })
     ));
 }
+
+/// Copies of a program come and go: containers, temporary directories, releases beside each other.
+#[test]
+fn a_program_goes_by_the_path_where_it_still_is() {
+    let seen = |path: &str, gone: bool| {
+        let mut recording = common::compile_job(100);
+        let program = recording.images.iter_mut().find(|image| image.is_file());
+        let program = program.expect("a program");
+        (program.path, program.gone) = (path.to_owned(), gone);
+        recording
+    };
+    let merged = |one, other| {
+        let merged = store::merge_recordings(&[one, other]).unwrap();
+        let program = merged.images.into_iter().find(profile::Image::is_file);
+        let program = program.expect("a program");
+        (program.path, program.gone)
+    };
+    let (old, new) = (|gone| seen("/old/cc1", gone), |gone| seen("/new/cc1", gone));
+    assert_eq!(merged(old(true), new(false)), ("/new/cc1".into(), false));
+    assert_eq!(merged(old(false), new(true)), ("/old/cc1".into(), false));
+    assert_eq!(merged(old(false), new(false)), ("/new/cc1".into(), false));
+    assert_eq!(merged(old(true), new(true)), ("/new/cc1".into(), true));
+}

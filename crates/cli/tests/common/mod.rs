@@ -6,6 +6,7 @@ pub mod made_up;
 
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -59,8 +60,13 @@ impl Lab {
             .with_extension("c");
         let program = self.path(name);
         let flags = ["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
+        // Where the machine is sampled, the copy of another test would be the same program, and is gone when that test ends.
+        let mut hasher = DefaultHasher::new();
+        program.hash(&mut hasher);
+        let id = format!("-Wl,--build-id=0x{:016x}", hasher.finish());
         let status = Command::new("cc")
             .args(flags)
+            .arg(id)
             .arg("-o")
             .args([&program, &source])
             .status()
