@@ -1,43 +1,17 @@
 //! A run: from the launch to what was measured.
 
-use crate::attach::HooklessProgram;
-use crate::code::{KnownFragment, RememberedCode, TargetCode};
-use crate::code_set::{SpeedupSet, find_variable};
-use crate::experiments::{Choice, Experiments};
-use crate::handover::{self, HandoverWatch};
+use crate::code::RememberedCode;
 use crate::launch::Way;
 use crate::memory::CausalMemory;
-use crate::points::{PointCount, Points};
-use crate::progress_choice::{ProgressChoice, ProgressSearch};
-use crate::waits::{WaitWatch, wait_call};
-use crate::{Error, ExperimentOptions, attach, launch, search, spinning};
-use profile::{
-    CausalRun, CreditRule, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity,
-    ProfiledImage, ProgressPoint,
-};
-use runtime_abi::{Running as Word, state};
-use rustc_hash::FxHashMap;
-use sampler::{Exit, Launched, Ticks};
-use std::io;
-use std::path::PathBuf;
+use crate::progress_choice::ProgressChoice;
+use crate::session::{CausalSession, experiment_settings};
+use crate::targets::HeldTarget;
+use crate::{Error, ExperimentOptions, attach, launch};
+use profile::CausalRun;
+use sampler::{Exit, Launched};
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::time::{Duration, Instant};
-
-/// The longest time between two looks at the target.
-const TICK: Duration = Duration::from_millis(10);
-/// The same where the end of the target ends an experiment.
-const EDGE_TICK: Duration = Duration::from_millis(1);
-/// The time between two reports to the user.
-const TOLD_EVERY: Duration = Duration::from_millis(250);
-/// The time that a search for a progress point may take before the user hears of it.
-const NOTICED: Duration = Duration::from_millis(200);
-/// Samples without one in scope after which the user hears of it.
-const NOTICED_SAMPLES: u64 = 500;
-/// Samples without one in scope after which there is no use in going on.
-const HOPELESS_SAMPLES: u64 = 20_000;
-/// Time without a visit of a progress point after which there is no use in going on.
-const HOPELESS: Duration = Duration::from_secs(60);
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,11 +89,9 @@ pub(crate) fn run_remembering(
     let mut launched = Launched::fork_waiting_with(&options.command, &environment)?;
     drop(inherited);
     launched.start()?;
-    let mut warnings = Vec::new();
     if !launch::await_runtime(memory.wait_words(), &mut launched, stop) {
         let error = launch::not_loaded(&options.command, launched.pid(), false);
-        warnings.push(error.to_string());
-        return Ok(unmeasured_outcome(options, launched, warnings));
+        return Ok(unmeasured_outcome(options, launched, &error));
     }
     let known = std::mem::take(remembered);
     let prepared = CausalSession::prepare_target(options, memory, launched.pid(), known, None);
@@ -133,7 +105,7 @@ pub(crate) fn run_remembering(
         }
     };
     let exit = session.run_target(&mut launched, stop, talk);
-    Ok(session.end_command(exit, warnings, launched, remembered))
+    Ok(session.end_command(exit, launched, remembered))
 }
 
 /// Runs a command in front of whose functions none of ours can stand.
@@ -153,7 +125,6 @@ fn run_without_hooks(
     let mut target = HeldTarget {
         launched,
         held: Some(held),
-        strange: false,
     };
     let mut session = match prepared {
         Ok(session) => session,
@@ -165,37 +136,7 @@ fn run_without_hooks(
         }
     };
     let exit = session.run_target(&mut target, stop, talk);
-    let strange = target.strange && exit.is_none();
-    let warnings = strange.then(|| GO_IS_STRANGE.to_owned());
-    let warnings = warnings.into_iter().collect();
-    Ok(session.end_command(exit, warnings, target.launched, remembered))
-}
-
-/// Said of a Go program that does not install its handlers as others do.
-const GO_IS_STRANGE: &str = "the program is Go's, but does not start as such programs do: it may handle the sampling signal itself, and nothing is sampled then";
-
-/// A command that has not begun.
-struct HeldTarget {
-    launched: Launched,
-    held: Option<attach::HeldCommand>,
-    /// It has not begun as was expected.
-    strange: bool,
-}
-
-impl Target for HeldTarget {
-    fn release(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.strange = !held.release();
-        }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.launched.has_ended()
-    }
-
-    fn try_wait(&mut self) -> Option<TargetEnd> {
-        self.launched.try_wait().map(TargetEnd::Exit)
-    }
+    Ok(session.end_command(exit, target.launched, remembered))
 }
 
 /// Experiments with a process that runs already, in front of whose functions none of ours can stand.
@@ -215,21 +156,10 @@ fn experiment_without_hooks(
     let known = RememberedCode::default();
     let prepared = CausalSession::prepare_target(options, memory, pid, known, Some(program));
     let mut session = prepared?.sampled_by_processor(pid)?;
-    session.run_target(&mut &process, stop, talk);
-    let choice = session.choice.take();
-    let mut run = session.finish_run(None, Vec::new());
-    let unknown_part = session.unknown_part();
-    if let Some(trouble) = session.leave_process() {
-        run.warnings.push(trouble.into());
-    }
-    Ok(CausalOutcome {
-        run,
-        choice,
-        in_background: false,
-        unknown_part,
-        exit: None,
-        running: None,
-    })
+    let mut outcome = session.measure_process(&process, stop, talk);
+    let trouble = session.leave_process();
+    outcome.run.warnings.extend(trouble.map(str::to_owned));
+    Ok(outcome)
 }
 
 /// Experiments with a process that runs already, which runs on afterwards.
@@ -255,75 +185,17 @@ fn experiment_with_process(
             return Err(error);
         }
     };
-    session.run_target(&mut &attached, stop, talk);
-    let choice = session.choice.take();
-    let mut run = session.finish_run(None, Vec::new());
-    let unknown_part = session.unknown_part();
+    let mut outcome = session.measure_process(&attached, stop, talk);
     drop(session);
-    if attached.has_ended() {
-        run.warnings
-            .push("the process has ended; what was measured until then is kept".into());
+    let trouble = if attached.has_ended() {
+        "the process has ended; what was measured until then is kept"
     } else if !attached.leave() {
-        run.warnings.push(
-            "the runtime has not left the process yet: a thread of it does not get on; it does nothing meanwhile".into(),
-        );
-    }
-    Ok(CausalOutcome {
-        run,
-        choice,
-        in_background: false,
-        unknown_part,
-        exit: None,
-        running: None,
-    })
-}
-
-/// How a target ended.
-enum TargetEnd {
-    /// A command of ours.
-    Exit(Exit),
-    /// A process that is not ours.
-    Gone,
-}
-
-/// What is measured.
-trait Target {
-    /// Lets it run, if it has been held until now.
-    fn release(&mut self) {}
-    /// Returns whether it has ended, at least in part: it may not have been waited for.
-    fn has_ended(&self) -> bool;
-    /// Its end.
-    fn try_wait(&mut self) -> Option<TargetEnd>;
-}
-
-impl Target for Launched {
-    fn has_ended(&self) -> bool {
-        Launched::has_ended(self)
-    }
-
-    fn try_wait(&mut self) -> Option<TargetEnd> {
-        Launched::try_wait(self).map(TargetEnd::Exit)
-    }
-}
-
-impl Target for &attach::Attached<CausalMemory> {
-    fn has_ended(&self) -> bool {
-        attach::Attached::has_ended(self)
-    }
-
-    fn try_wait(&mut self) -> Option<TargetEnd> {
-        attach::Attached::has_ended(self).then_some(TargetEnd::Gone)
-    }
-}
-
-impl Target for &attach::RunningProcess {
-    fn has_ended(&self) -> bool {
-        attach::RunningProcess::has_ended(self)
-    }
-
-    fn try_wait(&mut self) -> Option<TargetEnd> {
-        attach::RunningProcess::has_ended(self).then_some(TargetEnd::Gone)
-    }
+        "the runtime has not left the process yet: a thread of it does not get on; it does nothing meanwhile"
+    } else {
+        return Ok(outcome);
+    };
+    outcome.run.warnings.push(trouble.into());
+    Ok(outcome)
 }
 
 fn set_options(memory: &CausalMemory, options: &ExperimentOptions) {
@@ -335,7 +207,7 @@ fn set_options(memory: &CausalMemory, options: &ExperimentOptions) {
 fn unmeasured_outcome(
     options: &ExperimentOptions,
     mut launched: Launched,
-    warnings: Vec<String>,
+    error: &Error,
 ) -> CausalOutcome {
     let exit = launched.try_wait();
     CausalOutcome {
@@ -352,723 +224,12 @@ fn unmeasured_outcome(
             points: Vec::new(),
             fragments: Vec::new(),
             experiments: Vec::new(),
-            warnings,
+            warnings: vec![error.to_string()],
         },
         exit,
         running: exit.is_none().then_some(launched),
         choice: None,
         in_background: false,
         unknown_part: 0.0,
-    }
-}
-
-struct CausalSession<'a> {
-    options: &'a ExperimentOptions,
-    memory: CausalMemory,
-    code: TargetCode,
-    points: Points,
-    experiments: Experiments,
-    start: Instant,
-    start_unix_ns: u64,
-    /// Next unknown place to answer.
-    answered: u64,
-    unloaded: u32,
-    visited: bool,
-    stopped: Option<String>,
-    /// While a progress point is looked for.
-    search: Option<ProgressSearch>,
-    choice: Option<ProgressChoice>,
-    /// The timers that sample, if they are the processors'.
-    ticks: Option<Ticks>,
-    /// The waits for what is outside, where they are sped up too.
-    waits: Option<WaitWatch>,
-    /// The program, if it has no hooks. Behind what sends it signals, which ends first.
-    program: Option<HooklessProgram>,
-    /// The unit of code that is sped up.
-    by: Granularity,
-    handover: HandoverWatch,
-    /// The process that goes on behind the end of the command.
-    in_background: Option<u32>,
-    notices: Vec<String>,
-    /// The user was told that nothing in scope was sampled.
-    scope_noticed: bool,
-}
-
-impl<'a> CausalSession<'a> {
-    /// Everything up to the target's first instruction.
-    fn prepare_target(
-        options: &'a ExperimentOptions,
-        memory: CausalMemory,
-        pid: u32,
-        known: RememberedCode,
-        program: Option<HooklessProgram>,
-    ) -> Result<Self, Error> {
-        let mut code = TargetCode::new(pid, options.by, &options.scope, known);
-        if matches!(options.set, Some(SpeedupSet::Sequence(_))) {
-            code.name_all_images();
-        }
-        let mut notices = Vec::new();
-        let by = choose_granularity(options, &mut code, &mut notices)?;
-        if let Some(wanted) = &options.fixed_fragment {
-            search::check_fragment(&mut code, by, wanted)?;
-        }
-        let points = Points::open_points(&options.points, &mut code, pid)?;
-        if let Some(set) = &options.set {
-            prepare_set(&memory, &mut code, set)?;
-            if !options.choose_point {
-                begin_set(&memory, &mut code, set);
-            }
-        }
-        for (address, place) in code.known_places() {
-            spinning::set_place(&memory, pid, address, place);
-        }
-        let ticks = sample_processors(&memory, options.period_ns, program.is_some());
-        let watch = |_: &Ticks| WaitWatch::start(memory.handler.load(Relaxed));
-        // A goroutine that waits is no thread that does.
-        let watches = options.waits && !program.as_ref().is_some_and(|program| program.go);
-        let waits = ticks.as_ref().filter(|_| watches).and_then(watch);
-        Ok(Self {
-            by,
-            handover: HandoverWatch::new(pid, code.executable()),
-            in_background: None,
-            notices,
-            scope_noticed: false,
-            ticks,
-            waits,
-            experiments: Experiments::new(options, program.is_none()),
-            program,
-            options,
-            memory,
-            code,
-            points,
-            start: Instant::now(),
-            start_unix_ns: launch::unix_ns(),
-            answered: 0,
-            unloaded: 0,
-            visited: false,
-            stopped: None,
-            search: options
-                .choose_point
-                .then(|| ProgressSearch::new(options.attach.is_some())),
-            choice: None,
-        })
-    }
-
-    /// Lets the target run, to its end or ours.
-    fn run_target(
-        &mut self,
-        target: &mut dyn Target,
-        stop: &AtomicBool,
-        talk: Talk<'_>,
-    ) -> Option<Exit> {
-        self.start = Instant::now();
-        self.start_unix_ns = launch::unix_ns();
-        if let Some(hints) = &self.options.end_to_end {
-            self.experiments
-                .begin_whole(&self.memory, &mut self.code, hints);
-        }
-        // Before it is sampled: a sample asks for places, and nobody answers while it is brought to where it is ours.
-        target.release();
-        self.memory
-            .wait_words()
-            .set_state(state::READY, state::RUNNING);
-        let mut said = Duration::ZERO;
-        let tick = match self.options.end_to_end {
-            // The end of a whole run is one of an experiment.
-            Some(_) => EDGE_TICK,
-            None => TICK,
-        };
-        loop {
-            let seen = self.memory.news.load(Acquire);
-            self.answer_questions();
-            self.count_meetings();
-            self.points.discover_points(&self.memory);
-            if self.options.attach.is_some() {
-                self.code.find_stacks(&self.memory);
-            }
-            let now = self.start.elapsed();
-            if target.has_ended() {
-                self.experiments.note_end(&self.memory);
-            }
-            match target.try_wait() {
-                Some(TargetEnd::Exit(exit)) => return Some(exit),
-                Some(TargetEnd::Gone) => return None,
-                None => {}
-            }
-            let over = self.options.duration.is_some_and(|end| now >= end);
-            if over || stop.load(Relaxed) || self.is_hopeless(now) {
-                return None;
-            }
-            if self.is_searching(now) {
-                if now >= said {
-                    self.notice_search(now);
-                    let counts = self.points.read_counts(&self.memory, &self.code);
-                    talk(&self.live_progress(now, &counts), &mut || {
-                        self.so_far(now, &counts)
-                    });
-                    said = now + TOLD_EVERY;
-                }
-                self.memory.wait_words().wait_for_news(seen, TICK);
-                continue;
-            }
-            // To read events of other processors interrupts them: only when something is to be done.
-            let mut next = self.experiments.time_to_rest(now);
-            if next.is_zero() || now >= said || self.points.has_latency() {
-                let counts = self.points.read_counts(&self.memory, &self.code);
-                let done = self.experiments.done.len();
-                next = (self.experiments).advance_to(&self.memory, &self.code, &counts, now);
-                // A finished experiment is told at once: the listener saves it.
-                if now >= said || self.experiments.done.len() > done {
-                    self.visited |= counts.iter().any(|count| count.visit_count() > 0);
-                    let live = self.live_progress(now, &counts);
-                    talk(&live, &mut || self.so_far(now, &counts));
-                    said = now + TOLD_EVERY;
-                }
-            }
-            self.rest(seen, next.min(tick));
-        }
-    }
-
-    /// Without hooks the kernel counts how often threads meet.
-    fn count_meetings(&self) {
-        if let Some(program) = &self.program {
-            let meetings = program.credits.meetings();
-            self.memory.meetings.0.store(meetings, Relaxed);
-        }
-    }
-
-    /// The session, if the processors are sampled. A timer of each thread's own would have to be made by the threads.
-    fn sampled_by_processor(self, pid: u32) -> Result<Self, Error> {
-        let by_processor = self.ticks.is_some();
-        by_processor.then_some(self).ok_or(Error::NotAttachable {
-            pid,
-            reason: "its threads can be sampled by the processors' timers only, which takes the right to load BPF (vitalfew doctor)".into(),
-        })
-    }
-
-    /// Part of the samples whose places were not known yet.
-    fn unknown_part(&self) -> f64 {
-        let samples = self.memory.samples.0.load(Relaxed).max(1) as f64;
-        self.memory.misses.load(Relaxed) as f64 / samples
-    }
-
-    /// Puts together what a run of a command comes to.
-    fn end_command(
-        mut self,
-        exit: Option<Exit>,
-        warnings: Vec<String>,
-        launched: Launched,
-        remembered: &mut RememberedCode,
-    ) -> CausalOutcome {
-        let choice = self.choice.take();
-        let run = self.finish_run(exit, warnings);
-        let in_background = self.in_background.is_some();
-        let unknown_part = self.unknown_part();
-        *remembered = self.code.into_remembered();
-        CausalOutcome {
-            run,
-            choice,
-            in_background,
-            unknown_part,
-            exit,
-            running: exit.is_none().then_some(launched),
-        }
-    }
-
-    /// Leaves a process without hooks; what is wrong then.
-    fn leave_process(mut self) -> Option<&'static str> {
-        // Nobody sends it the signal any more.
-        self.ticks = None;
-        self.waits = None;
-        let left = self.program.take().is_none_or(HooklessProgram::leave);
-        (!left).then_some(
-            "the handler of the sampling signal (SIGSTKFLT) is still the process's: no thread of it could be used to put its own back; it does nothing",
-        )
-    }
-
-    /// Sleeps until the runtime has news, at most so long. Waits that last are charged meanwhile.
-    fn rest(&mut self, seen: u32, at_most: Duration) {
-        let words = self.memory.wait_words();
-        let Some(waits) = &mut self.waits else {
-            return words.wait_for_news(seen, at_most);
-        };
-        let begin = Instant::now();
-        while let Some(every) = waits.charge_every(&self.memory) {
-            let left = at_most.saturating_sub(begin.elapsed());
-            if left.is_zero() || words.news.load(Acquire) != seen {
-                return;
-            }
-            words.wait_for_news(seen, left.min(every));
-            waits.charge_pending(&self.memory);
-        }
-        words.wait_for_news(seen, at_most);
-    }
-
-    /// Looks for a progress point if there is none yet. Returns whether there still is none.
-    fn is_searching(&mut self, now: Duration) -> bool {
-        let Some(search) = &mut self.search else {
-            return false;
-        };
-        self.choice = search.advance_search(&self.memory, &mut self.code, &mut self.points, now);
-        if self.choice.is_some() {
-            self.search = None;
-            if let Some(set) = &self.options.set {
-                begin_set(&self.memory, &mut self.code, set);
-            }
-        }
-        self.search.is_some()
-    }
-
-    /// Answers the runtime's questions.
-    fn answer_questions(&mut self) {
-        let unloaded = self.memory.unloaded.load(Acquire);
-        if unloaded != self.unloaded {
-            self.unloaded = unloaded;
-            for (address, place) in self.code.resolve_all_again() {
-                spinning::set_place(&self.memory, self.code.pid(), address, place);
-            }
-        }
-        let head = self.memory.unknown_head.0.load(Acquire);
-        let ring = self.memory.unknown.len() as u64;
-        // A sample that finds no room is asked about again by the next one there.
-        let first = self.answered.max(head.saturating_sub(ring));
-        for at in first..head {
-            let Some(entry) = self.memory.unknown.get((at % ring) as usize) else {
-                continue;
-            };
-            let address = entry.swap(0, Acquire);
-            if address != 0 && self.memory.place(address).is_none() {
-                let place = self.code.place_at(address);
-                spinning::set_place(&self.memory, self.code.pid(), address, place);
-            }
-        }
-        self.answered = head;
-    }
-
-    fn live_progress(&self, elapsed: Duration, counts: &[PointCount]) -> LiveProgress {
-        let names = self.points.list.iter().map(|point| point.name.clone());
-        LiveProgress {
-            elapsed,
-            experiments: self.experiments.done.len(),
-            samples: self.memory.samples.0.load(Relaxed),
-            fragments: self.code.fragments().len(),
-            points: names
-                .zip(counts.iter().map(|count| count.visit_count()))
-                .collect(),
-            choice: self.choice.clone(),
-            notices: self.notices.clone(),
-        }
-    }
-
-    /// Says that a progress point is looked for, if the program has none of its own.
-    fn notice_search(&mut self, now: Duration) {
-        let in_source = self.points.list.iter().any(|point| point.in_source());
-        let said = !self.notices.iter().any(|notice| notice == SEARCHING);
-        if now >= NOTICED && said && !in_source {
-            self.notices.push(SEARCHING.into());
-        }
-    }
-
-    /// The command's first word.
-    fn command_name(&self) -> &str {
-        self.options.command.first().map_or("", String::as_str)
-    }
-
-    /// Returns whether nothing can be learned, however long it takes; says why.
-    fn is_hopeless(&mut self, now: Duration) -> bool {
-        let samples = self.memory.samples.0.load(Relaxed);
-        let refused = self.memory.refused.load(Relaxed);
-        let in_scope = !self.code.fragments().is_empty();
-        if samples > NOTICED_SAMPLES && !in_scope && !self.scope_noticed {
-            self.scope_noticed = true;
-            let notice = self.nothing_in_scope();
-            self.notices.push(notice);
-        }
-        let reason = if refused != 0 && samples == 0 {
-            let source = io::Error::from_raw_os_error(refused);
-            Error::SamplingRefused { source }.to_string()
-        } else if let Some(program) = self.handover.find_executed(now, samples) {
-            handover::describe_executed(self.command_name(), &program)
-        } else if samples > HOPELESS_SAMPLES && self.code.fragments().is_empty() {
-            format!("stopped early: {}", self.nothing_in_scope())
-        } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
-            let none = self.points.list.is_empty();
-            let what = if self.choice == Some(ProgressChoice::EndToEnd) {
-                "none of its functions that take time is called 20 to 5000 times a second, and it did not end"
-            } else if none {
-                "there is no progress point"
-            } else {
-                "no progress point was visited"
-            };
-            format!(
-                "stopped early: {what} in {} s; mark one in the source (vitalfew.h or coz.h) or name one with --progress",
-                HOPELESS.as_secs()
-            )
-        } else {
-            return false;
-        };
-        self.stopped = Some(reason);
-        true
-    }
-
-    /// Ends measuring and puts together what was measured.
-    fn finish_run(&mut self, exit: Option<Exit>, mut warnings: Vec<String>) -> CausalRun {
-        let duration = self.start.elapsed();
-        self.answer_questions();
-        self.points.discover_points(&self.memory);
-        let counts = self.points.read_counts(&self.memory, &self.code);
-        let whole = exit.is_some() && self.options.end_to_end.is_some();
-        self.experiments
-            .end_run(&self.memory, &self.code, &counts, duration, whole);
-        self.memory.experiment.0.store(Word::NONE.pack(), Relaxed);
-        if exit.is_some() && self.options.end_to_end.is_none() {
-            self.in_background = handover::background_process(&self.memory, self.code.pid());
-        }
-        self.memory.state.store(state::OFF, Relaxed);
-        self.add_warnings(&mut warnings, exit);
-        let mut run = self.so_far(duration, &counts);
-        if whole {
-            run.points.insert(0, Experiments::end_to_end_point());
-        }
-        run.end = launch::run_end(exit);
-        run.warnings = warnings;
-        run
-    }
-
-    /// Returns what was measured until now.
-    fn so_far(&mut self, now: Duration, counts: &[PointCount]) -> CausalRun {
-        let mut images: Vec<ProfiledImage> = Vec::new();
-        let (fragments, experiments) = self.measured_fragments(&mut images);
-        let named = self.points.list.iter().zip(counts);
-        let points = named.map(|(point, count)| ProgressPoint {
-            name: point.name.clone(),
-            counted_by: point.counted_by,
-            visits: match *count {
-                PointCount::Visits(n) | PointCount::Latency(n, ..) => n,
-            },
-        });
-        let nanos = now.as_nanos() as u64;
-        CausalRun {
-            command: self.options.command.clone(),
-            host: sampler::read_host(),
-            collector: "vitalfew".into(),
-            start_unix_ns: self.start_unix_ns,
-            duration_ns: nanos,
-            undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
-            end: launch::run_end(None),
-            settings: ExperimentSettings {
-                waits: self.waits.is_some(),
-                credits: match self.program {
-                    Some(_) => CreditRule::Kernel,
-                    None => CreditRule::Hooks,
-                },
-                ..experiment_settings(self.options, self.by, self.ticks.is_some())
-            },
-            images,
-            points: points.collect(),
-            fragments,
-            experiments,
-            warnings: Vec::new(),
-        }
-    }
-
-    /// The fragments with their samples, those that waited once more for their waits; and the experiments with them.
-    fn measured_fragments(
-        &mut self,
-        images: &mut Vec<ProfiledImage>,
-    ) -> (Vec<Fragment>, Vec<Experiment>) {
-        let known = self.code.fragments().to_vec();
-        let mut fragments = Vec::new();
-        let mut position_of = FxHashMap::default();
-        for number in 0..2 * known.len() {
-            let choice = Choice::numbered(number);
-            let at = choice.fragment as usize;
-            let waiting = choice
-                .waiting
-                .then(|| wait_call(&self.memory, at))
-                .flatten();
-            let Some(fragment) = known
-                .get(at)
-                .filter(|_| choice.waiting == waiting.is_some())
-            else {
-                continue;
-            };
-            position_of.insert(number as u32, fragments.len() as u32);
-            let samples = crate::experiments::samples_of(&self.memory, choice);
-            let delayed = self.experiments.delayed_samples(choice);
-            fragments.push(Fragment {
-                name: fragment.name.clone(),
-                detail: fragment.detail.clone(),
-                image: self.image_position(images, fragment),
-                samples,
-                undelayed_samples: samples.saturating_sub(delayed),
-                waiting: waiting.map(|it| FragmentWait {
-                    call: it.name,
-                    for_work: it.for_work,
-                }),
-            });
-        }
-        let placed = self.experiments.done.iter().filter_map(|it| {
-            let fragment = *position_of.get(&it.fragment)?;
-            Some(Experiment {
-                fragment,
-                ..it.clone()
-            })
-        });
-        (fragments, placed.collect())
-    }
-
-    /// The position of a fragment's image in the run's list.
-    fn image_position(
-        &mut self,
-        images: &mut Vec<ProfiledImage>,
-        fragment: &KnownFragment,
-    ) -> Option<u32> {
-        if fragment.image.is_empty() {
-            return None;
-        }
-        let known = images.iter().position(|image| image.path == fragment.image);
-        let at = known.unwrap_or_else(|| {
-            let symbols = &self.code.image_of(&fragment.image).symbols;
-            images.push(ProfiledImage {
-                path: fragment.image.clone(),
-                build_id: symbols.as_ref().and_then(|s| s.build_id().cloned()),
-            });
-            images.len() - 1
-        });
-        u32::try_from(at).ok()
-    }
-
-    /// Says what went wrong or is missing.
-    fn add_warnings(&mut self, warnings: &mut Vec<String>, exit: Option<Exit>) {
-        warnings.extend(self.stopped.clone());
-        let samples = self.memory.samples.0.load(Relaxed);
-        let outside = self.memory.outside.load(Relaxed);
-        let unmeasured = self.memory.unmeasured.load(Relaxed);
-        let refused = self.memory.refused.load(Relaxed);
-        if unmeasured > 0 {
-            warnings.push(format!(
-                "{unmeasured} threads were not measured: more than {} at a time",
-                runtime_abi::THREADS
-            ));
-        }
-        if self.memory.kernel_timers.load(Relaxed) > 0 {
-            warnings.push(
-                "the program has set timers of the kernel, which go on while it is delayed: do not believe what they \
-                 set the pace of (its other clocks stand still meanwhile)"
-                    .into(),
-            );
-        }
-        if refused != 0 && samples > 0 {
-            let source = io::Error::from_raw_os_error(refused);
-            warnings.push(format!("some threads could not be sampled: {source}"));
-        }
-        if let Some(Exit::Signal(signal)) = exit {
-            warnings.push(format!(
-                "the program was ended by signal {signal}; what was measured until then is kept"
-            ));
-        }
-        let command = self.command_name();
-        let sampled = Duration::from_nanos(samples * self.options.period_ns);
-        let others = exit.and_then(|_| self.handover.describe_children(command, sampled));
-        if let Some(pid) = self.in_background {
-            warnings.push(handover::describe_background(command, pid));
-        } else if let Some(others) = others {
-            warnings.push(others);
-        } else if samples == 0 && refused == 0 && self.stopped.is_none() {
-            warnings.push(
-                "nothing was sampled: the program took too little time; --runs N repeats it".into(),
-            );
-        } else if self.code.fragments().is_empty() && self.stopped.is_none() {
-            warnings.push(self.nothing_in_scope());
-        } else if outside * 2 > samples {
-            let share = 100.0 * outside as f64 / samples as f64;
-            warnings.push(format!(
-                "{share:.0} % of the samples have nothing in scope in their call chain"
-            ));
-        }
-        warnings.extend(self.empty_set());
-        let wanted = self.options.end_to_end.is_none() && !self.options.choose_point;
-        if self.stopped.is_none() && !self.visited_any() && wanted {
-            warnings.push(
-                "no progress point was visited: mark one in the source (vitalfew.h or coz.h), name one with --progress, or use --end-to-end".into(),
-            );
-        }
-    }
-
-    /// Says that no sample was in the set of code that was asked for, if so.
-    fn empty_set(&self) -> Option<String> {
-        let set = self.options.set.as_ref()?;
-        let samples = self.memory.samples.0.load(Relaxed);
-        let counts = [&self.memory.fragments, &self.memory.waited];
-        let selected = counts.map(|counts| counts.first().map_or(0, |it| it.load(Relaxed)));
-        if samples == 0 || selected != [0, 0] {
-            return None;
-        }
-        Some(match set {
-            SpeedupSet::Sequence(_) => format!(
-                "of {samples} samples none has this call sequence in its stack: where others may be between two of its functions (inlined, or \
-                 jumped to at the end of another), put … there"
-            ),
-            SpeedupSet::Lock(name) => format!(
-                "no sample was taken while {name} was held by pthread_mutex_lock or its like; locks that the C library does not know \
-                 (Rust's, Go's, those of parking_lot) are not seen"
-            ),
-        })
-    }
-
-    /// Why no sample has a fragment, and what mends it.
-    fn nothing_in_scope(&mut self) -> String {
-        let samples = self.memory.samples.0.load(Relaxed);
-        if self.options.scope.is_empty() {
-            let program = self.code.executable().to_owned();
-            if !self.code.image_of(&program).has_all_symbols() {
-                return format!(
-                    "{program} has no symbols, and no unwind tables for the code that runs: link it without -s, or name the \
-                     libraries that work with --scope"
-                );
-            }
-            return format!(
-                "of {samples} samples none is in a known function of {program} or called by one: name the libraries that \
-                 work with --scope"
-            );
-        }
-        match search::unmatched_pattern(&mut self.code, &self.options.scope) {
-            Some((pattern, near)) => format!(
-                "--scope {pattern} fits no file that is mapped and no source{}; a plugin counts from when it is loaded",
-                crate::error::near_matches(&near)
-            ),
-            None => format!("of {samples} samples none is in scope; widen it with --scope"),
-        }
-    }
-
-    fn visited_any(&self) -> bool {
-        let counts = self.points.read_counts(&self.memory, &self.code);
-        counts.iter().any(|count| count.visit_count() > 0)
-    }
-}
-
-/// Said while a progress point is looked for.
-const SEARCHING: &str =
-    "no progress point was given: looking for a function that is called steadily, for some seconds";
-
-/// Checks that a set of code exists, and has holds of its lock counted.
-fn prepare_set(
-    memory: &CausalMemory,
-    code: &mut TargetCode,
-    set: &SpeedupSet,
-) -> Result<(), Error> {
-    match set {
-        SpeedupSet::Sequence(sequence) => {
-            let mut names = sequence.names();
-            names.try_for_each(|name| search::check_fragment(code, Granularity::Function, name))
-        }
-        SpeedupSet::Lock(name) => {
-            let (start, end) = find_variable(code.pid(), code.executable().as_ref(), name)?;
-            memory.selection.watch_locks(start, end);
-            Ok(())
-        }
-    }
-}
-
-/// From now on samples are of the set, or of everything else.
-fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
-    code.begin_set(set);
-    if let SpeedupSet::Sequence(sequence) = set {
-        for (address, answer) in code.resolve_all_again() {
-            spinning::set_place(memory, code.pid(), address, answer);
-        }
-        memory.selection.select_sequence(sequence.len() as u8);
-    } else {
-        memory.selection.select_lock();
-    }
-    // Samples that came while places were looked up still counted for lines.
-    let counts = memory.fragments.iter().chain(&memory.waited);
-    counts.for_each(|count| count.store(0, Relaxed));
-}
-
-/// Decides whether lines or functions are sped up, by what is known of the program.
-fn choose_granularity(
-    options: &ExperimentOptions,
-    code: &mut TargetCode,
-    notices: &mut Vec<String>,
-) -> Result<Granularity, Error> {
-    let paths = code.images_in_scope();
-    let images: Vec<_> = paths.iter().map(|path| code.image_of(path)).collect();
-    let has_lines = images.iter().any(|image| image.debug.is_some());
-    // Of patterns that fit no image, sources are meant.
-    let Some(image) = images.first().filter(|_| !has_lines) else {
-        return Ok(options.by);
-    };
-    let stripped = !image.has_all_symbols();
-    let program = PathBuf::from(&image.path);
-    let by_lines = options.by == Granularity::Line;
-    let script = launch::script_of(&options.command);
-    if let Some(script) = script.filter(|_| by_lines && options.scope.is_empty()) {
-        return Err(Error::IsScript {
-            script,
-            interpreter: program,
-        });
-    }
-    if by_lines && !options.or_functions {
-        return Err(Error::NoDebugInfo { program, stripped });
-    }
-    if !image.has_functions() {
-        return Err(Error::NoSymbols { program });
-    }
-    if by_lines {
-        code.by_function();
-    }
-    if stripped {
-        notices.push(format!(
-            "{} is stripped: its functions are known by their addresses ([function at …]); install its debug symbols for names",
-            program.display()
-        ));
-    } else if by_lines {
-        notices.push(format!(
-            "{} has no debug information: functions are sped up instead of lines; compile it with -g for lines",
-            program.display()
-        ));
-    }
-    Ok(Granularity::Function)
-}
-
-/// Samples by the processors' timers. Without the right to it every thread samples itself, which takes more of its time
-/// where threads change often.
-fn sample_processors(memory: &CausalMemory, period_ns: u64, hookless: bool) -> Option<Ticks> {
-    let handler = memory.handler.load(Relaxed);
-    if handler == 0 {
-        return None;
-    }
-    let ticks = Ticks::start(handler, period_ns, hookless).ok()?;
-    for &(cpu, period) in ticks.periods() {
-        if let Some(cpu) = memory.cpus.get(cpu as usize) {
-            cpu.0.period_ns.store(period, Relaxed);
-        }
-    }
-    memory.by_processor.store(1, Relaxed);
-    Some(ticks)
-}
-
-fn experiment_settings(
-    options: &ExperimentOptions,
-    by: Granularity,
-    by_processor: bool,
-) -> ExperimentSettings {
-    ExperimentSettings {
-        by,
-        sample_period_ns: options.period_ns,
-        by_processor,
-        waits: false,
-        credits: CreditRule::Hooks,
-        batch: 1,
-        cooloff_ns: crate::experiments::COOLOFF.as_nanos() as u64,
-        end_to_end: options.end_to_end.is_some(),
-        scope: options.scope.clone(),
-        fixed_fragments: match &options.set {
-            Some(set) => vec![set.set_name()],
-            None => options.fixed_fragment.iter().cloned().collect(),
-        },
-        fixed_speedups: options.fixed_speedup.iter().copied().collect(),
     }
 }

@@ -24,7 +24,9 @@ mod progress_choice;
 mod repeated;
 mod scope;
 mod search;
+mod session;
 mod spinning;
+mod targets;
 #[cfg(target_arch = "x86_64")]
 mod trace;
 mod trials;
