@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::running::*;
 use common::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,16 +35,6 @@ fn compile_source(lab: &Lab, directory: &str, name: &str, more: &[&str]) -> Path
     program
 }
 
-fn start(program: &Path, argument: &str) -> Child {
-    let child = Command::new(program)
-        .arg(argument)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    std::thread::sleep(Duration::from_millis(300));
-    child
-}
-
 fn attach(lab: &Lab, pid: u32, options: &[&str]) -> Command {
     let mut command = Command::new(VITALFEW);
     command
@@ -54,17 +45,6 @@ fn attach(lab: &Lab, pid: u32, options: &[&str]) -> Command {
         .args(["--progress", "function:serve", "-p", &pid.to_string()])
         .args(options);
     command
-}
-
-/// The two numbers that it says when it is told to end: of `running`, rounds and calls that were interrupted.
-fn end(child: Child) -> [u64; 2] {
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let words: Vec<&str> = text.split_whitespace().collect();
-    [words[1], words[3]].map(|word| word.parse().expect("a number"))
 }
 
 /// All code, and of the program itself also the protected words that its calls go through; by a hash.
@@ -136,7 +116,7 @@ fn a_process_that_runs_is_measured_and_left_as_it_was() {
     }
     let lab = Lab::new();
     let program = compile(&lab, "running", &[]);
-    let child = start(&program, "-1");
+    let child = start(&program, &["-1"]);
     let pid = child.id();
     let before = protected(pid);
     for _ in 0..3 {
@@ -188,7 +168,7 @@ fn a_controller_that_is_killed_leaves_the_process_as_it_was() {
     }
     let lab = Lab::new();
     let program = compile(&lab, "running", &[]);
-    let child = start(&program, "20");
+    let child = start(&program, &["20"]);
     let pid = child.id();
     let before = protected(pid);
     let controller = start_attached(&lab, pid);
@@ -279,7 +259,7 @@ fn a_process_that_runs_is_traced_and_left_as_it_was() {
     }
     let lab = Lab::new();
     let program = compile(&lab, "running", &[]);
-    let child = start(&program, "20");
+    let child = start(&program, &["20"]);
     let pid = child.id();
     let before = protected(pid);
     let mut seen = 0;
@@ -305,7 +285,7 @@ fn a_tracer_that_is_killed_leaves_the_process_running() {
     }
     let lab = Lab::new();
     let program = compile(&lab, "running", &[]);
-    let child = start(&program, "20");
+    let child = start(&program, &["20"]);
     let pid = child.id();
     let mut tracer = trace(&lab, pid, &["--for", "60s"])
         .spawn()
@@ -332,7 +312,7 @@ fn children_forked_meanwhile_outlive_the_trace() {
         return;
     }
     let lab = Lab::new();
-    let child = start(&compile_source(&lab, "interference", "forking", &[]), "");
+    let child = start(&compile_source(&lab, "interference", "forking", &[]), &[""]);
     let pid = child.id();
     for _ in 0..2 {
         let output = trace(&lab, pid, &["--for", "1s"]).output();
@@ -351,7 +331,7 @@ fn what_cannot_be_attached_to_is_refused_with_the_reason() {
     }
     let lab = Lab::new();
     let program = compile(&lab, "running", &[]);
-    let child = start(&program, "20");
+    let child = start(&program, &["20"]);
     let pid = child.id();
     let other = start_attached(&lab, pid);
     let output = attach(&lab, pid, &["--for", "1s"])
@@ -366,7 +346,7 @@ fn what_cannot_be_attached_to_is_refused_with_the_reason() {
     kill_attached(other, pid);
     assert_eq!(end(child)[1], 0);
 
-    let mut child = start(&compile(&lab, "running", &["-static"]), "20");
+    let mut child = start(&compile(&lab, "running", &["-static"]), &["20"]);
     let output = trace(&lab, child.id(), &["--for", "1s"])
         .output()
         .expect("vitalfew runs");

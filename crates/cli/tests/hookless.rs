@@ -2,10 +2,11 @@
 
 mod common;
 
+use common::running::*;
 use common::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn source(name: &str) -> PathBuf {
@@ -109,27 +110,6 @@ fn assert_measured(run: &Value, slowest: &str, others: &[&str]) {
     for other in others {
         assert!(samples(other) > slow / 8, "{other} of {fragments:?}");
     }
-}
-
-fn start(program: &Path, arguments: &[&str]) -> Child {
-    let child = Command::new(program)
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    std::thread::sleep(Duration::from_millis(300));
-    child
-}
-
-/// Ends `running`, which says how often it went round and how often a call of it was interrupted.
-fn end(child: Child) -> [u64; 2] {
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
-    let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).expect("text");
-    let words: Vec<&str> = text.split_whitespace().collect();
-    [words[1], words[3]].map(|word| word.parse().expect("a number"))
 }
 
 /// Whether a process handles the sampling signal.

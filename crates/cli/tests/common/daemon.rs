@@ -36,7 +36,8 @@ impl Daemon {
 
     fn awaited(self) -> Self {
         let mut daemon = self;
-        let end = Instant::now() + Duration::from_secs(30);
+        // Beside other work the kernel may take its time to check the programs.
+        let end = Instant::now() + Duration::from_secs(180);
         while daemon.try_ask("status").is_none() {
             assert!(
                 daemon.child.try_wait().expect("waited").is_none(),

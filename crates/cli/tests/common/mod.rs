@@ -3,6 +3,7 @@
 
 pub mod daemon;
 pub mod made_up;
+pub mod running;
 
 use serde_json::Value;
 use std::ffi::OsStr;

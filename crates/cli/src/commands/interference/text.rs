@@ -528,7 +528,7 @@ fn next(report: &Report<'_>) -> String {
         );
     }
     if report.shown.is_empty() {
-        return "vitalfew interference run -f FUNCTION -- COMMAND    other functions".to_owned();
+        return "vitalfew interference run -f FUNCTION -- COMMAND    other functions (-p PID of a process)".to_owned();
     }
     format!("vitalfew interference report{file} --curves curves.svg    all durations, sorted")
 }
