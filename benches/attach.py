@@ -163,6 +163,10 @@ def change_probes(line):
 
 def begin_trace():
     library, at = epoll_wait_at()
+    if TRACE.exists():
+        # Of a measurement that was killed.
+        TRACE.rmdir()
+        change_probes(f"-:{PROBE}")
     change_probes(f"r:{PROBE} {library}:{at:#x} failed=$retval:s32")
     TRACE.mkdir(exist_ok=True)
     (TRACE / "buffer_size_kb").write_text("16384")
