@@ -325,6 +325,9 @@ fn progress_points_need_no_change_to_the_program() {
     let rounds = visits(&run, "round");
     assert!(rounds > 10);
     assert_eq!(visits(&run, "function:a"), rounds);
+    let points = run["points"].as_array().expect("points");
+    let own = points.iter().find(|point| point["name"] == "function:a");
+    assert_eq!(own.expect("it")["counted_by"], "uprobe");
     assert!(visits(&run, &joined).abs_diff(rounds) <= 1, "{run}");
     assert_eq!(visits(&run, "syscall:clone3"), 2 * rounds);
     assert!(visits(&run, &samples) > rounds);

@@ -108,7 +108,11 @@ fn assert_measured(run: &Value, slowest: &str, others: &[&str]) {
     let slow = samples(slowest);
     assert!(slow > 100, "{fragments:?}");
     for other in others {
-        assert!(samples(other) > slow / 8, "{other} of {fragments:?}");
+        // A breakpoint of the processor beside a loop would make it last several times as long.
+        assert!(
+            (slow / 8..slow).contains(&samples(other)),
+            "{other} of {fragments:?}"
+        );
     }
 }
 
