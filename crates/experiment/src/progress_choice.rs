@@ -4,6 +4,7 @@
 use crate::code::TargetCode;
 use crate::options::{PointKind, PointSpec};
 use crate::points::Points;
+use profile::ANSWERING_CALLS;
 use runtime_abi::Page;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,15 +21,6 @@ const CANDIDATES: usize = 4;
 /// Calls per second that make a progress point: ten in a usual experiment; and few enough that counting costs little.
 const RARE: f64 = 20.0;
 const FREQUENT: f64 = 5000.0;
-/// System calls by which programs hand results over: an answer that is sent, data that are kept.
-const RESULTS: [&str; 6] = [
-    "sendmsg",
-    "sendto",
-    "writev",
-    "write",
-    "pwrite64",
-    "fdatasync",
-];
 /// Calls per second at which counting stops at once, because each call stops the program for some microseconds.
 const EXPENSIVE: f64 = 20_000.0;
 
@@ -181,7 +173,7 @@ impl ProgressSearch {
 
 /// Has the system calls counted by which programs hand results over; returns the points' names.
 fn open_system_calls(code: &mut TargetCode, points: &mut Points) -> Vec<String> {
-    let specs = RESULTS.iter().map(|name| PointSpec {
+    let specs = ANSWERING_CALLS.iter().map(|name| PointSpec {
         name: format!("syscall:{name}"),
         what: PointKind::Syscall((*name).to_owned()),
     });

@@ -121,6 +121,17 @@ pub struct ProfiledImage {
     pub build_id: Option<BuildId>,
 }
 
+/// System calls by which programs hand results over: an answer that is sent, data that are kept. How often they are made can count a program's work.
+pub const ANSWERING_CALLS: [&str; 7] = [
+    "sendmsg",
+    "sendmmsg",
+    "sendto",
+    "writev",
+    "write",
+    "pwrite64",
+    "fdatasync",
+];
+
 /// A progress point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgressPoint {

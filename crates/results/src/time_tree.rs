@@ -218,8 +218,12 @@ impl<'a> LineTimes<'a> {
             .filter_map(|(method, (cost, file, line))| {
                 let all = self.functions.get(&method).copied().unwrap_or_default();
                 let part = cost as f64 / all.max(1) as f64;
-                Some(DearLine {
-                    function: functions.get(&method).filter(|_| part >= DEAR)?.clone(),
+                let function = functions.get(&method).filter(|_| part >= DEAR)?;
+                // Of functions of JavaScript only the line that they begin at is known.
+                let place = format!("{}:{line})", file.rsplit('/').next().unwrap_or(file));
+                let says_more = !function.0.ends_with(&place);
+                says_more.then(|| DearLine {
+                    function: function.clone(),
                     line: format!("{file}:{line}"),
                     part,
                 })

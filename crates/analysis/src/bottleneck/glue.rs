@@ -108,6 +108,35 @@ const NAMES: &[&str] = &[
     "Py_RunMain",
     "pymain_run_python",
     "node::Start",
+    "node::NodeMainInstance::Run",
+    "node::LoadEnvironment",
+    "node::StartExecution",
+    "node::(anonymous namespace)::PlatformWorkerThread",
+    "node::InternalMakeCallback",
+    "node::MakeCallback",
+    "node::InternalCallbackScope::Close",
+    "v8::platform::DefaultJobWorker::Run",
+    "v8::platform::DefaultJobState::Join",
+    "v8::platform::tracing::TracingController",
+    // Event loops.
+    "node::SpinEventLoop",
+    "node::SpinEventLoopInternal",
+    "uv_run",
+    "uv__io_poll",
+    "uv__work_done",
+    "uv__stream_io",
+    "uv__async_io",
+    "event_base_loop",
+    "event_base_dispatch",
+    "ev_run",
+    "g_main_loop_run",
+    "g_main_context_iteration",
+    "g_main_context_dispatch",
+    "aeMain",
+    "aeProcessEvents",
+    "ngx_worker_process_cycle",
+    "ngx_process_events_and_timers",
+    "ngx_epoll_process_events",
     // Loops of interpreters, and their way into the next function.
     "_PyEval_EvalFrameDefault",
     "_PyEval_EvalFrame",
@@ -139,16 +168,40 @@ const BEGINNINGS: &[&str] = &[
     "std::thread::Thread::new::thread_start",
     "std::sys::pal::unix::thread::Thread::new::thread_start",
     "<frozen runpy>",
+    "processTicksAndRejections (node:",
+    "asyncio.base_events.BaseEventLoop.run_forever (",
+    "asyncio.base_events.BaseEventLoop.run_until_complete (",
+    "asyncio.base_events.BaseEventLoop._run_once (",
+    "asyncio.events.Handle._run (",
+    "asyncio.runners.",
 ];
 
 /// Tells whether a method of this name only leads to work.
 pub(crate) fn is_glue(name: &str) -> bool {
     // Versions of symbols: `__libc_start_main@@GLIBC_2.34`.
     let plain = name.split_once('@').map_or(name, |(plain, _)| plain);
+    let plain = without_arguments(plain);
     NAMES.contains(&plain)
         || BEGINNINGS
             .iter()
             .any(|beginning| name.starts_with(beginning))
+}
+
+/// Returns the name of a qualified C++ function without its arguments. Others keep them: many programs have a `start(int)` of their own.
+fn without_arguments(name: &str) -> &str {
+    let Some(inside) = name.strip_suffix(')').filter(|_| name.contains("::")) else {
+        return name;
+    };
+    let mut depth = 1_u32;
+    let opening = inside.char_indices().rev().find(|(_, letter)| {
+        match letter {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    opening.map_or(name, |(at, _)| &name[..at])
 }
 
 #[cfg(test)]
@@ -163,6 +216,10 @@ mod tests {
             "asm_sysvec_apic_timer_interrupt",
             "(unknown)",
             "_PyEval_EvalFrameDefault",
+            "node::Start(int, char**)",
+            "node::(anonymous namespace)::PlatformWorkerThread(void*)",
+            "uv_run",
+            "processTicksAndRejections (node:internal/process/task_queues:67)",
         ] {
             assert!(is_glue(name), "{name}");
         }
@@ -173,6 +230,11 @@ mod tests {
             "main_loop",
             "clone_tree",
             "startup",
+            "start (app.js:7)",
+            "start(int)",
+            "app::start(int)",
+            "uv_run_twice",
+            "call(void (*)(int))",
             "@",
             "",
         ] {

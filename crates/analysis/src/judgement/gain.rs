@@ -67,9 +67,11 @@ impl<'a> UndisturbedRun<'a> {
         }
     }
 
-    /// Adds what threads did, on so many CPUs: 0 where that is not known.
+    /// Adds what threads did, on so many CPUs: 0 where that is not known. The run is as long as its busiest thread worked, whoever waited for CPUs.
     pub(super) fn on_threads(mut self, threads: &'a [ThreadWork], cpus: u32) -> Self {
         self.threads = threads;
+        let longest = threads.iter().map(ThreadWork::time).fold(0.0, f64::max);
+        self.duration_ns = self.duration_ns.max(longest);
         if cpus > 0 {
             self.cpus = f64::from(cpus);
         }
@@ -94,7 +96,8 @@ impl<'a> UndisturbedRun<'a> {
         let below = nodes.iter().map(|nodes| sequences.time_of(nodes)).sum();
         let removed = own.max(below).max(further_ns);
         let chance = chance_of(finding);
-        let part = |ns: f64| (ns / self.duration_ns * chance + MARGIN).min(1.0);
+        // Threads of a run that was disturbed may have more left to do than it took: then nothing is gained.
+        let part = |ns: f64| (ns / self.duration_ns * chance + MARGIN).clamp(0.0, 1.0);
         let place = RemovedPlace {
             sequences,
             number,
@@ -151,12 +154,11 @@ impl<'a> UndisturbedRun<'a> {
             let own = nodes.filter(|work| place.is_of_sequence(work.node));
             own.map(NodeWork::time).sum()
         };
-        let all = |thread: &ThreadWork| thread.nodes.iter().map(NodeWork::time).sum::<f64>();
-        let work: f64 = self.threads.iter().map(all).sum();
+        let work: f64 = self.threads.iter().map(ThreadWork::time).sum();
         let in_place: f64 = self.threads.iter().map(own).sum();
         let beside_others = (work - self.duration_ns).max(0.0);
         let busy = self.threads.iter();
-        let busy = busy.filter(|thread| all(thread) >= BUSY * self.duration_ns);
+        let busy = busy.filter(|thread| thread.time() >= BUSY * self.duration_ns);
         let of_all_busy = busy.map(own).reduce(f64::min).unwrap_or_default();
         of_all_busy.max(in_place - beside_others)
     }

@@ -656,8 +656,14 @@ fn thread(tree: &CallTree, functions: &[(&str, i64)]) -> ThreadWork {
 
 /// The bounds of what the first finding gains, and the part that is assumed to be spared. The run took 1,000 ms.
 fn first_gain(tree: &CallTree, threads: &[ThreadWork]) -> ([f64; 2], Option<f64>) {
+    first_gain_on(tree, threads, 0)
+}
+
+/// The same on so many CPUs.
+fn first_gain_on(tree: &CallTree, threads: &[ThreadWork], cpus: u32) -> ([f64; 2], Option<f64>) {
     let judgement = judge_measured(&Measured {
         run_ns: 1000.0 * MS as f64,
+        cpus,
         threads,
         ..measured(tree)
     });
@@ -742,6 +748,38 @@ fn a_gain_of_threads_that_take_turns_is_that_of_one() {
     let (ends, spared) = first_gain(&tree, &turns);
     assert_ends(ends, [0.33, 0.72]);
     assert_eq!(spared, Some(0.5));
+}
+
+/// Where threads waited for CPUs, the run without these waits is as long as its busiest thread worked at least.
+#[test]
+fn a_run_is_as_long_as_its_busiest_thread() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 800),
+        ("main;digest", Computing, 700),
+        ("main;encode", Computing, 700),
+    ]);
+    let busy = [thread(
+        &tree,
+        &[("checksum", 800), ("digest", 700), ("encode", 700)],
+    )];
+    let (ends, _) = first_gain(&tree, &busy);
+    assert_ends(ends, [0.5 * 800.0 / 2200.0, 800.0 / 2200.0]);
+}
+
+/// What is left may take longer on one CPU than the run did, by a miscount: then nothing is gained.
+#[test]
+fn a_gain_of_a_run_that_is_too_short_for_its_work_is_none() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 800),
+        ("main;digest", Computing, 800),
+        ("main;encode", Computing, 800),
+    ]);
+    let beside = thread(&tree, &[("digest", 800)]);
+    let another = thread(&tree, &[("encode", 800)]);
+    let threads = [thread(&tree, &[("checksum", 800)]), beside, another];
+    assert_eq!(first_gain_on(&tree, &threads, 1), ([0.0, 0.0], None));
 }
 
 fn path_of(finding: &Finding) -> Vec<String> {

@@ -9,6 +9,13 @@ pub struct ThreadWork {
     pub nodes: Vec<NodeWork>,
 }
 
+impl ThreadWork {
+    /// Returns the time of all it did, in nanoseconds.
+    pub(super) fn time(&self) -> f64 {
+        self.nodes.iter().map(NodeWork::time).sum()
+    }
+}
+
 /// What a thread did at one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeWork {

@@ -12,7 +12,7 @@ use std::time::Duration;
 The command is run once to sample what it runs and what it waits for, and, if it ends in time and more than one \
 thread works, again: to see what its threads lose to each other, and for experiments that predict what a faster \
 line is worth. Each run reads the same standard input; only the first one's output is shown. Files that it \
-writes are written each time. A program of several threads that runs on is sampled for half of the time, and then \
+writes are written each time. A program of several threads that runs on is sampled for two fifths of the time, and then \
 experimented with while it runs.
 
 Examples:

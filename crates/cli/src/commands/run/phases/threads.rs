@@ -11,7 +11,7 @@ use experiment::ProgressChoice;
 use profile::{BlockKind, CausalProfile, Finding, Interference, Recording};
 use results::{TimeTree, command_words};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Why a program with one busy thread is not traced.
 const ONE_RUNS: &str = "one thread runs, the others only wait";
@@ -22,12 +22,14 @@ const TOO_FEW: &str = "there are too few samples";
 /// Why experiments with a program that runs on say nothing.
 const NO_COUNT: &str =
     "no function was found whose calls count its work: --progress names one, or a system call";
+/// Why there are no experiments.
+const NO_TIME: &str = "there was no time left (--for gives more)";
 /// The part of the time left that a run with tracing may take: experiments need the rest.
 const TRACING: f64 = 0.5;
 /// The same of a program that runs on: a few seconds of a server have enough executions.
 const TRACING_RUNNING: f64 = 0.3;
-/// The part of all the time for which a program that runs on is experimented with at least.
-const EXPERIMENTING: f64 = 0.25;
+/// In less time a program that runs on has no experiment: it takes a second to attach.
+const SHORTEST_EXPERIMENTS: Duration = Duration::from_secs(2);
 /// Calls a second with which a function counts the program's work: ten in a usual experiment, and few enough to cost little.
 const COUNTABLE: std::ops::Range<f64> = 40.0..20_000.0;
 /// Calls that there are at least in one run.
@@ -183,8 +185,7 @@ impl Phases<'_> {
         let InterferenceAction::Run(mut args) = args.action else {
             anyhow::bail!("no such command");
         };
-        let left = self.end.saturating_duration_since(Instant::now());
-        args.duration = Some(left.mul_f64(part));
+        args.duration = Some(self.time_left().mul_f64(part));
         let args = &args;
         let is_command = matches!(program, ProgramUnderTest::Command(_));
         if is_command {
@@ -217,10 +218,9 @@ impl Phases<'_> {
         program: &ProgramUnderTest,
         counted: Option<&str>,
     ) -> anyhow::Result<Vec<Finding>> {
-        let mut left = self.end.saturating_duration_since(Instant::now());
-        if let ProgramUnderTest::Process(_) = program {
-            // Putting a large recording down may have taken the rest.
-            left = left.max(self.args.budget.mul_f64(EXPERIMENTING));
+        let left = self.time_left();
+        if left < SHORTEST_EXPERIMENTS {
+            anyhow::bail!("{NO_TIME}");
         }
         self.note_progress(&format!(
             "experimenting for {} s (--progress names what counts the work)",
