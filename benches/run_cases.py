@@ -5,7 +5,7 @@ the true cause, is it not there on the repaired form, and does what it is said t
 that the rules were tuned on, `held` those that were looked at once and then learned from, and so were `fresh` ones, written after that.
 `unseen` ones, in other languages, were written after all of these, looked at once and then learned from; `blind` ones
 after that, and `later` ones before experiments sped waits up and gains got lower ends; `newest` ones after the rules had
-learned from these.
+learned from these, and `further` ones after these had been learned from.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
@@ -22,8 +22,8 @@ import bench
 from bench import VITALFEW
 
 SOURCES = bench.HERE / "run_cases"
-HALVES = "tuned", "held", "fresh", "unseen", "blind", "later", "newest"
-TUNED, HELD, FRESH, UNSEEN, BLIND, LATER, NEWEST = HALVES
+HALVES = "tuned", "held", "fresh", "unseen", "blind", "later", "newest", "further"
+TUNED, HELD, FRESH, UNSEEN, BLIND, LATER, NEWEST, FURTHER = HALVES
 RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"))
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
@@ -126,6 +126,14 @@ CASES = [
     case_of(NEWEST, "entries.go", ["parseEntry"], COMPUTING),
     case_of(NEWEST, "words.c", ["append_word"], COMPUTING),
     case_of(NEWEST, "ledger.rs", ["append_bookings"], {"disk"}),
+    case_of(FURTHER, "vowels.c", ["count_vowels"], COMPUTING),
+    case_of(FURTHER, "names.cpp", ["length_of_copy"], COMPUTING | {"page_faults"}),
+    case_of(FURTHER, "scores.rs", ["store_score", "work_out"], LOCKS, ["Lock", "locks"]),
+    case_of(FURTHER, "sizes.py", ["size_of", "starting and ending processes"], {"system_calls", "page_faults", "other_waits", "computing"}),
+    case_of(FURTHER, "mails.go", ["isAddress"], COMPUTING | {"page_faults"}),
+    case_of(FURTHER, "records.js", ["appendRecord"], {"disk"}),
+    case_of(FURTHER, "weights.c", ["gather_weights"], COMPUTING, ["D-cache miss", "DTLB miss"]),
+    case_of(FURTHER, "reply.rs", ["wait_for_reply"], {"sleeping"}),
 ]
 
 

@@ -222,6 +222,15 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     .choose_and_order())
 }
 
+/// Waits that code of one place ended, in nanoseconds.
+#[derive(Default)]
+struct HeldWaits {
+    /// By the function that waited.
+    by_function: BTreeMap<String, f64>,
+    /// By what for.
+    by_kind: BTreeMap<TimeKind, f64>,
+}
+
 struct Judge<'a> {
     sequences: Sequences<'a>,
     measured: &'a Measured<'a>,
@@ -347,8 +356,8 @@ impl<'a> Judge<'a> {
     }
 
     /// The waits that code of each sequence ended, by the function that waited.
-    fn waits_for_sequences(&self) -> BTreeMap<usize, BTreeMap<String, f64>> {
-        let mut held: BTreeMap<usize, BTreeMap<String, f64>> = BTreeMap::new();
+    fn waits_for_sequences(&self) -> BTreeMap<usize, HeldWaits> {
+        let mut held: BTreeMap<usize, HeldWaits> = BTreeMap::new();
         let mut known: BTreeMap<&str, Option<usize>> = BTreeMap::new();
         for ended in self.measured.ended_waits {
             let Some(function) = ended.by.function.as_deref().filter(|_| ended.by.is_own) else {
@@ -361,18 +370,24 @@ impl<'a> Judge<'a> {
             if let Some(sequence) = sequence {
                 let waiting = self.sequences.tree.function_at(ended.node);
                 let waits = held.entry(sequence).or_default();
-                *waits.entry(waiting).or_default() += ended.ns as f64;
+                *waits.by_function.entry(waiting).or_default() += ended.ns as f64;
+                if let Some(kind) = self.sequences.wait_kind_at(ended.node) {
+                    *waits.by_kind.entry(kind).or_default() += ended.ns as f64;
+                }
             }
         }
         held
     }
 
     /// Says that others wait for code of a sequence, if they do so for long.
-    fn holds_up(&self, waits: &BTreeMap<String, f64>) -> Option<FindingEvidence> {
-        let part = waits.values().sum::<f64>() / self.sequences.working_ns;
-        let (waiting, _) = waits.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+    fn holds_up(&self, waits: &HeldWaits) -> Option<FindingEvidence> {
+        let part = waits.by_function.values().sum::<f64>() / self.sequences.working_ns;
+        let most = waits.by_function.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        let (waiting, _) = most?;
+        let kind = waits.by_kind.iter().max_by(|a, b| a.1.total_cmp(b.1));
         (part >= HELD_ENOUGH).then(|| FindingEvidence::HoldsUp {
             waiting: waiting.clone(),
+            on: kind.map(|(kind, _)| *kind),
             part: part.min(1.0),
         })
     }

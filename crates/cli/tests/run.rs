@@ -152,7 +152,7 @@ fn functions_of_a_program_that_waits_are_traced() {
     let lab = Lab::new();
     let program = compile(&lab, "pauses", PAUSES);
     let output = Command::new(VITALFEW)
-        .args(["run", "--quiet", "--for", "30s", "-o"])
+        .args(["run", "--quiet", "--for", "60s", "-o"])
         .arg(lab.path("result.json"))
         .arg("--")
         .arg(&program)
@@ -235,6 +235,34 @@ fn run_for_a_moment(lab: &Lab, program: &Path, how: &str) -> Output {
     command.expect("vitalfew runs")
 }
 
+const APPENDS: &str = r#"
+#pragma GCC optimize("O2")
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) static void append_word(char *to, const char *word) { strcat(to, word); }
+__attribute__((noinline)) static void fill_page(char *page) {
+  page[0] = 0;
+  for (int i = 0; i < 20000; i++) { append_word(page, "word "); __asm__ volatile("" : : : "memory"); }
+}
+int main(void) { char *page = malloc(1 << 20); for (int i = 0; i < 15; i++) fill_page(page); return 0; }
+"#;
+
+/// A function that ends by jumping into the C library is not on stacks, but whoever called it did call it.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_function_that_ends_with_a_tail_call_is_named() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "appends", APPENDS);
+    let output = run(&lab, &["--once"], &[&program]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let mut found = spent(&result(&lab));
+    found.retain(|(on, _)| on != "no_cpu");
+    assert!(found[0].1.contains("append_word"), "{found:?}");
+}
+
 const SERVES: &str = r"
 #include <pthread.h>
 #include <unistd.h>
@@ -260,7 +288,7 @@ fn a_running_process_is_asked_by_all_methods_and_runs_on() {
     let mut child = child.expect("it starts");
     let pid = child.id().to_string();
     let output = Command::new(VITALFEW)
-        .args(["run", "--quiet", "--for", "12s", "-p", &pid, "-o"])
+        .args(["run", "--quiet", "--for", "60s", "-p", &pid, "-o"])
         .arg(lab.path("result.json"))
         .env("VITALFEW_DB", lab.path("db"))
         .output()

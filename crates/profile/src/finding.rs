@@ -352,6 +352,9 @@ pub enum FindingEvidence {
     HoldsUp {
         /// The function that waited most.
         waiting: String,
+        /// What for, most of the time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on: Option<TimeKind>,
         /// All these waits, as a part of the working time.
         part: f64,
     },
@@ -589,11 +592,7 @@ impl Finding {
                     },
                     PlaceInCode::CallPath { path } => {
                         let place = caller_and_call(path);
-                        let held = if self.holds_up() {
-                            " while others wait for it"
-                        } else {
-                            ""
-                        };
+                        let held = self.holds_up().unwrap_or_default();
                         format!("{part} of the working time is spent in {place}, {spent}{held}")
                     }
                     _ => format!("{part} of the working time is spent in {place}, {spent}"),
@@ -637,10 +636,16 @@ impl Finding {
         })
     }
 
-    /// Returns whether others of the program wait until the place goes on.
-    fn holds_up(&self) -> bool {
-        let held = |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::HoldsUp { .. });
-        self.evidence.iter().any(held)
+    /// Returns how others of the program wait until the place goes on, if they do, as the end of a sentence.
+    fn holds_up(&self) -> Option<&'static str> {
+        self.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::HoldsUp { on, .. } => Some(match on {
+                Some(TimeKind::Locks) => " while others wait for its lock",
+                Some(TimeKind::Barriers) => " while others wait for it at a barrier",
+                _ => " while others wait for it",
+            }),
+            _ => None,
+        })
     }
 
     /// Returns who had the CPU that was waited for most.

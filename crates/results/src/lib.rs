@@ -19,6 +19,7 @@ mod report;
 mod selection;
 mod sets;
 mod source;
+mod tail_calls;
 mod time_kind;
 mod time_tree;
 mod tree;
@@ -43,6 +44,7 @@ pub use source::{
     OpenedRecording, RecordingSource, choose_epochs, event_named, name_locations, open_by_host,
     open_latest_epochs, open_recording, read_epochs, symbol_gaps,
 };
+pub use tail_calls::insert_tail_callers;
 pub use time_kind::{SystemCallName, answering_call, waits_for_typing};
 pub use time_tree::{IdleKind, TimeTree, each_sample, make_time_tree};
 pub use tree::{is_recording, resolve_all, tree_of_recording};

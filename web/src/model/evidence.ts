@@ -81,7 +81,7 @@ function evidenceText(one: Evidence): string {
     case "hot_instruction": return `slowest at ${printable(String(one["line"] ?? `0x${number("address").toString(16)}`))}: ${percent(number("part"))} of ${printable(String(one["procedure"]))}`;
     case "counted_elsewhere": return `another ${percent(number("part"))} is counted in other findings`;
     case "wait_ended": return `waits ended by ${enderText(one["by"])}: ${percent(number("part"))}`;
-    case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all`;
+    case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all${one["on"] === undefined ? "" : `, ${words(String(one["on"]))}`}`;
     case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${shortened(String(one["function"]), 80)}`;
     case "dear_line": return `dearest line: ${printable(String(one["line"]))}, ${percent(number("part"))} of its function`;
     case "cpu_taken": return `CPU taken by ${takerText(one["by"])}: ${percent(number("part"))}`;

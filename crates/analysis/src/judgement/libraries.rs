@@ -31,6 +31,23 @@ const INTERPRETERS: [&str; 10] = [
 const SCRIPT_LIBRARIES: [&str; 2] = ["/lib/python3.", "/lib/ruby/"];
 const INSTALLED: [&str; 3] = ["/site-packages/", "/dist-packages/", "/gems/"];
 
+/// What the names of garbage collectors' work begin with: of Go, and of V8.
+const COLLECTORS: [&str; 8] = [
+    "runtime.gcBgMarkWorker",
+    "runtime.gcAssistAlloc",
+    "runtime.bgsweep",
+    "runtime.bgscavenge",
+    "v8::internal::Scavenger",
+    "v8::internal::ConcurrentMarking",
+    "v8::internal::Sweeper",
+    "v8::internal::Heap::CollectGarbage",
+];
+
+/// Returns whether a function collects what others have allocated.
+pub(super) fn is_collector(name: &str) -> bool {
+    COLLECTORS.iter().any(|start| name.starts_with(start))
+}
+
 /// Returns whether an image is the C library, or a part of it.
 pub fn is_c_library(module: &str) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();

@@ -452,6 +452,16 @@ impl<'a> Sequences<'a> {
         waits.map(|(at, _)| tree.cost(1 + at, node)).sum()
     }
 
+    /// Returns what most of the waiting at a node itself is for.
+    pub(super) fn wait_kind_at(&self, node: NodeId) -> Option<TimeKind> {
+        let kinds = TimeKind::ALL.iter().enumerate();
+        let waits = kinds.filter(|(_, kind)| !is_running(**kind));
+        let tree = self.tree.tree();
+        let costs = waits.map(|(at, kind)| (tree.cost(1 + at, node), *kind));
+        let (most, kind) = costs.max_by_key(|(cost, _)| *cost)?;
+        (most > 0).then_some(kind)
+    }
+
     /// Returns the sequence that has a node.
     pub(super) fn owner_of(&self, node: NodeId) -> Option<usize> {
         *self.owners.get(node.0 as usize)?

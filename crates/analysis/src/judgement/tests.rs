@@ -525,6 +525,7 @@ fn who_holds_a_lock_is_said_to_hold_up_others() {
     let save = found("save");
     let held = FindingEvidence::HoldsUp {
         waiting: "handle".to_owned(),
+        on: Some(TimeKind::Locks),
         part: 0.3,
     };
     assert!(save.evidence.contains(&held), "{save:?}");

@@ -1,6 +1,6 @@
 //! A call tree of time, with an index of where each function stands: places are looked up without a walk over the tree.
 
-use super::libraries::is_c_library;
+use super::libraries::{is_c_library, is_collector};
 use profile::{CallTree, MethodId, NodeId, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -139,6 +139,16 @@ impl<'a> TimedTree<'a> {
         let method = self.by_name.get(&(name.as_str(), module.as_str()));
         let nodes = method.and_then(|method| self.nodes.get(*method));
         let nodes: Vec<usize> = nodes.into_iter().flatten().map(|n| *n as usize).collect();
+        self.outermost_ranges(&nodes)
+    }
+
+    /// The same of all garbage collectors.
+    pub(super) fn nodes_of_collectors(&self) -> Vec<Range<usize>> {
+        let methods = self.tree.methods().iter().zip(&self.nodes);
+        let collectors = methods.filter(|(method, _)| is_collector(&method.name));
+        let nodes = collectors.flat_map(|(_, nodes)| nodes);
+        let mut nodes: Vec<usize> = nodes.map(|node| *node as usize).collect();
+        nodes.sort_unstable();
         self.outermost_ranges(&nodes)
     }
 

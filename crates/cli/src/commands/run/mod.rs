@@ -11,12 +11,13 @@ use crate::claims::JsonClaims;
 use crate::commands::wrapped;
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
+use analysis::judgement::{Measured, judge_measured};
 use anyhow::Context;
 use args::RunAll;
-use phases::{FEWEST_SAMPLES, Phases};
+use phases::{FEWEST_SAMPLES, Phases, Sampled};
 use profile::{CallTree, Recording};
 use result::{CommandEnd, LeftProcess, RunResult};
-use results::{RecordingSource, command_words};
+use results::{RecordingSource, TimeTree, command_words};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -45,35 +46,29 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         sampled = again;
         resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
     }
-    if profile::fold_interpreter_frames(&mut sampled.recording) {
+    // Before frames are taken out: the caller and whom it called are neighbours.
+    let inserted = results::insert_tail_callers(&mut sampled.recording, &resolved.table);
+    if profile::fold_interpreter_frames(&mut sampled.recording) || inserted {
         resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
     }
     let recording = &sampled.recording;
     let time = results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
+    let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
+    let alone = sampled_alone(&sampled, &time, &next);
+    if asked.is_none() && sampled.samples >= FEWEST_SAMPLES {
+        phases.note_first_finding(&alone);
+    }
     let more = phases.sample_more(&sampled)?;
     let more = more.into_iter().map(tree_of_run);
     let more = more.collect::<anyhow::Result<Vec<CallTree>>>()?;
     let (interference, causal) = asked.unwrap_or_else(|| phases.ask_threads(&sampled, &time));
     let stalls = phases.ask_instructions(recording);
-    let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
-    let judgement = analysis::judgement::judge_measured(&analysis::judgement::Measured {
-        tree: &time.tree,
+    let judgement = judge_measured(&Measured {
         more_runs: &more,
-        each_sample: time.each_sample,
-        run_ns: recording.duration_ns as f64,
-        threads: &time.threads,
-        cpus: sampled
-            .confined
-            .map_or(recording.host.cpus, |(allowed, _)| allowed),
-        children_ns: time.children_ns,
-        dear_lines: &time.dear_lines,
-        ended_waits: &time.ended_waits,
-        cpu_waits: &time.cpu_waits,
-        confined: sampled.confined,
         stalls: &stalls,
         causal: &causal,
         interference: &interference,
-        next: &next,
+        ..alone
     });
     let few = sampled.samples < FEWEST_SAMPLES;
     let judgement = match judgement {
@@ -115,6 +110,30 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     })
 }
 
+/// What sampling alone says, before other methods are asked.
+fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree, next: &'a [String]) -> Measured<'a> {
+    let recording = &sampled.recording;
+    Measured {
+        tree: &time.tree,
+        more_runs: &[],
+        each_sample: time.each_sample,
+        run_ns: recording.duration_ns as f64,
+        threads: &time.threads,
+        cpus: sampled
+            .confined
+            .map_or(recording.host.cpus, |(allowed, _)| allowed),
+        children_ns: time.children_ns,
+        dear_lines: &time.dear_lines,
+        ended_waits: &time.ended_waits,
+        cpu_waits: &time.cpu_waits,
+        confined: sampled.confined,
+        stalls: &[],
+        causal: &[],
+        interference: &[],
+        next,
+    }
+}
+
 /// The last result in a database, for the page.
 pub fn last_result_path(database: &Path) -> PathBuf {
     database.join("last-run.json")
@@ -127,8 +146,11 @@ fn keep_result(result: &RunResult) -> anyhow::Result<()> {
 }
 
 fn tree_of_run(mut recording: Recording) -> anyhow::Result<CallTree> {
-    profile::fold_interpreter_frames(&mut recording);
-    let resolved = results::resolve_all(&recording, &RecordingSource::default());
+    let mut resolved = results::resolve_all(&recording, &RecordingSource::default());
+    let inserted = results::insert_tail_callers(&mut recording, &resolved.table);
+    if profile::fold_interpreter_frames(&mut recording) || inserted {
+        resolved = results::resolve_all(&recording, &RecordingSource::default());
+    }
     let time = results::make_time_tree(&recording, &resolved.table);
     Ok(time.context("adding up the time")?.tree)
 }

@@ -8,7 +8,9 @@ use crate::commands::annotate;
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::Signals;
 use crate::exit::error_chain;
+use crate::output::clean_name;
 use crate::screen::tell_user;
+use analysis::judgement::{Measured, judge_measured};
 use profile::{CallGraph, Finding, Recording, SymbolTable};
 use results::complete_stacks;
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
@@ -34,6 +36,8 @@ const SAMPLING: f64 = 0.4;
 const LONGEST_SAMPLING: f64 = 0.9;
 /// Naming and judging everything in the end takes so many times what naming the procedures took after sampling: measured for a Node.js server under load.
 const JUDGING: f64 = 1.5;
+/// It is allowed for up to this part of the time: on a busy machine nothing would be asked else.
+const MOST_JUDGING: f64 = 0.25;
 
 /// Why nothing else is asked.
 const STOPPED: &str = "you stopped it";
@@ -122,6 +126,16 @@ impl<'a> Phases<'a> {
         }
     }
 
+    /// Says what is known so far, and how much time is left.
+    pub fn note_first_finding(&self, sampled: &Measured<'_>) {
+        let judgement = judge_measured(sampled).unwrap_or_default();
+        if let Some(first) = judgement.findings.first() {
+            let left = self.time_left().as_secs();
+            let known = clean_name(&first.sentence());
+            self.note_progress(&format!("so far: {known} (up to {left} s more)"));
+        }
+    }
+
     /// Returns whether the user has stopped it.
     pub fn is_stopped(&self) -> bool {
         self.signals.stop.load(Ordering::Relaxed)
@@ -129,7 +143,8 @@ impl<'a> Phases<'a> {
 
     /// Returns the time left for measuring, without what judging takes in the end.
     fn time_left(&self) -> Duration {
-        let judging = self.naming.mul_f64(JUDGING);
+        let most = self.args.budget.mul_f64(MOST_JUDGING);
+        let judging = self.naming.mul_f64(JUDGING).min(most);
         self.end
             .saturating_duration_since(Instant::now())
             .saturating_sub(judging)
@@ -297,6 +312,9 @@ impl<'a> Phases<'a> {
             Ok(stalls) if stalls.is_empty() => {
                 let why = "no procedure of a file has enough samples, or none stalls";
                 (None, Some(why.to_owned()), stalls)
+            }
+            Ok(stalls) if stalls.len() == 1 => {
+                (Some("the hottest procedure".to_owned()), None, stalls)
             }
             Ok(stalls) => (
                 Some(format!("the {} hottest procedures", stalls.len())),

@@ -228,9 +228,10 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
                 "dearest line there: {line}, {:.0} % of its function",
                 100.0 * part
             )),
-            FindingEvidence::HoldsUp { waiting, part } => lines.push(format!(
-                "others wait until it goes on: {waiting} most, {:.0} % of the working time in all",
-                100.0 * part
+            FindingEvidence::HoldsUp { waiting, on, part } => lines.push(format!(
+                "others wait until it goes on: {waiting} most, {:.0} % of the working time in all{}",
+                100.0 * part,
+                on.map_or(String::new(), |on| format!(", {}", on.phrase())),
             )),
             FindingEvidence::CpuTaken { by, part } => {
                 lines.push(format!("{:.0} % by {}", 100.0 * part, name_taker(by)));
