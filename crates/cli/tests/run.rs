@@ -55,13 +55,14 @@ fn result(lab: &Lab) -> Value {
 }
 
 /// What each finding's time is spent on, and its path.
+/// What the findings spend their time on, and where they are: experiments name a line, not a path.
 fn spent(json: &Value) -> Vec<(String, String)> {
     let list = json["claims"]["list"].as_array().expect("a list");
     let on = |claim: &Value| {
         let evidence = claim["evidence"].as_array().expect("evidence");
         let spent = evidence.iter().find(|e| e["kind"] == "time_spent");
         let on = spent.map_or("", |spent| spent["on"].as_str().unwrap_or_default());
-        (on.to_owned(), claim["place"]["what"]["path"].to_string())
+        (on.to_owned(), claim["place"]["what"].to_string())
     };
     list.iter().map(on).collect()
 }
