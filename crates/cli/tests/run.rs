@@ -54,7 +54,6 @@ fn result(lab: &Lab) -> Value {
     json
 }
 
-/// What each finding's time is spent on, and its path.
 /// What the findings spend their time on, and where they are: experiments name a line, not a path.
 fn spent(json: &Value) -> Vec<(String, String)> {
     let list = json["claims"]["list"].as_array().expect("a list");
