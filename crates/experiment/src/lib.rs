@@ -18,6 +18,7 @@ mod launch;
 mod maps;
 mod memory;
 mod options;
+mod outcome;
 mod points;
 mod probes;
 mod progress_choice;
@@ -33,10 +34,11 @@ mod trials;
 mod waits;
 
 pub use code_set::{CallSequence, SpeedupSet};
-pub use controller::{CausalOutcome, LiveProgress, Talk, run_experiments};
+pub use controller::run_experiments;
 pub use error::Error;
 pub use launch::runtime_library;
 pub use options::{ExperimentOptions, Hint, PointKind, PointSpec};
+pub use outcome::{CausalOutcome, LiveProgress, Talk};
 pub use progress_choice::ProgressChoice;
 pub use repeated::{CausalListener, Repeated, Repeats, run_repeatedly};
 #[cfg(target_arch = "x86_64")]

@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::code::RememberedCode;
-use crate::controller::{CausalOutcome, LiveProgress, run_remembering};
+use crate::controller::run_remembering;
 use crate::options::{ExperimentOptions, Hint};
+use crate::outcome::{CausalOutcome, LiveProgress};
 use crate::progress_choice::ProgressChoice;
 use profile::{CausalRun, Fragment};
 use sampler::{Exit, Launched};

@@ -3,10 +3,10 @@
 use crate::attach::HooklessProgram;
 use crate::code::{KnownFragment, RememberedCode, TargetCode};
 use crate::code_set::{SpeedupSet, find_variable};
-use crate::controller::{CausalOutcome, LiveProgress, Talk};
 use crate::experiments::{Choice, Experiments};
 use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
+use crate::outcome::{CausalOutcome, LiveProgress, Talk};
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
 use crate::targets::{Target, TargetEnd};
