@@ -221,17 +221,20 @@ fn share_of_line(lines: &Value, end: &str) -> f64 {
 
 /// The class of `Shares.java`; `None` without a compiler for it.
 fn java_classes(lab: &Lab) -> Option<PathBuf> {
+    compile_java(lab, &program().with_file_name("Shares.java"))
+}
+
+fn compile_java(lab: &Lab, source: &Path) -> Option<PathBuf> {
     if !is_installed("javac") {
         return None;
     }
-    let source = program().with_file_name("Shares.java");
     let classes = lab.path("classes");
     let compiler = Command::new("javac")
         .arg("-d")
-        .args([&classes, &source])
+        .args([&classes, source])
         .status();
     let compiled = compiler.is_ok_and(|status| status.success());
-    assert!(compiled, "Shares.java does not compile");
+    assert!(compiled, "{} does not compile", source.display());
     Some(classes)
 }
 
@@ -281,6 +284,35 @@ fn functions_of_java_have_names_without_a_flag() {
         let own = inclusive(&found, "Shares.rounds (") / total(&found);
         assert!(own > 0.85, "{how}: {own} are below Shares.rounds");
     }
+}
+
+/// Compiled code that compares strings pushes words below its frame.
+#[test]
+fn callers_of_java_that_compares_strings_are_known() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/java/Strings.java");
+    let Some(classes) = compile_java(&lab, &source) else {
+        return;
+    };
+    let classes = classes.to_str().expect("a path");
+    let found = report(
+        &lab.record(["-F1000", "--", "java", "-cp", classes, "Strings"]),
+        &[],
+    );
+    let of_sort = rows(&found).iter().filter(|row| {
+        let name = row["name"].as_str().unwrap_or_default();
+        name.starts_with("java.util.ComparableTimSort.")
+    });
+    let own: f64 = of_sort.filter_map(|row| row["amounts"][0].as_f64()).sum();
+    let below_sort = inclusive(&found, "java.util.ComparableTimSort.sort (");
+    assert!(own > 300.0, "{own} samples in {found}");
+    assert!(
+        below_sort > 0.97 * own,
+        "{below_sort} of {own} are below the method that sorts"
+    );
 }
 
 #[test]

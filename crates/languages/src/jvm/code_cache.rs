@@ -4,8 +4,7 @@
 //! heaps, each with a map of its segments, by which the piece that an address lies in is found. Where all of that is, the JVM
 //! publishes for debuggers: a table of its structures (`gHotSpotVMStructs`), with the address of each static field.
 
-use super::tables::{JvmMemory, Tables, with_tables};
-use crate::ElfImage;
+use super::tables::{JvmMemory, PublishedStructures};
 
 /// The most heaps that are looked at: HotSpot has one or three.
 pub const MOST_HEAPS: usize = 4;
@@ -48,34 +47,27 @@ pub struct CodeCache {
     pub interpreter: [u64; 2],
 }
 
-impl CodeCache {
-    /// Reads where a running JVM has its code; `base` is what addresses in the process are more than in its library `image`.
-    /// `None` if it does not say so, or has not begun yet.
-    pub fn read<'data, R: object::ReadRef<'data>>(
-        image: &ElfImage<'data, R>,
-        base: u64,
-        memory: &JvmMemory<'_>,
-    ) -> Option<Self> {
-        with_tables(image, base, memory, Self::of_tables)
-    }
+/// What of the JVM's structures says where code is.
+pub(super) const CODE_STRUCTURES: [&str; 11] = [
+    "CodeCache",
+    "CodeHeap",
+    "VirtualSpace",
+    "HeapBlock",
+    "HeapBlock::Header",
+    "CodeBlob",
+    "GrowableArrayBase",
+    "GenericGrowableArray",
+    "GrowableArray<int>",
+    "AbstractInterpreter",
+    "StubQueue",
+];
 
-    fn of_tables(tables: &Tables<'_>) -> Option<Self> {
-        let fields = tables.fields(&[
-            "CodeCache",
-            "CodeHeap",
-            "VirtualSpace",
-            "HeapBlock::Header",
-            "CodeBlob",
-            "GrowableArrayBase",
-            "GenericGrowableArray",
-            "GrowableArray<int>",
-            "AbstractInterpreter",
-            "StubQueue",
-        ])?;
-        let field = |structure: &str, name: &str| fields.get(structure, name);
-        let place = |structure: &str, name: &str| fields.place(structure, name);
-        let memory = tables.memory;
-        let structure = tables.size_of("HeapBlock")?;
+impl CodeCache {
+    /// Reads where a running JVM has its code. `None` if it does not say so, or has not begun yet.
+    pub(super) fn read(published: &PublishedStructures, memory: &JvmMemory<'_>) -> Option<Self> {
+        let field = |structure: &str, name: &str| published.field(structure, name);
+        let place = |structure: &str, name: &str| published.place(structure, name);
+        let structure = published.size_of("HeapBlock")?;
         // Offsets beside the head of a piece would not be read.
         let near = |offset: u64| {
             u16::try_from(offset)
@@ -176,7 +168,8 @@ mod tests {
     }
 
     fn read(made: &MadeUp) -> Option<CodeCache> {
-        made.with_tables(CodeCache::of_tables)
+        let published = made.published(&CODE_STRUCTURES)?;
+        made.with_memory(|memory| CodeCache::read(&published, memory))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The memory of a JVM that tests make up.
 
-use super::tables::{JvmMemory, Tables};
+use super::tables::{JvmMemory, PublishedStructures};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -98,13 +98,9 @@ impl MadeUp {
         read(&JvmMemory { read: &at })
     }
 
-    pub fn with_tables<T>(&self, read: impl FnOnce(&Tables<'_>) -> T) -> T {
-        self.with_memory(|memory| {
-            read(&Tables {
-                memory,
-                symbol: &|name| self.symbols.get(name).copied(),
-            })
-        })
+    pub fn published(&self, structures: &[&str]) -> Option<PublishedStructures> {
+        let symbol = |name: &str| self.symbols.get(name).copied();
+        self.with_memory(|memory| PublishedStructures::read(memory, &symbol, structures))
     }
 
     /// Calls with each byte overwritten in turn.

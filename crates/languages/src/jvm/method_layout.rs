@@ -1,7 +1,6 @@
 //! Where HotSpot's structures have what the names, lines and inlined calls of methods are made of.
 
-use super::tables::{Fields, JvmMemory, Tables, with_tables};
-use crate::ElfImage;
+use super::tables::{JvmMemory, PublishedStructures};
 
 /// Versions of which the forms below were tried, or stand in the sources.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
@@ -78,17 +77,23 @@ pub(super) enum CodeTables {
     },
 }
 
-impl MethodLayout {
-    /// Reads the layout of a running JVM; `base` is what addresses in the process are more than in its library `image`. `None` if it does not
-    /// say so, or in a form that is not known.
-    pub fn read<'data, R: object::ReadRef<'data>>(
-        image: &ElfImage<'data, R>,
-        base: u64,
-        memory: &JvmMemory<'_>,
-    ) -> Option<Self> {
-        with_tables(image, base, memory, Self::of_tables)
-    }
+/// What of the JVM's structures says how methods are laid out.
+pub(super) const METHOD_STRUCTURES: [&str; 12] = [
+    "Abstract_VM_Version",
+    "CodeBlob",
+    "CompiledMethod",
+    "ConstMethod",
+    "ConstantPool",
+    "HeapBlock",
+    "InstanceKlass",
+    "Klass",
+    "Method",
+    "PcDesc",
+    "Symbol",
+    "nmethod",
+];
 
+impl MethodLayout {
     /// Offsets that are looked at when a sample is taken: of a method its constant part, of a block the method and the number of its
     /// compilation.
     pub fn seen_offsets(&self) -> Option<[u16; 3]> {
@@ -100,23 +105,12 @@ impl MethodLayout {
         ])
     }
 
-    pub(super) fn of_tables(tables: &Tables<'_>) -> Option<Self> {
-        let fields = tables.fields(&[
-            "Abstract_VM_Version",
-            "CodeBlob",
-            "CompiledMethod",
-            "ConstMethod",
-            "ConstantPool",
-            "InstanceKlass",
-            "Klass",
-            "Method",
-            "Symbol",
-            "nmethod",
-        ])?;
-        let place = |structure: &str, name: &str| near(fields.place(structure, name)?);
-        let size = |structure: &str| near(tables.size_of(structure)?);
-        let version = fields.place("Abstract_VM_Version", "_vm_major_version")?;
-        let version = tables.memory.half(version)?;
+    /// Reads the layout of a running JVM. `None` if it does not say so, or in a form that is not known.
+    pub(super) fn read(published: &PublishedStructures, memory: &JvmMemory<'_>) -> Option<Self> {
+        let place = |structure: &str, name: &str| near(published.place(structure, name)?);
+        let size = |structure: &str| near(published.size_of(structure)?);
+        let version = published.place("Abstract_VM_Version", "_vm_major_version")?;
+        let version = memory.half(version)?;
         if !VERSIONS.contains(&version) || size("PcDesc")? != PLACE {
             return None;
         }
@@ -141,14 +135,14 @@ impl MethodLayout {
             class_name: place("Klass", "_name")?,
             symbol_length: place("Symbol", "_length")?,
             symbol_body: place("Symbol", "_body[0]")?,
-            piece: PieceLayout::of_fields(&fields, size("HeapBlock")?)?,
+            piece: PieceLayout::read(published, size("HeapBlock")?)?,
         })
     }
 }
 
 impl PieceLayout {
-    fn of_fields(fields: &Fields, structure: u64) -> Option<Self> {
-        let place = |structure: &str, name: &str| near(fields.place(structure, name)?);
+    fn read(published: &PublishedStructures, structure: u64) -> Option<Self> {
+        let place = |structure: &str, name: &str| near(published.place(structure, name)?);
         let of_method = |name: &str| place("nmethod", name);
         let method = of_method("_method").or_else(|| place("CompiledMethod", "_method"));
         let tables = match of_method("_immutable_data") {

@@ -12,6 +12,7 @@ mod method;
 mod method_layout;
 mod packed;
 mod process;
+mod running;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -24,4 +25,5 @@ pub use error::AttachError;
 pub use method::JavaMethod;
 pub use method_layout::MethodLayout;
 pub use process::{JvmProcess, is_jvm_image};
+pub use running::JvmDescription;
 pub use tables::JvmMemory;

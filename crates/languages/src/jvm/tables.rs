@@ -1,7 +1,6 @@
 //! What HotSpot publishes of its structures for debuggers: tables of fields (`gHotSpotVMStructs`), with their offsets or addresses, and of
 //! the sizes of types.
 
-use crate::ElfImage;
 use std::collections::HashMap;
 
 /// Entries of a table of the JVM, at most: JDK 25 has 3,600.
@@ -87,10 +86,10 @@ impl JvmMemory<'_> {
 }
 
 /// The tables of a JVM's structures.
-pub(super) struct Tables<'a> {
-    pub memory: &'a JvmMemory<'a>,
+struct Tables<'a> {
+    memory: &'a JvmMemory<'a>,
     /// The values of the exported symbols that say how entries are laid out.
-    pub symbol: &'a dyn Fn(&str) -> Option<u64>,
+    symbol: &'a dyn Fn(&str) -> Option<u64>,
 }
 
 impl Tables<'_> {
@@ -119,8 +118,8 @@ impl Tables<'_> {
         Some(())
     }
 
-    /// The fields of these structures.
-    pub fn fields(&self, structures: &[&str]) -> Option<Fields> {
+    /// The fields of these structures, by structure and name.
+    fn fields(&self, structures: &[&str]) -> Option<HashMap<(String, String), Field>> {
         let entry = "gHotSpotVMStructEntry";
         let offset_of = |part: &str| self.value(&format!("{entry}{part}Offset"));
         let (name, kind) = (offset_of("FieldName")?, offset_of("TypeString")?);
@@ -145,48 +144,57 @@ impl Tables<'_> {
                 fields.insert((structure, name), field);
             }
         })?;
-        Some(Fields(fields))
+        Some(fields)
     }
 
-    /// The size of a structure in bytes.
-    pub fn size_of(&self, structure: &str) -> Option<u64> {
+    /// The sizes of these structures in bytes.
+    fn sizes(&self, structures: &[&str]) -> Option<HashMap<String, u64>> {
         let entry = "gHotSpotVMTypeEntry";
         let size = self.value(&format!("{entry}SizeOffset"))?;
-        let mut found = None;
+        let mut sizes = HashMap::new();
         self.each_entry("gHotSpotVMTypes", entry, "TypeName", |at, name| {
-            if name == structure {
-                found = self.memory.word(at.wrapping_add(size));
+            if structures.contains(&name.as_str())
+                && let Some(size) = self.memory.word(at.wrapping_add(size))
+            {
+                sizes.insert(name, size);
             }
         })?;
-        found
+        Some(sizes)
     }
 }
 
-/// Fields by structure and name.
-pub(super) struct Fields(HashMap<(String, String), Field>);
+/// What a JVM publishes of some of its structures.
+pub(super) struct PublishedStructures {
+    fields: HashMap<(String, String), Field>,
+    sizes: HashMap<String, u64>,
+}
 
-impl Fields {
+impl PublishedStructures {
+    /// Reads the tables of a JVM, each once, for these structures; `symbol` has the values of exported symbols.
+    pub fn read(
+        memory: &JvmMemory<'_>,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+        structures: &[&str],
+    ) -> Option<Self> {
+        let tables = Tables { memory, symbol };
+        Some(Self {
+            fields: tables.fields(structures)?,
+            sizes: tables.sizes(structures)?,
+        })
+    }
+
     /// A field, if this JVM has it.
-    pub fn get(&self, structure: &str, name: &str) -> Option<&Field> {
-        self.0.get(&(structure.to_owned(), name.to_owned()))
+    pub fn field(&self, structure: &str, name: &str) -> Option<&Field> {
+        self.fields.get(&(structure.to_owned(), name.to_owned()))
     }
 
     /// Its offset, or of a static field its address.
     pub fn place(&self, structure: &str, name: &str) -> Option<u64> {
-        Some(self.get(structure, name)?.place)
+        Some(self.field(structure, name)?.place)
     }
-}
 
-/// Calls with the tables of a JVM; `base` is what addresses in the process are more than in its library `image`.
-pub(super) fn with_tables<'data, R: object::ReadRef<'data>, T>(
-    image: &ElfImage<'data, R>,
-    base: u64,
-    memory: &JvmMemory<'_>,
-    read: impl FnOnce(&Tables<'_>) -> Option<T>,
-) -> Option<T> {
-    let symbol = |name: &str| Some(image.exported_symbol(name)?.0.wrapping_add(base));
-    read(&Tables {
-        memory,
-        symbol: &symbol,
-    })
+    /// The size of a structure in bytes.
+    pub fn size_of(&self, structure: &str) -> Option<u64> {
+        self.sizes.get(structure).copied()
+    }
 }

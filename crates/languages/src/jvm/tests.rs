@@ -1,6 +1,7 @@
 //! Methods of a JVM that is made up, in both forms of compiled code.
 
 use super::made_up::{MadeUp, PublishedField};
+use super::method_layout::METHOD_STRUCTURES;
 use super::*;
 
 const VERSION: u64 = 1 << 15;
@@ -134,14 +135,17 @@ struct Jvm {
     block: u64,
 }
 
+fn method_layout(made: &MadeUp) -> Option<MethodLayout> {
+    let published = made.published(&METHOD_STRUCTURES)?;
+    made.with_memory(|memory| MethodLayout::read(&published, memory))
+}
+
 fn jvm(version: u32) -> Jvm {
     let mut made = MadeUp::default();
     made.put_at(VERSION, &version.to_ne_bytes());
     let (fields, sizes) = published(version);
     made.publish(&fields, &sizes);
-    let layout = made
-        .with_tables(MethodLayout::of_tables)
-        .expect("it is published");
+    let layout = method_layout(&made).expect("it is published");
     let excess = layout.packed_excess;
     let number = |value: u8| value + excess;
     // Instruction 0: line 10, by a long entry; instruction 4: line 12, by a byte.
@@ -301,7 +305,7 @@ fn versions_that_are_not_known_have_no_layout() {
         made.put_at(VERSION, &u32::to_ne_bytes(version));
         let (fields, sizes) = published(25);
         made.publish(&fields, &sizes);
-        assert_eq!(made.with_tables(MethodLayout::of_tables), None);
+        assert_eq!(method_layout(&made), None);
     }
 }
 

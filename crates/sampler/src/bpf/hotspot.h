@@ -216,31 +216,17 @@ static __always_inline u64 code_start(struct walk *walk, struct hotspot *of)
 /* Tells user space of code that was not met before. Returns the word of the stack that stands for a place in it. */
 static __always_inline u64 java_word(struct walk *walk, struct hotspot *of, u64 compilation, u64 place)
 {
-	struct code_record *record = &walk->python.record;
-	u64 *words = (u64 *)record->lines;
 	u64 hash = mixed(mixed(mixed(HASH_START, of->started), walk->tgid), compilation);
 
 	hash = mixed(mixed(hash, walk->java.block), walk->java.method);
 	u64 number = hash >> (INSTRUCTION_BITS + 1) | 1;
-	u32 slot = (number >> 1) & (CODE_SLOTS - 1), language = LANGUAGE_JAVA;
-	u64 *told = bpf_map_lookup_elem(&python_codes, &slot);
-	struct python_counts *counts = bpf_map_lookup_elem(&python_counts, &language);
-	if (told && *told != number && counts) {
-		record->number = number;
-		record->lines_address = walk->java.block;
-		record->tgid = walk->tgid;
-		record->first_line = record->lines_length = record->minor = 0;
-		record->language = LANGUAGE_JAVA;
-		record->file.kind = record->name.kind = 0;
-		record->file.length = record->name.length = 0;
+	u64 *slot = untold_slot(number);
+	if (slot) {
+		u64 *words = (u64 *)walk->python.record.lines;
 		words[0] = walk->java.place == JAVA_INTERPRETED;
 		words[1] = walk->java.method;
 		words[2] = of->started;
-		record->lines_copied = 3 * sizeof(u64);
-		if (!bpf_ringbuf_output(&code_records, record, sizeof(*record) - CODE_LINES + 3 * sizeof(u64), 0))
-			*told = number;
-		else
-			counts->unsent++;
+		tell_address(&walk->python.record, slot, number, LANGUAGE_JAVA, walk->java.block, 3 * sizeof(u64));
 	}
 	return PYTHON_WORD | (number << INSTRUCTION_BITS) | (place < INSTRUCTION_MOST ? place : INSTRUCTION_MOST);
 }

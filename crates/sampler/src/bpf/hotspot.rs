@@ -1,6 +1,6 @@
 //! The user half of hotspot.h: says where a JVM has its code, and has that read.
 
-use crate::processes::jvm::RunningJvm;
+use crate::processes::jvm::{NamedJvms, RunningJvm};
 use languages::jvm::{CodeCache, JavaCode, JavaCodeReader, MOST_HEAPS, MethodLayout, SeenCode};
 use rustc_hash::FxHashMap;
 
@@ -50,11 +50,20 @@ pub(crate) fn hotspot_bytes(
 /// Reads what code of JVMs is.
 #[derive(Default)]
 pub(super) struct JavaReaders {
+    named: NamedJvms,
     /// By process and its start; `None`: its methods are not known.
     jvms: FxHashMap<(u32, u64), Option<(RunningJvm, JavaCodeReader)>>,
 }
 
 impl JavaReaders {
+    /// Of these JVMs.
+    pub fn new(named: NamedJvms) -> Self {
+        Self {
+            named,
+            jvms: FxHashMap::default(),
+        }
+    }
+
     /// Returns the code that a record is about, of this process; `None` if it is not there any more. `seen` is what the kernel half saw of it
     /// beside its address.
     pub fn seen_code(&mut self, pid: u32, address: u64, seen: &[u8]) -> Option<JavaCode> {
@@ -65,8 +74,8 @@ impl JavaReaders {
             self.jvms.clear();
         }
         let open = || {
+            let layout = self.named.layout_of(pid, started)?;
             let jvm = RunningJvm::open(pid).filter(|jvm| jvm.started == started)?;
-            let layout = jvm.method_layout()?;
             Some((jvm, JavaCodeReader::new(layout)))
         };
         let known = self.jvms.entry((pid, started)).or_insert_with(open);

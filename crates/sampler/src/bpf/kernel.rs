@@ -4,10 +4,11 @@ use crate::bpf::followed::target_entry;
 use crate::bpf::go::LabelRecords;
 use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
 use crate::bpf::programs;
-use crate::bpf::python::{CodeRecords, PythonCounts};
+use crate::bpf::python::{CODE_RECORDS, CodeRecords, PythonCounts};
 use crate::bpf::tables::{StackTables, Tables, drain_table, wait_for_running_programs};
 use crate::events::perf::{self, Scope};
 use crate::processes::cgroups::are_by_memory;
+use crate::processes::jvm::NamedJvms;
 use crate::{Error, EventKind, EventSpec};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, PerfEventOpts, TracepointOpts};
@@ -363,6 +364,7 @@ impl<'memory> Kernel<'memory> {
                 ("stacks1", maps.stacks1.as_fd()),
                 ("frames0", maps.frames0.as_fd()),
                 ("frames1", maps.frames1.as_fd()),
+                (CODE_RECORDS, maps.code_records.as_fd()),
             ]);
         }
         named
@@ -395,8 +397,8 @@ impl<'memory> Kernel<'memory> {
     }
 
     /// Returns what reads what the programs say of code objects.
-    pub fn code_records(&self) -> Result<CodeRecords, Error> {
-        CodeRecords::new(&self.skel.maps.code_records)
+    pub fn code_records(&self, jvms: NamedJvms) -> Result<CodeRecords, Error> {
+        CodeRecords::new(&self.skel.maps.code_records, jvms)
     }
 
     /// Has the programs say again what each code object is.

@@ -7,10 +7,13 @@ use crate::bpf::labels::ImageLabels;
 use crate::bpf::layout::{
     Accounting, CgroupPath, Control, Count, Frames, MAX_EVENTS, Place, Run, StackKey, ThreadKey,
 };
+use crate::bpf::python::{CODE_RECORDS, CodeRecords, FrameCode, ScriptFrame};
 use crate::bpf::tables::{StackTables, Tables, wait_for_running_programs};
 use crate::clock::monotonic_ns;
+use crate::processes::jvm::NamedJvms;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use profile::{Event, FileIdentity};
+use rustc_hash::FxHashSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -182,6 +185,8 @@ struct LeftStacks {
     stacks: [MapHandle; 2],
     frames: [MapHandle; 2],
     labels: ImageLabels,
+    /// What its programs said of functions since the daemon died; `None` in collectors of older versions.
+    codes: Option<MapHandle>,
 }
 
 impl LeftStacks {
@@ -213,6 +218,7 @@ impl LeftBehind {
                 stacks: [map("stacks0")?, map("stacks1")?],
                 frames: [map("frames0")?, map("frames1")?],
                 labels: ImageLabels::of_map(map(LABELS)?),
+                codes: map(CODE_RECORDS).ok(),
             }),
             false => None,
         };
@@ -373,6 +379,32 @@ impl LeftBehind {
     pub(crate) fn labelled_files(&self) -> Vec<FileIdentity> {
         let stacks = self.stacks.as_ref();
         stacks.map_or_else(Vec::new, |stacks| stacks.labels.read_files())
+    }
+
+    /// The numbers of functions of other languages that are on its stacks.
+    pub(crate) fn functions_on_stacks(&self) -> Result<FxHashSet<u64>, Error> {
+        let mut numbers = FxHashSet::default();
+        for buffer in [0, 1] {
+            if let Some(stacks) = self.buffer_tables(buffer)?.stacks {
+                stacks.read_frames(|_, frames: Frames| {
+                    let functions = frames.addresses().iter().copied();
+                    let functions = functions.filter_map(ScriptFrame::of_word);
+                    numbers.extend(functions.map(|frame| frame.code).filter(|code| *code > 0));
+                })?;
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// What its programs said of functions and nobody read, by number.
+    pub(crate) fn unread_functions(&self) -> Result<Vec<(u64, FrameCode)>, Error> {
+        let codes = self
+            .stacks
+            .as_ref()
+            .and_then(|stacks| stacks.codes.as_ref());
+        codes.map_or(Ok(Vec::new()), |codes| {
+            Ok(CodeRecords::new(codes, NamedJvms::default())?.take())
+        })
     }
 
     /// Removes it.

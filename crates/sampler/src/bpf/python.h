@@ -161,6 +161,36 @@ static __always_inline struct python_counts *counts_of_python(void)
 	return bpf_map_lookup_elem(&python_counts, &zero);
 }
 
+/* The slot of a function that user space was not told of; 0: it was. */
+static __always_inline u64 *untold_slot(u64 number)
+{
+	u32 slot = (number >> 1) & (CODE_SLOTS - 1);
+	u64 *told = bpf_map_lookup_elem(&python_codes, &slot);
+
+	return told && *told != number ? told : 0;
+}
+
+/* Tells user space of a function whose names it reads from the process, by its address and what was copied to `lines`. */
+static __always_inline void tell_address(struct code_record *record, u64 *slot, u64 number, enum script_language language, u64 address,
+					 u32 copied)
+{
+	u32 index = language;
+	struct python_counts *counts = bpf_map_lookup_elem(&python_counts, &index);
+
+	record->number = number;
+	record->lines_address = address;
+	record->tgid = bpf_get_current_pid_tgid() >> 32;
+	record->first_line = record->lines_length = record->minor = 0;
+	record->lines_copied = copied;
+	record->language = language;
+	record->file.kind = record->name.kind = 0;
+	record->file.length = record->name.length = 0;
+	if (!bpf_ringbuf_output(&code_records, record, sizeof(*record) - CODE_LINES + copied, 0))
+		*slot = number;
+	else if (counts)
+		counts->unsent++;
+}
+
 /* ---- the state of the thread ---- */
 static __always_inline u64 user_word(u64 address)
 {
@@ -303,14 +333,13 @@ __noinline u64 number_of_code(struct python_walk *python, u64 code)
 	hash = mixed(hash, python_word(python, of->code_lines));
 	hash = mixed(hash, first_line);
 	u64 number = hash >> (INSTRUCTION_BITS + 1) | 1;
-	u32 slot = (number >> 1) & (CODE_SLOTS - 1);
-	u64 *told = bpf_map_lookup_elem(&python_codes, &slot);
-	if (!told || *told == number)
+	u64 *slot = untold_slot(number);
+	if (!slot)
 		return number;
 	python->record.number = number;
 	python->record.first_line = first_line;
 	if (tell_code(python)) {
-		*told = number;
+		*slot = number;
 	} else {
 		struct python_counts *counts = counts_of_python();
 		if (counts)

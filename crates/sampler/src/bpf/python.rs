@@ -4,6 +4,7 @@ use super::hotspot::JavaReaders;
 use super::ruby::ruby_method;
 use super::v8::seen_function;
 use crate::Error;
+use crate::processes::jvm::NamedJvms;
 use languages::ScriptFunction;
 use languages::jvm::JavaCode;
 use languages::python::{CodeObject, CodeText, Interpreter, Version};
@@ -31,6 +32,9 @@ const NAME_AT: usize = FILE_AT + 8 + CODE_TEXT;
 const LINES_AT: usize = NAME_AT + 8 + CODE_TEXT;
 /// The longest table of lines that is read.
 const MOST_LINES: u32 = 1 << 20;
+
+/// The ring buffer through which code objects come.
+pub(crate) const CODE_RECORDS: &str = "code_records";
 
 /// A frame of Python in a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,11 +125,14 @@ pub(crate) struct CodeRecords {
 }
 
 impl CodeRecords {
-    /// Those that come through this ring buffer.
-    pub fn new(map: &dyn MapCore) -> Result<Self, Error> {
+    /// Those that come through this ring buffer; `named` has the JVMs that they can be of.
+    pub fn new(map: &dyn MapCore, named: NamedJvms) -> Result<Self, Error> {
         let read = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&read);
-        let mut readers = MemoryReaders::default();
+        let mut readers = MemoryReaders {
+            functions: FunctionReader::default(),
+            jvms: JavaReaders::new(named),
+        };
         let keep = move |bytes: &[u8]| {
             to.borrow_mut().extend(parse_object(bytes, &mut readers));
             0

@@ -210,14 +210,13 @@ __noinline u64 number_of_method(struct ruby_walk *ruby, u64 body)
 	hash = mixed(hash, ruby_word(ruby, of->lines));
 	hash = mixed(hash, first_line);
 	u64 number = hash >> (INSTRUCTION_BITS + 1) | 1;
-	u32 slot = (number >> 1) & (CODE_SLOTS - 1);
-	u64 *told = bpf_map_lookup_elem(&python_codes, &slot);
-	if (!told || *told == number)
+	u64 *slot = untold_slot(number);
+	if (!slot)
 		return number;
 	ruby->record.number = number;
 	ruby->record.first_line = first_line;
 	if (tell_method(ruby)) {
-		*told = number;
+		*slot = number;
 	} else {
 		struct python_counts *counts = counts_of_ruby();
 		if (counts)

@@ -6,6 +6,8 @@ use languages::ruby::{ContextPlace, RubyInterpreter, RubyMethod};
 const EVAL_RANGES: usize = 4;
 const RANKS: usize = 448;
 const PART: usize = 12;
+/// Lines above are negative numbers: code that was evaluated (templates are) can begin in front of its file.
+const MOST_LINE: u32 = 1 << 24;
 
 /// Returns `struct ruby_interpreter`.
 pub(crate) fn ruby_bytes(interpreter: &RubyInterpreter) -> Vec<u8> {
@@ -42,12 +44,13 @@ pub(super) fn ruby_method(
     let (ranks, lines) = tables.split_at_checked(RANKS).unwrap_or((&[], &[]));
     let ranks = ranks.as_chunks().0.iter().copied().map(u64::from_ne_bytes);
     let lines = lines.chunks_exact(PART).take(parts as usize);
+    let in_file = |line: u32| if line > MOST_LINE { 0 } else { line };
     RubyMethod {
         file,
         label,
-        first_line,
+        first_line: in_file(first_line),
         part_lines: lines
-            .filter_map(|part| Some(u32::from_ne_bytes(*part.first_chunk()?)))
+            .filter_map(|part| Some(in_file(u32::from_ne_bytes(*part.first_chunk()?))))
             .collect(),
         ranks: ranks.collect(),
     }
@@ -89,5 +92,15 @@ mod tests {
         assert_eq!(lines(3, &tables), [7, 9, 11]);
         assert_eq!(lines(u32::MAX, &tables).len(), (2048 - RANKS) / PART);
         assert!(lines(3, &tables[..10]).is_empty(), "cut off");
+    }
+
+    #[test]
+    fn lines_in_front_of_the_file_are_none() {
+        let mut tables = vec![0; 2048];
+        tables[RANKS..RANKS + 4].copy_from_slice(&(-6_i32).to_ne_bytes());
+        // The kernel half takes the tag off a number of 32 bits.
+        let first_line = ((-7_i32 << 1 | 1) as u32) >> 1;
+        let method = ruby_method("a.rb".into(), "__tilt_1".into(), first_line, 1, &tables);
+        assert_eq!((method.first_line, method.line(0)), (0, 0));
     }
 }

@@ -108,23 +108,14 @@ static __always_inline u32 v8_type(u64 object_map)
 }
 
 /* Tells user space of a function. */
-static __always_inline bool tell_function(struct walk *walk, struct v8_engine *of, u64 shared, u64 name, u64 script)
+static __always_inline void tell_function(struct walk *walk, u64 *slot, u64 number, struct v8_engine *of, u64 shared, u64 name, u64 script)
 {
-	struct code_record *record = &walk->python.record;
-	u64 *words = (u64 *)record->lines;
+	u64 *words = (u64 *)walk->python.record.lines;
 
-	record->lines_address = shared;
-	record->tgid = walk->tgid;
-	record->first_line = record->lines_length = record->minor = 0;
-	record->language = LANGUAGE_V8;
-	record->file.kind = record->name.kind = 0;
-	record->file.length = record->name.length = 0;
 	words[0] = name;
 	words[1] = script;
 	__builtin_memcpy(words + 2, of, sizeof(*of));
-	record->lines_copied = 2 * sizeof(u64) + sizeof(*of);
-	return !bpf_ringbuf_output(&code_records, record,
-				   sizeof(*record) - CODE_LINES + 2 * sizeof(u64) + sizeof(*of), 0);
+	tell_address(&walk->python.record, slot, number, LANGUAGE_V8, shared, 2 * sizeof(u64) + sizeof(*of));
 }
 
 /* The function whose frame the frame pointer is of, as a word of the stack; 0 if it is none of JavaScript. */
@@ -137,8 +128,8 @@ __noinline u64 function_of_frame(struct walk *walk)
 		return 0;
 	if (!find_v8(&walk->v8, walk->tgid))
 		return 0;
-	u32 number = walk->v8.engine;
-	struct v8_engine *of = bpf_map_lookup_elem(&v8_engines, &number);
+	u32 engine = walk->v8.engine;
+	struct v8_engine *of = bpf_map_lookup_elem(&v8_engines, &engine);
 	if (!of || !of->function_type)
 		return 0;
 	/* Frames of no function have the number of their kind there. */
@@ -164,15 +155,9 @@ __noinline u64 function_of_frame(struct walk *walk)
 	if (!walk->v8.frames++)
 		counts->stacks++;
 	u64 hash = mixed(mixed(mixed(walk->v8.process, shared), name), script);
-	u64 told_number = hash >> (INSTRUCTION_BITS + 1) | 1;
-	u32 slot = (told_number >> 1) & (CODE_SLOTS - 1);
-	u64 *told = bpf_map_lookup_elem(&python_codes, &slot);
-	if (told && *told != told_number) {
-		walk->python.record.number = told_number;
-		if (tell_function(walk, of, shared, name, script))
-			*told = told_number;
-		else
-			counts->unsent++;
-	}
-	return PYTHON_WORD | (told_number << INSTRUCTION_BITS);
+	u64 number = hash >> (INSTRUCTION_BITS + 1) | 1;
+	u64 *slot = untold_slot(number);
+	if (slot)
+		tell_function(walk, slot, number, of, shared, name, script);
+	return PYTHON_WORD | (number << INSTRUCTION_BITS);
 }

@@ -1,11 +1,14 @@
 //! A JVM that runs, as seen from outside: its library and its memory.
 
 use languages::ElfImage;
-use languages::jvm::{CodeCache, JvmMemory, MethodLayout, is_jvm_image};
+use languages::jvm::{JvmDescription, JvmMemory, MethodLayout, is_jvm_image};
 use object::ReadCache;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 
 /// Lines of a process's list of mappings, at most.
 const MOST_MAPPINGS: usize = 100_000;
@@ -49,17 +52,36 @@ impl RunningJvm {
         read(&JvmMemory { read: &at })
     }
 
-    /// Where it has its code; `None` if it has not begun yet.
-    pub fn code_cache(&self) -> Option<CodeCache> {
+    /// What it says of its code and methods; `None` if it has not begun yet.
+    pub fn describe(&self) -> Option<JvmDescription> {
         let library = ReadCache::new(&self.library);
         let image = ElfImage::parse(&library)?;
-        self.with_memory(|memory| CodeCache::read(&image, self.base, memory))
+        self.with_memory(|memory| JvmDescription::read(&image, self.base, memory))
+    }
+}
+
+/// The JVMs whose methods have names, by process: found where stacks are walked, used where names are read.
+#[derive(Clone, Default)]
+pub(crate) struct NamedJvms(Rc<RefCell<FxHashMap<u32, (u64, MethodLayout)>>>);
+
+impl NamedJvms {
+    /// Adds one that started so many clock ticks after the machine.
+    pub fn add(&self, pid: u32, started: u64, layout: MethodLayout) {
+        self.0.borrow_mut().insert(pid, (started, layout));
     }
 
-    /// Where its methods have what they are called; `None` if that is not known.
-    pub fn method_layout(&self) -> Option<MethodLayout> {
-        let library = ReadCache::new(&self.library);
-        let image = ElfImage::parse(&library)?;
-        self.with_memory(|memory| MethodLayout::read(&image, self.base, memory))
+    pub fn remove(&self, pid: u32) {
+        self.0.borrow_mut().remove(&pid);
+    }
+
+    pub fn contains(&self, pid: u32) -> bool {
+        self.0.borrow().contains_key(&pid)
+    }
+
+    /// The layout of the methods of a process, if it is the one that started then.
+    pub fn layout_of(&self, pid: u32, started: u64) -> Option<MethodLayout> {
+        let named = self.0.borrow();
+        let (known, layout) = named.get(&pid)?;
+        (*known == started).then(|| layout.clone())
     }
 }

@@ -28,8 +28,12 @@ use crate::{Error, EventSpec};
 use profile::{CallGraph, Collector, Event, Recording, StackWalks, Target, Unit};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use symbols::KernelSymbols;
+
+/// How long functions are waited for that a collector before us has on its stacks, and how often is looked.
+const LONGEST_MEETING: Duration = Duration::from_secs(3);
+const TICK: Duration = Duration::from_millis(100);
 
 /// What the continuous collector does: places of the whole machine, of any kind of event.
 const SETTING: Setting = Setting {
@@ -519,6 +523,26 @@ impl<'memory> Continuous<'memory> {
         Ok(())
     }
 
+    /// Waits a little until the names of the functions of other languages are known that are on the stacks of a collector before us: only who
+    /// read that knew them. Those that are executed still are met again, under the same numbers.
+    fn meet_functions(&mut self, left: &LeftBehind) -> Result<(), Error> {
+        if !self.source.walks_by_tables() {
+            return Ok(());
+        }
+        let functions = left.functions_on_stacks()?;
+        self.collection
+            .functions
+            .add_objects(left.unread_functions()?);
+        let begin = Instant::now();
+        while begin.elapsed() < LONGEST_MEETING
+            && !self.collection.functions.knows_all(functions.iter())
+        {
+            self.wait_for_records(TICK);
+            self.tick()?;
+        }
+        Ok(())
+    }
+
     /// Returns what a collector before us had counted and not given to be stored: `is_stored` tells of a
     /// drain, by its number, whether it was. The collector has to be [stopped](LeftBehind::stop);
     /// `since_unix_ns` is when it was last heard of.
@@ -535,6 +559,7 @@ impl<'memory> Continuous<'memory> {
         let fill = left.fill_number()?;
         let ceased_ago_ns = left.ceased_ago_ns()?;
         let until = unix_ns().saturating_sub(ceased_ago_ns.unwrap_or(0));
+        self.meet_functions(left)?;
         let mut drains = Vec::new();
         // The older one first: it was being stored when the daemon died, the newer one was being filled.
         for number in [fill.wrapping_sub(1), fill] {

@@ -12,6 +12,7 @@ use crate::events::cost;
 use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
 use crate::events::rings::{self, Mappings, Rings};
+use crate::processes::jvm::NamedJvms;
 use crate::recording::collection::{Collection, kernel_location};
 use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
 use crate::recording::walked_stacks::DrainedFrames;
@@ -132,9 +133,10 @@ impl<'memory> KernelSource<'memory> {
         directory: Option<&Path>,
     ) -> Result<Unwinding, Error> {
         let maps = self.kernel.walk_maps()?;
-        self.codes = Some(self.kernel.code_records()?);
+        let jvms = NamedJvms::default();
+        self.codes = Some(self.kernel.code_records(jvms.clone())?);
         self.labels = Some(self.kernel.label_records()?);
-        Unwinding::new(maps, memory, directory, self.setting.lasting)
+        Unwinding::new(maps, jvms, memory, directory, self.setting.lasting)
     }
 
     /// Lets tables be made of images that are met, by a thread with the privileges that this one has now.

@@ -37,6 +37,11 @@ impl ScriptFunctions {
         }
     }
 
+    /// Whether all of these are known.
+    pub fn knows_all<'a>(&self, mut numbers: impl Iterator<Item = &'a u64>) -> bool {
+        numbers.all(|number| self.codes.contains_key(number))
+    }
+
     /// A drain is over, of many: forgets the names, which each drain finds anew, and too many functions. Returns whether the kernel half
     /// has to tell of all functions again.
     pub fn end_drain(&mut self) -> bool {

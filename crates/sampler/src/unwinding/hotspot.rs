@@ -2,9 +2,9 @@
 
 use crate::bpf::hotspot::hotspot_bytes;
 use crate::processes::images::ImageTable;
-use crate::processes::jvm::RunningJvm;
+use crate::processes::jvm::{NamedJvms, RunningJvm};
 use crate::processes::maps::ProcessMaps;
-use languages::jvm::is_jvm_image;
+use languages::jvm::{JvmDescription, is_jvm_image};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashSet;
 use std::time::{Duration, Instant};
@@ -17,23 +17,23 @@ pub(super) struct JvmStacks {
     map: MapHandle,
     known: FxHashSet<u32>,
     /// Those of them whose methods have names.
-    named: FxHashSet<u32>,
+    named: NamedJvms,
     looked: Option<Instant>,
 }
 
 impl JvmStacks {
-    pub fn new(map: MapHandle) -> Self {
+    pub fn new(map: MapHandle, named: NamedJvms) -> Self {
         Self {
             map,
             known: FxHashSet::default(),
-            named: FxHashSet::default(),
+            named,
             looked: None,
         }
     }
 
     /// Whether the methods of a process have names without its help.
     pub fn has_names(&self, pid: u32) -> bool {
-        self.named.contains(&pid)
+        self.named.contains(pid)
     }
 
     /// To be called some times a second.
@@ -53,20 +53,19 @@ impl JvmStacks {
             if !runs {
                 // It is not there if the kernel refused it.
                 let _ = self.map.delete(&pid.to_ne_bytes());
-                self.named.remove(pid);
+                self.named.remove(*pid);
             }
             runs
         });
         for pid in running {
             if !self.known.contains(&pid)
                 && let Some(jvm) = RunningJvm::open(pid)
-                && let Some(cache) = jvm.code_cache()
+                && let Some(JvmDescription { cache, methods }) = jvm.describe()
             {
-                let methods = jvm.method_layout();
-                if methods.is_some() {
-                    self.named.insert(pid);
-                }
                 let value = hotspot_bytes(&cache, methods.as_ref(), jvm.started);
+                if let Some(methods) = methods {
+                    self.named.add(pid, jvm.started, methods);
+                }
                 // Of more JVMs than the table has room for, the stacks end in compiled code, and that is counted.
                 let _ = self.map.update(&pid.to_ne_bytes(), &value, MapFlags::ANY);
                 self.known.insert(pid);

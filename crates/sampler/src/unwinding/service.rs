@@ -10,6 +10,7 @@ use crate::bpf::frame_words::{FIRST_LABEL, MOST_LABELS};
 use crate::bpf::kernel::WalkMaps;
 use crate::bpf::labels::{ImageLabels, MOST_FILES};
 use crate::processes::images::{ImageTable, identity_of, open_regular, open_same};
+use crate::processes::jvm::NamedJvms;
 use crate::processes::maps::ProcessMaps;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::{FileIdentity, StackWalks};
@@ -54,8 +55,10 @@ pub(crate) struct Unwinding {
 
 impl Unwinding {
     /// Prepares the work. Tables take at most `limit` bytes in the kernel; `directory` keeps them. `lasting`: the collector may outlive us.
+    /// JVMs whose methods have names are added to `named`.
     pub fn new(
         maps: WalkMaps,
+        named: NamedJvms,
         limit: usize,
         directory: Option<&Path>,
         lasting: bool,
@@ -65,7 +68,7 @@ impl Unwinding {
         };
         let (numbers, counts) = (copy(&maps.numbers)?, copy(&maps.counts)?);
         let wanted = copy(&maps.wanted)?;
-        let jvms = JvmStacks::new(copy(&maps.hotspots)?);
+        let jvms = JvmStacks::new(copy(&maps.hotspots)?, named);
         // What walked before was our own measurement of what a sample costs.
         clear_walks(&counts);
         for key in numbers.keys() {
