@@ -1,7 +1,11 @@
 //! Code that language runtimes generate or interpret: which runtime it is, and how to get the names of its
 //! functions.
 
-use profile::{CallGraph, EventId, ImageKind, Recording, SymbolTable, has_program_name};
+use profile::{
+    CallGraph, EventId, Image, ImageId, ImageKind, Location, Recording, SymbolTable,
+    has_program_name,
+};
+use rustc_hash::FxHashSet;
 
 /// A runtime whose functions the kernel and symbol tables do not know.
 struct Runtime {
@@ -124,24 +128,26 @@ const WORTH_A_LINE: f64 = 0.2;
 /// line for each runtime.
 pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId) -> Vec<String> {
     let amounts = Amounts::of(recording, table, event);
-    let present = |runtime: &&Runtime| amounts.total > 0 && amounts.has_image(runtime);
-    let found: Vec<&Runtime> = RUNTIMES.iter().filter(present).collect();
+    let present = |(runtime, _): &(&Runtime, &u64)| amounts.has_image(recording, runtime);
+    let found = RUNTIMES.iter().zip(&amounts.interpreted);
+    let found: Vec<(&Runtime, &u64)> = found.filter(present).collect();
     // Generated code belongs to whichever runtime generates code, where there is one of them.
-    let generators = found.iter().any(|runtime| runtime.interpreter.is_empty());
+    let generators = found
+        .iter()
+        .any(|(runtime, _)| runtime.interpreter.is_empty());
     let mut lines = Vec::new();
-    for runtime in found {
-        let mut amount = amounts.samples_in_interpreter(runtime);
+    for (runtime, interpreted) in found {
+        let mut amount = *interpreted;
         if runtime.interpreter.is_empty() || !generators {
             amount += amounts.generated;
         }
-        let share = amount as f64 / amounts.total as f64;
-        if share >= WORTH_A_LINE {
+        if amount > 0 && amount as f64 >= WORTH_A_LINE * amounts.total as f64 {
             let with_stacks = runtime.with_stacks;
             let with_stacks = with_stacks.filter(|_| recording.call_graph == CallGraph::Tables);
             let advice = with_stacks.unwrap_or(runtime.advice);
             lines.push(format!(
                 "{:.0}% is code of {} whose functions have no names here: {}",
-                100.0 * share,
+                100.0 * amount as f64 / amounts.total as f64,
                 runtime.name,
                 advice
             ));
@@ -150,13 +156,15 @@ pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId
     lines
 }
 
-/// Amounts of an event by place.
+/// Amounts of an event.
 struct Amounts {
     total: u64,
     /// In generated code without names.
     generated: u64,
-    /// In files: last part of the path, procedure, amount.
-    places: Vec<(String, String, u64)>,
+    /// In or below the interpreter of each of [`RUNTIMES`], without functions of its language.
+    interpreted: [u64; RUNTIMES.len()],
+    /// The images that have samples.
+    images: FxHashSet<ImageId>,
 }
 
 impl Amounts {
@@ -164,56 +172,87 @@ impl Amounts {
         let mut amounts = Self {
             total: 0,
             generated: 0,
-            places: Vec::new(),
+            interpreted: [0; RUNTIMES.len()],
+            images: FxHashSet::default(),
         };
-        let mut by_place = rustc_hash::FxHashMap::default();
-        let named = recording
-            .stacks
-            .frames()
-            .iter()
-            .any(|frame| is_python_function(table, frame.location));
+        let on_stacks = languages_on_stacks(recording, table);
         for sample in recording.samples.iter().filter(|s| s.event == event) {
             amounts.total += sample.weight;
             let location = recording.stacks.frame(sample.stack).location;
-            let image = recording.image(location.image);
-            let procedure = table.procedure(location);
-            let generated = image.kind == ImageKind::Anonymous
-                || image.path.starts_with("/memfd:")
-                || image.path.starts_with("/dev/zero");
-            if generated && procedure.is_none() {
+            amounts.images.insert(location.image);
+            if is_generated(recording.image(location.image)) && table.procedure(location).is_none()
+            {
                 amounts.generated += sample.weight;
-            } else if image.kind == ImageKind::File {
-                let name = procedure.map_or("[no symbol]", |p| &*p.name);
-                let is_unnamed = name.starts_with(profile::UNNAMED_PROCEDURE);
-                let name = if is_unnamed { "[no symbol]" } else { name };
-                let name = if named { "" } else { name };
-                *by_place.entry((location.image, name)).or_insert(0) += sample.weight;
+                continue;
             }
-        }
-        for ((image, procedure), amount) in by_place {
-            let path = &recording.image(image).path;
-            let file = path.rsplit('/').next().unwrap_or_default().to_owned();
-            amounts.places.push((file, procedure.to_owned(), amount));
+            let on_stack = on_stacks[sample.stack.0 as usize];
+            for (number, amount) in amounts.interpreted.iter_mut().enumerate() {
+                if on_stack & (HAS_FUNCTION | 1 << number) == 1 << number {
+                    *amount += sample.weight;
+                }
+            }
         }
         amounts
     }
 
-    fn has_image(&self, runtime: &Runtime) -> bool {
-        self.places
-            .iter()
-            .any(|(file, ..)| has_program_name(file, runtime.images))
-    }
-
-    fn samples_in_interpreter(&self, runtime: &Runtime) -> u64 {
-        let inside = |(file, procedure, _): &&(String, String, u64)| {
-            has_program_name(file, runtime.images) && runtime.executes_in(procedure)
-        };
-        self.places.iter().filter(inside).map(|place| place.2).sum()
+    fn has_image(&self, recording: &Recording, runtime: &Runtime) -> bool {
+        self.images.iter().any(|image| {
+            let image = recording.image(*image);
+            image.kind == ImageKind::File && has_program_name(file_name(image), runtime.images)
+        })
     }
 }
 
+/// A bit of [`languages_on_stacks`].
+const HAS_FUNCTION: u32 = 1 << 31;
+
+/// For each stack, by its innermost frame: a bit for each of [`RUNTIMES`] whose interpreter is on it, and one if a function of an interpreted language is.
+fn languages_on_stacks(recording: &Recording, table: &SymbolTable) -> Vec<u32> {
+    let frames = recording.stacks.frames();
+    let names_callers = frames
+        .iter()
+        .any(|frame| is_python_function(table, frame.location));
+    let mut on_stacks: Vec<u32> = Vec::with_capacity(frames.len());
+    for frame in frames {
+        let caller = frame
+            .caller
+            .map_or(0, |caller| on_stacks[caller.0 as usize]);
+        let image = recording.image(frame.location.image);
+        let own = match image.kind {
+            ImageKind::Script | ImageKind::Jit => HAS_FUNCTION,
+            ImageKind::File if !names_callers => interpreters_at(image, table, frame.location),
+            _ => 0,
+        };
+        on_stacks.push(caller | own);
+    }
+    on_stacks
+}
+
+fn interpreters_at(image: &Image, table: &SymbolTable, location: Location) -> u32 {
+    let file = file_name(image);
+    let name = table
+        .procedure(location)
+        .map_or("[no symbol]", |p| &*p.name);
+    let is_unnamed = name.starts_with(profile::UNNAMED_PROCEDURE);
+    let name = if is_unnamed { "[no symbol]" } else { name };
+    let runtimes = RUNTIMES.iter().enumerate();
+    let here = runtimes
+        .filter(|(_, runtime)| has_program_name(file, runtime.images) && runtime.executes_in(name));
+    here.fold(0, |bits, (number, _)| bits | 1 << number)
+}
+
+fn is_generated(image: &Image) -> bool {
+    image.kind == ImageKind::Anonymous
+        || image.path.starts_with("/memfd:")
+        || image.path.starts_with("/dev/zero")
+}
+
+fn file_name(image: &Image) -> &str {
+    image.path.rsplit('/').next().unwrap_or_default()
+}
+
 /// Returns whether a frame is one of `python3 -X perf`: then the interpreter's callers have names.
-fn is_python_function(table: &SymbolTable, location: profile::Location) -> bool {
+fn is_python_function(table: &SymbolTable, location: Location) -> bool {
     let procedure = table.procedure(location);
     procedure.is_some_and(|procedure| procedure.name.starts_with("py::"))
 }
@@ -222,8 +261,7 @@ fn is_python_function(table: &SymbolTable, location: profile::Location) -> bool 
 mod tests {
     use super::*;
     use profile::{
-        Collector, Event, Host, Image, ImageId, ImageOffset, Location, Procedure, Resolution,
-        Sample, Target, Unit,
+        Collector, Event, Host, ImageOffset, Procedure, Resolution, Sample, StackId, Target, Unit,
     };
 
     /// Samples in these images, of these procedures where they have a name.
@@ -312,6 +350,34 @@ mod tests {
         stacks.call_graph = CallGraph::Tables;
         let python = runtime_advice(&stacks, &table, EventId(0));
         assert!(python[0].contains("record it again"), "{python:?}");
+    }
+
+    /// What an interpreter calls is its time, too, where no function of its language is on the stack.
+    #[test]
+    fn time_below_an_interpreter_is_code_without_names() {
+        use ImageKind::{File, Script};
+        let (mut recording, table) = recording(&[
+            ("/usr/bin/php8.2", File, Some("execute_ex"), 1),
+            ("/usr/bin/php8.2", File, Some("zend_dtoa"), 1),
+            ("/srv/app.rb", Script, Some("f"), 1),
+        ]);
+        let at = |recording: &Recording, sample: usize| {
+            let stack = recording.samples[sample].stack;
+            recording.stacks.frame(stack).location
+        };
+        let [execute, dtoa, script] = [0, 1, 2].map(|sample| at(&recording, sample));
+        let below = recording.stacks.intern_stack(&[dtoa, execute]);
+        let named = recording.stacks.intern_stack(&[dtoa, script, execute]);
+        let mut advice_of = |stacks: [Option<StackId>; 2]| {
+            for (sample, stack) in recording.samples.iter_mut().zip(stacks) {
+                sample.stack = stack.expect("a stack");
+            }
+            recording.samples.truncate(2);
+            runtime_advice(&recording, &table, EventId(0))
+        };
+        let lines = advice_of([below, named]);
+        assert!(lines[0].starts_with("50% is code of PHP"), "{lines:?}");
+        assert!(advice_of([named, named]).is_empty());
     }
 
     #[test]
