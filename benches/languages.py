@@ -107,39 +107,66 @@ print(done)
 """
 
 
-def cost():
-    """What py-spy (PYSPY) and `record` cost a Python program at the same rate: how much less it does, and their own CPU time."""
-    seconds, rounds = 4, int(os.environ.get("ROUNDS", "5"))
-    tools = {
-        "nothing": lambda rate, out: None,
-        "vitalfew": lambda rate, out: [VITALFEW, "record", "-q", "-F", rate, "-o", out, "--for", f"{seconds - 1}s", "-p"],
-        "py-spy": lambda rate, out: [os.environ["PYSPY"], "record", "-r", rate, "-d", str(seconds - 1), "-f", "raw", "-o", out, "-p"],
-        "py-spy --nonblocking": lambda rate, out: [os.environ["PYSPY"], "record", "--nonblocking", "-r", rate, "-d", str(seconds - 1), "-f", "raw", "-o", out, "-p"],
-    }
-    for rate in ("100", "1000"):
+def cost_of(tools, command, wait, seconds):
+    """Runs a program that counts what it does beside each tool in turn, at two rates. A tool is what the command has in front of its arguments, and the words that record a process; either may be empty."""
+    for rate in (100, 1000):
         found = {name: [] for name in tools}
-        for _ in range(rounds):
+        for _ in range(int(os.environ.get("ROUNDS", "5"))):
             for name, words in tools.items():
                 with tempfile.TemporaryDirectory() as directory:
-                    program = subprocess.Popen(["/usr/bin/python3", "-c", WORK, str(seconds)], stdout=subprocess.PIPE, text=True)
-                    time.sleep(0.3)
-                    command = words(rate, os.path.join(directory, "out"))
+                    inside, beside = words(rate, os.path.join(directory, "out"))
+                    program = subprocess.Popen([command[0], *inside, *command[1:], str(seconds)], stdout=subprocess.PIPE, text=True)
+                    time.sleep(wait)
                     used = 0
-                    if command:
+                    if beside:
                         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-                        subprocess.run([*command, str(program.pid)], check=True, capture_output=True)
+                        subprocess.run([*beside, str(program.pid)], check=True, capture_output=True)
                         after = resource.getrusage(resource.RUSAGE_CHILDREN)
                         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-                    found[name].append((int(program.communicate()[0]), used))
+                    found[name].append((int(program.communicate()[0].split()[-1]), used))
         alone = statistics.median(work for work, _ in found["nothing"])
         for name, runs in found.items():
             work, used = (statistics.median(values) for values in zip(*runs))
-            print(f"{rate:>5} Hz {name:22} work {100 * work / alone:6.1f} %   own CPU {100 * used / (seconds - 1):5.1f} % of a CPU", flush=True)
+            least, most = (100 * end(work for work, _ in runs) / alone for end in (min, max))
+            print(f"{rate:>5} Hz {name:22} work {100 * work / alone:6.1f} % ({least:.1f} to {most:.1f})   own CPU {100 * used / seconds:5.1f} % of a CPU", flush=True)
+
+
+def our_record(rate, out, seconds):
+    return [VITALFEW, "record", "-q", "-F", str(rate), "-o", out, "--for", f"{seconds}s", "-p"]
+
+
+def cost():
+    """What py-spy (PYSPY) and `record` cost a Python program at the same rate: how much less it does, and their own CPU time."""
+    seconds = 4
+    spy = lambda rate, out: [os.environ["PYSPY"], "record", "-r", str(rate), "-d", str(seconds - 1), "-f", "raw", "-o", out]
+    tools = {
+        "nothing": lambda rate, out: ([], []),
+        "vitalfew": lambda rate, out: ([], our_record(rate, out, seconds - 1)),
+        "py-spy": lambda rate, out: ([], [*spy(rate, out), "-p"]),
+        "py-spy --nonblocking": lambda rate, out: ([], [*spy(rate, out), "--nonblocking", "-p"]),
+    }
+    cost_of(tools, ["/usr/bin/python3", "-c", WORK], 0.3, seconds)
+
+
+def java_cost():
+    """The same of async-profiler (ASYNC_PROFILER: its library), which works in the program itself, and a program in Java, for each of JAVAS."""
+    seconds = 4
+    with tempfile.TemporaryDirectory() as classes:
+        subprocess.run(["javac", "--release", "11", "-d", classes, os.path.join(HERE, "java/Work.java")], check=True)
+        for java in os.environ.get("JAVAS", "java").split():
+            agent = lambda rate, out: f"-agentpath:{os.environ['ASYNC_PROFILER']}=start,event=ctimer,interval={1000000000 // rate},collapsed,file={out}"
+            tools = {
+                "nothing": lambda rate, out: ([], []),
+                "vitalfew": lambda rate, out: ([], our_record(rate, out, seconds + 1)),
+                "async-profiler": lambda rate, out: ([agent(rate, out)], []),
+            }
+            print(java, flush=True)
+            cost_of(tools, [java, "-cp", classes, "Work"], 1.5, seconds)
 
 
 def main():
-    if sys.argv[1:] == ["cost"]:
-        return cost()
+    if sys.argv[1:2] == ["cost"]:
+        return java_cost() if sys.argv[2:] == ["java"] else cost()
     found = sys.argv[1:] or ["/usr/bin/python3"] + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
     print(f"{'interpreter':56} {'how':10} {'samples':>8} {'own':>7} {'three':>7} {'off by':>7}")
     for interpreter in (word for word in found if word not in ("java", "go", "node", "ruby")):

@@ -301,10 +301,10 @@ pub struct DaemonRun {
     /// rather than more, unless only -F is given (default: 1)
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub budget: Option<f64>,
-    /// Record call stacks: in the kernel, by unwind tables (Linux 6.1)
+    /// Record call stacks, in the kernel, by unwind tables: the default (Linux 6.1)
     #[arg(short = 'g', long, conflicts_with = "no_stacks")]
     pub stacks: bool,
-    /// Record where samples fall, without call stacks: the default
+    /// Record where samples fall, without call stacks: a sample costs less than half
     #[arg(long)]
     pub no_stacks: bool,
     /// Memory for unwind tables in the kernel, in MiB

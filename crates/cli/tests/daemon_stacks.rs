@@ -58,7 +58,8 @@ fn an_epoch_has_who_called_what() {
     let lab = Lab::new();
     let db = lab.path("db");
     let _program = start_program(&lab);
-    let daemon = Daemon::start(&db, &["--stacks", "--merge", "5s"]);
+    // Stacks are the default.
+    let daemon = Daemon::start(&db, &["--unwind-memory", "128", "--merge", "5s"]);
     wait_for_callers(&daemon, &db);
     let status = daemon.ask("status");
     assert!(status["sample_cost_ns"].as_u64() > Some(0), "{status:#}");
@@ -114,6 +115,54 @@ fn stacks_that_a_killed_daemon_left_are_read_by_the_next() {
     assert_accounted(&db);
     let (after, _) = called_by_main(&db);
     assert!(after > before + 100.0, "{before}, then {after}");
+}
+
+#[test]
+fn functions_of_python_have_their_names_after_a_takeover() {
+    if !live() || !Path::new("/usr/bin/python3").exists() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/languages/shares.py");
+    let child = Command::new("/usr/bin/python3")
+        .args([script.as_os_str(), "1000".as_ref(), "plain".as_ref()])
+        .stdout(Stdio::null())
+        .spawn();
+    let _program = Program(child.expect("it runs"));
+    let python = |name: &str| {
+        let report = report(&db, &["--process", "python3", "--epoch", ".."]);
+        let named = rows(&report).iter().filter(|row| {
+            let found = row["name"].as_str();
+            found.is_some_and(|found| found.starts_with(name))
+        });
+        named
+            .filter_map(|row| row["inclusive"].as_f64())
+            .sum::<f64>()
+    };
+    let daemon = Daemon::start(&db, &["--stacks", "--merge", "1h"]);
+    daemon.wait_for("collecting", |status| status["parts"].as_u64() > Some(2));
+    let end = Instant::now() + Duration::from_secs(180);
+    while python("shares.three ") < 300.0 {
+        assert!(Instant::now() < end, "{}", daemon.said());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    // It drains no more, and its collector samples on: only it knew what the functions are called.
+    daemon.signal("STOP");
+    std::thread::sleep(Duration::from_secs(3));
+    daemon.kill();
+    let (three, nameless) = (python("shares.three "), python("[function without a name]"));
+    let next = Daemon::start(&db, &["--stacks", "--merge", "1h"]);
+    let taken_over = next.ask("status")["taken_over"].as_f64().expect("a number");
+    assert!(taken_over > 300.0, "{taken_over}");
+    assert_eq!(next.end("TERM"), Some(0));
+    let nameless = python("[function without a name]") - nameless;
+    assert!(python("shares.three ") > three + 100.0);
+    assert!(
+        nameless < 0.05 * taken_over,
+        "{nameless} of {taken_over} have no name"
+    );
 }
 
 #[test]

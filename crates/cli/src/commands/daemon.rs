@@ -45,7 +45,7 @@ fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         retention: retention_of(&args.keep),
         outlive: args.outlive,
         pinned: !args.no_pin,
-        stacks: args.stacks.then(|| TableLimits {
+        stacks: (!args.no_stacks).then(|| TableLimits {
             memory: (args.unwind_memory as usize) << 20,
             directory: crate::cache::cache_directory().map(|cache| cache.join("unwind")),
         }),

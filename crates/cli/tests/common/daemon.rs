@@ -65,6 +65,16 @@ impl Daemon {
                 true => &[][..],
                 false => &["--budget", "100", "-F", "1000"],
             })
+            // Stacks only where they matter: the unwind table of our own unoptimised program alone takes seconds.
+            .args(
+                match args
+                    .iter()
+                    .any(|arg| arg.ends_with("stacks") || *arg == "--unwind-memory")
+                {
+                    true => &[][..],
+                    false => &["--no-stacks"],
+                },
+            )
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
