@@ -108,8 +108,8 @@ print(done)
 
 
 def cost_of(tools, command, wait, seconds):
-    """Runs a program that counts what it does beside each tool in turn, at two rates. A tool is what the command has in front of its arguments, and the words that record a process; either may be empty."""
-    for rate in (100, 1000):
+    """Runs a program that counts what it does beside each tool in turn, at RATES (100 and 1000). A tool is what the command has in front of its arguments, and the words that record a process; either may be empty."""
+    for rate in map(int, os.environ.get("RATES", "100 1000").split()):
         found = {name: [] for name in tools}
         for _ in range(int(os.environ.get("ROUNDS", "5"))):
             for name, words in tools.items():
