@@ -2,6 +2,7 @@
 
 pub mod args;
 mod draw;
+mod known_names;
 mod model;
 mod rows;
 mod source;
@@ -14,6 +15,7 @@ use crate::screen::{Screen, terminal_width};
 use anyhow::Context;
 use args::Top;
 use draw::{draw_top, texts_of};
+use known_names::KnownNames;
 use model::{TopModel, TopRequest};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -45,11 +47,12 @@ pub fn run(args: &Top) -> anyhow::Result<ExitCode> {
 }
 
 fn print_once(args: &Top, signals: &Signals) -> anyhow::Result<()> {
-    let mut snapshot = take_snapshot(args, &signals.stop, None)?;
+    let mut names = KnownNames::default();
+    let mut snapshot = take_snapshot(args, &signals.stop, &mut names, None)?;
     if args.db.is_some() {
         // What a daemon has counted is told by two answers.
         std::thread::sleep(args.every);
-        snapshot = take_snapshot(args, &signals.stop, Some(&snapshot))?;
+        snapshot = take_snapshot(args, &signals.stop, &mut names, Some(&snapshot))?;
     }
     let mut model = TopModel::new(args.by);
     model.take_snapshot(snapshot);

@@ -1,9 +1,10 @@
 //! Where `vitalfew top` has its samples from: it samples itself, or asks the running daemon.
 
 use super::args::Top;
+use super::known_names::KnownNames;
 use super::rows::TopSnapshot;
 use profile::{CallGraph, Recording};
-use results::{OpenedRecording, RecordingSource, name_locations, open_recording};
+use results::{OpenedRecording, RecordingSource, open_recording};
 use sampler::{Options, Separation, TargetSpec};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 use store::Wanted;
-use symbols::Detail;
 
 /// How often it is looked whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -23,9 +23,10 @@ pub fn send_snapshots(
     send: &Sender<anyhow::Result<Arc<TopSnapshot>>>,
 ) {
     let mut before = None;
+    let mut names = KnownNames::default();
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        let snapshot = take_snapshot(args, stop, before.as_ref());
+        let snapshot = take_snapshot(args, stop, &mut names, before.as_ref());
         let failed = snapshot.is_err();
         before = snapshot.as_ref().ok().cloned();
         if send.send(snapshot).is_err() || failed {
@@ -45,15 +46,14 @@ pub fn send_snapshots(
 pub fn take_snapshot(
     args: &Top,
     stop: &AtomicBool,
+    names: &mut KnownNames,
     before: Option<&Arc<TopSnapshot>>,
 ) -> anyhow::Result<Arc<TopSnapshot>> {
     let (recording, source) = match &args.db {
         Some(database) => ask_daemon(database)?,
         None => (sample_once(args, stop)?, RecordingSource::default()),
     };
-    let frames = recording.stacks.frames().iter();
-    let locations = frames.map(|frame| frame.location);
-    let resolved = name_locations(&recording, locations, Detail::Procedures, &source);
+    let table = names.name_all(&recording, &source);
     // A new epoch does not go on from the last one.
     let before = before.filter(|before| {
         args.db.is_some() && before.recording.start_unix_ns == recording.start_unix_ns
@@ -67,7 +67,7 @@ pub fn take_snapshot(
     });
     Ok(Arc::new(TopSnapshot {
         recording,
-        table: resolved.table,
+        table,
         before,
     }))
 }
