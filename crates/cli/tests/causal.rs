@@ -7,14 +7,6 @@ use common::*;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// The machine for one test at a time: what other processes take of it counts for nothing in an experiment, and there must be
-/// something left. `None`: nothing can be measured here.
-fn alone() -> Option<MutexGuard<'static, ()>> {
-    static MACHINE: Mutex<()> = Mutex::new(());
-    live().then(|| MACHINE.lock().unwrap_or_else(PoisonError::into_inner))
-}
 
 /// Compiles a program of tests/programs/ with -O2 and without frame pointers.
 fn compile(lab: &Lab, source: &str, more: &[&str]) -> PathBuf {

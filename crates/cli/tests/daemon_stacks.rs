@@ -19,29 +19,35 @@ impl Drop for Program {
     }
 }
 
-/// `main` calls `six`, `three` and `one`, which take 60, 30 and 10 % of the time.
-fn start_program(lab: &Lab) -> Program {
-    let child = Command::new(lab.program("three_to_one"))
+/// `main` calls `six`, `three` and `one`, which take 60, 30 and 10 % of the time. By its name it is told from those of other tests, which the
+/// daemon samples, too.
+fn start_program(lab: &Lab, name: &str) -> Program {
+    std::fs::rename(lab.program("three_to_one"), lab.path(name)).expect("renamed");
+    let child = Command::new(lab.path(name))
         .arg("100000000")
         .stdout(Stdio::null())
         .spawn();
     Program(child.expect("it runs"))
 }
 
+fn report_of(db: &Path, process: &str) -> Value {
+    report(db, &["--process", process, "--epoch", ".."])
+}
+
 /// The samples of the program that `main` has called, and all of them.
-fn called_by_main(db: &Path) -> (f64, f64) {
-    let report = report(db, &["--process", "three_to_one", "--epoch", ".."]);
+fn called_by_main(db: &Path, process: &str) -> (f64, f64) {
+    let report = report_of(db, process);
     let main = rows(&report).iter().filter(|row| row["name"] == "main");
     let called = main.filter_map(|row| row["inclusive"].as_f64()).sum();
     (called, total(&report))
 }
 
 /// Waits until most samples of the program have their callers: until there are unwind tables, stacks end early.
-fn wait_for_callers(daemon: &Daemon, db: &Path) {
+fn wait_for_callers(daemon: &Daemon, db: &Path, process: &str) {
     daemon.wait_for("collecting", |status| status["parts"].as_u64() > Some(2));
     let end = Instant::now() + Duration::from_secs(180);
     loop {
-        let (called, all) = called_by_main(db);
+        let (called, all) = called_by_main(db, process);
         if all > 2000.0 && called > 0.9 * all {
             return;
         }
@@ -52,15 +58,13 @@ fn wait_for_callers(daemon: &Daemon, db: &Path) {
 
 #[test]
 fn an_epoch_has_who_called_what() {
-    if !live() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let lab = Lab::new();
     let db = lab.path("db");
-    let _program = start_program(&lab);
+    let _program = start_program(&lab, "epoch");
     // Stacks are the default.
     let daemon = Daemon::start(&db, &["--unwind-memory", "128", "--merge", "5s"]);
-    wait_for_callers(&daemon, &db);
+    wait_for_callers(&daemon, &db, "epoch");
     let status = daemon.ask("status");
     assert!(status["sample_cost_ns"].as_u64() > Some(0), "{status:#}");
     assert!(
@@ -69,7 +73,7 @@ fn an_epoch_has_who_called_what() {
     );
     assert_eq!(daemon.end("TERM"), Some(0));
     assert_accounted(&db);
-    let report = report(&db, &["--process", "three_to_one", "--epoch", ".."]);
+    let report = report_of(&db, "epoch");
     for (function, truth) in [("six", 0.6), ("three", 0.3), ("one", 0.1)] {
         let (found, all) = (share(&report, function), total(&report));
         assert!(
@@ -92,17 +96,15 @@ fn warnings(db: &Path) -> Vec<String> {
 
 #[test]
 fn stacks_that_a_killed_daemon_left_are_read_by_the_next() {
-    if !live() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let lab = Lab::new();
     let db = lab.path("db");
-    let _program = start_program(&lab);
+    let _program = start_program(&lab, "killed");
     let daemon = Daemon::start(&db, &["--stacks", "--merge", "1h"]);
-    wait_for_callers(&daemon, &db);
+    wait_for_callers(&daemon, &db, "killed");
     // It drains no more, and its collector samples on.
     daemon.signal("STOP");
-    let (before, _) = called_by_main(&db);
+    let (before, _) = called_by_main(&db, "killed");
     std::thread::sleep(Duration::from_secs(2));
     daemon.kill();
     assert_eq!(abandoned(&db).len(), 1);
@@ -113,15 +115,15 @@ fn stacks_that_a_killed_daemon_left_are_read_by_the_next() {
     assert_eq!(status["stacks"], Value::Null);
     assert_eq!(next.end("TERM"), Some(0));
     assert_accounted(&db);
-    let (after, _) = called_by_main(&db);
+    let (after, _) = called_by_main(&db, "killed");
     assert!(after > before + 100.0, "{before}, then {after}");
 }
 
 #[test]
 fn functions_of_python_have_their_names_after_a_takeover() {
-    if !live() || !Path::new("/usr/bin/python3").exists() {
+    let Some(_alone) = alone().filter(|_| Path::new("/usr/bin/python3").exists()) else {
         return;
-    }
+    };
     let lab = Lab::new();
     let db = lab.path("db");
     let script =
@@ -132,7 +134,7 @@ fn functions_of_python_have_their_names_after_a_takeover() {
         .spawn();
     let _program = Program(child.expect("it runs"));
     let python = |name: &str| {
-        let report = report(&db, &["--process", "python3", "--epoch", ".."]);
+        let report = report_of(&db, "python3");
         let named = rows(&report).iter().filter(|row| {
             let found = row["name"].as_str();
             found.is_some_and(|found| found.starts_with(name))
@@ -167,19 +169,17 @@ fn functions_of_python_have_their_names_after_a_takeover() {
 
 #[test]
 fn parts_with_stacks_stand_beside_those_without() {
-    if !live() {
-        return;
-    }
+    let Some(_alone) = alone() else { return };
     let lab = Lab::new();
     let db = lab.path("db");
-    let _program = start_program(&lab);
+    let _program = start_program(&lab, "beside");
     for stacks in ["--no-stacks", "--stacks", "--no-stacks"] {
         let daemon = Daemon::start(&db, &[stacks, "--merge", "1h"]);
         daemon.wait_for("collecting", |status| taken(status) > 600);
         assert_eq!(daemon.end("TERM"), Some(0));
     }
     assert!(assert_accounted(&db) > 1800);
-    let report = report(&db, &["--epoch", "..", "--process", "three_to_one"]);
+    let report = report_of(&db, "beside");
     let six = share(&report, "six");
     assert!(
         (six - 0.6).abs() < 0.02 + error(0.6, total(&report)),

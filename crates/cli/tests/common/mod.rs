@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub const VITALFEW: &str = env!("CARGO_BIN_EXE_vitalfew");
 
@@ -35,6 +35,12 @@ pub fn runtime() -> &'static Path {
             .join("libvitalfew_runtime.so");
         if debug.exists() { debug } else { beside }
     })
+}
+
+/// The machine for one test of a file at a time: where what the others take of it would count. `None`: nothing can be measured here.
+pub fn alone() -> Option<MutexGuard<'static, ()>> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    live().then(|| MACHINE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A directory for a test, with a program in it.
