@@ -274,7 +274,7 @@ fn open_events(
     }
 }
 
-/// Breakpoints that the kernel writes into the program's own code, where it can and no other program of ours has that code too.
+/// Opens breakpoints that the kernel writes into the program's own code, where it can and nobody runs that code but the program and what it has started.
 ///
 /// The processor's breakpoints are no good choice beside a loop: some processors (AMD's, measured) run all code within the same 64 bytes
 /// a third as fast while there is one.

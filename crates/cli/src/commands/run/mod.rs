@@ -21,6 +21,7 @@ use results::{RecordingSource, TimeTree, command_words};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use symbols::Resolved;
 
 /// The number of findings without --all.
 const VITAL_FEW: usize = 5;
@@ -46,11 +47,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         sampled = again;
         resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
     }
-    // Before frames are taken out: the caller and whom it called are neighbours.
-    let inserted = results::insert_tail_callers(&mut sampled.recording, &resolved.table);
-    if profile::fold_interpreter_frames(&mut sampled.recording) || inserted {
-        resolved = results::resolve_all(&sampled.recording, &RecordingSource::default());
-    }
+    resolved = correct_stacks(&mut sampled.recording, resolved);
     let recording = &sampled.recording;
     let time = results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
     let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
@@ -110,7 +107,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     })
 }
 
-/// What sampling alone says, before other methods are asked.
+/// Returns what sampling alone says, before other methods are asked.
 fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree, next: &'a [String]) -> Measured<'a> {
     let recording = &sampled.recording;
     Measured {
@@ -145,12 +142,19 @@ fn keep_result(result: &RunResult) -> anyhow::Result<()> {
     write_file(&path, |out| result.write(out))
 }
 
-fn tree_of_run(mut recording: Recording) -> anyhow::Result<CallTree> {
-    let mut resolved = results::resolve_all(&recording, &RecordingSource::default());
-    let inserted = results::insert_tail_callers(&mut recording, &resolved.table);
-    if profile::fold_interpreter_frames(&mut recording) || inserted {
-        resolved = results::resolve_all(&recording, &RecordingSource::default());
+/// Puts callers on stacks that ended with a call, and takes frames of interpreters out. Returns the names of what is there then.
+fn correct_stacks(recording: &mut Recording, named: Resolved) -> Resolved {
+    // Before frames are taken out: the caller and whom it called are neighbours.
+    let inserted = results::insert_tail_callers(recording, &named.table);
+    match profile::fold_interpreter_frames(recording) || inserted {
+        true => results::resolve_all(recording, &RecordingSource::default()),
+        false => named,
     }
+}
+
+fn tree_of_run(mut recording: Recording) -> anyhow::Result<CallTree> {
+    let resolved = results::resolve_all(&recording, &RecordingSource::default());
+    let resolved = correct_stacks(&mut recording, resolved);
     let time = results::make_time_tree(&recording, &resolved.table);
     Ok(time.context("adding up the time")?.tree)
 }
