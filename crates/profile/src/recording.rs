@@ -105,6 +105,16 @@ pub enum CallGraph {
     Tables,
 }
 
+impl CallGraph {
+    /// The user frames of a stack that are followed at most.
+    pub fn deepest(self) -> usize {
+        match self {
+            CallGraph::Tables => 508,
+            CallGraph::None | CallGraph::FramePointer | CallGraph::Dwarf => 127,
+        }
+    }
+}
+
 /// The thread or interrupt that woke a blocked thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Waker {

@@ -131,7 +131,7 @@ impl StackWalks {
             ),
             (self.lost, "end where no frame pointer leads on"),
             (self.astray, "end at a return address that is none"),
-            (self.too_deep, "are deeper than 127 frames"),
+            (self.too_deep, "are deeper than is followed"),
         ];
         for (count, what) in ends {
             let share = percent(count, walked);

@@ -273,6 +273,7 @@ impl Counter<'_> {
     fn add_samples(&mut self, filter: &SampleFilter, by_thread: bool) -> StackReach {
         let recording = self.recording;
         let mut reach = StackReach::default();
+        let deepest = recording.call_graph.deepest();
         for (number, sample) in recording.samples.iter().enumerate() {
             let Some(column) = self.column_of(sample.event) else {
                 continue;
@@ -294,7 +295,7 @@ impl Counter<'_> {
                 reach.with_stack += amount;
                 if reaches_start(recording, self.table, sample) {
                     reach.complete += amount;
-                } else if recording.stacks.locations(sample.stack).count() >= DEEPEST {
+                } else if recording.stacks.locations(sample.stack).count() >= deepest {
                     reach.too_deep += amount;
                 }
             }
@@ -576,9 +577,6 @@ fn sort_rows(rows: &mut [ReportRow]) {
             .then_with(|| (&a.name, &a.image).cmp(&(&b.name, &b.image)))
     });
 }
-
-/// The frames that the collector follows in the kernel.
-const DEEPEST: usize = 127;
 
 /// Limit on the depth, from the outermost frame, of a program's or thread's start: below it there
 /// are only the C library's own start-up frames.

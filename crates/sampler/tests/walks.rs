@@ -86,6 +86,34 @@ fn signal_handlers_threads_and_callbacks_of_libraries_have_whole_stacks() {
     assert!(deep * 2 > all, "{deep} of {all} stacks are deep");
 }
 
+/// Such stacks are kept in several entries of the kernel's table.
+#[test]
+fn stacks_of_hundreds_of_frames_are_whole_and_deeper_ones_are_said() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let program = compile(lab.path(), "deep_threads.c", &[]).expect("it compiles");
+    let program = program.to_str().expect("UTF-8");
+    let record = |frames: &str| record(&options(lab.path(), &[program, "2000", frames]));
+    // The first recording makes the tables.
+    record("1");
+    for frames in [100, 130, 260, 490] {
+        let recording = record(&frames.to_string());
+        let whole = percent_before(&recording, "whole");
+        assert!(whole >= 98.0, "{frames}: {:?}", recording.warnings);
+        let depths = depths(&recording);
+        let all: u64 = depths.iter().map(|(_, count)| count).sum();
+        let as_deep: u64 = depths
+            .iter()
+            .filter(|(depth, _)| (frames..frames + 40).contains(depth))
+            .map(|(_, count)| count)
+            .sum();
+        assert!(as_deep * 10 > all * 9, "{frames}: {as_deep} of {all}");
+    }
+    let recording = record("700");
+    let deeper = percent_before(&recording, "are deeper");
+    assert!(deeper >= 98.0, "{:?}", recording.warnings);
+}
+
 #[test]
 fn tables_are_kept_on_disk_and_made_anew_if_they_are_damaged() {
     let Some(_alone) = live() else { return };

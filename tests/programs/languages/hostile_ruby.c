@@ -7,7 +7,7 @@
 
 #define SHOWN __attribute__((visibility("default")))
 #define FRAME 64
-#define FRAMES 300
+#define FRAMES 700
 typedef struct { _Alignas(8) uint8_t bytes[256]; } object;
 
 SHOWN const int ruby_api_version[3] = { 3, 1, 0 };

@@ -298,8 +298,9 @@ fn print_stack_quality(
     if too_deep > 0.01 {
         writeln!(
             out,
-            "{:.1}% are deeper than the 127 frames that are followed",
-            100.0 * too_deep
+            "{:.1}% are deeper than the {} frames that are followed",
+            100.0 * too_deep,
+            recording.call_graph.deepest()
         )?;
     }
     if share + too_deep < 0.5 && recording.call_graph == CallGraph::FramePointer {

@@ -14,7 +14,6 @@
 #include "unwind_walk.h"
 
 #define MAX_EVENTS 32
-#define MAX_FRAMES 127
 #define NAME_LEN 16
 #define PIECE 48 /* words of a stack that are read at once */
 
@@ -88,10 +87,6 @@ struct wait_tally {
 	u64 count;
 	u64 first_ns;
 	u64 weight_ns;
-};
-struct frames {
-	u64 count;
-	u64 address[MAX_FRAMES];
 };
 struct accounting {
 	u64 taken;
@@ -170,7 +165,7 @@ TABLE(ticks, BPF_MAP_TYPE_PERCPU_ARRAY, MAX_EVENTS, u32, u64);
 /* Programs that can interrupt each other have scratch space of their own. */
 enum scratch_user { SCRATCH_SAMPLE, SCRATCH_TRACEPOINT, SCRATCH_SWITCH, SCRATCH_WAKE, SCRATCH_USERS };
 struct scratch {
-	struct frames user;
+	struct frames user[STACK_PIECES];
 	struct frames kernel;
 	u64 piece[PIECE];
 	struct walk walk;
@@ -486,9 +481,10 @@ static __always_inline u64 table_frames(struct task_struct *task, struct frames 
 		return 0;
 	/* Cached mappings hold until the address space is locked; where that is not counted, for one stack. */
 	u64 sequence = lock_sequence(task->mm, &locks) ? locks : bpf_ktime_get_ns();
-	u32 count = walk_user_stack(walk, task, frames->address, mixed(sequence, program_of(task)));
+	u32 count = walk_user_stack(walk, task, (u64 *)frames, mixed(sequence, program_of(task)));
 
-	frames->count = count;
+	for (u32 piece = 0; piece < STACK_PIECES && count > piece * MAX_FRAMES; piece++)
+		frames[piece].count = count - piece * MAX_FRAMES;
 	return count ? walk->hash | 1 : 0;
 }
 
@@ -549,9 +545,9 @@ static __always_inline void read_stacks(void *ctx, struct scratch *scratch, bool
 	*kernel = in_kernel ? helper_frames(ctx, &scratch->kernel, 0) : 0;
 	scratch->walk.by_address = !by_tables;
 	if (by_tables)
-		*user = table_frames(bpf_get_current_task_btf(), &scratch->user, &scratch->walk);
+		*user = table_frames(bpf_get_current_task_btf(), scratch->user, &scratch->walk);
 	else
-		*user = user_frames(ctx, bpf_get_current_task_btf(), &scratch->user, scratch->piece);
+		*user = user_frames(ctx, bpf_get_current_task_btf(), scratch->user, scratch->piece);
 }
 
 static __always_inline bool keep_frames(void *table, u64 hash, struct frames *frames, struct accounting *account)
@@ -562,12 +558,23 @@ static __always_inline bool keep_frames(void *table, u64 hash, struct frames *fr
 	return !bpf_map_update_elem(table, &hash, frames, BPF_ANY);
 }
 
+/* The first entry is made last: where it is there, so are the others. */
+static __always_inline bool keep_user_frames(void *table, u64 hash, struct frames *pieces, struct accounting *account)
+{
+	if (!hash || bpf_map_lookup_elem(table, &hash))
+		return true;
+	for (u32 piece = STACK_PIECES - 1; piece; piece--)
+		if (pieces->count > piece * MAX_FRAMES && !keep_frames(table, hash + 2 * piece, &pieces[piece], account))
+			return false;
+	return keep_frames(table, hash, pieces, account);
+}
+
 static __always_inline bool keep_stacks(u32 buffer, struct scratch *scratch, struct accounting *account, u64 user,
 					u64 kernel)
 {
 	void *table = buffer ? (void *)&frames1 : (void *)&frames0;
 	return keep_frames(table, kernel, &scratch->kernel, account) &&
-	       keep_frames(table, user, &scratch->user, account);
+	       keep_user_frames(table, user, scratch->user, account);
 }
 
 static __always_inline bool count_stack(void *ctx, u32 buffer, struct stack_key *key, struct scratch *scratch,

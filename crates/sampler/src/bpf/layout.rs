@@ -3,6 +3,8 @@
 /// As in collect.bpf.c.
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
+/// Entries that a user stack has at most, as in unwind_walk.h.
+pub(crate) const STACK_PIECES: usize = 4;
 const NAME_LEN: usize = 16;
 const CGROUP_LEVELS: usize = 10;
 const CGROUP_NAME: usize = 96;
@@ -143,7 +145,24 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// The addresses, innermost first.
+    /// The first entry of these frames.
+    #[cfg(test)]
+    pub fn of_words(words: &[u64]) -> Self {
+        let mut frames = Self {
+            count: words.len() as u64,
+            ..Self::default()
+        };
+        let kept = words.len().min(MAX_FRAMES);
+        frames.address[..kept].copy_from_slice(&words[..kept]);
+        frames
+    }
+
+    /// The number of the entry in which a deep stack goes on.
+    pub fn next(&self, number: u64) -> Option<u64> {
+        (self.count > MAX_FRAMES as u64).then(|| number.wrapping_add(2))
+    }
+
+    /// The addresses in this entry, innermost first.
     pub fn addresses(&self) -> &[u64] {
         &self.address[..(self.count as usize).min(MAX_FRAMES)]
     }

@@ -8,11 +8,31 @@
 #include "hotspot.h"
 #include "v8.h"
 
+#define MAX_FRAMES 127
+#define STACK_PIECES 4 /* entries that a user stack has at most */
+/* Frames, innermost first. A user stack of more than MAX_FRAMES goes on in the entry with the next odd number, whose count
+ * is of what is left. */
+struct frames {
+	u64 count;
+	u64 address[MAX_FRAMES];
+};
+
 struct walk_loop {
 	struct walk *walk;
-	u64 *address; /* MAX_FRAMES of them */
+	u64 *words; /* `struct frames`, STACK_PIECES of them */
 };
-#define WALK_FRAMES 127
+#define WALK_FRAMES (STACK_PIECES * MAX_FRAMES)
+#define WALK_WORDS (STACK_PIECES * sizeof(struct frames) / 8) /* a power of two */
+
+/* Puts a frame where the one at the walk's depth stands; in front of each piece is its count. */
+static __always_inline void put_frame(struct walk *walk, u64 *words, u32 depth, u64 word)
+{
+	u32 place = depth + depth / MAX_FRAMES + 1;
+
+	__asm__ volatile("" : "+r"(place)); /* the verifier asks for the bound that the compiler knows of */
+	words[place & (WALK_WORDS - 1)] = word;
+	walk->hash = mixed(walk->hash, word);
+}
 
 /* What stands for a frame in the mapping `here`: its place in the image, or the address where that has no label. */
 static __always_inline u64 frame_word(struct walk *walk, u64 address)
@@ -26,14 +46,13 @@ static __always_inline u64 frame_word(struct walk *walk, u64 address)
 }
 
 /* Puts the next frame of Ruby on the stack. */
-static __always_inline long walk_ruby_frame(struct walk *walk, u64 *address, u32 depth)
+static __always_inline long walk_ruby_frame(struct walk *walk, u64 *words, u32 depth)
 {
 	u64 word = next_ruby_frame(&walk->ruby);
 
 	if (!word)
 		word = PYTHON_WORD; /* passed over by user space */
-	address[depth] = word;
-	walk->hash = mixed(walk->hash, word);
+	put_frame(walk, words, depth, word);
 	walk->depth = depth + 1;
 	if (walk->ending)
 		walk->ruby.pending = 1;
@@ -42,14 +61,13 @@ static __always_inline long walk_ruby_frame(struct walk *walk, u64 *address, u32
 }
 
 /* Puts the next frame of Python on the stack. Where it is none, a place of the stack stays that says so. */
-static __always_inline long walk_python_frame(struct walk *walk, u64 *address, u32 depth)
+static __always_inline long walk_python_frame(struct walk *walk, u64 *words, u32 depth)
 {
 	u64 word = next_python_frame(&walk->python);
 
 	if (!word)
 		word = PYTHON_WORD; /* passed over by user space */
-	address[depth] = word;
-	walk->hash = mixed(walk->hash, word);
+	put_frame(walk, words, depth, word);
 	walk->depth = depth + 1;
 	if (walk->ending) {
 		walk->python.pending = walk->python.frame != 0;
@@ -61,10 +79,9 @@ static __always_inline long walk_python_frame(struct walk *walk, u64 *address, u
 }
 
 /* Puts the function on the stack that a piece of V8's own code was executed for. */
-static __always_inline long walk_v8_frame(struct walk *walk, u64 *address, u32 depth)
+static __always_inline long walk_v8_frame(struct walk *walk, u64 *words, u32 depth)
 {
-	address[depth] = walk->v8.word;
-	walk->hash = mixed(walk->hash, walk->v8.word);
+	put_frame(walk, words, depth, walk->v8.word);
 	walk->depth = depth + 1;
 	walk->v8.word = 0;
 	return walk->ending && !walk->python.pending && !walk->ruby.pending;
@@ -90,11 +107,11 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	if (depth >= WALK_FRAMES)
 		return 1;
 	if (walk->v8.word)
-		return walk_v8_frame(walk, loop->address, depth);
+		return walk_v8_frame(walk, loop->words, depth);
 	if (walk->python.pending)
-		return walk_python_frame(walk, loop->address, depth);
+		return walk_python_frame(walk, loop->words, depth);
 	if (walk->ruby.pending)
-		return walk_ruby_frame(walk, loop->address, depth);
+		return walk_ruby_frame(walk, loop->words, depth);
 	if (find_walk_mapping(walk, at)) {
 		rule = find_rule(walk, at);
 	} else if (depth) {
@@ -112,8 +129,7 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 		function = find_java_code(walk);
 	u64 word = is_generated && function ? function : frame_word(walk, walk->pc + no_call);
 	walk->v8.word = is_generated ? 0 : function;
-	loop->address[depth] = word;
-	walk->hash = mixed(walk->hash, word);
+	put_frame(walk, loop->words, depth, word);
 	walk->depth = depth;
 	meet_go_program(&walk->go, walk->here.number);
 	meet_interpreter(&walk->python, walk->here.number, walk->here.file_base, at + walk->here.file_base);
@@ -169,11 +185,11 @@ static __always_inline bool begin_walk(struct walk *walk, struct task_struct *ta
 	return true;
 }
 
-/* Puts the frames of the current thread's user stack into `address` and returns how many; their hash is
+/* Puts the frames of the current thread's user stack into the pieces and returns how many; their hash is
  * `walk->hash`. A 32-bit program, which has other tables, has one. */
-static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct *task, u64 *address, u64 sequence)
+static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct *task, u64 *words, u64 sequence)
 {
-	struct walk_loop loop = { .walk = walk, .address = address };
+	struct walk_loop loop = { .walk = walk, .words = words };
 	u32 zero = 0;
 	struct walk_state *state = bpf_map_lookup_elem(&walk_state, &zero);
 
@@ -187,8 +203,7 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 		walk->counts.narrow = 1;
 		walk->by_address = 1;
 		add_walk_counts(walk);
-		address[0] = walk->pc;
-		walk->hash = mixed(walk->hash, walk->pc);
+		put_frame(walk, words, 0, walk->pc);
 		return 1;
 	}
 	walk->sequence = sequence;

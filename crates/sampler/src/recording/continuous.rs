@@ -7,7 +7,7 @@
 //! drain tells the next process whether the buffer it finds was stored already.
 
 use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
-use crate::bpf::layout::{Accounting, Frames, MAX_EVENTS};
+use crate::bpf::layout::{Accounting, MAX_EVENTS};
 use crate::bpf::pins::{self, LeftBehind};
 use crate::bpf::tables::{StackTables, Tables};
 use crate::clock::{monotonic_ns, unix_ns};
@@ -736,8 +736,8 @@ fn read_stacks(
     tables: &StackTables<'_>,
     stored: &mut [u64],
 ) -> Result<(), Error> {
-    let (mut frames, mut counts) = (DrainedFrames::default(), Vec::new());
-    tables.read_frames(|number, kept: Frames| frames.add_words(*number, kept.addresses()))?;
+    let frames = DrainedFrames::read(|each| tables.read_frames(each))?;
+    let mut counts = Vec::new();
     tables.read_stacks(|key, count| counts.push((*key, count)))?;
     count_drained_stacks(collection, STACKS_SETTING, &counts, &frames, stored);
     Ok(())

@@ -3,7 +3,7 @@
 use crate::bpf::go::LabelRecords;
 use crate::bpf::kernel::{self, Kernel, LoaderMemory, Setting};
 use crate::bpf::layout::{
-    self, Accounting, Count, Frames, OffKey, PLACE_FILE, PLACE_KERNEL, Place, StackKey, Waiting,
+    self, Accounting, Count, OffKey, PLACE_FILE, PLACE_KERNEL, Place, StackKey, Waiting,
 };
 use crate::bpf::python::CodeRecords;
 use crate::bpf::tables::Tables;
@@ -529,13 +529,11 @@ impl<'memory> KernelSource<'memory> {
         let in_one_drain = setting.tables && !setting.off_cpu;
         let mut drained = DrainedFrames::default();
         if setting.stacks || setting.off_cpu {
-            self.kernel.drain_frames(buffer, |&number, kept: Frames| {
-                if in_one_drain {
-                    drained.add_words(number, kept.addresses());
-                } else {
-                    frames.insert(number, (kept.addresses().to_vec(), drain));
-                }
-            })?;
+            drained = DrainedFrames::read(|each| self.kernel.drain_frames(buffer, each))?;
+        }
+        if !in_one_drain {
+            let stacks = drained.stacks();
+            frames.extend(stacks.map(|(number, words)| (number, (words.to_vec(), drain))));
         }
         if !setting.stacks {
             return Ok(());

@@ -2,9 +2,11 @@
 //! frames in which they differ from the one before are looked up.
 
 use crate::bpf::frame_words::FrameWord;
+use crate::bpf::layout::{Frames, STACK_PIECES};
 use crate::recording::collection::Collection;
 use profile::StackId;
 use rustc_hash::FxHashMap;
+use std::iter::successors;
 
 /// The frames of a drain, by number.
 #[derive(Default)]
@@ -12,10 +14,48 @@ pub(crate) struct DrainedFrames {
     words: Vec<u64>,
     /// Start and length.
     ranges: FxHashMap<u64, (usize, usize)>,
+    /// Of entries that go on in another one, its number.
+    next: FxHashMap<u64, u64>,
 }
 
 impl DrainedFrames {
-    pub fn add_words(&mut self, number: u64, words: &[u64]) {
+    /// All entries that `read` hands over, those of deep stacks put together.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn read<E>(
+        read: impl FnOnce(&mut dyn FnMut(&u64, Frames)) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut drained = Self::default();
+        read(&mut |number, entry| {
+            drained.add_words(*number, entry.addresses());
+            let next = entry.next(*number);
+            drained.next.extend(next.map(|next| (*number, next)));
+        })?;
+        drained.join_entries();
+        Ok(drained)
+    }
+
+    fn join_entries(&mut self) {
+        let next = std::mem::take(&mut self.next);
+        let whole = |first: &u64| {
+            let numbers = successors(Some(*first), |number| next.get(number).copied());
+            let entries = numbers.take(STACK_PIECES);
+            let words = entries.flat_map(|number| self.frames_of(number));
+            (*first, words.copied().collect::<Vec<u64>>())
+        };
+        for (number, words) in next.keys().map(whole).collect::<Vec<_>>() {
+            self.add_words(number, &words);
+        }
+    }
+
+    /// All stacks, by number.
+    pub fn stacks(&self) -> impl Iterator<Item = (u64, &[u64])> {
+        let numbers = self.ranges.keys().copied();
+        numbers.map(|number| (number, self.frames_of(number)))
+    }
+
+    fn add_words(&mut self, number: u64, words: &[u64]) {
         self.ranges.insert(number, (self.words.len(), words.len()));
         self.words.extend(words);
     }
@@ -130,6 +170,28 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn deep_stacks_are_put_together(lengths in prop::collection::vec(1usize..=508, 1..8)) {
+            let stack = |number: usize| -> Vec<u64> {
+                (0..lengths[number]).map(|frame| (number << 16 | frame) as u64).collect()
+            };
+            let drained = DrainedFrames::read(|each| {
+                for number in 0..lengths.len() {
+                    let words = stack(number);
+                    // The first entry comes last, as any order may be.
+                    let entries = words.chunks(127).enumerate().collect::<Vec<_>>();
+                    for (entry, _) in entries.into_iter().rev() {
+                        let left = &words[entry * 127..];
+                        each(&(1000 * number as u64 + 1 + 2 * entry as u64), Frames::of_words(left));
+                    }
+                }
+                Ok::<(), ()>(())
+            }).unwrap();
+            for number in 0..lengths.len() {
+                prop_assert_eq!(drained.frames_of(1000 * number as u64 + 1), stack(number));
+            }
+        }
+
         #[test]
         fn stacks_are_the_same_as_when_added_one_by_one(
             stacks in prop::collection::vec(
