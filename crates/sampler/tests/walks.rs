@@ -9,6 +9,7 @@ use sampler::{Options, Rate, TargetSpec};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// A program of `tests/programs`, without frame pointers; `None` if it cannot be built so.
 fn compile(directory: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
@@ -112,6 +113,47 @@ fn stacks_of_hundreds_of_frames_are_whole_and_deeper_ones_are_said() {
     let recording = record("700");
     let deeper = percent_before(&recording, "are deeper");
     assert!(deeper >= 98.0, "{:?}", recording.warnings);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn probes_of_functions_and_of_their_ends_leave_stacks_whole() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let program = compile(lab.path(), "deep.c", &[]).expect("it compiles");
+    let mut child = Command::new(&program)
+        .arg("1000000")
+        .spawn()
+        .expect("it runs");
+    let mut options = options(lab.path(), &[]);
+    options.target = TargetSpec::Process(child.id());
+    options.duration = Some(Duration::from_secs(2));
+    // The first recording makes the tables.
+    record(&options);
+    let mut probes = sampler::Calls::new().expect("probes");
+    for function in ["middle", "compare"] {
+        let offset = address_of(&program, function);
+        let probed = probes.probe(child.id(), &program, offset, 0);
+        probed.expect("it can be probed");
+    }
+    let recording = record(&options);
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    // Most of the time is in the kernel's code of probes. Some of that is between what it notes of a call and what the stack has.
+    let whole = percent_before(&recording, "whole");
+    assert!(whole >= 90.0, "{:?}", recording.warnings);
+    assert!(!probes.read().expect("calls").is_empty());
+}
+
+/// Where a function of a program is in its file.
+fn address_of(program: &Path, function: &str) -> u64 {
+    let symbols = Command::new("nm").arg(program).output().expect("nm");
+    let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+    let line = symbols
+        .lines()
+        .find(|line| line.ends_with(&format!(" {function}")));
+    let address = line.and_then(|line| line.split(' ').next());
+    u64::from_str_radix(address.expect("a symbol"), 16).expect("a number")
 }
 
 #[test]

@@ -145,9 +145,27 @@ struct maple_tree {
 typedef struct {
 	void *vdso;
 } mm_context_t;
+struct xol_area {
+	unsigned long vaddr;
+};
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+struct return_instance {
+	unsigned long orig_ret_vaddr;
+	bool chained;
+	struct return_instance *next;
+};
+struct uprobe_task {
+	struct return_instance *return_instances;
+	unsigned long vaddr; /* where the instruction belongs that is executed in the area of probes */
+	struct uprobe *active_uprobe;
+	unsigned long xol_vaddr; /* where it is executed */
+};
 struct mm_struct {
 	struct maple_tree mm_mt;
 	mm_context_t context;
+	struct uprobes_state uprobes_state;
 	seqcount_t mm_lock_seq;
 };
 /* Linux 6.4 to 6.12. */
@@ -224,6 +242,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct pid *thread_pid;
 	struct seccomp seccomp;
+	struct uprobe_task *utask;
 };
 
 #pragma clang attribute pop

@@ -71,6 +71,8 @@ struct walk {
 	u8 unused[3];
 	u64 piece[WALK_PIECE];
 	u64 node[MAPLE_WORDS];
+	u64 probe_return; /* where probed functions return to; 0: there is none */
+	struct return_instance *probed; /* those that the thread has entered and not left, innermost first */
 	u64 code_head[16]; /* of a piece of Java's code */
 	struct walk_counts counts;
 	struct walk_mapping here; /* the mapping of the last lookup */

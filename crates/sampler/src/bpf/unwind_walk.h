@@ -98,11 +98,68 @@ static __always_inline long end_native_walk(struct walk *walk, bool complete)
 	return !walk->python.pending && !walk->ruby.pending && !walk->v8.word;
 }
 
+/* ---- probes of user functions (uprobes), of anybody ---- */
+#define PROBE_SLOT 128 /* bytes of an instruction's place in the area of probes */
+#define BREAKPOINT 0xcc
+
+/* Whether a breakpoint is in front of the address: it was met, and what it stands for was not yet executed. */
+static __always_inline bool is_behind_breakpoint(u64 address)
+{
+	u8 byte = 0;
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_user(&byte, 1, (void *)(address - 1));
+#endif
+	return byte == BREAKPOINT;
+}
+
+/* Goes on where the innermost probed function will return to in the end. */
+static __always_inline void leave_probed_function(struct walk *walk)
+{
+	struct return_instance *left = walk->probed;
+
+	walk->pc = BPF_CORE_READ(left, orig_ret_vaddr);
+	/* Functions that end with a call of another one share its return. */
+	for (u32 i = 0; i < 8 && BPF_CORE_READ(left, chained); i++)
+		left = BPF_CORE_READ(left, next);
+	walk->probed = BPF_CORE_READ(left, next);
+}
+
+/* An instruction with a probe is executed elsewhere, and a function whose return is probed returns elsewhere. */
+static __always_inline void begin_probed_walk(struct walk *walk, struct task_struct *task)
+{
+	walk->probe_return = 0;
+	walk->probed = 0;
+	if (!bpf_core_field_exists(task->utask) || !bpf_core_field_exists(task->mm->uprobes_state.xol_area))
+		return;
+	struct uprobe_task *probes = task->utask;
+	if (!probes)
+		return;
+	u64 elsewhere = BPF_CORE_READ(probes, xol_vaddr);
+	if (BPF_CORE_READ(probes, active_uprobe) && walk->pc - elsewhere < PROBE_SLOT)
+		walk->pc = BPF_CORE_READ(probes, vaddr) + (walk->pc - elsewhere);
+	else
+		walk->pc -= is_behind_breakpoint(walk->pc);
+	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
+	walk->probed = BPF_CORE_READ(probes, return_instances);
+	if (!area)
+		return;
+	walk->probe_return = BPF_CORE_READ(area, vaddr);
+	u64 into = walk->pc - walk->probe_return;
+	if (walk->probed && into < PROBE_SLOT) {
+		/* It keeps three registers on the stack while it calls the kernel. */
+		walk->sp += 8 * (into < 3 ? into : 3);
+		leave_probed_function(walk);
+	}
+}
+
 static long walk_frame(u32 depth, struct walk_loop *loop)
 {
 	struct walk *walk = loop->walk;
-	u64 at = walk->pc - !walk->interrupted;
 	struct rule *rule = 0;
+
+	if (walk->probed && !walk->interrupted && walk->pc == walk->probe_return)
+		leave_probed_function(walk);
+	u64 at = walk->pc - !walk->interrupted;
 
 	if (depth >= WALK_FRAMES)
 		return 1;
@@ -182,6 +239,7 @@ static __always_inline bool begin_walk(struct walk *walk, struct task_struct *ta
 	walk->fp = regs->bp;
 	walk->base = regs->bx;
 #endif
+	begin_probed_walk(walk, task);
 	return true;
 }
 
