@@ -103,12 +103,15 @@ pub enum Opened {
     Database(Database),
 }
 
-/// Opens what there is at `path`, which is found out from its content.
+/// Opens what there is at `path`, which is found out from its content. An epoch of one host alone is that host's recording.
 ///
 /// # Errors
 /// All of [`StoreError`] but [`StoreError::Unstorable`].
 pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
     if path.is_dir() && !path.join(manifest::NAME).exists() {
+        if let [host] = &names::subdirectories(path, "host=")?[..] {
+            return read_file(host).map(|recording| Opened::Recording(Box::new(recording)));
+        }
         return Database::open(path).map(Opened::Database);
     }
     read_file(path).map(|recording| Opened::Recording(Box::new(recording)))

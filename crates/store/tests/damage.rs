@@ -214,7 +214,11 @@ fn what_is_no_recording_is_named() {
     let missing = store::open_path(&directory.path().join("missing")).unwrap_err();
     assert!(matches!(missing, StoreError::Io { .. }), "{missing}");
     let written = written();
-    let time = Database::open(written.epoch.parent().unwrap()).unwrap_err();
+    let time = written.epoch.parent().unwrap();
+    let recording = store::open_path(time).unwrap();
+    assert!(matches!(recording, store::Opened::Recording(_)));
+    fs::create_dir(time.join("host=another")).unwrap();
+    let time = store::open_path(time).unwrap_err();
     assert!(time.to_string().contains("name one of its hosts"), "{time}");
 }
 
