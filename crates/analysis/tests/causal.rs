@@ -507,6 +507,40 @@ fn what_is_worth_most_comes_first() {
 
 /// A neighbour that takes most of the machine now and then changes nothing, and is told of.
 #[test]
+fn copies_of_a_line_are_told_where_they_differ() {
+    let shown = |long: &dyn Fn(f64) -> f64, short: &dyn Fn(f64) -> f64| {
+        let both = |s| long(s) + short(s);
+        let line = |name, density, truth| Line {
+            name,
+            density,
+            truth,
+        };
+        let lines = [
+            line("in.h:5", 0.9, &both as &dyn Fn(f64) -> f64),
+            line("in.h:5 (inlined at a.c:1)", 0.6, long),
+            line("in.h:5 (inlined at a.c:2)", 0.3, short),
+            line("a.c:9", 0.1, &|_| 0.0),
+        ];
+        let mut profile = steady(&lines, &QUIET, &mut Random(11));
+        for copy in &mut profile.runs[0].fragments[1..3] {
+            copy.copy_of = Some("in.h:5".into());
+        }
+        let fragments = report(&profile).fragments;
+        let share = fragments
+            .iter()
+            .find(|it| it.name == "in.h:5")
+            .expect("the line")
+            .share;
+        // Samples of copies are those of the line.
+        assert!((share - 0.9).abs() < 0.02, "{share}");
+        let copies = fragments.iter().filter(|it| it.copy_of.is_some());
+        copies.map(|it| it.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&|s| 0.4 * s, &|_| 0.0).len(), 2);
+    assert_eq!(shown(&|s| 0.4 * s, &|s| 0.2 * s), Vec::<String>::new());
+}
+
+#[test]
 fn disturbed_experiments_are_set_aside() {
     let truth = |s: f64| 0.4 * s;
     let mut profile = steady(&[line("line", &truth)], &QUIET, &mut Random(4));

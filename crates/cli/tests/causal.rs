@@ -69,14 +69,19 @@ fn slope(profile: &Path, function: &str) -> [f64; 3] {
     slope_of(profile, function, false)
 }
 
-/// The same, of its running or of what it waits for.
-fn slope_of(profile: &Path, function: &str, waiting: bool) -> [f64; 3] {
+/// All that the experiments of a profile say.
+fn report_of(profile: &Path) -> Value {
     let output = Command::new(VITALFEW)
         .args(["causal", "report", "--json", "--all", "--min-speedups", "2"])
         .arg(profile)
         .output()
         .expect("vitalfew runs");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The same, of its running or of what it waits for.
+fn slope_of(profile: &Path, function: &str, waiting: bool) -> [f64; 3] {
+    let report = report_of(profile);
     let findings = report["findings"].as_array().expect("findings");
     let meant = |f: &&Value| f["detail"] == function && f["waiting_in"].is_string() == waiting;
     let named = findings.iter().find(meant);
@@ -438,6 +443,76 @@ fn inlined_functions_are_known() {
 }
 
 /// What its interpreter lacks is not what is wrong with a script.
+#[test]
+fn a_line_that_is_inlined_twice_is_split_by_call_site() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/copies.c", &[]);
+    let profile = lab.path("profile");
+    let source = include_str!("../../../tests/programs/causal/copies.c");
+    let at = |part: &str| {
+        let line = source.lines().position(|line| line.contains(part));
+        format!("copies.c:{}", line.expect("it") + 1)
+    };
+    let copy_at = |site: &str| format!("{} (inlined at {site})", at("line: both"));
+    let (long, short) = (copy_at(&at("line: long")), copy_at(&at("line: short")));
+
+    // Samples of the copies are those of the line.
+    let output = causal(&profile, &["--no-waits"], &program, &["none", "0", "4"]);
+    assert!(output.status.success(), "{output:?}");
+    let run = run_of(&profile);
+    let samples = |copy_of: Option<&str>, end: &str| {
+        let fragments = run["fragments"].as_array().expect("fragments");
+        let named = fragments.iter().find(|it| {
+            let ends = |key: &str, end: &str| it[key].as_str().is_some_and(|it| it.ends_with(end));
+            ends("name", end) && copy_of.is_none_or(|line| ends("copy_of", line))
+        });
+        let named = named.unwrap_or_else(|| panic!("no {end} in {fragments:?}"));
+        named["samples"].as_f64().expect("a number")
+    };
+    let line = at("line: both");
+    let site_end = |site: &str| format!("{})", at(site));
+    let whole = samples(None, &line);
+    let of_long = samples(Some(&line), &site_end("line: long"));
+    let of_short = samples(Some(&line), &site_end("line: short"));
+    assert_eq!(of_long + of_short, whole);
+    assert!(
+        (2.8..5.7).contains(&(of_long / of_short)),
+        "{of_long} {of_short}"
+    );
+
+    // Each round waits for the long one: the truth is 1 and 0, and 0.8 and 0.2 where others leave the two one processor.
+    let worth = |name: &str, copy: &str| {
+        let profile = lab.path(name);
+        let options = [
+            "--fixed-line",
+            copy,
+            "--fixed-speedup",
+            "50",
+            "--experiment",
+            "200ms",
+        ];
+        let output = causal(&profile, &options, &program, &["none", "0", "10"]);
+        assert!(output.status.success(), "{output:?}");
+        slope(&profile, "mix")[0]
+    };
+    let (long_worth, short_worth) = (worth("long", &long), worth("short", &short));
+    println!("long {long_worth} short {short_worth}");
+    assert!(long_worth > short_worth + 0.3, "{long_worth} {short_worth}");
+
+    let refused = causal(
+        &profile,
+        &["--fixed-line", &copy_at("copies.c:1")],
+        &program,
+        &[],
+    );
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains(&site_end("line: short")),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_script_is_named_as_one() {
     let Some(_alone) = alone() else { return };

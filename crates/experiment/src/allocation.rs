@@ -17,6 +17,14 @@ const GIVEN_UP: u32 = 8;
 /// Of so many choices, all but one are among the lines that have begun.
 const FINISHED_FIRST: u64 = 4;
 
+/// One of a line's copies that has less of its samples, or more than all but this, says no more than the line as a whole. Neither tuned nor measured.
+const ONE_OF_SEVERAL: f64 = 0.1;
+
+/// Returns whether a copy of a line is measured for itself too, by its part of the run's time and of the line's samples.
+pub(crate) fn is_copy_worthy(part: f64, of_line: f64) -> bool {
+    part >= WORTHY && (ONE_OF_SEVERAL..=1.0 - ONE_OF_SEVERAL).contains(&of_line)
+}
+
 /// A line or wait that can be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {

@@ -1,11 +1,12 @@
 //! Whose line is it (section 3.4.2): answers for the runtime what a code address means.
 
 use crate::code_set::{CallSequence, EVERYTHING_ELSE, SpeedupSet};
+use crate::fragments::{FragmentTable, KnownFragment, name_copy};
 use crate::maps::{self, ExecutableMapping};
 use crate::scope::SourceScope;
 use profile::{Granularity, ImageOffset, SourceFrame};
 use runtime_abi::selection::Steps;
-use runtime_abi::{FRAGMENTS, Page, Place, Rule, Thread};
+use runtime_abi::{Page, Place, Rule, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,25 +33,6 @@ impl CodeImage {
     /// Returns whether anything tells its functions apart.
     pub fn has_functions(&self) -> bool {
         self.has_all_symbols() || self.module.has_tables()
-    }
-}
-
-/// A fragment, while it is measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KnownFragment {
-    pub name: String,
-    pub detail: String,
-    pub image: String,
-}
-
-impl KnownFragment {
-    /// The function that it is or lies in; empty where that is not known.
-    pub fn function_name(&self) -> &str {
-        if crate::options::split_line(&self.name).is_some() {
-            &self.detail
-        } else {
-            &self.name
-        }
     }
 }
 
@@ -96,8 +78,7 @@ pub(crate) struct TargetCode {
     mappings: Vec<ExecutableMapping>,
     remembered: RememberedCode,
     unwinder: Unwinder,
-    fragments: Vec<KnownFragment>,
-    index: FxHashMap<String, u32>,
+    fragments: FragmentTable,
     /// The call sequence that is looked for, from [`Self::begin_set`] on.
     sequence: Option<CallSequence>,
     /// Symbols of all images are wanted, not only of those in scope.
@@ -118,8 +99,7 @@ impl TargetCode {
             mappings: maps::read_mappings(pid),
             remembered,
             unwinder: Unwinder::new(),
-            fragments: Vec::new(),
-            index: FxHashMap::default(),
+            fragments: FragmentTable::default(),
             sequence: None,
             names_all: false,
             answered: FxHashSet::default(),
@@ -135,16 +115,16 @@ impl TargetCode {
     /// see [`Self::resolve_all_again`].
     pub fn begin_set(&mut self, set: &SpeedupSet) {
         self.fragments.clear();
-        self.index.clear();
         let names = [
             (set.set_name(), set.kind_name()),
             (EVERYTHING_ELSE.to_owned(), ""),
         ];
         for (name, detail) in names {
-            self.fragment_number(KnownFragment {
+            let detail = detail.to_owned();
+            self.fragments.number_of(&KnownFragment {
                 name,
-                detail: detail.to_owned(),
-                image: String::new(),
+                detail,
+                ..KnownFragment::default()
             });
         }
         if let SpeedupSet::Sequence(sequence) = set {
@@ -174,32 +154,19 @@ impl TargetCode {
         paths.into_iter().collect()
     }
 
-    /// All fragments that have been met; the position is their number.
-    pub fn fragments(&self) -> &[KnownFragment] {
+    /// All fragments that have been met.
+    pub fn fragments(&self) -> &FragmentTable {
         &self.fragments
+    }
+
+    /// The same, to add some.
+    pub fn fragments_mut(&mut self) -> &mut FragmentTable {
+        &mut self.fragments
     }
 
     /// The executable mappings.
     pub fn mappings(&self) -> &[ExecutableMapping] {
         &self.mappings
-    }
-
-    /// The number of a fragment, a new one if need be; `None` if there are too many.
-    pub fn fragment_number(&mut self, fragment: KnownFragment) -> Option<u32> {
-        if let Some(number) = self.index.get(&fragment.name) {
-            let known = self.fragments.get_mut(*number as usize)?;
-            if known.image.is_empty() {
-                *known = fragment; // from an earlier run, met for the first time
-            }
-            return Some(*number);
-        }
-        if self.fragments.len() >= FRAGMENTS {
-            return None;
-        }
-        let number = self.fragments.len() as u32;
-        self.index.insert(fragment.name.clone(), number);
-        self.fragments.push(fragment);
-        Some(number)
     }
 
     /// What was found out, for the next run of the same command.
@@ -248,7 +215,7 @@ impl TargetCode {
             None => self.look_up(&path, offset),
         };
         // Of more fragments than there is room for, the callers are asked.
-        match fragment.and_then(|fragment| self.fragment_number(fragment)) {
+        match fragment.and_then(|fragment| self.fragments.number_of(&fragment)) {
             Some(number) => PlaceAnswer::without_steps(Place::Fragment(number)),
             None => PlaceAnswer::without_steps(self.caller_place(&path, offset)),
         }
@@ -378,7 +345,7 @@ impl TargetCode {
     }
 
     /// The fragment at a place, if it is in scope.
-    fn fragment_at(&self, image: &CodeImage, offset: ImageOffset) -> Option<KnownFragment> {
+    pub fn fragment_at(&self, image: &CodeImage, offset: ImageOffset) -> Option<KnownFragment> {
         if !self.scope.may_have(&image.path) {
             return None;
         }
@@ -393,12 +360,14 @@ impl TargetCode {
         };
         match self.by {
             Granularity::Line => {
-                let mut own = frames.iter().filter(|frame| self.is_own(image, frame));
-                let frame = own.next()?;
+                let at = frames.iter().position(|frame| self.is_own(image, frame))?;
+                let (frame, callers) = frames.get(at..)?.split_first()?;
+                let sites: Vec<String> = callers.iter().filter_map(line_name).collect();
                 Some(KnownFragment {
                     name: line_name(frame)?,
                     detail: frame.function.to_string(),
                     image: image.path.clone(),
+                    copy: name_copy(&sites),
                 })
             }
             Granularity::Function => {
@@ -409,6 +378,7 @@ impl TargetCode {
                         name: own.function.to_string(),
                         detail: own.file.as_deref().unwrap_or_default().to_owned(),
                         image: image.path.clone(),
+                        copy: String::new(),
                     });
                 }
                 let outermost = frames.last();
@@ -426,6 +396,7 @@ impl TargetCode {
                     name,
                     detail: source.unwrap_or_default().to_owned(),
                     image: image.path.clone(),
+                    copy: String::new(),
                 })
             }
         }

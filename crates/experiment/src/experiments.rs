@@ -2,10 +2,10 @@
 
 use crate::allocation::{self, Candidate};
 use crate::choose::{Dice, Tried};
-use crate::code::{KnownFragment, TargetCode};
+use crate::code::TargetCode;
+use crate::fragments;
 use crate::host::Accounts;
 use crate::points::PointCount;
-use crate::search;
 use crate::trials::Trials;
 use crate::waits::wait_call;
 use crate::{ExperimentOptions, Hint};
@@ -67,6 +67,12 @@ impl Choice {
             fragment: (number / 2) as u32,
             waiting: !number.is_multiple_of(2),
         }
+    }
+
+    /// The same of the line that its fragment is one of several copies of.
+    fn line_as_a_whole(self, code: &TargetCode) -> Option<Self> {
+        let fragment = code.fragments().whole_of(self.fragment)?;
+        Some(Self { fragment, ..self })
     }
 
     /// Its number.
@@ -345,17 +351,23 @@ impl Experiments {
         samples: &[u64],
         now: Duration,
     ) -> Vec<Candidate> {
-        let fixed = self.fixed_fragment.as_ref();
-        let may = |number: usize| {
-            let name = code.fragments().get(number / 2);
-            let name = name.map_or("", |known| &known.name);
-            fixed.is_none_or(|fixed| search::path_ends_with(name, fixed))
+        let passed = now.as_nanos().max(1) as f64;
+        let part_of = |samples: u64| samples as f64 * self.period_ns as f64 / passed;
+        let samples_of = |number: usize| samples.get(number).copied().unwrap_or(0);
+        let may = |number: usize| match &self.fixed_fragment {
+            Some(fixed) => code.fragments().is_meant(number as u32 / 2, fixed),
+            None => Choice::numbered(number)
+                .line_as_a_whole(code)
+                .is_none_or(|whole| {
+                    let (copy, line) = (samples_of(number), samples_of(whole.number()));
+                    allocation::is_copy_worthy(part_of(copy), copy as f64 / line.max(1) as f64)
+                }),
         };
         let counted = samples.iter().enumerate().map(|(number, count)| {
             let Choice { fragment, waiting } = Choice::numbered(number);
             let before = self.before.get(number).copied().unwrap_or(0);
             let gained = count.saturating_sub(before);
-            let for_work = || wait_call(page, fragment as usize).is_none_or(|call| call.for_work);
+            let for_work = || wait_call(page, code, fragment).is_none_or(|call| call.for_work);
             if gained == 0 || !may(number) || (waiting && for_work()) {
                 return 0.0;
             }
@@ -379,12 +391,10 @@ impl Experiments {
                     1.0
                 };
         }
-        let passed = now.as_nanos().max(1) as f64;
-        let period = self.period_ns as f64;
         let candidate = |(number, (recent, samples)): (usize, (&f64, &u64))| Candidate {
             // What has a sample at all can be chosen.
             recent: recent.ceil() as u64,
-            part: *samples as f64 * period / passed,
+            part: part_of(*samples),
             trials: trials(number),
         };
         recent
@@ -443,8 +453,11 @@ impl Experiments {
     /// Makes the whole run one experiment on one of the fragments of earlier runs, if there are any.
     pub fn begin_whole(&mut self, page: &Page, code: &mut TargetCode, hints: &[Hint]) {
         let fixed = self.fixed_fragment.as_ref();
-        let wanted =
-            |hint: &Hint| fixed.is_none_or(|fixed| search::path_ends_with(&hint.name, fixed));
+        // Runs are few: copies of a line are tried when they are asked for.
+        let wanted = |hint: &Hint| match fixed {
+            Some(fixed) => fragments::is_meant(&hint.name, fixed),
+            None => fragments::split_copy(&hint.name).is_none(),
+        };
         let weights: Vec<u64> = hints
             .iter()
             .map(|hint| if wanted(hint) { hint.samples } else { 0 })
@@ -456,12 +469,7 @@ impl Experiments {
         else {
             return;
         };
-        let known = KnownFragment {
-            name: hint.name.clone(),
-            detail: String::new(),
-            image: String::new(),
-        };
-        let Some(fragment) = code.fragment_number(known) else {
+        let Some(fragment) = code.fragments_mut().number_named(&hint.name) else {
             return;
         };
         let choice = Choice {
@@ -648,9 +656,21 @@ impl Experiments {
         current.last = counts.to_vec();
     }
 
-    /// Samples of a choice in experiments with delays.
-    pub fn delayed_samples(&self, choice: Choice) -> u64 {
-        self.delayed.get(choice.number()).copied().unwrap_or(0)
+    /// Samples of a choice in experiments with delays. A line that has copies was none for itself at first: theirs are added.
+    pub fn delayed_samples(&self, code: &TargetCode, choice: Choice) -> u64 {
+        let of_fragment = |fragment: u32| {
+            let number = Choice { fragment, ..choice }.number();
+            self.delayed.get(number).copied().unwrap_or(0)
+        };
+        let mut copies = code
+            .fragments()
+            .numbers_of(choice.fragment)
+            .skip(1)
+            .peekable();
+        match copies.peek() {
+            None => of_fragment(choice.fragment),
+            Some(_) => copies.map(of_fragment).sum(),
+        }
     }
 
     /// Returns how long experiments with delays took, in nanoseconds.
@@ -683,16 +703,19 @@ fn visits_of(progress: Progress) -> u64 {
 
 /// Samples of each choice so far; of waits, the sampling periods that they took.
 fn samples_by_choice(page: &Page, code: &TargetCode) -> Vec<u64> {
-    let choices = 0..2 * code.fragments().len();
+    let choices = 0..2 * code.fragments().all().len();
     choices
-        .map(|number| samples_of(page, Choice::numbered(number)))
+        .map(|number| samples_of(page, code, Choice::numbered(number)))
         .collect()
 }
 
 /// Samples of a choice so far.
-pub(crate) fn samples_of(page: &Page, choice: Choice) -> u64 {
-    let at = choice.fragment as usize;
-    let count = |counts: &[AtomicU64]| counts.get(at).map_or(0, |count| count.load(Acquire));
+pub(crate) fn samples_of(page: &Page, code: &TargetCode, choice: Choice) -> u64 {
+    let count = |counts: &[AtomicU64]| {
+        let numbers = code.fragments().numbers_of(choice.fragment);
+        let counts = numbers.filter_map(|number| counts.get(number as usize));
+        counts.map(|count| count.load(Acquire)).sum::<u64>()
+    };
     if choice.waiting {
         count(&page.waited) / page.period_ns.load(Acquire).max(1)
     } else {

@@ -2,6 +2,7 @@
 
 use crate::code::executable_of;
 use runtime_abi::Page;
+use sampler::ProcessStat;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
@@ -102,10 +103,7 @@ pub(crate) fn describe_background(command: &str, pid: u32) -> String {
 
 /// Returns whether a process exists and is no zombie.
 fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name, which may have blanks, ends with the last bracket.
-    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
-    state.is_some_and(|rest| !rest.starts_with(['Z', 'X']))
+    ProcessStat::read_process(pid).is_some_and(|stat| stat.is_alive())
 }
 
 /// The program of a process's first child, if it is another one.

@@ -12,6 +12,7 @@ mod code_set;
 mod controller;
 mod error;
 mod experiments;
+mod fragments;
 mod handover;
 mod host;
 mod launch;

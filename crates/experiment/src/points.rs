@@ -3,10 +3,12 @@
 use crate::Error;
 use crate::code::TargetCode;
 use crate::options::{PointKind, PointSpec};
+use crate::scope::path_ends_with;
 use crate::search::{self, Spot};
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use profile::CountedBy;
 use runtime_abi::{Counter, Page};
+use sampler::ProcessStat;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -186,9 +188,8 @@ impl OpenPoint {
                 PointCount::Latency(sum_events(begins), ends, None)
             }
             PointSource::Samples(end) => {
-                let named = code.fragments().iter().zip(&page.fragments);
-                let named =
-                    named.filter(|(fragment, _)| search::path_ends_with(&fragment.name, end));
+                let named = code.fragments().all().iter().zip(&page.fragments);
+                let named = named.filter(|(fragment, _)| path_ends_with(&fragment.name, end));
                 PointCount::Visits(named.map(|(_, samples)| samples.load(Relaxed)).sum())
             }
         }
@@ -308,11 +309,8 @@ fn is_run_by_others(pid: u32) -> bool {
 /// Returns whether a process is another one or was started by it, by those that it has started.
 fn is_descendant(process: u32, of: u32) -> bool {
     let parents = std::iter::successors(Some(process), |process| {
-        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name, which may have blanks, ends with the last bracket.
-        let (_, rest) = stat.rsplit_once(')')?;
-        let parent = rest.split_whitespace().nth(1)?.parse().ok()?;
-        (parent != 0).then_some(parent)
+        let stat = ProcessStat::read_process(*process)?;
+        (stat.parent != 0).then_some(stat.parent)
     });
     parents.take(MOST_ANCESTORS).any(|process| process == of)
 }

@@ -130,7 +130,7 @@ impl ProgressSearch {
         now: Duration,
     ) -> Option<ProgressChoice> {
         let mut samples: BTreeMap<String, u64> = BTreeMap::new();
-        for (fragment, count) in code.fragments().iter().zip(&page.fragments) {
+        for (fragment, count) in code.fragments().all().iter().zip(&page.fragments) {
             let name = fragment.function_name();
             if !name.is_empty() && !self.refused.iter().any(|other| other == name) {
                 *samples.entry(name.to_owned()).or_default() += count.load(Relaxed);

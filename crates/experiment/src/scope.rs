@@ -86,6 +86,14 @@ pub(crate) fn matches_pattern(pattern: &str, path: &str) -> bool {
     true
 }
 
+/// Returns whether a path ends with what was written, at the border of a component.
+pub(crate) fn path_ends_with(path: &str, end: &str) -> bool {
+    match path.strip_suffix(end) {
+        Some(before) => before.is_empty() || before.ends_with('/') || end.starts_with('/'),
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +128,19 @@ mod tests {
         assert!(scope.is_in_scope("/lib/libfoo.so", Some("/src/foo.c")));
         assert!(!scope.is_in_scope("/a/app", Some("/src/app.cc")));
         assert!(scope.is_in_scope("/a/app", Some("/usr/include/bar.h")));
+    }
+
+    #[test]
+    fn a_path_is_named_by_its_last_components() {
+        for (path, end, fits) in [
+            ("/src/app/main.c", "main.c", true),
+            ("/src/app/main.c", "app/main.c", true),
+            ("/src/app/main.c", "/src/app/main.c", true),
+            ("main.c", "main.c", true),
+            ("/src/app/domain.c", "main.c", false),
+            ("/src/app/main.cc", "main.c", false),
+        ] {
+            assert_eq!(path_ends_with(path, end), fits, "{path} {end}");
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::code::{CodeImage, TargetCode};
+use crate::fragments::{is_meant, split_copy};
 use crate::options::split_line;
-use crate::scope::matches_pattern;
+use crate::scope::{matches_pattern, path_ends_with};
 use profile::{Granularity, ImageAddress, ImageOffset};
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -156,6 +157,11 @@ pub(crate) fn check_fragment(
     by: Granularity,
     wanted: &str,
 ) -> Result<(), Error> {
+    if by == Granularity::Line
+        && let Some((line, copy)) = split_copy(wanted)
+    {
+        return check_copy(code, line, copy);
+    }
     match (by, split_line(wanted)) {
         (Granularity::Line, Some((file, number))) => find_line(code, &file, number).map(|_| ()),
         (Granularity::Line, None) => Err(not_found_error(code, wanted.to_owned(), Vec::new())),
@@ -164,6 +170,33 @@ pub(crate) fn check_fragment(
             found => found.map(|_| ()),
         },
     }
+}
+
+/// Checks that a line has this copy.
+fn check_copy(code: &mut TargetCode, line: &str, copy: &str) -> Result<(), Error> {
+    let wanted = format!("{line} ({copy})");
+    let Some((file, number)) = split_line(line) else {
+        return Err(not_found_error(code, wanted, Vec::new()));
+    };
+    let mut near = BTreeSet::new();
+    for image in mapped_images(code) {
+        let Some((debug, symbols)) = image.debug.as_ref().zip(image.symbols.as_ref()) else {
+            continue;
+        };
+        let _ = debug.for_each_line(|range, path, of_range| {
+            if of_range != number || !path_ends_with(path, &file) {
+                return;
+            }
+            let offset = symbols.offset_of(range.start);
+            let fragment = offset.and_then(|offset| code.fragment_at(&image, offset));
+            near.extend(fragment.map(|it| format!("{} ({})", it.name, it.copy)));
+        });
+        if near.iter().any(|name| is_meant(name, &wanted)) {
+            return Ok(());
+        }
+    }
+    let near = near.into_iter().take(NEAR).collect();
+    Err(not_found_error(code, wanted, near))
 }
 
 /// Returns whether some function of this name is inlined into others.
@@ -181,14 +214,6 @@ fn is_inlined(code: &mut TargetCode, name: &str) -> bool {
         });
     }
     found
-}
-
-/// Returns whether a path ends with what was written, at the border of a component.
-pub(crate) fn path_ends_with(path: &str, end: &str) -> bool {
-    match path.strip_suffix(end) {
-        Some(before) => before.is_empty() || before.ends_with('/') || end.starts_with('/'),
-        None => false,
-    }
 }
 
 /// The executable first, then the libraries in the order of their addresses.
@@ -223,24 +248,5 @@ fn not_found_error(code: &TargetCode, what: String, near: Vec<String>) -> Error 
         what,
         program: PathBuf::from(code.executable()),
         near,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::path_ends_with;
-
-    #[test]
-    fn a_path_is_named_by_its_last_components() {
-        for (path, end, fits) in [
-            ("/src/app/main.c", "main.c", true),
-            ("/src/app/main.c", "app/main.c", true),
-            ("/src/app/main.c", "/src/app/main.c", true),
-            ("main.c", "main.c", true),
-            ("/src/app/domain.c", "main.c", false),
-            ("/src/app/main.cc", "main.c", false),
-        ] {
-            assert_eq!(path_ends_with(path, end), fits, "{path} {end}");
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! What is measured, from the first instruction to the last count.
 
 use crate::attach::HooklessProgram;
-use crate::code::{KnownFragment, RememberedCode, TargetCode};
+use crate::code::{RememberedCode, TargetCode};
 use crate::code_set::{SpeedupSet, find_variable};
 use crate::experiments::{Choice, Experiments};
+use crate::fragments::KnownFragment;
 use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
 use crate::outcome::{CausalOutcome, LiveProgress, Talk};
@@ -101,7 +102,7 @@ impl<'a> CausalSession<'a> {
             }
         }
         for (address, place) in code.known_places() {
-            spinning::set_place(&memory, pid, address, place);
+            spinning::set_place(&memory, &mut code, address, place);
         }
         let ticks = sample_processors(&memory, options.period_ns, program.is_some());
         let watch = |_: &Ticks| WaitWatch::start(memory.handler.load(Relaxed));
@@ -319,7 +320,7 @@ impl<'a> CausalSession<'a> {
         if unloaded != self.unloaded {
             self.unloaded = unloaded;
             for (address, place) in self.code.resolve_all_again() {
-                spinning::set_place(&self.memory, self.code.pid(), address, place);
+                spinning::set_place(&self.memory, &mut self.code, address, place);
             }
         }
         let head = self.memory.unknown_head.0.load(Acquire);
@@ -333,7 +334,7 @@ impl<'a> CausalSession<'a> {
             let address = entry.swap(0, Acquire);
             if address != 0 && self.memory.place(address).is_none() {
                 let place = self.code.place_at(address);
-                spinning::set_place(&self.memory, self.code.pid(), address, place);
+                spinning::set_place(&self.memory, &mut self.code, address, place);
             }
         }
         self.answered = head;
@@ -345,7 +346,7 @@ impl<'a> CausalSession<'a> {
             elapsed,
             experiments: self.experiments.done.len(),
             samples: self.memory.samples.0.load(Relaxed),
-            fragments: self.code.fragments().len(),
+            fragments: self.code.fragments().all().len(),
             points: names
                 .zip(counts.iter().map(|count| count.visit_count()))
                 .collect(),
@@ -372,7 +373,7 @@ impl<'a> CausalSession<'a> {
     fn is_hopeless(&mut self, now: Duration) -> bool {
         let samples = self.memory.samples.0.load(Relaxed);
         let refused = self.memory.refused.load(Relaxed);
-        let in_scope = !self.code.fragments().is_empty();
+        let in_scope = !self.code.fragments().all().is_empty();
         if samples > NOTICED_SAMPLES && !in_scope && !self.scope_noticed {
             self.scope_noticed = true;
             let notice = self.nothing_in_scope();
@@ -383,7 +384,7 @@ impl<'a> CausalSession<'a> {
             Error::SamplingRefused { source }.to_string()
         } else if let Some(program) = self.handover.find_executed(now, samples) {
             handover::describe_executed(self.command_name(), &program)
-        } else if samples > HOPELESS_SAMPLES && self.code.fragments().is_empty() {
+        } else if samples > HOPELESS_SAMPLES && self.code.fragments().all().is_empty() {
             format!("stopped early: {}", self.nothing_in_scope())
         } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
             let none = self.points.list.is_empty();
@@ -470,7 +471,7 @@ impl<'a> CausalSession<'a> {
         &mut self,
         images: &mut Vec<ProfiledImage>,
     ) -> (Vec<Fragment>, Vec<Experiment>) {
-        let known = self.code.fragments().to_vec();
+        let known = self.code.fragments().all().to_vec();
         let mut fragments = Vec::new();
         let mut position_of = FxHashMap::default();
         for number in 0..2 * known.len() {
@@ -478,7 +479,7 @@ impl<'a> CausalSession<'a> {
             let at = choice.fragment as usize;
             let waiting = choice
                 .waiting
-                .then(|| wait_call(&self.memory, at))
+                .then(|| wait_call(&self.memory, &self.code, choice.fragment))
                 .flatten();
             let Some(fragment) = known
                 .get(at)
@@ -487,10 +488,11 @@ impl<'a> CausalSession<'a> {
                 continue;
             };
             position_of.insert(number as u32, fragments.len() as u32);
-            let samples = crate::experiments::samples_of(&self.memory, choice);
-            let delayed = self.experiments.delayed_samples(choice);
+            let samples = crate::experiments::samples_of(&self.memory, &self.code, choice);
+            let delayed = self.experiments.delayed_samples(&self.code, choice);
+            let is_copy = self.code.fragments().whole_of(choice.fragment).is_some();
             fragments.push(Fragment {
-                name: fragment.name.clone(),
+                name: self.code.fragments().shown_name(choice.fragment),
                 detail: fragment.detail.clone(),
                 image: self.image_position(images, fragment),
                 samples,
@@ -499,6 +501,7 @@ impl<'a> CausalSession<'a> {
                     call: it.name,
                     for_work: it.for_work,
                 }),
+                copy_of: is_copy.then(|| fragment.name.clone()),
             });
         }
         let placed = self.experiments.done.iter().filter_map(|it| {
@@ -574,7 +577,7 @@ impl<'a> CausalSession<'a> {
             warnings.push(
                 "nothing was sampled: the program took too little time; --runs N repeats it".into(),
             );
-        } else if self.code.fragments().is_empty() && self.stopped.is_none() {
+        } else if self.code.fragments().all().is_empty() && self.stopped.is_none() {
             warnings.push(self.nothing_in_scope());
         } else if outside * 2 > samples {
             let share = 100.0 * outside as f64 / samples as f64;
@@ -671,7 +674,7 @@ fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
     code.begin_set(set);
     if let SpeedupSet::Sequence(sequence) = set {
         for (address, answer) in code.resolve_all_again() {
-            spinning::set_place(memory, code.pid(), address, answer);
+            spinning::set_place(memory, code, address, answer);
         }
         memory.selection.select_sequence(sequence.len() as u8);
     } else {

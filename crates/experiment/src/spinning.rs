@@ -1,6 +1,6 @@
 //! Code that waits by looking again and again.
 
-use crate::code::PlaceAnswer;
+use crate::code::{PlaceAnswer, TargetCode};
 use runtime_abi::Page;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,8 +9,12 @@ use std::os::unix::fs::FileExt;
 const NEAR: u64 = 24;
 
 /// Says in the page what the code at an address is, and whether it waits.
-pub(crate) fn set_place(page: &Page, pid: u32, address: u64, answer: PlaceAnswer) {
-    if page.set_place(address, answer.place, answer.steps) && waits_by_looking(pid, address) {
+pub(crate) fn set_place(page: &Page, code: &mut TargetCode, address: u64, answer: PlaceAnswer) {
+    for (copy, line) in code.fragments_mut().take_unsaid() {
+        page.set_whole(copy, line);
+    }
+    let is_set = page.set_place(address, answer.place, answer.steps);
+    if is_set && waits_by_looking(code.pid(), address) {
         page.note_spinning(address);
     }
 }

@@ -1,5 +1,6 @@
 //! Waits for what is outside of the program: who waits, in which calls, and the delays that long waits come to while they last.
 
+use crate::code::TargetCode;
 use runtime_abi::wait::ExternalWait;
 use runtime_abi::{Clock, Page, Running};
 use rustc_hash::FxHashMap;
@@ -93,8 +94,13 @@ pub(crate) struct WaitCall {
     pub for_work: bool,
 }
 
-/// Returns what a fragment waited in; `None`: it never waited.
-pub(crate) fn wait_call(page: &Page, fragment: usize) -> Option<WaitCall> {
+/// Returns what a fragment or one of its copies waited in; `None`: it never waited.
+pub(crate) fn wait_call(page: &Page, code: &TargetCode, fragment: u32) -> Option<WaitCall> {
+    let mut numbers = code.fragments().numbers_of(fragment);
+    numbers.find_map(|number| own_wait_call(page, number as usize))
+}
+
+fn own_wait_call(page: &Page, fragment: usize) -> Option<WaitCall> {
     let word = page.waited_in.get(fragment)?.load(Relaxed);
     let (number, from_peer) = ExternalWait::of_call_word(word)?;
     let known = CALLS.iter().find(|(call, ..)| *call == i64::from(number));
@@ -160,9 +166,9 @@ impl WaitWatch {
             else {
                 continue;
             };
-            if thread.tid.load(Relaxed) != wait.tid
-                || thread.outside.fragment_at(wait.pc, wait.sp) != Some(running.fragment)
-            {
+            let fragment = thread.outside.fragment_at(wait.pc, wait.sp);
+            let is_meant = fragment.is_some_and(|fragment| page.is_about(running, fragment));
+            if thread.tid.load(Relaxed) != wait.tid || !is_meant {
                 continue;
             }
             let waited = now.saturating_sub(wait.since_ns.max(since));
@@ -203,7 +209,7 @@ mod tests {
                 from_peer,
             };
             memory.waited_in[7].store(wait.call_word(), Relaxed);
-            let found = wait_call(&memory, 7).unwrap();
+            let found = own_wait_call(&memory, 7).unwrap();
             (found.name, found.for_work)
         };
         assert_eq!(waited(libc::SYS_fsync, false), ("fsync".into(), false));
@@ -211,7 +217,7 @@ mod tests {
         assert_eq!(waited(libc::SYS_read, true), ("read".into(), true));
         assert_eq!(waited(libc::SYS_accept4, false), ("accept4".into(), true));
         assert_eq!(waited(4000, false), ("system call 4000".into(), false));
-        assert!(wait_call(&memory, 8).is_none());
-        assert!(wait_call(&memory, usize::MAX).is_none());
+        assert!(own_wait_call(&memory, 8).is_none());
+        assert!(own_wait_call(&memory, usize::MAX).is_none());
     }
 }

@@ -274,6 +274,7 @@ impl CozReader {
             samples: 0,
             undelayed_samples: 0,
             waiting: None,
+            copy_of: None,
         });
         self.fragments.insert(name, number);
         Ok(number)

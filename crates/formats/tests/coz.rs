@@ -190,6 +190,7 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
                     samples: count,
                     undelayed_samples: 0,
                     waiting: None,
+                    copy_of: None,
                 })
                 .into(),
             experiments,

@@ -180,6 +180,9 @@ pub struct Fragment {
     /// sampling periods that they took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<FragmentWait>,
+    /// Of one of several copies of a line, which was inlined at different places: the name of the whole line, whose samples include these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_of: Option<String>,
 }
 
 /// What a fragment waits in.

@@ -25,7 +25,7 @@ use core::sync::atomic::{
 };
 
 /// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_000a;
+pub const MAGIC: u64 = 0x7666_6361_7573_000b;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;
@@ -137,6 +137,8 @@ pub struct Page {
     pub counters: [Counter; COUNTERS],
     /// Samples by fragment; runtime.
     pub fragments: [AtomicU64; FRAGMENTS],
+    /// Of each fragment that is one of several copies of a line: the number of the line as a whole, and 1; controller.
+    pub wholes: [AtomicU32; FRAGMENTS],
     /// Nanoseconds that each fragment waited for something outside of the program; runtime.
     pub waited: [AtomicU64; FRAGMENTS],
     /// The last system call in which it did ([`wait::ExternalWait::call_word`]); runtime.
@@ -358,6 +360,24 @@ impl Page {
                 // Another thread was faster. If it raised the count as far, nothing is left to raise.
                 Err(now) => global = Clock::unpack(now),
             }
+        }
+    }
+
+    /// Returns whether an experiment is about this fragment, or about the line that it is a copy of.
+    pub fn is_about(&self, running: Running, fragment: u32) -> bool {
+        let whole = || {
+            self.wholes
+                .get(fragment as usize)?
+                .load(Acquire)
+                .checked_sub(1)
+        };
+        running.fragment == fragment || whole() == Some(running.fragment)
+    }
+
+    /// Says what line a fragment is a copy of. Only the controller does.
+    pub fn set_whole(&self, copy: u32, line: u32) {
+        if let Some(whole) = self.wholes.get(copy as usize) {
+            whole.store(line + 1, Release);
         }
     }
 

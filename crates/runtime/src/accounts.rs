@@ -54,7 +54,7 @@ pub fn count_sample(page: &Page, thread: &Thread, frame: Frame, span: u64) {
             count.fetch_add(1, Relaxed);
         }
         let running = Running::unpack(page.experiment.0.load(Acquire));
-        if running.fragment == fragment && !running.waiting && running.delay_ns > 0 {
+        if page.is_about(running, fragment) && !running.waiting && running.delay_ns > 0 {
             let period = page.period_ns.load(Relaxed).max(1);
             let ran = match page.at_pace.load(Relaxed) {
                 0 => span,
@@ -90,7 +90,7 @@ pub fn handle_wait(page: &Page, thread: &Thread, frame: Frame, wait: ExternalWai
             call.store(wait.call_word(), Relaxed);
         }
         let running = Running::unpack(page.experiment.0.load(Acquire));
-        if running.fragment == fragment && running.waiting && running.delay_ns > 0 {
+        if page.is_about(running, fragment) && running.waiting && running.delay_ns > 0 {
             // Of a wait that began before the experiment, the part in it.
             let since = page.experiment_since.load(Relaxed);
             let waited = wait.ns.min(sys::now().saturating_sub(since));

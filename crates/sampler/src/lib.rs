@@ -32,8 +32,8 @@ pub use events::{
 pub use host::read_host;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use processes::{
-    Exit, FindNames, Launched, Named, Names, Unreadable, find_names, find_program, parse_cpu_list,
-    thread_ids, threads_or_process, usable_cpus, vdso_bytes,
+    Exit, FindNames, Launched, Named, Names, ProcessStat, Unreadable, find_names, find_program,
+    parse_cpu_list, thread_ids, threads_or_process, usable_cpus, vdso_bytes,
 };
 pub use recording::{
     Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, StackOptions, left_behind,

@@ -252,6 +252,7 @@ mod tests {
                 samples: u64::MAX,
                 undelayed_samples: 1,
                 waiting: None,
+                copy_of: None,
             }],
             experiments: vec![Experiment {
                 fragment: 0,

@@ -12,7 +12,7 @@ import { page } from "../state/page";
 import { change, linkTo, route } from "../state/route";
 
 /** As `causal report --json` has it. */
-export interface Fragment { readonly name: string; readonly detail: string; readonly share: number; readonly effects: readonly Effect[] }
+export interface Fragment { readonly name: string; readonly detail: string; readonly copy_of?: string | null; readonly share: number; readonly effects: readonly Effect[] }
 
 const VERDICTS: Readonly<Record<string, string>> = { worth_it: "worth it", worth_it_up_to: "worth it, up to a point", contention: "makes it slower: threads meet more often", no_effect: "changes nothing", unclear: "not found out" };
 
@@ -57,7 +57,7 @@ function Curves({ result }: { readonly result: Result }) {
           <section key={at} class="card">
             <h2>{shortened(fragment.name, 60)}</h2>
             <p><strong>{VERDICTS[effect.verdict] ?? effect.verdict}</strong>{effect.up_to && `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}</p>
-            <SourceLine name={fragment.name} />
+            <SourceLine name={fragment.copy_of ?? fragment.name} />
             <Curve effect={effect} least={least} most={most} name={fragment.name} />
             <p class="quiet">{shortened(effect.point, 40)} ({effect.measure}); {effect.experiments} experiments, {effect.visits.toLocaleString("en-US")} visits; {percent(fragment.share)} of the samples</p>
             <details class="twin"><summary>As a table</summary><table><thead><tr><th scope="col">Code faster by</th><th scope="col">Program</th><th scope="col">from</th><th scope="col">to</th></tr></thead><tbody>{effect.curve.filter((_, index) => index % Math.max(1, Math.floor(effect.curve.length / 10)) === 0).map((one) => <tr key={one.speedup}><th scope="row">{percent(one.speedup)}</th><td>{percent(one.program)}</td><td>{percent(one.low)}</td><td>{percent(one.high)}</td></tr>)}</tbody></table></details>

@@ -81,8 +81,8 @@ fn finding_of(fragment: &FragmentEffects, effect: &Effect, next: Vec<String>) ->
 
 /// A fragment is a line, with its function as detail, or a function, with its place as detail.
 fn place_of(fragment: &FragmentEffects) -> FindingPlace {
-    let is_line = fragment
-        .name
+    let name = fragment.copy_of.as_ref().unwrap_or(&fragment.name);
+    let is_line = name
         .rsplit_once(':')
         .is_some_and(|(path, line)| !path.ends_with(':') && line.parse::<u32>().is_ok());
     let what = if is_line {

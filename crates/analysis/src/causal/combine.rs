@@ -34,10 +34,21 @@ struct Fragment {
     /// The system call that it waits in, if it is its waits that are meant.
     waiting: Option<String>,
     for_work: bool,
+    /// The line of which it is one of several copies, whose samples include its own.
+    copy_of: Option<String>,
     samples: u64,
     undelayed_samples: u64,
     /// Samples and duration of each baseline experiment with it.
     observed: Vec<(f64, f64)>,
+}
+
+/// What a fragment has of a line.
+pub(super) struct LineShare<'a> {
+    /// The line, and whether it is its waits that are meant.
+    pub line: (&'a str, bool),
+    /// It is not all of the line.
+    pub is_copy: bool,
+    pub samples: f64,
 }
 
 /// A progress point in all runs.
@@ -275,6 +286,7 @@ impl Combined {
                         image: key.1.clone(),
                         waiting: waiting.map(|it| it.call.clone()),
                         for_work: waiting.is_some_and(|it| it.for_work),
+                        copy_of: fragment.copy_of.clone(),
                         samples: 0,
                         undelayed_samples: 0,
                         observed: Vec::new(),
@@ -383,6 +395,17 @@ impl Combined {
         })
     }
 
+    /// The line that a fragment is, or one of several copies of.
+    pub fn line_of(&self, fragment: usize) -> Option<LineShare<'_>> {
+        let fragment = self.fragments.get(fragment)?;
+        let line = fragment.copy_of.as_ref().unwrap_or(&fragment.name);
+        Some(LineShare {
+            line: (line, fragment.waiting.is_some()),
+            is_copy: fragment.copy_of.is_some(),
+            samples: fragment.samples as f64,
+        })
+    }
+
     pub fn point(&self, point: usize) -> &Point {
         const NONE: &Point = &Point {
             name: String::new(),
@@ -419,7 +442,8 @@ impl Combined {
     /// The effects, by fragment, with what is known of each.
     pub fn fragments_with(&self, effects: Vec<(usize, Effect)>) -> Vec<FragmentEffects> {
         let all_of = |waiting: bool| {
-            let same = |it: &&Fragment| it.waiting.is_some() == waiting && !it.for_work;
+            let is_whole = |it: &&Fragment| it.copy_of.is_none() && !it.for_work;
+            let same = |it: &&Fragment| it.waiting.is_some() == waiting && is_whole(it);
             let samples = self.fragments.iter().filter(same).map(|it| it.samples);
             samples.fold(0, u64::saturating_add) as f64
         };
@@ -436,6 +460,7 @@ impl Combined {
                 detail: fragment.detail.clone(),
                 image: fragment.image.clone(),
                 waiting: fragment.waiting.clone(),
+                copy_of: fragment.copy_of.clone(),
                 share: match fragment.waiting {
                     None => fragment.samples as f64 / ran.max(1.0),
                     Some(_) => fragment.samples as f64 / waited.max(1.0),

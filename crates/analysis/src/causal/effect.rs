@@ -14,6 +14,8 @@ pub struct FragmentEffects {
     pub image: Option<String>,
     /// It is its waits in this system call that are sped up; `None`: its running.
     pub waiting: Option<String>,
+    /// The line of which it is one of several copies; `None`: it is whole.
+    pub copy_of: Option<String>,
     /// Its share of the samples of all fragments over the whole run; of waits, of the time that fragments waited, but for work.
     pub share: f64,
     /// For each progress point, the one with the largest effect first; at least one.

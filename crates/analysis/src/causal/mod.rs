@@ -34,6 +34,7 @@
 mod bootstrap;
 mod claims;
 mod combine;
+mod copies;
 mod curve;
 mod disturbance;
 mod drift;
@@ -133,6 +134,7 @@ pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
         }
         found.push((group.fragment, effect));
     }
+    copies::keep_different(&combined, &mut found);
     let p: Vec<Option<f64>> = found.iter().map(|(_, e)| Some(e.slope.p)).collect();
     for ((_, effect), q) in found.iter_mut().zip(benjamini_hochberg(&p)) {
         effect.q = q.unwrap_or(1.0);

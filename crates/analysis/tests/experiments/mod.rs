@@ -93,6 +93,7 @@ fn fragment(line: &Line<'_>) -> Fragment {
         samples: 0,
         undelayed_samples: 0,
         waiting: None,
+        copy_of: None,
     }
 }
 

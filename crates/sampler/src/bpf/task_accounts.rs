@@ -6,6 +6,7 @@
 
 use crate::bpf::programs;
 use crate::clock::{children_cpu_ns, monotonic_ns};
+use crate::processes::ProcessStat;
 use crate::processes::threads::{numbers_in, thread_ids};
 use crate::{Error, TargetSpec};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
@@ -344,15 +345,7 @@ fn scheduler_times(tid: u32) -> Option<(u64, u64)> {
 
 /// The CPU time of a process and of those of its children that it has waited for, in the kernel's ticks.
 fn process_cpu_ns(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before may have blanks and parentheses in it.
-    let fields = text.rsplit_once(')')?.1.split_whitespace();
-    let times = fields
-        .skip(11)
-        .take(4)
-        .map(|field| field.parse::<u64>().ok());
-    let ticks: u64 = times.sum::<Option<u64>>()?;
-    from_ticks(ticks)
+    from_ticks(ProcessStat::read_process(pid)?.cpu_ticks)
 }
 
 /// Returns how long all CPUs have been idle since the machine was started.

@@ -1,5 +1,6 @@
 //! A JVM that runs, as seen from outside: its library and its memory.
 
+use crate::processes::ProcessStat;
 use languages::ElfImage;
 use languages::jvm::{JvmDescription, JvmMemory, MethodLayout, is_jvm_image};
 use object::ReadCache;
@@ -25,10 +26,7 @@ pub(crate) struct RunningJvm {
 impl RunningJvm {
     /// Returns the JVM of a process; `None` if it has none, or has ended.
     pub fn open(pid: u32) -> Option<Self> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (_, fields) = stat.rsplit_once(") ")?;
-        // The 22nd of all fields.
-        let started = fields.split(' ').nth(19)?.parse().ok()?;
+        let started = ProcessStat::read_process(pid)?.started_ticks;
         let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
         let lines = BufReader::new(maps).lines().take(MOST_MAPPINGS);
         let first = lines

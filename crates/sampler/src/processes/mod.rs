@@ -10,6 +10,7 @@ pub(crate) mod maps;
 pub(crate) mod perf_map;
 pub(crate) mod runtime_environment;
 pub(crate) mod startup_files;
+pub(crate) mod stat;
 pub(crate) mod threads;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tracee;
@@ -19,6 +20,7 @@ pub(crate) mod vdso;
 pub use command_files::find_program;
 pub use cpus::{parse_cpu_list, usable_cpus};
 pub use launch::{Exit, Launched};
+pub use stat::ProcessStat;
 pub use threads::{thread_ids, threads_or_process};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::own_vdso as vdso_bytes;

@@ -10,6 +10,7 @@
 //! places must not be seen more rarely. The first instructions are passed over: a random moment is
 //! more likely within slow code than within code that is executed often.
 
+use crate::processes::ProcessStat;
 use crate::processes::tracee::Tracee;
 use crate::recording::collection::Collection;
 use machine::{CodeInterpreter, Registers, WalkExtent};
@@ -187,10 +188,8 @@ fn cpu_time(pid: libc::pid_t) -> Option<u64> {
 
 /// Returns whether it runs, or wants to.
 fn wants_to_run(pid: libc::pid_t) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')')
-        .next()
-        .is_some_and(|rest| rest.trim_start().starts_with('R'))
+    let stat = u32::try_from(pid).ok().and_then(ProcessStat::read_process);
+    stat.is_some_and(|stat| stat.state == 'R')
 }
 
 #[cfg(test)]

@@ -44,6 +44,8 @@ struct JsonFinding<'a> {
     image: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_in: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_of: Option<&'a str>,
     share: f64,
     effects: Vec<JsonEffect<'a>>,
 }
@@ -138,6 +140,7 @@ fn json_finding(finding: &FragmentEffects) -> JsonFinding<'_> {
         detail: &finding.detail,
         image: finding.image.as_deref(),
         waiting_in: finding.waiting.as_deref(),
+        copy_of: finding.copy_of.as_deref(),
         share: finding.share,
         effects: finding.effects.iter().map(json_effect).collect(),
     }

@@ -1,0 +1,73 @@
+//! What `/proc/PID/stat` says of a process.
+
+/// A process, as the kernel describes it in one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// `R` runs or wants to, `Z` has ended and was not waited for, and so on.
+    pub state: char,
+    /// The process that started it; 0: none.
+    pub parent: u32,
+    /// CPU time of it and of its children that it has waited for, in the kernel's ticks.
+    pub cpu_ticks: u64,
+    /// When it started, in these ticks after the start of the machine.
+    pub started_ticks: u64,
+}
+
+impl ProcessStat {
+    /// Reads it; `None` if there is no such process any more.
+    pub fn read_process(pid: u32) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        // The name before may have blanks and parentheses in it.
+        let (_, rest) = line.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let times = fields.get(11..15)?.iter().map(|field| field.parse::<u64>());
+        Some(Self {
+            state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
+            cpu_ticks: times.sum::<Result<u64, _>>().ok()?,
+            started_ticks: fields.get(19)?.parse().ok()?,
+        })
+    }
+
+    /// Returns whether it has not ended.
+    pub fn is_alive(&self) -> bool {
+        !matches!(self.state, 'Z' | 'X')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_can_have_anything_in_it() {
+        let line = "7 (a) Z 9 (b) S 42 7 7 0 -1 4194560 1 2 3 4 100 20 3 4 20 0 1 0 777 9 9";
+        let found = ProcessStat::parse(line);
+        let wanted = ProcessStat {
+            state: 'S',
+            parent: 42,
+            cpu_ticks: 127,
+            started_ticks: 777,
+        };
+        assert_eq!(found, Some(wanted));
+        for cut in 0..line.rfind("777").unwrap() {
+            assert_eq!(ProcessStat::parse(&line[..cut]), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_ended_is_not_alive() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let read = || ProcessStat::read_process(child.id());
+        assert!(read().is_some_and(|it| it.is_alive() && it.parent == std::process::id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(ProcessStat::read_process(child.id()), None);
+    }
+}
