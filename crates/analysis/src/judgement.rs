@@ -45,7 +45,7 @@ use profile::{
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, NodeId, PlaceInCode, TimeKind,
     plain_name,
 };
-use sequences::{SOUGHT, Sequences, TimedSequence, is_running, without_wrappers};
+use sequences::{SOUGHT, Sequences, TimedSequence, without_wrappers};
 use spread::find_spread_times;
 use std::collections::BTreeMap;
 use timed_tree::KERNEL;
@@ -456,7 +456,7 @@ impl<'a> Judge<'a> {
     ) -> Finding {
         let worth = |finding: &&Finding| finding.amount.conservative().abs();
         let mut finding = self.time_of_sequence(sequence);
-        let runs = finding.spent_on().is_some_and(is_running);
+        let runs = finding.spent_on().is_some_and(TimeKind::is_running);
         // A prediction is of code that runs, or of its waits: the other says nothing of what most of the time is spent on.
         let predicted = predicted.filter(|found| is_of_waits(found) != runs);
         let predicted = predicted.max_by(|a, b| worth(a).total_cmp(&worth(b)));

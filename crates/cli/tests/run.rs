@@ -107,12 +107,44 @@ fn sleeping_is_the_first_finding_of_a_program_that_sleeps() {
     assert!(asked.contains("one thread does the work"), "{asked}");
 }
 
+/// Of a command that sleeps all the time there are hardly any samples; but waits are measured.
+#[test]
+fn a_command_that_only_sleeps_is_said_to_sleep() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let output = run(&lab, &["--once"], &[Path::new("sleep"), Path::new("2")]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let json = result(&lab);
+    assert!(json["samples"].as_u64() < Some(30), "{json}");
+    let mut found = spent(&json);
+    // Others may have the CPUs of a machine that is shared.
+    found.retain(|(on, _)| on != "no_cpu");
+    assert_eq!(found[0].0, "sleeping", "{found:?}");
+}
+
 const ONCE: &str = r"
 #include <fcntl.h>
 static volatile long sink;
 __attribute__((noinline)) static void make_file(void) { long s = 0; for (long i = 0; i < 400000000; i++) s += i % 7; sink = s; }
 int main(int n, char **words) { (void)n; if (open(words[1], O_CREAT | O_EXCL | O_RDWR, 0600) < 0) return 3; make_file(); return 0; }
 ";
+
+/// A command without symbols: it is said which file the addresses are of.
+#[test]
+fn a_stripped_program_is_said_to_have_no_names() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "sleeps", SLEEPS);
+    let strip = Command::new("strip").arg(&program).status();
+    assert!(strip.expect("strip").success());
+    let output = run(&lab, &["--once"], &[&program]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("sleeps have no names"), "{text}");
+}
 
 /// A command that finds what it has made does other work: that is not taken for its work.
 #[test]
@@ -199,7 +231,11 @@ fn how_the_command_ended_is_said_beside_what_is_known() {
     let program = compile(&lab, "ends", ENDS);
     for (how, ended, said) in [
         ("fail", serde_json::json!({"code": 3}), "exit code 3"),
-        ("crash", serde_json::json!({"signal": 6}), "signal 6"),
+        (
+            "crash",
+            serde_json::json!({"signal": 6}),
+            "signal 6 (SIGABRT) ended",
+        ),
         ("hang", serde_json::json!("unfinished"), "had not ended"),
     ] {
         let output = run_for_a_moment(&lab, &program, how);

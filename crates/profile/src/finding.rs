@@ -482,6 +482,11 @@ impl TimeKind {
         Self::NoCpu,
     ];
 
+    /// Returns whether a thread runs while it spends its time so.
+    pub fn is_running(self) -> bool {
+        matches!(self, Self::Computing | Self::SystemCalls | Self::PageFaults)
+    }
+
     /// Returns the thread's activity as the end of a sentence.
     pub fn phrase(self) -> &'static str {
         match self {
@@ -579,12 +584,12 @@ impl Finding {
                     PlaceInCode::Program => match self.cpu_taken_by() {
                         Some(CpuTaker::Nobody) => {
                             format!(
-                                "{part} of the working time is spent waiting for a CPU that nobody had: CPUs that wake up slowly, or a limit of CPU time"
+                                "{part} of the working time and this wait together is spent waiting for a CPU that nobody had: CPUs that wake up slowly, or a limit of CPU time"
                             )
                         }
                         Some(taker) => {
                             format!(
-                                "{part} of the working time is spent waiting for a CPU that {} had",
+                                "{part} of the working time and this wait together is spent waiting for a CPU that {} had",
                                 taker.phrase()
                             )
                         }

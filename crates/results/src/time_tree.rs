@@ -56,6 +56,16 @@ pub struct TimeTree {
     pub threads: Vec<ThreadWork>,
 }
 
+impl TimeTree {
+    /// Returns the part of the working time that threads waited.
+    pub fn waiting_part(&self) -> f64 {
+        let kinds = TimeKind::ALL.iter().zip(1..);
+        let waits = kinds.filter(|(kind, _)| !kind.is_running());
+        let waited: i64 = waits.map(|(_, value)| self.tree.total(value)).sum();
+        waited as f64 / self.tree.total(0).max(1) as f64
+    }
+}
+
 /// Puts running, by the first event, and waiting, by `record --off-cpu`, into one tree.
 ///
 /// # Errors

@@ -79,7 +79,7 @@ impl TimedSequence {
     /// Returns the part of it in which threads run, in nanoseconds.
     pub(super) fn time_running(&self) -> f64 {
         let kinds = TimeKind::ALL.iter().zip(self.times);
-        let running = kinds.filter(|(kind, _)| is_running(**kind));
+        let running = kinds.filter(|(kind, _)| kind.is_running());
         running.map(|(_, time)| time).sum()
     }
 }
@@ -447,7 +447,7 @@ impl<'a> Sequences<'a> {
     /// Returns the time that threads waited at a node itself, in nanoseconds.
     fn waiting_at(&self, node: NodeId) -> i64 {
         let kinds = TimeKind::ALL.iter().enumerate();
-        let waits = kinds.filter(|(_, kind)| !is_running(**kind));
+        let waits = kinds.filter(|(_, kind)| !kind.is_running());
         let tree = self.tree.tree();
         waits.map(|(at, _)| tree.cost(1 + at, node)).sum()
     }
@@ -455,7 +455,7 @@ impl<'a> Sequences<'a> {
     /// Returns what most of the waiting at a node itself is for.
     pub(super) fn wait_kind_at(&self, node: NodeId) -> Option<TimeKind> {
         let kinds = TimeKind::ALL.iter().enumerate();
-        let waits = kinds.filter(|(_, kind)| !is_running(**kind));
+        let waits = kinds.filter(|(_, kind)| !kind.is_running());
         let tree = self.tree.tree();
         let costs = waits.map(|(at, kind)| (tree.cost(1 + at, node), *kind));
         let (most, kind) = costs.max_by_key(|(cost, _)| *cost)?;
@@ -542,12 +542,4 @@ fn place_and_library(path: &[MethodName]) -> (&[MethodName], Option<&str>) {
     let place = &path[asker..=asker + more];
     let called = path[asker + place.len()..].first();
     (place, called.map(|(called, _)| called.as_str()))
-}
-
-/// Returns whether a thread runs while it spends its time so.
-pub(super) fn is_running(kind: TimeKind) -> bool {
-    matches!(
-        kind,
-        TimeKind::Computing | TimeKind::SystemCalls | TimeKind::PageFaults
-    )
 }

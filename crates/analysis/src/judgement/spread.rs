@@ -8,7 +8,7 @@
 //! A function in which few of the sequences that were found have most of the time stays as it is: they say more.
 
 use super::libraries::leads_to_work;
-use super::sequences::{PROGRAM, Sequences, UnitedPlace, is_running};
+use super::sequences::{PROGRAM, Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::{NodeId, TimeKind};
 use std::collections::BTreeSet;
@@ -139,7 +139,7 @@ impl Search<'_, '_> {
     fn running_time(&self, ranges: &[std::ops::Range<usize>]) -> f64 {
         let tree = self.sequences.tree.tree();
         let kinds = (1..).zip(TimeKind::ALL);
-        let running = kinds.filter(|(_, kind)| is_running(*kind));
+        let running = kinds.filter(|(_, kind)| kind.is_running());
         let node = |at: usize| NodeId(at as u32);
         running
             .flat_map(|(value, _)| ranges.iter().map(move |nodes| (value, nodes)))

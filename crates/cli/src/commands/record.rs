@@ -62,6 +62,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     let exit = outcome
         .exit
         .or_else(|| wrapped::wait_for_command(outcome.running, args.quiet));
+    wrapped::tell_signal(exit, args.quiet);
     Ok(match exit {
         None if args.pid.is_some() || args.all => ExitCode::SUCCESS,
         exit => wrapped::exit_code(exit),

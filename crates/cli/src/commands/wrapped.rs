@@ -4,6 +4,7 @@ use crate::screen::tell_user;
 use anyhow::Context;
 use sampler::{Exit, Launched};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::low_level::signal_name;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,6 +57,23 @@ pub fn wait_for_command(running: Option<Launched>, quiet: bool) -> Option<Exit> 
         if let Some(exit) = running.wait() {
             return Some(exit);
         }
+    }
+}
+
+/// Says that a signal ended the command, as a shell does.
+pub fn tell_signal(exit: Option<Exit>, quiet: bool) {
+    if let Some(Exit::Signal(signal)) = exit
+        && !quiet
+    {
+        tell_user(&format!("{} ended the command", signal_words(signal)));
+    }
+}
+
+/// Returns a signal by its number and, if it has one, its name.
+pub fn signal_words(signal: i32) -> String {
+    match signal_name(signal) {
+        Some(name) => format!("signal {signal} ({name})"),
+        None => format!("signal {signal}"),
     }
 }
 

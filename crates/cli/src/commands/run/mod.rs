@@ -14,7 +14,7 @@ use crate::screen::{Screen, tell_user, warn_user};
 use analysis::judgement::{Measured, judge_measured};
 use anyhow::Context;
 use args::RunAll;
-use phases::{FEWEST_SAMPLES, Phases, Sampled};
+use phases::{Phases, Sampled};
 use profile::{CallTree, Recording};
 use result::{CommandEnd, LeftProcess, RunResult};
 use results::{RecordingSource, TimeTree, command_words};
@@ -52,14 +52,15 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     let time = results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
     let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
     let alone = sampled_alone(&sampled, &time, &next);
-    if asked.is_none() && sampled.samples >= FEWEST_SAMPLES {
+    let few = !sampled.is_enough(&time);
+    if asked.is_none() && !few && !phases.is_stopped() {
         phases.note_first_finding(&alone);
     }
     let more = phases.sample_more(&sampled)?;
     let more = more.into_iter().map(tree_of_run);
     let more = more.collect::<anyhow::Result<Vec<CallTree>>>()?;
     let (interference, causal) = asked.unwrap_or_else(|| phases.ask_threads(&sampled, &time));
-    let stalls = phases.ask_instructions(recording);
+    let stalls = phases.ask_instructions(&sampled);
     let judgement = judge_measured(&Measured {
         more_runs: &more,
         stalls: &stalls,
@@ -67,7 +68,6 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         interference: &interference,
         ..alone
     });
-    let few = sampled.samples < FEWEST_SAMPLES;
     let judgement = match judgement {
         Ok(judgement) if !few => judgement,
         Ok(_) | Err(_) if few => Default::default(),

@@ -12,7 +12,7 @@ use crate::output::clean_name;
 use crate::screen::tell_user;
 use analysis::judgement::{Measured, judge_measured};
 use profile::{CallGraph, Finding, Recording, SymbolTable};
-use results::complete_stacks;
+use results::{TimeTree, complete_stacks};
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -20,7 +20,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Fewer samples and waits say nothing of where time goes.
-pub const FEWEST_SAMPLES: u64 = 30;
+const FEWEST_SAMPLES: u64 = 30;
+/// Unless waits have so much of the working time: they are measured, and not sampled.
+const MEASURED_WAITS: f64 = 0.9;
+/// Why few samples are asked nothing.
+const TOO_FEW: &str = "there are too few samples";
 /// A further run fits if there is so many times its duration left: instruments slow it down.
 const SLOWER: f64 = 1.5;
 /// If fewer stacks than this reach the start of the program, its unwind tables may have come too late: they are there for the next run.
@@ -77,6 +81,13 @@ pub struct Sampled {
     pub left_running: Vec<u32>,
     /// It waited until somebody typed something.
     pub reads_terminal: bool,
+}
+
+impl Sampled {
+    /// Returns whether it says where the time goes.
+    pub fn is_enough(&self, time: &TimeTree) -> bool {
+        self.samples >= FEWEST_SAMPLES || time.waiting_part() >= MEASURED_WAITS
+    }
 }
 
 /// One `vitalfew run`.
@@ -287,7 +298,7 @@ impl<'a> Phases<'a> {
         let recording = &sampled.recording;
         let is_short = Duration::from_nanos(recording.duration_ns) < SHORT;
         let complete = complete_stacks(recording, table);
-        let enough = complete >= COMPLETE || sampled.samples == 0;
+        let enough = complete >= COMPLETE || sampled.samples < FEWEST_SAMPLES;
         if enough || !is_short || self.is_repeatable(sampled).is_err() {
             return Ok(None);
         }
@@ -307,8 +318,12 @@ impl<'a> Phases<'a> {
     }
 
     /// Which instructions of the hottest procedures stall.
-    pub fn ask_instructions(&mut self, recording: &Recording) -> Vec<Finding> {
-        let (had, why_not, stalls) = match annotate::hottest_stalls(recording) {
+    pub fn ask_instructions(&mut self, sampled: &Sampled) -> Vec<Finding> {
+        if sampled.samples < FEWEST_SAMPLES {
+            self.not_asked("instructions", TOO_FEW.to_owned());
+            return Vec::new();
+        }
+        let (had, why_not, stalls) = match annotate::hottest_stalls(&sampled.recording) {
             Ok(stalls) if stalls.is_empty() => {
                 let why = "no procedure of a file has enough samples, or none stalls";
                 (None, Some(why.to_owned()), stalls)

@@ -2,6 +2,7 @@
 
 use super::result::{CommandEnd, LeftProcess, RunResult};
 use crate::commands::causal::shell_words;
+use crate::commands::wrapped;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
 use profile::{
@@ -12,6 +13,10 @@ use std::io::{self, Write};
 
 /// Columns of a path.
 const WIDTH: usize = 76;
+
+/// The calls at the end of a path that a sentence names, and the beginning of a function's name that is an address.
+const SHOWN_CALLS: usize = 2;
+const NAMELESS: &str = "[function at ";
 
 /// Processes left behind that are named.
 const MOST_LEFT: usize = 3;
@@ -28,13 +33,34 @@ pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     for (number, finding) in (1..).zip(result.claims.findings()) {
         write_finding(number, finding, out)?;
     }
-    if let Some(samples) = result.few_samples {
+    match result.few_samples {
+        Some(samples) => write_few(samples, out)?,
+        None => write_rest(result, out)?,
+    }
+    for (kind, ns) in &result.idle_ns {
+        let whom = idle_phrase(*kind);
         writeln!(
             out,
-            "\n{samples} samples and waits are too few to say where the time goes: give it more work"
+            "no loss: {} in all threads waiting {whom}",
+            format_ns(*ns as f64)
         )?;
-        return write_asked(result, out);
     }
+    write_asked(result, out)
+}
+
+fn write_few(samples: u64, out: &mut dyn Write) -> io::Result<()> {
+    let samples = match samples {
+        1 => "1 sample or wait is".to_owned(),
+        more => format!("{more} samples and waits are"),
+    };
+    writeln!(
+        out,
+        "\n{samples} too few to say where the time goes: give it more work"
+    )
+}
+
+/// Says what the findings that are shown leave out.
+fn write_rest(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     if result.findings_total == 0 {
         writeln!(
             out,
@@ -55,16 +81,7 @@ pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
         100.0 * rest,
         format_ns(result.working_ns),
         100.0 * result.rest_waiting.min(rest),
-    )?;
-    for (kind, ns) in &result.idle_ns {
-        let whom = idle_phrase(*kind);
-        writeln!(
-            out,
-            "no loss: {} in all threads waiting {whom}",
-            format_ns(*ns as f64)
-        )?;
-    }
-    write_asked(result, out)
+    )
 }
 
 /// Says how the command ended, if that may be the reason why it did less than it should have.
@@ -76,7 +93,8 @@ fn write_end(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
         )?,
         Some(CommandEnd::Signal(signal)) => writeln!(
             out,
-            "signal {signal} ended the command: what follows is of what it did until then"
+            "{} ended the command: what follows is of what it did until then",
+            wrapped::signal_words(signal)
         )?,
         Some(CommandEnd::Unfinished) => writeln!(
             out,
@@ -146,13 +164,28 @@ fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::R
         let path = clean_name(&path.join(" > "));
         writeln!(out, "   {}", shorten_middle(&path, WIDTH))?;
     }
-    for line in evidence_lines(finding) {
+    for line in nameless_line(finding)
+        .into_iter()
+        .chain(evidence_lines(finding))
+    {
         writeln!(out, "   {}", clean_name(&line))?;
     }
     if !finding.next.is_empty() {
         writeln!(out, "   next: {}", clean_name(&shell_words(&finding.next)))?;
     }
     Ok(())
+}
+
+/// Says whose functions are known by their addresses, and what names them.
+fn nameless_line(finding: &Finding) -> Option<String> {
+    let PlaceInCode::CallPath { path } = &finding.place.what else {
+        return None;
+    };
+    let image = finding.place.image.as_ref()?;
+    let mut shown = path.iter().rev().take(SHOWN_CALLS);
+    shown.any(|name| name.starts_with(NAMELESS)).then(|| {
+        format!("functions of {image} have no names: its debug symbols, installed or by DEBUGINFOD_URLS, give them")
+    })
 }
 
 /// Bounds of what a change there gains.

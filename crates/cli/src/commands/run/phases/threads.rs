@@ -1,6 +1,6 @@
 //! What threads lose to each other, and what experiments predict: in further runs of a command, or in a later phase of a program that runs on.
 
-use super::{Asked, FEWEST_SAMPLES, Phases, STOPPED, Sampled};
+use super::{Asked, FEWEST_SAMPLES, Phases, STOPPED, Sampled, TOO_FEW};
 use crate::args::{Args, Command};
 use crate::commands::causal::args::CausalAction;
 use crate::commands::interference::args::InterferenceAction;
@@ -17,8 +17,6 @@ use std::time::Duration;
 const ONE_RUNS: &str = "one thread runs, the others only wait";
 /// A thread is busy if it has so much of the samples that the busiest one has.
 const BUSY: f64 = 0.05;
-/// Why nobody is asked about threads.
-const TOO_FEW: &str = "there are too few samples";
 /// Why experiments with a program that runs on say nothing.
 const NO_COUNT: &str =
     "no function was found whose calls count its work: --progress names one, or a system call";
