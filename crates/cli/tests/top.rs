@@ -177,3 +177,29 @@ fn what_cannot_be_sampled_is_said() {
     let top = TopTerminal::start("-p 4194303");
     top.expect_restored("1");
 }
+
+/// The first child of a process.
+fn child_of(process: u32) -> u32 {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(path).expect("its children");
+    let first = children.split_whitespace().next().expect("a child");
+    first.parse().expect("a process")
+}
+
+/// Who closes the window cannot press q any more.
+#[test]
+fn it_ends_with_its_terminal() {
+    if !live() {
+        return;
+    }
+    let mut top = TopTerminal::start("");
+    top.wait_for("SELF %");
+    let process = child_of(child_of(top.script.id()));
+    drop(top);
+    let gone = || !std::path::Path::new(&format!("/proc/{process}")).exists();
+    let end = Instant::now() + LONG;
+    while !gone() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(gone(), "{process} goes on without a terminal");
+}

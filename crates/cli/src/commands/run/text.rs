@@ -6,7 +6,8 @@ use crate::commands::wrapped;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
 use profile::{
-    CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, PlaceInCode, short_name,
+    CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, KERNEL_CALL,
+    PAGE_FAULT, PlaceInCode, short_name,
 };
 use results::IdleKind;
 use std::io::{self, Write};
@@ -14,8 +15,7 @@ use std::io::{self, Write};
 /// Columns of a path.
 const WIDTH: usize = 76;
 
-/// The calls at the end of a path that a sentence names, and the beginning of a function's name that is an address.
-const SHOWN_CALLS: usize = 2;
+/// The beginning of a function's name that is an address.
 const NAMELESS: &str = "[function at ";
 
 /// Processes left behind that are named.
@@ -176,14 +176,16 @@ fn write_finding(number: usize, finding: &Finding, out: &mut dyn Write) -> io::R
     Ok(())
 }
 
-/// Says whose functions are known by their addresses, and what names them.
+/// Says of which file a function is that is known by its address alone, and what names it.
 fn nameless_line(finding: &Finding) -> Option<String> {
     let PlaceInCode::CallPath { path } = &finding.place.what else {
         return None;
     };
+    // The image is that of the function which asked the kernel.
+    let is_kernel = |name: &&String| name.ends_with(KERNEL_CALL) || *name == PAGE_FAULT;
+    let function = path.iter().rev().find(|name| !is_kernel(name))?;
     let image = finding.place.image.as_ref()?;
-    let mut shown = path.iter().rev().take(SHOWN_CALLS);
-    shown.any(|name| name.starts_with(NAMELESS)).then(|| {
+    function.starts_with(NAMELESS).then(|| {
         format!("functions of {image} have no names: its debug symbols, installed or by DEBUGINFOD_URLS, give them")
     })
 }

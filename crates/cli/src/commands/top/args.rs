@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// `vitalfew top`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Keys: 1 to 5 or Tab choose a view, Enter shows one process alone, / filters by name, s sorts, Space pauses, \
 w writes a recording of what is shown, ? lists all keys, q quits.

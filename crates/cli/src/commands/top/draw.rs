@@ -79,6 +79,9 @@ fn state_line(model: &TopModel) -> Line<'static> {
     if model.is_paused {
         text += ", paused";
     }
+    if model.snapshot().is_some_and(|shown| !shown.is_named) {
+        text += "; more names are being read";
+    }
     Line::raw(text)
 }
 

@@ -1,53 +1,126 @@
 //! Names of places that earlier tables had: files are not read anew for each table.
 
-use profile::{BuildId, Image, ImageOffset, Location, Recording, Resolution, SymbolTable};
+use profile::{BuildId, Image, ImageId, ImageKind, ImageOffset};
+use profile::{Location, Recording, Resolution, SymbolTable};
 use results::{RecordingSource, name_locations};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use symbols::Detail;
 
 /// Places that are remembered at most: then it begins anew.
 const MOST_PLACES: usize = 1 << 20;
 
-/// What is known of places in files, and of which nothing is. The same build-id, the same names.
+/// What is known of places in files and in the kernel, and of which nothing is. The same build-id, the same names.
 #[derive(Default)]
 pub struct KnownNames {
-    by_place: FxHashMap<(BuildId, ImageOffset), Option<Resolution>>,
+    by_place: FxHashMap<(ImageKey, ImageOffset), Option<Resolution>>,
+}
+
+/// An image that is the same one in the next recording: `top` ends before the machine starts anew, which the kernel's places do not outlive.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum ImageKey {
+    File(BuildId),
+    Kernel(String),
+}
+
+/// Places of one image that nothing is known of yet.
+pub struct UnnamedPlaces {
+    /// How many stacks have them: the most should be named first.
+    pub stacks: usize,
+    locations: Vec<Location>,
 }
 
 impl KnownNames {
     /// Names all places of a recording.
-    pub fn name_all(&mut self, recording: &Recording, source: &RecordingSource) -> SymbolTable {
-        let frames = recording.stacks.frames().iter();
-        let mut unknown: FxHashSet<Location> = frames.map(|frame| frame.location).collect();
-        let mut table = SymbolTable::new();
-        unknown.retain(|location| {
-            let place = place_of(recording, *location);
-            let known = place.and_then(|place| self.by_place.get(&place));
-            if let Some(Some(resolution)) = known {
-                table.insert(*location, resolution.clone());
-            }
-            known.is_none()
-        });
-        let locations = unknown.iter().copied();
-        let found = name_locations(recording, locations, Detail::Procedures, source).table;
-        if self.by_place.len() + unknown.len() > MOST_PLACES {
-            self.by_place.clear();
+    pub fn name_all(&mut self, recording: &Recording, source: &RecordingSource) {
+        for places in self.find_unnamed(recording) {
+            self.name_places(recording, source, places);
         }
-        for location in unknown {
-            let resolution = found.get(location).cloned();
-            if let Some(place) = place_of(recording, location) {
-                self.by_place.insert(place, resolution.clone());
+    }
+
+    /// Returns the names that are known, and those of places that no later recording has.
+    pub fn names_of(&self, recording: &Recording, source: &RecordingSource) -> SymbolTable {
+        let mut table = SymbolTable::new();
+        let mut passing = Vec::new();
+        for location in locations_of(recording) {
+            match place_of(recording, location) {
+                None => passing.push(location),
+                Some(place) => {
+                    let known = self.by_place.get(&place).cloned().flatten();
+                    table.extend(known.map(|resolution| (location, resolution)));
+                }
             }
+        }
+        let found = name_locations(
+            recording,
+            passing.iter().copied(),
+            Detail::Procedures,
+            source,
+        );
+        for location in passing {
+            let resolution = found.table.get(location).cloned();
             table.extend(resolution.map(|resolution| (location, resolution)));
         }
         table
     }
+
+    /// Returns the places that are still to be named, image by image, the most frequent image first.
+    pub fn find_unnamed(&self, recording: &Recording) -> Vec<UnnamedPlaces> {
+        let mut by_image: BTreeMap<ImageId, UnnamedPlaces> = BTreeMap::new();
+        for location in locations_of(recording) {
+            let place = place_of(recording, location);
+            if place.is_some_and(|place| !self.by_place.contains_key(&place)) {
+                let places = by_image.entry(location.image).or_insert(UnnamedPlaces {
+                    stacks: 0,
+                    locations: Vec::new(),
+                });
+                places.locations.push(location);
+            }
+        }
+        for frame in recording.stacks.frames() {
+            if let Some(places) = by_image.get_mut(&frame.location.image) {
+                places.stacks += 1;
+            }
+        }
+        let mut images: Vec<UnnamedPlaces> = by_image.into_values().collect();
+        images.sort_by_key(|places| std::cmp::Reverse(places.stacks));
+        images
+    }
+
+    /// Names the places of an image, which its file is read for.
+    pub fn name_places(
+        &mut self,
+        recording: &Recording,
+        source: &RecordingSource,
+        places: UnnamedPlaces,
+    ) {
+        let locations = places.locations.iter().copied();
+        let found = name_locations(recording, locations, Detail::Procedures, source).table;
+        if self.by_place.len() + places.locations.len() > MOST_PLACES {
+            self.by_place.clear();
+        }
+        for location in places.locations {
+            if let Some(place) = place_of(recording, location) {
+                self.by_place.insert(place, found.get(location).cloned());
+            }
+        }
+    }
+}
+
+fn locations_of(recording: &Recording) -> FxHashSet<Location> {
+    let frames = recording.stacks.frames().iter();
+    frames.map(|frame| frame.location).collect()
 }
 
 /// A place that is the same one in the next recording.
-fn place_of(recording: &Recording, location: Location) -> Option<(BuildId, ImageOffset)> {
-    let image = Some(recording.image(location.image)).filter(|image| Image::is_file(image))?;
-    Some((image.build_id.clone()?, location.offset))
+fn place_of(recording: &Recording, location: Location) -> Option<(ImageKey, ImageOffset)> {
+    let image: &Image = recording.image(location.image);
+    let key = match image.kind {
+        ImageKind::File => ImageKey::File(image.build_id.clone()?),
+        ImageKind::Kernel => ImageKey::Kernel(image.path.clone()),
+        _ => return None,
+    };
+    Some((key, location.offset))
 }
 
 #[cfg(test)]
@@ -87,10 +160,16 @@ mod tests {
             procedure.is_some_and(|procedure| procedure.name.contains("known_names::tests"))
         };
         let mut names = KnownNames::default();
-        assert!(named(&names.name_all(&recording, &source)));
+        // Nothing is read until it is asked for.
+        assert!(!named(&names.names_of(&recording, &source)));
+        names.name_all(&recording, &source);
+        assert!(named(&names.names_of(&recording, &source)));
         // The same program, where it cannot be read.
         recording.images[location.image.0 as usize].path = "/nowhere".into();
-        assert!(named(&names.name_all(&recording, &source)));
-        assert!(!named(&KnownNames::default().name_all(&recording, &source)));
+        assert!(names.find_unnamed(&recording).is_empty());
+        assert!(named(&names.names_of(&recording, &source)));
+        let mut others = KnownNames::default();
+        others.name_all(&recording, &source);
+        assert!(!named(&others.names_of(&recording, &source)));
     }
 }

@@ -11,26 +11,30 @@ mod tests;
 
 use crate::commands::wrapped::Signals;
 use crate::output::{Align, Table};
-use crate::screen::{Screen, terminal_width};
+use crate::screen::{Screen, tell_user, terminal_width};
 use anyhow::Context;
 use args::Top;
 use draw::{draw_top, texts_of};
-use known_names::KnownNames;
 use model::{TopModel, TopRequest};
+use profile::Recording;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use rows::TopSnapshot;
-use source::{send_snapshots, take_snapshot};
+use signal_hook::consts::SIGHUP;
+use source::{send_samples, send_snapshots, take_snapshot};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 /// How long keys are waited for before newer samples are looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// How long it takes at most to end.
+const STUCK: Duration = Duration::from_secs(2);
 /// Columns of a name where the output is no terminal.
 const NAME_WIDTH: usize = 60;
 
@@ -47,15 +51,9 @@ pub fn run(args: &Top) -> anyhow::Result<ExitCode> {
 }
 
 fn print_once(args: &Top, signals: &Signals) -> anyhow::Result<()> {
-    let mut names = KnownNames::default();
-    let mut snapshot = take_snapshot(args, &signals.stop, &mut names, None)?;
-    if args.db.is_some() {
-        // What a daemon has counted is told by two answers.
-        std::thread::sleep(args.every);
-        snapshot = take_snapshot(args, &signals.stop, &mut names, Some(&snapshot))?;
-    }
+    let snapshot = take_snapshot(args, &signals.stop)?;
     let mut model = TopModel::new(args.by);
-    model.take_snapshot(snapshot);
+    model.take_snapshot(Arc::new(snapshot));
     let [first, second, detail] = args.by.headings();
     let columns = [
         (first, Align::Right),
@@ -77,16 +75,36 @@ fn print_once(args: &Top, signals: &Signals) -> anyhow::Result<()> {
 }
 
 fn show_live(args: &Top, signals: &Signals) -> anyhow::Result<()> {
+    let (send_sampled, sampled) = std::sync::mpsc::channel();
     let (send, receive) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        scope.spawn(|| send_snapshots(args, &signals.stop, &send));
-        // A panic restores the terminal, too: ratatui's hook does it.
-        let mut terminal = ratatui::try_init().context("drawing on the terminal")?;
-        let shown = show_until_quit(args, signals, &receive, &mut terminal);
-        ratatui::restore();
-        signals.stop.store(true, Ordering::Relaxed);
-        shown
-    })
+    // Nobody waits for these threads: who quits does not wait until a table is sampled, or a file read.
+    let (sampling, stop) = (args.clone(), Arc::clone(&signals.stop));
+    std::thread::spawn(move || send_samples(&sampling, &stop, &send_sampled));
+    std::thread::spawn(move || send_snapshots(&sampled, &send));
+    let stop = Arc::clone(&signals.stop);
+    std::thread::spawn(move || exit_if_stuck(&stop));
+    // A panic restores the terminal, too: ratatui's hook does it.
+    let mut terminal = ratatui::try_init().context("drawing on the terminal")?;
+    let mut writing = Writing::default();
+    let shown = show_until_quit(args, signals, &receive, &mut terminal, &mut writing);
+    // Of a terminal that was closed there is nothing to restore, and nobody to tell.
+    let restored = ratatui::try_restore();
+    if let Some(note) = writing.finish() {
+        tell_user(&note);
+    }
+    match signals.stop.swap(true, Ordering::Relaxed) {
+        true => Ok(()),
+        false => shown.and(restored.context("restoring the terminal")),
+    }
+}
+
+/// Ends this process some time after it was to stop. If its terminal is closed, crossterm goes on reading that without an end.
+fn exit_if_stuck(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(TICK);
+    }
+    std::thread::sleep(STUCK);
+    std::process::exit(128 + SIGHUP);
 }
 
 fn show_until_quit(
@@ -94,14 +112,24 @@ fn show_until_quit(
     signals: &Signals,
     receive: &Receiver<anyhow::Result<Arc<TopSnapshot>>>,
     terminal: &mut DefaultTerminal,
+    writing: &mut Writing,
 ) -> anyhow::Result<()> {
     let mut model = TopModel::new(args.by);
     while !signals.stop.load(Ordering::Relaxed) {
-        match receive.try_recv() {
-            Ok(snapshot) => model.take_snapshot(snapshot?),
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Disconnected) => anyhow::bail!("sampling has ended"),
+        // The newest alone: the same samples come again with more names.
+        let mut newest = None;
+        let ended = loop {
+            match receive.try_recv() {
+                Ok(snapshot) => newest = Some(snapshot?),
+                Err(error) => break error == TryRecvError::Disconnected,
+            }
+        };
+        if let Some(snapshot) = newest {
+            model.take_snapshot(snapshot);
+        } else if ended {
+            anyhow::bail!("sampling has ended");
         }
+        model.note = writing.take_note().or(model.note);
         terminal.draw(|frame| draw_top(&model, frame))?;
         if !event::poll(TICK)? {
             continue;
@@ -114,22 +142,49 @@ fn show_until_quit(
         }
         match model.press(key) {
             Some(TopRequest::Quit) => return Ok(()),
-            Some(TopRequest::WriteRecording) => model.note = Some(write_shown(&model)),
+            Some(TopRequest::WriteRecording) => model.note = Some(writing.begin(&model)),
             None => {}
         }
     }
     Ok(())
 }
 
-/// Writes what is shown beside the user's other files, and says where or why not.
-fn write_shown(model: &TopModel) -> String {
-    let Some(snapshot) = model.snapshot() else {
-        return "nothing was sampled yet".to_owned();
-    };
+/// A recording that is being written, while the table goes on: reading names for it may take long.
+#[derive(Default)]
+struct Writing(Option<JoinHandle<String>>);
+
+impl Writing {
+    /// Begins to write what is shown beside the user's other files; what is said of that.
+    fn begin(&mut self, model: &TopModel) -> String {
+        let Some(snapshot) = model.snapshot() else {
+            return "nothing was sampled yet".to_owned();
+        };
+        if self.0.is_some() {
+            return "the last recording is still being written".to_owned();
+        }
+        let recording = Arc::clone(&snapshot.recording);
+        self.0 = Some(std::thread::spawn(move || write_recording(&recording)));
+        "writing what is shown …".to_owned()
+    }
+
+    /// Returns where it was written, or why not, once that is over.
+    fn take_note(&mut self) -> Option<String> {
+        let is_over = self.0.as_ref().is_some_and(JoinHandle::is_finished);
+        if is_over { self.finish() } else { None }
+    }
+
+    /// Waits until it is written.
+    fn finish(&mut self) -> Option<String> {
+        let note = self.0.take()?.join();
+        Some(note.unwrap_or_else(|_| "not written".to_owned()))
+    }
+}
+
+fn write_recording(recording: &Recording) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seconds = now.map_or(0, |now| now.as_secs());
     let path = PathBuf::from(format!("top-{seconds}.vf"));
-    let mut recording = snapshot.recording.clone();
+    let mut recording = recording.clone();
     symbols::embed_procedures(&mut recording, &symbols::SymbolOptions::default());
     match store::write_file(&recording, &path) {
         Ok(_) => format!("written: {} (vitalfew report {0})", path.display()),

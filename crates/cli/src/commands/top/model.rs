@@ -73,7 +73,6 @@ impl TopModel {
     pub fn take_snapshot(&mut self, snapshot: Arc<TopSnapshot>) {
         if !self.is_paused {
             self.snapshot = Some(snapshot);
-            self.note = None;
             self.make_rows();
         }
     }
@@ -90,6 +89,7 @@ impl TopModel {
 
     /// Does what a key asks for.
     pub fn press(&mut self, key: KeyEvent) -> Option<TopRequest> {
+        self.note = None;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && key.code == KeyCode::Char('c') {
             return Some(TopRequest::Quit);

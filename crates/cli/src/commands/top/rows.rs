@@ -60,11 +60,13 @@ impl TopView {
 #[derive(Debug)]
 pub struct TopSnapshot {
     /// The samples.
-    pub recording: Recording,
+    pub recording: Arc<Recording>,
     /// Their names.
     pub table: SymbolTable,
     /// Where the recording goes on from an earlier one, that: only what came since is shown.
     pub before: Option<Arc<TopSnapshot>>,
+    /// False while files are read for more names.
+    pub is_named: bool,
 }
 
 impl TopSnapshot {

@@ -9,27 +9,28 @@ use sampler::{Options, Separation, TargetSpec};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use store::Wanted;
 
 /// How often it is looked whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// How long files are read for names before what is known by then is shown.
+const NAMING: Duration = Duration::from_millis(500);
+
+/// What was sampled, and where its files are.
+pub struct TopSamples {
+    recording: Arc<Recording>,
+    source: RecordingSource,
+}
 
 /// Sends what was sampled, again and again, until nobody listens or `stop` is true.
-pub fn send_snapshots(
-    args: &Top,
-    stop: &AtomicBool,
-    send: &Sender<anyhow::Result<Arc<TopSnapshot>>>,
-) {
-    let mut before = None;
-    let mut names = KnownNames::default();
+pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<TopSamples>>) {
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        let snapshot = take_snapshot(args, stop, &mut names, before.as_ref());
-        let failed = snapshot.is_err();
-        before = snapshot.as_ref().ok().cloned();
-        if send.send(snapshot).is_err() || failed {
+        let samples = take_samples(args, stop);
+        let failed = samples.is_err();
+        if send.send(samples).is_err() || failed {
             return;
         }
         // Sampling takes the time itself; a daemon's answer comes at once.
@@ -39,37 +40,108 @@ pub fn send_snapshots(
     }
 }
 
-/// Takes one. Of a daemon, what came since the one before.
+/// Sends tables of what was sampled, until nobody listens: at once with the names that are known, and again as files are read for more.
+/// Reading those of a whole machine's programs takes longer than a table is of.
+pub fn send_snapshots(
+    receive: &Receiver<anyhow::Result<TopSamples>>,
+    send: &Sender<anyhow::Result<Arc<TopSnapshot>>>,
+) {
+    let mut names = KnownNames::default();
+    let mut shown: Option<TopSamples> = None;
+    let mut before: Option<Arc<Recording>> = None;
+    let mut is_named = true;
+    loop {
+        let mut newer: Vec<_> = receive.try_iter().collect();
+        if is_named && newer.is_empty() {
+            newer.extend(receive.recv());
+        }
+        match newer.pop() {
+            Some(Ok(samples)) => {
+                before = shown.map(|shown| shown.recording);
+                shown = Some(samples);
+            }
+            Some(Err(error)) => {
+                // Who listens no more does not want the reason either.
+                let _ = send.send(Err(error));
+                return;
+            }
+            None if is_named => return,
+            None => {}
+        }
+        let Some(samples) = &shown else { return };
+        is_named = names.find_unnamed(&samples.recording).is_empty();
+        let snapshot = make_snapshot(samples, before.as_ref(), &names, is_named);
+        if send.send(Ok(Arc::new(snapshot))).is_err() {
+            return;
+        }
+        name_some(&mut names, samples);
+    }
+}
+
+/// Names some more places, those of the most frequent images first.
+fn name_some(names: &mut KnownNames, samples: &TopSamples) {
+    let begin = Instant::now();
+    for places in names.find_unnamed(&samples.recording) {
+        names.name_places(&samples.recording, &samples.source, places);
+        if begin.elapsed() > NAMING {
+            return;
+        }
+    }
+}
+
+/// Makes a table. Of a daemon, of what came since the recording before: a new epoch does not go on from the last one.
+fn make_snapshot(
+    samples: &TopSamples,
+    before: Option<&Arc<Recording>>,
+    names: &KnownNames,
+    is_named: bool,
+) -> TopSnapshot {
+    let TopSamples { recording, source } = samples;
+    let goes_on = source.path.is_some();
+    let before = before.filter(|before| goes_on && before.start_unix_ns == recording.start_unix_ns);
+    let before = before.map(|before| {
+        Arc::new(TopSnapshot {
+            recording: Arc::clone(before),
+            table: names.names_of(before, source),
+            before: None,
+            is_named,
+        })
+    });
+    TopSnapshot {
+        recording: Arc::clone(recording),
+        table: names.names_of(recording, source),
+        before,
+        is_named,
+    }
+}
+
+/// Takes one table with all names.
 ///
 /// # Errors
 /// If nothing can be sampled, or no daemon answers.
-pub fn take_snapshot(
-    args: &Top,
-    stop: &AtomicBool,
-    names: &mut KnownNames,
-    before: Option<&Arc<TopSnapshot>>,
-) -> anyhow::Result<Arc<TopSnapshot>> {
+pub fn take_snapshot(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSnapshot> {
+    let mut samples = take_samples(args, stop)?;
+    let mut before = None;
+    if args.db.is_some() {
+        // What a daemon has counted is told by two answers.
+        std::thread::sleep(args.every);
+        before = Some(samples.recording);
+        samples = take_samples(args, stop)?;
+    }
+    let mut names = KnownNames::default();
+    for recording in before.iter().chain([&samples.recording]) {
+        names.name_all(recording, &samples.source);
+    }
+    Ok(make_snapshot(&samples, before.as_ref(), &names, true))
+}
+
+fn take_samples(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSamples> {
     let (recording, source) = match &args.db {
         Some(database) => ask_daemon(database)?,
         None => (sample_once(args, stop)?, RecordingSource::default()),
     };
-    let table = names.name_all(&recording, &source);
-    // A new epoch does not go on from the last one.
-    let before = before.filter(|before| {
-        args.db.is_some() && before.recording.start_unix_ns == recording.start_unix_ns
-    });
-    let before = before.map(|before| {
-        Arc::new(TopSnapshot {
-            recording: before.recording.clone(),
-            table: before.table.clone(),
-            before: None,
-        })
-    });
-    Ok(Arc::new(TopSnapshot {
-        recording,
-        table,
-        before,
-    }))
+    let recording = Arc::new(recording);
+    Ok(TopSamples { recording, source })
 }
 
 fn sample_once(args: &Top, stop: &AtomicBool) -> anyhow::Result<Recording> {

@@ -21,9 +21,10 @@ fn snapshot() -> Arc<TopSnapshot> {
     };
     let resolved = results::resolve_all(&recording, &results::RecordingSource::default());
     Arc::new(TopSnapshot {
-        recording: *recording,
+        recording: Arc::from(recording),
         table: resolved.table,
         before: None,
+        is_named: true,
     })
 }
 
@@ -161,9 +162,10 @@ fn paused_it_stays() {
         CallGraph::None,
     );
     let empty = Arc::new(TopSnapshot {
-        recording: empty,
+        recording: Arc::new(empty),
         table: Default::default(),
         before: None,
+        is_named: false,
     });
     model.take_snapshot(empty.clone());
     assert_eq!(model.rows(), rows);
@@ -171,13 +173,14 @@ fn paused_it_stays() {
     press(&mut model, KeyCode::Char(' '));
     model.take_snapshot(empty);
     assert_eq!(model.rows(), []);
+    assert!(drawn(&model, 80, 24)[1].contains("more names"));
 }
 
 /// Of a recording that goes on, only what came since is shown.
 /// Our own process is no load of the machine.
 #[test]
 fn a_process_can_be_left_out() {
-    let mut recording = snapshot().recording.clone();
+    let mut recording = Recording::clone(&snapshot().recording);
     let process = recording.threads[0].pid;
     recording.samples[0].pid = Some(process);
     let count = recording.samples.len();
@@ -194,6 +197,7 @@ fn what_was_counted_before_is_taken_off() {
         recording: before.recording.clone(),
         table: before.table.clone(),
         before: Some(before),
+        is_named: true,
     }));
     assert_eq!(model.rows(), []);
 }
