@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// Recorders that are killed.
-const KILLS: u64 = 200;
+const KILLS: u64 = 60;
 
 /// Commands go on when a recorder is killed, at a random moment at which it mostly follows them, and
 /// end as they would have.

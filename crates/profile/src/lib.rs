@@ -73,7 +73,7 @@ pub use recording::{
     ThreadCount, Waker, kernel_name, name_thread,
 };
 pub use stack::{StackFrame, StackId, StackTable};
-pub use stack_walks::{FRAMES_SUMMARY, StackWalks};
+pub use stack_walks::{FRAMES_SUMMARY, StackWalkCounts, StackWalks};
 pub use symbol::{
     EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable, UNNAMED_PROCEDURE,
 };

@@ -5,8 +5,20 @@ use serde::{Deserialize, Serialize};
 pub const FRAMES_SUMMARY: &str = "user frames: ";
 
 /// How user stacks were walked in the kernel: frames by the way in which they were found, stacks by where they end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    bytemuck::Pod,
+    bytemuck::Zeroable,
+)]
 #[serde(default)]
+#[repr(C)]
 pub struct StackWalks {
     /// Stacks that were walked.
     pub stacks: u64,
@@ -32,55 +44,23 @@ pub struct StackWalks {
     pub crowded: u64,
 }
 
-impl StackWalks {
-    fn fields(self) -> [u64; 11] {
-        [
-            self.stacks,
-            self.by_table,
-            self.by_pointer_early,
-            self.by_pointer,
-            self.complete,
-            self.unsupported,
-            self.lost,
-            self.astray,
-            self.too_deep,
-            self.narrow,
-            self.crowded,
-        ]
-    }
+/// The fields of [`StackWalks`], in their order.
+pub type StackWalkCounts = [u64; 11];
 
+impl From<StackWalkCounts> for StackWalks {
+    fn from(counts: StackWalkCounts) -> Self {
+        bytemuck::must_cast(counts)
+    }
+}
+
+impl StackWalks {
     fn zip_with(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
-        let (a, b) = (self.fields(), other.fields());
-        let mut fields = [0; 11];
-        for (field, (a, b)) in fields.iter_mut().zip(a.into_iter().zip(b)) {
-            *field = combine(a, b);
+        let (mut counts, others): (StackWalkCounts, StackWalkCounts) =
+            (bytemuck::must_cast(self), bytemuck::must_cast(other));
+        for (count, other) in counts.iter_mut().zip(others) {
+            *count = combine(*count, other);
         }
-        let [
-            stacks,
-            by_table,
-            by_pointer_early,
-            by_pointer,
-            complete,
-            unsupported,
-            lost,
-            astray,
-            too_deep,
-            narrow,
-            crowded,
-        ] = fields;
-        Self {
-            stacks,
-            by_table,
-            by_pointer_early,
-            by_pointer,
-            complete,
-            unsupported,
-            lost,
-            astray,
-            too_deep,
-            narrow,
-            crowded,
-        }
+        counts.into()
     }
 
     /// The sum of both.

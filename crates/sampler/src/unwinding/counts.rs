@@ -1,51 +1,23 @@
 //! How the walks up user stacks went, as the kernel counts it.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use profile::StackWalks;
+use profile::{StackWalkCounts, StackWalks};
 
-/// Words of `struct walk_counts` of unwind_tables.h.
-const FIELDS: usize = 11;
-
-/// Reads the sums of all CPUs.
+/// Reads the sums of all CPUs, `struct walk_counts` of unwind_tables.h.
 pub(crate) fn read_walks(map: &MapHandle) -> StackWalks {
-    let mut sums = [0u64; FIELDS];
+    let mut sums = StackWalkCounts::default();
     let per_cpu = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
     for cpu in per_cpu.ok().flatten().unwrap_or_default() {
         for (sum, word) in sums.iter_mut().zip(cpu.chunks_exact(8)) {
             *sum += word.try_into().map_or(0, u64::from_ne_bytes);
         }
     }
-    let [
-        stacks,
-        by_table,
-        by_pointer_early,
-        by_pointer,
-        complete,
-        unsupported,
-        lost,
-        astray,
-        too_deep,
-        narrow,
-        crowded,
-    ] = sums;
-    StackWalks {
-        stacks,
-        by_table,
-        by_pointer_early,
-        by_pointer,
-        complete,
-        unsupported,
-        lost,
-        astray,
-        too_deep,
-        narrow,
-        crowded,
-    }
+    sums.into()
 }
 
 /// Sets the sums to zero.
 pub(crate) fn clear_walks(map: &MapHandle) {
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(0);
-    let zeros = vec![vec![0; 8 * FIELDS]; cpus];
+    let zeros = vec![vec![0; size_of::<StackWalkCounts>()]; cpus];
     let _ = map.update_percpu(&0u32.to_ne_bytes(), &zeros, MapFlags::ANY);
 }
