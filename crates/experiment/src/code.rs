@@ -1,5 +1,6 @@
 //! Whose line is it (section 3.4.2): answers for the runtime what a code address means.
 
+use crate::attach::mapped_file;
 use crate::code_set::{CallSequence, EVERYTHING_ELSE, SpeedupSet};
 use crate::fragments::{FragmentTable, KnownFragment, name_copy};
 use crate::maps::{self, ExecutableMapping};
@@ -331,16 +332,20 @@ impl TargetCode {
     }
 
     /// The path under which a file of the process can be read: its own, which differs from ours in a
-    /// container, or the running executable if that was replaced.
+    /// container, the running executable if that was replaced, or what is mapped if it has no path.
     fn readable_path(&self, path: &str) -> PathBuf {
         if path == self.executable && !Path::new(path).exists() {
             return format!("/proc/{}/exe", self.pid).into();
         }
-        let inside = PathBuf::from(format!("/proc/{}/root{path}", self.pid));
         if Path::new(path).exists() {
-            path.into()
-        } else {
-            inside
+            return path.into();
+        }
+        // Of files in memory, such as the runtime of a process that was attached to, no path is one.
+        match self.mappings.iter().find(|mapping| mapping.path == path) {
+            Some(ExecutableMapping { range, .. }) => {
+                mapped_file(self.pid, range.start, range.end, path)
+            }
+            None => format!("/proc/{}/root{path}", self.pid).into(),
         }
     }
 
@@ -457,4 +462,52 @@ fn narrow_rule(rule: CallerRule) -> Option<Rule> {
         return_address: offset(rule.return_address)?,
         frame_pointer: offset(rule.frame_pointer)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_library_in_memory_has_its_tables() {
+        let mapped = text_of_own_library();
+        let file = memory_file(&mapped);
+        let length = mapped.len();
+        // SAFETY: a new mapping of a file that is as long, never written to.
+        let start = unsafe {
+            let (access, kind) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                access,
+                kind,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        let own = std::process::id();
+        let mut code = TargetCode::new(own, Granularity::Line, &[], RememberedCode::default());
+        let image = code.image_of("/memfd:vitalfew-test");
+        assert!(image.has_functions());
+        // SAFETY: what was mapped above, and nothing uses it.
+        unsafe { libc::munmap(start, length) };
+    }
+
+    fn text_of_own_library() -> Vec<u8> {
+        let mappings = maps::read_mappings(std::process::id());
+        let library = mappings.iter().find(|it| it.path.contains("/libc.so"));
+        std::fs::read(&library.expect("the C library").path).expect("a file")
+    }
+
+    fn memory_file(bytes: &[u8]) -> std::fs::File {
+        use std::os::fd::FromRawFd;
+        // SAFETY: the name is a string; the descriptor is new.
+        let file =
+            unsafe { std::fs::File::from_raw_fd(libc::memfd_create(c"vitalfew-test".as_ptr(), 0)) };
+        let mut writer = &file;
+        std::io::Write::write_all(&mut writer, bytes).expect("memory");
+        file
+    }
 }
