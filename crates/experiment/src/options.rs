@@ -1,7 +1,7 @@
 use crate::{Error, SpeedupSet};
 use profile::Granularity;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Options of a measurement.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub struct ExperimentOptions {
     pub choose_point: bool,
     /// When to stop; `None`: when the command ends.
     pub duration: Option<Duration>,
+    /// When to stop at the latest, whatever preparing took.
+    pub end: Option<Instant>,
     /// The whole run is one experiment, on one of these fragments of earlier runs.
     pub end_to_end: Option<Vec<Hint>>,
     /// Shortest experiment.
@@ -65,6 +67,7 @@ impl ExperimentOptions {
             points: Vec::new(),
             choose_point: false,
             duration: None,
+            end: None,
             end_to_end: None,
             shortest: Duration::from_millis(500),
             most_delay: None,

@@ -178,7 +178,9 @@ impl<'a> CausalSession<'a> {
                 Some(TargetEnd::Gone) => return None,
                 None => {}
             }
-            let over = self.options.duration.is_some_and(|end| now >= end);
+            let options = self.options;
+            let over = options.duration.is_some_and(|end| now >= end)
+                || options.end.is_some_and(|end| Instant::now() >= end);
             if over || stop.load(Relaxed) || self.is_hopeless(now) {
                 return None;
             }

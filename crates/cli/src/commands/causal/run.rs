@@ -83,8 +83,10 @@ pub fn experiment_quietly(
     stop: &AtomicBool,
     rewind: &mut dyn FnMut() -> bool,
 ) -> anyhow::Result<QuietExperiments> {
+    let end = Instant::now().checked_add(time);
     let mut options = experiment_options(args)?;
     options.duration = Some(time);
+    options.end = end;
     let mut listener = QuietListener {
         talk: Talk::new(args, rewind),
         choice: None,

@@ -1,6 +1,6 @@
 //! The tools. Each checks what it is asked for, runs one or two of our own commands, and shortens what they say.
 
-use super::answers::{self, Answer, LEAST_BYTES};
+use super::answers::{self, Answer};
 use super::own_command::OwnCommand;
 use super::parameters::{
     Annotate, Compare, Nothing, OfFinding, OfResult, Record, Report, RowsBy, Run, Search, WhatIf,
@@ -239,15 +239,17 @@ impl Tools {
     )]
     fn answer(&self, most: Option<usize>, found: anyhow::Result<Answer>) -> ToolResult {
         let most = most.unwrap_or(self.answer_bytes);
-        Ok(match found {
-            Ok(answer) => CallToolResult::success(vec![ContentBlock::text(answer.into_text(most))]),
+        let text = match found {
+            Ok(answer) => answer.into_text(most),
             Err(error) => {
                 let answer = Answer::of_list("warnings", Vec::new())
                     .with("error", error_chain(&error).into());
-                CallToolResult::error(vec![ContentBlock::text(
-                    answer.into_text(most.max(LEAST_BYTES)),
-                )])
+                Err(answer.into_text(most).unwrap_or_else(|error| error))
             }
+        };
+        Ok(match text {
+            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+            Err(text) => CallToolResult::error(vec![ContentBlock::text(text)]),
         })
     }
 

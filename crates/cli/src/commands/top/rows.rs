@@ -213,6 +213,8 @@ fn paths(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>) -> RowAmounts {
 fn threads(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>, apart: bool) -> RowAmounts {
     let recording = &snapshot.recording;
     let percent = percent_of_sample(recording);
+    // A daemon's samples know their process by its name alone.
+    let has_pids = recording.samples.iter().any(|sample| sample.pid.is_some());
     let mut rows: BTreeMap<String, TopRow> = BTreeMap::new();
     for thread in &recording.threads {
         let name = recording.names.get(thread.process);
@@ -240,7 +242,7 @@ fn threads(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>, apart: bool) ->
             numbers: [0.0; 2],
             process: Some(ZoomedProcess {
                 name: name.to_owned(),
-                pid: Some(pid),
+                pid: has_pids.then_some(pid),
             }),
         });
         if tid == pid {

@@ -150,6 +150,30 @@ fn one_process_is_shown_alone_until_escape() {
     assert_eq!(model.zoom, None);
 }
 
+/// Samples of a daemon know their process by its name alone, its threads by their numbers.
+#[test]
+fn a_process_alone_has_procedures_whether_samples_have_its_number_or_not() {
+    let known = snapshot();
+    let pid = known.recording.threads[0].pid;
+    for number in [None, Some(pid)] {
+        let mut recording = (*known.recording).clone();
+        for sample in &mut recording.samples {
+            sample.pid = number;
+        }
+        let mut model = TopModel::new(TopView::Processes);
+        model.take_snapshot(Arc::new(TopSnapshot {
+            recording: Arc::new(recording),
+            table: known.table.clone(),
+            before: None,
+            is_named: true,
+        }));
+        press(&mut model, KeyCode::Enter);
+        assert!(model.zoom.is_some());
+        press(&mut model, KeyCode::Char('1'));
+        assert!(!model.rows().is_empty(), "{number:?}");
+    }
+}
+
 #[test]
 fn paused_it_stays() {
     let mut model = shown();
