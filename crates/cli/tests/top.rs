@@ -130,12 +130,17 @@ fn control_c_and_signals_restore_the_terminal() {
     let mut top = TopTerminal::start("--by waits");
     top.wait_for("WAITS/S");
     top.seen.clear();
-    let script = top.script.id().to_string();
-    let shell = first_child(&script).expect("the terminal's shell");
-    let own = first_child(&shell).expect("vitalfew");
+    let own = own_process(&top);
     let killed = Command::new("kill").args(["-TERM", &own]).status();
     assert!(killed.expect("kill").success());
     top.expect_restored("0");
+}
+
+/// The process of `vitalfew` on a terminal.
+fn own_process(top: &TopTerminal) -> String {
+    let script = top.script.id().to_string();
+    let shell = first_child(&script).expect("the terminal's shell");
+    first_child(&shell).expect("vitalfew")
 }
 
 fn first_child(of: &str) -> Option<String> {
@@ -178,14 +183,6 @@ fn what_cannot_be_sampled_is_said() {
     top.expect_restored("1");
 }
 
-/// The first child of a process.
-fn child_of(process: u32) -> u32 {
-    let path = format!("/proc/{process}/task/{process}/children");
-    let children = std::fs::read_to_string(path).expect("its children");
-    let first = children.split_whitespace().next().expect("a child");
-    first.parse().expect("a process")
-}
-
 /// Who closes the window cannot press q any more.
 #[test]
 fn it_ends_with_its_terminal() {
@@ -194,7 +191,7 @@ fn it_ends_with_its_terminal() {
     }
     let mut top = TopTerminal::start("");
     top.wait_for("SELF %");
-    let process = child_of(child_of(top.script.id()));
+    let process = own_process(&top);
     drop(top);
     let gone = || !std::path::Path::new(&format!("/proc/{process}")).exists();
     let end = Instant::now() + LONG;

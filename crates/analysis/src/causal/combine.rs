@@ -42,7 +42,7 @@ struct Fragment {
     observed: Vec<(f64, f64)>,
 }
 
-/// What a fragment has of a line.
+/// Part of a line that a fragment is.
 pub(super) struct LineShare<'a> {
     /// The line, and whether it is its waits that are meant.
     pub line: (&'a str, bool),

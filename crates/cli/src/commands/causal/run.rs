@@ -85,7 +85,6 @@ pub fn experiment_quietly(
 ) -> anyhow::Result<QuietExperiments> {
     let end = Instant::now().checked_add(time);
     let mut options = experiment_options(args)?;
-    options.duration = Some(time);
     options.end = end;
     let mut listener = QuietListener {
         talk: Talk::new(args, rewind),

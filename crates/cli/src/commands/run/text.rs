@@ -7,16 +7,13 @@ use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
 use profile::{
     CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, KERNEL_CALL,
-    PAGE_FAULT, PlaceInCode, short_name,
+    PAGE_FAULT, PlaceInCode, UNNAMED_PROCEDURE, short_name,
 };
 use results::IdleKind;
 use std::io::{self, Write};
 
 /// Columns of a path.
 const WIDTH: usize = 76;
-
-/// The beginning of a function's name that is an address.
-const NAMELESS: &str = "[function at ";
 
 /// Processes left behind that are named.
 const MOST_LEFT: usize = 3;
@@ -185,7 +182,7 @@ fn nameless_line(finding: &Finding) -> Option<String> {
     let is_kernel = |name: &&String| name.ends_with(KERNEL_CALL) || *name == PAGE_FAULT;
     let function = path.iter().rev().find(|name| !is_kernel(name))?;
     let image = finding.place.image.as_ref()?;
-    function.starts_with(NAMELESS).then(|| {
+    function.starts_with(UNNAMED_PROCEDURE).then(|| {
         format!("functions of {image} have no names: its debug symbols, installed or by DEBUGINFOD_URLS, give them")
     })
 }

@@ -10,7 +10,7 @@ use symbols::Detail;
 /// Places that are remembered at most: then it begins anew.
 const MOST_PLACES: usize = 1 << 20;
 
-/// What is known of places in files and in the kernel, and of which nothing is. The same build-id, the same names.
+/// Names of places in files and in the kernel, also of places that have none. The same build-id, the same names.
 #[derive(Default)]
 pub struct KnownNames {
     by_place: FxHashMap<(ImageKey, ImageOffset), Option<Resolution>>,
@@ -25,8 +25,8 @@ enum ImageKey {
 
 /// Places of one image that nothing is known of yet.
 pub struct UnnamedPlaces {
-    /// How many stacks have them: the most should be named first.
-    pub stacks: usize,
+    /// Number of frames that have them: the most are named first.
+    stacks: usize,
     locations: Vec<Location>,
 }
 

@@ -33,7 +33,7 @@ use std::time::{Duration, SystemTime};
 
 /// How long keys are waited for before newer samples are looked for.
 const TICK: Duration = Duration::from_millis(100);
-/// How long it takes at most to end.
+/// Time that ending takes at most.
 const STUCK: Duration = Duration::from_secs(2);
 /// Columns of a name where the output is no terminal.
 const NAME_WIDTH: usize = 60;

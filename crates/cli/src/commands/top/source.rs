@@ -1,7 +1,7 @@
 //! Where `vitalfew top` has its samples from: it samples itself, or asks the running daemon.
 
 use super::args::Top;
-use super::known_names::KnownNames;
+use super::known_names::{KnownNames, UnnamedPlaces};
 use super::rows::TopSnapshot;
 use profile::{CallGraph, Recording};
 use results::{OpenedRecording, RecordingSource, open_recording};
@@ -15,10 +15,10 @@ use store::Wanted;
 
 /// How often it is looked whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long files are read for names before what is known by then is shown.
+/// Time for which files are read for names before what is known by then is shown.
 const NAMING: Duration = Duration::from_millis(500);
 
-/// What was sampled, and where its files are.
+/// A recording of what was sampled, and where its files are.
 pub struct TopSamples {
     recording: Arc<Recording>,
     source: RecordingSource,
@@ -69,19 +69,20 @@ pub fn send_snapshots(
             None => {}
         }
         let Some(samples) = &shown else { return };
-        is_named = names.find_unnamed(&samples.recording).is_empty();
+        let unnamed = names.find_unnamed(&samples.recording);
+        is_named = unnamed.is_empty();
         let snapshot = make_snapshot(samples, before.as_ref(), &names, is_named);
         if send.send(Ok(Arc::new(snapshot))).is_err() {
             return;
         }
-        name_some(&mut names, samples);
+        name_some(&mut names, samples, unnamed);
     }
 }
 
-/// Names some more places, those of the most frequent images first.
-fn name_some(names: &mut KnownNames, samples: &TopSamples) {
+/// Names some of these places, in their order.
+fn name_some(names: &mut KnownNames, samples: &TopSamples, unnamed: Vec<UnnamedPlaces>) {
     let begin = Instant::now();
-    for places in names.find_unnamed(&samples.recording) {
+    for places in unnamed {
         names.name_places(&samples.recording, &samples.source, places);
         if begin.elapsed() > NAMING {
             return;
