@@ -9,7 +9,7 @@ many are without that is said too.
 
 CAUSAL_TRUTH (1) and CAUSAL_SECONDS (60) are the seconds of a run of each kind, CAUSAL_REPEATS (5) how often the
 truth is measured; CAUSAL_CACHE names a file that keeps truths for the next time, CAUSAL_KEEP a directory for profiles.
-CAUSAL_COZ (60) are Coz's seconds, 0: without it. Among the names, `truth`: only that; `kept`: nothing is measured that is kept.
+CAUSAL_COZ (60) are Coz's seconds, 0: without it. CAUSAL_HOG: another program computes on one of the processors all the time, also while truths are measured. Among the names, `truth`: only that; `kept`: nothing is measured that is kept.
 """
 
 import json
@@ -32,6 +32,7 @@ CACHE = os.environ.get("CAUSAL_CACHE")
 KEEP = os.environ.get("CAUSAL_KEEP")
 KEPT = "kept" in sys.argv[2:]
 COZ = float(os.environ.get("CAUSAL_COZ", "60"))
+HOG = "CAUSAL_HOG" in os.environ
 PERCENTS = [25, 50, 75, 100]
 RUNTIME = os.environ.get("CAUSAL_RUNTIME")
 
@@ -53,6 +54,9 @@ PROGRAMS = {
     "poller": C,
     "fan_in": C,
     "journal": C,
+    # Lines that run in the kernel.
+    "kernel": C,
+    "copier": C,
     # Lines of a macro are those where it is used.
     "pipeline.rs": ["rustc", "--edition", "2024", "-g", "-O", "-Ccollapse-macro-debuginfo=yes"],
     "atomic_wait.cpp": ["g++", "-std=c++20", "-g", "-O2", "-pthread"],
@@ -247,7 +251,14 @@ def accuracy(name, sums):
     print(f"{name:16}worth most: {best}; ranked first: {'yes' if first else 'NO, ' + top}\n", flush=True)
 
 
+def begin_hog():
+    """Starts what CAUSAL_HOG asks for; it ends with us."""
+    if HOG:
+        bench.start("taskset", "-c", bench.CPUS[-1], "sh", "-c", "while :; do :; done")
+
+
 def main():
+    begin_hog()
     named = [argument for argument in sys.argv[2:] if argument in PROGRAMS] or PROGRAMS
     sums = Sums()
     if "truth" in sys.argv[2:]:

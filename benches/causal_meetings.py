@@ -8,7 +8,7 @@ Figures for each half: the mean error, how many truths are inside the interval (
 the line worth most is first, and how many lines worth nothing (less than a point at all speedups) are called worth it.
 
 CAUSAL_SECONDS (12): of a prediction, all three runs together. CAUSAL_REAL_TIME: real-time priority, for a machine that is not quiet (a lower one for what is measured than
-for what measures). CAUSAL_TRUTH (0.3), CAUSAL_REPEATS (3): of a truth. CAUSAL_CACHE, CAUSAL_KEEP as in causal.py;
+for what measures). CAUSAL_TRUTH (0.3), CAUSAL_REPEATS (3): of a truth. CAUSAL_CACHE, CAUSAL_KEEP, CAUSAL_HOG as in causal.py (beside a hog no truth follows from lengths);
 `truth` among the names: only that; `kept`: only what is kept. CAUSAL_MICROSECONDS (5000,1000,250): the lengths of a piece.
 """
 
@@ -58,6 +58,9 @@ HALVES = {
 
 def by_analysis(kind, line, percent):
     """The true program speedup where it follows from the lengths of the pieces; None where it does not."""
+    if causal.HOG:
+        return None
+
     def left(name, length):
         return length * (100 - percent) / 100 if name == line else length
 
@@ -224,6 +227,7 @@ def compare(case, lines, speedups, findings, sums):
 
 
 def main():
+    causal.begin_hog()
     asked = sys.argv[2:]
     halves = [half for half in HALVES if half in asked] or list(HALVES)
     built = {}

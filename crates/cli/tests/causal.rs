@@ -747,12 +747,7 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
     let lab = Lab::new();
     let program = compile(&lab, "causal/read_ahead.c", &[]);
     let profile = lab.path("profile");
-    let source = std::fs::read_to_string(
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/causal/read_ahead.c"),
-    );
-    let source = source.expect("the source");
-    let line = source.lines().position(|line| line.contains("line: disk"));
-    let line = format!("read_ahead.c:{}", line.expect("a line") + 1);
+    let line = marked_line("read_ahead.c", "disk");
     let options = ["--fixed-line", &line, "--fixed-speedup", "50"];
     // Computing takes a third of the wait: on a busy machine it must not be what the program waits for.
     let output = causal(&profile, &options, &program, &["compute", "50", "20"]);
@@ -781,6 +776,53 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
         .filter(waits)
         .find(|it| it["detail"] == "reader");
     assert_eq!(read.expect("the wait")["waiting"]["call"], "read");
+}
+
+/// The lines of a program with the comments `line: NAME`, as the profile names them.
+fn marked_line(program: &str, name: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/causal");
+    let source = std::fs::read_to_string(file.join(program)).expect("the source");
+    let mark = format!("line: {name}");
+    let line = source.lines().position(|line| line.contains(&mark));
+    format!("{program}:{}", line.expect("a line") + 1)
+}
+
+#[test]
+fn time_in_the_kernel_counts_for_the_line_that_asked_for_it() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/kernel.c", &[]);
+    // A system call, and page faults. Each of the three lines takes a good part of the only thread's time.
+    for line in ["copy", "touch"] {
+        let profile = lab.path(line);
+        let place = marked_line("kernel.c", line);
+        let options = ["--fixed-line", &place, "--fixed-speedup", "50"];
+        let output = causal(&profile, &options, &program, &["none", "0", "8"]);
+        assert!(output.status.success(), "{output:?}");
+        let run = run_of(&profile);
+        assert_eq!(run["settings"]["kernel_time"], true);
+        let [slope, low, high] = slope(&profile, "main");
+        println!("{line}: {slope} [{low}, {high}]");
+        assert!(low > 0.03 && slope < 0.8, "{slope} [{low}, {high}]");
+    }
+    // In user mode alone the call has no samples.
+    let profile = lab.path("user");
+    let place = marked_line("kernel.c", "copy");
+    let options = ["--no-waits", "--fixed-line", &place];
+    causal(&profile, &options, &program, &["none", "0", "2"]);
+    let run = run_of(&profile);
+    assert_eq!(run["settings"]["kernel_time"], false);
+    let fragments = run["fragments"].as_array().expect("fragments");
+    let of_line = |it: &&Value| {
+        it["name"]
+            .as_str()
+            .is_some_and(|name| name.ends_with(&place))
+    };
+    let samples = fragments.iter().find(of_line).map(|it| &it["samples"]);
+    assert!(
+        samples.is_none_or(|samples| samples.as_u64() < Some(20)),
+        "{fragments:?}"
+    );
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub(crate) struct CausalSession<'a> {
     choice: Option<ProgressChoice>,
     /// The timers that sample, if they are the processors'.
     ticks: Option<Ticks>,
-    /// The waits for what is outside, where they are sped up too.
+    /// What is known of system calls: waits for what is outside, and running in the kernel.
     waits: Option<WaitWatch>,
     /// The program, if it has no hooks. Behind what sends it signals, which ends first.
     program: Option<HooklessProgram>,
@@ -104,11 +104,13 @@ impl<'a> CausalSession<'a> {
         for (address, place) in code.known_places() {
             spinning::set_place(&memory, &mut code, address, place);
         }
-        let ticks = sample_processors(&memory, options.period_ns, program.is_some());
-        let watch = |_: &Ticks| WaitWatch::start(memory.handler.load(Relaxed));
         // A goroutine that waits is no thread that does.
-        let watches = options.waits && !program.as_ref().is_some_and(|program| program.go);
-        let waits = ticks.as_ref().filter(|_| watches).and_then(watch);
+        let goroutines = program.as_ref().is_some_and(|program| program.go);
+        let hookless = program.is_some();
+        let watch = || WaitWatch::start(&memory, hookless, !goroutines);
+        let waits = options.waits.then(watch).flatten();
+        let ticks = sample_processors(&memory, options.period_ns, hookless, &waits);
+        let waits = waits.filter(|_| ticks.is_some());
         Ok(Self {
             by,
             handover: HandoverWatch::new(pid, code.executable()),
@@ -453,7 +455,8 @@ impl<'a> CausalSession<'a> {
             undelayed_ns: nanos.saturating_sub(self.experiments.delayed_ns()),
             end: launch::run_end(None),
             settings: ExperimentSettings {
-                waits: self.waits.is_some(),
+                waits: self.waits.as_ref().is_some_and(|watch| watch.speeds_up),
+                kernel_time: self.waits.is_some(),
                 credits: match self.program {
                     Some(_) => CreditRule::Kernel,
                     None => CreditRule::Hooks,
@@ -735,12 +738,18 @@ fn choose_granularity(
 
 /// Samples by the processors' timers. Without the right to it every thread samples itself, which takes more of its time
 /// where threads change often.
-fn sample_processors(memory: &CausalMemory, period_ns: u64, hookless: bool) -> Option<Ticks> {
+fn sample_processors(
+    memory: &CausalMemory,
+    period_ns: u64,
+    hookless: bool,
+    waits: &Option<WaitWatch>,
+) -> Option<Ticks> {
     let handler = memory.handler.load(Relaxed);
     if handler == 0 {
         return None;
     }
-    let ticks = Ticks::start(handler, period_ns, hookless).ok()?;
+    let waits = waits.as_ref().map(|waits| &waits.waits);
+    let ticks = Ticks::start(handler, period_ns, hookless, waits).ok()?;
     for &(cpu, period) in ticks.periods() {
         if let Some(cpu) = memory.cpus.get(cpu as usize) {
             cpu.0.period_ns.store(period, Relaxed);
@@ -760,6 +769,7 @@ pub(crate) fn experiment_settings(
         sample_period_ns: options.period_ns,
         by_processor,
         waits: false,
+        kernel_time: false,
         credits: CreditRule::Hooks,
         batch: 1,
         cooloff_ns: crate::experiments::COOLOFF.as_nanos() as u64,

@@ -4,7 +4,7 @@ use crate::code::TargetCode;
 use runtime_abi::wait::ExternalWait;
 use runtime_abi::{Clock, Page, Running};
 use rustc_hash::FxHashMap;
-use sampler::ExternalWaits;
+use sampler::{ExternalWaits, PendingCall};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
@@ -112,8 +112,10 @@ fn own_wait_call(page: &Page, fragment: usize) -> Option<WaitCall> {
 
 /// Watches the waits of a program, and charges for them.
 pub(crate) struct WaitWatch {
-    waits: ExternalWaits,
-    /// By thread: since when the wait lasts, and the delay charged for it, in nanoseconds.
+    pub waits: ExternalWaits,
+    /// Waits are sped up too, and not running in the kernel alone.
+    pub speeds_up: bool,
+    /// By thread: since when the wait lasts or the call runs, and the delay charged for it, in nanoseconds.
     charged: FxHashMap<u32, (u64, u64)>,
     /// Positions of slots by thread.
     slots: FxHashMap<u32, usize>,
@@ -124,13 +126,16 @@ pub(crate) struct WaitWatch {
 }
 
 impl WaitWatch {
-    /// Watches the program whose runtime handles the signal there; `None` where the kernel cannot tell of waits.
-    pub fn start(handler: u64) -> Option<Self> {
-        if !cfg!(target_arch = "x86_64") {
+    /// Watches the program whose runtime (or `hookless`, whose handler alone) shares this memory, and tells it of its waits if they are to be sped up; `None` where the kernel cannot tell of
+    /// system calls.
+    pub fn start(page: &Page, hookless: bool, speeds_up: bool) -> Option<Self> {
+        let handler = page.handler.load(Relaxed);
+        if handler == 0 || !cfg!(target_arch = "x86_64") {
             return None;
         }
         Some(Self {
-            waits: ExternalWaits::watch(handler).ok()?,
+            waits: ExternalWaits::watch(handler, hookless, speeds_up).ok()?,
+            speeds_up,
             charged: FxHashMap::default(),
             slots: FxHashMap::default(),
             epoch: 0,
@@ -141,11 +146,13 @@ impl WaitWatch {
     /// Returns how long to rest between two charges; `None`: nothing is to be charged in this experiment.
     pub fn charge_every(&self, page: &Page) -> Option<Duration> {
         let running = Running::unpack(page.experiment.0.load(Acquire));
-        let charges = running.waiting && running.delay_ns > 0;
+        // What is sampled once is charged then.
+        let long_calls = page.long_calls_of.load(Relaxed) == running.fragment + 1;
+        let charges = (running.waiting || long_calls) && running.delay_ns > 0;
         charges.then(|| CHARGE_EVERY.max(self.look * LEAST_PART))
     }
 
-    /// Charges what the waits that last have come to until now.
+    /// Charges what the waits, or the system calls, that last have come to until now.
     pub fn charge_pending(&mut self, page: &Page) {
         let begin = Instant::now();
         let running = Running::unpack(page.experiment.0.load(Acquire));
@@ -158,25 +165,24 @@ impl WaitWatch {
         let since = page.experiment_since.load(Relaxed);
         let period = page.period_ns.load(Relaxed).max(1);
         let now = sampler::monotonic_ns();
-        for wait in self.waits.pending() {
-            let Some(thread) = self
-                .slots
-                .get(&wait.tid)
-                .and_then(|at| page.threads.get(*at))
-            else {
+        for call in self.waits.pending() {
+            let slot = self.slots.get(&call.tid);
+            let Some(thread) = slot.and_then(|at| page.threads.get(*at)) else {
                 continue;
             };
-            let fragment = thread.outside.fragment_at(wait.pc, wait.sp);
+            let fragment = thread.outside.fragment_at(call.pc, call.sp);
             let is_meant = fragment.is_some_and(|fragment| page.is_about(running, fragment));
-            if thread.tid.load(Relaxed) != wait.tid || !is_meant {
+            if thread.tid.load(Relaxed) != call.tid || !is_meant {
                 continue;
             }
-            let waited = now.saturating_sub(wait.since_ns.max(since));
-            let charged = self.charged.entry(wait.tid).or_default();
-            if charged.0 != wait.since_ns {
-                *charged = (wait.since_ns, 0);
+            let Some((begun, ns)) = time_of(&call, running, [since, now], period) else {
+                continue;
+            };
+            let charged = self.charged.entry(call.tid).or_default();
+            if charged.0 != begun {
+                *charged = (begun, 0);
             }
-            let more = (running.delay_for(waited, period)).saturating_sub(charged.1);
+            let more = (running.delay_for(ns, period)).saturating_sub(charged.1);
             charged.1 += more;
             thread.outside.charge_early(epoch, more);
             let local = Clock::unpack(thread.local.load(Acquire));
@@ -185,6 +191,23 @@ impl WaitWatch {
         }
         self.look = begin.elapsed();
     }
+}
+
+/// When what the experiment is about began in a system call that lasts, and how many nanoseconds of it are between two times.
+fn time_of(
+    call: &PendingCall,
+    running: Running,
+    [since, now]: [u64; 2],
+    period: u64,
+) -> Option<(u64, u64)> {
+    if running.waiting {
+        let begun = call.waits_since_ns?;
+        return Some((begun, now.saturating_sub(begun.max(since))));
+    }
+    // The first sample stands for the time before it.
+    let begun = call.ran_since_ns.saturating_sub(period);
+    let ran = u64::from(call.ticks) * period;
+    (call.ticks > 0).then(|| (begun, ran.min(now.saturating_sub(begun.max(since)))))
 }
 
 fn threads_by_id(page: &Page) -> FxHashMap<u32, usize> {

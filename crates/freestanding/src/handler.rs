@@ -1,12 +1,12 @@
 //! The signal handler.
 
-use crate::accounts::{count_sample, handle_wait, processor_span};
+use crate::accounts::{count_sample, handle_call_end, processor_span};
 use crate::clocks::current_clocks;
 use crate::stack::Frame;
 use crate::thread;
 use core::sync::atomic::Ordering::Acquire;
 use runtime_abi::state;
-use runtime_abi::wait::ExternalWait;
+use runtime_abi::wait::CallEnd;
 
 /// `siginfo_t`, as far as it is read here.
 #[repr(C)]
@@ -58,8 +58,8 @@ pub unsafe extern "C" fn vitalfew_sample(_: i32, info: *const SignalInfo, contex
     current_clocks(page, current.thread);
     current.take_credit();
     let value = Some(info.value).filter(|_| info.code == OF_KERNEL);
-    if let Some(wait) = value.and_then(ExternalWait::unpack) {
-        handle_wait(page, current.thread, frame, wait);
+    if let Some(end) = value.and_then(CallEnd::unpack) {
+        handle_call_end(page, current.thread, frame, end);
     } else if let Some(span) = processor_span(page, current.thread) {
         count_sample(page, current.thread, frame, span);
     }

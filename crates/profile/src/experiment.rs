@@ -95,6 +95,9 @@ pub struct ExperimentSettings {
     /// Waits for what is outside of the program were sped up too.
     #[serde(default)]
     pub waits: bool,
+    /// Running in the kernel counted for the line that asked for it, as running in user mode does.
+    #[serde(default)]
+    pub kernel_time: bool,
     /// How it was known which thread waits for which.
     #[serde(default)]
     pub credits: CreditRule,

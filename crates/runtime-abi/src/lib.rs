@@ -143,6 +143,8 @@ pub struct Page {
     pub waited: [AtomicU64; FRAGMENTS],
     /// The last system call in which it did ([`wait::ExternalWait::call_word`]); runtime.
     pub waited_in: [AtomicU32; FRAGMENTS],
+    /// What the experiment was about in which one system call last took several samples ([`Running::fragment`]), and 1; runtime.
+    pub long_calls_of: AtomicU32,
     /// The thread that runs on each processor; runtime.
     pub cpus: [Line<Cpu>; CPUS],
     /// Threads; runtime.

@@ -1,6 +1,6 @@
-//! Waits for what is outside of the program: a disk, a timer, another process.
+//! Waits for what is outside of the program (a disk, a timer, another process), and running in the kernel.
 //!
-//! The kernel says at the end of a system call how long it waited so ([`ExternalWait`]). If the line that made the call is sped up, the
+//! The kernel says at the end of a system call how long it waited so ([`ExternalWait`]), and how often it was sampled ([`CallEnd`]). If the line that made the call is sped up, the
 //! other threads owe delays for that time. They have to pay while the wait lasts: who pays all of it at its end is late,
 //! and whoever is woken then is forgiven it. So the controller charges long waits as they go on
 //! ([`ThreadWaits::charge_early`]); it knows the line from the last wait at that place of the thread's stack. The thread charges the rest.
@@ -13,10 +13,30 @@ use core::sync::atomic::{
 
 const LENGTH_BITS: u32 = 40;
 const CALL_BITS: u32 = 12;
+const TICKS_SHIFT: u32 = 53;
 /// Places at which a thread waits that are known at a time.
 const SITES: usize = 4;
 
-/// A wait that has ended, as the value of its signal.
+/// What there is to be said of a system call that is complete, as the value of its signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallEnd {
+    /// It waited, for long enough.
+    pub wait: Option<ExternalWait>,
+    /// The processor's timer found the thread in the kernel so often meanwhile, less than 2^11.
+    pub ticks: u32,
+}
+
+impl CallEnd {
+    /// From the signal's value; `None`: it is no end of a system call.
+    pub fn unpack(value: u64) -> Option<Self> {
+        (value != 0).then(|| Self {
+            wait: ExternalWait::unpack(value),
+            ticks: (value >> TICKS_SHIFT) as u32,
+        })
+    }
+}
+
+/// A wait that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalWait {
     /// Its length in nanoseconds, less than 2^40 (18 minutes).
@@ -28,8 +48,7 @@ pub struct ExternalWait {
 }
 
 impl ExternalWait {
-    /// From the signal's value; `None`: it is no wait.
-    pub fn unpack(value: u64) -> Option<Self> {
+    fn unpack(value: u64) -> Option<Self> {
         let ns = value & ((1 << LENGTH_BITS) - 1);
         (ns > 0).then_some(Self {
             ns,
@@ -152,15 +171,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_say_length_call_and_peer() {
-        assert_eq!(ExternalWait::unpack(0), None);
-        let wait = ExternalWait::unpack(1 << 52 | 74 << 40 | 1_500_000).unwrap();
-        let expected = ExternalWait {
+    fn values_say_length_call_peer_and_samples() {
+        assert_eq!(CallEnd::unpack(0), None);
+        let wait = ExternalWait {
             ns: 1_500_000,
             call: 74,
             from_peer: true,
         };
-        assert_eq!(wait, expected);
+        let both = CallEnd::unpack(3 << 53 | 1 << 52 | 74 << 40 | 1_500_000).unwrap();
+        assert_eq!((both.wait, both.ticks), (Some(wait), 3));
+        let ran = CallEnd::unpack(2047 << 53).unwrap();
+        assert_eq!((ran.wait, ran.ticks), (None, 2047));
         assert_eq!(
             ExternalWait::of_call_word(wait.call_word()),
             Some((74, true))

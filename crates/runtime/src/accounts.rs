@@ -6,7 +6,7 @@ use crate::clocks::current_clocks;
 use crate::stack::{Frame, Owner, owning_fragment};
 use crate::{cpu, delay, sys};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use runtime_abi::wait::ExternalWait;
+use runtime_abi::wait::{CallEnd, ExternalWait};
 use runtime_abi::{Clock, Page, Running, Thread};
 
 /// Less of a processor's time than this is left to the sample after it: one that was due while this thread stood still in
@@ -31,6 +31,29 @@ pub fn processor_span(page: &Page, thread: &Thread) -> Option<u64> {
     Some(since.min(cpu.period_ns.load(Relaxed)))
 }
 
+/// As [`processor_span`], of a system call that is complete.
+fn call_span(page: &Page, end: CallEnd) -> Option<u64> {
+    if end.ticks == 0 {
+        return None;
+    }
+    let ticks = u64::from(end.ticks);
+    let Some(cpu) = cpu::current_cpu(page) else {
+        return Some(ticks * page.period_ns.load(Relaxed));
+    };
+    let sampled = cpu.sampled.load(Relaxed);
+    let since = sys::now().saturating_sub(sampled);
+    let ran = ticks * cpu.period_ns.load(Relaxed);
+    // Not until now: the timer found it in the call before, and the time since then is part of the next sample.
+    cpu.sampled.store(sampled + ran.min(since), Relaxed);
+    // While it waited others were sampled there.
+    let span = if end.wait.is_some() {
+        ran
+    } else {
+        ran.min(since)
+    };
+    (span >= LEAST).then_some(span)
+}
+
 /// Returns whether a sample is no work of this thread: it stands still, or the sample is that of a process that has just been forked, or of a
 /// thread made behind the C library's back.
 fn is_none_of(thread: &Thread) -> bool {
@@ -40,31 +63,91 @@ fn is_none_of(thread: &Thread) -> bool {
 
 /// Accounts for a sample that stands for `span` nanoseconds.
 pub fn count_sample(page: &Page, thread: &Thread, frame: Frame, span: u64) {
-    page.samples.0.fetch_add(1, Relaxed);
     cpu::take_over(page, thread);
     if page.is_spinning(frame.pc) && thread.waits.load(Relaxed) == 0 {
         page.spinning.0.fetch_add(1, Relaxed);
     }
     let owner = owning_fragment(page, thread, frame);
-    if matches!(owner, Owner::OutOfScope) {
-        page.outside.fetch_add(1, Relaxed);
+    let delay_ns = count_run(page, thread, owner, 1, span);
+    delay::charge_run(page, thread, delay_ns);
+    end_sample(page, thread);
+}
+
+/// The thread's system call is complete, in which it was sampled, or waited for something outside of the program.
+pub fn handle_call_end(page: &Page, thread: &Thread, frame: Frame, end: CallEnd) {
+    // What it was sampled in, or waited for, may have been a delay.
+    if is_none_of(thread) {
+        return;
     }
+    let (pc, sp) = (frame.pc, frame.sp);
+    let span = call_span(page, end);
+    if span.is_some() {
+        cpu::take_over(page, thread);
+    }
+    let owner = owning_fragment(page, thread, frame);
     if let Owner::Fragment(fragment) = owner {
-        if let Some(count) = page.fragments.get(fragment as usize) {
-            count.fetch_add(1, Relaxed);
-        }
-        let running = Running::unpack(page.experiment.0.load(Acquire));
-        if page.is_about(running, fragment) && !running.waiting && running.delay_ns > 0 {
-            let period = page.period_ns.load(Relaxed).max(1);
-            let ran = match page.at_pace.load(Relaxed) {
-                0 => span,
-                _ => thread
-                    .pace
-                    .add_sample(experiment_epoch(page), span, sys::now(), period),
-            };
-            delay::charge_run(page, thread, running.delay_for(ran, period));
-        }
+        thread.outside.remember_site(pc, sp, fragment);
+        note_long_call(page, fragment, end.ticks);
     }
+    if let Some(span) = span {
+        // Of a call that began before the experiment, the part in it.
+        let delay_ns = count_run(
+            page,
+            thread,
+            owner,
+            end.ticks,
+            span.min(experiment_time(page)),
+        );
+        charge_rest(page, thread, delay_ns);
+    }
+    let Some(wait) = end.wait else {
+        return end_sample(page, thread);
+    };
+    if let Owner::Fragment(fragment) = owner {
+        count_wait(page, thread, fragment, wait);
+    }
+    // In a hooked operation nothing is paid: it is known behind it who ended the wait.
+    if thread.waits.load(Relaxed) == 0 {
+        delay::pay_after_wait(thread);
+    }
+}
+
+/// What the controller has to charge for while it lasts.
+fn note_long_call(page: &Page, fragment: u32, ticks: u32) {
+    let running = Running::unpack(page.experiment.0.load(Acquire));
+    if ticks > 1 && page.is_about(running, fragment) {
+        page.long_calls_of.store(running.fragment + 1, Relaxed);
+    }
+}
+
+/// Counts samples for whose they are. Returns what the others owe for them, in nanoseconds.
+fn count_run(page: &Page, thread: &Thread, owner: Owner, samples: u32, span: u64) -> u64 {
+    page.samples.0.fetch_add(samples.into(), Relaxed);
+    if matches!(owner, Owner::OutOfScope) {
+        page.outside.fetch_add(samples.into(), Relaxed);
+    }
+    let Owner::Fragment(fragment) = owner else {
+        return 0;
+    };
+    if let Some(count) = page.fragments.get(fragment as usize) {
+        count.fetch_add(samples.into(), Relaxed);
+    }
+    let running = Running::unpack(page.experiment.0.load(Acquire));
+    if !page.is_about(running, fragment) || running.waiting || running.delay_ns == 0 {
+        return 0;
+    }
+    let period = page.period_ns.load(Relaxed).max(1);
+    let ran = match page.at_pace.load(Relaxed) {
+        0 => span,
+        _ => thread
+            .pace
+            .add_sample(experiment_epoch(page), span, sys::now(), period),
+    };
+    running.delay_for(ran, period)
+}
+
+/// Pays behind a sample what is owed.
+fn end_sample(page: &Page, thread: &Thread) {
     // In a wait nothing is paid: who ends it has paid, or this thread pays behind it.
     let paid = thread.waits.load(Relaxed) == 0 && pay_in_handler(page, thread);
     // What was paid is nobody's time: the next sample stands for what comes after it.
@@ -75,37 +158,28 @@ pub fn count_sample(page: &Page, thread: &Thread, frame: Frame, span: u64) {
     cpu::remember_waiting(page, thread);
 }
 
-/// The thread's system call is complete, in which it waited for something outside of the program.
-pub fn handle_wait(page: &Page, thread: &Thread, frame: Frame, wait: ExternalWait) {
-    // What it waited for may have been the end of a delay.
-    if is_none_of(thread) {
-        return;
+/// Counts a wait for its fragment, and charges what it comes to if that is sped up.
+fn count_wait(page: &Page, thread: &Thread, fragment: u32, wait: ExternalWait) {
+    let at = fragment as usize;
+    if let (Some(sum), Some(call)) = (page.waited.get(at), page.waited_in.get(at)) {
+        sum.fetch_add(wait.ns, Relaxed);
+        call.store(wait.call_word(), Relaxed);
     }
-    let (pc, sp) = (frame.pc, frame.sp);
-    if let Owner::Fragment(fragment) = owning_fragment(page, thread, frame) {
-        thread.outside.remember_site(pc, sp, fragment);
-        let at = fragment as usize;
-        if let (Some(sum), Some(call)) = (page.waited.get(at), page.waited_in.get(at)) {
-            sum.fetch_add(wait.ns, Relaxed);
-            call.store(wait.call_word(), Relaxed);
-        }
-        let running = Running::unpack(page.experiment.0.load(Acquire));
-        if page.is_about(running, fragment) && running.waiting && running.delay_ns > 0 {
-            // Of a wait that began before the experiment, the part in it.
-            let since = page.experiment_since.load(Relaxed);
-            let waited = wait.ns.min(sys::now().saturating_sub(since));
-            let period = page.period_ns.load(Relaxed).max(1);
-            charge_wait(page, thread, running.delay_for(waited, period));
-        }
-    }
-    // In a hooked operation nothing is paid: it is known behind it who ended the wait.
-    if thread.waits.load(Relaxed) == 0 {
-        delay::pay_after_wait(thread);
+    let running = Running::unpack(page.experiment.0.load(Acquire));
+    if page.is_about(running, fragment) && running.waiting && running.delay_ns > 0 {
+        let waited = wait.ns.min(experiment_time(page));
+        let period = page.period_ns.load(Relaxed).max(1);
+        charge_rest(page, thread, running.delay_for(waited, period));
     }
 }
 
-/// Charges the delay that a wait comes to, as far as the controller has not while it lasted.
-fn charge_wait(page: &Page, thread: &Thread, delay_ns: u64) {
+/// Since when the experiment runs, in nanoseconds.
+fn experiment_time(page: &Page) -> u64 {
+    sys::now().saturating_sub(page.experiment_since.load(Relaxed))
+}
+
+/// Charges the delay that a system call comes to, as far as the controller has not while it lasted.
+fn charge_rest(page: &Page, thread: &Thread, delay_ns: u64) {
     let (global, _) = current_clocks(page, thread);
     let rest = thread.outside.set_off(global.epoch, delay_ns);
     delay::charge_run(page, thread, rest);

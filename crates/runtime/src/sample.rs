@@ -1,15 +1,15 @@
 //! Sampling: a signal for each millisecond of CPU time, and whose code it hit.
 //!
 //! The controller has the processors' timers send it where it may ([`Page::by_processor`]). Otherwise every thread has a
-//! perf event of its own. Both count user mode only, so that no system call is interrupted.
+//! perf event of its own, which counts user mode only. No system call is interrupted: samples in one come at its end.
 
-use crate::accounts::{count_sample, handle_wait, processor_span};
+use crate::accounts::{count_sample, handle_call_end, processor_span};
 use crate::stack::Frame;
 use crate::thread_event::{by_processor, end_sampling, set_period};
 use crate::{attach, sys, thread};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use runtime_abi::wait::ExternalWait;
+use runtime_abi::wait::CallEnd;
 use runtime_abi::{Page, Thread, state};
 
 /// Returns how much time a sample stands for, in nanoseconds; `None`: it is none.
@@ -42,8 +42,8 @@ pub unsafe extern "C" fn handle_sample(
         return end_sampling(thread);
     }
     // SAFETY: the kernel hands it over with the signal.
-    if let Some(wait) = unsafe { ended_wait(info) } {
-        return handle_wait(page, thread, frame, wait);
+    if let Some(end) = unsafe { ended_call(info) } {
+        return handle_call_end(page, thread, frame, end);
     }
     let Some(span) = sample_span(page, thread) else {
         return;
@@ -51,11 +51,11 @@ pub unsafe extern "C" fn handle_sample(
     count_sample(page, thread, frame, span);
 }
 
-/// The wait that has just ended, if that is what the signal says.
+/// What the signal says of a system call that is complete; `None`: it is an ordinary sample.
 ///
 /// # Safety
 /// Null, or what the kernel hands a handler with SA_SIGINFO.
-unsafe fn ended_wait(info: *const libc::siginfo_t) -> Option<ExternalWait> {
+unsafe fn ended_call(info: *const libc::siginfo_t) -> Option<CallEnd> {
     // SAFETY: see the caller. Where no value was sent the kernel has put zeros.
     let info = unsafe { info.as_ref() }?;
     // Anybody may send a signal with a value; with this code, the kernel alone.
@@ -64,7 +64,7 @@ unsafe fn ended_wait(info: *const libc::siginfo_t) -> Option<ExternalWait> {
     }
     // SAFETY: of a signal of the kernel's with this code; any bytes are a number.
     let value = unsafe { info.si_value() };
-    ExternalWait::unpack(value.sival_ptr as u64)
+    CallEnd::unpack(value.sival_ptr as u64)
 }
 
 /// Wakes the controller.

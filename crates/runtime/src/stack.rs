@@ -24,6 +24,7 @@ impl Frame {
 }
 
 /// Whose a sample is.
+#[derive(Clone, Copy)]
 pub enum Owner {
     /// This fragment's.
     Fragment(u32),

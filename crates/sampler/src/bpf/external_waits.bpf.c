@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Tells the threads of a program how long something outside of it made them wait: a disk, a timer, another process. The thread gets the
- * signal that ticks.bpf.c sends, when its system call is complete, so that no call is interrupted; its value says how long. */
+/* Tells the threads of a program how long something outside of it made them wait: a disk, a timer, another process; and how often they were
+ * sampled in a system call. The thread gets the signal that ticks.bpf.c sends, when its system call is complete, so that no call is
+ * interrupted; its value says both. */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "external_wait.h"
 
-/* runtime_abi::SIGNAL */
-#define SIGNAL 16
-/* runtime_abi::wait: the parts of the value */
-#define LENGTH_BITS 40
-#define CALL_BITS 12
 /* What takes less is not worth a signal. */
 #define SHORTEST_NS 20000
 /* Results of calls that the kernel may begin again by itself; a signal now would make some of them fail. */
@@ -26,50 +23,8 @@
 enum pid_type { PIDTYPE_PID };
 extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type type, u64 value) __ksym;
 
-/* Set before the program is loaded: see ticks.bpf.c. */
-const volatile u64 handler = 0;
-
-/* mirrored in external_waits.rs */
-struct external_wait {
-	u64 since_ns; /* 0: it does not wait */
-	u64 woken_ns; /* 0: still asleep */
-	u64 pc; /* of the system call, in the program */
-	u64 sp;
-	u64 waited_ns; /* in this system call so far */
-	u32 external; /* this program did not end it */
-	u32 call; /* number of the system call */
-	u32 from_peer; /* it reads a socket, a pipe or a terminal */
-	u32 reserved;
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, u32);
-	__type(value, struct external_wait);
-} waiting SEC(".maps");
-
-static __always_inline bool is_target(struct task_struct *task)
-{
-	void *found = BPF_CORE_READ(task, sighand, action[SIGNAL - 1].sa.sa_handler);
-
-	return found && (u64)found == handler && !BPF_CORE_READ(task, vfork_done);
-}
-
 /* Those that read from a descriptor: read, readv, of x86-64. */
 #define IS_READ(call) ((call) == 0 || (call) == 19)
-
-/* The number of the system call that a thread is in; -1: none, or another processor's. */
-static __always_inline s32 call_of(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
-	s64 number = (s64)BPF_CORE_READ(regs, orig_ax);
-
-	return number >= 0 && number < 1 << CALL_BITS ? (s32)number : -1;
-#else
-	return -1;
-#endif
-}
 
 /* Whether a descriptor of the task's leads to somebody else. */
 static __always_inline bool leads_to_peer(struct task_struct *task, u32 descriptor)
@@ -101,8 +56,11 @@ static __always_inline void begin_wait(struct task_struct *task, u64 now)
 	fresh.sp = BPF_CORE_READ(regs, sp);
 	fresh.from_peer = IS_READ(call) && leads_to_peer(task, BPF_CORE_READ(regs, di));
 	wait = bpf_map_lookup_elem(&waiting, &tid);
-	if (wait)
+	if (wait) {
 		fresh.waited_ns = wait->waited_ns;
+		fresh.ticks = wait->ticks;
+		fresh.ran_since_ns = wait->ran_since_ns;
+	}
 	bpf_map_update_elem(&waiting, &tid, &fresh, BPF_ANY);
 }
 
@@ -161,19 +119,24 @@ int on_system_call_exit(u64 *ctx)
 	u32 tid = task->pid;
 	struct external_wait *wait = bpf_map_lookup_elem(&waiting, &tid);
 	s64 result = ctx[1];
-	u64 ns, longest = (1ull << LENGTH_BITS) - 1;
+	u64 ns, ticks, value = 0, longest = (1ull << LENGTH_BITS) - 1;
 
-	if (!wait || !wait->waited_ns)
+	if (!wait || !(wait->waited_ns | wait->ticks))
 		return 0;
 	ns = wait->waited_ns;
+	ticks = wait->ticks;
 	wait->waited_ns = 0;
-	if (ns < SHORTEST_NS || (result >= RESTART_FIRST && result <= RESTART_LAST) || !is_target(task))
+	wait->ticks = 0;
+	if ((result >= RESTART_FIRST && result <= RESTART_LAST) || !is_target(task))
 		return 0;
-	if (ns > longest)
-		ns = longest;
-	ns |= (u64)(wait->call & ((1 << CALL_BITS) - 1)) << LENGTH_BITS;
-	ns |= (u64)(wait->from_peer != 0) << (LENGTH_BITS + CALL_BITS);
-	bpf_send_signal_task(task, SIGNAL, PIDTYPE_PID, ns);
+	if (ns >= SHORTEST_NS) {
+		value = ns < longest ? ns : longest;
+		value |= (u64)(wait->call & ((1 << CALL_BITS) - 1)) << LENGTH_BITS;
+		value |= (u64)(wait->from_peer != 0) << (LENGTH_BITS + CALL_BITS);
+	}
+	value |= (ticks < MOST_TICKS ? ticks : MOST_TICKS) << TICKS_SHIFT;
+	if (value)
+		bpf_send_signal_task(task, SIGNAL, PIDTYPE_PID, value);
 	return 0;
 }
 

@@ -2,25 +2,31 @@
 
 use crate::Error;
 use crate::bpf::programs::{self, read_u32, read_u64};
-use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, MapHandle, Object};
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/external_waits.bpf.o"));
 const WHAT: &str = "watching what the program waits for";
 /// Bytes of a `struct external_wait`.
-const RECORD: usize = 56;
+const RECORD: usize = 64;
+/// The program that tells a thread.
+const TELLER: &str = "on_system_call_exit";
 
-/// A thread that waits in a system call and has not been woken yet.
+/// A thread in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PendingWait {
+pub struct PendingCall {
     /// Thread.
     pub tid: u32,
-    /// Since when, by the monotonic clock, in nanoseconds.
-    pub since_ns: u64,
     /// Code address behind its system call.
     pub pc: u64,
     /// Its stack pointer there.
     pub sp: u64,
+    /// Since when it waits, by the monotonic clock, in nanoseconds, if it has not been woken yet.
+    pub waits_since_ns: Option<u64>,
+    /// How often it was sampled in the call.
+    pub ticks: u32,
+    /// The first time, by the same clock.
+    pub ran_since_ns: u64,
 }
 
 /// Watches the threads of one program, until it is dropped.
@@ -30,18 +36,20 @@ pub struct ExternalWaits {
 }
 
 impl ExternalWaits {
-    /// Sends SIGSTKFLT to a thread whose system call is complete in which it waited for 20 µs or more for something outside of the program, if
-    /// its process has that signal handled at address `handler`. The signal's value is a [`runtime_abi::wait::ExternalWait`].
-    /// On x86-64; elsewhere it sends none.
+    /// Sends SIGSTKFLT to a thread whose system call is complete, if [`Ticks`](crate::Ticks) sampled it in the call, or (with `waits`) it waited there for
+    /// 20 µs or more for something outside of the program, and its process has that signal handled at address `handler`; `spares_restricted`: unless the thread has restricted its system calls.
+    /// The signal's value is a [`runtime_abi::wait::CallEnd`]. On x86-64; elsewhere it sends none.
     ///
     /// # Errors
     /// [`Error::Bpf`] where the kernel does not allow it, or is older than 6.13.
     ///
-    /// [`runtime_abi::wait::ExternalWait`]: https://docs.rs/runtime-abi
-    pub fn watch(handler: u64) -> Result<Self, Error> {
-        let object = programs::load_programs(CODE, &handler.to_ne_bytes(), WHAT)?;
+    /// [`runtime_abi::wait::CallEnd`]: https://docs.rs/runtime-abi
+    pub fn watch(handler: u64, spares_restricted: bool, waits: bool) -> Result<Self, Error> {
+        let constants = [handler, u64::from(spares_restricted)].map(u64::to_ne_bytes);
+        let object = programs::load_programs(CODE, &constants.concat(), WHAT)?;
         let links = object
             .progs_mut()
+            .filter(|program| waits || program.name() == TELLER)
             .map(|program| program.attach())
             .collect::<Result<Vec<_>, _>>()
             .map_err(Error::bpf(WHAT))?;
@@ -51,29 +59,41 @@ impl ExternalWaits {
         })
     }
 
-    /// The waits that last still, for whatever.
-    pub fn pending(&self) -> Vec<PendingWait> {
-        let Some(map) = self.object.maps().find(|map| map.name() == "waiting") else {
+    /// What is kept of each thread's system call.
+    pub(super) fn waiting_map(&self) -> Option<MapHandle> {
+        MapHandle::try_from(&self.map()?).ok()
+    }
+
+    fn map(&self) -> Option<Map<'_>> {
+        self.object.maps().find(|map| map.name() == "waiting")
+    }
+
+    /// The system calls in which threads wait, for whatever, or were sampled.
+    pub fn pending(&self) -> Vec<PendingCall> {
+        let Some(map) = self.map() else {
             return Vec::new();
         };
         let keys = map.keys();
         let waits = keys.filter_map(|key| {
             let record = map.lookup(&key, MapFlags::ANY).ok()??;
-            parse_wait(&key, &record)
+            parse_call(&key, &record)
         });
         waits.collect()
     }
 }
 
-/// A wait as the programs keep it; `None` if it is over.
-fn parse_wait(key: &[u8], record: &[u8]) -> Option<PendingWait> {
+/// A call as the programs keep it; `None` if there is nothing to be said of it.
+fn parse_call(key: &[u8], record: &[u8]) -> Option<PendingCall> {
     let (since_ns, woken_ns) = (read_u64(record, 0), read_u64(record, 8));
-    let lasts = record.len() >= RECORD && since_ns > 0 && woken_ns == 0;
-    lasts.then(|| PendingWait {
+    let waits = since_ns > 0 && woken_ns == 0;
+    let ticks = read_u32(record, 52);
+    (record.len() >= RECORD && (waits || ticks > 0)).then(|| PendingCall {
         tid: read_u32(key, 0),
-        since_ns,
         pc: read_u64(record, 16),
         sp: read_u64(record, 24),
+        waits_since_ns: waits.then_some(since_ns),
+        ticks,
+        ran_since_ns: read_u64(record, 56),
     })
 }
 
@@ -82,28 +102,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_that_are_over_are_not_pending() {
-        let record = |since: u64, woken: u64| {
-            let words = [since, woken, 0x1234, 0x7fff_0000, 0, 0, 0];
-            words
-                .iter()
-                .flat_map(|w| w.to_ne_bytes())
-                .collect::<Vec<_>>()
+    fn calls_that_are_over_are_not_pending() {
+        let record = |since: u64, woken: u64, ticks: u64| {
+            let words = [since, woken, 0x1234, 0x7fff_0000, 0, 0, ticks << 32, 9];
+            let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+            bytes.collect::<Vec<_>>()
         };
         let key = 17u32.to_ne_bytes();
-        let pending = parse_wait(&key, &record(5, 0));
-        assert_eq!(
-            pending,
-            Some(PendingWait {
-                tid: 17,
-                since_ns: 5,
-                pc: 0x1234,
-                sp: 0x7fff_0000
-            })
-        );
-        assert_eq!(parse_wait(&key, &record(5, 6)), None);
-        assert_eq!(parse_wait(&key, &record(0, 0)), None);
-        assert_eq!(parse_wait(&key, &record(5, 0)[..40]), None);
-        assert_eq!(parse_wait(&[], &[]), None);
+        let waiting = PendingCall {
+            tid: 17,
+            pc: 0x1234,
+            sp: 0x7fff_0000,
+            waits_since_ns: Some(5),
+            ticks: 0,
+            ran_since_ns: 9,
+        };
+        assert_eq!(parse_call(&key, &record(5, 0, 0)), Some(waiting));
+        assert_eq!(parse_call(&key, &record(5, 6, 0)), None);
+        assert_eq!(parse_call(&key, &record(0, 0, 0)), None);
+        let running = PendingCall {
+            waits_since_ns: None,
+            ticks: 3,
+            ..waiting
+        };
+        assert_eq!(parse_call(&key, &record(0, 0, 3)), Some(running));
+        assert_eq!(parse_call(&key, &record(5, 0, 0)[..40]), None);
+        assert_eq!(parse_call(&[], &[]), None);
     }
 }

@@ -217,6 +217,9 @@ struct pid {
 struct seccomp {
 	int mode;
 };
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
@@ -236,6 +239,7 @@ struct task_struct {
 	struct files_struct *files;
 	char comm[16];
 	struct sighand_struct *sighand;
+	sigset_t blocked;
 	struct completion *vfork_done;
 	struct sched_entity se;
 	struct sched_info sched_info;

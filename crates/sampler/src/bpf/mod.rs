@@ -24,7 +24,7 @@ pub(crate) mod waits;
 
 pub use calls::{Calls, ProbedCall};
 pub use credits::KernelCredits;
-pub use external_waits::{ExternalWaits, PendingWait};
+pub use external_waits::{ExternalWaits, PendingCall};
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins};
 pub use ticks::Ticks;
 pub use waits::{CpuUser, FrameLayout, ThreadWait, Waits};

@@ -3,18 +3,31 @@
 
 use crate::Error;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, Object, ObjectBuilder, PerfEventOpts, ProgramMut, RingBuffer,
-    RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PerfEventOpts, ProgramMut,
+    RingBuffer, RingBufferBuilder,
 };
 use std::cell::RefCell;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
 /// Loads compiled programs, whose constants (`const volatile`, in their order) begin with these; `what` is to be done with them.
 pub fn load_programs(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
+    load_with_map(code, constants, what, None)
+}
+
+/// As [`load_programs`]; the map of this name, if there is one, is the one that other programs have loaded.
+pub fn load_with_map(
+    code: &[u8],
+    constants: &[u8],
+    what: &str,
+    shared: Option<&MapHandle>,
+) -> Result<Object, Error> {
     libbpf_rs::set_print(None);
     let mut open = (ObjectBuilder::default().open_memory(code)).map_err(Error::bpf(what))?;
     for mut map in open.maps_mut() {
+        if let Some(shared) = shared.filter(|shared| map.name() == shared.name()) {
+            (map.reuse_fd(shared.as_fd())).map_err(Error::bpf(what))?;
+        }
         if map.name().to_string_lossy().ends_with(".rodata")
             && let Some(data) = map.initial_value_mut()
             && let Some(data) = data.get_mut(..constants.len())

@@ -7,7 +7,7 @@
 use crate::bpf::programs;
 use crate::events::perf;
 use crate::host::online_cpus;
-use crate::{Error, EventSpec};
+use crate::{Error, EventSpec, ExternalWaits};
 use libbpf_rs::{Link, Object, PerfEventOpts};
 
 /// The compiled program.
@@ -25,17 +25,23 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// Sends SIGSTKFLT to the thread that each processor runs, each time that about `period` nanoseconds have passed, if the
-    /// thread is in user mode and its process has that signal handled at address `handler`; `spares_restricted`: unless the thread has
-    /// restricted its system calls.
+    /// Sends SIGSTKFLT to the thread that each processor runs, each time that about `period` nanoseconds have passed, if
+    /// its process has that signal handled at address `handler`; `spares_restricted`: unless the thread has
+    /// restricted its system calls. In system calls it is `waits` that sends it, when they are complete; without, only threads in user mode get it.
     ///
     /// # Errors
     /// [`Error::Bpf`], [`Error::System`] where the kernel does not allow it.
-    pub fn start(handler: u64, period: u64, spares_restricted: bool) -> Result<Self, Error> {
+    pub fn start(
+        handler: u64,
+        period: u64,
+        spares_restricted: bool,
+        waits: Option<&ExternalWaits>,
+    ) -> Result<Self, Error> {
         let constants = [handler, u64::from(spares_restricted)].map(u64::to_ne_bytes);
-        let object = programs::load_programs(CODE, &constants.concat(), WHAT)?;
+        let map = waits.and_then(ExternalWaits::waiting_map);
+        let object = programs::load_with_map(CODE, &constants.concat(), WHAT, map.as_ref())?;
         let mut spec = EventSpec::cpu_clock();
-        spec.exclude_kernel = true;
+        spec.exclude_kernel = map.is_none();
         let mut this = Self {
             periods: Vec::new(),
             links: Vec::new(),

@@ -139,7 +139,7 @@ pub struct Run {
     /// catch up with delays
     #[arg(long)]
     pub real_clocks: bool,
-    /// Speed up running only, not waits for what is outside of the program (disks, timers, other processes)
+    /// Speed up running in user mode only, not running in the kernel, nor waits for what is outside of the program (disks, timers, other processes)
     #[arg(long)]
     pub no_waits: bool,
     /// Put no functions in front of the program's: the kernel says how its threads meet, as in static programs

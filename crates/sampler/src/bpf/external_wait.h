@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
+/* Programs that wait for samples, and what is kept of a system call until it is complete: external_waits.bpf.c keeps its waits, ticks.bpf.c the times at which a processor's
+ * timer found the thread in it. */
+#pragma once
+
+/* runtime_abi::SIGNAL */
+#define SIGNAL 16
+
+/* Set before the programs are loaded: the address of the handler that the target has for the signal. No other
+ * process has one there, nor has a child that has executed another program. */
+const volatile u64 handler = 0;
+/* Not 0: threads that have restricted their system calls (seccomp) are spared. The handler cannot know, and makes some. */
+const volatile u64 spares_restricted = 0;
+
+static __always_inline bool is_target(struct task_struct *task)
+{
+	void *found = BPF_CORE_READ(task, sighand, action[SIGNAL - 1].sa.sa_handler);
+
+	/* A child that only lives to execute something (vfork, posix_spawn) is about to drop its handlers, and a signal that it
+	 * blocks until then would end what it executes. */
+	return found && (u64)found == handler && !BPF_CORE_READ(task, vfork_done) &&
+	       !(spares_restricted && BPF_CORE_READ(task, seccomp.mode));
+}
+
+/* mirrored in external_waits.rs */
+struct external_wait {
+	u64 since_ns; /* 0: it does not wait */
+	u64 woken_ns; /* 0: still asleep */
+	u64 pc; /* of the system call, in the program */
+	u64 sp;
+	u64 waited_ns; /* in this system call so far */
+	u32 external; /* this program did not end it */
+	u32 call; /* number of the system call */
+	u32 from_peer; /* it reads a socket, a pipe or a terminal */
+	u32 ticks; /* sampled in this system call so often */
+	u64 ran_since_ns; /* the first time */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct external_wait);
+} waiting SEC(".maps");
+
+/* Parts of the signal's value: see runtime_abi::wait. */
+#define LENGTH_BITS 40
+#define CALL_BITS 12
+#define TICKS_SHIFT 53
+#define MOST_TICKS 2047
+
+/* The number of the system call that a thread is in; -1: none, or another processor's. */
+static __always_inline s32 call_of(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	s64 number = (s64)BPF_CORE_READ(regs, orig_ax);
+
+	return number >= 0 && number < 1 << CALL_BITS ? (s32)number : -1;
+#else
+	return -1;
+#endif
+}
