@@ -107,7 +107,7 @@ pub enum CallGraph {
 
 impl CallGraph {
     /// The user frames of a stack that are followed at most.
-    pub fn deepest(self) -> usize {
+    pub const fn deepest(self) -> usize {
         match self {
             CallGraph::Tables => 508,
             CallGraph::None | CallGraph::FramePointer | CallGraph::Dwarf => 127,

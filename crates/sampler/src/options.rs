@@ -66,7 +66,7 @@ pub struct Options {
     pub call_graph: CallGraph,
     /// Bytes of unwind tables that [`CallGraph::Tables`] may hold in the kernel.
     pub table_memory: usize,
-    /// Where these tables are kept on disk.
+    /// Where these tables and the kernel's procedures are kept on disk.
     pub table_directory: Option<PathBuf>,
     /// Ask JVMs to write the names of their functions, and start commands of other runtimes with the variables that make them do so.
     pub ask_runtimes: bool,

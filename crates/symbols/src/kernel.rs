@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use profile::ProcessAddress;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A procedure of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,8 @@ pub struct KernelSymbols {
     symbols: Vec<KernelSymbol>,
     modules: Vec<KernelModule>,
     text: Option<ProcessAddress>,
+    /// BPF programs and probes are missing.
+    lacks_programs: bool,
 }
 
 struct KallsymsLine<'a> {
@@ -51,13 +53,29 @@ impl KernelSymbols {
     /// If they cannot be read, or the kernel hides its addresses from this user
     /// ([`Error::KernelAddressesHidden`]).
     pub fn read_running_kernel() -> Result<Self, Error> {
-        let read = |path: &str| {
-            let path = PathBuf::from(path);
-            std::fs::read_to_string(&path).map_err(Error::wrap_io(&path))
-        };
-        // A kernel without loadable modules has no such file.
-        let modules = read("/proc/modules").unwrap_or_default();
-        Self::parse(&read("/proc/kallsyms")?, &modules)
+        let path = Path::new("/proc/kallsyms");
+        let kallsyms = std::fs::read_to_string(path).map_err(Error::wrap_io(path))?;
+        Self::parse(&kallsyms, &modules_text())
+    }
+
+    /// Procedures that were kept, by address, of a kernel and modules that are where they are now.
+    pub(crate) fn without_programs(
+        symbols: Vec<KernelSymbol>,
+        modules: Vec<KernelModule>,
+        text: ProcessAddress,
+    ) -> Self {
+        Self {
+            symbols,
+            modules,
+            text: Some(text),
+            lacks_programs: true,
+        }
+    }
+
+    /// Returns whether [`Self::find`] finds at an address what [`Self::read_running_kernel`] would find there.
+    pub fn knows(&self, address: ProcessAddress) -> bool {
+        let has_end = |symbol: &KernelSymbol| symbol.start != symbol.end;
+        !self.lacks_programs || self.find(address).is_some_and(has_end)
     }
 
     /// Reads where the kernel and its modules are, without the names: in a hundredth of the memory.
@@ -76,8 +94,7 @@ impl KernelSymbols {
                 kept.push('\n');
             }
         }
-        let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
-        let mut layout = Self::parse(&kept, &modules)?;
+        let mut layout = Self::parse(&kept, &modules_text())?;
         layout.symbols.clear();
         Ok(layout)
     }
@@ -95,9 +112,7 @@ impl KernelSymbols {
                 path: path.to_owned(),
             });
         }
-        let mut modules = each_line(Path::new("/proc/modules"), modules, module_line)?;
-        modules.retain(|module| module.start.0 != 0);
-        modules.sort_by_key(|module| module.start);
+        let modules = parse_modules(modules)?;
         let at = |name: &str| {
             let mut own = lines.iter().filter(|line| line.module.is_none());
             own.find(|line| line.name == name)
@@ -110,6 +125,7 @@ impl KernelSymbols {
             symbols: procedures_of_lines(&lines, &modules),
             modules,
             text,
+            lacks_programs: false,
         })
     }
 
@@ -141,6 +157,23 @@ impl KernelSymbols {
     pub fn module_at(&self, address: ProcessAddress) -> Option<&KernelModule> {
         module_at(&self.modules, address.0)
     }
+}
+
+/// The text of `/proc/modules`; a kernel without loadable modules has no such file.
+fn modules_text() -> String {
+    std::fs::read_to_string("/proc/modules").unwrap_or_default()
+}
+
+/// The modules of the running kernel, by address; none if they are hidden from this user.
+pub(crate) fn read_modules() -> Vec<KernelModule> {
+    parse_modules(&modules_text()).unwrap_or_default()
+}
+
+fn parse_modules(text: &str) -> Result<Vec<KernelModule>, Error> {
+    let mut modules = each_line(Path::new("/proc/modules"), text, module_line)?;
+    modules.retain(|module| module.start.0 != 0);
+    modules.sort_by_key(|module| module.start);
+    Ok(modules)
 }
 
 impl KallsymsLine<'_> {

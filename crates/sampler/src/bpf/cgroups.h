@@ -58,18 +58,18 @@ static __always_inline u32 cgroup_of(struct task_struct *task)
 	return ((u32)BPF_CORE_READ(node, id) & ~OF_MEMORY) | hierarchy;
 }
 
-/* Writes the path down, if that was not done: groups live no longer than what runs in them. */
-static __always_inline void name_cgroup(struct task_struct *task, u32 number)
+/* Writes the path of the current thread's group down, if that was not done: groups live no longer than what runs in them. */
+__noinline int name_cgroup(u32 number)
 {
 	u32 first = 0, hierarchy;
 	struct cgroup_path *path;
 
 	if (bpf_map_lookup_elem(&cgroups, &number))
-		return;
+		return 0;
 	path = bpf_map_lookup_elem(&cgroup_scratch, &first);
 	if (!path)
-		return;
-	struct kernfs_node *node = cgroup_node(task, &hierarchy);
+		return 0;
+	struct kernfs_node *node = cgroup_node(bpf_get_current_task_btf(), &hierarchy);
 	u32 levels = 0;
 	path->cut = 0;
 	for (u32 i = 0; i < CGROUP_LEVELS; i++) {
@@ -84,4 +84,5 @@ static __always_inline void name_cgroup(struct task_struct *task, u32 number)
 		path->cut = 1;
 	path->levels = levels;
 	bpf_map_update_elem(&cgroups, &number, path, BPF_ANY);
+	return 0;
 }

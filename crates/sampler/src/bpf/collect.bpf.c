@@ -445,7 +445,7 @@ static __always_inline struct run *count_thread(u32 buffer, struct thread_key *t
 		run->count = 0;
 	}
 	if (!run->count) {
-		name_cgroup(bpf_get_current_task_btf(), thread->cgroup);
+		name_cgroup(thread->cgroup);
 		run->thread = *thread;
 		run->first_ns = now;
 	}
@@ -455,21 +455,27 @@ static __always_inline struct run *count_thread(u32 buffer, struct thread_key *t
 
 /* ---- stacks ---- */
 /* All of these return the number under which the frames are kept, a hash; 0 if there are none. */
-static __always_inline u64 helper_frames(void *ctx, struct frames *frames, u64 flags)
+__noinline u64 number_of_frames(struct frames *frames)
 {
-	long bytes = bpf_get_stack(ctx, frames->address, sizeof(frames->address), flags);
-	u32 count = bytes > 0 ? (u64)bytes / 8 : 0;
 	u64 hash = HASH_START;
 
-	if (!count)
+	if (!frames || !frames->count)
 		return 0;
-	frames->count = count;
+	u64 count = frames->count;
 	for (u32 i = 0; i < MAX_FRAMES; i++) {
 		if (i >= count)
 			break;
 		hash = mixed(hash, frames->address[i]);
 	}
 	return hash | 1;
+}
+
+static __always_inline u64 helper_frames(void *ctx, struct frames *frames, u64 flags)
+{
+	long bytes = bpf_get_stack(ctx, frames->address, sizeof(frames->address), flags);
+
+	frames->count = bytes > 0 ? (u64)bytes / 8 : 0;
+	return number_of_frames(frames);
 }
 
 /* By unwind tables, where the kernel has what that takes (user space has looked). */
@@ -481,7 +487,7 @@ static __always_inline u64 table_frames(struct task_struct *task, struct frames 
 		return 0;
 	/* Cached mappings hold until the address space is locked; where that is not counted, for one stack. */
 	u64 sequence = lock_sequence(task->mm, &locks) ? locks : bpf_ktime_get_ns();
-	u32 count = walk_user_stack(walk, task, (u64 *)frames, mixed(sequence, program_of(task)));
+	u32 count = walk_user_stack(walk, task, (struct stack_words *)frames, mixed(sequence, program_of(task)));
 
 	for (u32 piece = 0; piece < STACK_PIECES && count > piece * MAX_FRAMES; piece++)
 		frames[piece].count = count - piece * MAX_FRAMES;
@@ -790,7 +796,7 @@ int on_switch(u64 *ctx)
 	out->key.thread.tid = prev->pid;
 	out->key.thread.space = address_space(prev);
 	out->key.thread.cgroup = cgroup_of(prev);
-	name_cgroup(prev, out->key.thread.cgroup);
+	name_cgroup(out->key.thread.cgroup);
 	bpf_get_current_comm(out->key.thread.name, NAME_LEN);
 	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));
 	if (!acc)

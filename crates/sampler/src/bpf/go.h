@@ -64,7 +64,7 @@ struct go_walk {
 	struct label_record record;
 };
 
-/* A frame in an image was put on the stack. */
+/* A frame in an image (0: no Go program) was put on the stack. */
 static __always_inline void meet_go_program(struct go_walk *go, u32 image)
 {
 	if (go->program.form || image == go->image)

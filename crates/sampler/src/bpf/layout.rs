@@ -1,10 +1,15 @@
 //! What user space and `collect.bpf.c` share: the keys and values of its tables, byte by byte.
 
+use profile::CallGraph;
+
 /// As in collect.bpf.c.
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
 /// Entries that a user stack has at most, as in unwind_walk.h.
 pub(crate) const STACK_PIECES: usize = 4;
+// What is said of stacks that were too deep is what the programs follow.
+const _: () = assert!(CallGraph::Tables.deepest() == STACK_PIECES * MAX_FRAMES);
+const _: () = assert!(CallGraph::FramePointer.deepest() == MAX_FRAMES);
 const NAME_LEN: usize = 16;
 const CGROUP_LEVELS: usize = 10;
 const CGROUP_NAME: usize = 96;

@@ -392,8 +392,8 @@ broken:
 	return 0;
 }
 
-/* A native frame at `offset` of an image was put on the stack: if it is one of the evaluation function, frames of Python
- * follow. */
+/* A native frame at `offset` of an image (0: none of Python) was put on the stack: if it is one of the evaluation function, frames of
+ * Python follow. */
 static __always_inline void meet_interpreter(struct python_walk *python, u32 image, u64 file_base, u64 offset)
 {
 	if (image != python->image) {

@@ -270,7 +270,8 @@ broken:
 	return 0;
 }
 
-/* A native frame at `offset` of an image was put on the stack: if it is one of the function that executes Ruby, its frames follow. */
+/* A native frame at `offset` of an image (0: none of Ruby) was put on the stack: if it is one of the function that executes Ruby, its
+ * frames follow. */
 static __always_inline void meet_ruby(struct ruby_walk *ruby, u32 image, u64 file_base, u64 offset)
 {
 	if (image != ruby->image) {

@@ -9,38 +9,48 @@
 #define MAPLE_ARANGE 3
 #define MAPLE_FIRST_INNER 2 /* of the node types; those below are leaves */
 
+static __always_inline u32 node_type(u64 entry)
+{
+	return (entry >> 3) & 15;
+}
+
+/* What a node of the tree has for a page; 0 if it cannot be read. */
+__noinline u64 find_in_node(struct walk *walk, u64 entry, u64 page)
+{
+	if (!walk || entry < 4096)
+		return 0;
+	bool arange = node_type(entry) == MAPLE_ARANGE;
+	if (bpf_probe_read_kernel(walk->node, sizeof(walk->node), (void *)(entry & ~255ull)))
+		return 0;
+	/* parent, pivots, slots, and in the last word how many pivots there are */
+	u32 pivots = arange ? 9 : 15, slots = 1 + pivots;
+	u32 end = (arange ? walk->node[30] : walk->node[31]) & 0xff;
+	if (!arange && walk->node[15])
+		end = 15;
+	if (end > pivots)
+		end = pivots;
+	/* How many pivots are below; they are sorted. Without branches: the verifier would follow each of them. */
+	u32 slot = 0;
+	for (u32 i = 0; i < 15; i++) {
+		u64 pivot = walk->node[(1 + i) & 31] >> 12;
+		slot += ((u64)((s64)i - (s64)end) & (pivot - page)) >> 63;
+	}
+	return walk->node[(slots + slot) & 31];
+}
+
 /* The mapping of an address out of the kernel's tree of mappings, which may be read without its lock in an
  * RCU read-side critical section, as BPF programs are. (The helper bpf_find_vma takes the lock, and in an
  * interrupt it can do so only once.) What is found says itself whether it is right. */
-__noinline u64 find_vma_entry(struct walk *walk, u64 root, u64 address)
+static __always_inline u64 find_vma_entry(struct walk *walk, u64 root, u64 address)
 {
-	u64 entry = root, page = address >> 12;
+	u64 entry = root;
 
 	/* A root that is a node is marked as such; one mapping alone, which nobody has, would be the root itself. */
-	if (!walk || (root & 3) != 2)
+	if ((root & 3) != 2)
 		return 0;
 	for (u32 depth = 0; depth < MAPLE_DEPTH; depth++) {
-		if (entry < 4096)
-			return 0;
-		u32 type = (entry >> 3) & 15;
-		bool arange = type == MAPLE_ARANGE;
-		if (bpf_probe_read_kernel(walk->node, sizeof(walk->node), (void *)(entry & ~255ull)))
-			return 0;
-		/* parent, pivots, slots, and in the last word how many pivots there are */
-		u32 pivots = arange ? 9 : 15, slots = 1 + pivots;
-		u32 end = (arange ? walk->node[30] : walk->node[31]) & 0xff;
-		if (!arange && walk->node[15])
-			end = 15;
-		if (end > pivots)
-			end = pivots;
-		/* How many pivots are below; they are sorted. Without branches: the verifier would follow each of them
-		 * to the end of the walk. */
-		u32 slot = 0;
-		for (u32 i = 0; i < 15; i++) {
-			u64 pivot = walk->node[(1 + i) & 31] >> 12;
-			slot += ((u64)((s64)i - (s64)end) & (pivot - page)) >> 63;
-		}
-		entry = walk->node[(slots + slot) & 31];
+		u32 type = node_type(entry);
+		entry = find_in_node(walk, entry, address >> 12);
 		if (type < MAPLE_FIRST_INNER)
 			return entry;
 	}
@@ -52,6 +62,7 @@ static __always_inline u32 number_of_image(struct walk *walk, struct image_key *
 	struct image_number *known = bpf_map_lookup_elem(&image_numbers, key);
 	if (known) {
 		walk->here.label = known->label;
+		walk->here.runtimes = known->runtimes;
 		return known->number;
 	}
 	struct image_number wanted = { .tgid = walk->tgid };
@@ -93,6 +104,7 @@ __noinline bool see_walk_mapping(struct walk *walk, u64 address)
 	walk->here.sequence = walk->sequence;
 	walk->here.number = IMAGE_WITHOUT_TABLE;
 	walk->here.label = 0;
+	walk->here.runtimes = 0;
 	struct file *file = BPF_CORE_READ(vma, vm_file);
 	if (file && !is_shared_memory(file)) {
 		identify(file, &key.inode, &key.device, &key.generation);
@@ -127,6 +139,7 @@ static __always_inline bool find_walk_mapping(struct walk *walk, u64 address)
 		here->end = here->start = 0;
 		here->number = IMAGE_WITHOUT_TABLE;
 		here->label = 0;
+		here->runtimes = 0;
 		return false;
 	}
 	*cached = *here;

@@ -15,6 +15,8 @@ struct walk_mapping {
 	u32 number; /* of the image; 0: no table yet */
 	u32 version;
 	u32 label; /* of the image in stacks */
+	u32 runtimes; /* see `image_number` */
+	u32 unused[3]; /* a line of the cache each */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

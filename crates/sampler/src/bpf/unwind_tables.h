@@ -56,8 +56,10 @@ struct image_number {
 	u32 number;
 	u32 tgid;
 	u32 label; /* of the image in stacks, see IMAGE_WORD; 0: it has none */
-	u32 unused;
+	u32 runtimes; /* of which languages it is one: a bit each, see below */
 };
+/* So that what no image of a stack is need not be looked up in the tables of each language, which are in no cache by then. */
+enum image_runtime { RUNTIME_PYTHON, RUNTIME_RUBY, RUNTIME_V8, RUNTIME_GO };
 /* The table of an image, by its number. */
 struct image_table {
 	u64 start; /* offset in the file */

@@ -17,20 +17,24 @@ struct frames {
 	u64 address[MAX_FRAMES];
 };
 
-struct walk_loop {
-	struct walk *walk;
-	u64 *words; /* `struct frames`, STACK_PIECES of them */
-};
 #define WALK_FRAMES (STACK_PIECES * MAX_FRAMES)
 #define WALK_WORDS (STACK_PIECES * sizeof(struct frames) / 8) /* a power of two */
+/* The pieces of a stack. */
+struct stack_words {
+	u64 word[WALK_WORDS];
+};
+struct walk_loop {
+	struct walk *walk;
+	struct stack_words *words;
+};
 
 /* Puts a frame where the one at the walk's depth stands; in front of each piece is its count. */
-static __always_inline void put_frame(struct walk *walk, u64 *words, u32 depth, u64 word)
+static __always_inline void put_frame(struct walk *walk, struct stack_words *words, u32 depth, u64 word)
 {
 	u32 place = depth + depth / MAX_FRAMES + 1;
 
 	__asm__ volatile("" : "+r"(place)); /* the verifier asks for the bound that the compiler knows of */
-	words[place & (WALK_WORDS - 1)] = word;
+	words->word[place & (WALK_WORDS - 1)] = word;
 	walk->hash = mixed(walk->hash, word);
 }
 
@@ -46,7 +50,7 @@ static __always_inline u64 frame_word(struct walk *walk, u64 address)
 }
 
 /* Puts the next frame of Ruby on the stack. */
-static __always_inline long walk_ruby_frame(struct walk *walk, u64 *words, u32 depth)
+static __always_inline long walk_ruby_frame(struct walk *walk, struct stack_words *words, u32 depth)
 {
 	u64 word = next_ruby_frame(&walk->ruby);
 
@@ -61,7 +65,7 @@ static __always_inline long walk_ruby_frame(struct walk *walk, u64 *words, u32 d
 }
 
 /* Puts the next frame of Python on the stack. Where it is none, a place of the stack stays that says so. */
-static __always_inline long walk_python_frame(struct walk *walk, u64 *words, u32 depth)
+static __always_inline long walk_python_frame(struct walk *walk, struct stack_words *words, u32 depth)
 {
 	u64 word = next_python_frame(&walk->python);
 
@@ -79,7 +83,7 @@ static __always_inline long walk_python_frame(struct walk *walk, u64 *words, u32
 }
 
 /* Puts the function on the stack that a piece of V8's own code was executed for. */
-static __always_inline long walk_v8_frame(struct walk *walk, u64 *words, u32 depth)
+static __always_inline long walk_v8_frame(struct walk *walk, struct stack_words *words, u32 depth)
 {
 	put_frame(walk, words, depth, walk->v8.word);
 	walk->depth = depth + 1;
@@ -113,8 +117,10 @@ static __always_inline bool is_behind_breakpoint(u64 address)
 }
 
 /* Goes on where the innermost probed function will return to in the end. */
-static __always_inline void leave_probed_function(struct walk *walk)
+__noinline int leave_probed_function(struct walk *walk)
 {
+	if (!walk)
+		return 0;
 	struct return_instance *left = walk->probed;
 
 	walk->pc = BPF_CORE_READ(left, orig_ret_vaddr);
@@ -122,18 +128,23 @@ static __always_inline void leave_probed_function(struct walk *walk)
 	for (u32 i = 0; i < 8 && BPF_CORE_READ(left, chained); i++)
 		left = BPF_CORE_READ(left, next);
 	walk->probed = BPF_CORE_READ(left, next);
+	return 0;
 }
 
 /* An instruction with a probe is executed elsewhere, and a function whose return is probed returns elsewhere. */
-static __always_inline void begin_probed_walk(struct walk *walk, struct task_struct *task)
+__noinline int begin_probed_walk(struct walk *walk)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!walk)
+		return 0;
 	walk->probe_return = 0;
 	walk->probed = 0;
 	if (!bpf_core_field_exists(task->utask) || !bpf_core_field_exists(task->mm->uprobes_state.xol_area))
-		return;
+		return 0;
 	struct uprobe_task *probes = task->utask;
 	if (!probes)
-		return;
+		return 0;
 	u64 elsewhere = BPF_CORE_READ(probes, xol_vaddr);
 	if (BPF_CORE_READ(probes, active_uprobe) && walk->pc - elsewhere < PROBE_SLOT)
 		walk->pc = BPF_CORE_READ(probes, vaddr) + (walk->pc - elsewhere);
@@ -142,7 +153,7 @@ static __always_inline void begin_probed_walk(struct walk *walk, struct task_str
 	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
 	walk->probed = BPF_CORE_READ(probes, return_instances);
 	if (!area)
-		return;
+		return 0;
 	walk->probe_return = BPF_CORE_READ(area, vaddr);
 	u64 into = walk->pc - walk->probe_return;
 	if (walk->probed && into < PROBE_SLOT) {
@@ -150,12 +161,24 @@ static __always_inline void begin_probed_walk(struct walk *walk, struct task_str
 		walk->sp += 8 * (into < 3 ? into : 3);
 		leave_probed_function(walk);
 	}
+	return 0;
 }
 
-static long walk_frame(u32 depth, struct walk_loop *loop)
+/* The number of the image that the walk is in, if it is a runtime of that kind; else 0, which no image has. */
+static __always_inline u32 image_of_runtime(struct walk *walk, enum image_runtime runtime)
 {
-	struct walk *walk = loop->walk;
+	/* Without a branch: the verifier would follow each to the end of the walk. */
+	return walk->here.number * ((walk->here.runtimes >> runtime) & 1);
+}
+
+/* Puts the next frame on the stack; nonzero if it is the last one. The parts of a walk are functions that the verifier looks at once each,
+ * whatever their callers know: it would else follow them from each state that a caller can be in, and take most of a recording's start. */
+__noinline int walk_frame(struct walk *walk, struct stack_words *words, u32 depth)
+{
 	struct rule *rule = 0;
+
+	if (!walk || !words)
+		return 1;
 
 	if (walk->probed && !walk->interrupted && walk->pc == walk->probe_return)
 		leave_probed_function(walk);
@@ -164,11 +187,11 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	if (depth >= WALK_FRAMES)
 		return 1;
 	if (walk->v8.word)
-		return walk_v8_frame(walk, loop->words, depth);
+		return walk_v8_frame(walk, words, depth);
 	if (walk->python.pending)
-		return walk_python_frame(walk, loop->words, depth);
+		return walk_python_frame(walk, words, depth);
 	if (walk->ruby.pending)
-		return walk_ruby_frame(walk, loop->words, depth);
+		return walk_ruby_frame(walk, words, depth);
 	if (find_walk_mapping(walk, at)) {
 		rule = find_rule(walk, at);
 	} else if (depth) {
@@ -178,7 +201,7 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	}
 	/* User space looks for callers in front of their addresses, where the call is. */
 	bool no_call = depth && (walk->interrupted || (rule && rule->kind == RULE_SIGNAL_RETURN));
-	meet_v8(&walk->v8, walk->here.number, walk->tgid);
+	meet_v8(&walk->v8, image_of_runtime(walk, RUNTIME_V8), walk->tgid);
 	bool is_generated = !rule && !walk->here.file_base && walk->here.number == IMAGE_WITHOUT_TABLE;
 	bool is_of_v8 = walk->v8.image_engine && (!rule || rule->kind == RULE_UNCOVERED);
 	u64 function = is_generated || is_of_v8 ? function_of_frame(walk) : 0;
@@ -186,11 +209,12 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 		function = find_java_code(walk);
 	u64 word = is_generated && function ? function : frame_word(walk, walk->pc + no_call);
 	walk->v8.word = is_generated ? 0 : function;
-	put_frame(walk, loop->words, depth, word);
+	put_frame(walk, words, depth, word);
 	walk->depth = depth;
-	meet_go_program(&walk->go, walk->here.number);
-	meet_interpreter(&walk->python, walk->here.number, walk->here.file_base, at + walk->here.file_base);
-	meet_ruby(&walk->ruby, walk->here.number, walk->here.file_base, at + walk->here.file_base);
+	meet_go_program(&walk->go, image_of_runtime(walk, RUNTIME_GO));
+	u64 base = walk->here.file_base;
+	meet_interpreter(&walk->python, image_of_runtime(walk, RUNTIME_PYTHON), base, at + base);
+	meet_ruby(&walk->ruby, image_of_runtime(walk, RUNTIME_RUBY), base, at + base);
 	enum walk_step step = is_generated ? walk_generated_code(walk) : walk_step(walk, rule);
 	if (step == WALK_ON)
 		return 0;
@@ -204,6 +228,11 @@ static long walk_frame(u32 depth, struct walk_loop *loop)
 	else
 		walk->counts.astray++;
 	return end_native_walk(walk, step == WALK_COMPLETE);
+}
+
+static long walk_next_frame(u32 depth, struct walk_loop *loop)
+{
+	return walk_frame(loop->walk, loop->words, depth) != 0;
 }
 
 static __always_inline void add_walk_counts(struct walk *walk)
@@ -239,13 +268,13 @@ static __always_inline bool begin_walk(struct walk *walk, struct task_struct *ta
 	walk->fp = regs->bp;
 	walk->base = regs->bx;
 #endif
-	begin_probed_walk(walk, task);
+	begin_probed_walk(walk);
 	return true;
 }
 
 /* Puts the frames of the current thread's user stack into the pieces and returns how many; their hash is
  * `walk->hash`. A 32-bit program, which has other tables, has one. */
-static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct *task, u64 *words, u64 sequence)
+static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct *task, struct stack_words *words, u64 sequence)
 {
 	struct walk_loop loop = { .walk = walk, .words = words };
 	u32 zero = 0;
@@ -282,7 +311,7 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 	walk->go.image = 0;
 	__builtin_memset(&walk->v8, 0, sizeof(walk->v8));
 	walk->java.place = JAVA_NOT;
-	if (bpf_loop(WALK_FRAMES, walk_frame, &loop, 0) == WALK_FRAMES &&
+	if (bpf_loop(WALK_FRAMES, walk_next_frame, &loop, 0) == WALK_FRAMES &&
 	    !(walk->counts.complete | walk->counts.unsupported | walk->counts.lost | walk->counts.astray)) {
 		walk->counts.too_deep = 1;
 		walk->depth = WALK_FRAMES;

@@ -59,7 +59,7 @@ static __always_inline u64 hash_of_process(void)
 	return mixed(mixed(mixed(HASH_START, task->tgid), task->self_exec_id), task->group_leader->start_time);
 }
 
-/* A native frame of an image was put on the stack. */
+/* A native frame of an image (0: none of V8) was put on the stack. */
 static __always_inline void meet_v8(struct v8_walk *v8, u32 image, u32 tgid)
 {
 	if (image == v8->image)

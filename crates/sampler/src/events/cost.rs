@@ -1,5 +1,6 @@
 //! What a sample costs on this machine, measured before the target starts.
 
+use crate::clock::thread_cpu_ns;
 use crate::events::perf::{self, Ring, Scope};
 use crate::{Error, EventSpec};
 use perf_event_open_sys::bindings::perf_event_attr;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How often the probe samples itself.
 pub(crate) const PROBE_HERTZ: u64 = 5000;
-const PROBE_TIME: Duration = Duration::from_millis(60);
+/// A hundred samples; each recording begins with it.
+const PROBE_TIME: Duration = Duration::from_millis(20);
 
 /// The same as [`measure_gap`], with a ring of so many pages that nobody reads beside what is attached.
 pub(crate) fn of_unread(
@@ -48,6 +50,7 @@ pub(crate) fn measure_gap<T>(
     let attached = attach(&fd)?;
     perf::enable_event(&fd)?;
     let mut gaps = Vec::with_capacity(1 << 16);
+    let cpu_before = thread_cpu_ns();
     let start = Instant::now();
     let mut last = start;
     loop {
@@ -63,7 +66,9 @@ pub(crate) fn measure_gap<T>(
     }
     perf::disable_event(&fd)?;
     drop(attached);
-    let expected = PROBE_HERTZ as usize * PROBE_TIME.as_millis() as usize / 1000;
+    // While others have the CPU there are no samples.
+    let ran_ns = thread_cpu_ns().saturating_sub(cpu_before);
+    let expected = (PROBE_HERTZ * ran_ns / 1_000_000_000).max(1) as usize;
     Ok(median_gap(&mut gaps, expected))
 }
 

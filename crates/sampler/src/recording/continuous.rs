@@ -19,7 +19,7 @@ use crate::options::Rate;
 use crate::processes::startup_files::startup_files;
 use crate::processes::unreadable::FindNames;
 use crate::recording::collection::{Collection, Total};
-use crate::recording::finish;
+use crate::recording::finish::{self, NameSources};
 use crate::recording::kernel_source::{
     KernelSource, count_drained_stacks, count_place, count_thread,
 };
@@ -500,13 +500,12 @@ impl<'memory> Continuous<'memory> {
     }
 
     fn move_samples(&mut self, recording: &mut Recording) {
-        let kernel = self.layout.take();
-        self.layout = finish::move_samples(
-            &mut self.collection,
-            recording,
-            kernel,
-            &self.options.find_names,
-        );
+        let names = NameSources {
+            kernel: self.layout.take(),
+            directory: None,
+            find_names: &self.options.find_names,
+        };
+        self.layout = finish::move_samples(&mut self.collection, recording, names);
     }
 
     /// The last drain is safe: the kernel forgets it.

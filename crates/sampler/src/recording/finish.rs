@@ -16,35 +16,53 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use symbols::{ImageSymbols, KernelSymbols};
+use symbols::{ImageSymbols, KernelSymbols, running_kernel_build_id};
 
 /// Moves everything gathered into the recording.
-pub(crate) fn finish_recording(mut collection: Collection, recording: &mut Recording) {
+/// What the kernel says of itself is kept in `directory`.
+pub(crate) fn finish_recording(
+    mut collection: Collection,
+    recording: &mut Recording,
+    directory: Option<&Path>,
+) {
     if collection.images.has_nameless() {
         // A process whose records did not reach us may still be there.
         collection.maps.scan_all(&mut collection.images);
     }
     recording.slice_ns = collection.slices.map(|slices| slices.length_ns);
-    move_samples(&mut collection, recording, None, &find_names);
+    let sources = NameSources {
+        kernel: None,
+        directory,
+        find_names: &find_names,
+    };
+    move_samples(&mut collection, recording, sources);
     crate::recording::wakers::drop_own_frames(recording);
     crate::recording::wakers::name_interrupts(recording);
 }
 
+/// Where the names come from that nobody can read later.
+pub(crate) struct NameSources<'a> {
+    /// The kernel's, which take time and memory to read in full. `None`: they are read.
+    pub kernel: Option<KernelSymbols>,
+    /// Where they are kept then.
+    pub directory: Option<&'a Path>,
+    /// Finds those of files, which take both, too.
+    pub find_names: &'a FindNames,
+}
+
 /// Moves the samples gathered so far into the recording; images and maps stay for those to come.
-/// The kernel's addresses are placed by `kernel`, which costs time and memory to read in full;
-/// so do names of what cannot be read later, which `find_names` finds.
 pub(crate) fn move_samples(
     collection: &mut Collection,
     recording: &mut Recording,
-    kernel: Option<KernelSymbols>,
-    find_names: &FindNames,
+    names: NameSources<'_>,
 ) -> Option<KernelSymbols> {
     let tally = collection.take_tally();
     let mut finisher = Finisher {
         images: &collection.images,
         functions: &collection.functions,
         maps: &collection.maps,
-        kernel: kernel.map(Some),
+        kernel: names.kernel.map(Some),
+        directory: names.directory,
         new: Vec::new(),
         moved: FxHashMap::default(),
         named: FxHashMap::default(),
@@ -81,7 +99,7 @@ pub(crate) fn move_samples(
     };
     recording.accesses = accesses.map(finished).collect();
     recording.accesses.sort_unstable();
-    finisher.embed_names(find_names);
+    finisher.embed_names(names.find_names);
     recording.images = finisher.new;
     recording.symbols = finisher.embedded.into_iter().collect();
     let kernel = finisher.kernel.flatten();
@@ -110,6 +128,7 @@ struct Finisher<'a> {
     functions: &'a ScriptFunctions,
     maps: &'a ProcessMaps,
     kernel: Option<Option<KernelSymbols>>,
+    directory: Option<&'a Path>,
     new: Vec<Image>,
     /// New numbers of images.
     moved: FxHashMap<ImageId, ImageId>,
@@ -274,7 +293,8 @@ impl Finisher<'_> {
 
     fn place_in_kernel(&mut self, address: ProcessAddress) -> Location {
         let warnings = &mut self.warnings;
-        let kernel = self.kernel.get_or_insert_with(|| match KernelSymbols::read_running_kernel() {
+        let directory = self.directory;
+        let kernel = self.kernel.get_or_insert_with(|| match read_kernel(directory) {
             Ok(kernel) => Some(kernel),
             Err(error) => {
                 warnings.insert(format!(
@@ -283,6 +303,12 @@ impl Finisher<'_> {
                 None
             }
         });
+        if let Some(kept) = kernel
+            && !kept.knows(address)
+            && let Ok(whole) = KernelSymbols::read_running_kernel()
+        {
+            *kept = whole;
+        }
         let symbol = kernel.as_ref().and_then(|kernel| kernel.find(address));
         let symbol = symbol.cloned();
         let module = kernel.as_ref().and_then(|kernel| kernel.module_at(address));
@@ -320,13 +346,20 @@ impl Finisher<'_> {
                 ImageKind::KernelModule
             },
             path: format!("[{name}]"),
-            build_id: (name == "kernel").then(kernel_build_id).flatten(),
+            build_id: (name == "kernel").then(running_kernel_build_id).flatten(),
             file: None,
             gone: false,
         };
         let id = self.add_image(image, Source::Later);
         self.named.insert(name.to_owned(), id);
         id
+    }
+}
+
+fn read_kernel(directory: Option<&Path>) -> Result<KernelSymbols, symbols::Error> {
+    match directory {
+        Some(directory) => KernelSymbols::read_or_keep(directory),
+        None => KernelSymbols::read_running_kernel(),
     }
 }
 
@@ -352,29 +385,10 @@ fn build_id(file: &File) -> Option<BuildId> {
         .flatten()
 }
 
-/// The build-id of the running kernel, from its notes.
-fn kernel_build_id() -> Option<BuildId> {
-    let notes = std::fs::read("/sys/kernel/notes").ok()?;
-    let mut rest = &notes[..];
-    let word = |bytes: &[u8], at: usize| -> Option<usize> {
-        Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize)
-    };
-    loop {
-        let (name_len, len, kind) = (word(rest, 0)?, word(rest, 4)?, word(rest, 8)?);
-        let name = rest.get(12..12 + name_len)?;
-        let start = 12 + name_len.next_multiple_of(4);
-        let value = rest.get(start..start + len)?;
-        if kind == 3 && name == b"GNU\0" {
-            return BuildId::new(value);
-        }
-        rest = rest.get(start + len.next_multiple_of(4)..)?;
-    }
-}
-
 /// Puts the names of the kernel's procedures into a recording of this machine that was made without
 /// them, if it still runs the same kernel.
 pub fn name_kernel(recording: &mut Recording) {
-    let running = kernel_build_id();
+    let running = running_kernel_build_id();
     let is_kernel =
         |image: &Image| matches!(image.kind, ImageKind::Kernel | ImageKind::KernelModule);
     let same = |image: &Image| image.kind == ImageKind::Kernel && image.build_id == running;

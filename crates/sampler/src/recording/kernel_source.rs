@@ -16,8 +16,8 @@ use crate::processes::jvm::NamedJvms;
 use crate::recording::collection::{Collection, kernel_location};
 use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
 use crate::recording::walked_stacks::DrainedFrames;
-use crate::unwinding::Unwinding;
-use crate::{Error, EventSpec, Options};
+use crate::unwinding::{TableSettings, Unwinding, target_name};
+use crate::{Error, EventSpec, Options, TargetSpec};
 use profile::{
     EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, StackWalks, Waker,
 };
@@ -105,8 +105,12 @@ impl<'memory> KernelSource<'memory> {
 
     /// Lets unwind tables be made: of the vDSO and of `files` now, of others when they are met.
     pub fn make_tables(&mut self, options: &Options, files: &[PathBuf]) -> Result<(), Error> {
-        let directory = options.table_directory.as_deref();
-        let mut unwinding = self.prepare_unwinding(options.table_memory, directory)?;
+        let mut unwinding = self.prepare_unwinding(TableSettings {
+            limit: options.table_memory,
+            directory: options.table_directory.as_deref(),
+            target: target_name(&options.target),
+            lasting: false,
+        })?;
         unwinding.start_thread()?;
         unwinding.prepare_tables(files, LONGEST_PREPARATION);
         self.unwinding = Some(unwinding);
@@ -121,22 +125,23 @@ impl<'memory> KernelSource<'memory> {
         directory: Option<&Path>,
         files: &[PathBuf],
     ) -> Result<(), Error> {
-        let mut unwinding = self.prepare_unwinding(memory, directory)?;
+        let mut unwinding = self.prepare_unwinding(TableSettings {
+            limit: memory,
+            directory,
+            target: target_name(&TargetSpec::Machine),
+            lasting: true,
+        })?;
         unwinding.make_tables_here(files);
         self.unwinding = Some(unwinding);
         Ok(())
     }
 
-    fn prepare_unwinding(
-        &mut self,
-        memory: usize,
-        directory: Option<&Path>,
-    ) -> Result<Unwinding, Error> {
+    fn prepare_unwinding(&mut self, settings: TableSettings<'_>) -> Result<Unwinding, Error> {
         let maps = self.kernel.walk_maps()?;
         let jvms = NamedJvms::default();
         self.codes = Some(self.kernel.code_records(jvms.clone())?);
         self.labels = Some(self.kernel.label_records()?);
-        Unwinding::new(maps, jvms, memory, directory, self.setting.lasting)
+        Unwinding::new(maps, jvms, settings)
     }
 
     /// Lets tables be made of images that are met, by a thread with the privileges that this one has now.

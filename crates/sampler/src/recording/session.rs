@@ -14,6 +14,7 @@ use crate::processes::runtime_environment::{remove_unasked_logs, runtime_environ
 use crate::processes::startup_files::startup_files;
 use crate::recording::branches;
 use crate::recording::collection::{Collection, Slices};
+use crate::recording::finish::finish_recording;
 use crate::recording::jvm_names::JvmNames;
 use crate::recording::kernel_source::KernelSource;
 use crate::recording::python_threads::PythonThreads;
@@ -741,7 +742,8 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 lost: total.lost,
             });
         }
-        crate::recording::finish::finish_recording(self.collection, &mut recording);
+        let directory = options.table_directory.as_deref();
+        finish_recording(self.collection, &mut recording, directory);
         self.python_threads.name_threads(&mut recording);
         recording
     }

@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn deep_stacks_are_put_together(lengths in prop::collection::vec(1usize..=508, 1..8)) {
+        fn deep_stacks_are_put_together(lengths in prop::collection::vec(1..=profile::CallGraph::Tables.deepest(), 1..8)) {
             let stack = |number: usize| -> Vec<u64> {
                 (0..lengths[number]).map(|frame| (number << 16 | frame) as u64).collect()
             };

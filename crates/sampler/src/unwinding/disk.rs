@@ -1,7 +1,8 @@
 //! Compiled tables on disk, by build-id: a file is written whole or not at all, and a bad one is made anew.
 
+use super::recent::RecentFiles;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use unwind::CompactTable;
@@ -10,9 +11,9 @@ use whole_file::WholeFile;
 /// The most that the files may take together, in bytes.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// The file that names what was used last, and how much of that.
+/// The file that names what was used last, and the most that is read of it.
 const RECENT: &str = "recent";
-const MOST_RECENT: usize = 64;
+const LONGEST_RECENT: u64 = 4 << 20;
 
 /// A directory of tables.
 pub(crate) struct TableFiles {
@@ -38,31 +39,23 @@ impl TableFiles {
         Some(fs::metadata(self.table_path(build_id, size)).ok()?.len())
     }
 
-    /// The programs and libraries whose tables were used last, the latest first.
-    pub fn recently_used(&self) -> Vec<PathBuf> {
-        let text = fs::read_to_string(self.directory.join(RECENT)).unwrap_or_default();
-        let lines = text.lines().filter(|line| line.starts_with('/'));
-        lines.take(MOST_RECENT).map(PathBuf::from).collect()
+    /// The programs and libraries whose tables were used, by what was recorded.
+    pub fn recently_used(&self) -> RecentFiles {
+        let mut text = String::new();
+        let file = fs::File::open(self.directory.join(RECENT));
+        let read = file.and_then(|file| file.take(LONGEST_RECENT).read_to_string(&mut text));
+        read.map_or_else(|_| RecentFiles::default(), |_| RecentFiles::parse(&text))
     }
 
-    /// Puts programs and libraries in front of those that were used before.
-    pub fn remember_used(&self, mut used: Vec<PathBuf>) {
-        let before = self.recently_used();
-        let fresh: Vec<PathBuf> = before
-            .iter()
-            .filter(|p| !used.contains(p))
-            .cloned()
-            .collect();
-        used.extend(fresh);
-        used.truncate(MOST_RECENT);
-        if used == before {
-            return;
+    /// Writes down what a target used.
+    pub fn remember_used(&self, target: &str, used: Vec<PathBuf>) {
+        let mut recent = self.recently_used();
+        let before = recent.to_text();
+        recent.add_used(target, used);
+        let text = recent.to_text();
+        if text != before {
+            self.write_whole(&self.directory.join(RECENT), text.as_bytes());
         }
-        let lines: Vec<String> = used
-            .iter()
-            .map(|path| format!("{}\n", path.display()))
-            .collect();
-        self.write_whole(&self.directory.join(RECENT), lines.concat().as_bytes());
     }
 
     /// Reads a table; `None` if it is not there, damaged, or of another version.
@@ -138,16 +131,14 @@ mod tests {
     use unwind::ModuleData;
 
     #[test]
-    fn what_was_used_last_stands_first() {
+    fn what_was_used_is_remembered() {
         let directory = tempfile::tempdir().unwrap();
-        let files = TableFiles::new(directory.path());
-        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
-        assert_eq!(files.recently_used(), paths(&[]));
-        files.remember_used(paths(&["/a", "/b"]));
-        files.remember_used(paths(&["/c", "/b"]));
-        assert_eq!(files.recently_used(), paths(&["/c", "/b", "/a"]));
-        files.remember_used((0..100).map(|n| PathBuf::from(format!("/{n}"))).collect());
-        assert_eq!(files.recently_used().len(), MOST_RECENT);
+        let files = TableFiles::new(&directory.path().join("rows"));
+        assert_eq!(files.recently_used(), RecentFiles::default());
+        files.remember_used("make", vec![PathBuf::from("/a")]);
+        files.remember_used("make", vec![PathBuf::from("/b")]);
+        let paths = ["/b", "/a"].map(PathBuf::from);
+        assert_eq!(files.recently_used().of_target("make"), paths);
     }
 
     #[test]

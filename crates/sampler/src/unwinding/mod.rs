@@ -5,8 +5,10 @@ mod counts;
 mod disk;
 mod hotspot;
 mod pages;
+mod recent;
 mod service;
 mod store;
 mod worker;
 
-pub(crate) use service::Unwinding;
+pub(crate) use recent::target_name;
+pub(crate) use service::{TableSettings, Unwinding};

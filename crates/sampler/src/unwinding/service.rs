@@ -28,6 +28,18 @@ const LOOKS: u32 = 50;
 /// Files that are remembered as used, until they are written down.
 const MOST_USED: usize = 256;
 
+/// How tables are made and kept.
+pub(crate) struct TableSettings<'a> {
+    /// Bytes that they take in the kernel at most.
+    pub limit: usize,
+    /// Where they are kept.
+    pub directory: Option<&'a Path>,
+    /// What is recorded, by the name under which its files are remembered.
+    pub target: String,
+    /// The collector may outlive us.
+    pub lasting: bool,
+}
+
 /// The tables of a recording.
 pub(crate) struct Unwinding {
     worker: Worker,
@@ -49,20 +61,21 @@ pub(crate) struct Unwinding {
     /// Where tables are kept, and what was used of it.
     files: Option<TableFiles>,
     used: Vec<PathBuf>,
+    target: String,
     limit: u64,
     jvms: JvmStacks,
 }
 
 impl Unwinding {
-    /// Prepares the work. Tables take at most `limit` bytes in the kernel; `directory` keeps them. `lasting`: the collector may outlive us.
-    /// JVMs whose methods have names are added to `named`.
+    /// Prepares the work. JVMs whose methods have names are added to `named`.
     pub fn new(
         maps: WalkMaps,
         named: NamedJvms,
-        limit: usize,
-        directory: Option<&Path>,
-        lasting: bool,
+        settings: TableSettings<'_>,
     ) -> Result<Self, Error> {
+        let TableSettings {
+            limit, directory, ..
+        } = settings;
         let copy = |map: &MapHandle| {
             MapHandle::try_from(map).map_err(Error::bpf("sharing the collector's tables"))
         };
@@ -78,7 +91,7 @@ impl Unwinding {
         store.install_vdso(&vdso_table())?;
         Ok(Self {
             worker: Worker::new(store, directory.map(TableFiles::new)),
-            labels: lasting.then(ImageLabels::create).transpose()?,
+            labels: settings.lasting.then(ImageLabels::create).transpose()?,
             numbers,
             counts,
             wanted,
@@ -90,6 +103,7 @@ impl Unwinding {
             jobs: 0,
             files: directory.map(TableFiles::new),
             used: Vec::new(),
+            target: settings.target,
             limit: limit as u64,
             jvms,
         })
@@ -128,7 +142,7 @@ impl Unwinding {
         self.labels.is_some() && self.next_label >= FIRST_LABEL + MOST_FILES - 1024
     }
 
-    /// Makes tables of files of the target before anybody asks, puts those in place that were used lately, and waits
+    /// Makes tables of files of the target before anybody asks, puts those in place that it used before, and waits
     /// for that for a short while: for those of the target longer.
     pub fn prepare_tables(&mut self, files: &[PathBuf], longest: Duration) {
         let begin = Instant::now();
@@ -144,12 +158,13 @@ impl Unwinding {
         }
     }
 
-    /// Has the tables that were used lately put in place, if they are on disk.
+    /// Has the tables that the target used before put in place, if they are on disk.
     pub fn prepare_recent(&mut self) {
         let mut room = self.limit / 2;
-        let files = self.files.as_ref();
-        for path in files.map_or_else(Vec::new, TableFiles::recently_used) {
-            room -= self.prepare_file(&path, room);
+        let recent = self.files.as_ref().map(TableFiles::recently_used);
+        let recent = recent.unwrap_or_default();
+        for path in recent.of_target(&self.target) {
+            room -= self.prepare_file(path, room);
         }
     }
 
@@ -185,7 +200,7 @@ impl Unwinding {
     /// Remembers what was used, for the next time.
     pub fn remember_used(&mut self) {
         if let Some(files) = &self.files {
-            files.remember_used(std::mem::take(&mut self.used));
+            files.remember_used(&self.target, std::mem::take(&mut self.used));
         }
     }
 

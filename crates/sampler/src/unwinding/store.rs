@@ -76,6 +76,18 @@ pub(crate) enum ImageRuntime {
     V8(V8Engine),
 }
 
+impl ImageRuntime {
+    /// The bit of `enum image_runtime`.
+    fn bit(&self) -> u32 {
+        1 << match self {
+            Self::Python(_) => 0,
+            Self::Ruby(_) => 1,
+            Self::V8(_) => 2,
+            Self::Go(_) => 3,
+        }
+    }
+}
+
 /// What became of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Installed {
@@ -170,7 +182,8 @@ impl TableStore {
             },
         };
         // Last: a walk that finds the number must find the whole table.
-        self.number_image(image, number)?;
+        let runtime = runtime.filter(|_| installed == Installed::InUse);
+        self.number_image(image, number, runtime.map_or(0, ImageRuntime::bit))?;
         self.invalidate_lookups()?;
         Ok(installed)
     }
@@ -377,10 +390,11 @@ impl TableStore {
         self.update_map(&self.maps.tables, number, &bytes)
     }
 
-    fn number_image(&self, image: LabelledImage, number: u32) -> Result<(), Error> {
+    fn number_image(&self, image: LabelledImage, number: u32, runtimes: u32) -> Result<(), Error> {
         let mut value = [0; 16];
         value[..4].copy_from_slice(&number.to_ne_bytes());
         value[8..12].copy_from_slice(&image.label.to_ne_bytes());
+        value[12..].copy_from_slice(&runtimes.to_ne_bytes());
         let key = image.key.to_bytes();
         let update = self.maps.numbers.update(&key, &value, MapFlags::ANY);
         update.map_err(Error::bpf("numbering an image"))
