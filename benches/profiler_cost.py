@@ -2,7 +2,7 @@
 """What profilers cost the program: windows of a second with each in turn and without any, in one process.
 
 profiler_cost.py python FILE   beside py-spy (PYSPY: the program)
-profiler_cost.py java FILE     beside async-profiler (ASPROF: the program, with its library beside it), in java (JAVA)
+profiler_cost.py java FILE     beside async-profiler (ASPROF: the program, with its library in ../lib), in java (JAVA)
 profiler_cost.py show FILE...  what was measured, of all files together
 
 VITALFEW is ours. A program counts what it does on a CPU of its own (the last one), and says so 100 times a second; profilers and everything else are
@@ -108,7 +108,6 @@ def wait_for_line(process, wanted):
 def beside(words, said):
     """A window while a command runs that records for two seconds; the CPU time that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # Through `tee`-less pipes: both streams are one.
     process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     wait_for_line(process, said)
     window = window_here()
@@ -139,6 +138,20 @@ def asynchronous(rate, pid, directory):
     return window, 0
 
 
+def windows(tools, pid, directory):
+    """Each tool at each rate in turn, in an order of chance, with a window of nothing between."""
+    end = time.monotonic() + float(os.environ.get("SECONDS", "200")) - 4
+    seen = [("nothing", 0, window_here(), 0)]
+    while time.monotonic() < end:
+        cases = [(name, rate) for name in tools for rate in RATES]
+        random.shuffle(cases)
+        for name, rate in cases:
+            window, used = tools[name](rate, pid, directory)
+            seen.append((name, rate, window, used))
+            seen.append(("nothing", 0, window_here(), 0))
+    return seen
+
+
 def measure(language, path):
     directory = tempfile.mkdtemp()
     log = f"{directory}/work"
@@ -156,16 +169,10 @@ def measure(language, path):
     os.sched_setaffinity(0, cpus[:-1])
     program = subprocess.Popen(["taskset", "-c", str(cpus[-1]), *command])
     time.sleep(4)
-    seen, end = [], time.monotonic() + float(os.environ.get("SECONDS", "200")) - 4
-    seen.append(("nothing", 0, window_here(), 0))
-    while time.monotonic() < end:
-        cases = [(name, rate) for name in tools for rate in RATES]
-        random.shuffle(cases)
-        for name, rate in cases:
-            window, used = tools[name](rate, program.pid, directory)
-            seen.append((name, rate, window, used))
-            seen.append(("nothing", 0, window_here(), 0))
-    program.kill()
+    try:
+        seen = windows(tools, program.pid, directory)
+    finally:
+        program.kill()
     work = Work(log)
     with open(path, "a") as file:
         for index in range(1, len(seen) - 1, 2):
