@@ -235,6 +235,52 @@ fn other_programs_are_measured_without_hooks_if_that_is_asked_for() {
     assert_measured(&last_run(&lab), "middle", &["last"]);
 }
 
+/// Any system call in that thread, also the end of a signal's handler, would end the program.
+#[test]
+fn threads_that_have_restricted_their_system_calls_are_spared() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.path("restricted");
+    let status = Command::new("cc")
+        .args(["-O2", "-g", "-pthread", "-o"])
+        .args([&program, &source("restricted.c")])
+        .status();
+    assert!(status.expect("a C compiler").success());
+    let mut command = causal(&lab, &["--no-hooks", "--runs", "1"]);
+    command.args(["--progress", "function:serve", "--"]);
+    let output = command.arg(&program).arg("4").output();
+    let output = output.expect("vitalfew runs");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("rounds "));
+    assert_measured(&last_run(&lab), "open_work", &[]);
+    let run = last_run(&lab);
+    let fragments = run["fragments"].as_array().expect("fragments");
+    assert!(
+        fragments
+            .iter()
+            .all(|fragment| fragment["name"] != "restricted")
+    );
+
+    // Of a process that runs already, a thread would have to be borrowed, which may be that one.
+    let child = start(&program, &["6"]);
+    for hooks in [&[][..], &["--no-hooks"]] {
+        let mut command = causal(&lab, hooks);
+        command.args([
+            "--progress",
+            "function:serve",
+            "-p",
+            &child.id().to_string(),
+        ]);
+        let output = command.output().expect("vitalfew runs");
+        assert_eq!(output.status.code(), Some(125));
+        assert!(said(&output).contains("seccomp"), "{}", said(&output));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn go_programs_are_measured_from_their_start_and_while_they_run() {
     if !live() {

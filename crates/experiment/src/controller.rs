@@ -3,6 +3,7 @@
 use crate::code::RememberedCode;
 use crate::launch::Way;
 use crate::memory::CausalMemory;
+use crate::options::MeasuringEnd;
 use crate::outcome::{CausalOutcome, Talk};
 use crate::session::{CausalSession, experiment_settings};
 use crate::targets::HeldTarget;
@@ -11,6 +12,7 @@ use profile::CausalRun;
 use sampler::Launched;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// Runs a command and experiments with it until it ends, `stop` is set, the time is over, or nothing
 /// can be learned. `talk` is called some times a second.
@@ -33,14 +35,19 @@ pub(crate) fn run_remembering(
     talk: Talk<'_>,
     remembered: &mut RememberedCode,
 ) -> Result<CausalOutcome, Error> {
+    let duration = options.duration;
+    let until = MeasuringEnd {
+        stop,
+        at: duration.and_then(|duration| Instant::now().checked_add(duration)),
+    };
     if let Some(pid) = options.attach {
         return match attach::way_into_process(pid, options.hooks) {
-            Way::Hooks => experiment_with_process(options, pid, stop, talk),
-            Way::Kernel { .. } => experiment_without_hooks(options, pid, stop, talk),
+            Way::Hooks => experiment_with_process(options, pid, until, talk),
+            Way::Kernel { .. } => experiment_without_hooks(options, pid, until, talk),
         };
     }
     if let Way::Kernel { .. } = launch::way_into(&options.command, options.hooks)? {
-        return run_without_hooks(options, stop, talk, remembered);
+        return run_without_hooks(options, until, talk, remembered);
     }
     let memory = CausalMemory::new()?;
     set_options(&memory, options);
@@ -65,14 +72,14 @@ pub(crate) fn run_remembering(
             return Err(error);
         }
     };
-    let exit = session.run_target(&mut launched, stop, talk);
+    let exit = session.run_target(&mut launched, until, talk);
     Ok(session.end_command(exit, launched, remembered))
 }
 
 /// Runs a command in front of whose functions none of ours can stand.
 fn run_without_hooks(
     options: &ExperimentOptions,
-    stop: &AtomicBool,
+    until: MeasuringEnd<'_>,
     talk: Talk<'_>,
     remembered: &mut RememberedCode,
 ) -> Result<CausalOutcome, Error> {
@@ -96,7 +103,7 @@ fn run_without_hooks(
             return Err(error);
         }
     };
-    let exit = session.run_target(&mut target, stop, talk);
+    let exit = session.run_target(&mut target, until, talk);
     Ok(session.end_command(exit, target.launched, remembered))
 }
 
@@ -104,7 +111,7 @@ fn run_without_hooks(
 fn experiment_without_hooks(
     options: &ExperimentOptions,
     pid: u32,
-    stop: &AtomicBool,
+    until: MeasuringEnd<'_>,
     talk: Talk<'_>,
 ) -> Result<CausalOutcome, Error> {
     let options = &ExperimentOptions {
@@ -112,12 +119,12 @@ fn experiment_without_hooks(
         ..options.clone()
     };
     let process = attach::RunningProcess::open(pid)?;
-    let (program, memory) = attach::attach_without_hooks(pid, stop)?;
+    let (program, memory) = attach::attach_without_hooks(pid, until.stop)?;
     set_options(&memory, options);
     let known = RememberedCode::default();
     let prepared = CausalSession::prepare_target(options, memory, pid, known, Some(program));
     let mut session = prepared?.sampled_by_processor(pid)?;
-    let mut outcome = session.measure_process(&process, stop, talk);
+    let mut outcome = session.measure_process(&process, until, talk);
     let trouble = session.leave_process();
     outcome.run.warnings.extend(trouble.map(str::to_owned));
     Ok(outcome)
@@ -127,14 +134,14 @@ fn experiment_without_hooks(
 fn experiment_with_process(
     options: &ExperimentOptions,
     pid: u32,
-    stop: &AtomicBool,
+    until: MeasuringEnd<'_>,
     talk: Talk<'_>,
 ) -> Result<CausalOutcome, Error> {
     let options = &ExperimentOptions {
         command: attach::command_of(pid),
         ..options.clone()
     };
-    let (attached, memory) = attach::attach_process(pid, &options.runtime, stop)?;
+    let (attached, memory) = attach::attach_process(pid, &options.runtime, until.stop)?;
     set_options(&memory, options);
     let known = RememberedCode::default();
     let session = CausalSession::prepare_target(options, memory, pid, known, None);
@@ -146,7 +153,7 @@ fn experiment_with_process(
             return Err(error);
         }
     };
-    let mut outcome = session.measure_process(&attached, stop, talk);
+    let mut outcome = session.measure_process(&attached, until, talk);
     drop(session);
     let trouble = if attached.has_ended() {
         "the process has ended; what was measured until then is kept"
@@ -174,6 +181,7 @@ fn unmeasured_outcome(
     CausalOutcome {
         run: CausalRun {
             command: options.command.clone(),
+            asked: options.asked.clone(),
             host: sampler::read_host(),
             collector: "vitalfew".into(),
             start_unix_ns: launch::unix_ns(),

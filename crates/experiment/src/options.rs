@@ -1,13 +1,33 @@
 use crate::{Error, SpeedupSet};
-use profile::Granularity;
+use profile::{AskedExperiments, Granularity};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+
+/// When measuring ends at the latest.
+#[derive(Clone, Copy)]
+pub(crate) struct MeasuringEnd<'a> {
+    /// Somebody wants it to end.
+    pub stop: &'a AtomicBool,
+    /// Its time is over.
+    pub at: Option<Instant>,
+}
+
+impl MeasuringEnd<'_> {
+    /// Returns whether that time has come.
+    pub fn is_reached(self) -> bool {
+        self.stop.load(Relaxed) || self.at.is_some_and(|at| Instant::now() >= at)
+    }
+}
 
 /// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct ExperimentOptions {
     /// The command; of a process that runs already, not used.
     pub command: Vec<String>,
+    /// What the user asked for, which the profile keeps.
+    pub asked: AskedExperiments,
     /// The process to attach to, in the place of a command.
     pub attach: Option<u32>,
     /// The library to preload: [`crate::runtime`] finds it.
@@ -28,10 +48,8 @@ pub struct ExperimentOptions {
     pub points: Vec<PointSpec>,
     /// Chooses a progress point where the program's source has none; experiments begin once that is settled.
     pub choose_point: bool,
-    /// When to stop; `None`: when the command ends.
+    /// The longest time of a run, with what preparing it takes; `None`: until the command ends.
     pub duration: Option<Duration>,
-    /// When to stop at the latest, whatever preparing took.
-    pub end: Option<Instant>,
     /// The whole run is one experiment, on one of these fragments of earlier runs.
     pub end_to_end: Option<Vec<Hint>>,
     /// Shortest experiment.
@@ -56,6 +74,7 @@ impl ExperimentOptions {
     pub fn new(command: Vec<String>, runtime: PathBuf) -> Self {
         Self {
             command,
+            asked: AskedExperiments::default(),
             attach: None,
             runtime,
             by: Granularity::Line,
@@ -67,7 +86,6 @@ impl ExperimentOptions {
             points: Vec::new(),
             choose_point: false,
             duration: None,
-            end: None,
             end_to_end: None,
             shortest: Duration::from_millis(500),
             most_delay: None,

@@ -7,6 +7,7 @@ use crate::experiments::{Choice, Experiments};
 use crate::fragments::KnownFragment;
 use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
+use crate::options::MeasuringEnd;
 use crate::outcome::{CausalOutcome, LiveProgress, Talk};
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
@@ -22,7 +23,6 @@ use rustc_hash::FxHashMap;
 use sampler::{Exit, Launched, Ticks};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
@@ -143,7 +143,7 @@ impl<'a> CausalSession<'a> {
     pub fn run_target(
         &mut self,
         target: &mut dyn Target,
-        stop: &AtomicBool,
+        until: MeasuringEnd<'_>,
         talk: Talk<'_>,
     ) -> Option<Exit> {
         self.start = Instant::now();
@@ -157,6 +157,9 @@ impl<'a> CausalSession<'a> {
         self.memory
             .wait_words()
             .set_state(state::READY, state::RUNNING);
+        if until.at.is_some_and(|at| Instant::now() >= at) {
+            self.stopped = Some(NO_TIME_LEFT.into());
+        }
         let mut said = Duration::ZERO;
         let tick = match self.options.end_to_end {
             // The end of a whole run is one of an experiment.
@@ -180,10 +183,7 @@ impl<'a> CausalSession<'a> {
                 Some(TargetEnd::Gone) => return None,
                 None => {}
             }
-            let options = self.options;
-            let over = options.duration.is_some_and(|end| now >= end)
-                || options.end.is_some_and(|end| Instant::now() >= end);
-            if over || stop.load(Relaxed) || self.is_hopeless(now) {
+            if until.is_reached() || self.is_hopeless(now) {
                 return None;
             }
             if self.is_searching(now) {
@@ -255,10 +255,10 @@ impl<'a> CausalSession<'a> {
     pub fn measure_process(
         &mut self,
         mut process: impl Target,
-        stop: &AtomicBool,
+        until: MeasuringEnd<'_>,
         talk: Talk<'_>,
     ) -> CausalOutcome {
-        self.run_target(&mut process, stop, talk);
+        self.run_target(&mut process, until, talk);
         self.end_measuring(None, None)
     }
 
@@ -448,6 +448,7 @@ impl<'a> CausalSession<'a> {
         let nanos = now.as_nanos() as u64;
         CausalRun {
             command: self.options.command.clone(),
+            asked: self.options.asked.clone(),
             host: sampler::read_host(),
             collector: "vitalfew".into(),
             start_unix_ns: self.start_unix_ns,
@@ -578,6 +579,8 @@ impl<'a> CausalSession<'a> {
             warnings.push(handover::describe_background(command, pid));
         } else if let Some(others) = others {
             warnings.push(others);
+        } else if samples == 0 && exit.is_none() && self.stopped.is_none() {
+            warnings.push("nothing was sampled: the program did not run meanwhile".into());
         } else if samples == 0 && refused == 0 && self.stopped.is_none() {
             warnings.push(
                 "nothing was sampled: the program took too little time; --runs N repeats it".into(),
@@ -652,6 +655,8 @@ impl<'a> CausalSession<'a> {
 }
 
 /// Said while a progress point is looked for.
+const NO_TIME_LEFT: &str = "nothing was measured: the time was over when the program's symbols had been read; give it more (--for)";
+
 const SEARCHING: &str =
     "no progress point was given: looking for a function that is called steadily, for some seconds";
 

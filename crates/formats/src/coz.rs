@@ -237,6 +237,7 @@ impl CozReader {
         self.points.clear();
         self.runs.push(CausalRun {
             command: Vec::new(),
+            asked: AskedExperiments::default(),
             host: Host::default(),
             collector: "coz".to_owned(),
             start_unix_ns,

@@ -167,6 +167,7 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
     (experiments, any::<u64>(), 1..u64::MAX).prop_map(|(experiments, start_unix_ns, count)| {
         CausalRun {
             command: Vec::new(),
+            asked: AskedExperiments::default(),
             host: Host::default(),
             collector: "coz".into(),
             start_unix_ns,

@@ -19,6 +19,9 @@ pub struct CausalProfile {
 pub struct CausalRun {
     /// The command with its arguments.
     pub command: Vec<String>,
+    /// How the experiments were asked for; of other tools' profiles and older ones nothing is known of it.
+    #[serde(default)]
+    pub asked: AskedExperiments,
     /// The machine.
     pub host: Host,
     /// The measuring tool: `vitalfew`, or the tool from whose file this was read (`coz`).
@@ -44,6 +47,20 @@ pub struct CausalRun {
     pub experiments: Vec<Experiment>,
     /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
+}
+
+/// A `causal run` as it was asked for, so that it can be asked for again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedExperiments {
+    /// The options, as they are typed, but for the time and the process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// The time, in nanoseconds, if one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<u64>,
+    /// The process that ran already, in the place of a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
 }
 
 /// The end of a run.

@@ -50,9 +50,9 @@ pub use call_tree_builder::{CallTreeBuilder, DraftNode};
 pub use container::Container;
 pub use event::{Event, EventId, Unit};
 pub use experiment::{
-    ANSWERING_CALLS, CausalProfile, CausalRun, CountedBy, CreditRule, Disturbance, Experiment,
-    ExperimentSettings, Fragment, FragmentWait, Granularity, OtherLoad, ProfiledImage, Progress,
-    ProgressPoint, RunEnd, TargetTime,
+    ANSWERING_CALLS, AskedExperiments, CausalProfile, CausalRun, CountedBy, CreditRule,
+    Disturbance, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity, OtherLoad,
+    ProfiledImage, Progress, ProgressPoint, RunEnd, TargetTime,
 };
 pub use finding::{
     AmountBase, AmountUnit, Certainty, Claim, CpuTaker, EndingThread, FINDING_SCHEMA, Finding,

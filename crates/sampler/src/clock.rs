@@ -5,6 +5,11 @@ pub fn monotonic_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
+/// Now, since the machine was started, in nanoseconds.
+pub(crate) fn boot_ns() -> u64 {
+    read_clock(libc::CLOCK_BOOTTIME)
+}
+
 /// Now, in nanoseconds since 1970.
 pub(crate) fn unix_ns() -> u64 {
     read_clock(libc::CLOCK_REALTIME)

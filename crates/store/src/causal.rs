@@ -226,6 +226,11 @@ mod tests {
     fn good() -> CausalRun {
         CausalRun {
             command: vec!["./app".into(), "--\u{e9}\n\"".into()],
+            asked: AskedExperiments {
+                options: vec!["--progress".into(), "a b".into()],
+                time_ns: Some(5),
+                process: Some(7),
+            },
             host: Host::default(),
             collector: "vitalfew".into(),
             start_unix_ns: 1,

@@ -63,6 +63,7 @@ pub const QUIET: Measured = Measured {
 pub fn run(lines: &[Line<'_>], points: &[&str]) -> CausalRun {
     CausalRun {
         command: vec!["made-up".into()],
+        asked: AskedExperiments::default(),
         host: Host::default(),
         collector: "vitalfew".into(),
         start_unix_ns: 0,

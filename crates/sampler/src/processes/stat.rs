@@ -1,5 +1,7 @@
 //! What `/proc/PID/stat` says of a process.
 
+use crate::clock::{boot_ns, unix_ns};
+
 /// A process, as the kernel describes it in one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStat {
@@ -30,6 +32,15 @@ impl ProcessStat {
             cpu_ticks: times.sum::<Result<u64, _>>().ok()?,
             started_ticks: fields.get(19)?.parse().ok()?,
         })
+    }
+
+    /// Returns when it started, in nanoseconds since 1970, to a hundredth of a second.
+    pub fn started_unix_ns(&self) -> u64 {
+        // SAFETY: a call without pointers.
+        let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
+        let since_boot = self.started_ticks.saturating_mul(1_000_000_000 / ticks);
+        let age = boot_ns().saturating_sub(since_boot);
+        unix_ns().saturating_sub(age)
     }
 
     /// Returns whether it has not ended.
@@ -66,6 +77,8 @@ mod tests {
             .unwrap();
         let read = || ProcessStat::read_process(child.id());
         assert!(read().is_some_and(|it| it.is_alive() && it.parent == std::process::id()));
+        let age = unix_ns().saturating_sub(read().unwrap().started_unix_ns());
+        assert!(age < 10_000_000_000, "{age} ns old");
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(ProcessStat::read_process(child.id()), None);

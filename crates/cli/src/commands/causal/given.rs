@@ -1,60 +1,63 @@
 //! The options of a command line, as they are typed again.
 
 use super::args::{CausalBy, Run};
+use profile::{AskedExperiments, CausalRun};
+use sampler::ProcessStat;
 use std::time::Duration;
 
 /// The shortest experiment where nothing is said.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// A `causal run`, as it was typed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypedRun {
-    /// Its options, but for the time.
-    options: Vec<String>,
-    /// `--for`.
-    time: Option<Duration>,
-    /// `-p`.
-    pid: Option<u32>,
+/// Returns what a `causal run` asks for, which its profile keeps.
+pub fn asked_experiments(args: &Run) -> AskedExperiments {
+    AskedExperiments {
+        options: given_options(args),
+        time_ns: args.duration.map(|time| time.as_nanos() as u64),
+        process: args.pid,
+    }
 }
 
-impl TypedRun {
-    /// Takes it from its arguments.
-    pub fn of(args: &Run) -> Self {
-        Self {
-            options: given_options(args),
-            time: args.duration,
-            pid: args.pid,
-        }
+/// Returns the command line that does the same for so long, or for as long as was asked for; `None` if nothing says what is run.
+/// `line` is the line that it is about, where it was about all.
+pub fn run_again(
+    run: &CausalRun,
+    line: Option<&str>,
+    at_least: Option<Duration>,
+) -> Option<Vec<String>> {
+    let asked = &run.asked;
+    let mut words = ["vitalfew", "causal", "run"].map(str::to_owned).to_vec();
+    if let Some(time) = asked.time_ns.map(Duration::from_nanos).max(at_least) {
+        words.extend(["--for".to_owned(), in_words(time)]);
     }
+    let names_code =
+        |word: &String| ["--fixed-line", "--sequence", "--lock"].contains(&word.as_str());
+    if let Some(line) = line.filter(|_| !asked.options.iter().any(names_code)) {
+        words.extend(["--fixed-line", line].map(str::to_owned));
+    }
+    words.extend(asked.options.iter().cloned());
+    words.extend(program_words(run)?);
+    Some(words)
+}
 
-    /// Returns the command line that does the same for so long, or for as long as was said; `None` if nothing says what is run.
-    /// `line` is the line that it is about, where it was about all.
-    pub fn again(
-        &self,
-        line: Option<&str>,
-        at_least: Option<Duration>,
-        command: &[String],
-    ) -> Option<Vec<String>> {
-        let mut words = ["vitalfew", "causal", "run"].map(str::to_owned).to_vec();
-        if let Some(time) = self.time.max(at_least) {
-            words.extend(["--for".to_owned(), in_words(time)]);
+/// Returns what names the program: its process as long as that runs, else its command, if that can be started.
+fn program_words(run: &CausalRun) -> Option<Vec<String>> {
+    let program = run.command.first()?;
+    if let Some(pid) = run.asked.process {
+        if runs_still(run, pid) {
+            return Some(vec!["-p".to_owned(), pid.to_string()]);
         }
-        let names_code =
-            |word: &String| ["--fixed-line", "--sequence", "--lock"].contains(&word.as_str());
-        if let Some(line) = line.filter(|_| !self.options.iter().any(names_code)) {
-            words.extend(["--fixed-line", line].map(str::to_owned));
-        }
-        words.extend(self.options.iter().cloned());
-        match self.pid {
-            Some(pid) => words.extend(["-p".to_owned(), pid.to_string()]),
-            None if command.is_empty() => return None,
-            None => {
-                words.push("--".to_owned());
-                words.extend(command.iter().cloned());
-            }
-        }
-        Some(words)
+        // What a server's process calls itself may be no command.
+        sampler::find_program(program).filter(|path| path.exists())?;
     }
+    let command = run.command.iter().cloned();
+    Some(std::iter::once("--".to_owned()).chain(command).collect())
+}
+
+/// Returns whether the process that was measured still runs here: one of the same number that began later is another one.
+fn runs_still(run: &CausalRun, pid: u32) -> bool {
+    let process = ProcessStat::read_process(pid).filter(ProcessStat::is_alive);
+    let is_it = |process: ProcessStat| process.started_unix_ns() <= run.start_unix_ns;
+    sampler::read_host().name == run.host.name && process.is_some_and(is_it)
 }
 
 /// A time as it is typed.
@@ -153,6 +156,7 @@ fn shell_word(word: &str) -> String {
 mod tests {
     use super::*;
     use clap::Parser;
+    use std::time::{SystemTime, UNIX_EPOCH};
 
     #[derive(Parser)]
     struct Typed {
@@ -208,37 +212,67 @@ mod tests {
         assert_eq!(given_options(&typed(&["--", "./app"])), [""; 0]);
     }
 
-    fn again(words: &[&str], line: Option<&str>, at_least: Option<u64>) -> Option<String> {
-        let run = TypedRun::of(&typed(words));
-        let at_least = at_least.map(Duration::from_secs);
-        let command = ["./my app".to_owned()];
-        run.again(line, at_least, &command)
-            .map(|words| shell_words(&words))
+    /// A run of a command, or of a process, that was asked for so and began then.
+    fn run_of(words: &[&str], command: &[&str], start_unix_ns: u64) -> CausalRun {
+        let run = serde_json::json!({
+            "command": command, "host": sampler::read_host(), "collector": "vitalfew", "start_unix_ns": start_unix_ns,
+            "duration_ns": 0, "undelayed_ns": 0, "end": "stopped", "images": [], "points": [], "fragments": [],
+            "experiments": [], "warnings": [], "settings": {
+                "by": "line", "sample_period_ns": 0, "batch": 1, "cooloff_ns": 0, "end_to_end": false,
+                "scope": [], "fixed_fragments": [], "fixed_speedups": []
+            }
+        });
+        CausalRun {
+            asked: asked_experiments(&typed(words)),
+            // As files of before have it, without what was asked for.
+            ..serde_json::from_value(run).expect("a run")
+        }
+    }
+
+    fn again(run: &CausalRun, line: Option<&str>, at_least: Option<u64>) -> Option<String> {
+        let words = run_again(run, line, at_least.map(Duration::from_secs));
+        words.map(|words| shell_words(&words))
     }
 
     #[test]
-    fn a_process_is_named_by_its_number_and_a_command_by_its_words() {
-        let process = ["-p", "12", "--progress", "function:a b", "--for", "90s"];
+    fn a_command_is_named_by_its_words() {
+        let command = ["./my app"];
+        let run = run_of(&["--for", "1500ms", "--", "./my app"], &command, 0);
         assert_eq!(
-            again(&process, Some("a.c:1"), None).as_deref(),
-            Some(
-                "vitalfew causal run --for 90s --fixed-line a.c:1 --progress 'function:a b' -p 12"
-            )
-        );
-        assert_eq!(
-            again(&["--for", "1500ms", "--", "./my app"], None, Some(1)).as_deref(),
+            again(&run, None, Some(1)).as_deref(),
             Some("vitalfew causal run --for 1500ms -- './my app'")
         );
+        let run = run_of(&["--lock", "queue", "--", "./my app"], &command, 0);
         assert_eq!(
-            again(
-                &["--lock", "queue", "--", "./my app"],
-                Some("a.c:1"),
-                Some(60)
-            )
-            .as_deref(),
+            again(&run, Some("a.c:1"), Some(60)).as_deref(),
             Some("vitalfew causal run --for 60s --lock queue -- './my app'")
         );
-        assert_eq!(TypedRun::default().again(None, None, &[]), None);
+        // Profiles of other tools know no command.
+        assert_eq!(
+            again(&run_of(&["--", "./my app"], &[], 0), None, None),
+            None
+        );
+    }
+
+    #[test]
+    fn a_process_is_named_by_its_number_while_it_runs() {
+        let own = std::process::id().to_string();
+        let asked = ["-p", &own, "--progress", "function:a b", "--for", "90s"];
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.expect("after 1970").as_nanos() as u64;
+        assert_eq!(
+            again(&run_of(&asked, &["sh", "-x"], now), Some("a.c:1"), None),
+            Some(format!(
+                "vitalfew causal run --for 90s --fixed-line a.c:1 --progress 'function:a b' -p {own}"
+            ))
+        );
+        // A process of this number that began after the run is another one.
+        assert_eq!(
+            again(&run_of(&asked, &["sh", "-x"], 1), None, None).as_deref(),
+            Some("vitalfew causal run --for 90s --progress 'function:a b' -- sh -x")
+        );
+        let title = ["server: worker process"];
+        assert_eq!(again(&run_of(&asked, &title, 1), None, None), None);
     }
 
     #[test]

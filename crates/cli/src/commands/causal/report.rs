@@ -1,7 +1,7 @@
 //! `vitalfew causal report`.
 
 use super::args::{CausalReport as Args, CausalSource};
-use super::given::{TypedRun, shell_words};
+use super::given::shell_words;
 use super::shown_report::Report;
 use super::{json, load, svg, text};
 use crate::exit::INCONCLUSIVE;
@@ -21,11 +21,6 @@ const VITAL_FEW: usize = 5;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    run_after(args, &TypedRun::default())
-}
-
-/// Carries the command out behind a `causal run`.
-pub fn run_after(args: &Args, typed: &TypedRun) -> anyhow::Result<ExitCode> {
     let (profile, _) = load::load_profiles(&args.source)?;
     let options = Options {
         minimum_speedups: args.min_speedups.into(),
@@ -44,7 +39,6 @@ pub fn run_after(args: &Args, typed: &TypedRun) -> anyhow::Result<ExitCode> {
         analysis: &analysis,
         shown: analysis.fragments.get(..count).unwrap_or_default(),
         files: shell_words(&files),
-        typed,
         all: args.all,
     };
     if let Some(path) = &args.svg {
@@ -75,7 +69,6 @@ pub fn result_of_files(files: &[PathBuf]) -> anyhow::Result<Value> {
         analysis: &analysis,
         shown: &analysis.fragments,
         files: shell_words(&names),
-        typed: &TypedRun::default(),
         all: true,
     };
     let mut json = Vec::new();

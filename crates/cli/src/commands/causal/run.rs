@@ -1,7 +1,7 @@
 //! `vitalfew causal run`.
 
 use super::args::{CausalBy, Run};
-use super::given::TypedRun;
+use super::given::asked_experiments;
 use crate::commands::streams::RepeatedStreams;
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::{clean_name, group_digits};
@@ -83,9 +83,8 @@ pub fn experiment_quietly(
     stop: &AtomicBool,
     rewind: &mut dyn FnMut() -> bool,
 ) -> anyhow::Result<QuietExperiments> {
-    let end = Instant::now().checked_add(time);
     let mut options = experiment_options(args)?;
-    options.end = end;
+    options.duration = Some(time);
     let mut listener = QuietListener {
         talk: Talk::new(args, rewind),
         choice: None,
@@ -165,6 +164,7 @@ fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
             options.points.push(PointSpec::parse_latency(begin, end)?);
         }
     }
+    options.asked = asked_experiments(args);
     options.attach = args.pid;
     options.duration = match args.pid {
         Some(_) => Some(args.duration.unwrap_or(PATIENCE)),
@@ -198,7 +198,7 @@ fn report_findings(path: PathBuf, args: &Run) -> anyhow::Result<()> {
         json: args.json,
         svg: None,
     };
-    super::report::run_after(&report, &TypedRun::of(args))?;
+    super::report::run(&report)?;
     Ok(())
 }
 

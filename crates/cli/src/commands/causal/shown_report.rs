@@ -1,6 +1,6 @@
 //! What a report shows, as text, JSON or a picture.
 
-use super::given::TypedRun;
+use super::given::run_again;
 use analysis::causal::{Analysis, FragmentEffects};
 use profile::CausalProfile;
 use std::time::Duration;
@@ -15,16 +15,13 @@ pub struct Report<'a> {
     pub shown: &'a [FragmentEffects],
     /// The files as they would be named again on a command line.
     pub files: String,
-    /// The `causal run` that this is the report of, as far as it is known.
-    pub typed: &'a TypedRun,
     /// Everything was asked for.
     pub all: bool,
 }
 
 impl Report<'_> {
-    /// Returns the command line for more experiments, as [`TypedRun::again`] does.
+    /// Returns the command line for more experiments like those of the last run, as [`run_again`] does.
     pub fn run_again(&self, line: Option<&str>, at_least: Option<Duration>) -> Option<Vec<String>> {
-        let command = &self.profile.runs.first()?.command;
-        self.typed.again(line, at_least, command)
+        run_again(self.profile.runs.last()?, line, at_least)
     }
 }
