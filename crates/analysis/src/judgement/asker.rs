@@ -3,6 +3,7 @@
 use super::libraries::leads_to_work;
 use super::sequences::{PROGRAM, Sequences};
 use super::timed_tree::{KERNEL, MethodName};
+use profile::NodeId;
 
 /// The part of a sequence's time that one function asks for, or nobody in particular does.
 const ASKS: f64 = 0.8;
@@ -26,7 +27,9 @@ pub(super) fn find_asker(sequences: &Sequences<'_>, number: usize) -> Option<(Me
     let (asker, part) = known_to_author.find_map(|function| {
         let part = part_asked_by(&function);
         let below = sequences.time_of_function(&function);
-        let asks = part >= ASKS && below <= PROGRAM * sequences.working_ns;
+        let calls: Vec<NodeId> = tree.outermost_calls(&function);
+        let asks =
+            part >= ASKS && below <= PROGRAM * sequences.working_ns && !sequences.is_entry(&calls);
         asks.then_some((function, part))
     })?;
     (!known.path.contains(&asker)).then_some((asker, part))

@@ -181,15 +181,19 @@ impl<'a> UndisturbedRun<'a> {
     }
 
     /// Returns the time of a sequence that nothing else hides: that in which nobody else works, for sure, or that which all have who always work.
+    /// Threads that did little are many where processes are short: what they did counts like the others' work.
     fn time_alone(self, place: &RemovedPlace<'_, '_>) -> f64 {
+        if self.threads.is_empty() {
+            return 0.0;
+        }
         let own = |thread: &ThreadWork| -> f64 {
             let nodes = thread.nodes.iter();
             let own = nodes.filter(|work| place.is_of_sequence(work.node));
             own.map(NodeWork::time).sum()
         };
-        let work: f64 = self.threads.iter().map(ThreadWork::time).sum();
-        let in_place: f64 = self.threads.iter().map(own).sum();
-        let beside_others = (work - self.duration_ns).max(0.0);
+        let sequence = &place.sequences.sequences[place.number];
+        let in_place = sequence.time_working();
+        let beside_others = (place.sequences.time_working() - self.duration_ns).max(0.0);
         let busy = self.threads.iter();
         let busy = busy.filter(|thread| thread.time() >= BUSY * self.duration_ns);
         let of_all_busy = busy.map(own).reduce(f64::min).unwrap_or_default();

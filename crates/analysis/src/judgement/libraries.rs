@@ -29,7 +29,12 @@ const INTERPRETERS: [&str; 10] = [
 
 /// Directories of interpreters' standard libraries, and those inside of them that hold what others have written.
 const SCRIPT_LIBRARIES: [&str; 2] = ["/lib/python3.", "/lib/ruby/"];
-const INSTALLED: [&str; 3] = ["/site-packages/", "/dist-packages/", "/gems/"];
+const INSTALLED: [&str; 4] = [
+    "/site-packages/",
+    "/dist-packages/",
+    "/gems/",
+    "/node_modules/",
+];
 
 /// What the names of garbage collectors' work begin with: of Go, and of V8.
 const COLLECTORS: [&str; 8] = [
@@ -74,7 +79,9 @@ fn is_of_interpreter(name: &str, module: &str) -> bool {
         module.starts_with("node:") || name.starts_with("JS:") && name.contains(" node:");
     let in_directory = SCRIPT_LIBRARIES.iter().any(|part| module.contains(part))
         && !INSTALLED.iter().any(|part| module.contains(part));
-    is_interpreter(module) && !is_script_function(name) || in_directory || is_of_node
+    // Modules of Python's that are in the interpreter itself.
+    let is_frozen = module.starts_with("<frozen ");
+    is_interpreter(module) && !is_script_function(name) || in_directory || is_of_node || is_frozen
 }
 
 /// Returns whether an image is an interpreter's, which may have a version in its name.
@@ -98,6 +105,23 @@ fn is_script_function(name: &str) -> bool {
     place.is_some_and(|(name, line)| {
         name.contains(" (") && !line.is_empty() && line.bytes().all(|c| c.is_ascii_digit())
     })
+}
+
+/// Returns whether two functions were written together: of one image, or scripts of one package or of the program itself.
+pub(super) fn belong_together(one: &(String, String), other: &(String, String)) -> bool {
+    let are_scripts = is_script_function(&one.0) && is_script_function(&other.0);
+    one.1 == other.1 || are_scripts && package_of(&one.1) == package_of(&other.1)
+}
+
+/// Returns the directory of the installed package that a script is of; `None` of the program's own scripts.
+fn package_of(script: &str) -> Option<&str> {
+    let inside = INSTALLED.iter().filter_map(|directory| {
+        let at = script.rfind(directory)?;
+        Some(at + directory.len())
+    });
+    let begin = inside.max()?;
+    let name = script[begin..].split('/').next().unwrap_or_default();
+    Some(&script[..begin + name.len()])
 }
 
 /// Crates of Rust's standard library, the namespaces of C++'s and of V8, V8's builtins, and names that only the authors of standard libraries may use.
@@ -205,7 +229,8 @@ fn qualified_name(name: &str) -> &str {
 
 /// Returns whether a function's name tells nobody what to change: the program itself, or code without a name.
 pub(super) fn says_little(name: &str) -> bool {
-    name == "main" || is_nameless(name)
+    let is_main = name == "main" || name == "main.main" || name.ends_with("::main");
+    is_main || is_nameless(name) || is_script_body(name)
 }
 
 /// Returns whether code has no name, as that of a file without symbols.
@@ -216,7 +241,7 @@ pub(super) fn is_nameless(name: &str) -> bool {
 /// Returns whether a function, given with its module, only leads to work.
 pub(super) fn leads_to_work(function: &(String, String)) -> bool {
     let (name, _) = function;
-    says_little(name) || is_script_body(name) || is_glue(name) || is_language_library(function)
+    says_little(name) || is_glue(name) || is_language_library(function)
 }
 
 /// Returns whether a function is the statements of a script outside of its functions, which Python, Ruby and PHP give a name.
@@ -227,7 +252,28 @@ fn is_script_body(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_language_library, is_of_standard_library, is_script_body};
+    use super::{belong_together, is_language_library, is_of_standard_library, is_script_body};
+
+    #[test]
+    fn scripts_of_one_package_belong_together() {
+        let function = |name: &str, module: &str| (name.to_owned(), module.to_owned());
+        let packages = "/usr/lib/python3.11/site-packages";
+        let entry = function(
+            "tool.launch (sort.py:9)",
+            &format!("{packages}/tool/commands/sort.py"),
+        );
+        let run = function("tool.run (cli.py:3)", &format!("{packages}/tool/cli.py"));
+        let other = function(
+            "table.sort (table.py:3)",
+            &format!("{packages}/table/table.py"),
+        );
+        let own = ["main (app.py:1)", "work (lib/work.py:4)"];
+        let [main, work] = own.map(|name| function(name, &format!("/home/me/{name}")));
+        assert!(belong_together(&entry, &run) && belong_together(&main, &work));
+        assert!(!belong_together(&run, &other) && !belong_together(&main, &entry));
+        let [one, two] = ["/usr/bin/app", "/usr/lib/libz.so"].map(|image| function("work", image));
+        assert!(belong_together(&one, &one) && !belong_together(&one, &two));
+    }
 
     #[test]
     fn bodies_of_scripts_are_known_by_their_names() {
@@ -316,6 +362,11 @@ mod tests {
         assert!(is_library(encode, "/usr/lib/python3.11/json/encoder.py"));
         let installed = "/usr/lib/python3.11/site-packages/yaml/__init__.py";
         assert!(!is_library("yaml.load (__init__.py:74)", installed));
+        let frozen = "<frozen importlib._bootstrap>";
+        assert!(is_library(
+            "importlib._bootstrap._find_and_load (…:7)",
+            frozen
+        ));
         let gem = "/var/lib/ruby/gems/3.1.0/gems/rake-13/lib/rake.rb";
         assert!(!is_library("run (rake.rb:4)", gem));
         assert!(!is_library("walk", "/home/me/pythonlike"));

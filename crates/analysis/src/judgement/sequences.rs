@@ -1,6 +1,6 @@
 //! The call sequences that a program's time lies in, each with the time that no other one has.
 
-use super::libraries::{is_language_library, is_nameless, says_little};
+use super::libraries::{is_language_library, is_nameless, leads_to_work, says_little};
 use super::timed_tree::{KERNEL, MethodName, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
@@ -19,6 +19,12 @@ pub(super) const SOUGHT: usize = 8;
 const ONE_CALLER: f64 = 0.8;
 /// The part of the working time from which on a function is the program, rather than a part of it.
 pub(super) const PROGRAM: f64 = 0.95;
+/// The part from which on a function is only taken if one callee has most of it.
+pub(super) const DRIVER: f64 = 0.8;
+/// The part of a function's time that the one callee has which says more.
+pub(super) const DOMINATES: f64 = 0.8;
+/// The part of a function's time that is its own, if it is a loop around small callees and not a list of stages.
+pub(super) const OWN_WORK: f64 = 0.05;
 /// The part of a sequence's time from which on one callee is a sequence of its own.
 const LARGE: f64 = 0.25;
 /// The part of its time that a function locks or unlocks which does nothing else, the place that stands for both, and beginnings of the names of these functions.
@@ -76,12 +82,24 @@ impl TimedSequence {
         self.times.iter().sum()
     }
 
+    /// Returns the part of it that is no wait for other threads' work, in nanoseconds.
+    pub(super) fn time_working(&self) -> f64 {
+        let kinds = TimeKind::ALL.iter().zip(self.times);
+        let work = kinds.filter(|(kind, _)| is_work(**kind));
+        work.map(|(_, time)| time).sum()
+    }
+
     /// Returns the part of it in which threads run, in nanoseconds.
     pub(super) fn time_running(&self) -> f64 {
         let kinds = TimeKind::ALL.iter().zip(self.times);
         let running = kinds.filter(|(kind, _)| kind.is_running());
         running.map(|(_, time)| time).sum()
     }
+}
+
+/// Returns whether time of a kind is work: whoever ends a wait for a lock or at a barrier works meanwhile.
+fn is_work(kind: TimeKind) -> bool {
+    !matches!(kind, TimeKind::Locks | TimeKind::Barriers)
 }
 
 /// A library's function through which another one asks the kernel: what it takes itself, as for entering the kernel, belongs to that call.
@@ -154,6 +172,7 @@ impl<'a> Sequences<'a> {
             self.with_askers(path.collect())
         });
         let mut paths: Vec<Vec<MethodName>> = paths.collect();
+        paths.retain(|path| !self.only_leads(path));
         let callees = paths.iter().flat_map(|path| self.large_callees(path));
         // One that was found has all of its calls, by others, too.
         let is_found = |callee: &Vec<MethodName>| paths.iter().any(|p| p.last() == callee.last());
@@ -184,6 +203,15 @@ impl<'a> Sequences<'a> {
         for place in places.cloned().collect::<Vec<_>>() {
             self.take_sequence(place);
         }
+    }
+
+    /// Returns whether a sequence is all of `main`, or of a script's statements, which only call others.
+    fn only_leads(&self, path: &[MethodName]) -> bool {
+        let [function] = path else { return false };
+        let is_program = says_little(&function.0) && !is_nameless(&function.0);
+        let own = self.tree.nodes_running(plain_name(&function.0));
+        let own: f64 = own.iter().map(|nodes| self.time_of(nodes)).sum();
+        is_program && own < OWN_WORK * self.time_of_function(function)
     }
 
     /// A sequence that is the whole program says little if one callee has much of it: that, as a sequence of its own, for each such callee.
@@ -482,10 +510,31 @@ impl<'a> Sequences<'a> {
         tree.cost_of(0, node(nodes.start), node(nodes.end)) as f64
     }
 
+    /// Returns the time of all threads that is no wait for each other's work, in nanoseconds.
+    pub(super) fn time_working(&self) -> f64 {
+        let kinds = (1..).zip(TimeKind::ALL);
+        let work = kinds.filter(|(_, kind)| is_work(*kind));
+        work.map(|(value, _)| self.tree.tree().total(value) as f64)
+            .sum()
+    }
+
     /// Returns the time of a function with all that it calls, in nanoseconds.
     pub(super) fn time_of_function(&self, function: &MethodName) -> f64 {
         let ranges = self.tree.nodes_of_function(function);
         ranges.iter().map(|nodes| self.time_of(nodes)).sum()
+    }
+
+    /// Returns whether calls of a function hand most of the program to one other function, which is no library's: an entry, or a loop, says less
+    /// than that one.
+    pub(super) fn is_entry(&self, calls: &[NodeId]) -> bool {
+        let tree = self.tree.tree();
+        let time: f64 = calls.iter().map(|at| tree.cum_cost(0, *at) as f64).sum();
+        let callees = self.tree.callees_of(calls).into_iter();
+        let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        most.is_some_and(|(callee, (most, _))| {
+            let is_work = callee.1 != KERNEL && !leads_to_work(&callee);
+            is_work && time > DRIVER * self.working_ns && most >= DOMINATES * time
+        })
     }
 
     /// Returns the part of the working time that waits and is in no sequence.

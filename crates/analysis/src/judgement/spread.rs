@@ -7,18 +7,14 @@
 //! A function that has nearly all of the time is taken if nothing was found below it and it works itself, too: the loop that calls small functions.
 //! A function in which few of the sequences that were found have most of the time stays as it is: they say more.
 
-use super::libraries::leads_to_work;
-use super::sequences::{PROGRAM, Sequences, UnitedPlace};
+use super::libraries::{belong_together, leads_to_work};
+use super::sequences::{DOMINATES, DRIVER, OWN_WORK, PROGRAM, Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::{NodeId, TimeKind};
 use std::collections::BTreeSet;
 
 /// The part of the working time that such a function has at least.
 const NOTABLE: f64 = 0.1;
-/// The part from which on a function is only taken if one callee has most of it.
-const DRIVER: f64 = 0.8;
-/// The part of a function's time that the one callee has which says more.
-const DOMINATES: f64 = 0.8;
 /// The part of a callee's time that it spends for one caller, if it works for nobody else.
 const EXCLUSIVE: f64 = 0.95;
 /// A sequence says more than the function that it lies in from this part of its time on,
@@ -27,8 +23,6 @@ const STRONG: f64 = 0.25;
 const EXPLAINED: f64 = 0.6;
 /// The part of a sequence's time that lies in a function that it is inside of.
 const INSIDE: f64 = 0.9;
-/// The part of a function's time that is its own, if it is a loop around small callees and not a list of stages.
-const OWN_WORK: f64 = 0.05;
 /// Calls that are followed: no recursion goes on for ever.
 const DEEPEST: usize = 200;
 
@@ -83,14 +77,18 @@ impl Search<'_, '_> {
             .sum();
         let callees = tree.callees_of(nodes).into_iter();
         let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let is_most = time > DRIVER * self.sequences.working_ns;
+        // One that calls itself again, and has nearly all of the program in its outer calls, executes a program of its own.
+        let is_executor =
+            self.sequences.time_of_function(&function) > PROGRAM * self.sequences.working_ns;
+        let is_entry = is_executor || self.sequences.is_entry(nodes);
         let dominating = most.filter(|(_, (most, _))| *most >= DOMINATES * time);
         match dominating {
             Some((callee, (most, nodes))) if self.is_only_for(&callee, &function, most) => {
                 self.look_at(callee, &nodes, depth + 1);
             }
-            None if time > DRIVER * self.sequences.working_ns => {
-                self.look_inside(function, nodes, depth);
-            }
+            _ if is_entry => self.look_inside(function, nodes, depth),
+            None if is_most => self.look_inside(function, nodes, depth),
             _ => self.add_place(function, inside),
         }
     }
@@ -129,10 +127,10 @@ impl Search<'_, '_> {
         (notable && strong.sum::<f64>() < EXPLAINED * running).then_some(inside)
     }
 
-    /// Returns whether a callee works for one caller, in the same image.
+    /// Returns whether a callee works for one caller, in the same image or package.
     fn is_only_for(&self, callee: &MethodName, caller: &MethodName, for_caller: f64) -> bool {
         let all = self.sequences.time_of_function(callee);
-        callee.1 == caller.1 && callee != caller && for_caller >= EXCLUSIVE * all
+        belong_together(callee, caller) && callee != caller && for_caller >= EXCLUSIVE * all
     }
 
     /// The time in which threads run below a function, in nanoseconds.

@@ -751,6 +751,20 @@ fn a_gain_of_threads_that_take_turns_is_that_of_one() {
     assert_eq!(spared, Some(0.5));
 }
 
+/// Many short processes hide nothing of each other if they are started one after the other.
+#[test]
+fn a_gain_of_many_short_threads_has_a_lower_end() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 700),
+        ("main;digest", Computing, 300),
+    ]);
+    // Those that did the checksum did too little each to be told one by one.
+    let (ends, spared) = first_gain(&tree, &[thread(&tree, &[("digest", 300)])]);
+    assert_ends(ends, [0.33, 0.72]);
+    assert_eq!(spared, Some(0.5));
+}
+
 /// Where threads waited for CPUs, the run without these waits is as long as its busiest thread worked at least.
 #[test]
 fn a_run_is_as_long_as_its_busiest_thread() {
@@ -910,6 +924,43 @@ fn a_loop_around_small_functions_is_one_place() {
 }
 
 /// Two callees that have most of a function's time say more than the function.
+/// `convert` works for others, too, so that it does not belong to `launch`, which only calls it.
+#[test]
+fn an_entry_that_hands_all_on_is_no_place() {
+    use TimeKind::Computing;
+    let parts = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
+    let paths = parts.map(|part| format!("main;launch;convert;{part}"));
+    let mut stacks: Vec<_> = paths.iter().map(|path| (&**path, Computing, 70)).collect();
+    stacks.extend([
+        ("main;launch;convert", Computing, 100),
+        ("main;launch", Computing, 30),
+        ("main;setup;convert;a", Computing, 60),
+        ("main;other", Computing, 40),
+    ]);
+    let tree = tree(&stacks);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = judgement.findings.first().expect("a finding");
+    assert_eq!(path_of(first), ["convert"]);
+}
+
+/// `execute` calls itself for each part of a script: its inner calls are no place, nor are its outer ones.
+#[test]
+fn an_executor_that_calls_itself_is_no_place() {
+    use TimeKind::Computing;
+    let parts = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let paths = parts.map(|part| format!("main;execute;repeat;execute;call;{part}"));
+    let mut stacks: Vec<_> = paths.iter().map(|path| (&**path, Computing, 90)).collect();
+    stacks.extend([
+        ("main;execute;repeat;call;a", Computing, 80),
+        ("main;execute;repeat;compare", Computing, 180),
+        ("main;read", Computing, 20),
+    ]);
+    let tree = tree(&stacks);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = judgement.findings.first().expect("a finding");
+    assert_eq!(path_of(first), ["call"]);
+}
+
 #[test]
 fn what_few_callees_have_is_theirs() {
     use TimeKind::Computing;

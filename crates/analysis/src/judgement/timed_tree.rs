@@ -142,7 +142,13 @@ impl<'a> TimedTree<'a> {
         self.outermost_ranges(&nodes)
     }
 
-    /// The same of all garbage collectors.
+    /// Returns the calls of a function that are in no other one of it.
+    pub(super) fn outermost_calls(&self, function: &MethodName) -> Vec<NodeId> {
+        let ranges = self.nodes_of_function(function).into_iter();
+        ranges.map(|nodes| NodeId(nodes.start as u32)).collect()
+    }
+
+    /// Returns the nodes of all garbage collectors, with all that they call.
     pub(super) fn nodes_of_collectors(&self) -> Vec<Range<usize>> {
         let methods = self.tree.methods().iter().zip(&self.nodes);
         let collectors = methods.filter(|(method, _)| is_collector(&method.name));
