@@ -15,6 +15,8 @@ use store::Wanted;
 
 /// How often it is looked whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// The first table is of no longer than this: people wait for it.
+const FIRST: Duration = Duration::from_millis(500);
 /// Time for which files are read for names before what is known by then is shown.
 const NAMING: Duration = Duration::from_millis(500);
 
@@ -26,17 +28,19 @@ pub struct TopSamples {
 
 /// Sends what was sampled, again and again, until nobody listens or `stop` is true.
 pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<TopSamples>>) {
+    let mut every = args.every.min(FIRST);
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        let samples = take_samples(args, stop);
+        let samples = take_samples(args, every, stop);
         let failed = samples.is_err();
         if send.send(samples).is_err() || failed {
             return;
         }
         // Sampling takes the time itself; a daemon's answer comes at once.
-        while begin.elapsed() < args.every && !stop.load(Ordering::Relaxed) {
+        while begin.elapsed() < every && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(PATIENCE);
         }
+        every = args.every;
     }
 }
 
@@ -121,13 +125,13 @@ fn make_snapshot(
 /// # Errors
 /// If nothing can be sampled, or no daemon answers.
 pub fn take_snapshot(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSnapshot> {
-    let mut samples = take_samples(args, stop)?;
+    let mut samples = take_samples(args, args.every, stop)?;
     let mut before = None;
     if args.db.is_some() {
         // What a daemon has counted is told by two answers.
         std::thread::sleep(args.every);
         before = Some(samples.recording);
-        samples = take_samples(args, stop)?;
+        samples = take_samples(args, args.every, stop)?;
     }
     let mut names = KnownNames::default();
     for recording in before.iter().chain([&samples.recording]) {
@@ -136,16 +140,16 @@ pub fn take_snapshot(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSnapsho
     Ok(make_snapshot(&samples, before.as_ref(), &names, true))
 }
 
-fn take_samples(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSamples> {
+fn take_samples(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result<TopSamples> {
     let (recording, source) = match &args.db {
         Some(database) => ask_daemon(database)?,
-        None => (sample_once(args, stop)?, RecordingSource::default()),
+        None => (sample_once(args, every, stop)?, RecordingSource::default()),
     };
     let recording = Arc::new(recording);
     Ok(TopSamples { recording, source })
 }
 
-fn sample_once(args: &Top, stop: &AtomicBool) -> anyhow::Result<Recording> {
+fn sample_once(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result<Recording> {
     let target = args.pid.map_or(TargetSpec::Machine, TargetSpec::Process);
     let mut options = Options::new(target);
     options.call_graph = CallGraph::Tables;
@@ -153,7 +157,7 @@ fn sample_once(args: &Top, stop: &AtomicBool) -> anyhow::Result<Recording> {
     options.off_cpu = true;
     options.ask_runtimes = false;
     options.separation = Separation::Threads;
-    options.duration = Some(args.every);
+    options.duration = Some(every);
     let mut recording = sampler::record(&options, stop, &mut |_| {})?.recording;
     leave_out_process(&mut recording, std::process::id());
     Ok(recording)
