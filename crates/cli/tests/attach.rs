@@ -307,6 +307,53 @@ fn a_tracer_that_is_killed_leaves_the_process_running() {
 
 /// Children that were forked while functions were traced call them long after the tracer has left.
 #[test]
+fn another_build_of_the_runtime_finds_its_place_beside_the_one_before() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "running", &[]);
+    let child = start(&program, &["-1"]);
+    let pid = child.id();
+    let mut bytes = std::fs::read(runtime()).expect("the runtime");
+    for build in ["first", "second", "third"] {
+        // Behind its end nothing is loaded.
+        bytes.extend(build.as_bytes());
+        let other = lab.path(build);
+        std::fs::write(&other, &bytes).expect("written");
+        let mut command = Command::new(VITALFEW);
+        command
+            .args([
+                "causal",
+                "run",
+                "--quiet",
+                "--for",
+                "2s",
+                "--progress",
+                "function:serve",
+                "--runtime",
+            ])
+            .arg(&other)
+            .arg("-o")
+            .arg(lab.path("profile"))
+            .args(["-p", &pid.to_string()]);
+        let output = command.output().expect("vitalfew runs");
+        assert!(output.status.success(), "{build}: {}", said(&output));
+        assert_eq!(threads(pid), 3);
+    }
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    let mapped = maps
+        .lines()
+        .filter(|line| line.contains("/memfd:vitalfew-"));
+    let builds: std::collections::BTreeSet<_> =
+        mapped.map(|line| line.split_whitespace().nth(5)).collect();
+    assert_eq!(builds.len(), 3, "{maps}");
+    let [rounds, interrupted] = end(child);
+    assert!(rounds > 0);
+    assert_eq!(interrupted, 0);
+}
+
+#[test]
 fn children_forked_meanwhile_outlive_the_trace() {
     if !live() {
         return;

@@ -85,7 +85,7 @@ impl HandlerImage {
 }
 
 /// Prefix of the names of all builds.
-const PREFIX: &str = "vitalfew-handler-";
+pub(super) const PREFIX: &str = "vitalfew-handler-";
 
 /// Where a handler, of whatever build, was brought into a process: the address of its first page, and its name.
 pub(super) fn find_handlers(pid: u32) -> Vec<(u64, String)> {

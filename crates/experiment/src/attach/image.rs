@@ -1,5 +1,6 @@
 //! The files that are needed in the target: the runtime, and the C library's functions.
 
+use super::handler_image;
 use super::proc_files::mapped_file;
 use super::refuse::refusal;
 use super::return_frame::{ReturningCall, WayOfReturning};
@@ -8,6 +9,9 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 use std::fs;
 use std::path::Path;
+
+/// Prefix of the names of all builds.
+const PREFIX: &str = "vitalfew-";
 
 /// The runtime's file.
 pub(super) struct RuntimeImage {
@@ -37,7 +41,7 @@ impl RuntimeImage {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
         Ok(Self {
-            name: format!("vitalfew-{hash:016x}"),
+            name: format!("{PREFIX}{hash:016x}"),
             entry,
             bytes,
         })
@@ -51,6 +55,19 @@ impl RuntimeImage {
         let first = lines.find(|line| line.original_path() == wanted && line.file_offset == 0);
         first.map(|line| line.addresses.start)
     }
+}
+
+/// How many runtimes, of whatever builds, were brought into a process before.
+pub(super) fn runtimes_loaded(pid: u32) -> usize {
+    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);
+    let is_runtime = |path: &str| {
+        let name = path.strip_prefix("/memfd:").unwrap_or_default();
+        name.starts_with(PREFIX) && !name.starts_with(handler_image::PREFIX)
+    };
+    lines
+        .filter(|line| is_runtime(line.original_path()))
+        .count()
 }
 
 /// Functions of the target's C library.

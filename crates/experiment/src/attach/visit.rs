@@ -5,7 +5,7 @@
 //! that is killed.
 
 use super::borrowed::BorrowedThread;
-use super::image::{LibcFunctions, RuntimeImage};
+use super::image::{LibcFunctions, RuntimeImage, runtimes_loaded};
 use super::lifeline::Lifeline;
 use super::proc_files::open_descriptor;
 use super::refuse::refusal;
@@ -29,6 +29,8 @@ const FRAME: u64 = 8192;
 const TEXTS: u64 = FRAME + 64 * 1024;
 /// Room for a text.
 const TEXT: u64 = 128;
+
+const MOST_SLASHES: usize = 64;
 
 /// Time limit for loading the runtime: other threads may be loading libraries.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -186,7 +188,10 @@ impl Visit<'_> {
                         what: "copying the runtime".into(),
                         source,
                     })?;
-                let path = format!("/proc/self/fd/{library}\0");
+                // The dynamic linker takes a path that it has loaded for the same library: another build of the runtime, if
+                // the descriptor had that number too.
+                let slashes = "/".repeat(1 + runtimes_loaded(self.pid) % MOST_SLASHES);
+                let path = format!("/proc/self/fd{slashes}{library}\0");
                 self.write(TEXTS + 2 * TEXT, path.as_bytes())?;
                 self.words[PATH] = self.room + TEXTS + 2 * TEXT;
                 self.words[OPEN] = libc.dlopen;
