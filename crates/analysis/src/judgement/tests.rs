@@ -923,7 +923,6 @@ fn a_loop_around_small_functions_is_one_place() {
     }
 }
 
-/// Two callees that have most of a function's time say more than the function.
 /// `convert` works for others, too, so that it does not belong to `launch`, which only calls it.
 #[test]
 fn an_entry_that_hands_all_on_is_no_place() {
@@ -961,6 +960,7 @@ fn an_executor_that_calls_itself_is_no_place() {
     assert_eq!(path_of(first), ["call"]);
 }
 
+/// Two callees that have most of a function's time say more than the function.
 #[test]
 fn what_few_callees_have_is_theirs() {
     use TimeKind::Computing;
