@@ -85,7 +85,7 @@ impl HandlerImage {
 }
 
 /// Prefix of the names of all builds.
-pub(super) const PREFIX: &str = "vitalfew-handler-";
+const PREFIX: &str = "vitalfew-handler-";
 
 /// Where a handler, of whatever build, was brought into a process: the address of its first page, and its name.
 pub(super) fn find_handlers(pid: u32) -> Vec<(u64, String)> {

@@ -1,6 +1,5 @@
 //! The files that are needed in the target: the runtime, and the C library's functions.
 
-use super::handler_image;
 use super::proc_files::mapped_file;
 use super::refuse::refusal;
 use super::return_frame::{ReturningCall, WayOfReturning};
@@ -61,9 +60,11 @@ impl RuntimeImage {
 pub(super) fn runtimes_loaded(pid: u32) -> usize {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);
+    // Handlers have another word in front of the number.
     let is_runtime = |path: &str| {
-        let name = path.strip_prefix("/memfd:").unwrap_or_default();
-        name.starts_with(PREFIX) && !name.starts_with(handler_image::PREFIX)
+        let name = path.strip_prefix("/memfd:");
+        let build = name.and_then(|name| name.strip_prefix(PREFIX));
+        build.is_some_and(|build| u64::from_str_radix(build, 16).is_ok())
     };
     lines
         .filter(|line| is_runtime(line.original_path()))
