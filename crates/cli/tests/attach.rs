@@ -305,7 +305,6 @@ fn a_tracer_that_is_killed_leaves_the_process_running() {
     assert_eq!(interrupted, 0);
 }
 
-/// Children that were forked while functions were traced call them long after the tracer has left.
 #[test]
 fn another_build_of_the_runtime_finds_its_place_beside_the_one_before() {
     if !live() {
@@ -353,6 +352,7 @@ fn another_build_of_the_runtime_finds_its_place_beside_the_one_before() {
     assert_eq!(interrupted, 0);
 }
 
+/// Children that were forked while functions were traced call them long after the tracer has left.
 #[test]
 fn children_forked_meanwhile_outlive_the_trace() {
     if !live() {

@@ -654,9 +654,10 @@ impl<'a> CausalSession<'a> {
     }
 }
 
-/// Said while a progress point is looked for.
+/// Said where reading symbols took all of the time.
 const NO_TIME_LEFT: &str = "nothing was measured: the time was over when the program's symbols had been read; give it more (--for)";
 
+/// Said while a progress point is looked for.
 const SEARCHING: &str =
     "no progress point was given: looking for a function that is called steadily, for some seconds";
 

@@ -69,7 +69,9 @@ pub fn count_sample(page: &Page, thread: &Thread, frame: Frame, span: u64) {
     }
     let owner = owning_fragment(page, thread, frame);
     let delay_ns = count_run(page, thread, owner, 1, span);
-    delay::charge_run(page, thread, delay_ns);
+    if delay_ns > 0 {
+        delay::charge_run(page, thread, delay_ns);
+    }
     end_sample(page, thread);
 }
 
@@ -98,7 +100,9 @@ pub fn handle_call_end(page: &Page, thread: &Thread, frame: Frame, end: CallEnd)
             end.ticks,
             span.min(experiment_time(page)),
         );
-        charge_rest(page, thread, delay_ns);
+        if delay_ns > 0 {
+            charge_rest(page, thread, delay_ns);
+        }
     }
     let Some(wait) = end.wait else {
         return end_sample(page, thread);
@@ -112,7 +116,7 @@ pub fn handle_call_end(page: &Page, thread: &Thread, frame: Frame, end: CallEnd)
     }
 }
 
-/// What the controller has to charge for while it lasts.
+/// Notes that the controller has to charge for such calls while they last.
 fn note_long_call(page: &Page, fragment: u32, ticks: u32) {
     let running = Running::unpack(page.experiment.0.load(Acquire));
     if ticks > 1 && page.is_about(running, fragment) {

@@ -30,6 +30,7 @@ const TEXTS: u64 = FRAME + 64 * 1024;
 /// Room for a text.
 const TEXT: u64 = 128;
 
+/// Slashes that tell one build of the runtime from another, at most.
 const MOST_SLASHES: usize = 64;
 
 /// Time limit for loading the runtime: other threads may be loading libraries.

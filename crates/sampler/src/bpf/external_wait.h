@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Programs that wait for samples, and what is kept of a system call until it is complete: external_waits.bpf.c keeps its waits, ticks.bpf.c the times at which a processor's
- * timer found the thread in it. */
+/* Programs that wait for samples, and what is kept of a system call until it is complete: external_waits.bpf.c keeps its waits, ticks.bpf.c
+ * the times at which a processor's timer found the thread in it. */
 #pragma once
 
 /* runtime_abi::SIGNAL */
