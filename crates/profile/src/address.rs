@@ -25,7 +25,7 @@ pub struct ImageAddress(pub u64);
 )]
 pub struct ImageOffset(pub u64);
 
-/// Where a sample landed: an image and a position in it.
+/// The position at which a sample landed, in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     /// The image.

@@ -14,7 +14,7 @@ const LONGEST: u64 = 1 << 16;
 pub struct TakenBranch {
     /// The branch.
     pub from: ProcessAddress,
-    /// Where it led.
+    /// The target of the branch.
     pub to: ProcessAddress,
     /// True if something else was predicted; `None` where the processor does not say.
     pub mispredicted: Option<bool>,
@@ -45,11 +45,11 @@ impl TakenBranch {
 /// the image's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stretch {
-    /// Where the branch before led.
+    /// The target of the previous branch.
     pub start: ImageOffset,
     /// The last instruction, a branch that was taken (or where the processor was interrupted).
     pub branch: ImageOffset,
-    /// Where it led; `None` if out of the image.
+    /// The target of that branch; `None` if it is outside the image.
     pub target: Option<ImageOffset>,
 }
 

@@ -67,7 +67,7 @@ pub struct CallTreeColumns {
     pub prefix: Vec<Vec<i64>>,
 }
 
-/// Why something is not a call tree.
+/// Reason that something is not a call tree.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallTreeError {
     /// More nodes or methods than there are numbers for.

@@ -19,7 +19,7 @@ pub struct CausalProfile {
 pub struct CausalRun {
     /// The command with its arguments.
     pub command: Vec<String>,
-    /// How the experiments were asked for; of other tools' profiles and older ones nothing is known of it.
+    /// The options with which the experiments were requested; empty in profiles of other tools and in older ones.
     #[serde(default)]
     pub asked: AskedExperiments,
     /// The machine.
@@ -73,7 +73,7 @@ pub enum RunEnd {
     Signalled(i32),
     /// Measuring ended before the program did.
     Stopped,
-    /// It is not known: the profile is another tool's.
+    /// The end is unknown, because another tool made the profile.
     Unknown,
 }
 
@@ -88,7 +88,8 @@ pub enum Granularity {
     Function,
 }
 
-/// How it is known which thread waits for which, so that it need not stand still for what that one has stood still for.
+/// The source from which the wait-for relation between threads is known. By it a woken thread is credited with the
+/// delays that its waker has paid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CreditRule {
@@ -115,7 +116,7 @@ pub struct ExperimentSettings {
     /// Running in the kernel counted for the line that asked for it, as running in user mode does.
     #[serde(default)]
     pub kernel_time: bool,
-    /// How it was known which thread waits for which.
+    /// The source of the wait-for relation between threads in this run.
     #[serde(default)]
     pub credits: CreditRule,
     /// Samples that a thread takes before it looks at them.
@@ -194,23 +195,24 @@ pub struct Fragment {
     pub image: Option<u32>,
     /// Samples in it over the whole run (`s` of eq. 6).
     pub samples: u64,
-    /// Those of them that were taken while nothing was delayed: in [`CausalRun::undelayed_ns`].
+    /// Samples taken while nothing was delayed, in [`CausalRun::undelayed_ns`].
     pub undelayed_samples: u64,
-    /// Of its waits for what is outside of the program: in what it waits; `None`: it is its running that is meant. Samples of waits are the
-    /// sampling periods that they took.
+    /// The wait that the fragment stands for, if it is the fragment's waits for something outside of the program;
+    /// `None` if it is its running. Samples of waits are the sampling periods that they took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<FragmentWait>,
-    /// Of one of several copies of a line, which was inlined at different places: the name of the whole line, whose samples include these.
+    /// The name of the whole line, if this is one of the copies of a line that was inlined at several places. Its
+    /// samples include those of this copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<String>,
 }
 
-/// What a fragment waits in.
+/// A fragment's wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FragmentWait {
     /// Name of the system call.
     pub call: String,
-    /// It waits until somebody else wants something done: nobody experiments with it.
+    /// The thread waits until somebody else requests work; no experiment is about such a wait.
     #[serde(default)]
     pub for_work: bool,
 }
@@ -266,9 +268,9 @@ pub struct Disturbance {
 /// The time of the target's threads during an experiment, summed over them, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetTime {
-    /// They ran.
+    /// Running time.
     pub ran_ns: u64,
-    /// They could have run and waited for a processor (run-queue latency), for each other or for other processes.
+    /// Run-queue latency: time that the threads were ready and waited for a processor, which each other or other processes had.
     pub waited_ns: u64,
 }
 

@@ -428,7 +428,7 @@ pub enum CpuTaker {
 }
 
 impl CpuTaker {
-    /// Who that is, as the subject of a sentence.
+    /// Returns the taker as the subject of a sentence.
     pub fn phrase(&self) -> String {
         match self {
             Self::OtherProgram { name } => format!("other programs ({name})"),
@@ -621,7 +621,7 @@ impl Finding {
         }
     }
 
-    /// What experiments made faster: a place, or its waits.
+    /// Returns what experiments made faster: a place, or its waits.
     fn made_faster(&self, place: &str) -> String {
         let call = self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::SpedUpWaits { call } => Some(call),

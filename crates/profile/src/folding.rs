@@ -33,7 +33,7 @@ const CONDITION_WAITS: [&str; 3] = [
 const ENGINES: [&str; 4] = ["node", "nodejs", "libnode", "libjvm"];
 /// The file of HotSpot's own pieces of code.
 const JVM_CODE: &str = "[jvm]";
-/// What the names of V8's own code begin with: interpreter, entries, helpers of compiled code.
+/// Prefix of the names of V8's own code: interpreter, entries, helpers of compiled code.
 const V8_CODE: &str = "Builtins_";
 /// The file of functions of an interpreter, and the place of [`GIL_WAIT`] in it, where no function of a script is.
 const INTERPRETER_FILE: &str = "[interpreter]";
@@ -80,7 +80,7 @@ fn embedded_name(recording: &Recording, at: Location) -> Option<&str> {
     holds.then_some(&*symbol.name)
 }
 
-/// Which frames stay, by image and by name.
+/// Decides which frames stay, by image and by name.
 struct FrameFolder {
     scripts: Vec<bool>,
     interpreters: Vec<bool>,

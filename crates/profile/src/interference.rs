@@ -38,7 +38,7 @@ pub struct Interference {
     /// See [`crate::TraceHead::no_events`].
     #[serde(default)]
     pub no_events: Option<String>,
-    /// What threads were ready for without a CPU.
+    /// The time that threads were ready without a CPU.
     #[serde(default)]
     pub machine: MachineLoad,
     /// The blocks that were executed, those that lose most first.
@@ -63,7 +63,7 @@ pub struct MachineLoad {
     pub throttled_ns: f64,
     /// Other processes that had CPUs meanwhile, the longest first.
     pub others: Vec<TracedCpuUser>,
-    /// That limit.
+    /// Effects of that limit; `None` if there were none, or they are not known.
     pub limit: Option<Throttled>,
 }
 
@@ -74,7 +74,7 @@ pub struct LeftOutBlock {
     pub name: String,
     /// Its image.
     pub image: String,
-    /// Why.
+    /// Reason that nothing can be said of it.
     pub why: String,
 }
 
@@ -89,7 +89,7 @@ pub struct Between {
     pub high: f64,
 }
 
-/// What is said of one block. In JSON the fields of its parts stand beside each other.
+/// The results for one block. In JSON the fields of its parts stand beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockScore {
     /// The function, or the name of the macro.
@@ -98,16 +98,16 @@ pub struct BlockScore {
     pub image: String,
     /// The kind of block.
     pub kind: BlockKind,
-    /// What it loses, and what that stands for.
+    /// The loss and its meaning.
     #[serde(flatten)]
     pub score: InterferenceScore,
-    /// What the threads did in the lost time.
+    /// The lost time by the activity of the threads.
     #[serde(flatten)]
     pub breakdown: ScoreBreakdown,
-    /// How many executions there were.
+    /// The numbers of executions.
     #[serde(flatten)]
     pub executions: ExecutionCounts,
-    /// How long they took.
+    /// The durations of the executions.
     #[serde(flatten)]
     pub durations: DurationSummary,
     /// The floor of the kind that took most time.
@@ -127,13 +127,13 @@ pub struct BlockScore {
     pub events: Vec<EventScore>,
     /// Possible causes, the likeliest first.
     pub causes: Vec<Cause>,
-    /// Why the score may be no interference.
+    /// Reasons that the score may be no interference.
     pub doubts: Vec<Doubt>,
     /// Call stacks, the one with most time first.
     pub stacks: Vec<StackScore>,
 }
 
-/// What a block loses, and what that stands for.
+/// The loss of a block and its meaning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterferenceScore {
     /// The SCI score (§2): the sum of `d_j − d_min` over the duration of the threads that
@@ -168,7 +168,7 @@ pub struct ScoreBreakdown {
     pub running: f64,
 }
 
-/// How many executions of a block there were.
+/// Numbers of executions of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionCounts {
     /// Executions that count, the outermost of a recursion; those that were not recorded are
@@ -184,7 +184,7 @@ pub struct ExecutionCounts {
     pub period: u32,
 }
 
-/// How long the executions of a block took.
+/// Durations of the executions of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DurationSummary {
     /// All executions together.
@@ -220,15 +220,15 @@ pub struct Floor {
     pub near: u64,
     /// Parts of the run, of equal length, in which the kind was executed often enough to have a floor.
     pub windows: u32,
-    /// Those of them whose floor is at most a quarter above the floor.
+    /// Windows whose floor is at most a quarter above the floor.
     pub windows_near: u32,
     /// Threads that executed the kind often enough.
     pub threads: u32,
-    /// Those of them whose floor is at most a quarter above the floor.
+    /// Threads whose floor is at most a quarter above the floor.
     pub threads_near: u32,
     /// The class.
     pub quality: Quality,
-    /// Why it is not better: each a phrase.
+    /// Reasons that the quality is not better, each a phrase.
     pub reasons: Vec<String>,
 }
 
@@ -343,13 +343,13 @@ pub enum Standing {
     Machine,
     /// Its executions differ, and nothing says that others are the reason.
     Varies,
-    /// It waits for what comes from outside of the program.
+    /// Threads wait for something from outside of the program.
     Outside,
-    /// It waits because it was asked to, or has nothing to do.
+    /// Threads wait because they asked to, or because they have nothing to do.
     Idle,
     /// Its loss is that of a function that it calls.
     Same,
-    /// It loses next to nothing.
+    /// Threads lose next to nothing.
     Slight,
 }
 
@@ -427,7 +427,7 @@ pub struct Cause {
     pub measured: bool,
     /// Phrases that support it, each with its numbers.
     pub evidence: Vec<String>,
-    /// Who ended its waits, those that ended most first.
+    /// The blocks in which threads ended these waits, those that ended most first.
     #[serde(default)]
     pub ended_by: Vec<WaitEnder>,
 }
@@ -437,13 +437,13 @@ pub struct Cause {
 pub struct WaitEnder {
     /// The block, or what stands for it.
     pub block: String,
-    /// How long the waits took that it ended.
+    /// The duration of the waits that it ended.
     pub ns: f64,
     /// The thread that ended most of that.
     pub thread: Option<String>,
 }
 
-/// Why a score may be no interference.
+/// A reason that a score may be no interference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
     /// The doubt.

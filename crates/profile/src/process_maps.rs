@@ -9,7 +9,7 @@ use std::ops::Range;
 pub struct MapsLine<'a> {
     /// Addresses in the process.
     pub addresses: Range<u64>,
-    /// Whether the memory may be executed.
+    /// True if the memory may be executed.
     pub executable: bool,
     /// Position in the file of the first byte.
     pub file_offset: u64,

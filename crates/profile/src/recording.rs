@@ -141,10 +141,10 @@ pub struct Sample {
     pub cgroup: Option<NameId>,
     /// The labels of the goroutine that ran, as text; `None` where it had none.
     pub labels: Option<NameId>,
-    /// Where: the call stack, of one frame where only the place was recorded.
+    /// The call stack. It has one frame where only the place was recorded.
     pub stack: StackId,
-    /// When: the slice of the recording, each [`Recording::slice_ns`] long, the first one 0. A wait is in the slice in which it
-    /// ended. `None` where times were not kept.
+    /// The slice of the recording in which the sample was taken, each [`Recording::slice_ns`] long, the first one 0. A
+    /// wait is in the slice in which it ended. `None` where times were not kept.
     pub slice: Option<u32>,
     /// Off-CPU events: who ended the wait, where somebody did.
     pub waker: Option<Waker>,
@@ -242,7 +242,7 @@ pub struct Recording {
     pub collector: Collector,
     /// The way in which call stacks were recorded.
     pub call_graph: CallGraph,
-    /// How user stacks were walked, where that was counted; what it says is among the warnings.
+    /// Counts of how user stacks were walked, where that was counted. Their summary is among the warnings.
     pub walks: Option<StackWalks>,
     /// True if samples in the kernel were recorded too.
     pub kernel: bool,

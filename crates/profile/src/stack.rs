@@ -8,8 +8,8 @@ pub struct StackId(pub u32);
 /// One frame of a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackFrame {
-    /// Where execution stood in this frame. In a caller this lies *inside* the call instruction
-    /// (the return address less one), so that it always belongs to the calling line.
+    /// The position of execution in this frame. In a caller this lies *inside* the call instruction (the return address
+    /// less one), so that it always belongs to the calling line.
     pub location: Location,
     /// The frame that called it; `None` in the outermost frame that was recorded.
     pub caller: Option<StackId>,
@@ -22,7 +22,7 @@ pub struct StackFrame {
 #[derive(Clone, Debug, Default)]
 pub struct StackTable {
     frames: Vec<StackFrame>,
-    /// Of all frames, or of fewer after [`push_leaf`](Self::push_leaf).
+    /// Ids of all frames, or of fewer after [`push_leaf`](Self::push_leaf).
     index: FxHashMap<StackFrame, StackId>,
 }
 

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 /// only if much is missing.
 pub const FRAMES_SUMMARY: &str = "user frames: ";
 
-/// How user stacks were walked in the kernel: frames by the way in which they were found, stacks by where they end.
+/// Counts of how user stacks were walked in the kernel: frames by the method that found them, stacks by the reason that
+/// they ended.
 #[derive(
     Clone,
     Copy,
@@ -68,7 +69,7 @@ impl StackWalks {
         self.zip_with(other, u64::saturating_add)
     }
 
-    /// What came to these since `before`, a former reading of the same counts.
+    /// Returns the difference to `before`, an earlier reading of the same counts.
     pub fn since(self, before: Self) -> Self {
         self.zip_with(before, u64::saturating_sub)
     }

@@ -26,7 +26,7 @@ pub const UNNAMED_PROCEDURE: &str = "[function at ";
 pub struct Procedure {
     /// Demangled name.
     pub name: Arc<str>,
-    /// Where it starts.
+    /// Start address, in the image.
     pub start: ImageOffset,
     /// Its size in bytes; 0 where it is not known.
     pub size: u64,

@@ -56,7 +56,7 @@ pub struct TraceHead {
     /// Events of the processor or the kernel that were sampled meanwhile; at most [`TRACED_EVENTS`].
     #[serde(default)]
     pub events: Vec<TracedEvent>,
-    /// Why cache misses and instructions were not counted, though nobody declined them.
+    /// Reason that cache misses and instructions were not counted, though nobody declined them.
     #[serde(default)]
     pub no_events: Option<String>,
     /// Programs that had the CPUs while the target's threads were ready, the longest first.
@@ -76,7 +76,7 @@ pub struct TracedCpuUser {
     pub pid: u32,
     /// Name of the thread.
     pub name: String,
-    /// It is the target itself, or was started by it.
+    /// True for the target itself and for processes that it started.
     pub target: bool,
     /// For how long, in nanoseconds.
     pub ns: u64,
@@ -96,7 +96,7 @@ pub struct Throttled {
 /// An event of the processor or the kernel that was sampled in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TracedEvent {
-    /// As `record --event` calls it, with modifiers.
+    /// The name that `record --event` takes, with modifiers.
     pub name: String,
     /// Samples of threads that executed a traced block.
     pub samples: u64,
@@ -118,7 +118,7 @@ pub struct TracedBlock {
     pub image: String,
     /// Build-id of its image.
     pub build_id: Option<BuildId>,
-    /// Where it begins in the image.
+    /// Start address, in the image.
     pub offset: ImageOffset,
     /// The kind of block.
     pub kind: BlockKind,
@@ -126,11 +126,11 @@ pub struct TracedBlock {
     pub arguments: Vec<u8>,
     /// One in so many executions was recorded, at the end of the run (§3.2.3); 1: all.
     pub period: u32,
-    /// It was traced by the kernel's probes, and one execution costs so many ticks, outside of its duration or inside;
-    /// 0: it was not.
+    /// Cost of one execution, outside of its duration or inside, in ticks, if the kernel's probes traced the block; 0
+    /// if they did not.
     #[serde(default)]
     pub probe_ticks: u64,
-    /// Why it could not be traced; `None`: it was.
+    /// Reason that the block could not be traced; `None` if it was.
     pub refused: Option<String>,
     /// Calls that ended before the block did: longjmp over it, or a thread that ended in it.
     pub unfinished: u64,
@@ -194,9 +194,9 @@ pub struct TraceBatch {
 /// Something that a thread did. All times are in ticks of the time-stamp counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraceItem {
-    /// It executed a block.
+    /// The thread executed a block.
     Execution(Execution),
-    /// It was off its CPU; comes before the execution that it lies in.
+    /// The thread was off its CPU; comes before the execution that it lies in.
     Wait(Wait),
     /// The call stack on which the next execution in the batch of this block happened, innermost
     /// caller first: indices in [`TraceHead::places`].
@@ -225,9 +225,9 @@ pub enum TraceItem {
 pub struct Execution {
     /// The block.
     pub block: BlockId,
-    /// It was left by an exception, a panic or the end of its thread.
+    /// True if the block was left by an exception, a panic or the end of its thread.
     pub unwound: bool,
-    /// When it was left.
+    /// The time at which it was left.
     pub leave: u64,
     /// From entry to leave.
     pub duration: u64,
@@ -239,7 +239,7 @@ pub struct Execution {
 /// A sample of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventSample {
-    /// When.
+    /// The time of the sample.
     pub at: u64,
     /// The event.
     pub event: TracedEventId,
@@ -261,7 +261,7 @@ pub struct Wait {
     pub taken: u64,
     /// The part of the time before in which the thread that ended the wait was itself ready without a CPU, because of other processes.
     pub held: u64,
-    /// It was ready all the time: the CPU was taken from it.
+    /// True if the thread was ready all the time: another one took its CPU.
     pub preempted: bool,
     /// The system call in which it waited; `None`: in none (a page fault). If the CPU was taken from it by a thread that it
     /// woke: what that one had waited in.
