@@ -24,9 +24,9 @@ pub struct KernelClock {
     pub fresh: AtomicU32,
     /// [`crate::Thread::local`] after its last sample; thread.
     pub local: AtomicU64,
-    /// How far those were who have woken it, or made it ([`Clock`]); kernel.
+    /// The furthest [`Clock`] of the threads that woke this one or created it; kernel.
     pub credit: AtomicU64,
-    /// Since when it waits, by the monotonic clock in nanoseconds, or 0; kernel.
+    /// Start of its wait, by the monotonic clock in nanoseconds; 0: it does not wait; kernel.
     pub since: AtomicU64,
     /// Its id as the whole machine knows it, or 0; kernel.
     pub machine_tid: AtomicU64,
@@ -76,7 +76,7 @@ impl KernelClocks {
 }
 
 impl KernelClock {
-    /// How far a thread is that has reached `local`, with what it was credited.
+    /// Returns the delay of a thread that has reached `local`, with what it was credited.
     pub fn credited(&self, local: Clock) -> Clock {
         let credit = Clock::unpack(self.credit.load(Acquire));
         let is_ahead = credit.epoch == local.epoch && credit.delay_ns > local.delay_ns;

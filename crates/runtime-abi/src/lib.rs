@@ -68,7 +68,7 @@ pub struct Page {
     pub magic: AtomicU64,
     /// Time between samples of a thread, in nanoseconds of its CPU time; controller.
     pub period_ns: AtomicU64,
-    /// Where the runtime handles [`SIGNAL`]; runtime.
+    /// Address of the runtime's handler of [`SIGNAL`]; runtime.
     pub handler: AtomicU64,
     /// 1: the processors are sampled, each at its [`Cpu::period_ns`]; 0: every thread samples itself; controller.
     pub by_processor: AtomicU32,
@@ -82,7 +82,7 @@ pub struct Page {
     pub waiting: AtomicU32,
     /// Libraries that were closed: their places may mean something else now; runtime.
     pub unloaded: AtomicU32,
-    /// Why a thread could not be sampled (an errno), 0: none was refused; runtime.
+    /// The error (errno) with which a thread could not be sampled, 0: none was refused; runtime.
     pub refused: AtomicI32,
     /// Threads for which there was no slot; runtime.
     pub unmeasured: AtomicU64,
@@ -103,7 +103,7 @@ pub struct Page {
 
     /// The experiment that runs.
     pub experiment: Line<AtomicU64>,
-    /// When it began, by the monotonic clock in nanoseconds; controller.
+    /// Start of the experiment, by the monotonic clock in nanoseconds; controller.
     pub experiment_since: AtomicU64,
     /// The delay that every thread owes ([`Clock`]); both.
     pub global: Line<AtomicU64>,
@@ -137,13 +137,14 @@ pub struct Page {
     pub counters: [Counter; COUNTERS],
     /// Samples by fragment; runtime.
     pub fragments: [AtomicU64; FRAGMENTS],
-    /// Of each fragment that is one of several copies of a line: the number of the line as a whole, and 1; controller.
+    /// For each fragment that is one of several copies of a line, the number of the whole line, plus 1; controller.
     pub wholes: [AtomicU32; FRAGMENTS],
     /// Nanoseconds that each fragment waited for something outside of the program; runtime.
     pub waited: [AtomicU64; FRAGMENTS],
     /// The last system call in which it did ([`wait::ExternalWait::call_word`]); runtime.
     pub waited_in: [AtomicU32; FRAGMENTS],
-    /// What the experiment was about in which one system call last took several samples ([`Running::fragment`]), and 1; runtime.
+    /// The fragment ([`Running::fragment`]) of the last experiment in which one system call took several samples, plus
+    /// 1; runtime.
     pub long_calls_of: AtomicU32,
     /// The thread that runs on each processor; runtime.
     pub cpus: [Line<Cpu>; CPUS],
@@ -184,7 +185,7 @@ pub struct Counter {
     pub backoff: AtomicU64,
     /// 0 free, 1 being named, 2 in use.
     pub state: AtomicU32,
-    /// As `coz.h` has it: 1 throughput, 2 begin, 3 end.
+    /// The kind of `coz.h`: 1 throughput, 2 begin, 3 end.
     pub kind: AtomicU32,
     /// Visits of begins and ends, summed over the nanoseconds by which [`Page::global`] grew, with
     /// each as they were then; wraps around.
@@ -208,7 +209,7 @@ pub struct Thread {
     pub waits: AtomicU32,
     /// The delay it has paid or been credited ([`Clock`]).
     pub local: AtomicU64,
-    /// When the outermost wait began, by the monotonic clock in nanoseconds.
+    /// Start of the outermost wait, by the monotonic clock in nanoseconds.
     pub waits_since: AtomicU64,
     /// Nanoseconds slept in excess of what was owed.
     pub excess: AtomicU64,
@@ -222,8 +223,8 @@ pub struct Thread {
     pub stack_high: AtomicU64,
     /// Identity of the event behind the descriptor, in case the program closes it.
     pub event_id: AtomicU64,
-    /// When it was looked at last: the monotonic clock, its own CPU time (both in nanoseconds), how
-    /// often it had been preempted, and how often it had given its processor up.
+    /// State at the last look at the thread: the monotonic clock, its own CPU time (both in nanoseconds), its
+    /// involuntary context switches, and its voluntary ones.
     pub looked: AtomicU64,
     /// See `looked`.
     pub ran: AtomicU64,
@@ -235,7 +236,7 @@ pub struct Thread {
     pub waited: AtomicU64,
     /// Process that it belongs to.
     pub pid: AtomicU32,
-    /// It has had its first sample.
+    /// The thread has had its first sample.
     pub sampled: AtomicU32,
     /// Nanoseconds for which it has waited for a processor between two samples, a mean of recent ones.
     pub crowded: AtomicU32,

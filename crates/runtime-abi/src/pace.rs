@@ -13,7 +13,8 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Stretches of a thread that are told apart.
 const STRETCHES: usize = 8;
-/// What was not charged is spread over so many sampling periods. In the simulation of `tests/pace.rs`, 8 to 64 come to the same.
+/// Sampling periods over which time that was not charged is spread. In the simulation of `tests/pace.rs`, 8 to 64 give
+/// the same result.
 const SPREAD: u64 = 32;
 /// The pace is that of the last so many periods, about.
 const REMEMBERED: u64 = 256;
@@ -27,7 +28,7 @@ const RECENT: u64 = 16;
 pub struct Pace {
     /// The experiment that this is of ([`crate::Clock::epoch`] + 1); 0: none.
     experiment: AtomicU64,
-    /// When the last operation ended, by the monotonic clock.
+    /// End of the last operation, by the monotonic clock.
     operated: AtomicU64,
     /// Mean time between two operations.
     between: AtomicU64,

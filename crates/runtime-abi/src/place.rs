@@ -19,10 +19,9 @@ pub struct Rule {
     pub from_frame_pointer: bool,
     /// Canonical frame address (the caller's stack pointer) less the register, in bytes.
     pub cfa: u16,
-    /// Where the return address is, in bytes from the canonical frame address; `None`: in the link
-    /// register.
+    /// Position of the return address, in bytes from the canonical frame address; `None`: in the link register.
     pub return_address: Option<i16>,
-    /// Where the caller's frame pointer is, likewise; `None`: in its register still.
+    /// Position of the caller's frame pointer, likewise; `None`: it is in its register still.
     pub frame_pointer: Option<i16>,
 }
 

@@ -23,7 +23,7 @@ const LOCK: u32 = 2;
 pub enum CodeSet {
     /// Samples whose stack has a sequence of so many functions: those that take [`Steps`] from 0 to this number.
     Sequence(u8),
-    /// What a thread does while it holds a lock.
+    /// Samples of a thread while it holds a lock.
     Lock,
 }
 
@@ -72,8 +72,8 @@ impl Selection {
     }
 }
 
-/// Where a place of code takes an automaton that looks for a call sequence along a stack, innermost function first: for each of 16 states, the
-/// next one.
+/// Transition table of one place of code, for an automaton that looks for a call sequence along a stack, innermost
+/// function first. It has the next state for each of 16 states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps(pub u64);
 

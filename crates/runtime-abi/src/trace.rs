@@ -39,9 +39,9 @@ pub const STACK: usize = 1024;
 /// Frames of a thread: how deep traced blocks may nest.
 pub const FRAMES: usize = 2048;
 
-/// Where the segments begin.
+/// Start of the segments.
 pub const SEGMENTS_OFFSET: usize = size_of::<Memory>().next_multiple_of(SEGMENT);
-/// Where the code begins.
+/// Start of the code.
 pub const CODE_OFFSET: usize = SEGMENTS_OFFSET + SEGMENTS * SEGMENT;
 /// Bytes of code at most.
 pub const CODE: usize = 1 << 29;
@@ -49,7 +49,7 @@ pub const CODE: usize = 1 << 29;
 pub const PAGE_BLOCKS: usize = 1024;
 /// Call pages; a thread has one for each [`PAGE_BLOCKS`] blocks of which it calls some.
 pub const CALL_PAGES: usize = THREADS + 4096;
-/// Where the call pages begin.
+/// Start of the call pages.
 pub const CALL_PAGES_OFFSET: usize = CODE_OFFSET + CODE;
 /// Size of the whole object. What is not touched takes no memory.
 pub const LENGTH: usize = CALL_PAGES_OFFSET + CALL_PAGES * size_of::<CallPage>();
@@ -98,7 +98,7 @@ pub struct Memory {
     pub asked: AtomicU32,
     /// Requests answered, a futex; controller.
     pub answered: AtomicU32,
-    /// Where the thread's pointer to its block is, in bytes from the thread pointer; runtime.
+    /// Offset of the thread's pointer to its [`Local`] from the thread pointer, in bytes; runtime.
     pub local: AtomicI64,
     /// Address of the function behind [`Reason`]; runtime.
     pub slow: AtomicU64,
@@ -134,9 +134,9 @@ pub struct Memory {
     pub raise_exception: AtomicU64,
     /// Address of the function that the unwinding information is registered with; runtime.
     pub register_frame: AtomicU64,
-    /// When the process came to the end of `exit`, in ticks; runtime.
+    /// Time at which the process came to the end of `exit`, in ticks; runtime.
     pub ended: AtomicU64,
-    /// As [`crate::Page::lifeline`], of a process that was attached to.
+    /// A robust mutex like [`crate::Page::lifeline`], in a process that was attached to.
     pub lifeline: [AtomicU64; crate::LIFELINE],
     /// In a process that was attached to, the first steps are taken, or one has failed: 1; runtime.
     pub prepared: AtomicU32,
@@ -180,9 +180,9 @@ pub struct Thread {
     pub next: AtomicU32,
     /// Its first segment, index + 1; runtime.
     pub first: AtomicU32,
-    /// When it was first seen, in ticks; runtime.
+    /// Time of its first sighting, in ticks; runtime.
     pub start: AtomicU64,
-    /// When it ended, in ticks; runtime.
+    /// Time of its end, in ticks; runtime.
     pub end: AtomicU64,
     /// Address of its [`Local`]; runtime.
     pub address: AtomicU64,
@@ -272,7 +272,7 @@ pub struct Local {
     pub top: u64,
     /// One behind the last frame that may be used.
     pub limit: u64,
-    /// Where the next record goes.
+    /// Address of the next record.
     pub head: u64,
     /// The last record of the segment.
     pub end: u64,
@@ -286,7 +286,7 @@ pub struct Local {
     pub busy: u64,
     /// Executions that found no room, and are not among its records yet.
     pub lost: u64,
-    /// Where the room for those is that have none.
+    /// Address of the spill buffer: records for which there is no segment go there, and count as lost.
     pub spill: u64,
     /// Process that it belongs to.
     pub pid: u64,
@@ -300,15 +300,15 @@ pub struct Local {
     pub call_pages: [u16; BLOCKS / PAGE_BLOCKS],
 }
 
-/// Where a thread's counts of calls begin, in bytes from its [`Local`]: one `u32` a block, [`CallPage::left`].
+/// Offset of a thread's counts of calls from its [`Local`], in bytes: one `u32` a block, [`CallPage::left`].
 pub const COUNTS: usize = 4096;
 
 /// A traced execution that has not ended.
 #[repr(C)]
 pub struct Frame {
-    /// When it began.
+    /// Time of entry, in ticks.
     pub enter: u64,
-    /// Where the block returns to.
+    /// Address that the block returns to.
     pub return_address: u64,
     /// The caller's rbx.
     pub rbx: u64,
@@ -333,8 +333,8 @@ pub struct Frame {
 /// In place of [`Frame::block`]: the execution has ended, while others that began later had not.
 pub const ENDED: u64 = u64::MAX;
 
-/// Why the code of the controller calls the runtime; the third argument of that function, after the
-/// block and the stack pointer. It returns whether the execution is to be traced.
+/// Reasons for which the controller's code calls the runtime: the third argument of that function, after the block and
+/// the stack pointer. It returns whether the execution is to be traced.
 pub mod reason {
     /// The thread has no [`super::Local`], or no frame is left.
     pub const FRAME: u32 = 0;
@@ -363,7 +363,7 @@ pub struct Step {
     pub reserved: AtomicU64,
 }
 
-/// What of the controller's code is still in use in a process that was attached to, when it has been put back.
+/// Parts of the controller's code that are still in use in a process that was attached to, after the code was put back.
 pub mod remains {
     /// The controller has put nothing back: it was killed.
     pub const UNKNOWN: u32 = 0;

@@ -17,12 +17,12 @@ const TICKS_SHIFT: u32 = 53;
 /// Places at which a thread waits that are known at a time.
 const SITES: usize = 4;
 
-/// What there is to be said of a system call that is complete, as the value of its signal.
+/// Results of a completed system call, from the value of its signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallEnd {
-    /// It waited, for long enough.
+    /// The wait in it, if it was long enough.
     pub wait: Option<ExternalWait>,
-    /// The processor's timer found the thread in the kernel so often meanwhile, less than 2^11.
+    /// Number of times that the processor's timer found the thread in the kernel during the call, less than 2^11.
     pub ticks: u32,
 }
 
@@ -69,13 +69,13 @@ impl ExternalWait {
     }
 }
 
-/// What a thread and the controller tell each other of the thread's waits.
+/// Messages between a thread and the controller about the thread's waits.
 #[repr(C)]
 #[derive(Default)]
 pub struct ThreadWaits {
     /// Charged by the controller while the thread waits, and not in [`crate::Thread::local`] yet ([`Clock`]); both.
     early: AtomicU64,
-    /// Of what came from there, what no wait has accounted for yet ([`Clock`]); thread.
+    /// The part of the early charges that no wait has accounted for yet ([`Clock`]); thread.
     settled: AtomicU64,
     sites: [Site; SITES],
     /// The site that is replaced next; thread.
@@ -153,7 +153,7 @@ impl ThreadWaits {
         }
     }
 
-    /// Whose waits were those that had begun there; `None`: it is not known, or they were no waits for what is outside.
+    /// Returns the fragment of the waits that began there; `None`: it is not known, or they were no waits for what is outside.
     pub fn fragment_at(&self, pc: u64, sp: u64) -> Option<u32> {
         let there = |site: &&Site| site.pc.load(Acquire) == pc && site.sp.load(Relaxed) == sp;
         let site = self.sites.iter().find(there)?;

@@ -42,7 +42,7 @@ enum Rule {
     AtPace,
 }
 
-/// What a thread does.
+/// Activity of a thread.
 #[derive(Clone, Copy, PartialEq)]
 enum Doing {
     Works,
@@ -53,7 +53,7 @@ enum Doing {
 struct Thread {
     steps: Vec<Step>,
     at: usize,
-    /// It has begun the step.
+    /// The thread has begun the step.
     begun: bool,
     doing: Doing,
     /// Work that is left of this step.
@@ -85,7 +85,7 @@ impl Thread {
         self.begun = false;
     }
 
-    /// When it does something else.
+    /// Returns the time at which the thread's activity changes.
     fn ends(&self, now: u64) -> u64 {
         match self.doing {
             Doing::Works => now + self.left,
