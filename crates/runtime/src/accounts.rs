@@ -1,4 +1,4 @@
-//! What a sample or a wait comes to: whose it is, what the others owe for it, and what this thread pays.
+//! Accounts of a sample or a wait: its owner, the delay that the others owe for it, and the payment of this thread.
 //!
 //! Nothing here needs the C library: the handler of programs without ours (crate `freestanding`) is made of it too.
 
@@ -13,8 +13,9 @@ use runtime_abi::{Clock, Page, Running, Thread};
 /// the handler comes right behind.
 const LEAST: u64 = 50_000;
 
-/// Returns how much time a sample of the processor stands for, in nanoseconds; `None`: it is none. What the processor has done since its last
-/// sample, but not what a thread stood still since then, as nobody is sampled meanwhile.
+/// Returns the time that a sample of the processor stands for, in nanoseconds; `None` if the sample does not count. It
+/// is the time of the processor since its last sample, without the time that a thread stood still, as nobody is sampled
+/// meanwhile.
 pub fn processor_span(page: &Page, thread: &Thread) -> Option<u64> {
     if is_none_of(thread) {
         return None;
@@ -31,7 +32,7 @@ pub fn processor_span(page: &Page, thread: &Thread) -> Option<u64> {
     Some(since.min(cpu.period_ns.load(Relaxed)))
 }
 
-/// As [`processor_span`], of a system call that is complete.
+/// Does the same as [`processor_span`], for a completed system call.
 fn call_span(page: &Page, end: CallEnd) -> Option<u64> {
     if end.ticks == 0 {
         return None;
@@ -177,7 +178,7 @@ fn count_wait(page: &Page, thread: &Thread, fragment: u32, wait: ExternalWait) {
     }
 }
 
-/// Since when the experiment runs, in nanoseconds.
+/// Returns how long the experiment has run, in nanoseconds.
 fn experiment_time(page: &Page) -> u64 {
     sys::now().saturating_sub(page.experiment_since.load(Relaxed))
 }

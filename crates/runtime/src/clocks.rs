@@ -1,4 +1,4 @@
-//! How much delay there was, and how much of it a thread has had.
+//! Counts of delay: the delay that is due, and the part of it that a thread has had.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::{Clock, Page, Thread};

@@ -24,11 +24,11 @@ pub fn pay_after_wait(thread: &Thread) -> bool {
 /// The way in which a thread stands still.
 #[derive(Clone, Copy)]
 enum Payment {
-    /// It was computing: its processor stays as busy as it was, but for threads that wait for it. Let go idle, a
-    /// processor (above all a virtual one) comes back slowly, and other threads are moved to it meanwhile, which
+    /// The thread was computing: its processor stays as busy as it was, but for threads that wait for it. Let go idle,
+    /// a processor (above all a virtual one) comes back slowly, and other threads are moved to it meanwhile, which
     /// would be on top of each delay.
     Busy,
-    /// It was waiting, and its processor is idle already.
+    /// The thread was waiting, and its processor is idle already.
     Asleep,
 }
 

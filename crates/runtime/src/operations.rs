@@ -13,7 +13,7 @@ use runtime_abi::{Clock, Running, Thread};
 pub struct Operation(u64);
 
 impl Operation {
-    /// That of a function whose first argument says what it is on.
+    /// Returns the operation of a function whose first argument is the object that it works on.
     pub fn of(function: &'static str, arguments: &[usize]) -> Self {
         let on = arguments.first().copied().unwrap_or(0) as u64;
         Self(function.as_ptr() as u64 ^ on.rotate_left(20))

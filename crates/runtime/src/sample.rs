@@ -51,7 +51,7 @@ pub unsafe extern "C" fn handle_sample(
     count_sample(page, thread, frame, span);
 }
 
-/// What the signal says of a system call that is complete; `None`: it is an ordinary sample.
+/// Returns what the signal says of a completed system call; `None`: it is an ordinary sample.
 ///
 /// # Safety
 /// Null, or what the kernel hands a handler with SA_SIGINFO.

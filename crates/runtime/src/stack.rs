@@ -1,4 +1,4 @@
-//! Whose a sample is: the functions of a thread's stack, innermost first.
+//! Search for the owner of a sample among the functions of a thread's stack, innermost first.
 
 use crate::stack_memory;
 use core::sync::atomic::Ordering::Relaxed;
@@ -8,7 +8,7 @@ use runtime_abi::{Page, Place, Rule, Thread, UNKNOWN};
 /// Frames that are looked at.
 const FRAMES: usize = 64;
 
-/// Where a thread was interrupted.
+/// Registers of an interrupted thread.
 pub struct Frame {
     pub pc: u64,
     pub sp: u64,
@@ -23,14 +23,14 @@ impl Frame {
     }
 }
 
-/// Whose a sample is.
+/// The owner of a sample.
 #[derive(Clone, Copy)]
 pub enum Owner {
     /// This fragment's.
     Fragment(u32),
     /// Nobody's: nothing in its call chain is in scope.
     OutOfScope,
-    /// It is not known yet.
+    /// Not known yet.
     Unknown,
 }
 

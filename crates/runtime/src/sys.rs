@@ -87,9 +87,9 @@ pub fn cpu_time() -> u64 {
 /// The number of times that a thread lost its processor.
 #[derive(PartialEq, Eq)]
 pub struct Switches {
-    /// It was taken from it.
+    /// Involuntary switches: the processor was taken from the thread.
     pub preempted: u64,
-    /// It gave it up, to wait for something.
+    /// Voluntary switches: the thread gave the processor up, to wait for something.
     pub gave_up: u64,
 }
 
@@ -139,8 +139,8 @@ pub fn sleep_until(then: u64) {
     while unsafe { call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
 }
 
-/// As [`sleep_until`], but without the slack by which the kernel may be late to save power: it is as
-/// long as a short delay. The thread has its own slack again afterwards.
+/// Sleeps as [`sleep_until`] does, but without the slack by which the kernel may be late to save power: it is as long
+/// as a short delay. The thread has its own slack again afterwards.
 pub fn sleep_exactly_until(then: u64) {
     let slack = |operation: libc::c_int, ns: usize| {
         // SAFETY: these operations take and give numbers.

@@ -25,7 +25,7 @@ static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
 const SECOND: u64 = 1_000_000_000;
 /// The time between two looks for libraries that the program has loaded.
 const LOOK_NS: u64 = SECOND;
-/// What may be on its way to a thread that the signal was sent to arrives within this time.
+/// Longest time that a signal takes from its sending to its thread.
 const GRACE_NS: u64 = 50_000_000;
 
 /// Begins a session, with the memory behind a descriptor; 0 or an error number.

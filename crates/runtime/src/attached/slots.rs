@@ -144,10 +144,10 @@ pub fn take_openmp() {
     }
 }
 
-/// What is passed through the dynamic linker.
+/// State that is passed through the dynamic linker to `visit_object`.
 struct Visit {
     own: OwnFunctions,
-    /// What our functions' names begin with.
+    /// Prefix of our functions' names.
     prefix: &'static [u8],
     change: Change,
 }

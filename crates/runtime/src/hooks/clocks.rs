@@ -93,7 +93,7 @@ fn count_timer() {
     }
 }
 
-/// When a timer is to expire, by the real clock; `absolute`: at a time, not after one.
+/// Converts a timer's expiry to the real clock; `absolute`: it is a time and not an interval.
 ///
 /// # Safety
 /// The pointer is to the values of a timer, or null.

@@ -22,9 +22,9 @@ const ASKS: u32 = u32::MAX;
 
 /// The decision about a call that asks.
 pub struct Turn {
-    /// It is recorded.
+    /// True if the call is recorded.
     pub recorded: bool,
-    /// Its stack is taken, also if it is not recorded.
+    /// True if its stack is taken, also if the call is not recorded.
     pub stack: bool,
 }
 
@@ -138,7 +138,7 @@ fn random_below(limit: u32) -> u32 {
     ((mixed * u64::from(limit)) >> 32) as u32
 }
 
-/// Where the calls of a block are counted; `None` if that is the thread's own knowledge.
+/// Returns the count of a block's calls; `None` if only the thread itself counts them.
 fn call_count<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&'a CallCount> {
     let part = block as usize / PAGE_BLOCKS;
     let known = local.call_pages.get(part).copied()?;

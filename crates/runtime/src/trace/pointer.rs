@@ -19,7 +19,7 @@ global_asm!(
 /// In place of the pointer: calls are not traced.
 pub const BUSY: usize = 1;
 
-/// Where the pointer is, in bytes from the thread pointer.
+/// Returns the offset of the pointer from the thread pointer, in bytes.
 pub fn offset() -> i64 {
     let offset: i64;
     // SAFETY: reads the variable's offset.

@@ -1,4 +1,4 @@
-//! Where records go.
+//! Segments of the shared memory, which records are written into.
 
 use super::shared::{ticks, wake_controller};
 use crate::sys;
