@@ -13,6 +13,6 @@ fn vitalfew_panic(_: &PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// What the compiler's own library refers to. Nothing unwinds.
+/// A symbol that the compiler's own library refers to. Nothing unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

@@ -97,9 +97,9 @@ fn read_clock(which: usize) -> u64 {
 /// The number of times that a thread lost its processor.
 #[derive(PartialEq, Eq)]
 pub struct Switches {
-    /// It was taken from it.
+    /// Involuntary switches: the processor was taken from the thread.
     pub preempted: u64,
-    /// It gave it up, to wait for something.
+    /// Voluntary switches: the thread gave the processor up, to wait for something.
     pub gave_up: u64,
 }
 

@@ -13,7 +13,7 @@ pub struct Shared {
     clocks: AtomicPtr<KernelClocks>,
 }
 
-/// They.
+/// The addresses for this process, under the name by which the controller finds them.
 #[unsafe(export_name = "vitalfew_shared")]
 pub static SHARED: Shared = Shared {
     page: AtomicPtr::new(core::ptr::null_mut()),

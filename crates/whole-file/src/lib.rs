@@ -22,7 +22,7 @@ pub struct WholeFile {
     output: Output,
 }
 
-/// Where the bytes go until the file is complete.
+/// Destination of the bytes until the file is complete.
 #[derive(Debug)]
 enum Output {
     /// A file beside the path.
