@@ -58,10 +58,11 @@ const STARVED: f64 = 0.1;
 pub const SAID_FIRST: f64 = 0.25;
 /// Runs from which on the interval is that of how they differ: two leave it as wide as the whole.
 const FEWEST_RUNS: usize = 3;
-/// What a place calls is said from this part of its time on, and so many functions of them.
+/// Part of a place's time from which on its callees are named, and the maximum number of these.
 const CALLED_ENOUGH: f64 = 0.05;
 const NAMED_CALLS: usize = 5;
-/// Who ended waits is said where these are so much of the time, of whoever ended so much of them.
+/// Part of a place's time that waits must have for the threads that ended them to be named, and the part of these waits
+/// that such a thread must have ended.
 const WAITED_ENOUGH: f64 = 0.1;
 const ENDED_ENOUGH: f64 = 0.1;
 /// Waits for a place are said to be so from this part of the working time on.
@@ -84,7 +85,7 @@ pub struct Measured<'a> {
     pub each_sample: f64,
     /// The duration of the run, in nanoseconds; 0 where it is not known.
     pub run_ns: f64,
-    /// What each thread did that ran or waited for a notable time, not for others; empty where that is not known.
+    /// Work of each thread that ran or waited for a notable time, without waits for other threads; empty if unknown.
     pub threads: &'a [ThreadWork],
     /// CPUs that the program may use; 0 where that is not known.
     pub cpus: u32,
@@ -92,13 +93,13 @@ pub struct Measured<'a> {
     pub children_ns: f64,
     /// The dearest line of functions that take time.
     pub dear_lines: &'a [DearLine],
-    /// Who ended waits of the tree.
+    /// Waits of the tree, by the thread that ended them.
     pub ended_waits: &'a [EndedWait],
     /// Ready to run, but without a CPU.
     pub cpu_waits: &'a CpuWaits,
-    /// How many CPUs the program may use, and how many there are, if it may not use all.
+    /// The number of CPUs that the program may use, and the number that there are, if it may not use all.
     pub confined: Option<(u32, u32)>,
-    /// Which instructions of the hottest procedures stall.
+    /// Findings about instructions of the hottest procedures that stall.
     pub stalls: &'a [Finding],
     /// Predictions of experiments.
     pub causal: &'a [Finding],
@@ -126,7 +127,7 @@ pub struct EndedWait {
     pub node: NodeId,
     /// Whoever ended them.
     pub by: EndingThread,
-    /// How long they took, in nanoseconds.
+    /// Duration of the waits, in nanoseconds.
     pub ns: u64,
 }
 
@@ -137,7 +138,7 @@ pub struct CpuWaits {
     pub own_ns: u64,
     /// Nobody, in nanoseconds.
     pub nobody_ns: u64,
-    /// Who measured, in nanoseconds: no loss of the program's.
+    /// The profiler, in nanoseconds: no loss of the program's.
     pub profiler_ns: u64,
     /// Other programs by name, in nanoseconds.
     pub others: BTreeMap<String, u64>,
@@ -349,7 +350,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Which of the program's functions asked for a sequence.
+    /// Returns the function of the program that asked for a sequence.
     fn on_behalf_of(&self, number: usize) -> Option<FindingEvidence> {
         let ((function, _), part) = find_asker(&self.sequences, number)?;
         Some(FindingEvidence::OnBehalfOf { function, part })
@@ -392,7 +393,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Who ended a sequence's waits, whoever ended most of them first.
+    /// Returns the threads that ended a sequence's waits, the one that ended most of them first.
     fn who_ended_waits(&self, number: usize, sequence: &TimedSequence) -> Vec<FindingEvidence> {
         let mut enders: BTreeMap<&EndingThread, f64> = BTreeMap::new();
         for ended in self.measured.ended_waits {
@@ -605,7 +606,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// What a place calls, the most first.
+/// Returns the callees of a place by time, the largest first.
 fn time_in_callees(sequence: &TimedSequence) -> impl Iterator<Item = FindingEvidence> {
     let time = sequence.time();
     let mut called: Vec<_> = sequence.in_callees.iter().collect();

@@ -45,7 +45,7 @@ const TRUTHS: [(&str, Truth); 5] = [
     ("hill", hill),
 ];
 
-/// What the slope of the regression would be without noise.
+/// Returns the slope of the regression without noise.
 fn true_slope(effect: &Effect, truth: impl Fn(f64) -> f64) -> f64 {
     let sum = |of: &dyn Fn(f64) -> f64| -> f64 {
         let points = effect.points.iter();
@@ -56,8 +56,8 @@ fn true_slope(effect: &Effect, truth: impl Fn(f64) -> f64) -> f64 {
     sum(&truth) / sum(&|s| s)
 }
 
-/// Of many profiles of one program: how often 95 % intervals have the truth, and how far estimates are
-/// off, on average with and without their sign.
+/// Coverage of 95 % intervals over many profiles of one program, and the errors of estimates, on average with and
+/// without their sign.
 #[test]
 fn intervals_cover_the_truth() {
     let (mut covered, mut asked, mut slopes, mut profiles) = (0, 0, 0, 0);
@@ -145,7 +145,7 @@ fn intervals_cover_the_truth_on_a_machine_that_wanders() {
     assert!(off < 0.035, "{off}");
 }
 
-/// What the record of the machine says was not the program's is set aside, and counted.
+/// Disturbances in the record of the machine are set aside, and counted.
 #[test]
 fn what_the_machine_did_for_others_is_set_aside() {
     let truth = |s: f64| 0.4 * s;
@@ -250,8 +250,8 @@ fn others_beside_the_program_cost_it_nothing() {
     }
 }
 
-/// What its threads waited for others is time that the program lost: one thread that shares its processor with a hog, on a machine
-/// that is half idle; and threads that fill a machine.
+/// Waits of the program's threads for other processes are time that the program lost. The cases are one thread that
+/// shares its processor with a hog, on a machine that is half idle, and threads that fill a machine.
 #[test]
 fn waits_for_the_processors_of_others_are_no_part_of_its_time() {
     let shared = |recorded: bool, threads: f64, lost: f64| {
@@ -282,7 +282,7 @@ fn waits_for_the_processors_of_others_are_no_part_of_its_time() {
     assert!(filled.abs() < 0.06, "{filled}");
 }
 
-/// What the hypervisor takes of a machine that the program fills is time that it loses, beside its delays.
+/// Time that the hypervisor takes of a machine that the program fills is lost, beside its delays.
 #[test]
 fn what_the_hypervisor_took_is_no_part_of_its_time() {
     let stolen = |idle_known: bool| {
@@ -443,7 +443,7 @@ fn threads_that_spin_widen_the_intervals() {
     assert!(often.warnings[0].contains("spin"), "{:?}", often.warnings);
 }
 
-/// Where nothing has an effect, hardly anything is claimed to have one.
+/// Without any effect in truth, hardly any effect is claimed.
 #[test]
 fn nothing_is_made_of_noise() {
     let nothing = |_: f64| 0.0;

@@ -168,16 +168,16 @@ struct Tally {
     listed: usize,
     weighted: f64,
     weight: f64,
-    /// How often each cause was true.
+    /// Stalls by their true cause.
     truly: [usize; CAUSES],
-    /// Of how many stalls the data cache and the DTLB are listed, which time does not tell apart.
+    /// Stalls for which both the data cache and the DTLB are listed, which time does not distinguish.
     both: usize,
-    /// How often each was listed where each was true.
+    /// Number of times that a cause (column) was listed where another (row) was true.
     beside: [[usize; CAUSES]; CAUSES],
     summary: Option<Summary>,
 }
 
-/// Where a cause is among all.
+/// Returns the position of a cause in [`Cause::ALL`].
 fn place(of: Cause) -> usize {
     let mut all = Cause::ALL.iter();
     all.position(|one| *one == of).expect("listed")
@@ -234,7 +234,7 @@ impl Tally {
         }
     }
 
-    /// How often a cause was listed.
+    /// Returns how many times a cause was listed.
     fn listed_as(&self, cause: Cause) -> usize {
         self.beside.iter().map(|row| row[place(cause)]).sum()
     }
@@ -349,12 +349,12 @@ fn simulated(seeds: std::ops::Range<u64>) -> Vec<Simulated> {
     all
 }
 
-/// What the rules were mended on, and what they were not.
+/// Programs that the rules were tuned on, and programs that they were not tuned on.
 static KNOWN: LazyLock<Vec<Simulated>> = LazyLock::new(|| simulated(100..112));
 static OTHERS: LazyLock<Vec<Simulated>> = LazyLock::new(|| simulated(400..424));
 
-/// What is said of a program. In the analysis' eyes no loop stays in the instruction cache: the simulated one misses
-/// at random.
+/// Adds the account of a program. In the analysis' eyes no loop stays in the instruction cache: the simulated one
+/// misses at random.
 fn add_windowed(tally: &mut Tally, one: &Simulated, records: bool, registers: bool) {
     let Simulated { graph, run } = one;
     let model = model();

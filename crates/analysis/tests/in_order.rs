@@ -6,7 +6,7 @@ use analysis::stall::{Confidence, Estimate, in_order};
 use machine::Equivalence;
 use pipeline::{Program, Random, run};
 
-/// How much weight has an estimate this near to the truth (Figures 8 and 9).
+/// Weight of the estimates within each distance of the truth (Figures 8 and 9).
 #[derive(Default)]
 struct Shares {
     total: f64,

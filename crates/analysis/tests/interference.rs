@@ -125,8 +125,8 @@ fn waits_in_a_called_lock_are_the_callers_too() {
     }
 }
 
-/// Of a block of which one execution in N is recorded, and whose long ones are rare, the interval has the truth if any
-/// of those was recorded; what is rarer than that is said.
+/// The interval covers the truth for a sampled block whose long executions are rare, if any of those was recorded.
+/// Otherwise it is said that rarer ones may have been missed.
 #[test]
 fn intervals_of_sampled_blocks_cover_the_truth() {
     const RUNS: u32 = 60;
@@ -224,7 +224,7 @@ fn who_waits_for_the_work_of_others_is_ranked_behind() {
     }
 }
 
-/// What probes of the kernel add to their callers is taken off.
+/// The overhead that probes of the kernel add to their callers is subtracted.
 #[test]
 fn what_probes_cost_is_not_the_callers() {
     let mut trace = Trace::new("./probed");
@@ -576,8 +576,8 @@ fn sampling_keeps_the_score() {
     }
 }
 
-/// Where recording itself makes executions longer (a lock is held meanwhile), what the recorded ones stand for cannot be: it is
-/// said, and no interference is claimed of it.
+/// Recording itself may make executions longer (a lock is held meanwhile). Then the recorded ones stand for an
+/// impossible time: that is said, and no interference is claimed.
 #[test]
 fn no_thread_loses_more_time_than_it_has() {
     const PERIOD: u32 = 64;
@@ -722,7 +722,7 @@ fn rare_kinds_are_put_together() {
     assert!(outer.kinds_total <= 600);
 }
 
-/// What instrumentation costs in the calls inside is taken off.
+/// The overhead of instrumentation in the calls inside is subtracted.
 #[test]
 fn overhead_is_taken_off() {
     let mut trace = Trace::new("./overhead");

@@ -1,4 +1,4 @@
-//! What a wait is put down to, on made-up traces whose truth is known.
+//! Causes found for waits, on made-up traces whose truth is known.
 
 #[path = "../../../tests/traces/simulate.rs"]
 #[allow(dead_code)]
@@ -45,7 +45,8 @@ fn woken(names: [&str; 2], taken: u64) -> Interference {
     analyse(&trace)
 }
 
-/// Who is not stopped by a lock needs no CPU again; who is handed work waits for a CPU as anybody does.
+/// The wait for a CPU after a lock is part of the lock's wait: without the lock, the thread would need no new CPU. A
+/// thread that is handed work waits for a CPU like any other.
 #[test]
 fn the_time_until_a_woken_thread_runs_is_that_of_the_lock() {
     for (name, cause) in [
@@ -188,8 +189,8 @@ fn posted(by_woken: bool, held: u64) -> Interference {
     analyse(&trace)
 }
 
-/// Who gives a lock back and loses its CPU to the thread that it woke waits for the lock's sake: that is listed with those who
-/// wait for the lock.
+/// A thread that gives a lock back and loses its CPU to the thread that it woke waits because of the lock: its loss is
+/// listed with the waits for the lock.
 #[test]
 fn a_cpu_that_is_handed_over_with_a_lock_is_the_locks_loss() {
     let result = posted(true, 20);
@@ -289,7 +290,7 @@ fn stopped(taken: f64) -> Trace {
     trace
 }
 
-/// What threads lose to other processes is of the machine; what they lose because they are more than the CPUs is of the program.
+/// Losses of threads to other processes are the machine's; losses from having more threads than CPUs are the program's.
 #[test]
 fn other_processes_are_told_from_too_few_cpus() {
     let hog = TracedCpuUser {

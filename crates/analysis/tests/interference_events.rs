@@ -8,7 +8,7 @@ use analysis::interference::{Analyser, Options};
 use profile::*;
 use simulate::*;
 
-/// What a sample costs, in ticks.
+/// Cost of a sample, in ticks.
 const COST: u64 = 50;
 
 fn analyse(trace: &Trace) -> Interference {

@@ -11,8 +11,7 @@ use machine::Equivalence;
 use pipeline::{Program, Random, Run, run};
 use proptest::prelude::*;
 
-/// What was seen: the samples, and where the branch after each went; `walked` branches along
-/// stretches.
+/// Returns the evidence of a run: the samples, the branch after each, and `walked` branches along stretches.
 fn evidence(program: &Program, run: &Run, random: &mut Random, walked: usize) -> Evidence {
     let blocks: Vec<BlockEvidence> = run
         .issues
@@ -61,7 +60,7 @@ fn evidence(program: &Program, run: &Run, random: &mut Random, walked: usize) ->
     }
 }
 
-/// What was seen of a block of so many instructions.
+/// Returns the evidence for a block of so many instructions.
 fn block(samples: f64, instructions: f64) -> BlockEvidence {
     BlockEvidence {
         samples,

@@ -1,4 +1,4 @@
-//! What the code, and data addresses, say of misses, in a small loop.
+//! Evidence of the code, and of data addresses, about misses in a small loop.
 
 use analysis::stall::culprits::{Cause, Evidence, expectations, find_culprits};
 use analysis::stall::{Confidence, Estimate, Frequencies};
@@ -18,7 +18,7 @@ const CALLING: [u8; 25] = [
     0x48, 0xff, 0xce, 0x75, 0xe8, 0xc3,
 ];
 
-/// Which misses are listed after the first load and after the second: both take a hundred cycles.
+/// Returns the misses that are listed after the first load and after the second: both take a hundred cycles.
 fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [String; 2] {
     let model = ProcessorModel::new(Processor::named("skylake").expect("there"));
     let start = ImageAddress(0x40_1000);
@@ -72,8 +72,8 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
     })
 }
 
-/// What so many samples show of a load whose n-th address is this one: four executions after each, and
-/// the one before it.
+/// Returns the evidence of so many samples about a load whose n-th address is `address(n)`: four executions after each
+/// sample, and the one before it.
 fn seen(samples: u64, address: impl Fn(u64) -> u64) -> Accesses {
     let mut table: FxHashMap<(), Accesses> = FxHashMap::default();
     for sample in 0..samples {

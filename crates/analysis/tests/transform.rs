@@ -26,7 +26,7 @@ fn costs(tree: &CallTree) -> BTreeMap<Vec<String>, i64> {
     costs
 }
 
-/// What becomes of a stack; `None` if its cost is dropped.
+/// Returns the costs of changed stacks; `None` from `change` drops a stack's cost.
 fn by_stack(
     stacks: &Stacks,
     change: impl Fn(Vec<char>) -> Option<Vec<char>>,
@@ -116,7 +116,7 @@ fn modules_are_hidden_and_merged_by_name() {
     assert_eq!(path(Transform::MergeModules(libc())), ["main", "libc", "f"]);
 }
 
-/// What an inner call cost has gone to the outer one: the way to it is no path of the new tree.
+/// Costs of inner calls go to the outer one: the way to the inner call is no path of the new tree.
 #[test]
 fn collapsed_recursion_leaves_no_path_without_cost() {
     let stacks = vec![(vec![0, 1, 0, 2], 5), (vec![0, 3], 1)];

@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// How much is wrongly, and how much rightly, called a change.
+/// Rates of wrongly and of rightly claimed changes.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Mean over the trials of false / all discoveries.

@@ -80,14 +80,14 @@ pub struct Bottleneck {
     /// Part of its cost that is no other one's in the list. Where two share a cost it is
     /// counted to the one that is found first, which is the more specific one.
     pub new: f64,
-    /// Where the cost lies with 95 % confidence, of several runs.
+    /// 95 % confidence interval of the cost, over several runs.
     pub interval: Option<Interval>,
 }
 
 /// The sequences found.
 #[derive(Clone, Debug, Default)]
 pub struct FoundSequences {
-    /// Those that add most first.
+    /// Sequences, by the cost that each adds, descending.
     pub bottlenecks: Vec<Bottleneck>,
     /// The cost that is called 100 %, in the profile's unit: no less than any cost in this list.
     pub whole: f64,

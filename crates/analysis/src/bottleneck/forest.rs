@@ -45,7 +45,7 @@ pub struct Run {
 /// the costs of each other one are multiplied by a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
-    /// As measured: all factors are 1.
+    /// Costs as measured: all factors are 1.
     None,
     /// To equal totals. The difference of the totals is then 0 by definition, and what is left are
     /// shifts of shares.
@@ -54,7 +54,7 @@ pub enum Normalisation {
     Work,
 }
 
-/// Why profiles cannot be searched.
+/// Reason that profiles cannot be searched.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum ForestError {
     /// There is no first profile.

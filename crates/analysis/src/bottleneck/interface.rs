@@ -137,7 +137,7 @@ pub trait Profile {
         }
     }
 
-    /// Where the metric lies with 95 % confidence, if the profile was measured more than once.
+    /// Returns the 95 % confidence interval of the metric, if the profile was measured more than once.
     fn interval_of(&self, _summary: &Self::Summary, _metric: Metric) -> Option<Interval> {
         None
     }

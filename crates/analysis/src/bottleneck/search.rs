@@ -36,7 +36,7 @@ pub struct Row<S> {
     pub metrics: Metrics,
     /// The part of its cum that no labelled summary has; `None` without labels.
     pub new: Option<f64>,
-    /// Where the metric that it is ranked by lies, if the profile knows.
+    /// Confidence interval of the metric that rows are ranked by, if the profile knows it.
     pub interval: Option<Interval>,
 }
 
@@ -60,7 +60,7 @@ pub struct Details<S> {
     pub labels: Vec<String>,
     /// Its metrics.
     pub metrics: Metrics,
-    /// Where they lie.
+    /// Confidence intervals of its metrics.
     pub intervals: (Option<Interval>, Option<Interval>),
     /// By label: what it shares with the summaries of that label.
     pub overlaps: Vec<(String, Metrics)>,
@@ -70,7 +70,7 @@ pub struct Details<S> {
     pub nearby: Listing<S>,
 }
 
-/// Why a command cannot be followed.
+/// Reason that a command cannot be followed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SearchError {
     /// No such number was listed.

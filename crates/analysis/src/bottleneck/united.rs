@@ -83,7 +83,7 @@ impl United {
         cost / self.scale
     }
 
-    /// Where the cost of the contexts of a path lies, by the runs of `original`.
+    /// Returns the confidence interval of the cost of a path's contexts, over the runs of `original`.
     pub fn cost_interval(&self, original: &Forest, path: &[Step]) -> Option<Interval> {
         let sequence = self.forest.summary_of(path)?;
         let cover = self.forest.cover(&[&sequence]);
@@ -190,7 +190,7 @@ fn parted_calls(tree: &CallTree, sides: &[bool]) -> Vec<NodeId> {
     calls
 }
 
-/// Why trees could not be united.
+/// Reason that trees could not be united.
 #[derive(Debug, thiserror::Error)]
 pub enum UniteError {
     /// An error of the tree.

@@ -46,7 +46,7 @@ struct Fragment {
 pub(super) struct LineShare<'a> {
     /// The line, and whether it is its waits that are meant.
     pub line: (&'a str, bool),
-    /// It is not all of the line.
+    /// True if it is only a part of the line.
     pub is_copy: bool,
     pub samples: f64,
 }
@@ -192,7 +192,7 @@ impl Levels {
         })
     }
 
-    /// Those with a speedup above 0, ascending.
+    /// Returns the levels with a speedup above 0, ascending.
     pub fn speedups(&self) -> std::slice::Iter<'_, Level> {
         self.above.iter()
     }

@@ -12,7 +12,7 @@ pub struct FragmentEffects {
     pub detail: String,
     /// The image, where it is known.
     pub image: Option<String>,
-    /// It is its waits in this system call that are sped up; `None`: its running.
+    /// The system call whose waits are sped up; `None`: its running time is sped up.
     pub waiting: Option<String>,
     /// The line of which it is one of several copies; `None`: it is whole.
     pub copy_of: Option<String>,
@@ -39,7 +39,7 @@ pub struct LeftOut {
     pub name: String,
     /// The progress point.
     pub point: String,
-    /// Why.
+    /// The data that are missing.
     pub why: Lack,
 }
 
@@ -52,7 +52,7 @@ pub enum Lack {
     Speedups(usize),
     /// Too few visits of the progress point.
     Visits(u64),
-    /// As many experiments as different speedups or fewer: there is no telling how much they vary.
+    /// No more experiments than different speedups: their variance is unknown.
     Experiments(usize),
 }
 

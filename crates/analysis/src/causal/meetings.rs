@@ -16,8 +16,10 @@ use profile::{CausalProfile, CausalRun, Progress};
 const FOLLOWED: f64 = 8.0;
 /// Sampling periods up to which nothing but the bounds is known, where delays were charged after samples.
 const LOST: f64 = 1.7;
-/// Where they were charged at the pace of the line, half of that doubt is left, which grows again below so many periods: to sleep and to be
-/// woken takes a part of such times that no delay makes longer. `tests/programs/causal/meetings.c` was off by a fifth of the truth.
+/// Sampling periods between meetings below which the doubt grows again, where delays were charged at the pace of the
+/// line. Above it, half of the doubt after samples is left. Going to sleep and waking up take a part of such short
+/// times, and no delay makes that part longer. Predictions for `tests/programs/causal/meetings.c` were off by a fifth
+/// of the truth.
 const FOLLOWED_AT_PACE: f64 = 0.3;
 /// See [`LOST`].
 const LOST_AT_PACE: f64 = 0.1;
@@ -47,16 +49,17 @@ pub(super) struct FrequentMeetings {
     how: MeetingKind,
 }
 
-/// How threads meet, and how delays followed.
+/// Manner in which threads meet, and in which delays followed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum MeetingKind {
-    /// They sleep, and delays came after samples.
+    /// Threads sleep, and delays came after samples.
     AfterSamples,
-    /// They sleep, and most delays were charged at the pace of the line.
+    /// Threads sleep, and most delays were charged at the pace of the line.
     AtPace,
-    /// They wait by looking, for this part of the running time. Nobody sees how often: at each visit of the busiest progress point, at the worst.
+    /// Threads spin for this part of their running time. The number of meetings is unknown: at worst, one at each visit
+    /// of the busiest progress point.
     Spinning(f64),
-    /// They wait for each other's processors too, for this part of their running time.
+    /// Threads also wait for each other's processors, for this part of their running time.
     Queued(f64),
 }
 
@@ -64,12 +67,12 @@ enum MeetingKind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound(f64);
 
-/// What was counted in the experiments without delays, which change how often threads meet.
+/// Sums over the experiments without delays. (Delays change how often threads meet.)
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     /// Running time of all threads, in nanoseconds.
     ran: f64,
-    /// How long they waited for a processor that another one of them had.
+    /// Time that threads waited for a processor that another thread of the program had, in nanoseconds.
     queued: f64,
     meetings: f64,
     spinning: f64,
@@ -100,7 +103,7 @@ impl Counts {
 }
 
 impl FrequentMeetings {
-    /// Those of a profile; `None` where threads meet rarely, or where it was not counted.
+    /// Returns the meetings of a profile's threads; `None` if threads meet rarely, or if meetings were not counted.
     pub fn of(profile: &CausalProfile) -> Option<Self> {
         let period = period_ns(profile)?;
         let counts = Counts::of(profile);
@@ -127,7 +130,7 @@ impl FrequentMeetings {
             .max_by(|a, b| a.doubt.total_cmp(&b.doubt))
     }
 
-    /// Of threads that sleep until they are woken.
+    /// Returns the meetings of threads that sleep until they are woken.
     fn sleeping(profile: &CausalProfile, every_ns: f64, period: f64) -> Self {
         let experiments = || profile.runs.iter().flat_map(|run| &run.experiments);
         let delayed = experiments().filter(|it| it.speedup > 0.0).count();
@@ -215,8 +218,9 @@ fn between(every_ns: f64, none: f64, all: f64) -> f64 {
 }
 
 impl Bound {
-    /// That of a fragment with so many undelayed samples in so much undelayed time: of a throughput, the part of the
-    /// time in which a thread runs it. Requests that queue up can become shorter by more.
+    /// Returns the bound for a fragment with so many undelayed samples in so much undelayed time. For throughput, that
+    /// is the part of the time in which a thread runs the fragment. Latencies can shrink by more, because requests
+    /// queue up.
     pub fn new(runs: &[CausalRun], measure: Measure, samples: u64, undelayed_ns: f64) -> Self {
         let period = runs.iter().map(|run| run.settings.sample_period_ns).max();
         let ran = samples as f64 * period.unwrap_or(0) as f64 / undelayed_ns.max(1.0);

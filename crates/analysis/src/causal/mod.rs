@@ -81,9 +81,9 @@ pub struct Analysis {
     pub left_out: Vec<LeftOut>,
     /// Experiments that were carried out.
     pub experiments: usize,
-    /// Those among them in which the fragment had no sample; they count for nothing.
+    /// Experiments in which the fragment had no sample; they count for nothing.
     pub without_sample: usize,
-    /// Those of the others during which the machine did so much else that they do not count.
+    /// Other experiments that do not count, because the machine did too much else meanwhile.
     pub disturbed: usize,
     /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,

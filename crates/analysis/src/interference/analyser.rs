@@ -1,4 +1,4 @@
-//! What is done with each item, in memory that does not grow with the length of the run.
+//! Analysis of a trace, item by item, in memory that does not grow with the length of the run.
 
 use super::blocks::BlockState;
 use super::cell::Cell;
@@ -23,7 +23,7 @@ pub struct Analyser {
     pub(super) kinds: Kinds,
     pub(super) pairs: Pairs,
     threads: FxHashMap<ThreadIndex, Box<Thread>>,
-    /// What threads left that have lost their states, by kind.
+    /// Sums by kind of the threads that have lost their states.
     pub(super) retired: FxHashMap<u32, Cell>,
     pub(super) tallies: Tallies,
     /// Time for which threads were blocked or held up by other processes, in ticks.

@@ -18,7 +18,7 @@ use profile::{
     Standing, ThreadIndex, TracedBlock,
 };
 
-/// So many kinds and stacks of a block are named.
+/// Maximum number of kinds, and of stacks, that are named for a block.
 const KINDS_NAMED: usize = 8;
 const STACKS_NAMED: usize = 8;
 
@@ -43,9 +43,9 @@ struct BlockSums<'a> {
     calls: u64,
     /// The time of these.
     ticks: f64,
-    /// Of the threads that executed the block.
+    /// Duration of the threads that executed the block.
     time: f64,
-    /// One in so many executions was recorded.
+    /// Recording period: one in so many executions was recorded.
     period: u32,
     /// See [`Known::exact`].
     exact: f64,

@@ -1,4 +1,4 @@
-//! What is kept of a block besides its kinds: evidence for causes and doubts.
+//! State of a block besides its kinds: evidence for causes and doubts.
 
 use super::events::EventTable;
 use super::functions::{is_yield, waits_for};
@@ -11,12 +11,12 @@ use super::waits::{Fates, WaitPart, WaitSum, add_parts};
 use profile::{BlockId, CauseKind, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
 use rustc_hash::FxHashMap;
 
-/// So many reasons of waiting are kept.
+/// Maximum number of wait reasons that are kept.
 const REASONS: usize = 64;
-/// So many stacks.
+/// Maximum number of stacks that are kept.
 const STACKS: usize = 64;
 
-/// What is kept of a block.
+/// State of a block.
 #[derive(Debug)]
 pub(super) struct BlockState {
     pub base: u64,
@@ -47,11 +47,11 @@ pub(super) struct BlockState {
     pub events: EventTable,
     /// The least time of an execution in waits that are compared.
     pub least_compared: u64,
-    /// What it waits for, by its name.
+    /// The cause that its waits have, by its name.
     pub waits_for: Option<CauseKind>,
-    /// It lets others run and does nothing else.
+    /// True if it does nothing but let others run.
     pub yields: bool,
-    /// Of each argument against the duration.
+    /// Regression of the duration on each argument.
     pub follows: [Regression; TRACED_ARGUMENTS],
 }
 
@@ -248,9 +248,9 @@ pub(super) struct Stacks {
 #[derive(Debug)]
 pub(super) struct Stack {
     pub places: Vec<u32>,
-    /// How often it was met.
+    /// Number of times that it was met.
     pub count: u64,
-    /// Of the calls that were met with it.
+    /// Total duration of the measured calls with this stack.
     pub sum: u64,
     pub measured: u64,
 }

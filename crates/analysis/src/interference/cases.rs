@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The evidence for each cause.
 pub(super) type Cases = BTreeMap<CauseKind, Case>;
 
-/// So many blocks that ended waits are named.
+/// Maximum number of named blocks that ended waits.
 const ENDERS: usize = 6;
 
 /// Evidence for one cause, in ticks.

@@ -1,4 +1,4 @@
-//! What may have slowed a block down, by what was seen of its waits, by names, and by who else was there.
+//! Causes that may have slowed a block down: from its waits, from names, and from the other threads present.
 
 use super::cases::Cases;
 use super::evidence::{Verdict, evidence};
@@ -218,13 +218,13 @@ fn thread_label(thread: &TracedThread, head: &TraceHead) -> String {
 /// A wait with the names of what took part in it.
 struct NamedWait<'a> {
     part: &'a WaitPart,
-    /// Where it waited, as far as that is a known call.
+    /// The system call in which it waited, if it is a known one.
     system_call: Option<SystemCall>,
-    /// What the function that it waited in waits for, by its name.
+    /// The cause that waits of that function have, by its name.
     own: Option<CauseKind>,
     /// The function that it waited in.
     function: &'a str,
-    /// Who ended it, and where.
+    /// The thread that ended the wait, and the block that it was in.
     waker: Option<&'a TracedThread>,
     waker_block: Option<&'a str>,
 }

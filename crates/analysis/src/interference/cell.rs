@@ -10,7 +10,7 @@ pub(super) struct Cell {
     /// All, but for those of the window that was counted last.
     pub sums: Window,
     pub lately: Window,
-    /// When that window ends.
+    /// End of the window `lately`, in ticks.
     pub until: u64,
 }
 

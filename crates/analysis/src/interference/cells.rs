@@ -5,13 +5,13 @@ use super::kinds::Kinds;
 use super::shape::Shape;
 use rustc_hash::FxHashMap;
 
-/// So many keys that were looked up lately are found again at once.
+/// Size of the cache of recently used keys.
 const RECENT: usize = 512;
 
 /// No cell.
 pub(super) const NO_CELL: u32 = u32::MAX;
 
-/// Those of a thread.
+/// Cells of a thread.
 #[derive(Debug)]
 pub(super) struct Cells {
     pub all: Vec<Cell>,

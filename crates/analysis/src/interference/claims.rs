@@ -1,4 +1,4 @@
-//! What a run's scores claim, in the form that all methods share.
+//! Claims of a run's scores, in the form that all methods share.
 
 use profile::{
     AmountBase, AmountUnit, Between, BlockScore, Certainty, Claim, Finding, FindingAmount,

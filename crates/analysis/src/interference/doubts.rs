@@ -1,11 +1,11 @@
-//! Why a score may be no interference (§3.4, §5.6).
+//! Reasons that a score may not be interference (§3.4, §5.6).
 
 use super::evidence::{Verdict, evidence};
 use super::floor::Group;
 use super::known::{BELIEVABLE, Known, UNSEEN, is_followed};
 use profile::{Cause, CauseKind, Doubt, DoubtKind, Level, Quality};
 
-/// Who is idle waits for so much of what it loses.
+/// Part of a thread's loss that is waiting for work, from which on the thread counts as idle.
 const IDLE: f64 = 0.9;
 
 /// Below this score nobody needs to hear why it may be wrong.

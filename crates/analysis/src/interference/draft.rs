@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// A score is not worth a line below this.
 pub(super) const SLIGHT: f64 = 0.005;
-/// So much of the duration is interference whatever else is lost with it.
+/// Part of the duration, lost to others, from which on a score is interference, whatever the rest of it is.
 pub(super) const ENOUGH: f64 = 0.05;
 
 /// A finding before it is known what the others are.
@@ -20,7 +20,7 @@ pub(super) struct Draft {
     /// In ticks, like all that follows.
     pub excess: Between,
     pub time: f64,
-    /// What each thread lost, and what it was asked to wait.
+    /// Loss of each thread, and the time that it was asked to wait.
     pub by_thread: Vec<(ThreadIndex, f64, f64)>,
     /// Functions on the stacks it was called from, with the part of the stacks they are on.
     pub callers: FxHashMap<String, f64>,

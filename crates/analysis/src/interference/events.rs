@@ -13,23 +13,23 @@ use statrs::distribution::{Beta, ContinuousCDF};
 const LONG: u64 = 20;
 /// A kind's floor is known when so many executions of it were recorded.
 const KNOWN: u64 = 20;
-/// What a group that ran at the floor has as its slowness.
+/// Slowness of a group that ran at the floor.
 const AT_FLOOR: u64 = 64;
-/// So many steps of slowness are told apart, of 4.4 %: the last one has all above 4096 times the floor.
+/// Number of steps of slowness, of 4.4 % each. The last step has all groups slower than 4096 times the floor.
 const STEPS: usize = 12 * 16 + 1;
-/// Slow executions ran for so many times as long as fast ones at least, or they are not compared.
+/// Minimum ratio of slow to fast executions' duration: below it they are not compared.
 const SLOWER: f64 = 1.25;
-/// And so many samples fell into them at least.
+/// Minimum number of samples in slow executions: below it they are not compared.
 const ENOUGH_SAMPLES: u64 = 10;
 
-/// How often an event happened.
+/// Number of an event's samples, and the amount that they stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amount {
     pub samples: u64,
     pub amount: u64,
 }
 
-/// Of each event; behind the last one that happened there may be none.
+/// Amount of each event, by its index. Events after the last one that happened may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amounts(Vec<Amount>);
 
@@ -77,9 +77,9 @@ impl Amounts {
 /// Executions that are compared together, in ticks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lap {
-    /// What they ran for, without the samples.
+    /// Running time of the executions without the cost of samples.
     ran: u64,
-    /// What they would have taken at the floor.
+    /// Duration of the executions at the floors of their kinds.
     floor: u64,
     weight: u64,
     events: Amounts,
@@ -90,7 +90,7 @@ pub(super) struct Lap {
 pub(super) struct Runs {
     /// Number of them.
     pub n: u64,
-    /// What they ran for, in ticks.
+    /// Running time of the executions, in ticks.
     pub ran: u64,
     /// The floor of their kind.
     pub floor: u64,

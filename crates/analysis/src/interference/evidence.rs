@@ -1,19 +1,19 @@
-//! What events say of the time for which a block ran longer than its floor.
+//! Evidence from events for the time that a block ran longer than its floor.
 
 use super::known::Known;
 use profile::{EventContrast, EventScore};
 
-/// What a line takes that another core or the memory has to give, in nanoseconds, about.
+/// Approximate time for a cache line from another core or from memory, in nanoseconds.
 const MISS_NS: f64 = 100.0;
 /// Time of a page fault that waits for no disk, in nanoseconds, about: on virtual machines 3,900 to 5,500 were measured with its
 /// sample (`tests/programs/interference/faults.c`), so that half of them is explained up to 8,000.
 const FAULT_NS: f64 = 4000.0;
-/// Who explains half of the time is the cause.
+/// A cause explains at least this part of the time.
 const HALF: f64 = 0.5;
-/// Who cannot explain a tenth of it is not.
+/// An event that explains less than this part of the time is no cause.
 const TENTH: f64 = 0.1;
 
-/// What lines that are not in the core's own cache are counted by.
+/// Event that counts the lines that are not in the core's own cache.
 const OWN_CACHE: &str = "L1-dcache-load-misses";
 const MISSES: [&str; 6] = [
     OWN_CACHE,
@@ -26,7 +26,7 @@ const MISSES: [&str; 6] = [
 /// Loads that missed every cache, and those of them that another node's memory answered.
 const NODE: [&str; 2] = ["node-loads", "node-load-misses"];
 
-/// What slow executions have more of.
+/// Event that slow executions have more of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Page faults, so many more that these may be what took the time.
@@ -37,7 +37,7 @@ pub(super) enum Verdict {
     Memory,
     /// Neither instructions nor cache misses.
     Neither,
-    /// That was not measured, or too seldom.
+    /// Unknown: not measured, or too seldom.
     Unknown,
 }
 

@@ -10,7 +10,7 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// So many sequences of blocks are named.
+/// Maximum number of block sequences that are named.
 const SEQUENCES_NAMED: usize = 16;
 
 impl Analyser {
@@ -152,7 +152,7 @@ impl Analyser {
             excess: f64,
             between: f64,
             ticks: f64,
-            /// Of the kind with most time.
+            /// Total duration and floor of the kind with the largest total duration.
             floor: (u64, u64),
         }
         let mut by_blocks: FxHashMap<(u32, u32), Sum> = FxHashMap::default();

@@ -14,11 +14,11 @@ pub(super) struct Group {
     pub level: Level,
     /// Positions among the kinds of the block.
     pub members: Vec<usize>,
-    /// Of what they took without waiting for others.
+    /// The smallest durations without waiting for others.
     pub smallest: Smallest,
-    /// Of all that they took.
+    /// Histogram of the whole durations.
     pub histogram: Histogram,
-    /// Of what they took without waiting for others.
+    /// Histogram of the durations without waiting for others.
     pub unhindered: Histogram,
     pub windows: [Window; WINDOWS],
     pub recorded: u64,

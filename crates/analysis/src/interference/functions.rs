@@ -1,5 +1,5 @@
-//! What is known of functions by their names: the arguments that their duration depends on (§3.4),
-//! and what they wait for.
+//! Facts about functions that follow from their names: the arguments that determine their duration (§3.4), and the
+//! causes of their waits.
 
 use profile::CauseKind;
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ pub struct KnownFunction {
     pub names: &'static [&'static str],
     /// Arguments, from 1, by which its executions are told apart.
     pub arguments: &'static [u8],
-    /// What it waits for if it waits.
+    /// The cause of its waits, if it waits.
     pub waits_for: Option<CauseKind>,
 }
 
@@ -374,7 +374,7 @@ pub(super) struct SystemCall {
     pub waits_for: CallTarget,
 }
 
-/// What a system call waits for.
+/// Target of a system call's waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallTarget {
     /// Another thread.

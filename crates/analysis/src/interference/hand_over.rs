@@ -13,11 +13,11 @@ use rustc_hash::FxHashMap;
 /// The time for which the threads in a block were ready because those that they woke had their CPUs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HandedOver {
-    /// As it was recorded, in ticks.
+    /// Time as it was recorded, in ticks.
     pub recorded: f64,
     /// The part of that in which other processes had CPUs.
     pub taken: f64,
-    /// What of it was for a lock or a barrier and in the block itself, in ticks of the score.
+    /// The part that was for a lock or a barrier and in the block itself, in ticks of the score.
     pub locks: f64,
 }
 

@@ -7,9 +7,9 @@
 
 use profile::ThreadIndex;
 
-/// So many instants are kept.
+/// Number of instants that are kept.
 const KEPT: usize = 1024;
-/// And so many executions at each.
+/// Maximum number of executions at an instant.
 const AT_ONCE: usize = 6;
 /// Instants are `2^SHIFT` ticks apart: about a millisecond.
 const SHIFT: u32 = 21;
@@ -24,7 +24,7 @@ struct Instant {
 #[derive(Clone, Copy, Debug)]
 struct Met {
     duration: f64,
-    /// Of that, what it was on a CPU.
+    /// Time on a CPU.
     ran: f64,
 }
 

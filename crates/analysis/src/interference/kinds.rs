@@ -8,18 +8,18 @@ use super::sketch::{Histogram, Smallest, WINDOWS, Window, halve};
 use profile::{BlockId, CauseKind, Level, TRACED_ARGUMENTS, TraceItem};
 use rustc_hash::FxHashMap;
 
-/// So many exact kinds, and as many collapsed ones, are told apart in a block.
+/// Maximum number of exact kinds, and of collapsed ones, that are distinguished in a block.
 const KINDS_OF_A_BLOCK: u32 = 256;
-/// And so many magnitudes of arguments.
+/// Maximum number of argument magnitudes that are distinguished in a block.
 const BUCKETS_OF_A_BLOCK: u32 = 64;
-/// And so many kinds in all, besides one for each block.
+/// Maximum number of kinds in all, besides one for each block.
 const KINDS: usize = 16_384;
 
-/// What is kept of a kind.
+/// A kind of execution, with its sums.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
     pub block: BlockId,
-    /// What all its executions have in common.
+    /// The properties that all its executions share.
     pub level: Level,
     pub arguments: [u64; TRACED_ARGUMENTS],
     pub argument_hash: u64,
@@ -28,17 +28,17 @@ pub(super) struct Kind {
     pub inside: u64,
     /// Executions that were recorded; those in the windows are weighted by the period of recording.
     pub recorded: u64,
-    /// Of the time that they took without waiting for others.
+    /// The smallest durations without waiting for others.
     pub smallest: Smallest,
-    /// Of those that did not wait.
+    /// Durations of the executions that did not wait.
     pub histogram: Histogram,
-    /// Of those that did: all of it, and without waiting for others.
+    /// Durations of the executions that waited: whole, and without waiting for others.
     pub waited: Histogram,
     pub unhindered: Histogram,
     pub windows: Box<[Window; WINDOWS]>,
     /// Threads take turns in it, though it waits for work by its name: like a lock, or like a barrier.
     pub turn: Option<CauseKind>,
-    /// It does nothing but let others run.
+    /// True if it does nothing but let others run.
     pub yields: bool,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Added<'a> {
     pub kind: &'a Kind,
 }
 
-/// How many kinds of a block there are, by level.
+/// Number of kinds of a block, by level.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     exact: u32,
@@ -85,7 +85,7 @@ pub(super) struct Kinds {
     pub all: Vec<Kind>,
     by_key: FxHashMap<u64, u32>,
     counts: Vec<Counts>,
-    /// When the first window begins.
+    /// Start of the first window, in ticks.
     origin: Option<u64>,
     /// A window is `2^shift` ticks long.
     shift: u32,
@@ -243,7 +243,7 @@ impl Kinds {
         (since >> self.shift) as usize
     }
 
-    /// When the window ends that a moment falls into.
+    /// Returns the end of the window that a moment falls into.
     fn until(&mut self, at: u64) -> u64 {
         let window = self.window(at) as u64;
         let since = (window + 1).saturating_mul(1 << self.shift);

@@ -1,4 +1,4 @@
-//! What is known of a run, and of a block when causes and doubts are looked for.
+//! Facts about a run and a block, as the search for causes and doubts needs them.
 
 use super::blocks::{BlockState, Regression};
 use super::cell::Cell;
@@ -8,18 +8,19 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// If none of so many is seen, there are with 95 % certainty fewer than this in as many again.
+/// Rule of three: if none of `n` executions shows something, fewer than this many of another `n` do, with 95 %
+/// confidence.
 pub(super) const UNSEEN: f64 = 3.0;
 
 /// Times that executions may stand for more than their threads had: sampling varies by chance.
 pub(super) const BELIEVABLE: f64 = 1.1;
 
-/// What all blocks share.
+/// Facts about a run that all its blocks share.
 pub(super) struct Run<'a> {
     pub head: &'a TraceHead,
     /// Nanoseconds in a tick.
     pub ns: f64,
-    /// Of all threads, in ticks.
+    /// Duration of all threads, in ticks.
     pub thread_time: f64,
     pub enough: u64,
     /// The part of each thread's duration for which it was neither blocked nor held up by other processes.
@@ -28,7 +29,7 @@ pub(super) struct Run<'a> {
     pub throttled: f64,
     /// For how long all threads had no CPU because of other processes, in ticks.
     pub taken: f64,
-    /// Of each block whether threads take turns in it.
+    /// For each block, the lock or barrier that threads take turns at, if they do.
     pub turns: Vec<Option<CauseKind>>,
     /// See [`super::Options::aarch64`].
     pub aarch64: bool,
@@ -44,7 +45,7 @@ impl Run<'_> {
 /// A kind in a thread.
 pub(super) type Cells = FxHashMap<u32, Vec<(ThreadIndex, Cell)>>;
 
-/// What was lost, by what the threads did meanwhile, in ticks.
+/// Loss by what the threads did meanwhile, in ticks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     pub scheduler: f64,
@@ -52,21 +53,22 @@ pub(super) struct Parts {
     pub running: f64,
 }
 
-/// What is known of a block when causes and doubts are looked for; times in ticks.
+/// Facts about a block, as the search for causes and doubts needs them; times in ticks.
 pub(super) struct Known<'a> {
     pub number: BlockId,
     pub block: &'a TracedBlock,
     pub state: &'a BlockState,
     /// The one with most time first.
     pub groups: &'a [Group],
-    /// Of the first group.
+    /// Floor of the first group.
     pub floor: Option<&'a Floor>,
     pub excess: f64,
-    /// Of the threads that executed the block.
+    /// Duration of the threads that executed the block.
     pub time: f64,
-    /// By how much sums over executions are multiplied for those that were not recorded.
+    /// Factor that scales sums over recorded executions to all executions.
     pub exact: f64,
-    /// How many times as much time as its threads had the recorded executions stand for; more than 1 cannot be.
+    /// Ratio of the time that the recorded executions stand for to the time of the block's threads. More than 1 is
+    /// impossible.
     pub overstated: f64,
     pub threads: usize,
     /// Fraction of the loss that the thread has that lost most.

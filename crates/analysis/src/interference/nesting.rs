@@ -1,10 +1,9 @@
-//! What lies in what: the executions of a thread, in the order of their ends, that no later one has
-//! contained yet.
+//! Nesting of executions. Keeps a thread's executions, in the order of their ends, that no later one has contained yet.
 //!
-//! An execution contains those before it that began after it did. They stand at the top, so that each
-//! item is looked at once. What no traced block ever contains (a thread's main loop) would pile up:
-//! when there are too many, the older half is joined in pairs. The hash of a sequence is made so that
-//! those of its parts give it, and a block that contains all of a joined pair is none the worse.
+//! An execution contains the earlier ones that began after it did. They stand at the top, so that each item is looked
+//! at once. Items that no traced block ever contains (those in a thread's main loop) would pile up. When there are too
+//! many, the older half is joined in pairs. The hash of a joined sequence follows from the hashes of its parts, so a
+//! block that contains all of a joined pair loses nothing.
 
 use super::node::{NO_BLOCK, Node, TRANSPARENT};
 use super::pairs::Pairs;
@@ -12,23 +11,23 @@ use super::sequences::{Collapsed, Sequence};
 use super::waits::WaitSum;
 use std::sync::Arc;
 
-/// So many items stand side by side before the older half is joined.
+/// Maximum number of items side by side. When it is reached, the older half is joined.
 const CAPACITY: usize = 2048;
 
-/// What most nodes have not got.
+/// Details that most nodes do not have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct More {
     /// In place of the kinds, where it is not one execution.
     pub sequences: Option<(Sequence, Collapsed)>,
     pub waits: Option<Arc<WaitSum>>,
-    /// What probes of the kernel have added to what contains it, in ticks.
+    /// Time that probes of the kernel added to the execution around it, in ticks.
     pub probes: u64,
     /// Something was lost in it.
     pub hole: bool,
 }
 
-/// What an execution contains that contains nothing but calls: the words of their sequences, how many executions
-/// they are, and how long they took.
+/// Contents of an execution that contains nothing but calls: the words of their sequences, the number of executions,
+/// and their duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calls {
     pub exact: u64,
@@ -37,19 +36,19 @@ pub(super) struct Calls {
     pub net: u64,
 }
 
-/// What an execution contains.
+/// Contents of an execution.
 #[derive(Clone, Debug)]
 pub(super) struct Inside {
     pub exact: Sequence,
     pub collapsed: Collapsed,
     /// Executions.
     pub count: u64,
-    /// How long those took that it called itself.
+    /// Duration of its direct callees.
     pub net: u64,
     pub waits: Option<Arc<WaitSum>>,
-    /// What probes of the kernel in it have added, in ticks.
+    /// Time that probes of the kernel inside added, in ticks.
     pub probes: u64,
-    /// Not all of it is known.
+    /// True if its contents are not completely known.
     pub ragged: bool,
 }
 
@@ -107,13 +106,13 @@ impl Inside {
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     nodes: Vec<Node>,
-    /// What there is more of those nodes that say so, in their order.
+    /// Details of the nodes with `more` set, in their order.
     more: Vec<More>,
     /// Empty: room for `more` to be rewritten.
     spare: Vec<More>,
-    /// What begins after that contains nothing.
+    /// Moment after which a new execution contains nothing.
     leaves_after: u64,
-    /// From here on there is nothing more of any node.
+    /// Position from which on nodes have no details.
     calls_from: usize,
 }
 

@@ -12,13 +12,13 @@ pub(super) struct Node {
     pub collapsed: u64,
     /// Executions in it.
     pub count: u64,
-    /// How long they took, without what tracing added to them; 0 of a wait.
+    /// Duration of the executions, without the overhead of tracing; 0 for a wait.
     pub net: u64,
     /// Its block, if it is one execution that pairs count; else [`NO_BLOCK`] or [`TRANSPARENT`].
     pub block: u32,
     /// There is [`More`](super::nesting::More) of it.
     pub more: bool,
-    /// It is several items: it cannot be divided any more.
+    /// True if it is several items: it cannot be divided any more.
     pub joined: bool,
 }
 

@@ -1,16 +1,16 @@
-//! What a user can ask of the analysis.
+//! Options of the analysis.
 
 use super::functions::known_function;
 use profile::{TRACED_ARGUMENTS, TracedBlock};
 use regex::Regex;
 
-/// What is asked of the analysis.
+/// Options of the analysis.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What one execution of a traced block adds to the duration of its caller, in ticks
-    /// ([`profile::TraceHead::call_overhead`]); it is taken off.
+    /// Overhead that one execution of a traced block adds to the duration of its caller, in ticks
+    /// ([`profile::TraceHead::call_overhead`]). It is subtracted.
     pub call_overhead: u64,
-    /// What a sample of each event that was sampled adds to what it interrupts, in ticks ([`profile::TracedEvent::cost`]).
+    /// Overhead of a sample of each sampled event, in ticks ([`profile::TracedEvent::cost`]).
     pub event_costs: Vec<u64>,
     /// Kinds with fewer executions have no floor of their own (`n_0`).
     pub enough: u64,
@@ -61,7 +61,7 @@ impl Pattern {
         name == self.text || regex.is_some_and(|regex| regex.is_match(name))
     }
 
-    /// As it was written.
+    /// Returns the text of the pattern, as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }

@@ -6,7 +6,7 @@ use super::sketch::Smallest;
 use profile::BlockId;
 use rustc_hash::FxHashMap;
 
-/// So many different sequences are followed; those that come later are not.
+/// Maximum number of different sequences that are followed; later ones are not.
 const SEQUENCES: usize = 4096;
 const RECENT: usize = 256;
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -6,7 +6,7 @@ use super::known::{Cells, Run};
 use profile::{ThreadIndex, ThreadScore};
 use rustc_hash::FxHashMap;
 
-/// So many threads of a block are named.
+/// Maximum number of threads that are named for a block.
 const THREADS_NAMED: usize = 64;
 
 /// A block's executions by thread.
@@ -15,7 +15,7 @@ pub(super) struct PerThread {
     threads: Vec<(ThreadIndex, f64, u64, u64, f64)>,
     /// The shortest executions by group and thread, of threads with enough.
     minima: Vec<Vec<u64>>,
-    /// What would be lost if each thread had its own floor.
+    /// Loss if each thread had its own floor.
     pub own_floor: f64,
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// one of the same block contains it; and for so many where a block has been seen to call itself.
 const PATIENCE: usize = 16;
 const PATIENCE_RECURSIVE: usize = 1024;
-/// So many are counted together.
+/// Number of executions that are counted together.
 const TOGETHER: usize = 48;
 
 /// An execution that is over. As small as can be: there is one for each.
@@ -19,9 +19,9 @@ const TOGETHER: usize = 48;
 pub(super) struct Entry {
     pub enter: u64,
     pub leave: u64,
-    /// How long it took, without what tracing added to it.
+    /// Duration without the overhead of tracing.
     pub net: u64,
-    /// It stands for so many.
+    /// Number of executions that it stands for.
     pub weight: u32,
     /// The cell of its kind in its thread; not known yet of one that has [`Details`].
     pub cell: u32,
@@ -30,7 +30,7 @@ pub(super) struct Entry {
     pub waited: bool,
 }
 
-/// What is to be known of an execution whose cell was not known when it was over, or of which more is to be said.
+/// Details of an execution whose cell was not known at its end, or that needs more than an [`Entry`] has.
 #[derive(Clone, Debug)]
 pub(super) struct Details {
     pub shape: Shape,
@@ -43,9 +43,9 @@ pub(super) struct Details {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     pub all: Vec<Entry>,
-    /// Of those that have some.
+    /// Details of the entries that are `detailed`.
     details: Vec<Details>,
-    /// Of each its arguments, if any are looked at but for grouping.
+    /// Arguments of each entry, if any are used for more than grouping.
     pub watched: Vec<[u64; TRACED_ARGUMENTS]>,
 }
 
@@ -94,12 +94,12 @@ impl Entries {
     }
 }
 
-/// Those that have not been counted yet.
+/// Executions that have not been counted yet.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub entries: Entries,
     patience: usize,
-    /// When there are so many, some are counted.
+    /// Length from which on some executions are counted.
     full: usize,
 }
 

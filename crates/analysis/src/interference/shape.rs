@@ -1,8 +1,8 @@
-//! What executions are told apart by, and how long one took.
+//! Properties that distinguish executions, and durations.
 
 use profile::{BlockId, TRACED_ARGUMENTS};
 
-/// What an execution is told apart by.
+/// Properties that distinguish executions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub block: BlockId,
@@ -43,7 +43,8 @@ pub(super) fn exact_key(exact: u64, arguments: &[u64; TRACED_ARGUMENTS]) -> u64 
     exact.wrapping_add(argument_hash(arguments))
 }
 
-/// What an execution that waited took, in ticks: in all, without what it was asked to wait, and without waiting for others either.
+/// Duration of an execution that waited, in ticks: in all, without the time that it was asked to wait, and also without
+/// waiting for others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waited {
     pub whole: u64,

@@ -1,7 +1,7 @@
 //! Summaries of durations in bounded memory that can be put together: the few smallest, a histogram
 //! with logarithmic steps, and sums by time windows.
 
-/// How many of the smallest durations are kept.
+/// Number of the smallest durations that are kept.
 const SMALLEST: usize = 5;
 
 /// The smallest durations, ascending.
@@ -40,7 +40,7 @@ impl Smallest {
 /// Steps in a doubling of the duration: 4.4 % each.
 const STEPS: u32 = 16;
 
-/// How many executions had which duration, in steps of 4.4 %.
+/// Histogram of durations, in steps of 4.4 %.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Histogram {
     /// The step of the first count.
@@ -153,14 +153,14 @@ impl Histogram {
     }
 }
 
-/// How many parts of a run are kept apart.
+/// Number of time windows of a run.
 pub(super) const WINDOWS: usize = 32;
 
 /// The executions that ended in a part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     pub n: u64,
-    /// How long they took, without the time that they were asked to wait.
+    /// Sum of durations, without the time that executions were asked to wait.
     pub sum: u64,
     /// The time that they were asked to wait.
     pub asked: u64,

@@ -1,8 +1,8 @@
-//! What a score stands for, and the order in which findings are listed.
+//! Standing of scores, and the order in which findings are listed.
 //!
-//! A score is a difference between executions. It is interference as far as others were seen to be the reason (waits say so), or
-//! were there whenever executions were slow. The rest may be work that varies, and what somebody was asked to wait for is nothing that
-//! was lost.
+//! A score is a difference between executions. It is interference where others were seen to be the reason (waits show
+//! that), or where they were present whenever executions were slow. The rest may be work that varies. Time that
+//! somebody was asked to wait is not lost.
 
 use super::blocks::BlockState;
 use super::draft::{Draft, ENOUGH, SLIGHT, list_with_waits};
@@ -19,7 +19,7 @@ const WORKS: f64 = 0.05;
 /// A loss is that of inner functions if these have so much of it.
 const COVERED: f64 = 0.75;
 
-/// What a score stands for, and the part of it that others are the reason of.
+/// Standing of a score, and the part of it that others caused.
 pub(super) struct Judged {
     pub standing: Standing,
     pub hindered: f64,

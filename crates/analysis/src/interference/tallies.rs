@@ -1,13 +1,13 @@
 //! Counts of a run.
 
-/// What went wrong, or was seen, in all.
+/// Totals of a run: executions, losses and errors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tallies {
     pub executions: u64,
     pub lost: u64,
-    /// Of blocks that nobody described.
+    /// Items of blocks that are not described.
     pub unknown: u64,
-    /// That were left before they were entered, or before what the thread did earlier.
+    /// Items that contradict the clock: they end before they begin, or before the thread's previous execution ends.
     pub backwards: u64,
     pub retired: u64,
 }

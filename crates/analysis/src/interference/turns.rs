@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// One thread that waits for so much of the time of all takes no turns (tuned by `gil` in benches/interference_cases.py).
 const ALONE: f64 = 0.95;
 
-/// Who signalled an address, and how.
+/// Threads that signalled an address: waking one waiter, or all.
 #[derive(Default)]
 struct Signals {
     one: FxHashSet<ThreadIndex>,
@@ -97,7 +97,7 @@ pub(super) fn mark_turns(
     }
 }
 
-/// Of each block whether threads take turns in the kind of it that took most time.
+/// Returns, for each block, the turn of the kind that took most time: like a lock, like a barrier, or none.
 pub(super) fn turns_of(kinds: &[Kind], blocks: usize) -> Vec<Option<CauseKind>> {
     let mut most: Vec<(u64, Option<CauseKind>)> = vec![(0, None); blocks];
     for kind in kinds {

@@ -6,27 +6,28 @@ use super::shape::Waited;
 use profile::{CauseKind, EventSample, ThreadIndex, Wait};
 use std::sync::Arc;
 
-/// So many different reasons are kept of an execution; the smallest are added up without a reason.
+/// Maximum number of different reasons that are kept for an execution. The smallest are added up without a reason.
 const PARTS: usize = 8;
 
-/// What a wait was for, as far as it was seen.
+/// Reason of a wait, as far as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Reason {
     pub system_call: Option<u32>,
     pub waker: Option<ThreadIndex>,
     pub waker_block: Option<u32>,
-    /// It was ready all the time: the thread `waker`, which it had woken from `system_call`, took its CPU.
+    /// True if the thread was ready all the time: the thread `waker`, which it had woken from `system_call`, took its
+    /// CPU.
     pub handed_over: bool,
     /// The innermost block that it was in.
     pub within: Option<u32>,
 }
 
-/// What a wait is to the execution that it is in.
+/// Role of a wait in the execution around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Lost to others, all of it: without them the execution would not have waited.
     Lost,
-    /// What was asked for (a time, or something from outside of the program): neither lost nor compared.
+    /// The execution asked for the wait (a time, or something from outside of the program): neither lost nor compared.
     Asked,
     /// Part of what the execution does: longer ones are compared with shorter ones.
     Compared,
@@ -105,11 +106,11 @@ pub(super) struct WaitSum {
     pub queued: u64,
     /// Ready, without a CPU, because that was taken away.
     pub preempted: u64,
-    /// How often it was taken away.
+    /// Number of preemptions.
     pub preemptions: u64,
     /// The part of `queued` and `preempted` in which other processes had the CPUs.
     pub taken: u64,
-    /// What it was blocked for; the largest come first.
+    /// Blocked time by reason, the largest first.
     pub parts: Vec<WaitPart>,
     pub events: Amounts,
 }

@@ -1,4 +1,4 @@
-//! What each item does to a thread and to the sums.
+//! Effects of each item on a thread and on the sums.
 
 use super::blocks::{BlockState, grouped};
 use super::cells::{Cells, NO_CELL};
@@ -38,15 +38,15 @@ pub(super) struct Local {
     /// Each recorded execution stands for so many. Of more than one nothing is known of those that are not recorded: they
     /// are not followed, which is to say, part of the kinds of their callers.
     period: u32,
-    /// It is plain, no arguments are looked at, and no stack is expected: see [`Worker::execution`].
+    /// True if the block is plain, no arguments are looked at, and no stack is expected: see [`Worker::execution`].
     short: bool,
     /// Arguments tell executions apart: these bits of them.
     grouped: bool,
     kept: [u64; TRACED_ARGUMENTS],
     pub queue: Queue,
-    /// When the last execution began.
+    /// Start of the last execution, in ticks.
     last_enter: u64,
-    /// When the last execution that counts began.
+    /// Start of the last execution that counts, in ticks.
     pub counted_enter: u64,
     pub counted: u64,
     /// The cell of those that contain nothing, if no arguments tell executions apart; else, and at first, [`NO_CELL`].
@@ -116,14 +116,14 @@ impl Local {
     }
 }
 
-/// What items act on.
+/// State that items act on.
 pub(super) struct Worker<'a> {
     pub options: &'a Options,
     pub blocks: &'a mut [BlockState],
     pub kinds: &'a mut Kinds,
     pub pairs: &'a mut Pairs,
     pub tallies: &'a mut Tallies,
-    /// How long groups are that events are compared by; `None`: there are no events.
+    /// Minimum duration of the groups that are compared for events; `None`: there are no events.
     pub lap: Option<u64>,
     pub thread: &'a mut Thread,
     pub index: ThreadIndex,
@@ -478,13 +478,13 @@ impl Worker<'_> {
     }
 }
 
-/// How an execution is compared.
+/// Properties by which an execution is compared.
 #[derive(Clone, Copy)]
 struct Called {
     exact: u64,
     collapsed: u64,
     /// Executions in it.
     inside: u64,
-    /// How long it took, without what tracing added to it.
+    /// Duration without the overhead of tracing.
     net: u64,
 }

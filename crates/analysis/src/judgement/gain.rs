@@ -25,7 +25,7 @@ const MARGIN: f64 = 0.02;
 /// The part of a place's time that a change there spares at least, as it is assumed: of 37 programs with one thread that
 /// `benches/run_cases.py` had measured when this was chosen, the repair of 35 gained half of the first finding's part or more.
 const SPARED: f64 = 0.5;
-/// How far a prediction lies from the truth: 4.3 points in the mean for the held-out programs of `benches/causal_sets.py`.
+/// Error of a prediction: 4.3 points in the mean for the held-out programs of `benches/causal_sets.py`.
 const PREDICTED_WITHIN: f64 = 0.05;
 /// The part of the run from which on a thread works all the time: it waits for nobody, so that nobody else hides what it does.
 const BUSY: f64 = 0.9;
@@ -38,7 +38,7 @@ pub(super) struct UndisturbedRun<'a> {
     cpus: f64,
 }
 
-/// What is removed at a place: the nodes of a sequence, with those of a function, and what garbage collectors do.
+/// The code removed at a place: the nodes of a sequence, those of a function, and the work of garbage collectors.
 struct RemovedPlace<'a, 'b> {
     sequences: &'a Sequences<'b>,
     number: usize,

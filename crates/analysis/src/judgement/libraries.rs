@@ -36,7 +36,7 @@ const INSTALLED: [&str; 4] = [
     "/node_modules/",
 ];
 
-/// What the names of garbage collectors' work begin with: of Go, and of V8.
+/// Prefixes of the names of garbage collectors' functions: of Go, and of V8.
 const COLLECTORS: [&str; 8] = [
     "runtime.gcBgMarkWorker",
     "runtime.gcAssistAlloc",
@@ -335,7 +335,8 @@ mod tests {
         }
     }
 
-    /// What is installed beside a standard library was written by others, and a program may have a namespace of an interpreter's name.
+    /// Packages installed beside a standard library were written by others, and a program may have a namespace of an
+    /// interpreter's name.
     #[test]
     fn functions_of_interpreters_are_their_images_and_scripts() {
         let is_library =

@@ -1,9 +1,10 @@
-//! What threads lose to each other, each loss counted once.
+//! Losses of threads to each other, each counted once.
 //!
-//! Functions call each other, so that the loss of one is also that of its callers, and it lies in time that sequences have. What is left of
-//! a loss is what no other finding can have of it: without the time of listed sequences below the function, at most; without the
-//! losses that are listed of functions which it calls, as far as their time lies below it; and without the waiting for a CPU, where that is a finding.
-//! Working time is a part of all threads' time, so that a sequence's part of it is not too small to take from a loss.
+//! Functions call each other, so the loss of one is also a loss of its callers. It also lies in time that sequences
+//! have. The rest of a loss is the part that no other finding can have. It excludes, at most, the time of listed
+//! sequences below the function. It excludes the listed losses of callees, as far as their time lies below the
+//! function. It excludes waiting for a CPU, if that is a finding. Working time is a part of all threads' time, so a
+//! sequence's part of it is not too small to be subtracted from a loss.
 
 use super::sequences::{LEAST, Sequences};
 use profile::{Finding, FindingEvidence, PlaceInCode, plain_name};

@@ -37,7 +37,7 @@ const LONGEST_WAY_TO_KERNEL: usize = 40;
 /// A call sequence with the time that no other one has; of a function also what it does in libraries of its language, which only
 /// work for it.
 pub(super) struct TimedSequence {
-    /// Where it is: without those libraries.
+    /// Call path of the place, without those libraries.
     pub(super) path: Vec<MethodName>,
     /// The time in functions of these libraries, or in sequences that were united, by their names, in nanoseconds.
     pub(super) in_callees: BTreeMap<String, f64>,

@@ -203,7 +203,7 @@ fn what_idle_cpus_take_to_wake_up_is_not_counted() {
     assert_eq!(waits.total(), 8);
 }
 
-/// What stalls is evidence for the place that most of its procedure's time lies in.
+/// Stalls are evidence for the place that most of their procedure's time lies in.
 #[test]
 fn stalls_speak_of_the_place_that_computes_there() {
     let tree = tree(&[WAITING, ("main;walk_list", TimeKind::Computing, 300)]);
@@ -238,7 +238,7 @@ fn few_samples_are_worth_little() {
     assert_eq!(names(&judgement), ["a"]);
 }
 
-/// What is lost in a function whose wait is a sequence is evidence there, and not counted a second time.
+/// A loss in a function whose wait is a sequence is evidence there, and is not counted a second time.
 #[test]
 fn interference_speaks_of_the_sequence_that_it_waits_in() {
     let tree = tree(&[
@@ -437,7 +437,7 @@ fn a_loss_without_a_cpu_is_no_second_finding() {
     assert!((counted(&left[0].finding) - 0.3).abs() < 1e-9);
 }
 
-/// What a sequence shares with more specific ones is said, and not counted.
+/// Time that a sequence shares with more specific ones is reported, and not counted.
 #[test]
 fn what_sequences_share_is_said() {
     use TimeKind::Computing;
@@ -686,7 +686,7 @@ fn assert_ends([low, high]: [f64; 2], expected: [f64; 2]) {
     assert!(near(low, least) && near(high, most), "{low} {high}");
 }
 
-/// Where nothing else hides a place, a change is assumed to spare half of its time at least.
+/// A change is assumed to save at least half of a place's time if nothing else hides the place.
 #[test]
 fn a_gain_has_a_lower_end_where_one_thread_works() {
     use TimeKind::Computing;
@@ -716,7 +716,7 @@ fn threads_that_do_the_same_gain_their_part() {
     assert_eq!(spared, Some(0.5));
 }
 
-/// What a thread does may be hidden by what another one does meanwhile.
+/// Work of one thread may be hidden by another thread's work meanwhile.
 #[test]
 fn a_gain_beside_a_thread_that_always_works_may_be_nothing() {
     use TimeKind::Computing;
@@ -765,7 +765,7 @@ fn a_gain_of_many_short_threads_has_a_lower_end() {
     assert_eq!(spared, Some(0.5));
 }
 
-/// Where threads waited for CPUs, the run without these waits is as long as its busiest thread worked at least.
+/// Without its waits for CPUs, a run still takes at least as long as its busiest thread worked.
 #[test]
 fn a_run_is_as_long_as_its_busiest_thread() {
     use TimeKind::Computing;
@@ -782,7 +782,7 @@ fn a_run_is_as_long_as_its_busiest_thread() {
     assert_ends(ends, [0.5 * 800.0 / 2200.0, 800.0 / 2200.0]);
 }
 
-/// What is left may take longer on one CPU than the run did, by a miscount: then nothing is gained.
+/// The remaining work may take longer on one CPU than the run did, by a miscount: then nothing is gained.
 #[test]
 fn a_gain_of_a_run_that_is_too_short_for_its_work_is_none() {
     use TimeKind::Computing;
@@ -834,7 +834,7 @@ fn two_sides_of_one_cost_are_one_finding() {
     assert!((judgement.findings[0].amount.value - 0.7).abs() < 1e-9);
 }
 
-/// What an interpreter does for a script belongs to the script's function, by way of its standard library.
+/// Work of an interpreter for a script belongs to the script's function, by way of its standard library.
 #[test]
 fn what_an_interpreter_does_is_the_scripts() {
     use TimeKind::{Computing, SystemCalls};
@@ -1007,7 +1007,7 @@ fn what_a_nameless_function_calls_is_named_by_its_first_call() {
     assert!((first.amount.value - 0.7).abs() < 0.01, "{first:?}");
 }
 
-/// What it takes to enter the kernel lies in the C library: it is the call's.
+/// The cost of entering the kernel lies in the C library: it is the call's.
 #[test]
 fn the_way_to_the_kernel_belongs_to_the_call() {
     use TimeKind::{Computing, SystemCalls};
@@ -1075,7 +1075,7 @@ fn each_function_that_asks_through_a_library_is_a_finding() {
     }
 }
 
-/// Who locks and who unlocks pays for one thing.
+/// Locking and unlocking are the cost of one thing.
 #[test]
 fn locking_and_unlocking_are_one_finding() {
     use TimeKind::{Computing, Locks, SystemCalls};

@@ -1,8 +1,9 @@
-//! What each thread of a program did.
+//! Work of each thread of a program.
 
 use profile::NodeId;
 
-/// What one thread did, by nodes of the tree. Waits for a lock or at a barrier are no work: whoever ends them did that meanwhile.
+/// Work of one thread, by nodes of the tree. Waits for a lock or at a barrier are not work: the thread that ends them
+/// worked meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadWork {
     /// Each with the time of the thread at the node itself.
@@ -16,14 +17,14 @@ impl ThreadWork {
     }
 }
 
-/// What a thread did at one node.
+/// Work of a thread at one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeWork {
     /// The node.
     pub node: NodeId,
-    /// It ran, in nanoseconds.
+    /// Running time, in nanoseconds.
     pub running_ns: u64,
-    /// It waited, in nanoseconds.
+    /// Waiting time, in nanoseconds.
     pub waiting_ns: u64,
 }
 

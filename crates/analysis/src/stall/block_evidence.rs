@@ -1,4 +1,4 @@
-//! What was seen of a procedure's blocks and edges, where instructions run out of order.
+//! Evidence about a procedure's blocks and edges, for processors that execute out of order.
 
 /// Evidence about a block.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,10 +1,10 @@
-//! Why is this instruction slow? How often each instruction runs and how long it takes, from time
-//! samples alone: "Continuous Profiling: Where Have All the Cycles Gone?" (SOSP '97), section 6.
+//! Estimates of how often each instruction runs and how long it takes, from time samples alone: "Continuous Profiling:
+//! Where Have All the Cycles Gone?" (SOSP '97), section 6.
 //!
-//! [`in_order`] is the paper's own estimator, for processors that issue in order. It needs some
-//! instructions that do not stall, and knows the least time that each takes. On processors that
-//! issue out of order neither holds, and its answers there are wrong, most of them by more than
-//! half. For these there is [`out_of_order`], which joins samples with observed branches.
+//! [`in_order`] is the paper's own estimator, for processors that issue in order. It needs some instructions that do
+//! not stall, and knows the least time that each takes. On processors that issue out of order neither holds, and its
+//! answers there are wrong, most of them by more than half. For these there is [`out_of_order`], which joins samples
+//! with observed branches.
 
 mod attribution;
 mod block_evidence;
@@ -24,7 +24,7 @@ pub use trust::{CycleDoubt, CycleTrust, FrequencyScale, cycle_trust};
 /// Confidence in an estimate (section 6.1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
-    /// It may be off by any factor.
+    /// The estimate may be off by any factor.
     Low,
     /// In order only: samples of several instructions agree. On real programs it was no better than [`Low`](Self::Low), so that
     /// it is called low where it is shown; the estimator prefers it.
@@ -51,5 +51,5 @@ pub struct Frequencies {
     pub edges: Vec<Option<Estimate>>,
 }
 
-/// Where the edges of a procedure's graph lead: from a block to a block, and `None` outside.
+/// Blocks at the two ends of an edge, from and to; `None` outside of the procedure.
 pub type Ends = (Option<usize>, Option<usize>);

@@ -80,7 +80,7 @@ struct Branch {
 }
 
 impl Branch {
-    /// As if it had hardly been seen.
+    /// Returns the same observations with their weight reduced to `FAINT`.
     fn faint(&self) -> Self {
         let faint = |(edge, seen): &(usize, f64)| (*edge, FAINT * seen);
         Self {
@@ -409,8 +409,7 @@ fn balanced_nodes(network: &Network, arc: (usize, usize)) -> impl Iterator<Item 
         .filter(move |(node, _)| !loops && *node != outside)
 }
 
-/// Where the elements of the system stand: variables first, then the nodes, then the number of
-/// instructions.
+/// Returns the positions of the system's elements: variables first, then the nodes, then the number of instructions.
 fn system_places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<(usize, usize)> {
     let variables = network.variables;
     let mut places: Vec<(usize, usize)> = (0..variables).map(|i| (i, i)).collect();

@@ -16,16 +16,16 @@ pub enum FrequencyScale {
     Exact,
 }
 
-/// Why the cycles of a block are not known.
+/// Reason that the cycles of a block are not known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CycleDoubt {
     /// Nothing sets the scale of its frequency.
     NoScale,
     /// The procedure has jumps that are not understood, so that the graph has not all ways.
     UnknownJumps,
-    /// It is not known to have run.
+    /// The block is not known to have run.
     NotRun,
-    /// It would have taken fewer cycles than the processor needs: its frequency, the clock or the model is
+    /// The block would have taken fewer cycles than the processor needs: its frequency, the clock or the model is
     /// wrong, or it ran while others waited.
     BelowBest,
 }

@@ -100,7 +100,8 @@ fn count_interval(count: u64, noise: f64, confidence: f64) -> (f64, f64) {
     (low * scale, high * scale)
 }
 
-/// Where an increasing function of a mean has this value; `near` says in which region.
+/// Returns the mean at which an increasing function has this value. `near` is a guess that sets the range of the
+/// search.
 fn solve_increasing(function: impl Fn(f64) -> f64, value: f64, near: f64) -> f64 {
     let (mut low, mut high) = (0.0, near + 20.0 + 20.0 * near.sqrt());
     for _ in 0..80 {

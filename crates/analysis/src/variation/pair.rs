@@ -34,8 +34,8 @@ const NEGLIGIBLE: f64 = 14.0;
 /// Quantile of the normal distribution, for intervals of 95 %.
 const NORMAL_QUANTILE: f64 = 1.96;
 
-/// Where the code of a row runs. The kernel's work for the same program differs much more from run
-/// to run: it depends on which pages are free, what is cached and what else runs.
+/// Origin of a row's code. The kernel's work for the same program differs much more from run to run: it depends on
+/// which pages are free, what is cached and what else runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrigin {
     /// The program and its libraries.
@@ -90,7 +90,7 @@ pub enum PairScale {
 pub struct PairRow {
     /// Samples in the first and in the second set.
     pub counts: [u64; 2],
-    /// Where its code runs.
+    /// Origin of its code.
     pub origin: RowOrigin,
 }
 

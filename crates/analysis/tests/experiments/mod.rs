@@ -38,7 +38,7 @@ pub struct Line<'a> {
     pub truth: &'a dyn Fn(f64) -> f64,
 }
 
-/// How a made-up program is measured.
+/// Conditions under which a made-up program is measured.
 #[derive(Clone, Copy)]
 pub struct Measured {
     pub experiments: usize,
@@ -46,9 +46,9 @@ pub struct Measured {
     pub rate: f64,
     /// Coefficient of variation of the time between visits.
     pub visit_noise: f64,
-    /// Of the speed of the whole machine, from experiment to experiment.
+    /// Noise of the speed of the whole machine, from experiment to experiment.
     pub machine_noise: f64,
-    /// How much slower the machine is at the end of the run.
+    /// Slowdown of the machine at the end of the run.
     pub drift: f64,
 }
 

@@ -41,10 +41,10 @@ pub struct Instruction {
     pub kind: Kind,
     pub reads: [usize; 2],
     pub writes: usize,
-    /// How often its data are not in the cache, and how long it takes then.
+    /// Probability that its data are not in the cache, and the penalty then, in cycles.
     miss: f64,
     penalty: u64,
-    /// How often its page is not in the translation table.
+    /// Probability that its page is not in the translation table.
     walk: f64,
 }
 
@@ -56,13 +56,13 @@ pub struct Program {
     pub edges: Vec<Ends>,
     /// For each block its edges out, with their probabilities.
     out: Vec<Vec<(usize, f64)>>,
-    /// How often the first instruction of a block is not in the cache.
+    /// Probability that the first instruction of each block is not in the cache.
     fetch_miss: Vec<f64>,
-    /// How often the branch at the end of a block is not predicted.
+    /// Probability that the branch at the end of each block is not predicted.
     mispredict: Vec<f64>,
 }
 
-/// Where programs start; an instruction has 4 bytes.
+/// Start address of programs; an instruction has 4 bytes.
 pub const START: u64 = 0x1000;
 
 /// Cycles that a walk of the page table takes, a line from the next cache, and a branch that was
@@ -212,16 +212,16 @@ impl Program {
 /// The state of the processor.
 struct Pipeline {
     cycle: u64,
-    /// Whether an instruction was issued in this cycle, and may have another beside it.
+    /// True if an instruction was issued in this cycle, and may have another beside it.
     paired: bool,
     memory_used: bool,
     ready: [u64; REGISTERS + 1],
-    /// Which instruction of the block wrote a register.
+    /// Instruction of the block that wrote each register.
     writer: [Option<usize>; REGISTERS + 1],
-    /// Why a register's value comes later than its latency.
+    /// Cause for which a register's value comes later than its latency.
     late: [Option<Cause>; REGISTERS + 1],
     multiplier: u64,
-    /// What the instruction issued last waited for, if not only for the next cycle.
+    /// Cause that the instruction issued last waited for, if not only for the next cycle.
     why: Option<Cause>,
 }
 

@@ -8,7 +8,7 @@ use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction};
 use machine::{Architecture, FlowGraph, NoImage};
 use profile::ImageAddress;
 
-/// Where programs start.
+/// Start address of programs.
 pub const START: u64 = 0x40_1000;
 
 /// Registers of intermediate results, and those that hold something for the length of a loop.
@@ -26,7 +26,7 @@ const TIMES: u64 = 1024;
 /// A program, and what is in its memory.
 pub struct Program {
     pub graph: FlowGraph,
-    /// What each instruction of the graph computes.
+    /// Each instruction of the graph, decoded.
     pub code: Vec<Instruction>,
     pub contents: Contents,
 }
@@ -49,7 +49,7 @@ pub fn program(random: &mut Random) -> Program {
     }
 }
 
-/// What addresses are computed from.
+/// Operands that addresses are computed from.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     /// An object of so many bytes, whose address a register has.
@@ -73,7 +73,7 @@ pub(super) struct Writer<'a> {
     /// The counters of the loops around, with the times that each goes round.
     pub counters: Vec<(AsmRegister64, u64)>,
     parameters: u64,
-    /// What was loaded last.
+    /// Register with the value that was loaded last.
     pub loaded: AsmRegister64,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Writer<'a> {
         self.asm.assemble(START)
     }
 
-    /// As often one power of two as another.
+    /// Draws a number of which each power of two is equally likely, between `2^low` and `2^high`.
     pub fn power(&mut self, low: f64, high: f64) -> u64 {
         2.0_f64.powf(low + (high - low) * self.random.unit()) as u64
     }
@@ -203,9 +203,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Where something is: of a hundred accesses 35 are on the stack and 15 to global variables, 18 to fields of
-    /// an object, 18 to arrays, 7 by a hash and 7 by an address in an array; where there is nothing
-    /// of the kind, on the stack.
+    /// Draws the place of an access. Of a hundred accesses, 35 are on the stack and 15 to global variables. 18 are to
+    /// fields of an object, 18 to arrays, 7 by a hash and 7 by an address in an array. If there is nothing of the kind,
+    /// the access is on the stack.
     fn place(&mut self) -> Result<AsmMemoryOperand> {
         let word = 8 * self.random.below(WORDS) as u64;
         let kind = self.random.below(100);

@@ -1,16 +1,16 @@
-//! What is in the simulated program's memory: variables, arrays, tables, linked lists.
+//! Memory of the simulated program: variables, arrays, tables, linked lists.
 
 use super::super::pipeline::Random;
 use rustc_hash::FxHashMap;
 
 const PAGE: u64 = 4096;
 
-/// Where the stack pointer is, where variables with an address in the code are, where arrays start.
+/// Addresses of the stack pointer, of variables whose address is in the code, and of the first array.
 pub const STACK: u64 = 0x7fff_ffff_d800;
 pub const VARIABLES: u64 = 0x60_0000;
 const ARRAYS: u64 = 1 << 32;
 
-/// What the words of an array are.
+/// Contents of an array's words.
 #[derive(Clone, Copy)]
 pub enum Words {
     /// Any numbers.

@@ -1,4 +1,4 @@
-//! What the simulated program computes: registers, conditions and addresses.
+//! Interpreter of the simulated program: registers, conditions and addresses.
 
 use super::contents::{Contents, STACK};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
@@ -6,18 +6,18 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 /// The state of the program.
 pub struct State {
     registers: [u64; 16],
-    /// What conditions ask: whether the last result was zero, and whether there was a borrow.
+    /// Flags that conditions test: the last result was zero, and there was a borrow.
     zero: bool,
     below: bool,
     memory: Contents,
 }
 
-/// What an instruction did.
+/// Effects of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Did {
     /// The memory that it accessed.
     pub address: Option<u64>,
-    /// Whether it jumped.
+    /// True if it jumped.
     pub taken: bool,
 }
 

@@ -1,7 +1,6 @@
 //! The caches and tables that decide which data are late.
 
-/// How much later than from the first-level cache data, and than from the first-level table their
-/// translation, are there.
+/// Cycles that data come later than from the first-level cache, and translations later than from the first-level table.
 #[derive(Clone, Copy, Default)]
 pub struct Late {
     pub data: u64,
@@ -25,7 +24,7 @@ impl Cache {
         }
     }
 
-    /// Whether it has a place; it has it then.
+    /// Returns whether it has a place, and adds the place if not.
     fn has(&mut self, place: u64) -> bool {
         let set = &mut self.places[(place % self.sets) as usize];
         let found = set.iter().position(|one| *one == place);
@@ -40,8 +39,8 @@ impl Cache {
     }
 }
 
-/// What holds data and translations: caches of 32 KiB, 1 MiB and 8 MiB, tables of 64 and 1,536 pages, as
-/// Skylake servers have them; and a table of 32 directories of pages (2 MiB each).
+/// Caches of data and translations: caches of 32 KiB, 1 MiB and 8 MiB, and tables of 64 and 1,536 pages, as Skylake
+/// servers have them; and a table of 32 directories of pages (2 MiB each).
 pub struct Data {
     caches: [Cache; 3],
     tables: [Cache; 2],
@@ -62,7 +61,7 @@ const FIRST: u64 = 5;
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// Where the tables of pages and of directories are: an entry of 8 bytes for each.
+/// Addresses of the tables of pages and of directories: an entry of 8 bytes for each.
 const PAGES: u64 = 1 << 50;
 const DIRECTORIES: u64 = 1 << 51;
 
@@ -132,7 +131,7 @@ impl Data {
     }
 }
 
-/// How many levels do not have a place. They have it then.
+/// Returns how many levels do not have a place, and adds it to them.
 fn level(levels: &mut [Cache], place: u64) -> usize {
     let count = levels.len();
     let found = levels.iter_mut().position(|one| one.has(place));

@@ -32,23 +32,22 @@ pub use code::{Program, program};
 /// The processor's records of branches are taken of one jump in so many.
 const RECORDED: u64 = 20;
 
-/// What was seen of each instruction of the graph, and for how many cycles by cause.
+/// Samples of each instruction of the graph, and its stalled cycles by cause.
 pub struct Run {
     pub samples: Vec<f64>,
     pub stalls: Vec<[f64; CAUSES]>,
     /// Executions of each block and each edge, by the cycles between samples.
     pub blocks: Vec<f64>,
     pub edges: Vec<f64>,
-    /// Of some of the times when each edge was a jump that was taken: in how many that was not
-    /// predicted, and how many.
+    /// For each edge, records of taken jumps along it: those that were not predicted, and all.
     pub jumps: Vec<(u64, u64)>,
-    /// What registers at the samples showed of the memory that each accesses.
+    /// Accesses of each instruction, as seen from registers at the samples.
     pub accesses: Vec<Option<Accesses>>,
     /// Accesses, those that missed the first-level cache, and the first-level table of translations, and walks.
     pub counts: [u64; 4],
 }
 
-/// How often the line of code of each instruction is not in the cache.
+/// Draws the probability that the line of code of each instruction is not in the cache.
 fn uncached(graph: &FlowGraph, random: &mut Random) -> Vec<f64> {
     let draw = |_: &Instruction| match random.below(6) {
         0 => 0.5 * random.unit().powi(2),
@@ -57,7 +56,7 @@ fn uncached(graph: &FlowGraph, random: &mut Random) -> Vec<f64> {
     graph.instructions.iter().map(draw).collect()
 }
 
-/// What is seen: every now and then where the program is.
+/// Samples at random intervals.
 struct Seen {
     clock: Random,
     period: u64,
@@ -76,7 +75,7 @@ impl Seen {
         self.samples[index] += self.pass(until);
     }
 
-    /// How many samples are taken up to a cycle.
+    /// Returns how many samples are taken up to a cycle.
     fn pass(&mut self, until: u64) -> f64 {
         let mut samples = 0.0;
         while self.next <= until {
@@ -86,7 +85,7 @@ impl Seen {
         samples
     }
 
-    /// What an instruction held up once it was there is seen at the one after it.
+    /// Adds the samples of an instruction's delay to the instruction after it.
     fn after(&mut self, held: &Held, index: usize) {
         let from = held.there.max(held.from);
         let started = held.started.max(from);
@@ -131,9 +130,9 @@ struct Execution<'a> {
     core: Core<'a>,
     seen: Seen,
     followed: Ways,
-    /// What was executed last.
+    /// The instruction executed last.
     before: Option<Held>,
-    /// Whether the last branch was taken, and whether it was not predicted.
+    /// State of the last branch: taken, and not predicted.
     taken: bool,
     mispredicted: bool,
 }
@@ -249,8 +248,8 @@ pub fn run(
     }
 }
 
-/// What the processor executes of a block; a branch that is executed as one with what sets its flags, which
-/// it is in the same line, is in it.
+/// Returns the operations that the processor executes for a block. A branch is one operation with the instruction
+/// before it that sets its flags, if both are in the same line.
 fn operations<'a>(
     program: &Program,
     model: &'a ProcessorModel,

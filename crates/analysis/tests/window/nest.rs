@@ -11,13 +11,13 @@ const LARGE: f64 = 26.0;
 /// Times that a loop goes round, at most.
 const ROUNDS: u64 = 512;
 
-/// What a loop does at its end.
+/// Code at the end of a loop.
 #[derive(Default)]
 struct Latch {
     /// Registers that go on by a constant, and those that follow the address that they have.
     advancing: Vec<(AsmRegister64, u64)>,
     following: Vec<AsmRegister64>,
-    /// Where what is followed is kept until the next call.
+    /// Locations in which followed addresses are kept until the next call.
     kept: Vec<(AsmMemoryOperand, AsmRegister64)>,
 }
 

@@ -1,4 +1,4 @@
-//! Which branches are predicted.
+//! Predictor of branches.
 
 /// A counter of two bits: taken from 2 on.
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ impl Predictor {
         }
     }
 
-    /// Whether a branch is predicted that is taken or not.
+    /// Returns whether a branch that is taken or not is predicted.
     pub fn predicts(&mut self, branch: u64, taken: bool) -> bool {
         let tag = branch << HISTORY | self.history;
         let place = (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % ENTRIES;

@@ -22,7 +22,7 @@ const FETCHED: u64 = 10;
 /// Cycles for which it is known how many units are taken.
 const HORIZON: usize = 1 << 15;
 
-/// How many units of a kind are taken in each cycle.
+/// Number of units of a kind that are taken in each cycle.
 struct Units {
     count: u32,
     taken: Vec<(u64, u32)>,
@@ -34,7 +34,7 @@ impl Units {
         of != cycle || taken < self.count
     }
 
-    /// Whether there is room for so many cycles. (No iterator: most of the test's time is spent here.)
+    /// Returns whether there is room for so many cycles. (No iterator: most of the test's time is spent here.)
     fn free(&self, at: u64, length: u64) -> bool {
         let mut cycle = at;
         while cycle < at + length {
@@ -61,12 +61,12 @@ pub struct Core<'a> {
     random: &'a mut Random,
     units: Vec<Units>,
     ready: [u64; 128],
-    /// When the window takes the next instruction, how many it took in that cycle, their bytes, and
-    /// why not earlier.
+    /// Cycle in which the window takes the next instruction, and the number and the bytes of the instructions that it
+    /// took in that cycle. `why` is the cause for which it took none earlier.
     fetched: u64,
     beside: (u32, u32),
     why: Option<Cause>,
-    /// When each of the last left the window, and each of the last stores the buffer.
+    /// Cycles in which the last instructions left the window, and in which the last stores left the buffer.
     window: VecDeque<u64>,
     stores: VecDeque<u64>,
     pub retired: u64,
@@ -76,21 +76,21 @@ pub struct Core<'a> {
     line: u64,
 }
 
-/// What an instruction met with.
+/// Conditions that an instruction meets.
 #[derive(Clone, Copy, Default)]
 pub struct Met {
-    /// How often its line of code is not in the cache.
+    /// Probability that its line of code is not in the cache.
     pub uncached: f64,
     /// The address that it accesses, and how late what is there comes.
     pub address: Option<u64>,
     pub late: Late,
-    /// It is a branch that was not predicted.
+    /// True if it is a branch that was not predicted.
     pub mispredicted: bool,
 }
 
 /// The time that one instruction kept all after it from retiring.
 pub struct Held {
-    /// Since when it was the oldest, when it was there, when it had started, when it was gone.
+    /// Cycles from which on it was the oldest, was in the window, had started, and was gone.
     pub from: u64,
     pub there: u64,
     pub started: u64,
@@ -136,7 +136,7 @@ impl<'a> Core<'a> {
         }
     }
 
-    /// When the window takes an instruction.
+    /// Returns the cycle in which the window takes an instruction.
     fn fetch(&mut self, one: &Instruction, uncached: f64, uops: u32) -> u64 {
         let line = line(one);
         if line != self.line && self.chance(uncached) {
@@ -163,7 +163,7 @@ impl<'a> Core<'a> {
         self.fetched
     }
 
-    /// When the units are free that it needs, and whether one is kept for long.
+    /// Returns the first cycle in which the units that it needs are free, and whether one is kept for long.
     fn start(&mut self, needed: &[(u16, u16)], from: u64) -> (u64, Cause) {
         let (mut at, mut why) = (from, Cause::Ports);
         // Sets of units have all the cycles of their members, one after the other or beside.

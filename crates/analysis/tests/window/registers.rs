@@ -1,4 +1,4 @@
-//! What a recorder sees of data addresses that interprets the code after each sample, from registers.
+//! Recorder of data addresses: interprets the code after each sample, from its registers.
 
 use machine::{Flow, Instruction, RegisterSet};
 use profile::{Accesses, OnWay, add_way};
@@ -52,7 +52,7 @@ impl Way {
 pub struct Ways {
     open: Vec<Way>,
     pub seen: FxHashMap<usize, Accesses>,
-    /// What was executed last: whose address follows from the registers after it.
+    /// The instruction executed last, whose address follows from the registers after it: index, end, address.
     before: Option<(usize, u64, Option<u64>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a procedure, and where its cycles went.
+//! Evidence about a procedure, and the account of its cycles.
 
 use super::cause::{Cause, Culprit, Static};
 use super::expected::Expected;
@@ -6,7 +6,7 @@ use crate::stall::{CycleTrust, Frequencies};
 use machine::{FlowGraph, Loops, Processor};
 use profile::Accesses;
 
-/// Where the cycles of an instruction went, each in cycles per execution.
+/// Account of an instruction's cycles, each in cycles per execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
     /// The execution frequency: executions by the cycles between samples.

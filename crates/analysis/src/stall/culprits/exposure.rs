@@ -94,9 +94,9 @@ pub(super) fn exposed_latency(context: &Context<'_>, suspect: usize, stalled: us
 
 /// An instruction that may have come so late that the window was empty.
 struct Lateness {
-    /// What of the latency shows then.
+    /// Part of the latency that is not hidden, in cycles.
     cycles: f64,
-    /// How many times for each execution, at most.
+    /// Times for each execution, at most.
     times: f64,
 }
 

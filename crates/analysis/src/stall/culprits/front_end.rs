@@ -1,4 +1,4 @@
-//! What stops the front end, with how each cause is ruled out or bounded.
+//! Causes that stop the front end, with the rules that exclude or bound each.
 
 use super::cause::{Cause, Culprit};
 use super::context::Context;

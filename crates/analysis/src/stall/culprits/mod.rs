@@ -1,16 +1,15 @@
-//! Why instructions stall (section 6.3): "guilty until proven innocent". Each cause of dynamic
-//! stalls is a culprit of a stall unless it is ruled out, and of those that are left each has a
-//! bound on its share where there is one.
+//! Causes of instruction stalls (section 6.3): "guilty until proven innocent". Each cause of dynamic stalls is a
+//! culprit of a stall unless it is ruled out. Those that are left have a bound on their share where there is one.
 //!
-//! Which instruction is looked at depends on how the processor issues. In order, a stall shows at
-//! the instruction that waits: an operand comes from a load that missed. Out of order, the clock
-//! interrupts when something retires, and the stall shows at the instruction *after* the one that
-//! held up retirement; at the instruction itself if there was nothing to retire, because nothing
-//! had been fetched. So the instructions that can have been executed right before are asked for
-//! data misses and long operations, and the instruction itself for what stops the front end.
+//! The instruction examined depends on how the processor issues. In order, a stall shows at the instruction that waits:
+//! an operand comes from a load that missed. Out of order, the clock interrupts when something retires. The stall then
+//! shows at the instruction *after* the one that held up retirement. It shows at the instruction itself if there was
+//! nothing to retire, because nothing had been fetched. So data misses and long operations are sought at the
+//! instructions that may have executed right before. Causes that stop the front end are sought at the instruction
+//! itself.
 //!
-//! How each cause is ruled out stands at the functions of the `causes` module. It assumes the
-//! frequencies to be right: with a wrong one the stall is wrong, and so is what can explain it.
+//! The functions of the `rules` module document how each cause is ruled out. They assume that the frequencies are
+//! right: with a wrong one the stall is wrong, and so are its possible explanations.
 
 mod cause;
 mod context;
@@ -49,10 +48,10 @@ const LEAST_STALL: f64 = 0.1;
 /// Findings about each instruction of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Where the cycles went; `None` where they are not known, or the instruction did not run.
+    /// Account of each instruction's cycles; `None` if they are not known, or if the instruction did not run.
     pub accounts: Vec<Option<Account>>,
-    /// Where there is no account: what may have been waited for. Causes are ruled out by the code only, and by what they
-    /// can cost at most beside the best case of the block. The amounts say nothing.
+    /// Possible causes where there is no account. They are ruled out by the code only, and by their largest cost beside
+    /// the best case of the block. The amounts say nothing.
     pub suspects: Vec<Vec<Culprit>>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the cycles went, added up (the paper's Figure 4).
+//! Totals of the cycles by cause (the paper's Figure 4).
 
 use super::cause::{Cause, Culprit, Static};
 use super::evidence::Account;
@@ -19,7 +19,7 @@ pub struct Summary {
     pub samples: f64,
     /// Instructions executed, by the cycles between samples.
     pub executed: f64,
-    /// Those of instructions whose cycles are not known.
+    /// Samples of instructions whose cycles are not known.
     pub unknown: f64,
     /// At best, static stalls included.
     pub best: f64,
