@@ -28,7 +28,7 @@ pub struct ComparedRow<T> {
 }
 
 impl<T> ComparedRow<T> {
-    /// Where it is, for a finding about it.
+    /// Returns the row's place, for a finding about it.
     fn finding_place(&self, by: CompareBy) -> FindingPlace {
         let name = self.key.name.clone();
         let what = match by {
@@ -67,7 +67,7 @@ pub struct Background {
 
 /// The rows, judged, and how many there are of which kind.
 pub struct JudgedRows<T> {
-    /// Those that differ first, then those that could be tested.
+    /// The rows: first those that differ, then the others that could be tested, then the rest.
     pub rows: Vec<ComparedRow<T>>,
     /// The common factor and noise that rows were tested against.
     pub background: Background,
@@ -79,9 +79,8 @@ pub struct JudgedRows<T> {
     pub different: usize,
 }
 
-/// Tests the rows; `measure` gives a row's numbers (nothing: it is left out), with what is known of
-/// it if there are two sets; `order` says which come first among those that the test tells no
-/// difference between.
+/// Tests the rows. `measure` returns a row's numbers, or `None` to leave it out; it is given the row's verdict if there
+/// are two sets. `order` sorts rows that the test does not tell apart.
 pub fn judge_rows<T>(
     sets: &ComparedSets,
     measure: impl Fn(&[u64], Option<&PairVerdict>, &Background) -> Option<T>,

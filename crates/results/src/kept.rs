@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use symbols::{DebuginfodClient, SymbolOptions};
 use whole_file::WholeFile;
 
-/// Where the images of a database are, in it.
+/// Directory of the images within a database.
 const IN_DATABASE: &str = "images";
 
 /// Returns the directory of the images that are kept with a recording's file.

@@ -1,13 +1,13 @@
-//! Questions that cannot be answered, told apart by whose turn it is.
+//! Questions that cannot be answered, with the kind of reason.
 
-/// Why a question is refused.
+/// Reason that a question is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
-    /// What it is about cannot be read or made.
+    /// The subject of the question cannot be read or made.
     Failure,
-    /// It asks for something that cannot be meant.
+    /// The question is invalid.
     Usage,
-    /// The data do not suffice to answer it.
+    /// The data do not suffice to answer the question.
     Inconclusive,
 }
 
@@ -15,19 +15,19 @@ pub enum RefusalReason {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// Why.
+    /// Reason of the refusal.
     pub reason: RefusalReason,
     /// A sentence for people.
     pub message: String,
 }
 
-/// Refuses a question about what cannot be read or made.
+/// Refuses a question whose subject cannot be read or made.
 pub fn failure_refusal(message: String) -> anyhow::Error {
     let reason = RefusalReason::Failure;
     Refusal { reason, message }.into()
 }
 
-/// Refuses a question that cannot be meant.
+/// Refuses an invalid question.
 pub fn usage_refusal(message: String) -> anyhow::Error {
     let reason = RefusalReason::Usage;
     Refusal { reason, message }.into()

@@ -63,7 +63,7 @@ pub enum ReportBy {
 pub enum KeySource {
     /// The place of a sample: callers have rows, too.
     Place,
-    /// Something else that a sample has.
+    /// Another property of a sample.
     Sample,
     /// The thread, so that threads' own counts have the rows.
     Thread,
@@ -74,13 +74,13 @@ pub enum KeySource {
 pub enum NamesNeeded {
     /// None.
     Nothing,
-    /// Those where samples landed.
+    /// Places where samples landed.
     Leaves,
     /// All frames of stacks.
     Stacks,
 }
 
-/// What has to be read of a recording for a key.
+/// Data that a key needs of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyNeeds {
     /// The part that it is made of.

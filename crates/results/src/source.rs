@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use store::{Database, Epoch, Opened, TimeRange, Wanted};
 use symbols::{Detail, Resolved, Warning};
 
-/// Where a recording is, and what of it.
+/// Location of a recording, and the selected part of it.
 #[derive(Clone, Debug, Default)]
 pub struct RecordingSource {
     /// A recording's file, an epoch's directory or a database; `None`: the default database.

@@ -60,7 +60,7 @@ impl<'a> SystemCallName<'a> {
     }
 }
 
-/// Where the kernel's part of a stack begins if the thread asked for it.
+/// Kernel functions at which the kernel's part of a stack begins if the thread made a system call.
 const SYSTEM_CALL_ENTRIES: [&str; 4] = [
     "do_syscall_64",
     "entry_SYSCALL_64_after_hwframe",
@@ -137,12 +137,12 @@ pub fn is_woken_by_timer(kernel: &[&str]) -> bool {
     kernel.contains(&TIMER)
 }
 
-/// How the waits at one place end, and what else happens meanwhile.
+/// Circumstances of the waits at one place: how they end, and what else runs meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitSurroundings {
-    /// The program has no other thread, so that nobody works meanwhile.
+    /// True if the program has no other thread, so that nobody works meanwhile.
     pub alone: bool,
-    /// Only timers end waits there.
+    /// True if only timers end waits there.
     pub only_timers: bool,
 }
 

@@ -30,7 +30,7 @@ const PROFILER: [&str; 3] = ["vitalfew", "unwind-tables", "jvm-names"];
 /// System calls with which processes begin and end.
 const PROCESS_CALLS: [&str; 4] = ["execve", "execveat", "exit", "exit_group"];
 
-/// Where the time went. All times are in nanoseconds, summed over threads.
+/// Time of a program by calling context. All times are in nanoseconds, summed over threads.
 #[derive(Clone, Debug)]
 pub struct TimeTree {
     /// Running and costly waits. Its value types are the sum, and one for each of [`TimeKind::ALL`].
@@ -38,11 +38,11 @@ pub struct TimeTree {
     pub tree: CallTree,
     /// Waits that are no loss.
     pub idle: BTreeMap<IdleKind, u64>,
-    /// Of it, of all processes but the first one.
+    /// Time in the tree of all processes but the first one.
     pub children_ns: f64,
     /// The dearest line of functions that take time.
     pub dear_lines: Vec<DearLine>,
-    /// Who ended the waits in the tree.
+    /// Waits in the tree, with the threads that ended them.
     pub ended_waits: Vec<EndedWait>,
     /// Ready to run, but without a CPU.
     pub cpu_waits: CpuWaits,
@@ -50,9 +50,10 @@ pub struct TimeTree {
     pub each_sample: f64,
     /// Threads that ran for more than a twentieth of what the busiest one did.
     pub busy_threads: usize,
-    /// Those, and threads that waited, not for other work of the program, for more than a twentieth of what the busiest one ran or waited so.
+    /// Threads that ran, or waited for anything but other work of the program. Counted are those with more than a twentieth of
+    /// the largest such time.
     pub threads_at_work: usize,
-    /// What each of these did, if it was no helper's turn.
+    /// Work of each thread that has notable work, without the turns of helpers.
     pub threads: Vec<ThreadWork>,
 }
 
@@ -128,14 +129,14 @@ impl ThreadTimes {
     }
 }
 
-/// Returns the threads that have more than a twentieth of what the first one of them has.
+/// Returns the threads that have more than a twentieth of the largest time.
 fn large_threads(times: &FxHashMap<Option<u32>, f64>) -> FxHashSet<Option<u32>> {
     let most = times.values().copied().fold(0.0, f64::max);
     let large = times.iter().filter(|(_, time)| **time > most / 20.0);
     large.map(|(thread, _)| *thread).collect()
 }
 
-/// Returns what each thread did that has notable work. `numbers` has the nodes in the tree.
+/// Returns the work of each thread that has notable work. `numbers` maps draft nodes to nodes of the tree.
 fn works_of_threads(
     work: FxHashMap<(Option<u32>, DraftNode), [u64; 2]>,
     numbers: &[u32],
@@ -164,7 +165,7 @@ struct TreeMaker<'a> {
     running: ThreadTimes,
     /// The time that each thread ran, or waited for anything but other work of the program.
     at_work: FxHashMap<Option<u32>, f64>,
-    /// What each thread did at each node, running and waiting: waits that other threads end left out.
+    /// Running and waiting time of each thread at each node, without waits that other threads end.
     work: FxHashMap<(Option<u32>, DraftNode), [u64; 2]>,
     each_sample: f64,
     idle: BTreeMap<IdleKind, u64>,
@@ -197,7 +198,7 @@ struct PlacedMethod<'a> {
 struct LineTimes<'a> {
     functions: FxHashMap<MethodId, u64>,
     lines: FxHashMap<(MethodId, &'a str, u32), u64>,
-    /// Of the stack that was added last.
+    /// Methods of the stack that was added last.
     seen: FxHashSet<MethodId>,
 }
 
@@ -216,7 +217,7 @@ impl<'a> LineTimes<'a> {
         }
     }
 
-    /// Returns the dearest line of each function, if it has enough of it.
+    /// Returns the dearest line of each function, if it has at least the share `DEAR` of the function's time.
     fn dearest_lines(&self, functions: &FxHashMap<MethodId, (String, String)>) -> Vec<DearLine> {
         let mut dearest: BTreeMap<MethodId, (u64, &str, u32)> = BTreeMap::new();
         for ((method, file, line), cost) in &self.lines {
@@ -536,7 +537,7 @@ fn threads_of_children(recording: &Recording) -> FxHashSet<u32> {
     children.map(|thread| thread.tid).collect()
 }
 
-/// Returns whether what ends such a wait is a thread, as a rule: what ends others are interrupts of devices and timers.
+/// Returns whether threads end such waits, as a rule. Others are ended by interrupts of devices and timers.
 fn is_ended_by_threads(kind: TimeKind) -> bool {
     use TimeKind::{Barriers, Locks, Network, OtherWaits};
     matches!(kind, Locks | Barriers | Network | OtherWaits)

@@ -26,13 +26,13 @@ pub struct Annotator<'a> {
     pub selection: &'a SampleSelection<'a>,
 }
 
-/// Where the cycles of a whole profile went.
+/// Cycles of a whole profile, by cause.
 pub struct WholeSummary {
     /// All procedures together.
     pub summary: Summary,
     /// The number of procedures.
     pub procedures: usize,
-    /// Where the frequencies of the first come from, and of how many stretches between branch records all are.
+    /// Basis of the first procedure's frequencies, and the number of stretches between branch records in all procedures.
     pub basis: Option<(FrequencyBasis, u64)>,
     /// Procedures and images that could not be analysed: a sentence for each.
     pub failures: Vec<String>,
@@ -44,7 +44,7 @@ pub struct OmittedProcedure {
     pub name: String,
     /// Its samples.
     pub samples: f64,
-    /// Why.
+    /// Reason that it is left out.
     pub reason: &'static str,
 }
 
@@ -92,7 +92,7 @@ impl Annotator<'_> {
         Ok(annotated)
     }
 
-    /// Annotates procedures of one image; returns what could not be.
+    /// Annotates procedures of one image. Returns a sentence for each that could not be annotated.
     fn annotate_each(
         &self,
         code: &ImageSymbols,

@@ -10,14 +10,14 @@ use profile::ImageAddress;
 use std::collections::BTreeMap;
 use symbols::{DebugInfo, ImageSymbols, Site};
 
-/// Executions are counted in these where the clock is not known.
+/// Scale of execution counts where the clock is not known.
 const CYCLES: f64 = 1e6;
 
 /// With fewer samples in a procedure most of its blocks have none, and a compiler would take these for cold.
 const LEAST_SAMPLES: f64 = 20.0;
 
-/// Why a procedure is not known well enough to be told to a compiler, which believes that what has no count does not
-/// run; `None` if it is.
+/// Returns the reason to omit a procedure from the profile, or `None` if its counts are reliable enough.
+/// A compiler assumes that code without a count does not run.
 pub fn omission_reason(analysed: &AnnotatedProcedure) -> Option<&'static str> {
     if analysed.basis == FrequencyBasis::Counts {
         return None;
@@ -93,7 +93,7 @@ impl SampleProfile {
     }
 }
 
-/// Where an instruction belongs.
+/// Source position of an instruction.
 struct Placed {
     function: String,
     calls: Vec<(AutofdoPlace, String)>,

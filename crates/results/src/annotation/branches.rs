@@ -12,13 +12,12 @@ use std::collections::BTreeMap;
 pub struct SeenBranches {
     /// For each edge how often it was taken.
     pub edges: Vec<EdgeEvidence>,
-    /// For each edge the largest share of the times when it was taken in which that can have been
-    /// mispredicted, as far as branch records say it.
+    /// Upper bound on the misprediction rate of each edge; `None` where branch records do not bound it.
     pub mispredicted: Vec<Option<f64>>,
-    /// Where each indirect call went, with the share of its calls, by its position among the graph's
+    /// Targets of each indirect call with their shares of its calls, by the call's position among the graph's
     /// instructions.
     pub callees: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
-    /// Stretches between branch records that go ways that the graph does not have, and all.
+    /// Number of stretches between branch records that follow no path of the graph, and of all stretches.
     pub contradictions: (u64, u64),
 }
 
@@ -86,7 +85,7 @@ pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &FlowGraph) -> SeenBr
     }
 }
 
-/// Where indirect calls went.
+/// Returns the targets of each indirect call with their shares of its calls, as in [`SeenBranches::callees`].
 fn indirect_callees(
     graph: &FlowGraph,
     counts: &FxHashMap<Ends, EdgeEvidence>,
@@ -106,7 +105,7 @@ fn indirect_callees(
     found
 }
 
-/// From how often to in what share, each target once.
+/// Merges equal targets, and turns the counts of calls into shares.
 pub fn counts_to_shares(targets: &mut Vec<(ImageAddress, f64)>) {
     targets.sort_by_key(|(target, _)| *target);
     targets.dedup_by(|more, of| {
@@ -120,7 +119,7 @@ pub fn counts_to_shares(targets: &mut Vec<(ImageAddress, f64)>) {
     }
 }
 
-/// The branch of an edge, and where it leads.
+/// Returns the address of an edge's branch, and its target.
 fn branch_ends(graph: &FlowGraph, edge: &Edge) -> Option<Ends> {
     let block = graph.blocks.get(edge.from?)?;
     let branch = graph.instructions_of(block).last()?;
@@ -132,10 +131,9 @@ fn branch_ends(graph: &FlowGraph, edge: &Edge) -> Option<Ends> {
     Some((branch.address, target))
 }
 
-/// Where execution goes if no branch is taken.
+/// Fall-through paths of a graph.
 struct Straight {
-    /// For each block where it starts, its last instruction, and the edge that falls through; by
-    /// address.
+    /// Start, last instruction and fall-through edge of each block, by address.
     blocks: Vec<(ImageAddress, ImageAddress, Option<usize>)>,
 }
 
@@ -157,8 +155,7 @@ impl Straight {
         Self { blocks }
     }
 
-    /// The edges on the way straight on from one instruction to another; `None` if there is no
-    /// such way.
+    /// Returns the edges of the fall-through path from one instruction to another; `None` if there is none.
     fn straight_way(&self, start: ImageAddress, end: ImageAddress) -> Option<Vec<usize>> {
         let after = self.blocks.partition_point(|block| block.0 <= start);
         let mut edges = Vec::new();

@@ -11,11 +11,11 @@ use profile::{
 /// Stalls below this part of the procedure's time are not worth a claim.
 const LEAST_STALL: f64 = 0.01;
 
-/// Where stalls are not known, instructions with less than this part of the procedure's samples are not suspected.
+/// Least share of the procedure's samples at an instruction that is suspected where stalls are not known.
 const LEAST_SUSPECTED: f64 = 0.1;
 
-/// Returns a claim for each instruction that waits, the longest wait first. Where nothing says how often it ran, its wait is
-/// at most all of its time. `next` is the command that shows more.
+/// Returns a claim for each instruction that waits, the longest wait first. If its execution count is not known, the wait is
+/// bounded by all of its time. `next` is the command that shows more.
 pub fn stall_findings(annotated: &AnnotatedProcedure, next: &[String]) -> Vec<Finding> {
     let total = annotated.total_samples();
     let instructions = annotated.graph.instructions.iter().enumerate();
@@ -52,7 +52,7 @@ struct StallClaim {
     doubts: Vec<FindingDoubt>,
 }
 
-/// Returns what is known of an instruction that ran so often that its best case is known.
+/// Returns the claim about an instruction whose cycles are accounted for; `None` if its stall is short.
 fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<StallClaim> {
     let share = samples / total;
     let part = |cycles: f64| share * cycles / account.cycles;
@@ -93,7 +93,7 @@ fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<Stall
     })
 }
 
-/// Returns what is known of an instruction of which nothing says how often it ran.
+/// Returns the claim about an instruction whose execution count is not known; `None` if it has few samples.
 fn claim_of_suspects(samples: f64, total: f64, suspects: &[Culprit]) -> Option<StallClaim> {
     let share = samples / total;
     if suspects.is_empty() || share.is_nan() || share < LEAST_SUSPECTED {

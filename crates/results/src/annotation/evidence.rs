@@ -14,9 +14,9 @@ pub struct ProcedureEvidence<'a> {
     pub image: String,
     /// Its image.
     pub code: ProcedureCode<'a>,
-    /// Where it starts.
+    /// Start offset, in the image.
     pub start: ImageOffset,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: usize,
     /// Its time samples, by place.
     pub samples: &'a FxHashMap<ImageOffset, f64>,

@@ -1,4 +1,4 @@
-//! What the hottest procedures of a recording stall on.
+//! Stalls in the hottest procedures of a recording.
 
 use super::annotator::Annotator;
 use super::claims::stall_findings;
@@ -6,9 +6,9 @@ use super::select::ChosenProcedure;
 use profile::{Finding, FindingEvidence, PlaceInCode};
 use symbols::ImageSymbols;
 
-/// Procedures with less than this part of the samples are not looked into.
+/// Least share of the samples in a procedure that is examined.
 const HOT: f64 = 0.05;
-/// So many are, at most.
+/// Largest number of procedures that are examined.
 const LOOKED_INTO: usize = 6;
 
 impl Annotator<'_> {

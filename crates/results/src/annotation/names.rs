@@ -3,7 +3,7 @@
 use super::procedure::FrequencyBasis;
 use analysis::stall::{Confidence, CycleDoubt};
 
-/// The word for how sure a frequency is. What is between low and high in order is not better than low.
+/// Returns the name of a frequency's confidence. Medium confidence counts as low.
 pub fn confidence_name(confidence: Confidence) -> &'static str {
     match confidence {
         Confidence::Low | Confidence::Medium => "low",
@@ -11,7 +11,7 @@ pub fn confidence_name(confidence: Confidence) -> &'static str {
     }
 }
 
-/// Why cycles are not known, in a few words.
+/// Returns the reason that cycles are not known, in a few words.
 pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
     match doubt {
         CycleDoubt::NoScale => "no scale",
@@ -21,7 +21,7 @@ pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
     }
 }
 
-/// Where frequencies come from, in a few words.
+/// Returns the source of frequencies, in a few words.
 pub fn basis_name(basis: FrequencyBasis) -> &'static str {
     match basis {
         FrequencyBasis::Counts => "counts",

@@ -21,18 +21,18 @@ use std::collections::BTreeMap;
 /// The number of samples of instructions that estimates the number executed within 5 %.
 const LEAST_INSTRUCTIONS: f64 = 400.0;
 
-/// Where the frequencies come from.
+/// Source of the frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrequencyBasis {
-    /// ProcedureEvidence: exact counts.
+    /// Exact execution counts, which were given.
     Counts,
-    /// Counts of source lines, where they say something of one place, and the samples.
+    /// Counts of source lines, where they apply to one place, and the samples.
     Lines(UsedLines),
     /// From the samples, on a processor that issues in order.
     InOrder,
     /// From the samples and the number of instructions that were counted, out of order.
     Instructions,
-    /// From the samples, out of order: only how blocks compare, and that roughly.
+    /// From the samples, out of order: only rough ratios between blocks.
     OutOfOrder,
 }
 
@@ -76,15 +76,15 @@ pub struct AnnotatedProcedure {
     pub accesses: Vec<Option<Accesses>>,
     /// The certainty of each block's cycles.
     pub trust: Vec<CycleTrust>,
-    /// Where the cycles of each instruction went, if they are known.
+    /// Cycles of each instruction by cause; `None` where they are not known.
     pub accounts: Vec<Option<Account>>,
     /// Possible causes at each instruction whose cycles are not known.
     pub suspects: Vec<Vec<Culprit>>,
-    /// Where the frequencies come from.
+    /// Source of the frequencies.
     pub basis: FrequencyBasis,
-    /// Stretches between branch records that go ways that the graph does not have, and all.
+    /// Number of stretches between branch records that follow no path of the graph, and of all stretches.
     pub contradictions: (u64, u64),
-    /// Where indirect calls went, with the share of each call's, by their positions among the graph's
+    /// Targets of each indirect call with their shares of its calls, by the call's position among the graph's
     /// instructions.
     pub callees: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
 }
@@ -95,7 +95,7 @@ impl AnnotatedProcedure {
         self.samples.iter().sum::<f64>() + self.astray
     }
 
-    /// Where its cycles went, all together.
+    /// Returns the cycles of all its instructions by cause.
     pub fn cycle_summary(&self) -> Summary {
         let mut summary = Summary::new();
         let found = self.accounts.iter().zip(&self.suspects);
@@ -180,7 +180,7 @@ impl DecodedProcedure {
         (weights, astray)
     }
 
-    /// Returns what was seen of the memory that each instruction accesses.
+    /// Returns the observed memory accesses of each instruction.
     fn accesses_seen(&self, given: &ProcedureEvidence<'_>) -> Vec<Option<Accesses>> {
         let mut accesses = vec![None; self.graph.instructions.len()];
         for one in &given.accesses {
@@ -267,7 +267,7 @@ pub fn analyse_procedure(
     })
 }
 
-/// Where indirect calls went: by exact counts, where those are used.
+/// Returns the targets of indirect calls: from exact counts if these are the basis, else as observed.
 fn indirect_callees(
     given: &ProcedureEvidence<'_>,
     graph: &FlowGraph,

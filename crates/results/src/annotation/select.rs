@@ -19,7 +19,7 @@ pub struct SampleSelection<'a> {
     pub total: f64,
     /// All samples of the event, in other images and the kernel too.
     pub everywhere: f64,
-    /// Those in the kernel, in all.
+    /// All samples of the event in the kernel.
     pub kernel: f64,
     images: BTreeMap<ImageId, ByOffset>,
     events: FxHashMap<ImageId, Vec<(Cause, ByOffset)>>,
@@ -35,7 +35,7 @@ pub struct ChosenProcedure {
     pub image: ImageId,
     /// Its name, demangled.
     pub name: String,
-    /// Where it starts.
+    /// Start offset, in the image.
     pub start: ImageOffset,
     /// Its size in bytes.
     pub size: u64,
@@ -45,16 +45,16 @@ pub struct ChosenProcedure {
 
 /// A procedure that was chosen among those of its name.
 pub struct ChosenAmong {
-    /// That with most samples.
+    /// The procedure of this name with most samples.
     pub chosen: ChosenProcedure,
     /// Some of the others.
     pub others: Vec<ChosenProcedure>,
 }
 
-/// As many others of the same name are told of.
+/// Largest number of other procedures of the same name that are mentioned.
 const MOST_OTHERS: usize = 4;
 
-/// Returns what an event is a sign of.
+/// Returns the cause that an event is a sign of; `None` for other events.
 fn cause_of_event(name: &str) -> Option<Cause> {
     Some(match name.split(':').next()? {
         "L1-icache-load-misses" => Cause::InstructionCache,
@@ -199,7 +199,7 @@ impl<'a> SampleSelection<'a> {
         all
     }
 
-    /// Finds the procedure that is asked for: of several with this name that with most samples.
+    /// Finds the requested procedure; of several with this name, the one with most samples.
     ///
     /// # Errors
     /// If no sample is in a procedure of this name, or in this range of an image.

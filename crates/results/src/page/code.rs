@@ -9,19 +9,19 @@ use profile::ImageKind;
 use serde::Serialize;
 use symbols::ImageSymbols;
 
-/// Procedures with less than this part of the samples are not in the data.
+/// Least share of the samples in a procedure that is in the data.
 const LEAST_SHARE: f64 = 0.01;
-/// So many are, at most.
+/// Largest number of procedures in the data.
 const MOST: usize = 12;
-/// Longer procedures are not: their graph could not be read.
+/// Most instructions of a procedure in the data: the graph of a longer one could not be read.
 const MOST_INSTRUCTIONS: usize = 6000;
 
-/// What is known of the code of the hottest procedures.
+/// Code of the hottest procedures.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageCode {
     /// The procedures, the hottest first.
     pub procedures: Vec<PageProcedure>,
-    /// Why cycles are missing, or procedures: each a sentence.
+    /// Reasons that cycles or procedures are missing: each a sentence.
     pub notes: Vec<String>,
 }
 
@@ -34,11 +34,11 @@ pub struct PageProcedure {
     pub image: String,
     /// The model of the processor.
     pub model: &'static str,
-    /// Where the frequencies come from.
+    /// Source of the frequencies.
     pub frequencies: &'static str,
     /// Cycles between samples, where the clock is known.
     pub cycles_per_sample: Option<f64>,
-    /// Jumps are not understood, so that ways through it are missing.
+    /// True if jumps are not understood, so that paths through it are missing.
     pub misses_edges: bool,
     /// All its samples.
     pub samples: f64,
@@ -61,9 +61,9 @@ pub struct PageBlocks {
     pub end: Vec<usize>,
     /// Executions by the cycles between samples; null: not known.
     pub frequency: Vec<Option<f64>>,
-    /// How sure that is.
+    /// Confidence of the frequency; null: the frequency is not known.
     pub confidence: Vec<Option<&'static str>>,
-    /// Why its cycles are not known; null: they are.
+    /// Reason that the block's cycles are not known; null: they are.
     pub doubt: Vec<Option<&'static str>>,
 }
 
@@ -74,9 +74,9 @@ pub struct PageEdges {
     pub from: Vec<Option<usize>>,
     /// The block that it enters; null: the procedure is left.
     pub to: Vec<Option<usize>>,
-    /// Why control goes there, as in `annotate --json`.
+    /// Kind of the edge, as in `annotate --json`.
     pub kind: Vec<String>,
-    /// As of blocks.
+    /// Executions of the edge, in the unit of the blocks' frequencies; null: not known.
     pub frequency: Vec<Option<f64>>,
 }
 
@@ -95,11 +95,11 @@ pub struct PageInstructions {
     pub line: Vec<Option<u32>>,
     /// The cycles of one execution; null: not known.
     pub cycles: Vec<Option<f64>>,
-    /// Those that it takes at best.
+    /// Cycles in the best case.
     pub best: Vec<f64>,
-    /// Those beyond the best case and sampling error.
+    /// Cycles beyond the best case and sampling error; null: not known.
     pub stall: Vec<Option<f64>>,
-    /// What it may wait for, the likeliest first.
+    /// Causes that it may wait for, the likeliest first.
     pub culprits: Vec<Vec<PageCulprit>>,
 }
 

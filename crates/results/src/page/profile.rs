@@ -38,7 +38,7 @@ pub struct PageProfile {
     /// The code of the hottest procedures, where it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<PageCode>,
-    /// When samples were taken, where the recording says it.
+    /// Times of the samples, where the recording has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<PageTimeline>,
     /// Waits by the thread that ended them, where the recording says it.

@@ -1,4 +1,4 @@
-//! When samples were taken, and who ended waits.
+//! Times of samples, and the threads that ended waits.
 
 use ::profile::{NameId, Recording, Unit};
 use formats::read::TimeAxis;
@@ -22,7 +22,7 @@ pub struct PageTimeline {
     pub epochs: Vec<PageEpoch>,
 }
 
-/// When an epoch was.
+/// Time span of an epoch.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageEpoch {
     /// Start, in nanoseconds since 1970-01-01 UTC.
@@ -40,11 +40,11 @@ pub struct PageWakes {
     pub slice: Vec<u32>,
     /// The thread that waited: a position in `names`.
     pub thread: Vec<usize>,
-    /// The one that ended it, likewise.
+    /// The thread that ended the wait: a position in `names`.
     pub waker: Vec<usize>,
     /// The value that it is counted in.
     pub value: Vec<u16>,
-    /// How long it took, in nanoseconds.
+    /// Sum of the waits, in nanoseconds.
     pub ns: Vec<u64>,
 }
 

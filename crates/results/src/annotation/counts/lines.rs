@@ -11,9 +11,9 @@ const MOST_PIECES: usize = 1 << 24;
 
 /// The counted lines of an image, and where their code is.
 pub struct CountedLines {
-    /// From where to where is code of which line; by address.
+    /// Address ranges of code with the index of their line in `lines`, by address.
     pieces: Vec<(u64, u64, u32)>,
-    /// For each line the lowest and highest address of its code, and its count.
+    /// Lowest and highest address of each line's code, and the line's count.
     lines: Vec<(u64, u64, u64)>,
 }
 
@@ -22,7 +22,7 @@ pub struct CountedLines {
 pub struct UsedLines {
     /// Lines with a count and code in the procedure.
     pub lines: usize,
-    /// Those whose code is all executed equally often.
+    /// Lines of these whose code is all executed equally often.
     pub used: usize,
 }
 
@@ -73,9 +73,9 @@ impl CountedLines {
         Ok(Self { pieces, lines })
     }
 
-    /// Returns what is known of a procedure's blocks: of lines all of whose code, in the whole image, runs
-    /// equally often. Of others (inlined or unrolled more than once, or several blocks) nothing can
-    /// be said of one place.
+    /// Returns the counts of a procedure's blocks, from lines whose code in the whole image runs equally often.
+    /// The counts of other lines (inlined or unrolled more than once, or of several blocks) cannot be assigned
+    /// to one place.
     pub fn of(
         &self,
         graph: &FlowGraph,
