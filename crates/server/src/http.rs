@@ -32,7 +32,7 @@ const HEADER_BYTES: usize = 16 << 10;
 /// element also names its script by hash.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Why there is no server.
+/// Reason that the page cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// No port is free.
@@ -56,13 +56,13 @@ pub enum ServerError {
 /// The data of the page: compressed JSON ([`compress_data`](crate::compress_data)), with a tag that changes when they do.
 #[derive(Clone, Debug)]
 pub struct PageData {
-    /// As they are sent.
+    /// Compressed bytes, as they are sent.
     pub compressed: Bytes,
     /// The version of the data; ASCII without quotes.
     pub tag: String,
 }
 
-/// Where data come from. It is called for each request, on a thread where it may take its time; why there are none is a sentence.
+/// Source of the page's data. It is called for each request, on a thread that it may block; its error is a sentence.
 pub type DataSource = dyn Fn() -> Result<PageData, String> + Send + Sync;
 
 /// A server that has its port.
@@ -150,7 +150,7 @@ impl PageServer {
     }
 }
 
-/// Answers one connection until it is closed. That it breaks is the client's affair.
+/// Answers one connection until it is closed. Errors of the connection are ignored.
 async fn serve_connection(stream: TcpStream, token: Arc<str>, port: u16, data: Arc<DataSource>) {
     let service = service_fn(|request: Request<Incoming>| {
         let (token, data) = (Arc::clone(&token), Arc::clone(&data));
@@ -219,7 +219,7 @@ async fn answer(
     response
 }
 
-/// The data, or nothing new to who has them.
+/// Returns the data, or "not modified" if the client has this version.
 fn data_response(request: &Request<Incoming>, data: PageData) -> Response<Full<Bytes>> {
     let tag = format!("\"{}\"", data.tag);
     let known = request.headers().get(header::IF_NONE_MATCH);

@@ -12,7 +12,7 @@ pub(crate) const PAGE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.html"
 /// True if the page was not built, and says so.
 pub const IS_STUB: bool = include!(concat!(env!("OUT_DIR"), "/is_stub.rs"));
 
-/// Where the data go. It is closed in the page, too: `</script>` follows.
+/// End of the tag that opens the element of the data. `</script>` follows it in the page.
 const SLOT: &str = r#"id="vitalfew-data">"#;
 
 /// Compresses the data as the page expects them, by gzip.

@@ -1,4 +1,5 @@
-//! What the server answers to whom: requests are written byte by byte, as no well-behaved client would.
+//! Requests that the server answers, and requests that it refuses. They are written byte by byte, as no well-behaved client
+//! would.
 
 use bytes::Bytes;
 use server::{PageData, PageServer, compress_data};
