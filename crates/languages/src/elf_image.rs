@@ -1,4 +1,4 @@
-//! What interpreters are recognised by in an image: symbols, bytes, thread-local data.
+//! The parts of an ELF image that interpreters are recognised by: symbols, bytes, thread-local data.
 
 use object::elf::FileHeader64;
 use object::read::elf::{ElfFile64, FileHeader, GnuHashTable, ProgramHeader, Sym, VersionTable};
@@ -59,7 +59,7 @@ impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
         Some(sections.gnu_hash(endian, self.data).ok()??.0)
     }
 
-    /// Where code is linked to lie, less where it lies in the file.
+    /// Returns the link address of the code at an address, less its offset in the file.
     pub(crate) fn code_distance(&self, address: u64) -> Option<u64> {
         let endian = self.elf.endian();
         let mut segments = self.elf.elf_program_headers().iter();
@@ -89,7 +89,7 @@ impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
         })
     }
 
-    /// Whether it is a program, not a library.
+    /// Returns whether the image is a program, not a library.
     pub(crate) fn is_program(&self) -> bool {
         let kind = self.elf.elf_header().e_type(self.elf.endian());
         kind == object::elf::ET_EXEC || self.segment(object::elf::PT_INTERP).is_some()

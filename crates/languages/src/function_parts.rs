@@ -96,7 +96,7 @@ fn parts_behind(
     parts
 }
 
-/// Where the frame is at the first instruction of an entry.
+/// Returns the rule for the frame's address (CFA) at the first instruction of an entry.
 fn first_rule<'data>(
     entry: &FrameDescriptionEntry<Slice<'data>>,
     table: &EhFrame<Slice<'data>>,

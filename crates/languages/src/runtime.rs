@@ -1,15 +1,15 @@
-//! What every runtime is to the sampler.
+//! Interface of all runtimes to the sampler.
 
 use crate::ElfImage;
 use object::ReadRef;
 
-/// A runtime that is not understood: why, in words.
+/// Reason that a runtime is not understood, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotSupported(pub String);
 
 /// A runtime whose structures the sampler reads.
 pub trait LanguageRuntime: Sized {
-    /// What is not known of a program whose runtime is not understood.
+    /// Clause for the user: what is not known of a program whose runtime is not understood.
     const LOST: &'static str;
 
     /// Returns the runtime that an image is, `None` if it is none. `name` is the image's file name.

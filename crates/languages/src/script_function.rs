@@ -7,11 +7,11 @@ use crate::v8::JsFunction;
 /// A function of an interpreted language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptFunction {
-    /// Of Python.
+    /// A function of Python.
     Python(CodeObject),
-    /// Of Ruby.
+    /// A function of Ruby.
     Ruby(RubyMethod),
-    /// Of JavaScript.
+    /// A function of JavaScript.
     JavaScript(JsFunction),
 }
 

@@ -53,7 +53,7 @@ impl std::fmt::Debug for FunctionTable {
 pub struct GoFunction {
     /// Its addresses in the image.
     pub addresses: Range<u64>,
-    /// Where the table describes it.
+    /// Offset of its description in the table.
     at: usize,
 }
 
@@ -68,14 +68,14 @@ pub struct GoFrame {
     pub line: Option<u32>,
 }
 
-/// How a function leaves to its caller.
+/// Kind of a function's frame, by the way to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoFrameKind {
-    /// By the return address above its frame.
+    /// The return address lies above the frame.
     Ordinary,
-    /// Not at all: it is the first one of its stack.
+    /// The function is the first one of its stack: it has no caller.
     First,
-    /// It sets the stack pointer, so that the table does not say how large its frame is.
+    /// The function sets the stack pointer, so that the table does not say how large its frame is.
     SwitchesStacks,
 }
 
@@ -135,12 +135,12 @@ impl FunctionTable {
         names.unwrap_or_default()
     }
 
-    /// Where a function's name begins in [`Self::names`].
+    /// Returns the offset of a function's name in [`Self::names`].
     pub fn name_offset(&self, function: &GoFunction) -> Option<u32> {
         self.half(function.at + 4)
     }
 
-    /// How a function leaves.
+    /// Returns the kind of a function's frame.
     pub fn frame_kind(&self, function: &GoFunction) -> GoFrameKind {
         match self.table.get(function.at + 41).copied().unwrap_or(0) {
             flags if flags & TOP_FRAME != 0 => GoFrameKind::First,
@@ -259,7 +259,7 @@ impl FunctionTable {
         self.text_at(self.files.checked_add(entry as usize)?)
     }
 
-    /// Where the rows of a kind begin; `None` if the function has none.
+    /// Returns the start of a function's rows of a kind; `None` if it has none.
     fn rows_of_kind(&self, function: usize, kind: u32) -> Option<u32> {
         let count = self.half(function + 28)?;
         let rows = self.half(function + FUNCTION_HEAD + 4 * kind as usize)?;

@@ -1,4 +1,4 @@
-//! Where a Go program describes itself (`runtime.moduledata`).
+//! The description that a Go program has of itself (`runtime.moduledata`).
 
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub struct GoImage<'a> {
     pub read: &'a dyn Fn(u64, &mut [u8]) -> bool,
 }
 
-/// What the description says.
+/// Contents of the description.
 pub(super) struct GoModule {
     /// The address of the first code.
     pub text: u64,

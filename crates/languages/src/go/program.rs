@@ -1,4 +1,4 @@
-//! Where the runtime of a Go program has the labels of a goroutine.
+//! Offsets by which the labels of a goroutine are found in a Go program.
 
 use crate::elf_image::ElfImage;
 use crate::{LanguageRuntime, NotSupported};
@@ -16,7 +16,7 @@ const INLINE_VERSION: u8 = 2;
 /// Bytes of the thread-local data that only have the goroutine.
 const GOROUTINE_ONLY: u64 = 8;
 
-/// How labels are kept.
+/// Form in which a goroutine keeps its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoLabelForm {
     /// A map, up to Go 1.23.
@@ -28,7 +28,7 @@ pub enum GoLabelForm {
 /// A Go program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoProgram {
-    /// Where the pointer to the goroutine is that runs, from the thread pointer.
+    /// Offset of the pointer to the running goroutine, from the thread pointer.
     pub goroutine: i32,
     /// Offset of the thread in a goroutine (`g.m`).
     pub goroutine_thread: u16,
@@ -36,7 +36,7 @@ pub struct GoProgram {
     pub thread_goroutine: u16,
     /// Offset of the labels in a goroutine (`g.labels`).
     pub labels: u16,
-    /// How they are kept.
+    /// The form of the labels.
     pub form: GoLabelForm,
 }
 
@@ -113,8 +113,8 @@ fn minor_of(version: &str) -> Option<u32> {
         .flatten()
 }
 
-/// Where the thread-local pointer to the goroutine is: with Go's linker alone before the thread pointer; with that of the system
-/// wherever its symbol says, if it is not the only such data.
+/// Returns the offset of the thread-local pointer to the goroutine from the thread pointer. With Go's linker it lies right before the
+/// thread pointer. With the system's linker and other thread-local data, its symbol gives the offset.
 fn goroutine_offset<'data, R: ReadRef<'data>>(image: &ElfImage<'data, R>) -> Option<i32> {
     // The thread-local data of a library may be anywhere.
     if !image.is_program() {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Version 1 of the protocol, the order, and its three arguments.
 const ORDER: &[u8] = b"1\0jcmd\0Compiler.perfmap\0\0\0";
-/// How often is looked whether the JVM listens.
+/// Interval between two checks whether the JVM listens.
 const LOOK: Duration = Duration::from_millis(5);
 /// The most of an answer that is read.
 const MOST_ANSWER: u64 = 4096;

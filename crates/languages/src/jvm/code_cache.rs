@@ -1,8 +1,8 @@
-//! Where HotSpot has its compiled code, and how large the frames of that are.
+//! HotSpot's heaps of compiled code, and the sizes of the frames of that code.
 //!
-//! Compiled code keeps no frame pointer, but each piece of it (a *code blob*) says how large its frame is. Pieces lie in a few
-//! heaps, each with a map of its segments, by which the piece that an address lies in is found. Where all of that is, the JVM
-//! publishes for debuggers: a table of its structures (`gHotSpotVMStructs`), with the address of each static field.
+//! Compiled code keeps no frame pointer, but each piece of it (a *code blob*) says how large its frame is. Blobs lie in a few
+//! heaps, each with a map of its segments, by which the blob at an address is found. The JVM publishes the places of all this
+//! for debuggers: a table of its structures (`gHotSpotVMStructs`), with the address of each static field.
 
 use super::tables::{JvmMemory, PublishedStructures};
 
@@ -22,32 +22,32 @@ pub struct CodeHeap {
     pub segments: u64,
 }
 
-/// How the frame of a piece of code is found. Offsets in bytes are from where the heap's block begins, all below [`HEAD`].
+/// Offsets by which the frame of a code blob is found. They are in bytes from the start of the heap's block, all below [`HEAD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeCache {
     /// At most [`MOST_HEAPS`].
     pub heaps: Vec<CodeHeap>,
     /// A segment has two to this power of bytes.
     pub segment_bits: u8,
-    /// Whether the block is in use (a byte).
+    /// Offset of the flag that the block is in use (a byte).
     pub used: u16,
-    /// The size of the frame in words (4 bytes); 0: it has none of a fixed size.
+    /// Offset of the frame's size in words (a field of 4 bytes; 0: no fixed size).
     pub frame_words: u16,
-    /// From where on in its code the frame is there (bytes).
+    /// Offset of the field that says from which byte of the code on the frame is complete.
     pub frame_complete: u16,
-    /// True if that has 2 bytes rather than 4.
+    /// True if that field has 2 bytes rather than 4.
     pub short_complete: bool,
-    /// Where the code begins.
+    /// Offset of the field that says where the code begins.
     pub code: u16,
-    /// True if that is an offset of 4 bytes from the structure, rather than an address.
+    /// True if that field is an offset of 4 bytes from the structure, rather than an address.
     pub code_is_offset: bool,
-    /// Where the structure begins.
+    /// Offset of the structure in the block.
     pub structure: u16,
     /// The interpreter's code: its first byte, and the one behind it.
     pub interpreter: [u64; 2],
 }
 
-/// What of the JVM's structures says where code is.
+/// The JVM's structures that say where code is.
 pub(super) const CODE_STRUCTURES: [&str; 11] = [
     "CodeCache",
     "CodeHeap",

@@ -1,4 +1,4 @@
-//! What a piece of a JVM's code is, by the memory of its process.
+//! Reader of code blobs of a JVM, from the memory of its process.
 
 use super::compiled::CompiledCode;
 use super::method::JavaMethod;
@@ -9,16 +9,16 @@ use std::rc::Rc;
 
 /// Methods of a process that are remembered.
 const MOST_KNOWN: usize = 1 << 16;
-/// What pieces of code that are compiled methods are called.
+/// Names of the code blobs that are compiled methods.
 const COMPILED: [&str; 2] = ["nmethod", "native nmethod"];
 /// The file of pieces of code that are no methods, and that of methods without one.
 const STUB_FILE: &str = "[jvm]";
 const NO_FILE: &str = "[java]";
 
-/// What was executed.
+/// Code of a JVM that was executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JavaCode {
-    /// A method, by the interpreter.
+    /// A method that the interpreter executed.
     Interpreted(Rc<JavaMethod>),
     /// A method that was compiled, with what was inlined into it.
     Compiled(CompiledCode),
@@ -37,7 +37,7 @@ pub struct JavaFrame<'a> {
     pub first_line: u32,
     /// The line that is executed; 0 if that is not known.
     pub line: u32,
-    /// What it is called in reports.
+    /// Its name in reports.
     pub display_name: String,
 }
 
@@ -80,21 +80,21 @@ impl<'a> JavaFrame<'a> {
     }
 }
 
-/// What was seen when a sample was taken.
+/// Addresses that were seen when a sample was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeenCode {
     /// A method that is interpreted, and its constant part.
     Interpreted {
         /// Its address.
         method: u64,
-        /// That of its constant part.
+        /// The address of its constant part.
         constant: u64,
     },
-    /// A piece of code: its block, and what stands where a compiled method has its method.
+    /// A code blob: its block, and the word at the place where a compiled method has its method.
     Piece {
         /// Its address.
         block: u64,
-        /// That word.
+        /// The word.
         method: u64,
     },
 }
@@ -106,7 +106,7 @@ pub struct JavaCodeReader {
 }
 
 impl JavaCodeReader {
-    /// Of a JVM with this layout.
+    /// Creates a reader for a JVM with this layout.
     pub fn new(layout: MethodLayout) -> Self {
         Self {
             layout,
@@ -114,7 +114,7 @@ impl JavaCodeReader {
         }
     }
 
-    /// Returns what was seen; `None` if it is not there any more.
+    /// Returns the code that was seen; `None` if it is not there any more.
     pub fn read_code(&mut self, seen: SeenCode, memory: &JvmMemory<'_>) -> Option<JavaCode> {
         if self.known.len() > MOST_KNOWN {
             self.known.clear();

@@ -19,7 +19,7 @@ type Place = [u8; 16];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InlinedCall {
     method: u32,
-    /// Where it begins the method, nothing.
+    /// The instruction in the method; `None` at the method's beginning.
     instruction: Option<u16>,
 }
 
@@ -28,7 +28,7 @@ struct InlinedCall {
 pub struct CompiledCode {
     /// The compiled one first, then those that were inlined.
     methods: Vec<Rc<JavaMethod>>,
-    /// Where places end that are known (offsets in the code, in order), with the first of their calls.
+    /// Ends of the known places (offsets in the code, in order), each with the index of its first call.
     places: Vec<(u32, u32)>,
     /// The calls of each place, the innermost first; `None` ends them.
     calls: Vec<Option<InlinedCall>>,
@@ -141,7 +141,7 @@ struct ScopeReader<'a> {
     layout: &'a MethodLayout,
     memory: &'a JvmMemory<'a>,
     known: &'a mut HashMap<u64, Rc<JavaMethod>>,
-    /// Of methods in this code, by address.
+    /// Indices of the methods in this code, by address.
     numbers: HashMap<u64, u32>,
     code: CompiledCode,
 }

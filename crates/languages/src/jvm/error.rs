@@ -1,21 +1,21 @@
-//! Why a JVM did not do what it was asked.
+//! Reasons that a JVM did not do as it was asked.
 
 use std::io;
 
-/// Why a JVM did not write its perf map.
+/// Reason that a JVM did not write its perf map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachError {
     /// The process has ended, or may not be looked at.
     Ended,
-    /// It was started with `-XX:+DisableAttachMechanism`.
+    /// The JVM was started with `-XX:+DisableAttachMechanism`.
     Refused,
-    /// It does not handle SIGQUIT: it is just starting, or was started with `-Xrs`.
+    /// The JVM does not handle SIGQUIT: it is just starting, or was started with `-Xrs`.
     NotReady,
-    /// It does not know the order: its release is before 17.
+    /// The JVM does not know the order: its release is before 17.
     TooOld,
-    /// It did not listen or answer in time.
+    /// The JVM did not listen or answer in time.
     Silent,
-    /// What is there is not its own, as a socket of somebody else.
+    /// The file at the socket's path is not the JVM's own, as a socket of another user.
     Foreign,
     /// The system refused something, or the JVM answered something else.
     Failed(String),

@@ -10,7 +10,7 @@ const MOST_TEXT: usize = 1024;
 const MOST_LINES: usize = 1 << 16;
 /// The flag of a method that has a table of lines.
 const HAS_LINES: u16 = 1;
-/// How a table of lines begins an entry that does not fit into a byte.
+/// First byte of an entry in a table of lines that does not fit into a byte.
 const LONG_ENTRY: u8 = 0xff;
 
 /// A method of Java.
@@ -22,7 +22,7 @@ pub struct JavaMethod {
     pub file: String,
     /// Instructions (bytes of its code) and their lines, by the former.
     lines: Vec<(u16, u32)>,
-    /// Where its code begins in its constant part.
+    /// Offset of its code in its constant part.
     code: u32,
 }
 

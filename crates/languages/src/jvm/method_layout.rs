@@ -1,4 +1,4 @@
-//! Where HotSpot's structures have what the names, lines and inlined calls of methods are made of.
+//! Layout of HotSpot's structures with the names, lines and inlined calls of methods.
 
 use super::tables::{JvmMemory, PublishedStructures};
 
@@ -9,53 +9,53 @@ const NO_ZERO_BYTES: u32 = 20;
 /// Bytes of an entry of a table of places.
 const PLACE: u64 = 16;
 
-/// Where a structure has its fields: offsets in bytes. Of JDK 11, 17, 21 and 25 all of them are published.
+/// Offsets of fields in HotSpot's structures, in bytes. JDK 11, 17, 21 and 25 publish all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MethodLayout {
-    /// What is taken off each byte of a packed number.
+    /// Number that is subtracted from each byte of a packed number.
     pub(super) packed_excess: u8,
-    /// Of a method: its constant part.
+    /// Offset in a method of its constant part.
     pub(super) method_constant: u64,
-    /// Of that: the constants of its class, its flags, how many bytes of code it has, its name, and where its code begins.
+    /// Offsets in the constant part: the constants of its class, flags, size of the code in bytes, name, and start of the code.
     pub(super) constants: u64,
     pub(super) flags: u64,
     pub(super) code_size: u64,
     pub(super) name: u64,
     pub(super) code: u64,
-    /// Of the constants: their class, how many there are, and where they begin.
+    /// Offsets in the constants: their class, their number, and the first of them.
     pub(super) holder: u64,
     pub(super) constants_length: u64,
     pub(super) first_constant: u64,
     pub(super) source: SourceIndex,
-    /// Of a class: its name.
+    /// Offset in a class of its name.
     pub(super) class_name: u64,
-    /// Of a symbol: the length of its text, and the text.
+    /// Offsets in a symbol: the length of its text, and the text.
     pub(super) symbol_length: u64,
     pub(super) symbol_body: u64,
-    /// Of a piece of code, from where its block begins.
+    /// Layout of a code blob.
     pub(super) piece: PieceLayout,
 }
 
-/// Where the number of the constant is that names the source file.
+/// Place of the number of the constant that names the source file: an offset in the constants, or in the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SourceIndex {
     OfConstants(u64),
     OfClass(u64),
 }
 
-/// Where a piece of code has its fields, from where its structure begins.
+/// Offsets of the fields of a code blob, from the start of its structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PieceLayout {
-    /// Where the structure begins in the block.
+    /// Offset of the structure in the block.
     pub structure: u64,
     pub name: u64,
-    /// Of a compiled method: the method, and the number of the compilation.
+    /// Fields of a compiled method: the method, and the number of the compilation.
     pub method: u64,
     pub compile_id: u64,
     pub tables: CodeTables,
 }
 
-/// Where the tables of a compiled method are: of its places, of the scopes at these, of the methods that scopes name.
+/// Offsets of the tables of a compiled method: its places, the scopes at these, the methods that the scopes name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CodeTables {
     /// In the structure, behind the code: offsets of tables, and one address.
@@ -77,7 +77,7 @@ pub(super) enum CodeTables {
     },
 }
 
-/// What of the JVM's structures says how methods are laid out.
+/// The JVM's structures that say how methods are laid out.
 pub(super) const METHOD_STRUCTURES: [&str; 12] = [
     "Abstract_VM_Version",
     "CodeBlob",

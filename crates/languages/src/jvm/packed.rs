@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As HotSpot packs.
+    /// Packs a number as HotSpot does.
     fn pack(mut number: u32, excess: u8) -> Vec<u8> {
         let last = u32::from(LAST) - u32::from(excess);
         let mut bytes = Vec::new();

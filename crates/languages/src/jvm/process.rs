@@ -1,4 +1,4 @@
-//! What a process says of itself that decides whether its JVM may be asked.
+//! State of a process that decides whether its JVM may be asked.
 
 use super::error::AttachError;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ pub fn is_jvm_image(path: &str) -> bool {
 pub struct JvmProcess {
     /// Its number here.
     pub pid: u32,
-    /// Its number where it runs, by which it names its files.
+    /// Its number in its own namespace, by which it names its files.
     pub own_pid: u32,
-    /// Whose files it takes orders from.
+    /// Its effective user, who must own the files by which the JVM is asked.
     pub user: u32,
-    /// The same for the group.
+    /// Its effective group.
     pub group: u32,
-    /// It does something of its own at SIGQUIT, which would end it otherwise.
+    /// True if it handles SIGQUIT, which would end it otherwise.
     catches_quit: bool,
     refuses: bool,
 }
@@ -80,7 +80,7 @@ impl JvmProcess {
         PathBuf::from(format!("/proc/{}/root/tmp/{name}", self.pid))
     }
 
-    /// Where it writes its perf map.
+    /// Returns the path of its perf map.
     pub fn perf_map(&self) -> PathBuf {
         self.temporary(&format!("perf-{}.map", self.own_pid))
     }

@@ -1,21 +1,21 @@
-//! What a running JVM says of its code and its methods.
+//! Description that a running JVM gives of its code and its methods.
 
 use super::code_cache::{CODE_STRUCTURES, CodeCache};
 use super::method_layout::{METHOD_STRUCTURES, MethodLayout};
 use super::tables::{JvmMemory, PublishedStructures};
 use crate::ElfImage;
 
-/// What is read of a JVM once its code is in place.
+/// Layout of a JVM, read once its code is in place.
 #[derive(Clone, Debug)]
 pub struct JvmDescription {
-    /// Where it has its code.
+    /// Its heaps of code.
     pub cache: CodeCache,
-    /// Where its methods have what they are called; `None` if that is not known.
+    /// Layout of its methods, by which they are named; `None` if it is not known.
     pub methods: Option<MethodLayout>,
 }
 
 impl JvmDescription {
-    /// Reads it; `base` is what addresses in the process are more than in its library `image`. `None` if the JVM does not say where its code
+    /// Reads the description. `base` is the load bias of its library `image`. `None` if the JVM does not say where its code
     /// is, or has not begun yet.
     pub fn read<'data, R: object::ReadRef<'data>>(
         image: &ElfImage<'data, R>,

@@ -1,4 +1,4 @@
-//! What HotSpot publishes of its structures for debuggers: tables of fields (`gHotSpotVMStructs`), with their offsets or addresses, and of
+//! Tables of its structures that HotSpot publishes for debuggers: fields (`gHotSpotVMStructs`), with their offsets or addresses, and
 //! the sizes of types.
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 const MOST_ENTRIES: u64 = 20_000;
 /// The longest name of a structure or a field that is read.
 const LONGEST_NAME: usize = 64;
-/// How much of a table of unknown length is read at once.
+/// Entries of a table of unknown length that are read at once.
 const PIECE: u64 = 256;
 
 /// A field of one of the JVM's structures.
@@ -163,7 +163,7 @@ impl Tables<'_> {
     }
 }
 
-/// What a JVM publishes of some of its structures.
+/// Published fields and sizes of some structures of a JVM.
 pub(super) struct PublishedStructures {
     fields: HashMap<(String, String), Field>,
     sizes: HashMap<String, u64>,

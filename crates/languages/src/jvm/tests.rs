@@ -6,7 +6,7 @@ use super::*;
 
 const VERSION: u64 = 1 << 15;
 
-/// What JDK 11 and JDK 25 publish of what is read.
+/// Returns the fields and sizes that JDK 11 and JDK 25 publish, as far as they are read.
 fn published(version: u32) -> (Vec<PublishedField<'static>>, Vec<(&'static str, u64)>) {
     let mut fields = vec![
         (

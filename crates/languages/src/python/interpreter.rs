@@ -21,7 +21,7 @@ pub struct Interpreter {
     pub runtime: u64,
     /// The address of the type of code objects, less that of the first byte of the file.
     pub code_type: u64,
-    /// Where its structures have what.
+    /// Layout of its structures.
     pub offsets: Offsets,
 }
 

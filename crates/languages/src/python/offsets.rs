@@ -1,4 +1,4 @@
-//! Where the structures of each version have what.
+//! Layout of the interpreter's structures in each version.
 
 /// A version of CPython.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// What a version publishes, with these words set.
+    /// Returns the bytes that a version publishes, with these words set.
     fn published(version: u64, words: &[(usize, u64)]) -> Vec<u8> {
         let mut bytes = vec![0; PUBLISHED];
         bytes[..8].copy_from_slice(b"xdebugpy");

@@ -34,7 +34,7 @@ const INLINE_VALUES: u64 = 1 << 2;
 /// Reads bytes at an address of a process; false if it cannot.
 pub type ReadMemory<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
 
-/// Where a version has what the names are found by.
+/// Offsets by which a version's thread names are found.
 #[derive(Clone, Copy)]
 struct Layout {
     minor: u8,
@@ -198,7 +198,7 @@ impl<'a> ThreadNames<'a> {
         pairs.filter(|(key, value)| *key != 0 && *value != 0)
     }
 
-    /// Where the entries of a table of keys are, how many there are, and how large each is.
+    /// Returns the address of the entries of a table of keys, their number, and the size of each.
     fn key_table(&self, keys: u64) -> Option<(u64, u64, u64)> {
         let mut head = [0; 40];
         if !self.read_bytes(keys, &mut head) {
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// What a program writes over its own structures may lead anywhere, also in circles: the reads end, and nothing is made up.
+    /// Words that a program writes over its own structures may lead anywhere, also in circles: the reads end, and nothing is made up.
     #[test]
     fn overwritten_structures_end_the_search() {
         for minor in 8..=13 {

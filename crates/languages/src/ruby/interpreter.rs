@@ -11,10 +11,10 @@ use std::ops::Range;
 const EVALUATION: &str = "rb_vm_exec";
 const CONTEXT: &str = "ruby_current_ec";
 
-/// Where a thread has the pointer to its execution context.
+/// Place of a thread's pointer to its execution context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextPlace {
-    /// This far from the thread pointer: in a program.
+    /// Offset from the thread pointer: in a program.
     FromThread(i32),
     /// In the thread-local data of a library.
     InModule {
@@ -25,13 +25,13 @@ pub enum ContextPlace {
     },
 }
 
-/// How a string has its characters.
+/// Layout of strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TextLayout {
-    /// The length of a short one stands in its flags (3.1).
+    /// The flags of a short string have its length (3.1).
     LengthInFlags = 1,
-    /// All have a length (3.2 and later).
+    /// All strings have a length field (3.2 and later).
     Length = 2,
 }
 
@@ -45,7 +45,7 @@ pub struct RubyOffsets {
     pub location: u16,
     /// A sequence's table of lines in its body (`insns_info.body`).
     pub lines: u16,
-    /// How strings have their characters.
+    /// Layout of strings.
     pub text: TextLayout,
     /// The first line is an object: its lowest bit says that it is a number.
     pub tagged_line: bool,
@@ -56,9 +56,9 @@ pub struct RubyOffsets {
 pub struct RubyInterpreter {
     /// The parts of the function that executes Ruby, by offset in the file.
     pub evaluation: Vec<Range<u64>>,
-    /// Where threads have what they execute.
+    /// Place of a thread's pointer to its execution context.
     pub context: ContextPlace,
-    /// Where its structures have what.
+    /// Layout of its structures.
     pub offsets: RubyOffsets,
 }
 

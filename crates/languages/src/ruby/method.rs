@@ -19,7 +19,7 @@ pub struct RubyMethod {
     pub first_line: u32,
     /// The lines of its parts, in order.
     pub part_lines: Vec<u32>,
-    /// Which part begins where: the interpreter's table of ranks (`succ_index_table`).
+    /// Start of each part: the interpreter's table of ranks (`succ_index_table`).
     pub ranks: Vec<u64>,
 }
 

@@ -14,38 +14,38 @@ const HEAD: u16 = 64;
 /// V8 in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct V8Engine {
-    /// Where its objects have what.
+    /// Layout of its objects.
     pub layout: V8Layout,
 }
 
-/// Offsets in bytes, from where an object begins, and the numbers of types.
+/// Offsets of fields in bytes, from the start of an object, and numbers of types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct V8Layout {
-    /// What a frame has this far below its frame pointer: the context of its function.
+    /// Distance from the frame pointer down to the context of the frame's function.
     pub frame_context: u16,
-    /// Its function.
+    /// Distance from the frame pointer down to the function.
     pub frame_function: u16,
-    /// What all closures of a function share (`SharedFunctionInfo`).
+    /// Offset in a function of the part that all its closures share (`SharedFunctionInfo`).
     pub function_shared: u16,
-    /// Its name, or the scope that has it.
+    /// Offset in the shared part of its name, or the scope that has it.
     pub shared_name: u16,
-    /// Its script.
+    /// Offset in the shared part of its script.
     pub shared_script: u16,
-    /// The source of a script.
+    /// Offset in a script of its source.
     pub script_source: u16,
-    /// Its name.
+    /// Offset in a script of its name.
     pub script_name: u16,
-    /// Where its lines end, if that was asked for before.
+    /// Offset in a script of the ends of its lines, which V8 fills in once somebody asks for them.
     pub script_line_ends: u16,
     /// The first type of functions.
     pub function_type: u16,
-    /// The type of what closures share.
+    /// The type of the part that closures share.
     pub shared_type: u16,
-    /// That of scripts.
+    /// The type of scripts.
     pub script_type: u16,
-    /// That of scopes.
+    /// The type of scopes.
     pub scope_type: u16,
-    /// That of arrays.
+    /// The type of arrays.
     pub array_type: u16,
     /// The word of a scope, without its map, where the names of its variables begin: 5 where its place in the source stands before them,
     /// else 3.
@@ -145,8 +145,8 @@ impl V8Layout {
     }
 }
 
-/// What everything that reads objects takes for granted: the tags of pointers, small integers in the upper half of a word, the length and
-/// the characters of strings, where a map says the type.
+/// Values that all readers of objects take for granted: the tags of pointers, small integers in the upper half of a word, the length
+/// and the characters of strings, the place of the type in a map.
 const TAKEN_FOR_GRANTED: [(&str, i64); 12] = [
     ("HeapObjectTag", 1),
     ("SmiTag", 0),
@@ -218,7 +218,7 @@ impl LanguageRuntime for V8Engine {
 mod tests {
     use super::*;
 
-    /// What Node.js 24 exports.
+    /// Returns a constant as Node.js 24 exports it.
     fn constant(name: &str) -> Option<i64> {
         Some(match name {
             "off_fp_context" => -8,

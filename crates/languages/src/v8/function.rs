@@ -1,4 +1,4 @@
-//! What functions of JavaScript are called.
+//! Reader of the names of functions of JavaScript.
 
 use super::engine::V8Layout;
 use super::heap::{Characters, Heap, Object, ReadMemory, small_integer};
@@ -53,10 +53,10 @@ impl JsFunction {
     }
 }
 
-/// What the kernel half saw of a function: addresses with their tags.
+/// Addresses that the kernel half saw of a function, with their tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedFunction {
-    /// What its closures share.
+    /// The part that its closures share.
     pub shared: u64,
     /// Its name or scope.
     pub name: u64,
@@ -147,7 +147,7 @@ impl FunctionReader {
         u32::try_from(first.max(0) as usize + before + 1).ok()
     }
 
-    /// Where the lines of a script end, unless too much was read lately.
+    /// Returns the ends of the lines of a script, unless too much was read lately.
     fn read_ends(
         &mut self,
         heap: &Heap<'_>,
@@ -212,7 +212,7 @@ fn read_scope(
     Some((name, start.and_then(|start| u32::try_from(start).ok())))
 }
 
-/// Where the lines of a script end, if V8 knows it already.
+/// Returns the ends of the lines of a script, if V8 knows them already.
 fn kept_ends(heap: &Heap<'_>, layout: &V8Layout, script: Object) -> Option<Vec<u32>> {
     let array = heap.object(script.at(layout.script_line_ends.into()))?;
     if heap.type_of(array)? != layout.array_type {
@@ -231,7 +231,7 @@ fn kept_ends(heap: &Heap<'_>, layout: &V8Layout, script: Object) -> Option<Vec<u
     ends.filter(|ends| ends.is_sorted())
 }
 
-/// Where lines end, by the source itself.
+/// Returns the ends of the lines, counted in the source itself.
 fn count_ends(heap: &Heap<'_>, source: Characters) -> Option<Vec<u32>> {
     let Characters {
         address,

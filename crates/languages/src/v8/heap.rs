@@ -5,7 +5,7 @@ use std::cell::Cell;
 /// Reads bytes at an address of a process; false if it cannot.
 pub(super) type ReadMemory<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
 
-/// Where every object and every string has what.
+/// Offsets of fields that every map and every string have.
 const MAP_TYPE: u64 = 12;
 const STRING_LENGTH: u64 = 12;
 const STRING_DATA: u64 = 16;
@@ -133,12 +133,12 @@ impl Heap<'_> {
         Some(())
     }
 
-    /// Where the characters of a string lie, if it is of one piece.
+    /// Returns the characters of a string, if it is of one piece.
     pub fn flat_characters(&self, string: Object) -> Option<Characters> {
         self.flat(string, &Cell::new(MOST_PIECES)).flatten()
     }
 
-    /// `Some(None)`: it is put together of two others.
+    /// Returns `Some(None)` if the string is put together of two others.
     fn flat(&self, string: Object, pieces: &Cell<u32>) -> Option<Option<Characters>> {
         let kind = self.type_of(string)?;
         if kind >= FIRST_NO_STRING {

@@ -132,7 +132,7 @@ fn program(layout: &V8Layout) -> (Memory, SharedFunction) {
     (memory, found)
 }
 
-/// What Node.js 24 has.
+/// Returns the layout of Node.js 24.
 fn early() -> V8Layout {
     V8Layout {
         shared_name: 24,
