@@ -72,8 +72,8 @@ impl Adjacency {
 /// The orders of a depth-first search.
 #[derive(Debug, Default)]
 pub(crate) struct DepthFirstSearch {
-    /// As they were reached.
+    /// Vertices in the order in which they were reached.
     pub before: Vec<usize>,
-    /// As they were left.
+    /// Vertices in the order in which they were left.
     pub after: Vec<usize>,
 }

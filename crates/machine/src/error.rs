@@ -1,6 +1,6 @@
 use profile::ImageAddress;
 
-/// Why code could not be analysed.
+/// Reason that code could not be analysed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The bytes are no instruction.
@@ -15,7 +15,7 @@ pub enum Error {
     /// The procedure is larger than any compiler makes one; see [`crate::MAX_PROCEDURE`].
     #[error("the procedure at {:#x} is said to have {size} bytes; at most {} are analysed", .start.0, crate::MAX_PROCEDURE)]
     TooLarge {
-        /// Where it starts.
+        /// Its start.
         start: ImageAddress,
         /// Its size in bytes.
         size: u64,

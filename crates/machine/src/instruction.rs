@@ -1,14 +1,14 @@
 use crate::{Register, RegisterSet};
 use profile::ImageAddress;
 
-/// One instruction as data: what the analyses ask about it.
+/// One instruction as data, for the analyses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it starts.
+    /// Its start.
     pub address: ImageAddress,
     /// Its length in bytes, 1 to 15.
     pub length: u8,
-    /// Where execution goes on.
+    /// Its successors in the control flow.
     pub flow: Flow,
     /// The registers that it reads, also for addresses.
     pub reads: RegisterSet,
@@ -18,13 +18,13 @@ pub struct Instruction {
     pub kind: InstructionKind,
     /// The instruction form, among those that take the same resources.
     pub form: InstructionForm,
-    /// Where the memory is that it accesses, if that is all at one place (x86-64).
+    /// Address of the memory that it accesses, if that is all at one place (x86-64).
     pub place: Option<MemoryOperand>,
-    /// The register to which it adds a constant, and does nothing else but set flags (x86-64).
+    /// The register to which it adds a constant, if it does nothing else but set flags (x86-64).
     pub advances: Option<(Register, i64)>,
 }
 
-/// A place in memory: what the registers say, and a constant.
+/// A place in memory: a sum of registers and a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryOperand {
     /// The register that is added as it is.
@@ -49,24 +49,24 @@ impl Instruction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InstructionForm(pub(crate) u32);
 
-/// Where execution goes on after an instruction.
+/// Successors of an instruction in the control flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// At the next instruction.
+    /// The next instruction follows.
     Next,
-    /// At the target or at the next instruction.
+    /// The target or the next instruction follows.
     Branch(ImageAddress),
-    /// At the target.
+    /// The target follows.
     Jump(ImageAddress),
-    /// Where a register or memory says.
+    /// The jump goes to an address in a register or in memory.
     IndirectJump,
-    /// At the target, and if that returns at the next instruction.
+    /// The target follows; when it returns, the next instruction.
     Call(ImageAddress),
-    /// Where a register or memory says, and if that returns at the next instruction.
+    /// The call goes to an address in a register or in memory; when it returns, the next instruction follows.
     IndirectCall,
-    /// At the caller.
+    /// Control returns to the caller.
     Return,
-    /// Nowhere in this program: it traps, or stops the processor.
+    /// Nothing in this program follows: the instruction traps, or stops the processor.
     Stop,
 }
 
@@ -93,35 +93,35 @@ impl Flow {
 /// Properties of an instruction that can make it slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InstructionKind {
-    /// It reads memory.
+    /// Reads memory.
     pub load: bool,
-    /// It writes memory.
+    /// Writes memory.
     pub store: bool,
-    /// It divides or takes a square root, integer or floating point.
+    /// Divides or takes a square root, integer or floating point.
     pub divide: bool,
-    /// It multiplies integers.
+    /// Multiplies integers.
     pub multiply: bool,
-    /// It computes with floating-point numbers or vectors.
+    /// Computes with floating-point numbers or vectors.
     pub vector: bool,
-    /// It is atomic: a locked x86 instruction, an exclusive or atomic one of Arm.
+    /// Is atomic: a locked x86 instruction, an exclusive or atomic one of Arm.
     pub locked: bool,
-    /// It waits for what came before it: fences, `cpuid`, barriers, system calls.
+    /// Waits for earlier instructions: fences, `cpuid`, barriers, system calls.
     pub serialising: bool,
-    /// It enters the kernel.
+    /// Enters the kernel.
     pub system_call: bool,
-    /// It is repeated by the processor (x86's string instructions with a prefix).
+    /// Is repeated by the processor (x86's string instructions with a prefix).
     pub repeated: bool,
-    /// It only fetches into the cache.
+    /// Only fetches into the cache.
     pub prefetch: bool,
-    /// All memory that it accesses is at an address that the code itself says (x86-64).
+    /// Accesses memory only at an address that the code itself says (x86-64).
     pub fixed_address: bool,
-    /// It does nothing.
+    /// Does nothing.
     pub nop: bool,
-    /// Its first flag-writing partner and it may be executed as one: a conditional branch of x86.
+    /// May be executed as one with the instruction before it that writes flags: a conditional branch of x86.
     pub fusible_branch: bool,
-    /// It may be executed as one with a conditional branch right after it.
+    /// May be executed as one with a conditional branch right after it.
     pub fusible_flags: bool,
-    /// Renaming the registers is all that has to be done: it sets a register to zero by an
-    /// operation with itself, or copies one.
+    /// Needs nothing but the renaming of registers: it sets a register to zero by an operation with itself,
+    /// or copies one.
     pub renamed: bool,
 }

@@ -139,7 +139,7 @@ fn is_fixed(memory: &UsedMemory) -> bool {
     base && memory.index() == Name::None
 }
 
-/// Where an operand is, if general registers say it.
+/// Returns the place of an operand, if general registers alone determine it.
 fn place_of(memory: &UsedMemory) -> Option<MemoryOperand> {
     let known = |name: Name| match name {
         Name::None | Name::RIP | Name::EIP => Some(None),

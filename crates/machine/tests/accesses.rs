@@ -12,7 +12,7 @@ const CODE: [u8; 31] = [
     0x8b, 0x41, 0x04, 0x50, 0x48, 0x8b, 0x15, 0x10, 0, 0, 0, 0xc3, 0x90, 0x90, 0x90,
 ];
 
-/// Where the code is in the image, and how much further in the process.
+/// Address of the code in the image, and its load bias in the process.
 const START: u64 = 0x1000;
 const MOVED: u64 = 0x7000_0000;
 

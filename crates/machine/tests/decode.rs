@@ -1,4 +1,4 @@
-//! What an instruction is said to read, write and be.
+//! Tests of the properties of decoded instructions: registers read and written, and kinds.
 
 use machine::{Architecture, Flow, Instruction, InstructionDecoder, Register};
 use profile::ImageAddress;

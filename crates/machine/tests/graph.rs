@@ -20,7 +20,7 @@ fn has(graph: &FlowGraph, kind: EdgeKind) -> bool {
     graph.edges.iter().any(|edge| edge.kind == kind)
 }
 
-/// How many entries each of the procedure's tables has.
+/// Returns the number of entries of each of the procedure's tables.
 fn tables(fixture: &str, procedure: &str) -> Vec<usize> {
     let graph = Fixture::open(fixture).graph(procedure);
     assert!(

@@ -5,17 +5,17 @@ use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use profile::ImageAddress;
 use std::collections::{BTreeMap, HashSet};
 
-/// By start: size and name.
+/// Sizes and names of procedures, by start.
 pub type Procedures<'a> = BTreeMap<u64, (u64, &'a str)>;
 
-/// What is mapped of it, and its procedures that do not return.
+/// Mapped segments of an image, and its procedures that do not return.
 pub struct Loaded<'a> {
     segments: Vec<(u64, &'a [u8])>,
     never_return: HashSet<u64>,
 }
 
 impl<'a> Loaded<'a> {
-    /// The image, and those of its procedures whose size is known.
+    /// Returns the image, and those of its procedures whose size is known.
     pub fn of(file: &object::File<'a>) -> Result<(Self, Procedures<'a>), object::Error> {
         let mut loaded = Self {
             segments: Vec::new(),

@@ -32,7 +32,7 @@ impl LoadedImage for NoImage {
 /// return are within).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it starts.
+    /// Its start.
     pub start: ImageAddress,
     /// The address after its last instruction.
     pub end: ImageAddress,
@@ -40,18 +40,18 @@ pub struct Block {
     pub instructions: Range<usize>,
 }
 
-/// Where control may go. A missing end is outside the procedure.
+/// A way that control may go. A missing end is outside the procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
     /// The block that it leaves; `None` where the procedure is entered.
     pub from: Option<usize>,
     /// The block that it enters; `None` where the procedure is left.
     pub to: Option<usize>,
-    /// Why control goes there.
+    /// Reason that control goes there.
     pub kind: EdgeKind,
 }
 
-/// Why control goes along an edge.
+/// Reason that control goes along an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EdgeKind {
     /// The procedure is called.
@@ -84,7 +84,7 @@ pub enum EdgeKind {
 pub struct JumpTable {
     /// The instruction that jumps through it.
     pub jump: ImageAddress,
-    /// Where it stands.
+    /// Its address.
     pub address: ImageAddress,
     /// The targets of its entries.
     pub targets: Vec<ImageAddress>,
@@ -96,7 +96,7 @@ pub struct JumpTable {
 /// The control-flow graph of a procedure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowGraph {
-    /// Where the procedure starts.
+    /// Start of the procedure.
     pub start: ImageAddress,
     /// The address after its last byte.
     pub end: ImageAddress,
@@ -111,7 +111,7 @@ pub struct FlowGraph {
     /// Indirect jumps that could go anywhere in the procedure. If there are any, edges are
     /// missing.
     pub unresolved: Vec<ImageAddress>,
-    /// Where control seems to run into bytes that are no instruction.
+    /// Addresses where control seems to run into bytes that are no instruction.
     pub invalid: Vec<ImageAddress>,
     /// Ranges that are neither reached nor padding nor could be code: data.
     pub data: Vec<Range<ImageAddress>>,

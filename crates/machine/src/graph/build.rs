@@ -288,8 +288,8 @@ impl Builder<'_> {
         edges
     }
 
-    /// Where an indirect jump without a table goes: if everything that could be a target of it is
-    /// reached without it, then out of the procedure.
+    /// Returns the kind of an indirect jump without a table. It leaves the procedure if everything that could be a target
+    /// of it is reached without it.
     fn unknown_target(&self) -> EdgeKind {
         if self.unknown_entries.is_empty() && self.data.is_empty() {
             EdgeKind::TailCall

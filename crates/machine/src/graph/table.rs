@@ -22,11 +22,11 @@ const MAX_WAYS: usize = 4;
 /// A table that claims more entries is none.
 const MAX_ENTRIES: u64 = 1 << 16;
 
-/// Where the code does not say how many there are.
+/// Limit on the entries of a table whose code does not say how many there are.
 const MAX_UNBOUNDED: u64 = 1 << 12;
 
-/// A table leads to so many places at most outside of the procedure: to parts of it that a compiler
-/// has put elsewhere.
+/// Limit on the targets of a table outside of the procedure: parts of the procedure that a compiler has
+/// put elsewhere.
 const MAX_OUTSIDE: usize = 2;
 
 /// The table of an indirect jump.

@@ -3,7 +3,7 @@
 use iced_x86::Instruction;
 use profile::ImageAddress;
 
-/// An instruction, decoded once, and what is to be known of it before it is executed.
+/// A decoded instruction, and its properties that are needed before it is executed.
 #[derive(Clone, Debug)]
 pub(super) struct Decoded {
     pub instruction: Instruction,
@@ -25,6 +25,6 @@ pub(super) struct Decoded {
     pub keeps_address: bool,
     /// The last walk that came by, and how often it did.
     pub passed: (u64, u32),
-    /// Where execution went on lately: address and index.
+    /// The instructions that followed it lately: address and index.
     pub followers: [Option<(ImageAddress, usize)>; 2],
 }

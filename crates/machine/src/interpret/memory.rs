@@ -102,7 +102,7 @@ fn low_bytes(width: usize) -> u128 {
     (1 << (8 * width.min(8))) - 1
 }
 
-/// Where an address is: the word, and the bits below it in there.
+/// Splits an address into that of its word and the bit offset in the word.
 fn split_address(at: u64) -> (u64, u64) {
     (at & !7, 8 * (at & 7))
 }
@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// As memory of single bytes, some of them unknown.
+        /// The overlay behaves as memory of single bytes, some of them unknown.
         #[test]
         fn it_is_memory(
             accesses in proptest::collection::vec(

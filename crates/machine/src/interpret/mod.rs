@@ -1,9 +1,8 @@
-//! Where the next branches go, from the registers at a sample (section 7: *interpretation*).
+//! Interpretation (section 7): predicts the next branches from the registers at a sample.
 //!
-//! Instructions are followed forward from the program counter as far as what they compute follows
-//! from what is known: the registers, and, of a process that is stopped, its memory. Everything
-//! else is unknown, and so is what is computed from it; the first branch on something unknown
-//! ends it.
+//! Instructions are followed forward from the program counter, as far as their results follow from known
+//! values: the registers, and, of a process that is stopped, its memory. Everything else is unknown, and
+//! so is all that is computed from it. The walk ends at the first branch on an unknown value.
 
 mod decoded;
 mod execute;
@@ -43,7 +42,7 @@ pub struct ObservedBranch {
 /// An event on the path after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WayObservation {
-    /// Where a branch went.
+    /// A branch, with its target.
     Branch(ObservedBranch),
     /// An instruction accesses memory (other than the stack by pushes, pops and calls).
     Access(ObservedAccess),
@@ -103,14 +102,14 @@ pub struct CodeInterpreter {
     decoded: Vec<Decoded>,
     /// By the end of an instruction that accesses memory and was followed, where it starts.
     ends: FxHashMap<u64, u64>,
-    /// Where each branch on the ways after samples went the last time.
+    /// Last target of each branch on the ways after samples.
     went: FxHashMap<u64, u64>,
     /// The number of the last walk.
     walk: u64,
 }
 
 impl CodeInterpreter {
-    /// Nothing decoded yet.
+    /// Creates an interpreter with nothing decoded yet.
     pub fn new() -> Self {
         Self::default()
     }

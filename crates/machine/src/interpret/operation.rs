@@ -30,7 +30,7 @@ impl OperationResult {
         self
     }
 
-    /// As a comparison: only the flags.
+    /// Returns the result of a comparison, which sets only the flags.
     fn flags_only(mut self) -> Self {
         self.writes = false;
         self

@@ -10,7 +10,7 @@ pub struct Registers {
     pub flags: u64,
     /// The program counter, as the process sees it.
     pub counter: u64,
-    /// Where the segment `fs` starts: the thread's own memory.
+    /// Start of the segment `fs`: the thread's own memory.
     pub thread: Option<u64>,
     /// The low 16 bytes of the first vector registers, in halves, if numbers are rounded to the
     /// nearest and none is taken for 0.

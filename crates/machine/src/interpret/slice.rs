@@ -255,7 +255,7 @@ impl<'a> Tracer<'a> {
         self.low_part(whole, name.size())
     }
 
-    /// Where the memory operand is, but for a constant.
+    /// Returns the address of the memory operand, as a value and a constant to add.
     fn memory_address(&mut self, instruction: &Instruction) -> Option<(usize, u64)> {
         let mut constant = instruction.memory_displacement64();
         let base = match instruction.memory_base() {

@@ -21,7 +21,7 @@ pub(super) struct State {
     pub partly: Option<Partly>,
     pub flags: u8,
     pub known: u8,
-    /// Where calls return to, where memory does not say.
+    /// Return addresses of calls, for returns whose address memory does not say.
     pub callers: Vec<ImageAddress>,
     /// True if floating-point numbers are rounded as they are here.
     pub rounds: bool,
@@ -29,7 +29,7 @@ pub(super) struct State {
     pub forward: bool,
 }
 
-/// The place in `rflags` of what says that strings go downwards.
+/// The bit in `rflags` that says that strings go downwards.
 const DOWN: u32 = 10;
 
 impl State {

@@ -4,26 +4,26 @@
 use super::ProcessorModel;
 use crate::Instruction;
 
-/// Why an instruction was not issued earlier.
+/// Reason that an instruction was not issued earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// It was issued as soon as there was room in a cycle.
+    /// The instruction was issued as soon as there was room in a cycle.
     Not,
-    /// The units that it needs were taken by others issued in the same cycle.
+    /// Others that were issued in the same cycle took the units that it needs.
     Slotting,
-    /// It waits for the result of an instruction, by its place in the block.
+    /// The instruction waits for the result of another, by its place in the block.
     Operand(usize),
-    /// The unit that it needs is still busy with an instruction, by its place in the block.
+    /// The unit that it needs is still busy with an instruction, by that one's place in the block.
     Unit(usize),
 }
 
-/// When an instruction is issued.
+/// Static schedule of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduled {
     /// Cycles that it is at the head of the issue queue: the paper's `M_i`. 0 for all but the first
     /// of those that are issued together.
     pub minimum: u32,
-    /// Cycles of these that something other than the width of the processor is the reason for.
+    /// Cycles of these that have another reason than the width of the processor.
     pub stall: u32,
     /// The reason.
     pub held: Held,

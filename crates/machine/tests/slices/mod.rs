@@ -2,7 +2,7 @@
 
 use machine::{Registers, Slice, SliceKind};
 
-/// What the operations give, where `memory` has a byte at each address or not.
+/// Returns the results of the operations. `memory` returns the byte at an address, or `None`.
 pub fn carry_out(
     slice: &Slice,
     registers: &Registers,
