@@ -28,11 +28,11 @@ pub enum CozForm {
     JsonLines,
 }
 
-/// Why a file is no profile of Coz.
+/// Reason that a file is no profile of Coz.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, in the line at offset {offset}")]
 pub struct CozReadError {
-    /// Where the line begins, in bytes.
+    /// Start of the line, in bytes.
     pub offset: usize,
     /// The damage.
     pub what: String,

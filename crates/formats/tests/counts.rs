@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::io::Write;
 use std::sync::LazyLock;
 
-/// What gcc 12's `gcov --json-format --stdout` wrote of two small programs, shortened.
+/// Output of gcc 12's `gcov --json-format --stdout` for two small programs, shortened.
 const GCOV: &str = r#"{"gcc_version": "12.2.0", "files": [{"file": "a/work.c", "functions": [{"blocks": 4, "end_column": 1,
 "start_line": 1, "name": "work", "blocks_executed": 3, "execution_count": 1, "demangled_name": "work", "start_column": 5,
 "end_line": 5}], "lines": [{"branches": [], "count": 1, "line_number": 1, "unexecuted_block": false, "function_name": "work"},
@@ -21,7 +21,7 @@ const GCOV: &str = r#"{"gcc_version": "12.2.0", "files": [{"file": "a/work.c", "
 {"file": "a/../a/work.c", "lines": [{"count": 2, "line_number": 1}]}], "current_working_directory": "/home/one"}
 "#;
 
-/// What llvm-cov 14 wrote.
+/// Output of llvm-cov 14.
 const LCOV: &str = "SF:/home/one/a/work.c
 FN:1,work
 FNDA:1,work
@@ -157,7 +157,7 @@ fn taken(bytes: &[u8], most: u64) -> (Result<ExecutionCounts, CountsError>, isiz
     (result, memory::peak() - before)
 }
 
-/// What a reader takes that does not grow with the limit: buffers, a decompressor, one line of text.
+/// Memory of a reader that does not grow with the limit: buffers, a decompressor, one line of text.
 const FREE: isize = 4 << 20;
 
 fn harmless(bytes: &[u8]) -> Result<(), TestCaseError> {

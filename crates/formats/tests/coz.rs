@@ -201,7 +201,7 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
 }
 
 proptest! {
-    /// What the form has a place for comes back.
+    /// Every value that the form has a place for comes back.
     #[test]
     fn what_is_written_is_read(run in any_run(), json in any::<bool>()) {
         let form = if json { CozForm::JsonLines } else { CozForm::Tabbed };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The longest line, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Why counts could not be read.
+/// Reason that counts could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CallgrindError {
     /// The file could not be read.
@@ -27,12 +27,12 @@ pub enum CallgrindError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// Where it starts, in bytes.
+        /// Start of the line, in bytes.
         offset: u64,
         /// The damage.
         what: &'static str,
     },
-    /// It has no counts of single instructions.
+    /// The file has no counts of single instructions.
     #[error("{}: no counts of instructions; run valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes", path.display())]
     NoInstructions {
         /// The file.
@@ -79,7 +79,7 @@ impl ProcedureCounts<'_> {
         found.fold(0, |sum, (_, times)| sum.saturating_add(*times))
     }
 
-    /// Where an instruction called to in its own image, and how often.
+    /// Returns the targets of an instruction's calls within its own image, and the number of calls to each.
     pub fn calls_from(&self, at: ImageAddress) -> impl Iterator<Item = (ImageAddress, f64)> + '_ {
         let key = (self.object, at.0.wrapping_add(self.bias));
         let calls = self.counts.called.get(&key).into_iter().flatten();

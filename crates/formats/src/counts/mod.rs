@@ -22,7 +22,7 @@ pub enum ExecutionCounts {
     Lines(LineCounts),
 }
 
-/// Why counts could not be read.
+/// Reason that counts could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CountsError {
     /// An error of callgrind's reader.

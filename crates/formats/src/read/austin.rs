@@ -1,4 +1,4 @@
-//! What Austin, a sampler of Python programs, prints: metadata as `# key: value`, and a line a sample,
+//! Reader of the output of Austin, a sampler of Python programs: metadata as `# key: value`, and a line a sample,
 //! `P<process>;T<interpreter>:<thread>;<file>:<function>:<line>;… <value>`.
 //!
 //! Folded stacks in spirit. Read as such, metadata would count as stacks, each line of a function would be a
@@ -19,7 +19,7 @@ pub(crate) fn detect_austin(text: &str) -> bool {
     text.starts_with("# austin: ")
 }
 
-/// What Austin was asked to measure.
+/// Quantities that Austin was asked to measure.
 #[derive(Clone, Copy)]
 enum AustinMode {
     Wall,

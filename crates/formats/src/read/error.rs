@@ -3,7 +3,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a profile could not be read.
+/// Reason that a profile could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -32,7 +32,7 @@ pub enum ReadError {
         format: &'static str,
         /// The damage.
         what: String,
-        /// Where.
+        /// Its place.
         at: FilePosition,
     },
     /// Reading on would exceed the [`Limits`](super::Limits).
@@ -44,7 +44,7 @@ pub enum ReadError {
         format: &'static str,
         /// The limit.
         what: String,
-        /// Where it was reached.
+        /// Place at which it was reached.
         at: FilePosition,
     },
     /// The requested value is not in the file.
@@ -62,7 +62,7 @@ pub enum ReadError {
         path: PathBuf,
         /// The format that it is of.
         format: &'static str,
-        /// Why.
+        /// The reason.
         source: CallTreeError,
     },
 }

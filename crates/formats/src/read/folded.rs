@@ -71,7 +71,7 @@ pub(crate) fn is_comment(line: &str) -> bool {
 /// The number at the end of a line.
 pub(crate) struct FoldedValue {
     value: i64,
-    /// What rounding took from it.
+    /// Remainder of its rounding, 0 for a whole number.
     rest: f64,
 }
 

@@ -10,8 +10,8 @@ pub struct ReadOptions {
     /// True if functions inlined at a place are frames of their own; else their cost is their
     /// caller's, that was not inlined.
     pub inline: bool,
-    /// Where to look for the symbols of profiles that bring none, before the places where the
-    /// system keeps them.
+    /// Directories with symbols for profiles that bring none. They are searched before the places where the
+    /// system keeps symbols.
     pub debug_dirs: Vec<PathBuf>,
     /// Limits on the file's demands.
     pub limits: ReadLimits,

@@ -238,7 +238,7 @@ fn read_number_fields<const N: usize>(
     Ok(found)
 }
 
-/// Where a sample has what: the schema was changed twice.
+/// Order of the fields of a sample: the schema was changed twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SampleLayout {
     /// First location, their number, values, attributes, link, times.

@@ -16,7 +16,7 @@ const SAMPLES_IN_SLICE: f64 = 5.0;
 /// Shorter slices are not made: clocks of profilers are not that exact.
 const SHORTEST_NS: f64 = 1000.0;
 
-/// Where the slices of a [`TimeAxis`] are.
+/// Range and width of the slices of a [`TimeAxis`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeSlices {
     first_ns: f64,

@@ -12,7 +12,7 @@ pub struct TreeProfile {
     pub format: &'static str,
     /// The position of the value type that the profile itself would show first.
     pub default_value: usize,
-    /// When its samples were taken, if [`GroupBy::Slice`](super::GroupBy::Slice) was asked for and the profile says it.
+    /// Times of its samples, if [`GroupBy::Slice`](super::GroupBy::Slice) was asked for and the profile has times.
     pub time: Option<TimeAxis>,
     /// Notes about data that were approximated, left out or look wrong, each a sentence. They go to
     /// the user.

@@ -1,7 +1,7 @@
 use profile::{CallTreeError, EventId, Recording};
 use std::io;
 
-/// Why a recording could not be written in another format.
+/// Reason that a recording could not be written in another format.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The output could not be written.

@@ -218,7 +218,7 @@ pub fn stack_names(r: &Recording, s: &SymbolTable, inline: bool, stack: StackId)
     all
 }
 
-/// What the process is called.
+/// Returns the name of a process.
 pub fn process(recording: &Recording, name: NameId) -> String {
     match recording.names.get(name) {
         "" => "[unknown]".to_owned(),

@@ -1,4 +1,4 @@
-//! How much memory a thread holds, so that tests can say how much a reader may take.
+//! Counter of the memory that a thread holds, so that tests can say how much a reader may take.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! What the tests of the readers share.
+//! Helpers that the tests of the readers share.
 
 use formats::read::{ReadError, ReadOptions, TreeProfile, read_profile};
 use profile::{CallTree, NodeId};

@@ -17,7 +17,7 @@ const PATHS_PER_CALL: usize = 200;
 const PATHS: usize = 500_000;
 /// Circles may have no cost of their own to end in.
 const DEPTH: u32 = 1000;
-/// Where the cost of all other paths goes.
+/// Name of the function that takes the cost of all other paths.
 const REST: &str = "[further calls]";
 
 /// A call path.

@@ -1,4 +1,4 @@
-//! What a file says, whichever of the forms it has.
+//! Contents of a file, in whichever of the forms it is.
 
 use super::addresses::AddressNames;
 
@@ -9,7 +9,7 @@ pub(super) struct LegacyStack {
     pub values: [i64; 4],
 }
 
-/// All that a file says.
+/// Contents of a file.
 #[derive(Default)]
 pub(super) struct LegacyProfile {
     pub value_types: Vec<(&'static str, &'static str)>,

@@ -22,7 +22,7 @@ use value::{JfrValue, JfrValueReader, Pools};
 const HEADER: usize = 68;
 /// The JDK samples each 10 or 20 ms.
 const SHORTEST_SLICE_NS: f64 = 100e6;
-/// Where the header has the time at which the chunk begins.
+/// Offset in the header of the time at which the chunk begins.
 const START_TIME: u64 = 32;
 const METADATA: i64 = 0;
 const COMPRESSED_NUMBERS: i64 = 1;

@@ -36,7 +36,7 @@ impl ProfileMeta {
         self.preprocessed_profile_version.is_some()
     }
 
-    /// When the times of its threads begin, in milliseconds since 1970; 0 if it does not say it.
+    /// Returns the start of its threads' times, in milliseconds since 1970; 0 if the profile does not say it.
     pub fn start_ms(&self) -> f64 {
         self.start_time.as_number().unwrap_or(0.0)
     }
@@ -115,7 +115,7 @@ pub(super) struct SampleColumns {
 #[serde(default)]
 pub(super) struct StackColumns {
     prefix: JsonColumn<Option<u32>>,
-    /// Since version 61, in place of the caller: how far before it stands; 0 of a stack without.
+    /// In place of the caller since version 61: its distance before this stack, in rows; 0 if there is no caller.
     #[serde(rename = "prefixOffset")]
     prefix_offset: JsonColumn<u32>,
     frame: JsonColumn<u32>,
@@ -193,7 +193,7 @@ enum ValueSource {
     JsAllocations,
 }
 
-/// What a document says of a processed profile.
+/// Parts of a processed profile that are read from its document.
 pub(super) struct ProcessedProfile {
     pub meta: ProfileMeta,
     pub threads: Vec<ThreadTables>,

@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Libs {
 pub(super) struct ProcessProfile {
     pub libs: Libs,
     pub threads: Vec<ThreadTables>,
-    /// When its times begin, in milliseconds since 1970.
+    /// Start of its times, in milliseconds since 1970.
     pub start_ms: f64,
 }
 

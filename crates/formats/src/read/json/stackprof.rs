@@ -19,7 +19,7 @@ pub(super) struct FrameFields {
     samples: Scalar,
 }
 
-/// What a document says of one of these profiles.
+/// Fields of such a profile that are read from its document.
 pub(super) struct StackprofDocument {
     pub mode: Scalar,
     pub interval: Scalar,

@@ -114,7 +114,7 @@ impl Scalar {
         }
     }
 
-    /// As a key of a table, where the file may write `1` or `"1"`.
+    /// Returns the value as a key of a table, where the file may write `1` or `"1"`.
     pub fn as_key(&self) -> String {
         match self {
             Self::Number(number) => number.to_string(),

@@ -211,7 +211,7 @@ impl Facts {
         Some((index, self.events.get(index)?))
     }
 
-    /// When a sample was taken, in nanoseconds. Events of one file keep it at the same place.
+    /// Returns the time of a sample, in nanoseconds. Events of one file keep it at the same place.
     pub fn sample_time(&self, sample: RecordBytes<'_>) -> Option<u64> {
         self.events.first()?.attr.sample_time(sample)
     }

@@ -264,7 +264,7 @@ impl Maps {
         steps.partition_point(|(t, _)| *t <= time)
     }
 
-    /// Where an address of the process or, with a mark, of the kernel lies.
+    /// Returns the location of an address of the process or, with `kernel`, of the kernel.
     pub fn locate_address(&mut self, space: &Space, address: u64, kernel: bool) -> Location {
         let found = match kernel {
             true => self.space_at(KERNEL, u64::MAX).mapping_at(address),

@@ -165,7 +165,7 @@ impl Attr {
         (self.flags & format::FREQ == 0).then_some(self.period)
     }
 
-    /// Where in a sample its event's id is.
+    /// Returns the id of a sample's event; `None` if the sample has none.
     pub fn sample_id(&self, body: RecordBytes<'_>) -> Option<u64> {
         let fields = [format::IP, format::TID, format::TIME, format::ADDR];
         let offset = match self.has_format(format::IDENTIFIER) {

@@ -66,7 +66,7 @@ struct Translation<'o> {
     file: PprofFile,
     options: &'o ReadOptions,
     draft: TreeDraft,
-    /// Where the file ends: the place of what is only found wrong there.
+    /// End of the file: the place given for faults that are only found there.
     end: FilePosition,
     functions: IdTable,
     mappings: IdTable,

@@ -10,7 +10,7 @@ const CHUNK: usize = 1 << 20;
 pub(crate) struct Stream<'i> {
     input: &'i mut ProfileInput,
     buffer: Vec<u8>,
-    /// Where the next field begins in `buffer`.
+    /// Start of the next field in `buffer`.
     start: usize,
     /// The offset of `buffer`'s first byte.
     offset: u64,

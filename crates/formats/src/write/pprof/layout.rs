@@ -12,12 +12,12 @@ use profile::{ImageId, Location, Recording, Target};
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 const PAGE: u64 = 0x1000;
-/// Where the first image lies. pprof takes a mapping at 0 for "not relocated".
+/// Address of the first image. pprof takes a mapping at 0 for "not relocated".
 const FIRST: u64 = 0x40_0000;
 /// Images that spread further are laid out by rank: no file is so large, these are addresses of
 /// processes (generated code, memory without a name).
 const LARGEST: u64 = 1 << 40;
-/// Where to stop laying out by offset. pprof treats addresses from 2^63 as the kernel's.
+/// Limit of the addresses that are laid out by offset. pprof treats those from 2^63 as the kernel's.
 const END: u64 = 1 << 62;
 
 /// The range of an image.
