@@ -1,4 +1,4 @@
-//! What both ways of unwinding ask of a caller: by tables of the image, and by compact ones.
+//! Checks of a caller that both ways of unwinding share: by tables of the image, and by compact ones.
 
 use crate::failure::{UnwindFailure, UnwindStop};
 use crate::{StackMemory, UnwindMachine};

@@ -1,5 +1,5 @@
-//! Where an ELF image keeps its unwind tables. Only the headers and those tables are read, never
-//! the whole file, and nothing is believed about their sizes.
+//! Reader of the unwind tables of an ELF image. It reads only the headers and those tables, never
+//! the whole file, and does not trust the sizes that they state.
 
 use crate::{Error, UnwindMachine};
 use languages::go::{FunctionTable, GoImage};
@@ -25,7 +25,7 @@ type Header = FileHeader64<LE>;
 type Program = ProgramHeader64<LE>;
 type Section = SectionHeader64<LE>;
 
-/// Where the bytes of an image come from.
+/// Source of the bytes of an image.
 pub(crate) enum ElfSource<'a> {
     File(&'a File),
     Bytes(&'a [u8]),

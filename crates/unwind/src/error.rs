@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why the unwind tables of an image could not be read.
+/// Reason that the unwind tables of an image could not be read.
 ///
 /// An image without tables is no error: its frames are walked by frame pointers.
 #[derive(Debug, thiserror::Error)]
@@ -21,19 +21,19 @@ pub enum Error {
         name: String,
         /// The part of the file.
         what: &'static str,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
         /// Number of bytes.
         size: u64,
         /// The system's error.
         source: io::Error,
     },
-    /// It is not an ELF image of a machine that can be unwound.
+    /// The file is not an ELF image of a machine that can be unwound.
     #[error("{name}: offset {offset:#x}: {reason}")]
     Unsupported {
         /// The file.
         name: String,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
         /// The damage.
         reason: &'static str,
@@ -45,9 +45,9 @@ pub enum Error {
         name: String,
         /// The part of the file.
         what: &'static str,
-        /// Where in the file.
+        /// Offset in the file.
         offset: u64,
-        /// The size it claims, in bytes.
+        /// The size that the part claims, in bytes.
         size: u64,
         /// The largest that is read, in bytes.
         limit: u64,

@@ -28,7 +28,7 @@ pub(crate) struct EvaluatedFrame<'a> {
     pub(crate) row: &'a UnwindRow,
     pub(crate) registers: &'a UnwindRegisters,
     pub(crate) stack: StackMemory<'a>,
-    /// It is the innermost frame, or was interrupted by a signal: it stands anywhere in its
+    /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its
     /// function, not behind a call.
     pub(crate) interrupted: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::stack::Missing;
 
-/// Why a caller could not be found.
+/// Reason that a caller could not be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnwindFailure {
     /// There are no tables for the code, and the frame pointer leads nowhere.

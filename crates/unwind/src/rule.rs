@@ -9,14 +9,14 @@ use languages::go::GoFrameKind;
 /// the stack pointer or the frame pointer. Almost all places are such.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerRule {
-    /// The canonical frame address counts from the frame pointer, not from the stack pointer.
+    /// True if the canonical frame address counts from the frame pointer, not from the stack pointer.
     pub from_frame_pointer: bool,
     /// Canonical frame address (the caller's stack pointer) less that register, in bytes.
     pub cfa: i64,
-    /// Where the return address is, in bytes from the canonical frame address; `None`: in the link
+    /// Place of the return address, in bytes from the canonical frame address; `None`: in the link
     /// register.
     pub return_address: Option<i64>,
-    /// Where the caller's frame pointer is, likewise; `None`: in its register still.
+    /// Place of the caller's frame pointer, likewise; `None`: in its register still.
     pub frame_pointer: Option<i64>,
 }
 

@@ -5,12 +5,12 @@ pub struct StackMemory<'a> {
     bytes: &'a [u8],
 }
 
-/// Why a word of the stack is not known.
+/// Reason that a word of the stack is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// It lies behind the copied bytes.
+    /// The word lies behind the copied bytes.
     Beyond,
-    /// It lies before them.
+    /// The word lies before the copied bytes.
     Below,
 }
 

@@ -48,12 +48,12 @@ impl Default for Unwinder {
 /// A frame on the way up.
 struct FramePosition {
     registers: UnwindRegisters,
-    /// Stands anywhere in its function: innermost, or interrupted by a signal.
+    /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its function.
     interrupted: bool,
 }
 
 impl FramePosition {
-    /// Where the frame stands: in a caller, inside the call instruction.
+    /// Returns the address of the frame's code: in a caller, one inside the call instruction.
     fn code_address(&self) -> u64 {
         self.registers.pc() - u64::from(!self.interrupted)
     }

@@ -18,7 +18,7 @@ fn fixtures() -> [(UnwindMachine, &'static [u8]); 2] {
     ]
 }
 
-/// What the rule says in the words of [`CallerRule`], if that has words for it.
+/// Returns the rule as a [`CallerRule`], if it can be one.
 fn in_offsets(rule: CompactRule) -> Option<CallerRule> {
     let from_frame_pointer = match rule.kind {
         CompactKind::StackPointer => false,

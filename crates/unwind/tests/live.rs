@@ -59,7 +59,7 @@ fn names_at_stop(program: &Path, nth: usize) -> (UnwindOutcome, Vec<String>) {
     (outcome, names.into_iter().map(str::to_owned).collect())
 }
 
-/// Whether `expected` are among `names`, in this order.
+/// Returns whether `expected` are among `names`, in this order.
 fn in_order(names: &[String], expected: &[&str]) -> bool {
     let mut rest = names.iter();
     expected.iter().all(|e| rest.any(|name| name == e))
@@ -115,10 +115,10 @@ fn is_whole(symbols: &Symbols, frames: &[profile::ProcessAddress]) -> bool {
     names.contains(&"main") && names.last() == Some(&"_start")
 }
 
-/// Where compilers write tables that are wrong for an instruction or two, and what that hits:
-/// behind `leave` in a function that realigned its stack, by gcc -O0 (the rule for `rbp` still
-/// reads through the register that has just been restored), and the last instructions of the
-/// function that throws, which replace its own frame by the catching one.
+/// Functions for which compilers write tables that are wrong for an instruction or two. With gcc -O0 it is the
+/// place behind `leave` in a function that realigned its stack: the rule for `rbp` still reads through
+/// the register that has just been restored. The others are the last instructions of the function that
+/// throws, which replace its own frame by the catching one.
 const WRONG_TABLES: [&str; 2] = ["realigned < compare", "_Unwind_RaiseException"];
 
 fn assert_steps(program: &Path, stops: usize, at_least: usize) {

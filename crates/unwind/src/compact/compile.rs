@@ -262,7 +262,7 @@ impl Compiler {
         }
     }
 
-    /// Where the rule changes.
+    /// Returns the addresses at which the rule changes, each with the rule from there on.
     fn rule_changes(self) -> Vec<(u64, CompactRule)> {
         let mut changes = Vec::with_capacity(self.done.len() + 1);
         let uncovered = CompactRule::bare(CompactKind::Uncovered);
@@ -470,7 +470,7 @@ impl Translator<'_> {
     }
 }
 
-/// Why a row has no ordinary rule.
+/// Reason that a row has no ordinary rule.
 enum Untranslated {
     Root,
     TooHard,

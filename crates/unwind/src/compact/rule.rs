@@ -34,7 +34,7 @@ pub enum CompactKind {
     StackSwitch = 11,
 }
 
-/// Where the caller's frame pointer is.
+/// Place of the caller's frame pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompactFrame {
@@ -48,7 +48,7 @@ pub enum CompactFrame {
     Lost = 3,
 }
 
-/// Where the return address is.
+/// Place of the return address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompactReturn {
@@ -63,9 +63,9 @@ pub enum CompactReturn {
 pub struct CompactRule {
     /// The base of the canonical frame address.
     pub kind: CompactKind,
-    /// Where the caller's frame pointer is.
+    /// Place of the caller's frame pointer.
     pub frame: CompactFrame,
-    /// Where the return address is.
+    /// Place of the return address.
     pub link: CompactReturn,
     /// A small number that some kinds need.
     pub extra: u8,
@@ -73,8 +73,8 @@ pub struct CompactRule {
     pub cfa_offset: i32,
     /// Offset of the return address.
     pub return_offset: i16,
-    /// Where the caller's base register (`rbx` of x86-64) is, in words below the canonical frame
-    /// address: glibc's lazy binding builds on it. 0: in its register still.
+    /// Place of the caller's base register (`rbx` of x86-64), in words below the canonical frame address:
+    /// glibc's lazy binding builds on it. 0: in its register still.
     pub base_slot: u16,
     /// Offset of the caller's frame pointer.
     pub frame_offset: i32,

@@ -28,7 +28,7 @@ pub struct CompactTable {
     words: Vec<u32>,
 }
 
-/// Why a table could not be packed.
+/// Error of a table that is too large to be packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 
@@ -193,7 +193,7 @@ struct TablePacker {
     words: Vec<u32>,
     rules: Vec<CompactRule>,
     numbers: FxHashMap<CompactRule, u16>,
-    /// Where a row stands that is all of its block, by its rule.
+    /// Positions of rows that are all of their block, by their rule.
     alone: FxHashMap<u16, usize>,
     /// The rule that holds where the next block begins.
     rule: CompactRule,
@@ -249,7 +249,7 @@ impl TablePacker {
         Ok(())
     }
 
-    /// Where the rows of a block stand, within one page.
+    /// Returns the position of the rows of a block, within one page. Adds them unless they stand there already.
     fn place_rows(&mut self, rows: &[u32]) -> Result<usize, TableFull> {
         let alone = match rows {
             [row] => Some((row & 0xffff) as u16),

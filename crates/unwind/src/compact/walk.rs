@@ -29,7 +29,7 @@ struct CompactPosition {
     /// Likewise of the base register.
     base: Option<u64>,
     lr: u64,
-    /// It stands anywhere in its function: innermost, or interrupted by a signal.
+    /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its function.
     interrupted: bool,
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use unwind::{AddressSpace, ModuleCache, ModuleData, UnwindRegisters};
 
-/// As much of the stack as perf copies at most, less its header.
+/// Most bytes of the stack that perf copies, less its header.
 pub const STACK_COPY: usize = 65_528;
 
 /// Compiles a program of `tests/programs`; `None` if the compiler is not installed.
@@ -45,7 +45,7 @@ pub fn compile(
     Some(program)
 }
 
-/// Why a traced thread stands still.
+/// Reason that a traced thread stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Stopped(i32),
@@ -195,7 +195,7 @@ impl Traced {
         usize::try_from(read).unwrap_or(0)
     }
 
-    /// What is mapped, and where functions are.
+    /// Returns the mapped images, and the functions in them.
     pub fn maps(&self, cache: &mut ModuleCache) -> (AddressSpace, Symbols) {
         let text = std::fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap();
         let (mut space, mut symbols) = (AddressSpace::new(), Symbols::default());
@@ -258,7 +258,7 @@ impl Symbols {
         }
     }
 
-    /// Whether the address was mapped when the maps were read.
+    /// Returns whether the address was mapped when the maps were read.
     pub fn covers(&self, address: ProcessAddress) -> bool {
         self.mapped.iter().any(|range| range.contains(&address.0))
     }
