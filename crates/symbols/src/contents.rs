@@ -16,8 +16,8 @@ impl std::fmt::Debug for Relocations {
 }
 
 impl Relocations {
-    /// Those of a 64-bit little-endian image (`.rela.dyn`; what `.relr.dyn` names has its value in
-    /// place). What cannot be read is left out: bytes are then as they are in the file.
+    /// Reads the relocations of a 64-bit little-endian image (`.rela.dyn`; those of `.relr.dyn` have their values in
+    /// place). Relocations that cannot be read are left out: the bytes are then as they are in the file.
     pub fn relocations_of(elf: &Elf) -> Self {
         // Go's linker calls it by the shorter name.
         let section = [".rela.dyn", ".rela"]

@@ -10,16 +10,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use whole_file::WholeFile;
 
-/// How long a server may take to connect and to begin its answer, unless `DEBUGINFOD_TIMEOUT` says otherwise.
+/// Limit on a server's time to connect and to begin its answer, unless `DEBUGINFOD_TIMEOUT` says otherwise.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long a command asks servers in all, unless `DEBUGINFOD_MAXTIME` says otherwise.
+/// Limit on the time that a command asks servers in all, unless `DEBUGINFOD_MAXTIME` says otherwise.
 const TOTAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// The largest file that is taken, unless `DEBUGINFOD_MAXSIZE` says otherwise.
 const SIZE_LIMIT: u64 = 2 << 30;
 
-/// How long a server's word counts that it has no such file. The same time as in other clients of the cache.
+/// Time for which a server's answer that it has no such file counts. The same as in other clients of the cache.
 const ABSENCE_COUNTS: Duration = Duration::from_secs(600);
 
 /// The kind of file that is asked for.
@@ -66,7 +66,7 @@ struct ClientState {
     missed: usize,
 }
 
-/// What came of a request.
+/// Result of a request.
 enum Answer {
     Found,
     Absent,

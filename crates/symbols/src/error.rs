@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why an image, its debug information or a list of symbols cannot be used.
+/// Reason that an image, its debug information or a list of symbols cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -45,7 +45,7 @@ pub enum Error {
         path: PathBuf,
         /// The part of the file.
         what: String,
-        /// Where that part starts, in bytes from the start of the file.
+        /// Start of that part, in bytes from the start of the file.
         offset: u64,
         /// The damage.
         reason: String,
@@ -69,7 +69,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// Where the line starts, in bytes.
+        /// Start of the line, in bytes.
         offset: u64,
         /// The damage.
         reason: &'static str,
@@ -85,7 +85,7 @@ pub enum Error {
 /// A problem with debug information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DebugProblem {
-    /// It is not valid DWARF.
+    /// The debug information is not valid DWARF.
     #[error("{0}")]
     Invalid(gimli::Error),
     /// Following it takes far more steps than its size can justify.

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 pub struct RawProcedure<'a> {
     /// Its name.
     pub name: &'a [u8],
-    /// Where it starts.
+    /// Its start.
     pub start: ImageOffset,
     /// Its size in bytes; 0 where it is not known.
     pub size: u64,

@@ -19,7 +19,7 @@ use std::path::Path;
 pub(crate) struct Job<'a> {
     pub id: ImageId,
     pub image: &'a Image,
-    /// When the recording ended, in nanoseconds since 1970; 0 if it does not say.
+    /// End of the recording, in nanoseconds since 1970; 0 if it is not known.
     pub end_unix_ns: u64,
     pub embedded: &'a [EmbeddedSymbol],
     /// Sorted, so that those of one unit come together.

@@ -23,7 +23,7 @@ pub struct KernelSymbol {
 pub struct KernelModule {
     /// Its name.
     pub name: String,
-    /// Where it is loaded.
+    /// Load address.
     pub start: ProcessAddress,
     /// First byte behind it.
     pub end: ProcessAddress,
@@ -139,7 +139,7 @@ impl KernelSymbols {
         &self.modules
     }
 
-    /// Where the text of the kernel starts (`_text`).
+    /// Returns the start of the kernel's text (`_text`).
     pub fn text_start(&self) -> Option<ProcessAddress> {
         self.text
     }

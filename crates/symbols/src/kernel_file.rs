@@ -49,7 +49,7 @@ impl RunningKernel {
         })
     }
 
-    /// Where a part of the kernel begins: a module, or the kernel proper.
+    /// Returns the start of each part of the kernel: of modules by name, of the kernel proper under an empty name.
     fn part_starts(&self) -> FxHashMap<&str, u64> {
         let modules = self.modules.iter();
         let mut starts: FxHashMap<&str, u64> = modules
@@ -152,7 +152,7 @@ fn keep_symbols(directory: &Path, symbols: &KernelSymbols) {
     let _: std::io::Result<()> = write();
 }
 
-/// Where the kernel's text begins (`_text`, else `_stext`, which is at the same address), by its list of symbols.
+/// Returns the start of the kernel's text (`_text`, else `_stext`, which is at the same address), from its list of symbols.
 fn read_text_start(kallsyms: impl BufRead) -> Option<ProcessAddress> {
     for line in kallsyms.lines().take(FIRST_LINES) {
         let line = line.ok()?;
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(start("ff80 T start\n"), None);
     }
 
-    /// Of the machine that runs this: with what is kept, each procedure has the same name, or is known not to be kept.
+    /// On the machine that runs this, each procedure has the same name in the kept symbols, or is known not to be kept.
     #[test]
     fn what_is_kept_is_what_the_kernel_says() {
         let directory = tempfile::tempdir().unwrap();

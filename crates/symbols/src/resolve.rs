@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Resolved {
     /// The resolved locations.
     pub table: SymbolTable,
-    /// Why not more is known, by image.
+    /// Reasons that locations were not fully resolved, by image.
     pub warnings: Vec<Warning>,
-    /// Why servers that were asked for debug information did not give all of it.
+    /// Reason that servers which were asked for debug information did not give all of it.
     pub server_note: Option<String>,
 }
 

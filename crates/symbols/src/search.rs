@@ -1,4 +1,4 @@
-//! Where debug information is kept apart from the program.
+//! Search for debug information that is kept apart from the program.
 
 use crate::debuginfod::{DebuginfodClient, DebuginfodKind, cache_directory};
 use crate::elf::{self, Elf};
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where to look for images and their debug information.
+/// Places to look for images and their debug information.
 #[derive(Clone, Debug)]
 pub struct SymbolOptions {
     /// Directories with debug information or images by build-id, in any of the usual layouts:
@@ -20,10 +20,10 @@ pub struct SymbolOptions {
     /// cache) and `DIR/abcdef/debuginfo` (debuginfod's cache). Debug links are looked up in
     /// `DIR/path/of/image/` too.
     pub debug_dirs: Vec<PathBuf>,
-    /// Where the file system of the recorded machine is found, if it is not `/`: put before the
+    /// Directory with the file system of the recorded machine, if it is not `/`: put before the
     /// path of every image.
     pub root: Option<PathBuf>,
-    /// The servers that are asked for what is in none of the directories.
+    /// The servers that are asked for files that are in none of the directories.
     pub debuginfod: Option<Arc<DebuginfodClient>>,
 }
 
@@ -52,7 +52,7 @@ impl SymbolOptions {
         }
     }
 
-    /// Where the image itself may be kept by build-id.
+    /// Returns the paths at which the image itself may be kept by build-id.
     pub fn images_by_id(&self, id: &BuildId) -> impl Iterator<Item = PathBuf> + '_ {
         const NAMES: &[(&str, bool)] = &[
             ("/elf", true),
@@ -63,7 +63,7 @@ impl SymbolOptions {
         self.by_id(id, NAMES)
     }
 
-    /// Where the debug information of an image may be kept by build-id.
+    /// Returns the paths at which the debug information of an image may be kept by build-id.
     pub(crate) fn debug_by_id(&self, id: &BuildId) -> impl Iterator<Item = PathBuf> + '_ {
         const NAMES: &[(&str, bool)] = &[(".debug", true), ("/debug", true), ("debuginfo", false)];
         self.by_id(id, NAMES)

@@ -25,7 +25,7 @@ pub struct Site {
 }
 
 impl DebugInfo {
-    /// Where an address is, the outermost function first: in each the call that was inlined, in the last
+    /// Returns the sites of an address, the outermost function first: in each the call that was inlined, in the last
     /// the place itself. Empty where the debug information does not say all of it.
     ///
     /// # Errors

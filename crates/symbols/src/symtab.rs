@@ -2,7 +2,7 @@
 
 use profile::ImageAddress;
 
-/// Where a name ends in a table of zero-terminated names.
+/// Returns the name at an offset in a table of zero-terminated names, without its zero.
 pub(crate) fn name_at(names: &[u8], offset: u64) -> &[u8] {
     let rest = usize::try_from(offset)
         .ok()
@@ -18,7 +18,7 @@ pub(crate) enum SymbolExtent {
     Label,
     /// A function without a size: hand-written assembly.
     Open,
-    /// It states its size.
+    /// A symbol that states its size.
     Known,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Binding {
 pub(crate) struct SymbolCandidate {
     pub start: u64,
     pub size: u64,
-    /// Where its section ends.
+    /// End of its section.
     pub limit: u64,
     /// Position of the name in the table of names.
     pub name: u64,

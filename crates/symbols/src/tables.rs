@@ -26,7 +26,7 @@ pub(crate) struct DataSection {
     pub name: String,
     pub offset: u64,
     pub size: u64,
-    /// Where it is loaded; 0 if it is not.
+    /// Load address; 0 if it is not loaded.
     pub address: u64,
     pub compression: SectionCompression,
     /// Size when uncompressed, as the file claims.
@@ -66,7 +66,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         String::from_utf8_lossy(name.unwrap_or_default()).into_owned()
     }
 
-    /// Where debug information, links to it, relocations and unwind tables stand.
+    /// Returns the sections with debug information, links to it, relocations and unwind tables.
     pub fn data_sections(&self) -> Result<Vec<DataSection>, Error> {
         let mut found = Vec::new();
         for section in self.sections.iter() {

@@ -58,7 +58,7 @@ fn at(image: u32, offset: u64) -> Location {
     }
 }
 
-/// Where a procedure of the program starts, by its full symbol table.
+/// Returns the start of a procedure of the program, by its full symbol table.
 fn place(procedure: &str) -> u64 {
     let image = open("dwarf5");
     let found = image

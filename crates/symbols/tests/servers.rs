@@ -21,7 +21,7 @@ fn fixture(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What a server answers to a path.
+/// Answer of a server to a path.
 #[derive(Clone)]
 enum Answer {
     File(PathBuf),

@@ -141,7 +141,7 @@ fn a_bad_line_is_named() {
     }
 }
 
-/// Of the machine that the test runs on, whoever runs it.
+/// The test's own machine shows its kernel's symbols or hides them, whoever runs the test.
 #[test]
 fn the_running_kernel_is_read_or_hidden() {
     match KernelSymbols::read_running_kernel() {
