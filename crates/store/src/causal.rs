@@ -21,7 +21,7 @@ const FORM: EnvelopeForm = EnvelopeForm {
 /// Far above what any profile needs.
 const MAX_LEN: u64 = 256 << 20;
 
-/// Where the causal profile of a program that was started then belongs in a database: the file and
+/// Returns the path in a database of the causal profile of a program, by the program's start. The file and
 /// its directory need not exist.
 pub fn causal_path(database: &Path, start_unix_ns: u64) -> PathBuf {
     let name = format!("{}.json", utc_name(start_unix_ns / 1000));

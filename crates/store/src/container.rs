@@ -1,4 +1,4 @@
-//! Where the members of a recording lie: files in a directory, or entries of an archive.
+//! Container of the members of a recording: files in a directory, or entries of an archive.
 
 use crate::error::{StoreError, TableFault};
 use crate::manifest::{self, Manifest};

@@ -175,7 +175,7 @@ impl Database {
         Ok((None, skipped))
     }
 
-    /// Where a daemon of a host keeps what it needs beside the epochs; not made here.
+    /// Returns the directory of the files that a daemon of a host needs beside the epochs; not made here.
     pub fn daemon_directory(&self, host: &str) -> PathBuf {
         self.path.join(".daemon").join(encode_name(host))
     }

@@ -43,7 +43,7 @@ impl Wanted {
         threads: true,
     };
 
-    /// Where samples landed, and nothing else.
+    /// Only the places where samples landed.
     pub const PLACES: Self = Self {
         processes: false,
         cgroups: false,

@@ -183,7 +183,7 @@ impl Callers {
     }
 }
 
-/// Where a sample stands among the rows: the samples of an image together, by ascending offset, so
+/// Key of a sample in the order of the rows: the samples of an image together, by ascending offset, so
 /// that a difference takes a byte or two. Rows are not copied to be sorted: a daemon is to stay small.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Why a recording could not be written or read.
+/// Reason that a recording could not be written or read.
 ///
 /// Reading distinguishes *this is something else* ([`NotARecording`](StoreError::NotARecording)), *this
 /// is of a newer program* ([`Newer`](StoreError::Newer)), *this was damaged on the way*
@@ -16,7 +16,7 @@ pub enum StoreError {
     Io {
         /// The action that failed: `read`, `write`, `rename`.
         action: &'static str,
-        /// To what.
+        /// The file or directory that it failed on.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
@@ -94,13 +94,13 @@ pub enum StoreError {
         member: String,
         /// The damage.
         what: String,
-        /// Where in the member.
+        /// Its place in the member.
         at: ErrorPlace,
     },
     /// A part of an epoch was damaged and was moved out of the way.
     #[error("{} was damaged and is not part of its epoch any more", path.display())]
     SetAside {
-        /// Where it is now.
+        /// Its new path.
         path: PathBuf,
     },
     /// The recording in memory contradicts itself or exceeds what the format can hold; nothing was
@@ -113,7 +113,7 @@ pub enum StoreError {
     /// The recordings cannot be merged into one.
     #[error("the recordings cannot be merged: {what}")]
     Unmergeable {
-        /// Why.
+        /// The reason.
         what: String,
     },
 }

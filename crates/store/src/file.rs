@@ -11,7 +11,7 @@ use whole_file::write_whole_file;
 /// A file that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Where: the file, or the directory of the epoch.
+    /// Path of the file, or of the directory of the epoch.
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: u64,

@@ -169,7 +169,7 @@ fn tables_of_earlier_writers_are_read() {
     }
 }
 
-/// What a column of a made-up table has in its second row.
+/// Value of a column of a made-up table in its second row.
 enum Bad {
     Int(i64),
     Text(&'static str),

@@ -1,4 +1,4 @@
-//! Where traces and results of the interference method are, and results as files: one line of JSON.
+//! Paths of traces and results of the interference method, and results as files: one line of JSON.
 
 use crate::envelope::EnvelopeForm;
 use crate::error::{StoreError, TableFault};
@@ -28,8 +28,8 @@ pub enum StoredResult {
     Result,
 }
 
-/// Where what is kept of a program that was started then belongs in a database: the file and its directory
-/// need not exist.
+/// Returns the path in a database of the trace or result of a program, by the program's start. The file and its
+/// directory need not exist.
 pub fn interference_path(database: &Path, start_unix_ns: u64, kept: StoredResult) -> PathBuf {
     let extension = match kept {
         StoredResult::Trace => "trace",

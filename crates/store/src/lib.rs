@@ -117,7 +117,7 @@ pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
     read_file(path).map(|recording| Opened::Recording(Box::new(recording)))
 }
 
-/// Where the database is unless somebody says otherwise: `$VITALFEW_DB`, else
+/// Returns the path of the database that is used by default: `$VITALFEW_DB`, else
 /// `$XDG_DATA_HOME/vitalfew`, else `~/.local/share/vitalfew`.
 pub fn default_database() -> PathBuf {
     database_in(|name| env::var_os(name), env::home_dir())

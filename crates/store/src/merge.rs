@@ -56,11 +56,11 @@ fn merge_into(merged: Recording, recordings: &[Recording]) -> Result<Recording, 
 /// Merges the parts of an epoch as [`merge_recordings`] does, one after the other and in bounded memory: rare stacks lose callers
 /// ([`fold_rare_stacks`]) before there are more frames than an epoch may have.
 pub(crate) struct PartsMerger {
-    /// What the parts say of themselves, without their tables.
+    /// The parts without their tables.
     heads: Vec<Recording>,
     merger: Merger,
     most_callers: usize,
-    /// So many frames are folded.
+    /// Number of frames above which stacks are folded next.
     fold_at: usize,
 }
 

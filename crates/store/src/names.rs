@@ -5,15 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where epochs are written before they are renamed into place: on the same file system, and not
-/// where a reader looks.
+/// Directory in which epochs are written before they are renamed into place: on the same file system, and
+/// not where a reader looks.
 pub(crate) const WRITING: &str = ".writing";
 /// Names of epochs begin with this while they are removed from a full disk.
 pub(crate) const REMOVED: &str = ".removed-";
 /// Directories of open epochs begin with this.
 pub(crate) const PREFIX: &str = "open=";
 
-/// Where an epoch is, or will be, once it is closed.
+/// Returns the path of an epoch once it is closed.
 pub(crate) fn closed_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match name.strip_prefix(PREFIX) {

@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where parts go that cannot be read.
+/// Prefix of the directories that parts which cannot be read are moved to.
 pub(crate) const DAMAGED: &str = "damaged=";
 /// The number of times that a reader begins anew because parts were merged meanwhile.
 const RETRIES: usize = 20;

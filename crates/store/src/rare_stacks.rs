@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The frame in place of callers that are left out; the name of its image, too.
 pub const RARE_STACKS: &str = "[rare stacks]";
 
-/// What a recording says that has such frames.
+/// Warning of a recording that has such frames.
 const WARNING: &str = "stacks that are rare in this epoch lack callers, so that it stays small: [rare stacks] stands for them (vitalfew report --callers '[rare stacks]'); places and their counts are exact";
 
 /// Makes the call tree of a recording take so many frames beside one for each of its places.
@@ -119,7 +119,7 @@ impl CountedTree {
         None
     }
 
-    /// How many frames there would be.
+    /// Returns the number of frames that a threshold would leave.
     fn frames_kept(&self, recording: &Recording, threshold: u64) -> usize {
         let stacks = &recording.stacks;
         let ids = (0..stacks.len() as u32).map(StackId);

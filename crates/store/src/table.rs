@@ -19,7 +19,7 @@ pub(crate) enum Packing {
     Delta,
     /// An index into the distinct values: for what repeats.
     Dictionary,
-    /// As they are: for what does neither.
+    /// The values as they are: for columns that neither ascend nor repeat.
     Plain,
 }
 

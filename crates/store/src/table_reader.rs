@@ -359,7 +359,7 @@ struct DataPage {
     values: usize,
     encoding: i64,
     data: Vec<u8>,
-    /// Where the next page starts.
+    /// Start of the next page.
     end: usize,
 }
 

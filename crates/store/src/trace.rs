@@ -212,10 +212,10 @@ pub struct TraceReader {
     decoder: TraceDecoder,
     unpacker: Unpacker,
     packed: Vec<u8>,
-    /// Where the chunk is that is being read.
+    /// Start of the chunk that is being read.
     chunk_at: u64,
     at: u64,
-    /// Where the head's chunk is.
+    /// End of the chunks of items: the start of the head's chunk.
     end: u64,
 }
 

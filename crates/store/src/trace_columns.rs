@@ -30,7 +30,7 @@ const REMEMBERED: usize = 256;
 #[derive(Debug)]
 struct Before {
     leaves: FxHashMap<ThreadIndex, u64>,
-    /// That of the run's thread.
+    /// The last leave of the run's thread.
     leave: u64,
     arguments: Box<[[u64; TRACED_ARGUMENTS]; REMEMBERED]>,
 }
@@ -159,9 +159,9 @@ impl Columns {
     }
 }
 
-/// When an execution was. One that begins behind the item before: from there to its beginning. One that contains it:
-/// from there to its end. Both are small numbers; the last bit tells which. Clocks that go backwards
-/// are differences modulo 2⁶⁴ of the second kind, in the bits that are left: such a leave is kept to 2⁶³.
+/// Encodes the time of an execution, relative to the item before. If it begins after that item: the time from there to its
+/// beginning. If it contains the item: the time from there to its end. Both are small numbers; the last bit tells which.
+/// Clocks that go backwards are differences modulo 2⁶⁴ of the second kind, in the bits that are left: such a leave is kept to 2⁶³.
 #[inline]
 fn gap_before(execution: &Execution, before: u64) -> u64 {
     let since = execution.leave.wrapping_sub(before);

@@ -262,8 +262,8 @@ impl Drop for Killed {
     }
 }
 
-/// As a daemon does: adds parts, merges, closes, begins the next. Says in a file of its own, after
-/// each, how many parts are stored.
+/// Acts as a daemon: adds parts, merges, closes, begins the next. After each, writes into a file of its own how
+/// many parts are stored.
 #[test]
 #[ignore = "writes until it is killed, by the test that kills it"]
 fn writer() {

@@ -1,4 +1,4 @@
-//! What is read is what was written, and what it takes.
+//! Tests of round trips: recordings are read as they were written, and files are small.
 
 #[path = "common/any.rs"]
 mod any;
@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// What is in a recording by event, image (path and build-id), offset and, if asked, process and control group.
+/// Returns the sums of a recording by event, image (path and build-id), offset and, if asked, process and control group.
 fn sums(
     recording: &profile::Recording,
     (processes, cgroups): (bool, bool),

@@ -7,7 +7,7 @@ use store::{Database, PartId};
 
 /// Samples of one stack: a process, its frames from the outermost (image and offset), how many.
 type Stack = (u8, Vec<(u8, u64)>, u64);
-/// What a recording says of samples: by process and frames, images by their paths.
+/// Counts of samples in a recording: by process and frames, images by their paths.
 type Counts = BTreeMap<(String, Vec<(String, u64)>), u64>;
 
 /// A recording of these samples, which numbers images, names and stacks as they come.

@@ -1,8 +1,8 @@
-//! Whether two recordings say the same.
+//! Comparison of the contents of two recordings.
 
 use profile::Recording;
 
-/// All that a recording says, without the numbers that its tables happen to give to names and
+/// Returns all that a recording says, without the numbers that its tables happen to give to names and
 /// stacks and without the order of its samples and threads.
 pub fn content(recording: &Recording) -> String {
     let name = |id| recording.names.get(id);

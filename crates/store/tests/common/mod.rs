@@ -162,7 +162,7 @@ fn images() -> Vec<(Image, u64)> {
     images
 }
 
-/// Which image a process is in.
+/// Returns the image that a process is in.
 fn image_of(process: &str, random: &mut Random) -> usize {
     let own = match process {
         "cc1" => 1,
