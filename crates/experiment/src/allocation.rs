@@ -14,7 +14,7 @@ const WORTHY: f64 = 0.03;
 const ESTIMATED: u32 = 4;
 /// Experiments after which a line that has a sample in few of them no longer comes first.
 const GIVEN_UP: u32 = 8;
-/// Of so many choices, all but one are among the lines that have begun.
+/// Odds of a choice among all lines: one in this many. The others are among the lines that have begun.
 const FINISHED_FIRST: u64 = 4;
 
 /// One of a line's copies that has less of its samples, or more than all but this, says no more than the line as a whole. Neither tuned nor measured.

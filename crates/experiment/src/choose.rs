@@ -11,8 +11,8 @@ const STEPS: usize = 20;
 /// Every so many steps is a speedup that is tried before those between: 25, 50, 75 and 100 %.
 const QUARTER: usize = STEPS / 4;
 
-/// How often each speedup above 0 of a choice was tried. A curve is told up to the greatest of them only, and from a few different ones
-/// on: drawn each for itself, a dozen of them leaves 100 % out in half of the cases.
+/// Number of trials of each speedup above 0 of a choice. A curve ends at the greatest speedup that was tried, and needs
+/// a few different ones. Drawn independently, a dozen speedups leave 100 % out in half of the cases.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tried {
     times: [u32; STEPS],

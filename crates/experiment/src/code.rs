@@ -1,4 +1,4 @@
-//! Whose line is it (section 3.4.2): answers for the runtime what a code address means.
+//! Meaning of code addresses, for the runtime: the line that a sample belongs to (section 3.4.2).
 
 use crate::attach::mapped_file;
 use crate::code_set::{CallSequence, EVERYTHING_ELSE, SpeedupSet};
@@ -43,30 +43,30 @@ enum KnownPlace {
     Other(PlaceAnswer),
 }
 
-/// What the runtime is told of a place.
+/// Answer to the runtime about a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlaceAnswer {
     pub place: Place,
-    /// Where it takes the search for a call sequence.
+    /// Transition table of the search for a call sequence.
     pub steps: Steps,
 }
 
 impl PlaceAnswer {
-    /// Of code while no call sequence is looked for.
+    /// Returns the answer for code while no call sequence is looked for.
     fn without_steps(place: Place) -> Self {
         let steps = Steps(0);
         Self { place, steps }
     }
 }
 
-/// What is known of the code of a command, kept from one run of it to the next. A sample at a place that
-/// is not known yet counts for nothing: without this, short runs would have few that do.
+/// Knowledge of the code of a command, kept from one run of it to the next. A sample at a place that is not known yet
+/// counts for nothing. Without this, few samples of short runs would count.
 #[derive(Default)]
 pub(crate) struct RememberedCode {
     images: FxHashMap<String, Rc<CodeImage>>,
     /// Places by file and position in it.
     places: FxHashMap<String, FxHashMap<u64, KnownPlace>>,
-    /// They say where a call sequence is, and not what fragments there are.
+    /// The places have the steps of a call sequence, not fragments.
     has_steps: bool,
 }
 
@@ -170,7 +170,7 @@ impl TargetCode {
         &self.mappings
     }
 
-    /// What was found out, for the next run of the same command.
+    /// Returns the knowledge of the code, for the next run of the same command.
     pub fn into_remembered(self) -> RememberedCode {
         self.remembered
     }

@@ -8,12 +8,12 @@ use runtime_abi::selection::{LONGEST_SEQUENCE, Steps};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What experiments are about, if not about single lines or functions.
+/// A set of code that experiments speed up, in the place of single lines or functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpeedupSet {
     /// Samples whose stack has these calls, one below the other.
     Sequence(CallSequence),
-    /// What threads do while they hold the lock in this variable of the program's.
+    /// Code that threads execute while they hold the lock in this variable of the program's.
     Lock(String),
 }
 
@@ -26,7 +26,7 @@ impl SpeedupSet {
         }
     }
 
-    /// What it is a set of.
+    /// Returns the kind of set, in words.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self {
             Self::Sequence(_) => "call sequence",
@@ -91,8 +91,8 @@ impl CallSequence {
         self.runs.iter().flatten().map(String::as_str)
     }
 
-    /// Where a place with these functions, the innermost first, takes the automaton that looks for the sequence. A state is the number of
-    /// functions that were found, from the innermost on.
+    /// Returns the transition table of a place with these functions, the innermost first, for the automaton that looks
+    /// for the sequence. A state is the number of functions that were found, from the innermost on.
     pub(crate) fn steps_of(&self, functions: &[String]) -> Steps {
         let wanted: Vec<&str> = self.names().collect();
         let wanted: Vec<&str> = wanted.into_iter().rev().collect();
@@ -196,7 +196,7 @@ mod tests {
         CallSequence::parse_sequence(text).expect("a sequence")
     }
 
-    /// Whether a stack, innermost first, takes the automaton to its end.
+    /// Returns whether a stack, innermost first, takes the automaton to its end.
     fn is_found(sequence: &CallSequence, stack: &[Vec<String>]) -> bool {
         let walk = |state, place: &Vec<String>| sequence.steps_of(place).next_state(state);
         usize::from(stack.iter().fold(0, walk)) == sequence.len()

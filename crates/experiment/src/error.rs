@@ -1,10 +1,10 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a program cannot be experimented with.
+/// Reason that a program cannot be experimented with.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It could not be launched, or not be measured.
+    /// The program could not be launched, or not be measured.
     #[error(transparent)]
     Sampler(#[from] sampler::Error),
     /// The library to preload is not where it belongs.
@@ -20,7 +20,7 @@ pub enum Error {
     NotPreloadable {
         /// The program.
         program: PathBuf,
-        /// Why, with what would help.
+        /// The reason, with what would help.
         reason: String,
     },
     /// The program has started, but the runtime in it has not reported.
@@ -28,7 +28,7 @@ pub enum Error {
     NotLoaded {
         /// The program.
         program: String,
-        /// Why, as far as it is known.
+        /// The reason, as far as it is known.
         reason: String,
     },
     /// A process that runs cannot be measured; nothing was done to it, or all of it was taken back.
@@ -36,7 +36,7 @@ pub enum Error {
     NotAttachable {
         /// The process.
         pid: u32,
-        /// Why, with what would help.
+        /// The reason, with what would help.
         reason: String,
     },
     /// Nothing in the program can be told apart.
@@ -75,7 +75,7 @@ pub enum Error {
     NoSuchPlace {
         /// The requested name.
         what: String,
-        /// Where it was looked for.
+        /// The program in which it was looked for.
         program: PathBuf,
         /// Similar names.
         near: Vec<String>,
@@ -85,7 +85,7 @@ pub enum Error {
     NothingTraceable {
         /// The program.
         program: PathBuf,
-        /// Why, of the first one.
+        /// The reason for the first one.
         reason: String,
     },
     /// A progress point does not parse.
@@ -112,7 +112,7 @@ pub enum Error {
     PointRefused {
         /// The point.
         name: String,
-        /// Why, with what would help.
+        /// The reason, with what would help.
         reason: String,
         /// The kernel's error.
         source: io::Error,

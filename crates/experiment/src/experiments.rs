@@ -51,7 +51,8 @@ enum ExperimentPhase {
     End(Duration, usize, u64),
 }
 
-/// What an experiment speeds up: the running of a fragment, or its waiting for something outside of the program. Both have a number in one row.
+/// The subject of an experiment: the running of a fragment, or its waiting for something outside of the program. Both
+/// have a number in one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Number of the fragment.
@@ -85,10 +86,10 @@ impl Choice {
 struct Current {
     choice: Choice,
     speedup: f64,
-    /// When its delays began, with the samples until then.
+    /// Start of its delays, with the samples until then.
     settles: Duration,
     sampled_before: Vec<u64>,
-    /// When counting began, with what was counted and delayed until then.
+    /// Start of counting, with what was counted and delayed until then.
     start: Duration,
     counts: Vec<PointCount>,
     samples: Vec<u64>,
@@ -161,7 +162,7 @@ impl Current {
 
 /// The experiments of a run.
 pub(crate) struct Experiments {
-    /// Those that are over. The fragment is the number of a [`Choice`].
+    /// Experiments that are over. The fragment is the number of a [`Choice`].
     pub done: Vec<Experiment>,
     dice: Dice,
     fixed_fragment: Option<String>,

@@ -4,7 +4,7 @@ use crate::scope::path_ends_with;
 use runtime_abi::FRAGMENTS;
 use rustc_hash::FxHashMap;
 
-/// What code is that lies in a line of its function's own.
+/// Name of the copy of a line that is in its own function.
 const NOT_INLINED: &str = "not inlined";
 /// Lines get no more copies when so many fragments are known: the rest is for lines.
 const MOST_WITH_COPIES: usize = FRAGMENTS / 2;
@@ -52,7 +52,7 @@ pub(crate) struct KnownFragment {
     pub name: String,
     pub detail: String,
     pub image: String,
-    /// Of a line: which of its copies. Empty where copies are not told apart: a function, or a line as a whole.
+    /// Name of the copy of a line. Empty where copies are not told apart: for a function, or a line as a whole.
     pub copy: String,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// As they are now; `None` where the kernel does not say.
+    /// Reads the present accounts; `None` where the kernel does not say.
     pub fn read_now(page: &Page) -> Option<Self> {
         Some(Self {
             usage: Usage::read_now(page)?,
@@ -43,7 +43,7 @@ impl Accounts {
 type Threads = BTreeMap<u32, TargetTime>;
 
 impl Usage {
-    /// As it is now; `None` where the kernel does not say.
+    /// Reads the present usage; `None` where the kernel does not say.
     fn read_now(page: &Page) -> Option<Self> {
         Some(Self {
             own: target_cpu_time(page),
@@ -51,7 +51,7 @@ impl Usage {
         })
     }
 
-    /// That of the machine only.
+    /// Reads the usage of the machine only.
     pub fn read_machine() -> Option<Self> {
         // SAFETY: asks for a number.
         let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;

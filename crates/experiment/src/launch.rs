@@ -21,7 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// The runtime's file.
 const RUNTIME: &str = "libvitalfew_runtime.so";
 
-/// Where the library to preload is: beside the program `executable`, or in `../lib/vitalfew` from there.
+/// Returns the path of the library to preload: beside the program `executable`, or in `../lib/vitalfew` from there.
 ///
 /// # Errors
 /// [`Error::NoRuntime`].
@@ -48,14 +48,14 @@ pub(crate) fn script_of(command: &[String]) -> Option<String> {
     (&first == b"#!").then(|| name.clone())
 }
 
-/// How the delays of threads get into account.
+/// Method that tells which thread waits for which, to account for delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// A library that is preloaded stands in front of the functions by which threads meet.
     Hooks,
     /// The kernel says who wakes whom.
     Kernel {
-        /// It is a program of Go's.
+        /// True for a Go program.
         go: bool,
     },
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// When measuring ends at the latest.
+/// Latest end of measuring.
 #[derive(Clone, Copy)]
 pub(crate) struct MeasuringEnd<'a> {
     /// Somebody wants it to end.
@@ -26,7 +26,7 @@ impl MeasuringEnd<'_> {
 pub struct ExperimentOptions {
     /// The command; of a process that runs already, not used.
     pub command: Vec<String>,
-    /// What the user asked for, which the profile keeps.
+    /// The options that the user gave, which the profile keeps.
     pub asked: AskedExperiments,
     /// The process to attach to, in the place of a command.
     pub attach: Option<u32>,

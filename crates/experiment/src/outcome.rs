@@ -1,4 +1,4 @@
-//! What a run says while it lasts, and in its end.
+//! Reports of a run, while it lasts and at its end.
 
 use crate::progress_choice::ProgressChoice;
 use profile::CausalRun;
@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveProgress {
-    /// Since the start.
+    /// Time since the start.
     pub elapsed: Duration,
     /// Experiments done.
     pub experiments: usize,

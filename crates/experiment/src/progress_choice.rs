@@ -51,7 +51,7 @@ pub(crate) struct ProgressSearch {
 
 /// Calls of the candidates, which are the last points of the list.
 struct Counting {
-    /// Since the first look: opening the points of a large program takes a while.
+    /// Time of the first look. Opening the points of a large program takes a while before it.
     since: Option<Duration>,
     next: Duration,
     names: Vec<String>,

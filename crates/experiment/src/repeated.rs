@@ -199,7 +199,7 @@ fn is_too_short(outcome: &CausalOutcome, took: Duration) -> bool {
     ended && few && !outcome.run.fragments.is_empty()
 }
 
-/// What is known of a command by its runs so far.
+/// Knowledge of a command from its runs so far.
 #[derive(Default)]
 struct Learned {
     hints: Vec<Hint>,

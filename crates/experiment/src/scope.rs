@@ -1,4 +1,4 @@
-//! Whose code may be sped up (section 3.1, "attributing samples to source locations").
+//! Code that may be sped up (section 3.1, "attributing samples to source locations").
 
 /// Sources that are not the program's own: the system's headers, what compilers and package managers
 /// bring. Time spent in them belongs to the line that calls them.

@@ -25,7 +25,7 @@ pub(crate) struct Spot {
     pub address: u64,
 }
 
-/// Where a line begins: once in each procedure that it is compiled into.
+/// Finds the start of a line in each procedure that it is compiled into.
 pub(crate) fn find_line(code: &mut TargetCode, file: &str, line: u32) -> Result<Vec<Spot>, Error> {
     let (mut near, mut files) = (BTreeSet::new(), BTreeSet::new());
     for image in mapped_images(code) {
@@ -112,7 +112,7 @@ pub(crate) fn unmatched_pattern(
     Some((pattern.clone(), near))
 }
 
-/// Where a function begins that is known by the unwind table alone, by the name that [`profile::UNNAMED_PROCEDURE`] begins.
+/// Finds the start of a function that only the unwind table knows, by a name that begins with [`profile::UNNAMED_PROCEDURE`].
 fn find_unnamed(code: &TargetCode, image: &CodeImage, name: &str) -> Option<Spot> {
     let symbols = image.symbols.as_ref()?;
     let address = name.strip_prefix(profile::UNNAMED_PROCEDURE)?;
@@ -123,7 +123,7 @@ fn find_unnamed(code: &TargetCode, image: &CodeImage, name: &str) -> Option<Spot
     (&*procedure.name == name).then(|| spot_at(code, image, offset))?
 }
 
-/// Where a function begins.
+/// Finds the starts of the functions with a name.
 pub(crate) fn find_function(code: &mut TargetCode, name: &str) -> Result<Vec<Spot>, Error> {
     let mut near = BTreeSet::new();
     for image in mapped_images(code) {

@@ -1,4 +1,4 @@
-//! What is measured, from the first instruction to the last count.
+//! A measurement, from the first instruction to the last count.
 
 use crate::attach::HooklessProgram;
 use crate::code::{RememberedCode, TargetCode};
@@ -60,7 +60,7 @@ pub(crate) struct CausalSession<'a> {
     choice: Option<ProgressChoice>,
     /// The timers that sample, if they are the processors'.
     ticks: Option<Ticks>,
-    /// What is known of system calls: waits for what is outside, and running in the kernel.
+    /// The watch of system calls: waits for what is outside, and running in the kernel.
     waits: Option<WaitWatch>,
     /// The program, if it has no hooks. Behind what sends it signals, which ends first.
     program: Option<HooklessProgram>,
@@ -69,7 +69,7 @@ pub(crate) struct CausalSession<'a> {
     handover: HandoverWatch,
     /// The process that goes on behind the end of the command.
     in_background: Option<u32>,
-    /// What is to be said of how the program began.
+    /// A remark for the user about how the program began.
     strange: Option<&'static str>,
     notices: Vec<String>,
     /// The user was told that nothing in scope was sampled.
@@ -623,7 +623,7 @@ impl<'a> CausalSession<'a> {
         })
     }
 
-    /// Why no sample has a fragment, and what mends it.
+    /// Returns the reason that no sample has a fragment, with a remedy.
     fn nothing_in_scope(&mut self) -> String {
         let samples = self.memory.samples.0.load(Relaxed);
         if self.options.scope.is_empty() {

@@ -1,10 +1,10 @@
-//! What is measured: a command of ours, or a process that ran before.
+//! Targets of measurements: a command of ours, or a process that ran before.
 
 use crate::attach::{Attached, HeldCommand, RunningProcess};
 use crate::memory::CausalMemory;
 use sampler::{Exit, Launched};
 
-/// How a target ended.
+/// End of a target.
 pub(crate) enum TargetEnd {
     /// A command of ours.
     Exit(Exit),
@@ -12,7 +12,7 @@ pub(crate) enum TargetEnd {
     Gone,
 }
 
-/// What is measured.
+/// A target of a measurement.
 pub(crate) trait Target {
     /// Lets it run, if it has been held until now. Returns what is to be said of how it began, if anything.
     fn release(&mut self) -> Option<&'static str> {

@@ -1,4 +1,4 @@
-//! What the experiments of one choice have shown so far, as far as it says how many more it should get.
+//! Results of the experiments of one choice so far, from which follows how many more it should get.
 
 use crate::choose::Tried;
 use profile::{Experiment, Progress};
@@ -25,7 +25,7 @@ struct Spread {
 const ENOUGH: f64 = 4.0;
 /// A smaller gain than this part is none.
 const LITTLE: f64 = 0.02;
-/// So many standard errors are more than chance.
+/// Standard errors beyond which a difference is more than chance.
 const CHANCE: f64 = 2.0;
 
 impl Spread {

@@ -90,7 +90,7 @@ const CALLS: &[(i64, &str, bool)] = &[
 pub(crate) struct WaitCall {
     /// Its name, or its number.
     pub name: String,
-    /// It waits until somebody else wants something done.
+    /// The wait lasts until somebody else requests work.
     pub for_work: bool,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct WaitWatch {
     slots: FxHashMap<u32, usize>,
     /// The experiment that they are of.
     epoch: u16,
-    /// How long a look takes.
+    /// Duration of a look.
     look: Duration,
 }
 
@@ -193,7 +193,8 @@ impl WaitWatch {
     }
 }
 
-/// When what the experiment is about began in a system call that lasts, and how many nanoseconds of it are between two times.
+/// Returns the start of the part of a lasting system call that the experiment is about, and the nanoseconds of it
+/// between two times.
 fn time_of(
     call: &PendingCall,
     running: Running,

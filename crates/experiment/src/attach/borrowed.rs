@@ -53,7 +53,7 @@ struct WayBack {
     top: u64,
 }
 
-/// What a thread is stopped for.
+/// The purpose for which a thread is stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Errand {
     /// Calling functions of the C library: it must wait in a system call.
@@ -62,14 +62,14 @@ pub(super) enum Errand {
     MakeCalls,
 }
 
-/// How far the thread is from where it was.
+/// State of a borrowed thread, relative to where it was stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// It stands where it was.
+    /// The thread stands where it was.
     Unchanged,
-    /// It was used.
+    /// The thread was used for calls.
     Used,
-    /// It is ours no longer.
+    /// The thread is ours no longer.
     Gone,
 }
 
@@ -488,7 +488,7 @@ impl BorrowedThread {
         registers
     }
 
-    /// What it goes on with; `None`: with what it has.
+    /// Returns the registers that the thread goes on with; `None`: those that it has.
     fn final_registers(&self, held: Held) -> Option<user_regs_struct> {
         let interrupted = self.registers.rax as i64 == -i64::from(libc::EINTR)
             && can_begin_again(
@@ -527,7 +527,7 @@ impl Drop for BorrowedThread {
     }
 }
 
-/// What makes a call once more that was interrupted; one that had ended stays so.
+/// Returns the registers that make an interrupted call once more. A call that had ended stays so.
 fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
     // The kernel's own numbers, of which programs see none: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
     const INTERRUPTED: [i64; 5] = [-(libc::EINTR as i64), -512, -513, -514, -516];
@@ -554,14 +554,14 @@ pub(super) fn arguments_of(registers: &user_regs_struct) -> [u64; 6] {
     ]
 }
 
-/// Why a thread stops.
+/// Reason that a thread stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// We have interrupted it.
     Event,
     /// At the beginning or end of a system call.
     Call,
-    /// It has executed another program.
+    /// The thread has executed another program.
     Exec,
     /// For a signal.
     Signal(c_int),

@@ -1,4 +1,4 @@
-//! Which thread of a process is borrowed.
+//! Choice of the thread of a process that is borrowed.
 
 use super::borrowed::{BorrowedThread, Errand, arguments_of};
 use super::proc_files::{ThreadStatus, awaited_call, mapped_file};
@@ -15,9 +15,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use unwind::{AddressSpace, ModuleData, StackMemory, UnwindRegisters, Unwinder};
 
-/// How long a thread is looked for.
+/// Longest time that a thread is looked for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// For so long only those that go on with exactly the time that they had left.
+/// Time in which only threads are taken that go on with exactly the time that they had left.
 const PICKY: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(2);
 /// Bytes of a stack that are looked at.
@@ -91,7 +91,7 @@ pub(super) fn borrow_for_calls(
     ))
 }
 
-/// What is needed to see what a thread has under way.
+/// Unwind tables of a process, and the functions that a borrowed thread must not be in.
 struct Stacks {
     space: AddressSpace,
     forbidden: Vec<Range<u64>>,

@@ -4,16 +4,16 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use std::ops::Range;
 
-/// What the build script has compiled.
+/// The program that the build script has compiled.
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/freestanding.elf"));
 /// The unit of mappings.
 pub(super) const PAGE: u64 = 4096;
 
 /// `syscall; ret`, and the call that returns from a signal handler, in the form that debuggers know.
 const CALLS: [u8; 12] = *b"\x0f\x05\xc3\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
-/// Where the second one begins.
+/// Offset of the second call in [`CALLS`].
 pub(super) const LEAVE: u64 = 3;
-/// Where the program's own action of the signal is kept, in the first page: the kernel's `struct sigaction`.
+/// Offset of the program's own action for the signal, in the first page: the kernel's `struct sigaction`.
 pub(super) const KEPT_ACTION: u64 = 64;
 
 /// The handler. In a process its first page has [`CALLS`]; then the image follows.
@@ -87,7 +87,7 @@ impl HandlerImage {
 /// Prefix of the names of all builds.
 const PREFIX: &str = "vitalfew-handler-";
 
-/// Where a handler, of whatever build, was brought into a process: the address of its first page, and its name.
+/// Finds the handlers, of whatever build, that were brought into a process: the address of each one's first page, and its name.
 pub(super) fn find_handlers(pid: u32) -> Vec<(u64, String)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);

@@ -27,7 +27,7 @@ pub(crate) struct HooklessProgram {
     handler: u64,
     /// A process that ran before us, with the memory that it shares.
     process: Option<(RunningProcess, OwnedFd)>,
-    /// It is Go's.
+    /// True for a Go program.
     pub go: bool,
     /// The kernel's half. From when it is dropped on, no thread is credited.
     pub credits: KernelCredits,
@@ -43,7 +43,7 @@ pub(crate) struct HeldCommand {
 const GO_STARTS: usize = 10_000;
 /// A signal that was sent is with its thread by then.
 const GRACE: Duration = Duration::from_millis(20);
-/// Of a program's code, so much is searched for a way back.
+/// Bytes of a program's code that are searched for a way back, at most.
 const MOST_CODE: u64 = 64 << 20;
 
 impl HeldCommand {
@@ -189,7 +189,7 @@ fn clocks_of(pid: u32, credits: &KernelCredits) -> Result<BorrowedFd<'_>, Error>
     clocks.ok_or_else(|| refusal(pid, "the kernel's counts cannot be shared with it"))
 }
 
-/// What the runtime would report.
+/// Fills in what the runtime would report.
 fn begin_in(memory: &CausalMemory, pid: u32, handler: u64) {
     memory.pid.store(pid, Relaxed);
     memory.handler.store(handler, Relaxed);

@@ -46,7 +46,7 @@ impl RuntimeImage {
         })
     }
 
-    /// Where it is in a process that it was brought into before.
+    /// Returns its address in a process that it was brought into before.
     pub fn loaded_at(&self, pid: u32) -> Option<u64> {
         let text = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
         let wanted = format!("/memfd:{}", self.name);
@@ -56,7 +56,7 @@ impl RuntimeImage {
     }
 }
 
-/// How many runtimes, of whatever builds, were brought into a process before.
+/// Returns the number of runtimes, of whatever builds, that were brought into a process before.
 pub(super) fn runtimes_loaded(pid: u32) -> usize {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);
@@ -77,7 +77,7 @@ pub(super) struct LibcFunctions {
     pub dlopen: u64,
     /// 0: there is none in the C library itself.
     pub dlerror: u64,
-    /// What the flags of `dlopen` need besides.
+    /// Flags that `dlopen` needs in addition.
     pub flags: u64,
     /// Its code by which a thread comes back from a system call by itself.
     pub returning_call: ReturningCall,

@@ -17,10 +17,10 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
-/// What is brought.
+/// The process that the handler is brought into, and the memory that comes with it.
 pub(super) struct Plant<'a> {
     pub pid: u32,
-    /// Of the process.
+    /// Descriptor of the process.
     pub descriptor: BorrowedFd<'a>,
     pub memory: &'a CausalMemory,
     pub clocks: BorrowedFd<'a>,
@@ -40,7 +40,7 @@ const FRAME: u64 = PAGE;
 /// `SA_RESTORER`, of the kernel's `struct sigaction`.
 const HAS_RESTORER: u64 = 0x0400_0000;
 
-/// Where everything is in the process.
+/// Addresses of the parts in the process.
 struct Layout {
     base: u64,
     work: u64,

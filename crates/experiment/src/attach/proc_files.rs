@@ -1,4 +1,4 @@
-//! What `/proc` says of processes and threads.
+//! Files in `/proc` about processes and threads.
 
 use crate::Error;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ impl ThreadStatus {
         text.ok().map(Self)
     }
 
-    /// What stands behind a name.
+    /// Returns the value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut lines = self.0.lines();
         let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

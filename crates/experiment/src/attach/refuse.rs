@@ -6,7 +6,7 @@ use crate::{Error, maps};
 use sampler::thread_ids;
 use std::path::Path;
 
-/// What is brought into a process.
+/// The kind of code that is brought into a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WayIn {
     /// The runtime, a library.

@@ -8,7 +8,7 @@ use libc::user_regs_struct;
 pub(super) struct ReturningCall {
     /// Address of `syscall`, and a return behind it.
     pub call: u64,
-    /// What follows.
+    /// The code that returns from the handler after the call.
     pub back: WayOfReturning,
 }
 
@@ -60,7 +60,7 @@ impl ReturningCodeSearch {
         self.pop = self.pop.or_else(|| find(b"\x58\xc3"));
     }
 
-    /// What was found, if that is enough.
+    /// Returns the code that was found, if it is complete.
     pub fn found_code(&self) -> Option<ReturningCall> {
         Some(ReturningCall {
             call: self.call?,

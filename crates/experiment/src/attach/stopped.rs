@@ -100,7 +100,7 @@ pub(crate) struct StoppedThread<'a> {
 }
 
 impl StoppedThread<'_> {
-    /// Where it is.
+    /// Returns its instruction pointer.
     pub fn instruction(&self) -> u64 {
         self.thread.registers.rip
     }

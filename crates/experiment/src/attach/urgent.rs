@@ -2,7 +2,7 @@
 
 use libc::c_int;
 
-/// Of all usual threads, the first.
+/// Nice value of the highest priority.
 const FIRST: c_int = -20;
 
 /// While it lives, this thread runs before those of usual programs, where it may. (A real-time thread would take the processor

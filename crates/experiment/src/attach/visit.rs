@@ -1,4 +1,4 @@
-//! What the borrowed thread does: it makes the memory, loads the runtime and calls it.
+//! Actions of the borrowed thread: it makes the memory, loads the runtime and calls it.
 //!
 //! It does so on a stack of its own, by a few instructions that wait at their end for us to put everything back as it
 //! was. Should we be gone by then, they do that themselves, as from a signal handler: the program is not harmed by a controller
@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// What a visit brought.
+/// Results of a visit.
 pub(super) struct Visited<M: AttachedMemory> {
     pub memory: M,
     pub lifeline: Lifeline<M>,
@@ -280,7 +280,7 @@ impl Visit<'_> {
         }
     }
 
-    /// What the dynamic linker says.
+    /// Returns the error message of the dynamic linker.
     fn reason(&self) -> String {
         let mut text = vec![0; 256];
         let read = self.thread.memory.read_at(&mut text, self.word(REASON));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Time limit for the runtime to put our code beside the program's.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So often the addresses for it may be taken by the program before the runtime has them.
+/// Number of attempts. An attempt fails if the program takes the addresses for our code before the runtime has them.
 const ADDRESSES_TAKEN: u32 = 5;
 
 /// Traces a process until it ends, `stop` is set or the time is over; it runs on afterwards.
@@ -81,7 +81,7 @@ pub(super) fn trace_process(
     })
 }
 
-/// How the runtime got on with our code.
+/// Result of the runtime's attempt to install our code.
 enum Begun {
     /// Calls lead there.
     Traced,

@@ -18,7 +18,7 @@ const WORDS: usize = RECORD / 8;
 /// all that it wrote in memory meanwhile.
 const SEGMENTS_AT_A_TIME: usize = 16;
 
-/// What becomes of the records that are there.
+/// Treatment of the records that are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// Some of each thread's are read; more may follow.
@@ -50,9 +50,9 @@ pub(super) struct TraceDrain {
     reading: Vec<Option<ThreadReader>>,
     /// The last one of each id, also after its end, which wakes who joins it.
     by_id: FxHashMap<u32, ThreadIndex>,
-    /// Those that live, by id.
+    /// Living threads, by id.
     living: FxHashMap<u32, ThreadIndex>,
-    /// Those of them that only the kernel's probes have seen so far, with their processes.
+    /// Living threads that only the kernel's probes have seen so far, with their processes.
     probed: FxHashMap<u32, u32>,
     /// All that have been seen.
     pub threads: Vec<TracedThread>,
@@ -61,8 +61,8 @@ pub(super) struct TraceDrain {
     pub records_read: u64,
     /// Executions read, by block.
     pub executions: Vec<u64>,
-    /// Those of them that were recorded by the period that the block has when they are read: what was recorded before says
-    /// nothing of what is recorded now.
+    /// Executions by block that were recorded by the period that the block has when they are read. Records by earlier
+    /// periods say nothing of what is recorded now.
     pub current: Vec<u64>,
     /// Calls that they stand for.
     represented: Vec<u64>,

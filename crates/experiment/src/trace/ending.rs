@@ -1,4 +1,4 @@
-//! When the target ended, which is not when its last record was read.
+//! Time of the target's end, which is not when its last record was read.
 
 use super::memory::TraceMemory;
 use super::read_tsc;
@@ -35,8 +35,8 @@ impl Ending {
         Self { pid, noticed }
     }
 
-    /// When the child ended that has ended: as the scheduler saw it, else as its `exit` or the thread did, whichever was
-    /// first.
+    /// Returns the time at which the child ended, in ticks, once it has ended: as the scheduler saw it, else as its
+    /// `exit` or the thread did, whichever was first.
     pub fn end_ticks(&self, shared: &TraceMemory, waiting: &mut ThreadWaits) -> u64 {
         waiting.tick();
         if let Some(ended) = waiting.ended(self.pid) {

@@ -1,4 +1,4 @@
-//! What is traced: a command, or a process that runs.
+//! Entry point of tracing, for a command or a process that runs.
 
 use super::attached::trace_process;
 use super::session::{TraceLive, TraceOptions, Traced, trace_command};

@@ -39,7 +39,7 @@ impl TracedEvents {
         })
     }
 
-    /// They count from now on.
+    /// Starts counting.
     pub fn enable_counting(&self) -> Result<(), Error> {
         self.events.as_ref().map_or(Ok(()), ThreadEvents::enable)
     }

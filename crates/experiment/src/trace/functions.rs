@@ -15,11 +15,11 @@ use symbols::ImageSymbols;
 pub(super) struct TracedFunction {
     /// Its names as the symbol tables have them; the first one is the best known.
     pub names: Vec<String>,
-    /// Where it begins in the file.
+    /// Start offset, in the file.
     pub offset: ImageOffset,
     /// Bytes.
     pub size: u64,
-    /// It is the resolver of an indirect function.
+    /// True for the resolver of an indirect function.
     pub indirect: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct TracedImage {
     pub build_id: Option<BuildId>,
     /// By offset.
     pub functions: Vec<TracedFunction>,
-    /// Why nothing may be traced in a program with it.
+    /// Reason that nothing may be traced in a program with this image.
     pub hazard: Option<Hazard>,
 }
 
@@ -165,10 +165,10 @@ const SPECIAL: [&str; 29] = [
     "__fentry__",
     "__register_frame",
 ];
-/// And by how their names begin.
+/// Prefixes of the names of more such functions.
 const SPECIAL_PREFIXES: [&str; 2] = ["_dl_", "__libc_start"];
 
-/// Why a function is not even looked at.
+/// Returns the reason that a function is not even looked at.
 pub(super) fn refusal_of(function: &TracedFunction) -> Option<TraceRefusal> {
     let special = |name: &String| {
         SPECIAL.contains(&name.as_str())

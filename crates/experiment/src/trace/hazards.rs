@@ -34,7 +34,8 @@ const RUNTIMES: [(&str, Hazard); 10] = [
 ];
 
 impl Hazard {
-    /// That of an image which `defines` functions of these names, if it has one. The C library has a personality routine but loads libgcc's unwinder.
+    /// Returns the hazard of an image which `defines` functions of these names, if it has one. The C library has a
+    /// personality routine but loads libgcc's unwinder.
     pub fn hazard_of_image(
         path: &str,
         elf: &ElfFile64<'_, Endianness>,

@@ -54,7 +54,7 @@ impl TraceMemory {
         }
     }
 
-    /// Where a thread counts its calls.
+    /// Returns the page in which a thread counts its calls.
     pub fn call_page(&self, index: u32) -> Option<&CallPage> {
         let offset = CALL_PAGES_OFFSET + index as usize * size_of::<CallPage>();
         // SAFETY: inside the mapping, aligned; everything in it is atomic, and any bytes are valid.

@@ -13,8 +13,9 @@ const AFTERWARDS: f64 = 6.0;
 /// Costs are looked at over so much time, or until as much has been spent as is allowed in it: what is executed millions of
 /// times a second is not recorded for that long.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Where one execution in many is recorded, that takes so many times as long as where all are, because it goes through the
-/// runtime; and each that is not recorded takes this part of it to count (`benches/interference.py` measures both).
+/// Cost of a recorded execution where one in many is recorded, in units of the cost where all are: it goes through the
+/// runtime. Each that is not recorded costs [`COUNTING`] of it, to be counted (`benches/interference.py` measures
+/// both).
 const BY_COUNT: f64 = 5.0;
 const COUNTING: f64 = 0.1;
 /// The cost of the scheduler's probes for each wait of the target, in nanoseconds: a switch and a
@@ -31,7 +32,7 @@ pub(super) struct SeenExecutions<'a> {
     pub executions: &'a [u64],
     /// Waits of its threads.
     pub waits: u64,
-    /// As many of its threads as can run at the same time.
+    /// Threads of it that can run at the same time.
     pub threads: usize,
     /// Records that were read.
     pub read: u64,
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(sampled, [true, true, true, false]);
     }
 
-    /// Of what is read in 100 ms, 4 % of the time was spent; but twenty times as much was written meanwhile.
+    /// Reads records that took 4 % of 100 ms to write; but twenty times as many were written meanwhile.
     #[test]
     fn what_is_written_faster_than_it_is_read_counts_too() {
         const WINDOW_NS: u64 = 100_000_000;

@@ -17,7 +17,8 @@ const PAUSE: Duration = Duration::from_millis(2);
 const TRIES: u32 = 100;
 /// Bytes of a stack that are looked at.
 const STACK: usize = 64 << 10;
-/// As of a thread that is no longer traced: of its executions that have not ended nothing else is known.
+/// Bytes of a stack that are looked at where the thread is no longer traced. Nothing else is known of its executions
+/// that have not ended.
 const WHOLE_STACK: usize = 8 << 20;
 /// Bytes in which a call of the runtime is, if the thread is in one.
 const CALL: usize = 8 << 10;
@@ -102,20 +103,20 @@ fn patch_around(patches: &[Patch], place: u64) -> Option<u64> {
     patch.inside().contains(&place).then_some(patch.at)
 }
 
-/// What is to be taken back.
+/// Jumps and code that are to be taken back.
 pub(super) struct PlacedCode<'a> {
     pub patches: &'a [Patch],
     /// The code that calls were led to.
     pub code: &'a [Range<u64>],
     /// The runtime's.
     pub runtime: &'a [Range<u64>],
-    /// Where a thread's pointer to its [`Local`] is, from the thread pointer.
+    /// Offset of a thread's pointer to its [`Local`] from the thread pointer, in bytes.
     pub local: i64,
     /// The runtime's own thread.
     pub guard: u32,
 }
 
-/// What was found when it was.
+/// State that was found when they were taken back.
 pub(super) struct Remains {
     /// One of [`remains`].
     pub kind: u32,

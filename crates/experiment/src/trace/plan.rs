@@ -59,7 +59,7 @@ pub(super) struct Planner {
     pub patches: Vec<Patch>,
     /// The program runs already: we put the jumps in place ourselves.
     pub keeps_jumps: bool,
-    /// Where our code is mapped.
+    /// Address ranges of our code.
     pub code: Vec<Range<u64>>,
     /// Addresses of its unwinding information.
     information: Vec<u64>,

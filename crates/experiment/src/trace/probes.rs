@@ -27,7 +27,7 @@ pub(super) struct KeptCall {
 pub(super) struct Probes {
     pid: u32,
     calls: Option<Calls>,
-    /// Why there are none.
+    /// Reason that there are no probes.
     refused: Option<String>,
     kept: FxHashMap<u32, KeptCall>,
     /// The recorded arguments of each block.

@@ -8,7 +8,7 @@ use iced_x86::{
 /// Length of the jump that is put at a function's entry.
 pub(super) const JUMP: usize = 5;
 
-/// Why a function cannot be traced.
+/// Reason that a function cannot be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceRefusal {
     /// Too small for a jump, and no room behind it.
@@ -26,7 +26,7 @@ pub enum TraceRefusal {
     /// Without unwinding information nothing is known about its conventions.
     #[error("has no unwinding information: it may be assembly with conventions of its own")]
     NoUnwinding,
-    /// It returns more than once, or looks at its return address.
+    /// The function returns more than once, switches stacks, or looks at its return address.
     #[error("returns more than once, switches stacks or looks at its return address")]
     Special,
     /// The symbol only chooses among functions.
@@ -53,7 +53,7 @@ impl TraceRefusal {
 /// The first instructions of a function.
 #[derive(Debug)]
 pub(super) struct Prologue {
-    /// Where the jump goes: behind the mark of a target of indirect jumps.
+    /// Address at which the jump is put: behind the mark of a target of indirect jumps.
     pub at: u64,
     /// The number of bytes that are replaced.
     pub length: usize,

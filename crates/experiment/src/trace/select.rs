@@ -9,7 +9,7 @@ use profile::ImageOffset;
 pub struct FunctionPattern {
     image: Option<String>,
     name: String,
-    /// Where it begins; the name is only for the reader.
+    /// Start of the function; the name is only for the reader then.
     offset: Option<ImageOffset>,
 }
 
@@ -39,7 +39,7 @@ impl FunctionPattern {
         }
     }
 
-    /// As it was written.
+    /// Returns the pattern as it was written.
     pub fn text(&self) -> String {
         match &self.image {
             Some(image) => format!("{image}!{}", self.name),

@@ -27,8 +27,8 @@ use std::time::{Duration, Instant};
 
 /// The longest time between two looks at the buffers.
 const TICK: Duration = Duration::from_millis(5);
-/// Where tracing has a time limit, what was recorded before that is read for so long after it at least, and for so large a part of it: the rest is
-/// lost, and counted.
+/// Time limit for reading records after the end of tracing, where that has a time limit itself. It is this or
+/// [`READING_AFTER_PART`] of tracing, whichever is longer. The rest is lost, and counted.
 const READING_AFTER: Duration = Duration::from_secs(1);
 const READING_AFTER_PART: f64 = 0.1;
 
@@ -54,11 +54,11 @@ pub struct TraceOptions<'a> {
     /// Events to sample in the target meanwhile, at most [`profile::TRACED_EVENTS`], and what a sample costs, in ticks
     /// ([`event_cost`]).
     pub events: Vec<(EventSpec, u64)>,
-    /// Why there are none, though nobody declined them.
+    /// Reason that there are no events, though nobody declined them.
     pub no_events: Option<String>,
     /// Memory for records that are not read yet, in bytes, at most 2 GiB: what finds no room is lost, and counted.
     pub room: u64,
-    /// When to stop; `None`: when the command ends.
+    /// Time limit of tracing; `None`: until the command ends.
     pub duration: Option<Duration>,
     /// Part of the target's time that tracing may take before it goes over to tracing one execution
     /// in many; `None`: any.
@@ -72,7 +72,7 @@ pub struct TraceOptions<'a> {
 /// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceLive {
-    /// Since the start.
+    /// Time since the start.
     pub elapsed: Duration,
     /// Functions that are traced.
     pub blocks: usize,
@@ -132,7 +132,7 @@ pub(super) fn trace_command(
     })
 }
 
-/// What is traced.
+/// A target of tracing.
 pub(super) trait TracedTarget {
     /// Its process.
     fn pid(&self) -> u32;
@@ -163,7 +163,7 @@ pub(super) struct TraceSession<'a> {
     pace: Pace,
     start: Instant,
     start_ticks: u64,
-    /// When the process ended, or tracing it.
+    /// End of the process, or of tracing it, in ticks.
     end_ticks: u64,
     start_unix_ns: u64,
     answered: u32,

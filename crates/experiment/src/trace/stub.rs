@@ -18,7 +18,7 @@ pub(super) const SIZE: usize = 768;
 
 /// Settings that all trampolines of a process share.
 pub(super) struct Process {
-    /// Where a thread's pointer to its [`Local`] is, from the thread pointer.
+    /// Offset of a thread's pointer to its [`Local`] from the thread pointer, in bytes.
     pub local: i32,
     /// Address of [`runtime_abi::trace::Memory::periods`] in the target.
     pub periods: u64,

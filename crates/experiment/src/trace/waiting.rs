@@ -17,7 +17,7 @@ const STRANGERS: usize = 1 << 14;
 /// Watches the scheduler, where that is allowed.
 pub(super) struct ThreadWaits {
     waits: Option<Waits>,
-    /// Why not.
+    /// Reason that the scheduler is not watched.
     pub refused: Option<sampler::Error>,
     clock: TscClock,
     /// Other events of the threads.
@@ -93,13 +93,13 @@ impl ThreadWaits {
         &self.programs
     }
 
-    /// When the last thread of a process ended, if the scheduler was seen.
+    /// Returns the time at which the last thread of a process ended, in ticks, if the scheduler was seen.
     pub fn ended(&self, pid: u32) -> Option<u64> {
         let ns = self.waits.as_ref()?.ended(pid)?;
         Some(self.ticks_at(ns))
     }
 
-    /// A thread is traced from now on.
+    /// Begins to trace a thread.
     pub fn begin(&self, pid: u32, tid: u32, local: u64) {
         if let Some(waits) = &self.waits {
             waits.add_process(pid);
@@ -107,7 +107,7 @@ impl ThreadWaits {
         }
     }
 
-    /// It is not any more.
+    /// Ends the tracing of a thread.
     pub fn end(&mut self, tid: u32) {
         self.kept.remove(&tid);
         if let Some(waits) = &self.waits {
