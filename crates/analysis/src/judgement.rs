@@ -131,12 +131,12 @@ pub struct EndedWait {
     pub ns: u64,
 }
 
-/// Time in which threads were ready to run, but without a CPU, by who ran there last before they did.
+/// Time in which threads were ready to run, but without a CPU, by the program that ran there last before they did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuWaits {
     /// Threads of the program itself, in nanoseconds.
     pub own_ns: u64,
-    /// Nobody, in nanoseconds.
+    /// No program (the CPU was idle, or its user is unknown), in nanoseconds.
     pub nobody_ns: u64,
     /// The profiler, in nanoseconds: no loss of the program's.
     pub profiler_ns: u64,
@@ -150,14 +150,14 @@ impl CpuWaits {
         self.own_ns + self.nobody_ns + self.profiler_ns + self.others.values().sum::<u64>()
     }
 
-    /// Reduces what waited for nobody until the sum is no more than the scheduler accounted.
+    /// Reduces waits on idle CPUs until the sum is no more than the scheduler accounted.
     pub fn limit_to(&mut self, accounted: u64) {
         let too_much = self.total().saturating_sub(accounted);
         self.nobody_ns = self.nobody_ns.saturating_sub(too_much);
     }
 
-    /// Returns the part of the waits that is a loss, in nanoseconds, by who had the CPU, the longest first. What threads wait for each other is none
-    /// where they use all CPUs.
+    /// Returns the part of the waits that is a loss, in nanoseconds, by the program that had the CPU, the longest
+    /// first. Waits of threads for each other are no loss if they use all CPUs.
     fn cpu_losses(&self, confined: Option<(u32, u32)>) -> Vec<(CpuTaker, u64)> {
         let others = self.others.iter();
         let other =
@@ -226,9 +226,9 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
 /// Waits that code of one place ended, in nanoseconds.
 #[derive(Default)]
 struct HeldWaits {
-    /// By the function that waited.
+    /// Waiting time by the function that waited.
     by_function: BTreeMap<String, f64>,
-    /// By what for.
+    /// Waiting time by the kind of wait.
     by_kind: BTreeMap<TimeKind, f64>,
 }
 
@@ -287,7 +287,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A finding for each sequence, with what methods say of it.
+    /// Returns a finding for each sequence, with the evidence of all methods.
     fn judge_sequences(&self) -> Vec<Finding> {
         let with_sequence = |findings: &'a [Finding]| -> Vec<(Option<usize>, &'a Finding)> {
             let findings = findings.iter();
@@ -380,7 +380,7 @@ impl<'a> Judge<'a> {
         held
     }
 
-    /// Says that others wait for code of a sequence, if they do so for long.
+    /// Returns evidence that others wait for code of a sequence, if they do so for long.
     fn holds_up(&self, waits: &HeldWaits) -> Option<FindingEvidence> {
         let part = waits.by_function.values().sum::<f64>() / self.sequences.working_ns;
         let most = waits.by_function.iter().max_by(|a, b| a.1.total_cmp(b.1));
@@ -415,7 +415,7 @@ impl<'a> Judge<'a> {
         enders.collect()
     }
 
-    /// Says of each sequence what others have of the time of its calls.
+    /// Adds to each finding the part of its calls' time that listed sequences have.
     fn show_overlap(&self, found: &mut [Finding], listed: &[bool]) {
         for (sequence, finding) in self.sequences.sequences.iter().zip(found) {
             let shared = sequence.shared.iter();
@@ -637,7 +637,7 @@ fn add_evidence(finding: &mut Finding, loss: &Finding) {
     finding.doubts.extend(loss.doubts.iter().cloned());
 }
 
-/// The command that shows who has the CPUs.
+/// Returns the command that shows the users of the CPUs.
 fn command_for_whole_machine() -> Vec<String> {
     let words = ["vitalfew", "record", "-a", "--for", "10s"];
     words.map(str::to_owned).to_vec()

@@ -206,7 +206,7 @@ fn disturbed(cpus: u32, of: impl Fn(&mut Experiment) -> Disturbance) -> CausalPr
     profile
 }
 
-/// By how much the line is off at 90 %.
+/// Returns the error of the line's prediction at 90 %.
 fn off(profile: &CausalProfile) -> f64 {
     let analysis = report(profile);
     let effect = effect(&analysis, "line");

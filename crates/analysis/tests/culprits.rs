@@ -189,7 +189,7 @@ impl Tally {
         self.add(run.stalls.iter().flatten().zip(samples), accounts);
     }
 
-    /// The cycles of each instruction by cause, its samples, and what was said of it.
+    /// Adds the cycles of each instruction by cause, its samples, and its account.
     fn add<'a>(
         &mut self,
         stalls: impl Iterator<Item = (&'a [f64; CAUSES], f64)>,

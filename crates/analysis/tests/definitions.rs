@@ -31,7 +31,7 @@ fn sorted<P: Profile>(profile: &P, summaries: &[P::Summary]) -> Vec<String> {
     texts
 }
 
-/// All that can be asked of a summary is what the definitions say.
+/// Compares all metrics of a summary with the definitions.
 fn same(fast: &Forest, slow: &Oracle, path: &str) -> Result<(), TestCaseError> {
     let (f, s) = (named(fast, path), named(slow, path));
     prop_assert_eq!(f.is_some(), s.is_some(), "{}", path);

@@ -1,4 +1,4 @@
-//! Samples of events on made-up traces: what they say of the causes.
+//! Samples of events on made-up traces, and the causes that follow from them.
 
 #[path = "../../../tests/traces/simulate.rs"]
 #[allow(dead_code)]

@@ -238,7 +238,7 @@ fn nonsense() -> impl Strategy<Value = TraceItem> {
     ]
 }
 
-/// An event, or a sequence of them: what it is, from when, to when.
+/// An event, or a sequence of events: its identity, start and end.
 type Event = (u64, u64, u64);
 
 /// The events of a call: entry and leave of a block are two.

@@ -1,4 +1,4 @@
-//! Transforms, against what they say of each stack.
+//! Transforms, compared with their effect on each stack.
 
 mod common;
 

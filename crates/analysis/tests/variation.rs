@@ -23,7 +23,7 @@ impl Random {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// By counting arrivals; of large means by its normal approximation.
+    /// Draws from a Poisson distribution by counting arrivals; for large means by its normal approximation.
     fn poisson(&mut self, mean: f64) -> u64 {
         if mean > 100.0 {
             return (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64;
@@ -131,7 +131,7 @@ struct MadeUp {
     rows: usize,
     /// Relative standard deviation of a row from run to run.
     noise: f64,
-    /// By how much the second run's machine is slower.
+    /// Factor by which the second run's machine is slower.
     slower: f64,
     /// By how much the first row's cost changes; its part of all samples of the first run.
     factor: f64,

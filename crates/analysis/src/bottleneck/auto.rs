@@ -52,7 +52,7 @@ use std::collections::VecDeque;
 /// Options of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    /// At most so many sequences. The paper's analysts found 13 or 14 in each program.
+    /// Maximum number of sequences. The paper's analysts found 13 or 14 in each program.
     pub count: usize,
     /// The share of the whole that they should cover together, from 0 to 1.
     pub coverage: f64,
@@ -197,7 +197,7 @@ fn coverable_cost(forest: &Forest) -> f64 {
     dearer_cost(forest).min(forest.whole())
 }
 
-/// The sum of what each method got dearer by itself, in the direction that is searched for.
+/// Returns the sum of the methods' own cost changes in the direction of the search.
 fn dearer_cost(forest: &Forest) -> f64 {
     let sign = search_direction(forest);
     let initial = forest.initial().iter();
@@ -237,7 +237,7 @@ struct Greedy<'a> {
     index: &'a IndexedTree,
     options: &'a Options,
     real: &'a dyn Fn(&CallSequence) -> bool,
-    /// 1, or −1 if what got cheaper is searched for.
+    /// 1, or −1 if the search is for cheaper methods.
     sign: f64,
     /// The cost that a notable part is a part of.
     whole: f64,
@@ -296,7 +296,7 @@ impl<'a> Greedy<'a> {
         }
     }
 
-    /// Adds a sequence, unless what it adds is too little.
+    /// Adds a sequence, unless it adds too little.
     fn add_sequence(&mut self, sequence: CallSequence) {
         let new = self.cover_sequence(&sequence);
         // The start had enough, and the sequence has nearly all of it.
@@ -345,8 +345,8 @@ impl<'a> Greedy<'a> {
         self.sign * sum.cost as f64
     }
 
-    /// Tells whether a method is the program's main phase: it has most of the whole in one call, and the
-    /// cost is not its own. Differences have no such phases, because what both sides do is not in them.
+    /// Returns whether a method is the program's main phase: it has most of the whole in one call, and the cost is not
+    /// its own. Differences have no such phases, because the work that both sides do cancels out.
     fn is_phase(&self, single: &CallSequence) -> bool {
         let cost = self.forest.cum_of(single);
         if self.forest.is_signed() || cost < PHASE * self.whole {
@@ -560,7 +560,7 @@ impl OutermostSum {
     }
 }
 
-/// Returns what is searched for: more cost, unless the whole difference is that the first side is cheaper.
+/// Returns the direction of the search: more cost, unless the whole difference is that the first side is cheaper.
 fn search_direction(forest: &Forest) -> f64 {
     let difference = forest.whole_kind() == Whole::Difference;
     if difference && forest.total() < 0.0 {

@@ -47,10 +47,10 @@ pub struct Run {
 pub enum Normalisation {
     /// Costs as measured: all factors are 1.
     None,
-    /// To equal totals. The difference of the totals is then 0 by definition, and what is left are
-    /// shifts of shares.
+    /// Normalisation to equal totals. The difference of the totals is then 0 by definition, and only shifts of shares
+    /// are left.
     Total,
-    /// To equal work: the cost of one unit of work is compared.
+    /// Normalisation to equal work: the cost of one unit of work is compared.
     Work,
 }
 
@@ -127,7 +127,7 @@ pub struct CallSequence {
 pub struct CallCover {
     along: Vec<Spans>,
     cover: Vec<Spans>,
-    /// Both with their costs, by tree; made when they are wanted.
+    /// Both with their costs, by tree; computed on demand.
     measured: OnceCell<Vec<[Measured; 2]>>,
     /// Sequences that are not in it, by tree; computed on demand.
     left: OnceCell<Vec<Left>>,
@@ -137,7 +137,7 @@ pub struct CallCover {
 #[derive(Clone, Debug)]
 struct Left {
     prefix: Vec<i64>,
-    /// By method: base and cum.
+    /// Base and cum of each method.
     methods: Vec<(i64, i64)>,
 }
 
@@ -150,7 +150,7 @@ pub struct MemberInfo {
     pub first_side: bool,
     /// The sum of its costs.
     pub total: i64,
-    /// By what its costs are multiplied.
+    /// Factor that its costs are multiplied by.
     pub factor: f64,
     /// The number of its nodes, without the root.
     pub nodes: usize,
@@ -298,7 +298,7 @@ impl Forest {
         self.signed
     }
 
-    /// Returns what 100 % is.
+    /// Returns the kind of the cost that is called 100 %.
     pub fn whole_kind(&self) -> Whole {
         self.whole.0
     }

@@ -129,7 +129,7 @@ pub trait Profile {
         self.cum_of(summary) - self.overlap(summary, cover).cum
     }
 
-    /// Both metrics.
+    /// Returns both metrics.
     fn metrics_of(&self, summary: &Self::Summary) -> Metrics {
         Metrics {
             base: self.base_of(summary),

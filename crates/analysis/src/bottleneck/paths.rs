@@ -472,7 +472,7 @@ struct Groups<'a> {
     view: View<'a>,
     /// The only method that is wanted.
     only: Option<u32>,
-    /// By method: the number of its group plus one, or 0.
+    /// For each method, the number of its group plus one, or 0.
     slot: RefMut<'a, Vec<u32>>,
     groups: Vec<Group>,
     /// The group of each path, and the path.

@@ -62,7 +62,7 @@ pub struct Details<S> {
     pub metrics: Metrics,
     /// Confidence intervals of its metrics.
     pub intervals: (Option<Interval>, Option<Interval>),
-    /// By label: what it shares with the summaries of that label.
+    /// For each label, the part shared with the summaries of that label.
     pub overlaps: Vec<(String, Metrics)>,
     /// The part shared with all labelled summaries; `None` without labels.
     pub labelled: Option<Metrics>,
@@ -76,7 +76,7 @@ pub enum SearchError {
     /// No such number was listed.
     #[error("there is no summary number {0}: {1}")]
     NoSuchNumber(usize, String),
-    /// Nothing was selected.
+    /// No summary is selected.
     #[error("no summary is selected: suggest, then select one by its number")]
     NoCurrent,
     /// `back` at the first one.
@@ -98,7 +98,7 @@ pub struct Search<'p, P: Profile> {
     pub ranking: MethodRanking,
     /// True if nearby summaries are found by zooming.
     pub zooming: bool,
-    /// At most so many rows of one kind.
+    /// Maximum number of rows of one kind.
     pub limit: usize,
     cutoff: f64,
     history: Vec<P::Summary>,
@@ -161,9 +161,9 @@ impl<'p, P: Profile> Search<'p, P> {
         self.history.last()
     }
 
-    /// The suggester's starting summaries. Where metrics have intervals, they are ranked by the end
-    /// of the interval that is nearer to 0, and those that may be chance are left out: by Benjamini and
-    /// Hochberg's procedure, at most 5 % of what is left are expected to be.
+    /// Returns the suggester's starting summaries. Where metrics have intervals, summaries are ranked by the end of the
+    /// interval that is nearer to 0. Those that may be chance are left out, by Benjamini and Hochberg's procedure: at
+    /// most 5 % of the rest are expected to be chance.
     pub fn suggest(&mut self) -> Listing<P::Summary> {
         let MethodRanking {
             metric,
@@ -269,8 +269,8 @@ impl<'p, P: Profile> Search<'p, P> {
         before - ranked.len()
     }
 
-    /// By the metric that labelled summaries do not have. It is no more than the metric, but of
-    /// comparisons; so the ranking can stop early.
+    /// Ranks summaries by the part of the metric that labelled summaries do not have. That part is no more than the
+    /// metric, except in comparisons; so the ranking can stop early.
     fn by_what_is_new(&self, ranked: Vec<(f64, P::Summary)>, metric: Metric) -> Vec<P::Summary> {
         let mut found: Vec<(f64, P::Summary)> = Vec::new();
         for (value, summary) in ranked.into_iter().take(CANDIDATES) {
@@ -374,7 +374,7 @@ impl<'p, P: Profile> Search<'p, P> {
         self.details()
     }
 
-    /// Returns what is known of the current summary, and what is near it, under new numbers.
+    /// Returns details of the current summary and its nearby summaries, under new numbers.
     ///
     /// # Errors
     /// If there is none.

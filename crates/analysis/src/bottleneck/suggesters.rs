@@ -16,9 +16,9 @@ pub struct Suggester {
 /// A ranking of methods as starting points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MethodRanking {
-    /// By what.
+    /// Metric that methods are ranked by.
     pub metric: Metric,
-    /// True if only what no labelled summary has counts: what is still to be explained (ours).
+    /// True if only the cost outside of labelled summaries counts: the part that is still to be explained (ours).
     pub only_new: bool,
     /// True if methods that do nothing but call one other are joined with it.
     pub folds_prefixes: bool,

@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub(crate) struct IndexedTree {
     /// One more than there are nodes: after the last one there is a cost before it, too.
     nodes: Vec<Node>,
-    /// By value type that is not the cost: entry `n` is the sum of the costs of the nodes before `n`.
+    /// For each value type that is not the cost, prefix sums: entry `n` is the sum of the costs of the nodes before
+    /// `n`.
     others: Vec<Vec<i64>>,
     /// The nodes of method `m`, in preorder, are the finals at `start[m]..start[m + 1]`.
     start: Vec<u32>,
@@ -118,7 +119,7 @@ impl IndexedTree {
         &self.occurrences.finals()[self.start[m] as usize..self.start[m + 1] as usize]
     }
 
-    /// By method: the paths of that one step.
+    /// Returns, for each method, the paths of that one step.
     pub fn single_paths(&self) -> Vec<Paths> {
         let ranges = self.start.windows(2).map(|w| w[0] as usize..w[1] as usize);
         let metrics = self.view().metrics_of_methods();

@@ -102,13 +102,14 @@ impl United {
     }
 }
 
-/// By how much one side must outweigh the other for a method's parted calls to be no chance: of their sum.
+/// Minimum imbalance between the sides' parted calls of a method, as a part of their sum. Below it, the calls may be on
+/// one side by chance.
 const ONE_SIDED: f64 = 0.5;
 /// The share of its side that a parted call may have.
 const MOST_OF_SIDE: f64 = 0.5;
 
-/// The tree without what is below calls that only one side makes; its costs are the calls'. Value types after
-/// the first are those of the members, which are on the first side where `sides` says so.
+/// Returns the tree without the nodes below calls that only one side makes; their costs are added to the calls. Value
+/// types after the first are those of the members. `sides` is true for members of the first side.
 fn without_parted(tree: CallTree, sides: &[bool]) -> Result<CallTree, CallTreeError> {
     let parted = parted_calls(&tree, sides);
     if parted.is_empty() {

@@ -3,8 +3,8 @@
 use super::spans::{Measured, Spans};
 use std::cell::{Cell, RefCell};
 
-/// A node with all that a walk asks of it in one place: walks jump about in trees that are larger than the
-/// caches, and what they wait for is memory.
+/// A node with all the data that a walk needs, in one place. Walks jump about in trees that are larger than the caches,
+/// so their time is spent waiting for memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub method: u32,
@@ -31,7 +31,7 @@ pub(crate) struct View<'a> {
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub epoch: Cell<u32>,
-    /// By method; 0 between computations.
+    /// Entry for each method; 0 between computations.
     pub slot: RefCell<Vec<u32>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> View<'a> {
         self.cost_before(self.nodes[node as usize].end) - self.cost_before(node)
     }
 
-    /// By method: base and cum of that one step. All in one pass over the tree.
+    /// Returns base and cum of each method's one-step sequence, in one pass over the tree.
     pub fn metrics_of_methods(&self) -> Vec<(i64, i64)> {
         let methods = self.scratch.slot.borrow().len();
         let mut metrics = vec![(0, 0); methods];

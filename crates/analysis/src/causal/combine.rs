@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Combined {
     fragments: Vec<Fragment>,
     points: Vec<Point>,
-    /// By fragment and progress point, in the order of their first experiment.
+    /// Experiments by fragment and progress point, in the order of their first experiment.
     pub groups: Vec<Group>,
     pub experiments: usize,
     pub without_sample: usize,
@@ -63,7 +63,7 @@ pub(super) struct Point {
 pub(super) struct Group {
     pub fragment: usize,
     pub point: usize,
-    /// By speedup in percent.
+    /// Levels by speedup in percent.
     levels: BTreeMap<u8, Level>,
 }
 
@@ -562,7 +562,7 @@ fn speedups_asked_for(profile: &CausalProfile) -> usize {
     asked_for.len()
 }
 
-/// Returns what a warning says but for its numbers.
+/// Returns the text of a warning without its digits.
 fn without_numbers(warning: &str) -> String {
     let kept = |letter: &char| !letter.is_ascii_digit();
     warning.chars().filter(kept).collect()

@@ -18,8 +18,8 @@ struct Copy {
     error: f64,
 }
 
-/// Leaves out the copies of lines each of which is worth what its part of the line's samples makes one expect, where the line as a whole
-/// says that already.
+/// Leaves out the copies of lines whose effects agree with their part of the line's samples, if there is an effect for
+/// the line as a whole.
 pub(super) fn keep_different(combined: &Combined, found: &mut Vec<(usize, Effect)>) {
     let mut copies: BTreeMap<_, Vec<Copy>> = BTreeMap::new();
     let mut wholes = BTreeSet::new();

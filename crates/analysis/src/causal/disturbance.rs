@@ -61,7 +61,7 @@ pub(super) fn waited_for_siblings(experiment: &Experiment) -> f64 {
     target.waited_ns as f64 * siblings / (it.others_ns as f64 + siblings).max(1.0)
 }
 
-/// Says if the machine was busy with something else most of the time, in any of the runs.
+/// Returns a warning if the machine was busy with something else most of the time, in any of the runs.
 pub(super) fn busy_warning(runs: &[CausalRun]) -> Option<String> {
     let load = |run: &CausalRun| OtherLoad::during(&run.experiments, run.host.cpus).typical;
     let middles = runs.iter().map(load);

@@ -148,7 +148,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// By the tridiagonal system `(W + λK) u = W x`, eliminated from the front.
+    /// Solves the tridiagonal system `(W + λK) u = W x`, eliminated from the front.
     fn solve(weights: &[f64], off: &[f64], gaps: &[f64], lambda: f64) -> Option<Self> {
         let n = weights.len();
         let link = |at: Option<usize>| {

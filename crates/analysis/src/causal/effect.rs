@@ -23,7 +23,7 @@ pub struct FragmentEffects {
 }
 
 impl FragmentEffects {
-    /// Its name, with what it waits in if its waits are meant.
+    /// Returns its name, with the system call that it waits in if its waits are sped up.
     pub fn shown_name(&self) -> String {
         match &self.waiting {
             Some(call) => format!("{} (waiting in {call})", self.name),

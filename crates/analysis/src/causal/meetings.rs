@@ -44,7 +44,7 @@ const SPINNING: f64 = 0.02;
 pub(super) struct FrequentMeetings {
     /// Running time of a thread between two, in nanoseconds.
     pub every_ns: f64,
-    /// The part of the way from what was measured to the bounds by which intervals are widened, 0 to 1.
+    /// Fraction of the distance from the measured interval to the bounds by which intervals are widened, 0 to 1.
     doubt: f64,
     how: MeetingKind,
 }
@@ -168,7 +168,7 @@ impl FrequentMeetings {
         )
     }
 
-    /// Says so to the reader.
+    /// Returns the warning for the reader.
     pub fn warning(&self, profile: &CausalProfile) -> String {
         let ms = |ns: f64| ns / 1e6;
         let every = ms(self.every_ns);

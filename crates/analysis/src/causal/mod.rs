@@ -102,7 +102,7 @@ impl Analysis {
     }
 }
 
-/// Says what the experiments of a profile mean.
+/// Analyses the experiments of a profile.
 pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
     let combined = Combined::of(profile);
     let mut left_out = Vec::new();

@@ -39,7 +39,7 @@ pub(super) fn set_aside(levels: Levels) -> (Levels, Curve, usize) {
     }
 }
 
-/// The levels without what is too far from the curve; `None` if nothing is.
+/// Returns the levels without values too far from the curve; `None` if there are none.
 fn without_outliers(levels: &Levels, curve: &Curve) -> Option<Levels> {
     let off = |level: &Level, ratio: f64| -> Vec<f64> {
         let period = ratio * levels.baseline_period;

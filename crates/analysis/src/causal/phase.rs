@@ -14,9 +14,10 @@
 
 use crate::statistics::Interval;
 
-/// By how much a virtual speedup is not a real one, however long it is measured: a standard deviation, as a part of the effect. Code
-/// that is really faster also waits less often, and its threads meet in another order. Of programs whose lines can really be sped up
-/// (`benches/causal.py`); intervals with the value of the others held nine of ten truths of each left out in turn.
+/// Error of a virtual speedup against a real one, however long it is measured: a standard deviation, as a part of the
+/// effect. Code that is really faster also waits less often, and its threads meet in another order. The value is from
+/// programs whose lines can really be sped up (`benches/causal.py`). With the value estimated from the other programs,
+/// intervals held nine of ten truths of each left out in turn.
 const METHOD: f64 = 0.04;
 
 /// The part of the run time in which a fragment runs: `t_A/T`.
@@ -35,8 +36,8 @@ impl Phase {
         error: 0.0,
     };
 
-    /// By the samples `s` in `T`, and the samples and durations of the baseline experiments. `T` is the part
-    /// `of_run` of the run, in `pieces`.
+    /// Estimates the phase from the samples `s` in `T`, and from the samples and durations of the baseline experiments.
+    /// `T` is the part `of_run` of the run, in `pieces`.
     pub(super) fn new(
         samples: f64,
         run: f64,

@@ -38,8 +38,8 @@ pub(super) fn judge_effect(effect: &Effect) -> Verdict {
     }
 }
 
-/// Orders effects: what is worth it comes first, then contention, then what is unclear, then what has no effect; each by
-/// what can be relied on: the conservative end of the slope.
+/// Orders effects: effects worth it first, then contention, then unclear ones, then none. Within each, the order is by
+/// the conservative end of the slope.
 pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
     let class = |effect: &Effect| match effect.verdict {
         Verdict::WorthIt(_) | Verdict::WorthItUpTo(_) => 0,
@@ -58,7 +58,7 @@ pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
         .then_with(|| size(b).total_cmp(&size(a)))
 }
 
-/// By the largest effect of each.
+/// Orders fragments by the largest effect of each.
 pub(super) fn by_largest_effect(a: &FragmentEffects, b: &FragmentEffects) -> Ordering {
     match (a.effects.first(), b.effects.first()) {
         (Some(x), Some(y)) => rank_effects(x, y).then_with(|| a.name.cmp(&b.name)),

@@ -10,7 +10,8 @@ use super::worker::{Thread, Worker};
 use profile::{BlockId, MachineLoad, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock};
 use rustc_hash::FxHashMap;
 
-/// Threads with a state of their own; a further one takes the place of that which was silent longest.
+/// Maximum number of threads with a state of their own; a further one takes the place of the thread that was silent
+/// longest.
 const THREADS: usize = 1024;
 /// Sums by thread and kind that are kept, before threads give theirs up.
 const CELLS: usize = 1 << 20;
@@ -139,7 +140,7 @@ impl Analyser {
         (ticks / self.ready.max(1) as f64).min(1.0)
     }
 
-    /// Returns what threads were ready for without a CPU, and who had these.
+    /// Returns the time that threads were ready without a CPU, and the processes that had the CPUs.
     pub(super) fn machine_load(&self, head: &TraceHead) -> MachineLoad {
         let ns = 1e9 / head.ticks_per_second.max(1) as f64;
         let throttled = self.throttled(head);

@@ -1,4 +1,4 @@
-//! The score of one block: what its executions add up to, what was lost, and what that is put down to.
+//! Score of one block: the sums of its executions, the loss, and the causes of the loss.
 
 use super::blocks::BlockState;
 use super::causes::find_causes;
@@ -137,7 +137,7 @@ impl<'a> BlockSums<'a> {
             .collect()
     }
 
-    /// Returns what causes and doubts are looked for by.
+    /// Returns the facts that the search for causes and doubts needs.
     fn known<'k>(
         &'k self,
         run: &'k Run<'_>,
@@ -196,7 +196,7 @@ impl<'a> BlockSums<'a> {
     }
 }
 
-/// Says everything about one block.
+/// Scores one block.
 pub(super) fn score_block(
     run: &Run<'_>,
     traced: &TracedExecutions<'_>,

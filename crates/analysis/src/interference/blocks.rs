@@ -25,7 +25,8 @@ pub(super) struct BlockState {
     pub probe_ticks: u64,
     /// The longest period of a thread.
     pub period: u32,
-    /// Nothing but its calls is to be thought of, unless a thread does not record all of them.
+    /// True if its executions need no special handling (no exclusion, probes or yields), unless a thread does not
+    /// record all of them.
     pub plain: bool,
     /// Positions of the arguments that executions are told apart by.
     grouping: Vec<usize>,
@@ -141,7 +142,8 @@ impl BlockState {
         }
     }
 
-    /// Returns what the waits in an execution are to it; `waits_for` says of each block what it waits for by its name.
+    /// Returns the roles of the waits in an execution. `waits_for` has, for each block, the cause that its waits have
+    /// by its name.
     #[cold]
     pub fn fates(&self, waits: &WaitSum, waits_for: &[Option<CauseKind>], aarch64: bool) -> Fates {
         let mut fates = waits.fates(|reason| {

@@ -27,7 +27,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Says it of a block.
+    /// Returns the evidence as a cause of a block's loss.
     pub fn cause(self, kind: CauseKind, known: &Known<'_>) -> Cause {
         let mut evidence = Vec::new();
         let blocked: f64 = self.calls.values().sum();
@@ -91,7 +91,7 @@ impl Case {
         enders
     }
 
-    /// Returns who ended most of it. Of a lock, that is who held it.
+    /// Describes the block and the thread that ended most of the waits. For a lock, that thread held it.
     fn ended_by(&self, kind: CauseKind, blocked: f64) -> Option<String> {
         let first = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
         let waker = self.wakers.iter().max_by(|a, b| first(a.1, b.1));
@@ -118,7 +118,7 @@ impl Case {
         Some(format!("{share:.0} % of it ended by {block}{of}{owner}"))
     }
 
-    /// Says which lock it is, where a name on the way to it is known.
+    /// Adds the name of the lock, if a name on the way to it is known.
     pub fn resource(&mut self, kind: CauseKind, known: &Known<'_>, head: &TraceHead) {
         let stacks = known.state.stacks.all.iter();
         let places = stacks.flat_map(|stack| &stack.places);
@@ -135,7 +135,7 @@ impl Case {
     }
 }
 
-/// Returns what is waited for, in words, if one of these names says so.
+/// Returns a description of the resource that is waited for, if one of these names tells it.
 fn resource_of<'a>(kind: CauseKind, names: impl Iterator<Item = &'a str>) -> Option<&'static str> {
     match kind {
         CauseKind::Allocator => return Some("the allocator's lock: threads share an arena"),

@@ -50,7 +50,8 @@ struct Ready {
     taken: f64,
 }
 
-/// Puts down time ready without a CPU to who had the CPUs. `listed` of it is listed with locks: who is not stopped by one needs no CPU again.
+/// Charges time ready without a CPU to the processes that had the CPUs. `listed` of it is already listed with locks: a
+/// thread that no lock stops needs no CPU again.
 fn charge_ready_time(known: &Known<'_>, head: &TraceHead, listed: Ready, cases: &mut Cases) {
     let waits = &known.state.waits;
     let ms = |ticks: f64| ticks * known.ns / 1e6;
@@ -110,7 +111,7 @@ fn by_other_processes(
         .push(format!("{text} {:.1} ms", ticks * known.ns / 1e6));
 }
 
-/// Says who had the CPUs meanwhile, in the whole run: other processes, or all.
+/// Describes the processes that had the CPUs, in the whole run: other processes, or all.
 fn cpu_users(head: &TraceHead, own: bool) -> Option<String> {
     const NAMED: usize = 3;
     let users = head.cpu_users.iter().filter(|user| own || !user.target);
@@ -302,7 +303,7 @@ impl<'a> NamedWait<'a> {
         }
     }
 
-    /// Returns what a futex was for: the kernel does not say what it stands for.
+    /// Returns the cause of a futex wait, from names: the kernel does not know what a futex stands for.
     fn cause_by_names(&self, woken: bool) -> (CauseKind, bool) {
         let by_waker = self.waker_block.and_then(ends_waits_of);
         match (self.own, by_waker) {
@@ -366,13 +367,13 @@ fn charge_running_time(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) {
     case.other.append(&mut evidence);
 }
 
-/// Returns how much of the time for which threads spin they may have spun for threads that other processes held up, in ticks: whoever is
-/// held up may hold up all others. Who they spin for is not seen.
+/// Returns an upper bound, in ticks, of the time that threads spun for threads that other processes held up. Any
+/// held-up thread may hold up all others; nobody records which thread is spun for.
 fn spun_for_held_up(known: &Known<'_>) -> f64 {
     known.taken * known.threads.saturating_sub(1) as f64
 }
 
-/// Returns what names and the presence of others say of it.
+/// Returns the cause of time on the CPU, from names and from the presence of other threads.
 fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
     let spins = |part: &WaitPart| {
         let number = part.reason.system_call;
@@ -429,7 +430,8 @@ fn by_others(known: &Known<'_>, ratio: Option<f64>) -> (CauseKind, String) {
     )
 }
 
-/// Returns whether what was lost for others but CPUs was lost to the lock of the memory map: what is lost running is then likely so, too.
+/// Returns whether the blocked time, besides waits for CPUs, was lost to the lock of the memory map. Then time lost
+/// running is likely lost to it, too.
 fn waits_for_map(known: &Known<'_>) -> bool {
     const SOME: f64 = 0.05;
     let of_map = |part: &&WaitPart| match part.reason.system_call {
@@ -457,7 +459,7 @@ fn with_others(ratio: Option<f64>) -> String {
     format!("it runs meanwhile{}", others.unwrap_or_default())
 }
 
-/// Without waits: what is known is the name, and who else was there.
+/// Charges the loss by the block's name and by concurrency, if waits were not measured.
 fn charge_by_name(known: &Known<'_>, cases: &mut Cases) {
     let named = waits_for(&known.block.name);
     let computes =

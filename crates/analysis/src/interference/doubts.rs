@@ -8,7 +8,7 @@ use profile::{Cause, CauseKind, Doubt, DoubtKind, Level, Quality};
 /// Part of a thread's loss that is waiting for work, from which on the thread counts as idle.
 const IDLE: f64 = 0.9;
 
-/// Below this score nobody needs to hear why it may be wrong.
+/// Score below which most doubts are not worth a mention.
 const SLIGHT: f64 = 0.01;
 
 /// All doubts about a score.

@@ -1,4 +1,4 @@
-//! Findings before it is known what the others are, and what moves from one to another.
+//! Drafts of findings, and the losses that move from one to another.
 
 use super::known::over;
 use profile::{Between, BlockId, BlockScore, Cause, CauseKind, Standing, ThreadIndex};
@@ -9,7 +9,7 @@ pub(super) const SLIGHT: f64 = 0.005;
 /// Part of the duration, lost to others, from which on a score is interference, whatever the rest of it is.
 pub(super) const ENOUGH: f64 = 0.05;
 
-/// A finding before it is known what the others are.
+/// A finding before it is compared with the others.
 pub(super) struct Draft {
     pub number: BlockId,
     /// Lost by handing locks over, in ticks: see [`super::hand_over`].
@@ -57,7 +57,7 @@ pub(super) fn list_with_waits(drafts: &mut [Draft]) {
 }
 
 impl Draft {
-    /// Adds what others lost when they handed over what is waited for here.
+    /// Adds the loss of other threads that handed over the lock that is waited for here.
     fn add_loss(&mut self, ticks: f64) {
         let before = self.excess.estimate;
         let ticks = ticks.min(self.time - before).max(0.0);

@@ -207,8 +207,9 @@ impl EventTable {
         }
     }
 
-    /// The slow ones and the fast ones: which are nearer, in proportion, to those that hold half of what was lost, and which to the
-    /// fastest. (Between two heaps of groups, so that what a sample costs more or less than is taken off sends none to the other side.)
+    /// Returns the slow and the fast groups. A group is slow if its slowness is nearer, in proportion, to that of the
+    /// slowest groups with half of the loss than to the fastest. (The border lies between two clusters of groups. So an
+    /// error in the cost of samples moves no group to the other side.)
     fn sides(&self) -> Option<(Step, Step)> {
         let used = self.steps.iter().filter(|step| step.floor > 0);
         let fastest = used.clone().next()?.slowness();

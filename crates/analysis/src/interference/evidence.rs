@@ -41,7 +41,7 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// Returns what the events say, and the words for it.
+/// Returns the verdict of the events, and its description.
 pub(super) fn evidence(known: &Known<'_>) -> (Verdict, Vec<String>) {
     let faults = known
         .events

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 const SEQUENCES_NAMED: usize = 16;
 
 impl Analyser {
-    /// Says what the items mean. Threads and names are the head's.
+    /// Returns the result of the analysis. Threads and names are the head's.
     pub fn finish(mut self, head: &TraceHead) -> Interference {
         let mut cells: Cells = FxHashMap::default();
         for (thread, own) in self.settle() {

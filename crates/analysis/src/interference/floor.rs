@@ -1,4 +1,4 @@
-//! The floor `d_min`: which executions are compared, what the fastest of them take, and how sure that is.
+//! The floor `d_min`: the executions that are compared, the duration of the fastest of them, and its certainty.
 
 use super::kinds::Kind;
 use super::sketch::{Histogram, Smallest, WINDOWS, Window};
@@ -24,7 +24,7 @@ pub(super) struct Group {
     pub recorded: u64,
     /// Threads take turns in all of its kinds.
     pub turn: Option<CauseKind>,
-    /// There is nothing in it but letting others run: its floor is 0.
+    /// True if it does nothing but let others run: its floor is 0.
     yields: bool,
 }
 
@@ -126,7 +126,7 @@ impl Group {
         self.smallest.at(rank(self.recorded))
     }
 
-    /// Returns what the parts of the run say: the median of their floors, if that is more than the floor.
+    /// Returns the median of the floors of the parts of the run, or the floor if that is larger.
     pub fn high(&self) -> u64 {
         if self.yields {
             return 0;
@@ -164,7 +164,7 @@ fn rank(n: u64) -> usize {
     1 + (n / 50).min(3) as usize
 }
 
-/// Returns what kinds have in common, the finest that is true of all.
+/// Returns the finest level that holds for all kinds.
 fn common_level(kinds: &[&Kind]) -> Level {
     let Some(first) = kinds.first() else {
         return Level::Block;
@@ -184,7 +184,7 @@ fn common_level(kinds: &[&Kind]) -> Level {
     alike.max(coarsest)
 }
 
-/// Says how much a group's floor is to be trusted, with the minima of its threads that executed it often enough.
+/// Judges how far a group's floor can be trusted. `thread_minima` are those of threads that executed it often enough.
 pub(super) fn judge(group: &Group, thread_minima: &[u64], enough: u64, ns: f64) -> Floor {
     let floor = group.floor();
     let near_floor = |least: u64| least as f64 <= 1.25 * floor as f64 + 2.0;

@@ -391,7 +391,7 @@ pub(super) enum CallTarget {
     FileLock,
     /// The lock of the process's memory map.
     AddressSpace,
-    /// Nothing: it lets others run.
+    /// Nothing: the call lets others run.
     Yield,
 }
 

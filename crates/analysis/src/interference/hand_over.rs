@@ -1,7 +1,8 @@
 //! Threads that wake another one and lose their CPU to it.
 //!
-//! Who gives a lock back to a waiting thread hands it the CPU as well, if the scheduler wants it so, and is ready without one until
-//! that thread stops. Without the lock both would run. So that time is the lock's, and is listed with the function that waits for it.
+//! A thread that gives a lock back to a waiting thread may hand it the CPU as well, if the scheduler decides so. It is
+//! then ready without a CPU until the other thread stops. Without the lock both would run. So that time is the lock's,
+//! and is listed with the function that waits for it.
 
 use super::cases::Cases;
 use super::functions::{CallTarget, ends_waits_of, find_system_call, waits_for};
@@ -64,7 +65,7 @@ fn kind_of(part: &WaitPart, known: &Known<'_>, head: &TraceHead) -> Option<Cause
     })
 }
 
-/// The blocks in which those were who ended the waits in a block itself, with how long these were, in ticks.
+/// Returns the blocks whose threads ended the waits in a block itself, with the duration of these waits, in ticks.
 pub(super) fn ended_by(known: &Known<'_>) -> FxHashMap<BlockId, f64> {
     let mut sums: FxHashMap<BlockId, f64> = FxHashMap::default();
     for part in &known.state.waits.parts {

@@ -1,9 +1,9 @@
-//! Was another thread in the same block at that time?
+//! Samples of whether another thread was in the same block at the same time.
 //!
-//! The run is looked at at regular instants: which threads are in the block, and how long do these
-//! executions run, without what they wait? Long executions are met more often, in proportion to their length `d`, so
-//! that the mean of what they run, `r`, is `Σ r/d / Σ 1/d`. Instants are kept for a while, because the items of different
-//! threads arrive in turns.
+//! The run is sampled at regular instants: the threads that are in the block, and the running time of these executions,
+//! without their waits. Long executions are met more often, in proportion to their length `d`. So the mean of their
+//! running time `r` is `Σ r/d / Σ 1/d`. Instants are kept for a while, because the items of different threads arrive in
+//! turns.
 
 use profile::ThreadIndex;
 

@@ -7,8 +7,8 @@ use super::known::Parts;
 use profile::{Between, Level, TracedBlock};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// By how much sums over executions are to be multiplied where not all of them were recorded: the calls that the threads
-/// counted, over those that the recorded ones stand for by their periods.
+/// Returns the factor that scales sums over recorded executions, if not all were recorded. It is the ratio of the calls
+/// that the threads counted to the calls that the recorded ones stand for by their periods.
 pub(super) fn recording_scale(block: &TracedBlock, period: u32, lost: u64) -> f64 {
     let some_missing = period > 1 || lost > 0;
     match some_missing && block.calls > 0 && block.represented > 0 {
@@ -17,7 +17,7 @@ pub(super) fn recording_scale(block: &TracedBlock, period: u32, lost: u64) -> f6
     }
 }
 
-/// Nobody loses more than all of the time; an execution that stands for thousands may say so.
+/// Caps a loss at the whole time. An execution that stands for thousands may claim more.
 pub(super) fn cap_loss(excess: Between, time: f64) -> Between {
     Between {
         estimate: excess.estimate.min(time),
@@ -83,8 +83,8 @@ fn half_interval(parts: &[f64]) -> f64 {
     reach * (n * variance).sqrt()
 }
 
-/// Time ready without a CPU is lost as such, and so is what others were waited for; of other waits, what is more than
-/// the least of any execution.
+/// Splits the loss. Time ready without a CPU is lost as such, and so are waits for other threads. Of other waits, the
+/// part above the least of any execution is lost.
 pub(super) fn split_loss(
     state: &BlockState,
     groups: &[Group],

@@ -123,7 +123,7 @@ impl Pending {
         enter > self.leaves_after
     }
 
-    /// Takes what an execution that began at `enter` contains, if that is nothing but calls, and at least one.
+    /// Takes the contents of an execution that began at `enter`, if they are nothing but calls, and at least one.
     #[inline(never)]
     pub fn take_calls(&mut self, enter: u64, pairs: &mut Pairs) -> Option<Calls> {
         let (before, calls) = self.nodes.split_at_checked(self.calls_from)?;
@@ -163,7 +163,7 @@ impl Pending {
         })
     }
 
-    /// After which moment what begins contains nothing.
+    /// Returns the moment after which a new execution contains nothing.
     #[inline]
     fn leaves_after(&self) -> u64 {
         match self.nodes.last() {
@@ -198,7 +198,7 @@ impl Pending {
         inside
     }
 
-    /// There is no more.
+    /// Ends the thread: no more items follow.
     pub fn end(&mut self, pairs: &mut Pairs) {
         add_pairs(&self.nodes, pairs);
         *self = Self::default();
@@ -237,7 +237,7 @@ impl Pending {
         });
     }
 
-    /// Says more of the last execution: that there was waiting in it, or what probes have added.
+    /// Adds details to the last execution: its waits, or the overhead of probes.
     pub fn say_more(&mut self, waits: Option<Arc<WaitSum>>, probes: u64) {
         if let Some(node) = self.nodes.last_mut() {
             node.more = true;

@@ -16,14 +16,14 @@ pub(super) struct Node {
     pub net: u64,
     /// Its block, if it is one execution that pairs count; else [`NO_BLOCK`] or [`TRANSPARENT`].
     pub block: u32,
-    /// There is [`More`](super::nesting::More) of it.
+    /// True if there is a [`More`](super::nesting::More) for it.
     pub more: bool,
     /// True if it is several items: it cannot be divided any more.
     pub joined: bool,
 }
 
 impl Node {
-    /// Returns what is no single execution, or none that is followed.
+    /// Returns a node that is not a single execution, or not one that is followed.
     pub fn other(enter: u64, leave: u64, block: u32, count: u64) -> Self {
         Self {
             enter,
@@ -39,7 +39,7 @@ impl Node {
     }
 }
 
-/// Not an execution that is followed: what stands before it and behind it are no neighbours.
+/// Marks a node that is not a followed execution: its predecessor and its successor are not neighbours.
 pub(super) const NO_BLOCK: u32 = u32::MAX - 1;
-/// Only waiting: what stands before it and behind it are neighbours.
+/// Marks a node that is only waiting: its predecessor and its successor are neighbours.
 pub(super) const TRANSPARENT: u32 = u32::MAX;

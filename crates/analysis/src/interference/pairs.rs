@@ -17,9 +17,9 @@ pub(super) struct Pair {
     pub first: BlockId,
     pub second: BlockId,
     pub n: u64,
-    /// From the entry of the first to the leave of the second.
+    /// Durations from the entry of the first to the leave of the second.
     pub whole: Durations,
-    /// From the leave of the first to the entry of the second.
+    /// Durations from the leave of the first to the entry of the second.
     pub between: Durations,
 }
 

@@ -1,6 +1,6 @@
-//! The executions of a block in a thread that may still be found inside another of the same block.
+//! Queue of a block's executions in a thread that may still be found inside another of the same block.
 //!
-//! They are counted many at a time, which keeps what they are added to close at hand.
+//! They are counted many at a time, so that the sums stay in the cache.
 
 use super::shape::Shape;
 use super::waits::WaitSum;
@@ -26,7 +26,7 @@ pub(super) struct Entry {
     /// The cell of its kind in its thread; not known yet of one that has [`Details`].
     pub cell: u32,
     pub detailed: bool,
-    /// There was waiting in it; it has [`Details`].
+    /// True if it waited; it has [`Details`].
     pub waited: bool,
 }
 
@@ -126,7 +126,7 @@ impl Queue {
         self.full - self.patience
     }
 
-    /// Says more of the last execution.
+    /// Adds details to the last execution.
     pub fn say_more(&mut self, details: Details) {
         let Some(last) = self.entries.all.last_mut() else {
             return;

@@ -29,7 +29,7 @@ pub(super) struct Judged {
     pub reasons: Vec<CauseKind>,
 }
 
-/// Says what a score stands for.
+/// Judges what a score stands for.
 pub(super) fn judge_standing(
     known: &Known<'_>,
     run: &Run<'_>,
@@ -119,7 +119,8 @@ fn shares_process(known: &Known<'_>, run: &Run<'_>) -> bool {
     processes.into_iter().any(|process| !met.insert(process))
 }
 
-/// Returns whether those who wait in a block do work besides: who hardly does is a helper that is seldom needed.
+/// Returns whether the threads that wait in a block also work. A thread that hardly does is a helper that is seldom
+/// needed.
 fn waiters_work(known: &Known<'_>, run: &Run<'_>) -> bool {
     let threads = known.state.threads.iter();
     let busy = threads.map(|index| run.busy.get(*index as usize).copied().unwrap_or(0.0));
@@ -127,7 +128,7 @@ fn waiters_work(known: &Known<'_>, run: &Run<'_>) -> bool {
     busy.iter().sum::<f64>() >= WORKS * busy.len() as f64
 }
 
-/// Returns whether those who ended the waits in a block had something else to do than to wait themselves.
+/// Returns whether the threads that ended the waits in a block had something else to do than to wait themselves.
 fn wakers_are_busy(known: &Known<'_>, run: &Run<'_>) -> bool {
     let (mut busy, mut all) = (0.0, 0.0);
     for part in &known.state.waits.parts {
@@ -240,8 +241,9 @@ fn weight(draft: &Draft) -> f64 {
     }
 }
 
-/// Returns whether the program's threads wait for each other for such a cause: waiting for work, or for what comes from outside, does
-/// not make a function that also ran longer more likely to be the one (`gil` in benches/interference_cases.py: the interpreter's loop).
+/// Returns whether a cause is a wait of the program's threads for each other. Waits for work, or for something outside
+/// of the program, do not make a longer-running function a likelier suspect (`gil` in benches/interference_cases.py:
+/// the interpreter's loop).
 fn is_wait_for_threads(kind: CauseKind) -> bool {
     matches!(
         kind,
@@ -327,7 +329,7 @@ fn list_once(drafts: &mut [Draft]) {
     }
 }
 
-/// Returns what of a function's loss is that of one that it calls.
+/// Returns the part of a function's loss that is the loss of one of its callees.
 fn part_of(outer: &Draft, inner: &Draft) -> f64 {
     let same = outer.block.score.standing == inner.block.score.standing;
     let (lost, inside) = (outer.excess.estimate, inner.excess.estimate);

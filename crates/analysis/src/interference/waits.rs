@@ -29,12 +29,12 @@ pub(super) enum Fate {
     Lost,
     /// The execution asked for the wait (a time, or something from outside of the program): neither lost nor compared.
     Asked,
-    /// Part of what the execution does: longer ones are compared with shorter ones.
+    /// Part of the execution's own work: longer ones are compared with shorter ones.
     Compared,
 }
 
 impl Reason {
-    /// Returns what waiting for this reason is, in a block that waits for `own` by its name.
+    /// Returns the role of a wait with this reason, in a block that waits for `own` by its name.
     pub fn fate(&self, own: Option<CauseKind>, aarch64: bool) -> Fate {
         let woken = self.waker.is_some();
         let by_woken = if woken { Fate::Lost } else { Fate::Asked };
@@ -58,7 +58,7 @@ impl Reason {
     }
 }
 
-/// The time off the CPU in an execution, in ticks, by what it is to it.
+/// Time off the CPU in an execution, in ticks, by its role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fates {
     /// Blocked.
@@ -100,7 +100,7 @@ pub(super) struct WaitPart {
 /// The waits in an execution, in ticks, and the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitSum {
-    /// Not ready to run.
+    /// Blocked: not ready to run.
     pub blocked: u64,
     /// Ready, without a CPU, after it was blocked.
     pub queued: u64,
@@ -174,8 +174,8 @@ impl WaitSum {
         }
     }
 
-    /// By what it is to an execution of a block; `fate` knows it of each reason. Of parts that there was no room for
-    /// nothing is known: they are as the others.
+    /// Returns the waits by their role in an execution of a block. `fate` maps each reason to its role. Parts without
+    /// room are assumed to be distributed like the others.
     pub fn fates(&self, fate: impl Fn(&Reason) -> Fate) -> Fates {
         let mut fates = Fates {
             ready: self.queued.saturating_add(self.preempted),
@@ -223,7 +223,7 @@ impl WaitSum {
         }
     }
 
-    /// Says that those waits that are in no block yet were in this one.
+    /// Sets the block of the waits that are in no block yet.
     pub fn inside(sum: &mut Arc<Self>, block: u32) {
         if sum.parts.iter().any(|part| part.reason.within.is_none()) {
             for part in &mut Arc::make_mut(sum).parts {
@@ -232,7 +232,7 @@ impl WaitSum {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub fn join(one: Option<Arc<Self>>, other: Option<Arc<Self>>) -> Option<Arc<Self>> {
         let (mut one, other) = match (one, other) {
             (Some(one), Some(other)) => (one, other),

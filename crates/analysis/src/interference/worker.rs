@@ -369,7 +369,7 @@ impl Worker<'_> {
         Some(at)
     }
 
-    /// Says more of the last execution in a queue.
+    /// Adds details to the last execution in a queue.
     #[cold]
     fn say_more(
         &mut self,

@@ -27,7 +27,8 @@ const MARGIN: f64 = 0.02;
 const SPARED: f64 = 0.5;
 /// Error of a prediction: 4.3 points in the mean for the held-out programs of `benches/causal_sets.py`.
 const PREDICTED_WITHIN: f64 = 0.05;
-/// The part of the run from which on a thread works all the time: it waits for nobody, so that nobody else hides what it does.
+/// Part of the run from which on a thread counts as always working: it waits for nobody, so no other thread hides its
+/// work.
 const BUSY: f64 = 0.9;
 
 /// The duration of a run and what threads did in it, in nanoseconds.
@@ -78,7 +79,8 @@ impl<'a> UndisturbedRun<'a> {
         }
     }
 
-    /// Adds what threads did, on so many CPUs: 0 where that is not known. The run is as long as its busiest thread worked, whoever waited for CPUs.
+    /// Sets the work of the threads, and the number of CPUs: 0 if unknown. The run is as long as its busiest thread
+    /// worked, whoever waited for CPUs.
     pub(super) fn on_threads(mut self, threads: &'a [ThreadWork], cpus: u32) -> Self {
         self.threads = threads;
         let longest = threads.iter().map(ThreadWork::time).fold(0.0, f64::max);
@@ -153,7 +155,8 @@ impl<'a> UndisturbedRun<'a> {
         })
     }
 
-    /// Returns the part of a place's work that a change takes off its thread if it hands the work on to all who could do it.
+    /// Returns the part of a place's work that leaves its thread if a change shares the work among all threads that
+    /// could do it.
     fn handed_on(self) -> f64 {
         let workers = self.cpus.min(self.threads.len() as f64).max(1.0);
         1.0 - 1.0 / workers.max(2.0)
@@ -169,7 +172,7 @@ impl<'a> UndisturbedRun<'a> {
         self.threads.iter().map(beside).fold(0.0, f64::max)
     }
 
-    /// Returns the time that the threads take at least for what is left without a place: as many of them as there are, on the CPUs that there are.
+    /// Returns the minimum time of the work that is left without a place, on all threads and CPUs that there are.
     fn time_left(self, place: &RemovedPlace<'_, '_>) -> f64 {
         let nodes = self.threads.iter().flat_map(|thread| &thread.nodes);
         let left = nodes.filter(|work| !place.has_node(work.node));
@@ -180,8 +183,9 @@ impl<'a> UndisturbedRun<'a> {
         (running / self.cpus.min(threads)).max(all / threads)
     }
 
-    /// Returns the time of a sequence that nothing else hides: that in which nobody else works, for sure, or that which all have who always work.
-    /// Threads that did little are many where processes are short: what they did counts like the others' work.
+    /// Returns the time of a sequence that nothing else hides. That is the time in which certainly nobody else works,
+    /// or the least time that any always-busy thread spends in it. Processes that are short have many threads that did
+    /// little: their work counts like the others'.
     fn time_alone(self, place: &RemovedPlace<'_, '_>) -> f64 {
         if self.threads.is_empty() {
             return 0.0;

@@ -2,7 +2,7 @@
 
 use crate::bottleneck::glue::is_glue;
 
-/// Images of these names work for who calls them, beside the C library.
+/// Images with these names work for their callers, beside the C library.
 const LANGUAGE_LIBRARIES: [&str; 7] = [
     "libstdc++",
     "libc++",
@@ -13,7 +13,7 @@ const LANGUAGE_LIBRARIES: [&str; 7] = [
     "libmimalloc",
 ];
 
-/// Interpreters: what their images do, they do for a script.
+/// Interpreters: their images work for a script.
 const INTERPRETERS: [&str; 10] = [
     "python",
     "libpython",
@@ -60,8 +60,8 @@ pub fn is_c_library(module: &str) -> bool {
     libraries.iter().any(|library| file.starts_with(library))
 }
 
-/// Returns whether a function, given with its module, only works for who calls it: of the C library, of an allocator, of the standard library of C++,
-/// Rust or Go, which is compiled into programs, or of an interpreter.
+/// Returns whether a function, given with its module, only works for its callers. Such are functions of the C library,
+/// of an allocator, of the standard library of C++, Rust or Go, which is compiled into programs, and of an interpreter.
 pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();
     is_c_library(module)

@@ -19,7 +19,7 @@ pub(super) struct LossLeft {
 }
 
 impl LossLeft {
-    /// Returns whether what is left is worth a sentence.
+    /// Returns whether the rest is worth a sentence.
     pub(super) fn is_listed(&self) -> bool {
         self.finding.amount.conservative() >= LEAST
     }

@@ -34,14 +34,14 @@ const LOCK_OPERATIONS: [&str; 4] = ["pthread_mutex_", "pthread_rwlock_", "pthrea
 /// Functions on the way to the kernel, at most: those of Rust's standard library are the most.
 const LONGEST_WAY_TO_KERNEL: usize = 40;
 
-/// A call sequence with the time that no other one has; of a function also what it does in libraries of its language, which only
-/// work for it.
+/// A call sequence with the time that no other one has. It includes the time of its functions in libraries of their
+/// language, which only work for them.
 pub(super) struct TimedSequence {
     /// Call path of the place, without those libraries.
     pub(super) path: Vec<MethodName>,
     /// The time in functions of these libraries, or in sequences that were united, by their names, in nanoseconds.
     pub(super) in_callees: BTreeMap<String, f64>,
-    /// By kind, in nanoseconds.
+    /// Time of each kind, in nanoseconds.
     pub(super) times: [f64; TimeKind::ALL.len()],
     /// The time of its calls that other sequences have, by their numbers, in nanoseconds.
     pub(super) shared: FxHashMap<usize, f64>,
@@ -232,8 +232,9 @@ impl<'a> Sequences<'a> {
             .collect()
     }
 
-    /// Makes the sequences of one that begins in the kernel or in a library of the language begin with who asked: its caller, and on
-    /// through these libraries, which only work for others. Of several that ask the kernel each is a sequence of its own, if it has enough time.
+    /// Extends a sequence that begins in the kernel or in a library of the language at the top, up to the caller that
+    /// asked for it. Steps through these libraries are included, because they only work for others. Each of several
+    /// callers that ask the kernel is a sequence of its own, if it has enough time.
     fn with_askers(&self, path: Vec<MethodName>) -> Vec<Vec<MethodName>> {
         let mut done = Vec::new();
         let calls = self.tree.calls_of(&path);
@@ -311,7 +312,8 @@ impl<'a> Sequences<'a> {
         calls.map(|(caller, (_, calls))| (caller, calls)).collect()
     }
 
-    /// Unites what it takes to lock and to unlock, if that is in several sequences, none of which is of a function that does anything else.
+    /// Unites the sequences of locking and unlocking, if there are several and none is of a function that does anything
+    /// else.
     fn unite_locking(&mut self) {
         let sequences = self.sequences.iter().enumerate();
         let locks: Vec<_> = sequences.filter(|(_, known)| known.is_locking()).collect();
@@ -480,7 +482,7 @@ impl<'a> Sequences<'a> {
         waits.map(|(at, _)| tree.cost(1 + at, node)).sum()
     }
 
-    /// Returns what most of the waiting at a node itself is for.
+    /// Returns the kind of most of the waiting at a node itself.
     pub(super) fn wait_kind_at(&self, node: NodeId) -> Option<TimeKind> {
         let kinds = TimeKind::ALL.iter().enumerate();
         let waits = kinds.filter(|(_, kind)| !kind.is_running());

@@ -5,7 +5,7 @@ use profile::{CallTreeBuilder, DraftNode, ValueType};
 
 const MS: i64 = 1_000_000;
 
-/// A tree of these stacks, outermost first, each with what its time of so many milliseconds is spent on.
+/// Returns a tree of these stacks, outermost first, each with the kind of its time and its milliseconds.
 fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
     let value = |name: &str| ValueType {
         name: name.to_owned(),
@@ -380,7 +380,8 @@ fn a_loss_is_counted_once_for_all_that_call_each_other() {
     );
 }
 
-/// Time that sequences have is no second finding for who loses it: what is said of the function then stands with a sequence.
+/// Time that sequences have is no second finding for the function that loses it: the evidence then stands with a
+/// sequence.
 #[test]
 fn a_loss_in_time_that_sequences_have_is_evidence_for_them() {
     use TimeKind::Computing;
@@ -455,7 +456,7 @@ fn what_sequences_share_is_said() {
     assert_eq!(render.shared.get(&0), Some(&(300.0 * MS as f64)));
 }
 
-/// An allocator works for who calls it: what one function allocates and frees is one finding, of that function.
+/// An allocator works for its callers: the allocations and frees of one function are one finding, of that function.
 #[test]
 fn what_one_function_calls_in_libraries_is_its_own() {
     use TimeKind::Computing;
@@ -484,7 +485,7 @@ fn what_one_function_calls_in_libraries_is_its_own() {
     assert!(calls.count() >= 2, "{:?}", split[0].evidence);
 }
 
-/// Whoever holds a lock ends the waits for it: they are evidence for the holder's place, and say there who waits.
+/// The holder of a lock ends the waits for it: they are evidence for the holder's place, with the function that waits.
 #[test]
 fn who_holds_a_lock_is_said_to_hold_up_others() {
     use TimeKind::{Computing, Locks};
@@ -547,7 +548,7 @@ fn who_holds_a_lock_is_said_to_hold_up_others() {
     assert_eq!(held.count(), 0);
 }
 
-/// A query's time is spread over what it calls: the finding is the function that asks for it, with all of it.
+/// A query's time is spread over its callees: the finding is the function that asks for it, with all of the time.
 #[test]
 fn what_is_spread_over_many_callees_is_who_called_them() {
     use TimeKind::{Computing, Disk};

@@ -182,7 +182,7 @@ impl<'a> TimedTree<'a> {
         Some((method.name.clone(), method.module.clone()))
     }
 
-    /// Returns the nodes in which a function runs itself, with what the kernel does for it.
+    /// Returns the nodes in which a function runs itself, with the kernel's work for it.
     pub(super) fn nodes_running(&self, plain: &str) -> Vec<Range<usize>> {
         let mut ranges = Vec::new();
         for node in self.nodes_named(plain) {

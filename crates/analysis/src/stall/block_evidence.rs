@@ -18,7 +18,7 @@ pub struct BlockEvidence {
 /// Observed transfers of control along an edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EdgeEvidence {
-    /// At samples: by the registers, or branch records.
+    /// Passages seen at samples, by the registers or by branch records.
     pub observed: f64,
     /// Along stretches of execution that were followed from some time after a sample, so that
     /// the visits of different blocks compare.

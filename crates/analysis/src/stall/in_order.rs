@@ -22,8 +22,7 @@ pub struct Issue {
     /// The cycles that it spends at the head of the issue queue if nothing stalls dynamically:
     /// `M_i`. 0 for all but the first of those that are issued together.
     pub minimum: f64,
-    /// The earlier instruction of the block, by its place there, whose latency makes `minimum`
-    /// what it is.
+    /// The earlier instruction whose latency determines `minimum`, by its position in the block.
     pub waits_for: Option<usize>,
 }
 

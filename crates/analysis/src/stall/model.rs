@@ -50,8 +50,8 @@ const FAINT: f64 = 0.01;
 /// Branches at a sample beyond which more do not make a way less biased: calls and loops repeat themselves.
 const DEEPEST: f64 = 10.0;
 
-/// By how much the cost of one flow has to be higher than that of another to be e times less
-/// probable: evidence is not as independent as the likelihood has it.
+/// Cost by which one flow must exceed another to be e times less probable. It is above 1 because evidence is not as
+/// independent as the likelihood assumes.
 const TEMPER: f64 = 4.0;
 
 /// Keeps the system definite where nothing is known.

@@ -186,7 +186,7 @@ fn sample_ceiling(samples: f64) -> f64 {
     samples + 3.0 * samples.sqrt() + 3.0
 }
 
-/// By the standard deviation of the logarithm.
+/// Returns the confidence for a variance of the logarithm.
 fn confidence_of(variance: f64, known: bool) -> Confidence {
     let deviation = variance.max(0.0).sqrt();
     match deviation {

@@ -37,7 +37,7 @@ pub enum CycleTrust {
     Sure,
     /// There is a scale, but the frequency is of low confidence.
     Rough,
-    /// Not at all.
+    /// Cycles are not known.
     Unknown(CycleDoubt),
 }
 

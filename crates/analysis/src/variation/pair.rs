@@ -16,11 +16,11 @@ const MOST_INFORMATIVE: usize = 64;
 /// The prior probability that a row has changed.
 const CHANGED: f64 = 0.1;
 
-/// By how much a row changes that does: standard deviation of the logarithm of its factor.
+/// Standard deviation of the logarithm of the factor by which a row changes, if it does.
 const CHANGE_SPREAD: f64 = LN_2;
 
-/// By how much one machine is slower in one of two runs of the same work: standard deviation of the
-/// logarithm. Tuned by `benches/pairs.py`.
+/// Standard deviation of the logarithm of the factor by which the machine is slower in one of two runs of the same
+/// work. Tuned by `benches/pairs.py`.
 const MACHINE_SPREAD: f64 = 0.15;
 
 /// Step of the logarithm of the common factor on the grid, and its farthest value.

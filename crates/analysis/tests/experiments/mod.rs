@@ -1,4 +1,4 @@
-//! Made-up programs whose experiments are known to the last nanosecond, and what the truth is.
+//! Made-up programs whose experiments are known to the last nanosecond, and the true effects.
 
 use profile::*;
 

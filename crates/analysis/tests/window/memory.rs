@@ -7,11 +7,11 @@ pub struct Late {
     pub translation: u64,
 }
 
-/// A cache of which each set gives up what was used longest ago.
+/// A cache with least-recently-used replacement in each set.
 struct Cache {
     sets: u64,
     ways: usize,
-    /// By set, the last used first.
+    /// Places of each set, the last used first.
     places: Vec<Vec<u64>>,
 }
 

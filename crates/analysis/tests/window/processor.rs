@@ -1,4 +1,4 @@
-//! The core: what it does when.
+//! The simulated core, with the timing of each instruction.
 
 use super::super::pipeline::Random;
 use super::memory::Late;
@@ -71,7 +71,7 @@ pub struct Core<'a> {
     stores: VecDeque<u64>,
     pub retired: u64,
     retired_beside: u64,
-    /// Nothing that accesses memory starts before.
+    /// Cycle before which no access to memory starts.
     fence: u64,
     line: u64,
 }
@@ -97,7 +97,7 @@ pub struct Held {
     pub gone: u64,
     pub absent: Option<Cause>,
     pub waiting: Cause,
-    /// Until when the translation of its address was waited for.
+    /// End of the wait for the translation of its address.
     pub translated: u64,
     pub executing: Cause,
 }
@@ -129,7 +129,7 @@ impl<'a> Core<'a> {
         of > 0.0 && self.random.unit() < of
     }
 
-    /// Nothing is taken into the window before a cycle.
+    /// Delays the next instruction's entry into the window to a cycle.
     fn hold(&mut self, until: u64, why: Option<Cause>) {
         if until > self.fetched {
             (self.fetched, self.beside, self.why) = (until, (0, 0), why);

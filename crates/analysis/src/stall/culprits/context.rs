@@ -10,8 +10,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Instructions that are looked back at from one, along each way and over all ways: what was started
-/// earlier is done.
+/// Maximum number of instructions to look back, along each way and over all ways: anything started earlier is done.
 const DISTANCE: usize = 200;
 const REACH: usize = 16_384;
 
@@ -117,9 +116,9 @@ impl<'a> Context<'a> {
         found
     }
 
-    /// Returns who wrote these registers last before an instruction that waits for them, with the number of
-    /// instructions in between, in this block and those before; and whether it can be the caller.
-    /// What was read in between was there then, and is not waited for.
+    /// Returns the instructions that last wrote these registers before an instruction that waits for them. Each comes
+    /// with the number of instructions in between, in this block and earlier ones. Also returns whether the caller can
+    /// be a writer. A value that was read in between was there then, and is not waited for.
     pub fn last_writers(
         &self,
         block: usize,

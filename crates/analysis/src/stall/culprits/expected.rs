@@ -146,8 +146,8 @@ fn cut_level(mut amounts: Vec<f64>, sum: f64) -> f64 {
     f64::INFINITY
 }
 
-/// The chains of results that end in each instruction. Where a block is a loop, what a chain grows by
-/// from one time to the next counts if it is more.
+/// Computes the chains of results that end in each instruction. If a block is a loop, the growth of a chain from one
+/// round to the next counts if it is more.
 fn result_chains(graph: &FlowGraph, block: &Block, repeats: bool, expected: &mut [Expected]) {
     let mut ready = [0.0_f64; 128];
     for again in [false, true].into_iter().take(1 + usize::from(repeats)) {

@@ -142,8 +142,7 @@ impl Way {
         }
     }
 
-    /// Goes back over an instruction. If what is wanted is its result: how much others that want
-    /// it hide.
+    /// Goes back over an instruction. If its result is wanted, returns the cycles that others that want it hide.
     fn pass_back_over(&mut self, context: &Context<'_>, index: usize) -> Option<f64> {
         let (one, expected) = (
             context.instruction(index),

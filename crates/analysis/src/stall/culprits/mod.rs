@@ -55,10 +55,10 @@ pub struct Findings {
     pub suspects: Vec<Vec<Culprit>>,
 }
 
-/// Returns what is said of the graph's instructions.
+/// Returns the findings about the graph's instructions.
 ///
 /// # Panics
-/// If what is known is not of this graph.
+/// If the evidence is not of this graph.
 pub fn find_culprits(evidence: &Evidence<'_>) -> Findings {
     let graph = evidence.graph;
     assert_eq!(evidence.expected.len(), graph.instructions.len());
@@ -97,9 +97,9 @@ fn highest_frequency(evidence: &Evidence<'_>, block: usize) -> f64 {
     samples / best.max(f64::MIN_POSITIVE)
 }
 
-/// Returns what an instruction may have waited for whose cycles are not known. If its block never took longer than at best, it
-/// took so many cycles at `highest` frequency; it may have taken any number more. So what cannot be a
-/// tenth of these cannot be a tenth of what it took.
+/// Returns the possible causes of an instruction whose cycles are not known. At `highest` frequency its block never
+/// took longer than at best, and the instruction took the fewest cycles. It may have taken any number more. So a cause
+/// that cannot be a tenth of the fewest cycles cannot be a tenth of the true number.
 fn possible_waits(context: &Context<'_>, block: usize, index: usize, highest: f64) -> Vec<Culprit> {
     let least = context.evidence.samples[index] / highest;
     let mut all = rules::candidates(context, block, index, least);
@@ -137,7 +137,7 @@ fn account_for_stall(context: &Context<'_>, block: usize, index: usize, frequenc
 }
 
 impl Account {
-    /// Lists who can have had a tenth of the stall, and how much of it nobody can explain.
+    /// Lists the culprits that can have had a tenth of the stall, and the part that nobody can explain.
     fn charge_culprits(&mut self, mut all: Vec<Culprit>) {
         let bounds: f64 = all.iter().map(|culprit| culprit.most).sum();
         self.unexplained = (self.stall - bounds).max(0.0);

@@ -11,7 +11,7 @@ struct Written {
     /// Constants added to each register, and subtracted, by instructions that are executed once in
     /// a round at most.
     advances: FxHashMap<Register, [u64; 2]>,
-    /// Nothing is known: it calls something, or is entered elsewhere than at its head.
+    /// True if nothing is known: it calls something, or is entered elsewhere than at its head.
     unknown: bool,
 }
 

@@ -190,8 +190,8 @@ impl Places {
         });
     }
 
-    /// Returns how many different ones are accessed in a time, at most. What was seen once stands for what
-    /// was not seen (Good and Turing): it is another each time.
+    /// Returns the maximum number of different places accessed in a time. Places seen once stand for places not seen
+    /// (Good and Turing): each time it is another one.
     pub fn touched_within(&self, time: f64) -> f64 {
         let of = |rate: &Rate| match rate.times {
             0 | 1 => rate.rate * time,

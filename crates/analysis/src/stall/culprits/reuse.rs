@@ -61,8 +61,8 @@ impl Reuse {
     }
 }
 
-/// Returns how likely at least so many of what falls evenly are in one place where so many are expected (a
-/// Poisson distribution).
+/// Returns the probability of at least `count` items at one place, if items fall evenly and `expected` are expected
+/// there (a Poisson distribution).
 fn at_least(count: u32, expected: f64) -> f64 {
     let mut each = (-expected).exp();
     let mut fewer = 0.0;
@@ -95,10 +95,10 @@ impl Ways {
     }
 }
 
-/// By place, what comes into each block.
+/// Ways into each block, by place.
 type Known = FxHashMap<(MemoryOperand, Unit, bool), Option<Vec<Ways>>>;
 
-/// A place, what of it is asked for, and whether it is the page of the stack.
+/// A place, the unit of it that is asked for, and whether it is the page of the stack.
 type Asked<'p> = (&'p MemoryOperand, Unit, bool);
 
 /// The places of a procedure.

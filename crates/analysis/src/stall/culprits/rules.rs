@@ -15,7 +15,7 @@ const FORWARDING: f64 = 20.0;
 /// Micro-operations from which on microcode is likely.
 const MANY: f64 = 5.0;
 
-/// An access that can have less than this share of what another can have is not named beside it.
+/// Minimum ratio of an access's bound to that of another, below which it is not named beside it.
 const LEAST_OF: f64 = 0.05;
 
 /// All that cannot be ruled out, the likeliest first.

@@ -42,7 +42,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Nothing yet.
+    /// Returns an empty summary.
     pub fn new() -> Self {
         Self {
             dynamic: vec![Line::default(); Cause::ALL.len()],
