@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(30);
 pub(crate) struct CostMeter {
     governor: RateGovernor,
     window: Duration,
-    /// When the window began, and CPU times then, in nanoseconds.
+    /// Start of the window, and the CPU times then, in nanoseconds.
     since: Instant,
     own_ns: u64,
     children_ns: u64,

@@ -51,11 +51,11 @@ pub(crate) struct PendingDrain {
 pub(crate) enum WriterReport {
     /// A drain is on stable storage.
     Stored(PartId, SampleCounts),
-    /// It could not be done; it is tried again, and nothing else is done meanwhile.
+    /// A task failed; it is tried again, and nothing else is done meanwhile.
     Failed(String),
     /// A task that failed before has succeeded.
     Recovered,
-    /// This epoch was begun, and the one before it is to be merged.
+    /// The epoch at this path was begun; the one before it is to be merged.
     Rolled(MergeTask, PathBuf),
     /// Stored parts can be merged.
     Flushed(MergeTask),

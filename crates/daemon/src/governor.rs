@@ -35,9 +35,9 @@ const LUMPS: usize = 64;
 pub(crate) struct WindowCost {
     /// The length of the window.
     pub passed: Duration,
-    /// By samples.
+    /// CPU time that samples cost.
     pub samples_ns: u64,
-    /// By processes.
+    /// CPU time that processes cost.
     pub processes_ns: u64,
 }
 
@@ -60,7 +60,7 @@ struct Lump {
 
 /// Judges costs, window by window.
 pub(crate) struct RateGovernor {
-    /// In CPUs.
+    /// Budget, in CPUs.
     budget: f64,
     cpus: f64,
     rate: u64,
@@ -71,12 +71,12 @@ pub(crate) struct RateGovernor {
     /// The time that was judged so far.
     now: Duration,
     lumps: VecDeque<Lump>,
-    /// In CPUs: by samples and by processes.
+    /// Average cost in CPUs: of samples and of processes.
     average: Option<(f64, f64)>,
     /// The time for which each window allowed a higher rate, and the highest that all allowed.
     calm: (Duration, u64),
     exceeded: bool,
-    /// In CPUs: all that the last verdict was about, at the rate that there was.
+    /// Cost that the last verdict was about, at the rate of that time, in CPUs.
     judged: f64,
 }
 

@@ -11,7 +11,7 @@ struct Machine {
     sample_ns: f64,
     /// The cost of draining and writing a sample.
     drain_ns: f64,
-    /// By processes, in CPUs.
+    /// Cost of processes, in CPUs.
     processes: f64,
     /// The number of busy CPUs.
     busy: f64,

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 /// Requests that are not answered yet.
 pub(crate) struct Inbox {
     requests: Receiver<Asked>,
-    /// With the tickets of the merges that they wait for; 0 for none.
+    /// Requests with the tickets of the merges that they wait for; 0 for none.
     waiting: Vec<(u64, Asked)>,
     tickets: u64,
 }

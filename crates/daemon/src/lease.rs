@@ -14,7 +14,7 @@ use store::Database;
 pub(crate) struct DatabaseLease {
     directory: PathBuf,
     lock: File,
-    /// Where the socket is, and whether that was asked for.
+    /// Path of the socket, and whether that path was asked for.
     socket: (PathBuf, bool),
     made: Option<SocketId>,
 }
@@ -101,7 +101,7 @@ impl DatabaseLease {
     }
 }
 
-/// In the directory: which socket was made last.
+/// File in the directory that names the socket made last.
 const MADE: &str = "socket-made";
 
 fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
@@ -114,7 +114,7 @@ fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// For how long a claim waits for who only looks whether it is taken.
+/// Pause of a claim that waits for those who only look whether it is taken.
 const WATCH_PAUSE: Duration = Duration::from_millis(1);
 
 /// Returns whether those that hold the lock share it: they look who has the claim

@@ -53,7 +53,7 @@ pub(crate) struct MergeQueue {
     every: Duration,
     due: VecDeque<MergeTask>,
     working: Option<(Child, MergeTask)>,
-    /// When the last one ended.
+    /// End of the last merge.
     last: Instant,
     /// The latest request of which the merge was done.
     pub reached: u64,

@@ -41,7 +41,7 @@ pub struct DaemonOptions {
 pub struct TableLimits {
     /// Bytes that they may take in the kernel.
     pub memory: usize,
-    /// Where they are kept on disk; `None`: nowhere, and each daemon makes them anew.
+    /// Directory for them on disk; `None`: each daemon makes them anew.
     pub directory: Option<PathBuf>,
 }
 

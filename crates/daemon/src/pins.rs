@@ -1,4 +1,4 @@
-//! Where collectors of a database are pinned, and those that nobody reads.
+//! Finds collectors of a database that are pinned, and those that nobody reads.
 
 use crate::lease::CollectorClaim;
 use sampler::LeftBehind;
@@ -39,7 +39,7 @@ pub(crate) fn remove_stale_mark(directory: &Path) {
 /// Collectors of one database that no daemon reads.
 #[derive(Serialize)]
 pub struct Abandoned {
-    /// Where they are pinned.
+    /// Directory in which they are pinned.
     pub directory: PathBuf,
     /// The database that the next daemon would store them in, if that is known; it makes one that is gone again.
     pub database: Option<PathBuf>,

@@ -34,7 +34,7 @@ pub(crate) enum LoopEnd {
     Stored,
     /// The last counts could not be stored.
     Unstored,
-    /// By a new daemon in the same process, that takes over.
+    /// A new daemon in the same process takes over.
     ToStartAgain,
 }
 

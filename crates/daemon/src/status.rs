@@ -23,7 +23,7 @@ pub struct Status {
     pub taken: u64,
     /// The number of these that are in the database.
     pub stored: u64,
-    /// Those that the kernel had to give up.
+    /// Samples that the kernel had to give up.
     pub dropped: u64,
     /// The number of stored samples among those taken over from an earlier daemon.
     pub taken_over: u64,
@@ -55,7 +55,7 @@ pub struct Status {
     pub late_ns: u64,
     /// The memory of drains that wait to be written, in bytes.
     pub backlog_bytes: u64,
-    /// Why the collector would not outlive the daemon; null if it would.
+    /// Reason that the collector would not outlive the daemon; null if it would.
     pub not_pinned: Option<String>,
     /// The time for which the collector would keep sampling without a daemon, in nanoseconds.
     pub outlive_ns: u64,
@@ -63,9 +63,9 @@ pub struct Status {
     pub interrupts_end: bool,
     /// The time without samples because the daemon did not run for longer than that.
     pub unsampled_ns: u64,
-    /// How stacks were walked; null if they are not recorded.
+    /// Counts of stack walks; null if stacks are not recorded.
     pub stacks: Option<StackWalks>,
-    /// Why it does not collect now; null if it does.
+    /// Reason that it does not collect now; null if it does.
     pub stopped: Option<String>,
 }
 
