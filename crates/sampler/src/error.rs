@@ -1,12 +1,12 @@
 use std::io;
 
-/// Why something could not be recorded. Each says what failed, on what, and why the kernel refused.
+/// Reason that something could not be recorded: the action, its object, and the kernel's reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No event has this name.
     #[error("no event is called '{name}'{}", near_matches(.near))]
     UnknownEvent {
-        /// What was asked for.
+        /// Name that was asked for.
         name: String,
         /// Names that are spelled like it.
         near: Vec<String>,
@@ -14,9 +14,9 @@ pub enum Error {
     /// The event's name does not parse.
     #[error("event '{text}': {reason}")]
     EventSyntax {
-        /// What was asked for.
+        /// Event that was asked for.
         text: String,
-        /// What is wrong with it.
+        /// Description of the syntax error.
         reason: String,
     },
     /// The kernel or the processor does not have the event, or does not let us use it.
@@ -24,16 +24,16 @@ pub enum Error {
     EventRefused {
         /// The event.
         name: String,
-        /// Why, with what would help.
+        /// Reason, and the remedy where there is one.
         reason: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
     /// More events than the collector has room for.
     #[error("{asked} events are more than the {limit} that one recording can hold")]
     TooManyEvents {
-        /// How many were asked for.
+        /// Number of events that were asked for.
         asked: usize,
         /// Number of those that fit.
         limit: usize,
@@ -59,7 +59,7 @@ pub enum Error {
     NoInterpreter {
         /// The command's name.
         program: String,
-        /// What should interpret it.
+        /// Interpreter that the script names.
         interpreter: String,
     },
     /// The command exists and cannot be executed.
@@ -67,7 +67,7 @@ pub enum Error {
     NotExecutable {
         /// The command's name.
         program: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// There is no such process.
@@ -81,31 +81,31 @@ pub enum Error {
     ProcessRefused {
         /// Its id.
         pid: u32,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The machine refuses what was asked for.
     #[error("{what}: {reason}")]
     Refused {
-        /// What was asked for.
+        /// Request that was refused.
         what: String,
-        /// Why, with what would help.
+        /// Reason, and the remedy where there is one.
         reason: String,
     },
     /// A system call failed that should not have.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// Action that failed.
         what: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The BPF programs could not be loaded or attached.
     #[error("{what}: {source}")]
     Bpf {
-        /// What was being done.
+        /// Action that failed.
         what: String,
-        /// What the loader said.
+        /// Error of the loader.
         source: libbpf_rs::Error,
     },
     /// The accounting of the kernel's tables does not balance: samples would be misreported.

@@ -2,7 +2,7 @@
 
 use profile::Host;
 
-/// This machine.
+/// Reads the facts of this machine.
 pub fn read_host() -> Host {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = CpuFacts::read();
@@ -17,7 +17,7 @@ pub fn read_host() -> Host {
     }
 }
 
-/// What the kernel says of the processor.
+/// Facts of the processor, as the kernel tells them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CpuFacts {
     /// Name for people.
@@ -26,7 +26,7 @@ pub(crate) struct CpuFacts {
     pub id: Option<String>,
     /// Highest clock rate; where the kernel does not know it, the present one.
     pub clock_hz: Option<u64>,
-    /// Whether the processor says that a hypervisor runs this machine. AArch64 has no such flag.
+    /// True if the processor says that a hypervisor runs this machine. AArch64 has no such flag.
     pub hypervisor: bool,
 }
 

@@ -1,12 +1,12 @@
-//! From the kernel to samples.
+//! Takes samples from the kernel.
 //!
 //! [`record`] measures a command, a running process or the whole machine and returns a
 //! [`profile::Recording`]. Samples are counted in the kernel by a BPF program where that is
 //! possible, by place in an image (DCPI sections 4.1 and 4.2), and come through perf ring buffers
 //! where it is not, or where the user's stack has to be copied.
 //!
-//! The wings, from the top: `recording` uses all others; `unwinding` uses `bpf` and `processes`; these use `events`; `capabilities` says what of all
-//! that is open here, and to whom.
+//! The modules, from the top: `recording` uses all others; `unwinding` uses `bpf` and `processes`; these use `events`.
+//! `capabilities` probes which of all that is available here, and to whom.
 
 mod bpf;
 pub mod capabilities;

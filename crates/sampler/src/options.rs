@@ -3,7 +3,7 @@ use profile::CallGraph;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to measure.
+/// Target of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetSpec {
     /// A command with its arguments, its threads and its children, from its first instruction.
@@ -14,12 +14,12 @@ pub enum TargetSpec {
     Machine,
 }
 
-/// How often to sample.
+/// Sampling rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// So many samples a second on each CPU.
+    /// Samples a second on each CPU.
     Frequency(u64),
-    /// As often as costs at most this many percent of a CPU, by a measurement before the start;
+    /// Highest rate that costs at most this many percent of a CPU, by a measurement before the start;
     /// at least [`Rate::LEAST`], at most [`Rate::MOST`].
     Overhead(f64),
 }
@@ -31,7 +31,7 @@ impl Rate {
     pub const MOST: u64 = 5000;
 }
 
-/// Which way samples come.
+/// Way in which samples reach us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
     /// Counted in the kernel where that is possible, else through ring buffers.
@@ -42,7 +42,7 @@ pub enum Path {
     Rings,
 }
 
-/// What samples at the same place are kept apart by.
+/// Property by which samples at the same place are kept apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Separation {
     /// The name of the process.
@@ -53,20 +53,20 @@ pub enum Separation {
     Threads,
 }
 
-/// How to record.
+/// Options of a recording.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What to measure.
+    /// Target of the recording.
     pub target: TargetSpec,
     /// The events; none stands for cycles, or `cpu-clock` where there are no cycles.
     pub events: Vec<EventSpec>,
-    /// How often to sample events that have a rate.
+    /// Rate of the events that have one.
     pub rate: Rate,
-    /// How to record call stacks.
+    /// Kind of call stacks to record.
     pub call_graph: CallGraph,
     /// Bytes of unwind tables that [`CallGraph::Tables`] may hold in the kernel.
     pub table_memory: usize,
-    /// Where these tables and the kernel's procedures are kept on disk.
+    /// Directory on disk for these tables and the kernel's procedures.
     pub table_directory: Option<PathBuf>,
     /// Ask JVMs to write the names of their functions, and start commands of other runtimes with the variables that make them do so.
     pub ask_runtimes: bool,
@@ -74,13 +74,13 @@ pub struct Options {
     pub stack_bytes: u32,
     /// Record the time that threads spend off the CPU.
     pub off_cpu: bool,
-    /// What samples are kept apart by.
+    /// Property by which samples are kept apart.
     pub separation: Separation,
-    /// Keep when samples were taken, to a tenth of a second, in recordings of more than a minute less exactly.
+    /// Keep the times of samples, to a tenth of a second; less exactly in recordings of more than a minute.
     pub timeline: bool,
     /// Stop after this time.
     pub duration: Option<Duration>,
-    /// Which way samples come.
+    /// Way in which samples reach us.
     pub path: Path,
     /// Do not randomise the period (to show what that would do).
     pub fixed_period: bool,

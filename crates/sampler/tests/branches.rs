@@ -62,7 +62,7 @@ fn address(at: u64) -> u64 {
     if at < SIZE { at + CODE } else { at }
 }
 
-/// What a recording should have of (times, judged, mispredicted), by start, branch and target.
+/// Expected counts in a recording (times, judged, mispredicted), by start, branch and target.
 type Truth = BTreeMap<Stretch, StretchSightings>;
 
 /// A random execution as the records of a ring, and what was executed between its branches.

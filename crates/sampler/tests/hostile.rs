@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-/// Whether this machine can be measured.
+/// Returns whether this machine can be measured.
 fn live() -> bool {
     let probed = sampler::capabilities::probe_machine();
     let Err(gap) = probed.system_wide().and(probed.bpf()) else {

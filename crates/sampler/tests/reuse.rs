@@ -101,7 +101,7 @@ impl Libraries {
         started.expect("it runs")
     }
 
-    /// Whether the libraries' shares of a recording are those of the program's clock.
+    /// Checks that the libraries' shares of a recording are those of the program's clock.
     fn check(&self, recording: &Recording, way: &str) {
         let [first, second] =
             ["libfirst_.so", "libsecond.so"].map(|name| samples_in(recording, name) as f64);

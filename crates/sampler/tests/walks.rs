@@ -146,7 +146,7 @@ fn probes_of_functions_and_of_their_ends_leave_stacks_whole() {
     assert!(!probes.read().expect("calls").is_empty());
 }
 
-/// Where a function of a program is in its file.
+/// Returns the offset of a function in the file of a program.
 fn address_of(program: &Path, function: &str) -> u64 {
     let symbols = Command::new("nm").arg(program).output().expect("nm");
     let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();

@@ -19,13 +19,13 @@ pub struct ProbedCall {
     pub pid: u32,
     /// Thread.
     pub tid: u32,
-    /// What [`Calls::probe`] was told.
+    /// Number that the caller gave to [`Calls::probe`].
     pub block: u32,
-    /// When it was entered, by the monotonic clock, in nanoseconds.
+    /// Time of entry, on the monotonic clock, in nanoseconds.
     pub enter_ns: u64,
-    /// When it was left.
+    /// Time of return, on the same clock.
     pub leave_ns: u64,
-    /// Its integer arguments, whether it has so many or not.
+    /// First integer arguments. Those that the function does not take are meaningless.
     pub arguments: [u64; ARGUMENTS],
 }
 

@@ -1,4 +1,4 @@
-//! Who wakes whom in a program without hooks, and what that is worth.
+//! Credits for the delays of wakers, counted by the kernel for a program without hooks.
 
 use crate::Error;
 use crate::bpf::programs::{self, read_u64};

@@ -21,11 +21,11 @@ pub struct PendingCall {
     pub pc: u64,
     /// Its stack pointer there.
     pub sp: u64,
-    /// Since when it waits, by the monotonic clock, in nanoseconds, if it has not been woken yet.
+    /// Start of its wait, on the monotonic clock, in nanoseconds; `None` once it has been woken.
     pub waits_since_ns: Option<u64>,
-    /// How often it was sampled in the call.
+    /// Number of samples of the thread in this call.
     pub ticks: u32,
-    /// The first time, by the same clock.
+    /// Time of the first of them, on the same clock.
     pub ran_since_ns: u64,
 }
 
@@ -59,7 +59,7 @@ impl ExternalWaits {
         })
     }
 
-    /// What is kept of each thread's system call.
+    /// Returns the map with the state of each thread's system call.
     pub(super) fn waiting_map(&self) -> Option<MapHandle> {
         MapHandle::try_from(&self.map()?).ok()
     }

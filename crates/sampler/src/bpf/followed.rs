@@ -75,7 +75,7 @@ pub(crate) struct SampleFilter {
 }
 
 impl SampleFilter {
-    /// Of no event yet.
+    /// Creates a filter that is not attached to any event.
     ///
     /// # Errors
     /// [`Error::Bpf`], where the kernel does not allow it.

@@ -1,4 +1,4 @@
-//! What the frames of a stack are that was walked by unwind tables.
+//! Frames of stacks that were walked by unwind tables.
 
 use super::python::ScriptFrame;
 use profile::ImageOffset;

@@ -29,14 +29,14 @@ pub(crate) fn program_bytes(program: Option<&GoProgram>) -> [u8; PROGRAM] {
     bytes
 }
 
-/// What the kernel half says of labels.
+/// Reads the records of labels that the kernel half sends.
 pub(crate) struct LabelRecords {
     ring: RingBuffer<'static>,
     read: Rc<RefCell<Vec<(u32, String)>>>,
 }
 
 impl LabelRecords {
-    /// Those that come through this ring buffer.
+    /// Reads the records of this ring buffer.
     pub fn new(map: &dyn MapCore) -> Result<Self, Error> {
         let read = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&read);
@@ -51,7 +51,7 @@ impl LabelRecords {
         Ok(Self { ring, read })
     }
 
-    /// Those that have come since the last time, by number.
+    /// Returns the labels that have arrived since the last call, by number.
     pub fn take(&self) -> Vec<(u32, String)> {
         // What cannot be read now is there the next time.
         let _ = self.ring.consume();

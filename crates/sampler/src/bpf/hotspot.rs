@@ -51,12 +51,12 @@ pub(crate) fn hotspot_bytes(
 #[derive(Default)]
 pub(super) struct JavaReaders {
     named: NamedJvms,
-    /// By process and its start; `None`: its methods are not known.
+    /// Readers by process and start time; `None` if the methods of that JVM cannot be read.
     jvms: FxHashMap<(u32, u64), Option<(RunningJvm, JavaCodeReader)>>,
 }
 
 impl JavaReaders {
-    /// Of these JVMs.
+    /// Creates readers for these JVMs.
     pub fn new(named: NamedJvms) -> Self {
         Self {
             named,

@@ -26,21 +26,21 @@ mod skel {
 }
 use skel::{CollectSkel, CollectSkelBuilder};
 
-/// In `Control::active`.
+/// Flag in `Control::active` that stops the programs.
 const STOPPED: u32 = 0x8000_0000;
-/// Entries of a table: for 15 s of a compile on few CPUs, for what many CPUs sample between two looks at how
-/// full it is (100 ms).
+/// Entries of a table for each CPU. On few CPUs they hold what a compile leaves in 15 s.
+/// On many CPUs they hold the samples between two looks at the fill level (100 ms).
 const ROOM_PER_CPU: usize = 32768;
 const ROOM_LEAST: usize = 65536;
 const ROOM_MOST: usize = 262_144;
-/// Of the places each CPU has its own.
+/// Least number of slots for places on a CPU; each CPU has its own slots.
 const PLACES_LEAST: usize = 4096;
 /// `CACHE_ENTRIES` of collect.bpf.c.
 const CACHE_ENTRIES: usize = 256;
 /// `WALK_CACHE` of unwind_state.h.
 const WALK_CACHE: usize = 128;
 
-/// What the collector is to do; fixed when it is loaded.
+/// Settings of the collector; fixed when it is loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Setting {
     pub only_targets: bool,
@@ -89,7 +89,7 @@ pub(crate) struct Kernel<'memory> {
     with_stacks: bool,
     /// Slots for places, for each CPU and buffer.
     place_slots: usize,
-    /// How many entries the tables together may have before one of them could run out of room.
+    /// Number of entries in all tables from which on one of them could run out of room.
     comfortable: u64,
 }
 
@@ -309,7 +309,8 @@ impl<'memory> Kernel<'memory> {
         }
     }
 
-    /// When programs found that this time had passed, if they did since it was asked for last.
+    /// Returns when a program first found that this time had passed.
+    /// `None` if none found that since the last call.
     pub fn take_ceased(&mut self) -> Option<u64> {
         let data = self.skel.maps.bss_data.as_deref_mut()?;
         Some(std::mem::take(&mut data.control.ceased_ns)).filter(|&ceased| ceased > 0)

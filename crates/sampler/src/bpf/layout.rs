@@ -1,8 +1,8 @@
-//! What user space and `collect.bpf.c` share: the keys and values of its tables, byte by byte.
+//! Layout of the tables that user space shares with `collect.bpf.c`: keys and values, byte by byte.
 
 use profile::CallGraph;
 
-/// As in collect.bpf.c.
+/// Same value as in collect.bpf.c.
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
 /// Entries that a user stack has at most, as in unwind_walk.h.
@@ -37,7 +37,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// When the first sample was taken, by the monotonic clock; up to a microsecond later.
+    /// Returns the time of the first sample, on the monotonic clock; up to a microsecond too late.
     pub fn first_ns(&self) -> u64 {
         (u64::from(self.first_high) << 32 | u64::from(self.first_low)) << 10
     }

@@ -20,12 +20,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel mounts its BPF file system by custom.
+/// Usual mount point of the BPF file system.
 const USUAL: &str = "/sys/fs/bpf";
-/// Where we mount one, if there is none.
+/// Mount point of our own BPF file system, if there is no other.
 const OWN: &str = "/run/vitalfew/bpf";
 const BPF_FS_MAGIC: i128 = 0xcafe_4a11;
-/// Names of links begin with this.
+/// Prefix of the names of links.
 const LINK: &str = "link";
 /// The table of the events' description, JSON with spaces behind it.
 const EVENTS: &str = "events";
@@ -185,7 +185,7 @@ struct LeftStacks {
     stacks: [MapHandle; 2],
     frames: [MapHandle; 2],
     labels: ImageLabels,
-    /// What its programs said of functions since the daemon died; `None` in collectors of older versions.
+    /// Descriptions of functions sent since the daemon died; `None` in collectors of older versions.
     codes: Option<MapHandle>,
 }
 
@@ -396,7 +396,7 @@ impl LeftBehind {
         Ok(numbers)
     }
 
-    /// What its programs said of functions and nobody read, by number.
+    /// Returns the descriptions of functions that its programs sent and nobody read, by number.
     pub(crate) fn unread_functions(&self) -> Result<Vec<(u64, FrameCode)>, Error> {
         let codes = self
             .stacks

@@ -15,7 +15,7 @@ pub fn load_programs(code: &[u8], constants: &[u8], what: &str) -> Result<Object
     load_with_map(code, constants, what, None)
 }
 
-/// As [`load_programs`]; the map of this name, if there is one, is the one that other programs have loaded.
+/// Loads programs as [`load_programs`] does. They use `shared`, a map of other programs, in place of their own of that name.
 pub fn load_with_map(
     code: &[u8],
     constants: &[u8],
@@ -65,7 +65,7 @@ pub struct Events<T> {
 }
 
 impl<T: 'static> Events<T> {
-    /// Those of the ring buffer of that name, as `parse` makes them of records; `what` is done with them.
+    /// Opens the ring buffer `name`, whose records `parse` converts; `what` names the activity in errors.
     pub fn new(
         object: &Object,
         name: &str,
@@ -87,7 +87,7 @@ impl<T: 'static> Events<T> {
         Ok(Self { ring, read, what })
     }
 
-    /// Those that have come since the last time.
+    /// Returns the events that have arrived since the last call.
     pub fn read(&self) -> Result<Vec<T>, Error> {
         self.ring.consume().map_err(Error::bpf(self.what))?;
         Ok(self.read.take())

@@ -26,7 +26,7 @@ const INTERPRETER: usize = 136;
 const LANGUAGE_RUBY: u32 = 1;
 const LANGUAGE_V8: u32 = 2;
 const LANGUAGE_JAVA: u32 = 3;
-/// Where `struct code_record` has its parts.
+/// Offsets of the fields of `struct code_record`.
 const FILE_AT: usize = 40;
 const NAME_AT: usize = FILE_AT + 8 + CODE_TEXT;
 const LINES_AT: usize = NAME_AT + 8 + CODE_TEXT;
@@ -103,7 +103,7 @@ pub(crate) fn interpreter_bytes(interpreter: &Interpreter) -> Vec<u8> {
     bytes
 }
 
-/// What a frame that is no address stands for.
+/// Meaning of a frame that is not an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FrameCode {
     Function(ScriptFunction),
@@ -118,14 +118,14 @@ struct MemoryReaders {
     jvms: JavaReaders,
 }
 
-/// What the kernel half says of code objects.
+/// Reads the records of code objects that the kernel half sends.
 pub(crate) struct CodeRecords {
     ring: RingBuffer<'static>,
     read: Rc<RefCell<Vec<(u64, FrameCode)>>>,
 }
 
 impl CodeRecords {
-    /// Those that come through this ring buffer; `named` has the JVMs that they can be of.
+    /// Reads the records of this ring buffer; `named` has the JVMs whose code they may describe.
     pub fn new(map: &dyn MapCore, named: NamedJvms) -> Result<Self, Error> {
         let read = Rc::new(RefCell::new(Vec::new()));
         let to = Rc::clone(&read);
@@ -144,7 +144,7 @@ impl CodeRecords {
         Ok(Self { ring, read })
     }
 
-    /// Those that have come since the last time, by number.
+    /// Returns the code objects that have arrived since the last call, by number.
     pub fn take(&self) -> Vec<(u64, FrameCode)> {
         // What cannot be read now is there the next time.
         let _ = self.ring.consume();
@@ -230,7 +230,7 @@ fn all_lines(pid: u32, address: u64, length: u32, copied: &[u8]) -> Vec<u8> {
 pub(crate) struct PythonCounts {
     /// Walks that met an interpreter.
     pub stacks: u64,
-    /// Of these, those of threads of which the interpreter does not know.
+    /// Walks among them on threads that the interpreter does not know.
     pub threadless: u64,
     /// Frames that could not be read, or were none.
     pub broken: u64,

@@ -23,13 +23,13 @@ const RECORD: usize = VALUES + 128 * 8;
 const RING: usize = 8 << 20;
 const RECORD_IN_RING: usize = RECORD + 8;
 
-/// What was known of a thread at a sample.
+/// State of a thread at a sample.
 pub(crate) struct Snapshot {
-    /// When, by the monotonic clock, in nanoseconds.
+    /// Time, on the monotonic clock, in nanoseconds.
     pub time: u64,
     pub pid: u32,
     pub registers: Registers,
-    /// What the operations of the place's slice gave.
+    /// Results of the operations of the place's slice.
     pub values: Vec<Option<u64>>,
 }
 
@@ -61,16 +61,16 @@ pub(crate) struct Snapshots {
     object: Object,
     links: Vec<Link>,
     taken: Events<Snapshot>,
-    /// How many were read.
+    /// Number of snapshots that were read.
     read: u64,
-    /// Those of later than what was asked for.
+    /// Snapshots that are later than the time asked for.
     pending: Vec<Snapshot>,
-    /// By place in the code.
+    /// Slices by code address.
     slices: FxHashMap<u64, Slice>,
 }
 
 impl Snapshots {
-    /// Of no event yet; only of a target, if there is one.
+    /// Creates a reader that is not attached to any event; with `target`, it takes snapshots of that target only.
     ///
     /// # Errors
     /// [`Error::Bpf`], where the kernel does not allow it.
@@ -87,7 +87,7 @@ impl Snapshots {
         })
     }
 
-    /// At the samples of an event, and of those that inherit it.
+    /// Takes snapshots at the samples of an event, and of those that inherit it.
     pub fn attach(&mut self, event: &OwnedFd) -> Result<(), Error> {
         self.links
             .extend(attach_to_samples(&self.object, event, WHAT)?);

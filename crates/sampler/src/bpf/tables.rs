@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// How much of a table is mapped at once, in bytes: a multiple of any page.
+/// Size of the part of a table that is mapped at once, in bytes: a multiple of any page size.
 const PIECE: usize = 1 << 20;
 
 /// Half of the entries of `cgroups`.
@@ -17,16 +17,16 @@ const CGROUPS_KEPT: usize = 1024;
 
 /// The tables of samples and threads of one buffer, which nothing fills while they are read.
 pub(crate) struct Tables<'a> {
-    /// Of both buffers.
+    /// Places of both buffers.
     pub places: BorrowedFd<'a>,
-    /// How many of them a CPU has in each buffer.
+    /// Number of places that a CPU has in each buffer.
     pub place_slots: usize,
     pub threads: BorrowedFd<'a>,
     pub runs: BorrowedFd<'a>,
     pub accounts: BorrowedFd<'a>,
-    /// Of both buffers.
+    /// Control groups of both buffers.
     pub cgroups: BorrowedFd<'a>,
-    /// Where samples are counted by their stacks, and not by their places.
+    /// Tables of stacks, if samples are counted by stack and not by place.
     pub stacks: Option<StackTables<'a>>,
     pub buffer: u32,
     pub cpus: usize,

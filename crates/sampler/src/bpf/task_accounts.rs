@@ -1,4 +1,4 @@
-//! How the target's threads spent the recording, by the scheduler's accounts.
+//! Times of the target's threads during the recording, from the scheduler's accounts.
 //!
 //! The kernel keeps for each thread how long it ran and how long it waited for a CPU, and forgets
 //! both with the thread. A BPF program adds them up as threads are given up; those that still live
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tasks.bpf.o"));
-/// What is done.
+/// Activity, for error messages.
 const COUNTING: &str = "adding up the times of threads";
-/// How long threads that have ended may take to be given up.
-/// Mostly it is some milliseconds, but the kernel gives up a thread when all processors have been elsewhere,
-/// which on a crowded machine took seconds. What such a thread ran since its last tick is missing.
+/// Longest wait for the kernel to release threads that have ended.
+/// Mostly it takes some milliseconds. But the kernel releases a thread only when all processors have been elsewhere,
+/// which took seconds on a crowded machine. The time that such a thread ran since its last tick is missing.
 const LONGEST_END: Duration = Duration::from_millis(300);
 
 /// `struct account`: a thread that the kernel has not given up.
@@ -115,14 +115,13 @@ impl Totals {
 /// The accounts of a target's threads, from its start on.
 pub(crate) struct TaskAccounts {
     programs: Option<Programs>,
-    /// Of the process without the programs: CPU time at the start, and when it was last looked at.
+    /// Process, if there are no programs: its id, and its CPU times at the start and at the last look.
     process: Option<(u32, u64, u64)>,
-    /// CPU time of our children before.
+    /// CPU time of our children before the recording.
     children_ns: u64,
     machine: bool,
     start_ns: u64,
-    /// Of the machine, when its threads had been looked at: the time, and how long its CPUs had
-    /// been idle.
+    /// State of the machine after its threads had been looked at: the time, and the idle time of its CPUs.
     idle_before: Option<(u64, u64)>,
 }
 
@@ -162,7 +161,7 @@ impl TaskAccounts {
         }
     }
 
-    /// To be called some times a second: without the programs, a process is asked while it lives.
+    /// Reads the CPU time of the process while it lives, if there are no programs. Call it several times a second.
     pub fn tick(&mut self) {
         if let Some((pid, _, last)) = &mut self.process
             && let Some(cpu) = process_cpu_ns(*pid)
@@ -196,8 +195,8 @@ impl TaskAccounts {
 }
 
 impl TaskAccounts {
-    /// Of the machine: how long its CPUs were busy, which is read in a moment, while looking at all its
-    /// threads takes a while.
+    /// Returns the times of the machine, from the idle time of its CPUs.
+    /// That is read in a moment, while looking at all threads takes a while.
     fn machine_times(&self, cpus: usize) -> Option<TaskTimes> {
         let (start, before) = self.idle_before?;
         let idle = idle_ns()?.saturating_sub(before);

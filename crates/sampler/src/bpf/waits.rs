@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/waits.bpf.o"));
-/// In place of a number: none.
+/// Number that stands for none.
 const NONE: u32 = u32::MAX;
-/// What is done.
+/// Activity, for error messages.
 const WATCHING: &str = "watching the scheduler";
 /// Bytes of a record.
 const RECORD: usize = 64;
@@ -25,23 +25,24 @@ const USABLE_FIRST: u32 = 2;
 pub struct ThreadWait {
     /// Thread.
     pub tid: u32,
-    /// From when, by the monotonic clock, in nanoseconds.
+    /// Start, on the monotonic clock, in nanoseconds.
     pub start_ns: u64,
-    /// To when: it ran again.
+    /// End: the time at which it ran again.
     pub end_ns: u64,
-    /// How much of that, at its end, it was ready and waited for a CPU.
+    /// Time at the end of the wait during which it was ready and waited for a CPU.
     pub queued_ns: u64,
-    /// How much of `queued_ns` it waited because other processes had CPUs, and not because of the program's own threads.
+    /// Part of `queued_ns` that other processes caused because they had the CPUs.
+    /// Waits for the program's own threads are not in it.
     pub taken_ns: u64,
-    /// How much of the time before it was ready its waker itself was ready without a CPU, because of other processes; at least.
+    /// Time before it was ready during which other processes kept its waker from a CPU; a lower bound.
     pub held_ns: u64,
-    /// It was ready all the time: the CPU was taken from it.
+    /// True if it was ready all the time: the kernel preempted it.
     pub preempted: bool,
-    /// The system call that it waited in.
+    /// System call that it waited in.
     pub system_call: Option<u32>,
-    /// The thread of a watched process that woke it.
+    /// Thread of a watched process that woke it.
     pub waker: Option<u32>,
-    /// The block that one was in.
+    /// Block that the waker was in.
     pub waker_block: Option<u32>,
 }
 
@@ -52,20 +53,20 @@ pub struct CpuUser {
     pub pid: u32,
     /// Name of the thread.
     pub name: String,
-    /// It is a watched process, or one that such a process started.
+    /// True for a watched process, or one that such a process started.
     pub watched: bool,
-    /// For how long, in nanoseconds.
+    /// Time for which it had these CPUs, in nanoseconds.
     pub ns: u64,
 }
 
-/// Where a thread of a traced program keeps the frames of its blocks.
+/// Layout of the frames of blocks that a thread of a traced program keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLayout {
     /// Size of a frame.
     pub size: u32,
-    /// Of the block's number in a frame.
+    /// Offset of the block's number in a frame.
     pub block: u32,
-    /// Of the first frame's address in what a thread keeps; the first word there is one behind the last.
+    /// Offset of the first frame's address in the thread's record. The word at offset 0 points behind the last frame.
     pub base: u32,
 }
 
@@ -129,7 +130,7 @@ impl Waits {
         }
     }
 
-    /// When the last thread of a watched process ended, by the monotonic clock.
+    /// Returns when the last thread of a watched process ended, on the monotonic clock.
     pub fn ended(&self, pid: u32) -> Option<u64> {
         let map = self.map("ended")?;
         let value = map.lookup(&pid.to_ne_bytes(), MapFlags::ANY).ok()??;

@@ -1,4 +1,4 @@
-//! What was found: an answer to each question, and where it is no, what is missing, lost and mends it.
+//! Answers to what can be measured. A negative answer says what is missing, what is lost, and the remedy.
 
 use super::facts::{Limits, Machine, User};
 use serde::Serialize;
@@ -7,31 +7,31 @@ use std::fmt;
 /// The version of the JSON form of [`Capabilities`] and [`Program`].
 pub const SCHEMA: u32 = 1;
 
-/// What can be measured here by this process.
+/// Capabilities of this process on this machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Capabilities {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Who asks.
+    /// User that runs this process.
     pub user: User,
     /// The machine.
     pub machine: Machine,
     /// The kernel's settings.
     pub limits: Limits,
-    /// What was tried, the most important first.
+    /// Results of the probes, the most important first.
     pub probes: Vec<Probe>,
 }
 
 /// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Probe {
-    /// What.
+    /// Question that the probe answers.
     pub question: Question,
-    /// Why it cannot be used; `None` if it can.
+    /// Reason that it cannot be used; `None` if it can.
     pub gap: Option<Gap>,
 }
 
-/// What vitalfew can make use of.
+/// Features of the system that vitalfew can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
@@ -110,29 +110,29 @@ impl fmt::Display for Question {
     }
 }
 
-/// Why something cannot be used.
+/// Reason that something cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{missing}; without it: {lose}; {fix}")]
 pub struct Gap {
-    /// What is missing.
+    /// Missing right, setting or feature.
     pub missing: String,
-    /// What cannot be done without it.
+    /// Measurements that are impossible without it.
     pub lose: String,
-    /// What mends it.
+    /// Remedy.
     pub fix: Fix,
     /// The error number of the attempt, where one was made.
     pub errno: Option<i32>,
 }
 
-/// What mends a gap.
+/// Remedy for a gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind", content = "text")]
 pub enum Fix {
-    /// This command, here.
+    /// Command to run here.
     Command(String),
-    /// This command, on the host: outside of the container or user namespace.
+    /// Command to run on the host: outside of the container or user namespace.
     HostCommand(String),
-    /// No command does: what would have to change.
+    /// Advice where no command helps: what would have to change.
     Advice(String),
 }
 
@@ -147,44 +147,44 @@ impl fmt::Display for Fix {
 }
 
 impl Capabilities {
-    /// Whether something can be used, or why not.
+    /// Returns whether a feature can be used.
     ///
     /// # Errors
-    /// What is missing.
+    /// Returns the gap, if it cannot be used.
     pub fn get(&self, question: Question) -> Result<(), Gap> {
         let gap = self.probes.iter().find(|probe| probe.question == question);
         gap.and_then(|probe| probe.gap.clone()).map_or(Ok(()), Err)
     }
 
-    /// Whether samples can be counted in the kernel.
+    /// Returns whether samples can be counted in the kernel.
     ///
     /// # Errors
-    /// What is missing: the right to load BPF programs, or the kernel's types.
+    /// Returns the gap, if the right to load BPF programs is missing, or the kernel's types are.
     pub fn bpf(&self) -> Result<(), Gap> {
         self.get(Question::Bpf)?;
         self.get(Question::Btf)
     }
 
-    /// Whether cycles and instructions can be counted.
+    /// Returns whether cycles and instructions can be counted.
     ///
     /// # Errors
-    /// What is missing.
+    /// Returns the gap, if they cannot.
     pub fn pmu(&self) -> Result<(), Gap> {
         self.get(Question::Pmu)
     }
 
-    /// Whether all processes on all CPUs can be sampled.
+    /// Returns whether all processes on all CPUs can be sampled.
     ///
     /// # Errors
-    /// What is missing.
+    /// Returns the gap, if they cannot.
     pub fn system_wide(&self) -> Result<(), Gap> {
         self.get(Question::WholeMachine)
     }
 
-    /// Whether the kernel's own time can be sampled.
+    /// Returns whether the kernel's own time can be sampled.
     ///
     /// # Errors
-    /// What is missing.
+    /// Returns the gap, if it cannot.
     pub fn kernel_samples(&self) -> Result<(), Gap> {
         self.get(Question::Kernel)
     }

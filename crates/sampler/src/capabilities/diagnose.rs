@@ -1,19 +1,19 @@
-//! From what the system answers to what that means.
+//! Diagnosis: which capabilities follow from the answers of the system.
 
 use super::answers::{Capabilities, Fix, Gap, Probe, Question, SCHEMA};
 use super::facts::{self, Limits, Machine, User};
 use super::system::{Errno, System, Trial};
 
-/// What mends the lack of a right, where several things can.
+/// Remedy for a missing right, where there are several.
 #[derive(Clone, Copy)]
 pub(super) enum Mend {
     /// A lower `kernel.perf_event_paranoid` is enough.
     Setting,
-    /// Only rights are.
+    /// Only additional rights help.
     Rights,
 }
 
-/// Why, and what mends it: a gap without what is lost.
+/// Cause of a gap, and its remedy.
 pub(super) type Reason = (String, Fix);
 
 pub(super) struct Doctor<'a> {
@@ -176,7 +176,7 @@ impl Doctor<'_> {
         self.user.has_right(facts::PERFMON) || self.user.has_right(facts::SYS_ADMIN)
     }
 
-    /// Why events are refused that `kernel.perf_event_paranoid` up to `level` would allow.
+    /// Explains why the kernel refuses events that `kernel.perf_event_paranoid` up to `level` would allow.
     pub(super) fn denied_by_paranoia(&self, errno: Errno, level: i64, mend: Mend) -> Reason {
         let paranoid = self.limits.perf_event_paranoid.unwrap_or(2);
         // The filter of a container comes before the kernel's own checks, and says EPERM.

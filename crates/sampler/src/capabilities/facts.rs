@@ -1,4 +1,4 @@
-//! Who asks, on which machine, under which settings of the kernel.
+//! Facts about the user, the machine, and the kernel's settings.
 
 use super::system::System;
 use crate::host::CpuFacts;
@@ -25,24 +25,24 @@ const RIGHTS: [Right; 7] = [
     BPF,
 ];
 
-/// Who asks.
+/// User that runs this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct User {
     /// Effective user id.
     pub uid: u32,
-    /// The effective capabilities that matter here.
+    /// Effective capabilities that matter here.
     pub capabilities: Vec<&'static str>,
-    /// Those of them that it could be given.
+    /// Such capabilities in its bounding set, which it could be given.
     pub bounding: Vec<&'static str>,
-    /// Executing a file can give it no more rights (`no_new_privs`).
+    /// True if executing a file can give it no more rights (`no_new_privs`).
     pub no_new_privileges: bool,
-    /// It is in a user namespace of its own, where root is nobody to the kernel.
+    /// True in a user namespace of its own, where the kernel does not treat its root as root.
     pub user_namespace: bool,
-    /// `/proc/sys` is mounted so that not even root can write to it.
+    /// True if `/proc/sys` is mounted so that not even root can write to it.
     pub settings_read_only: bool,
-    /// A filter refuses some of its system calls.
+    /// True if a filter refuses some of its system calls.
     pub seccomp: bool,
-    /// What says that it is in a container.
+    /// Evidence that it is in a container; `None` if there is none.
     pub container: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct Machine {
     pub architecture: &'static str,
     /// CPUs online.
     pub cpus: usize,
-    /// It runs under a hypervisor.
+    /// True if it runs under a hypervisor.
     pub hypervisor: bool,
 }
 

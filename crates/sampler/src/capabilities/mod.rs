@@ -1,9 +1,9 @@
-//! What can be measured here, for whom, how well.
+//! Probes what can be measured on this machine by this user, and how well.
 //!
 //! [`probe`] tries each thing that vitalfew can make use of, in the way it will be used, and reads
 //! the reason of a refusal from the error number, the kernel's settings and the rights of this
-//! process. Each [`Gap`] says what is missing, what is lost without it, and what mends it. Nothing
-//! is changed by looking.
+//! process. Each [`Gap`] says what is missing, what is lost without it, and the remedy. Probing
+//! changes nothing.
 
 mod answers;
 mod diagnose;

@@ -1,4 +1,4 @@
-//! What can be seen of one program.
+//! Properties of a program that decide what a profile can show of it.
 
 use super::answers::SCHEMA;
 use crate::processes::command_files::{find_program, interpreter_line};
@@ -14,44 +14,44 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use symbols::ImageSymbols;
 
-/// What can be seen of a program.
+/// Properties of a program that matter to profiles.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Program {
     /// [`SCHEMA`].
     pub schema: u32,
     /// The file.
     pub path: PathBuf,
-    /// How it was linked.
+    /// Kind of linking.
     pub linking: Linking,
     /// Its build-id: without one, profiles tell it from its next build only by its path.
     pub build_id: Option<String>,
-    /// The file itself has no full symbol table.
+    /// True if the file itself has no full symbol table.
     pub stripped: bool,
-    /// All its functions have names, by its own symbol table or one found apart.
+    /// True if all its functions have names, in its own symbol table or in a separate one.
     pub all_names: bool,
     /// Its debug information, with lines and inlined functions.
     pub debug_info: Option<DebugInfo>,
-    /// Why the debug information cannot be used, though it is there.
+    /// Reason that the debug information cannot be used, though it is there.
     pub debug_problem: Option<String>,
     /// Number of its functions that keep frame pointers; `None` where too few have names to tell.
     pub frame_pointers: Option<FramePointers>,
-    /// It runs with the rights of its file: the loader ignores what is preloaded.
+    /// True if it runs with the rights of its file: the loader ignores preloaded libraries.
     pub privileged: bool,
 }
 
-/// How a program was linked.
+/// Kind of linking of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Linking {
-    /// With shared libraries, at any address.
+    /// Dynamic, loaded at any address.
     PositionIndependent,
-    /// With shared libraries, at a fixed address.
+    /// Dynamic, loaded at a fixed address.
     Fixed,
-    /// With all its libraries in it, at any address.
+    /// Static, loaded at any address.
     StaticPositionIndependent,
-    /// With all its libraries in it, at a fixed address.
+    /// Static, loaded at a fixed address.
     Static,
-    /// It is a library itself.
+    /// A shared library.
     SharedLibrary,
 }
 
@@ -73,18 +73,18 @@ pub struct FramePointers {
     pub share: f64,
 }
 
-/// Why a program cannot be looked at.
+/// Reason that a program cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It is a script: what runs is its interpreter.
+    /// The file is a script: its interpreter is the program that runs.
     #[error("{}: a script; look at its interpreter: {interpreter}", path.display())]
     Script {
         /// The file.
@@ -92,15 +92,15 @@ pub enum ProgramError {
         /// Its first line, without the mark.
         interpreter: String,
     },
-    /// It is ELF of another kind than 64-bit little-endian.
+    /// The file is ELF, but not 64-bit little-endian.
     #[error("{}: offset 0: {reason}", path.display())]
     OtherElf {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of what is wrong.
         reason: String,
     },
-    /// It is no program, or damaged.
+    /// The file is not a program, or is damaged.
     #[error(transparent)]
     Symbols(#[from] symbols::Error),
 }

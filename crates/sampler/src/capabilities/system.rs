@@ -41,15 +41,15 @@ pub(super) enum Trial {
     Uprobe(u32),
 }
 
-/// What the probes ask the system.
+/// Questions that the probes ask the system.
 pub(super) trait System {
-    /// The text of a file, or the start of a long one.
+    /// Reads a file, or the start of a long one.
     fn read_text(&self, path: &str) -> io::Result<String>;
-    /// Whether a file can be opened.
+    /// Opens a file, to see whether that is allowed.
     fn open_file(&self, path: &str) -> io::Result<()>;
     /// Returns whether a directory can be listed, and has something in it.
     fn has_entries(&self, path: &str) -> io::Result<bool>;
-    /// Where a symbolic link points to.
+    /// Returns the target of a symbolic link.
     fn read_link(&self, path: &str) -> io::Result<String>;
     /// The effective user id.
     fn euid(&self) -> u32;

@@ -1,14 +1,14 @@
-//! What the kernel's error numbers mean for events.
+//! Explanations of the kernel's error numbers for events.
 
 use crate::capabilities::Question;
 use crate::{Error, EventKind, EventSpec};
 use std::io;
 
-/// Why a machine has no events of the processor.
+/// Explanation for a machine without events of the processor.
 const NO_PMU: &str =
     "this machine shows no performance-monitoring unit that counts it (usual in virtual machines)";
 
-/// Why an event of the processor could not be opened that nobody asked for by name.
+/// Explains why an event of the processor could not be opened that nobody asked for by name.
 pub(crate) fn unasked_refused(spec: &EventSpec, source: io::Error) -> String {
     match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => NO_PMU.to_owned(),
@@ -16,7 +16,7 @@ pub(crate) fn unasked_refused(spec: &EventSpec, source: io::Error) -> String {
     }
 }
 
-/// Why an event could not be opened, by the error number that perf_event_open(2) gave.
+/// Returns why an event could not be opened, by the error number of perf_event_open(2).
 pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
     if spec.branches {
         let reason = match crate::capabilities::probe_machine().get(Question::Branches) {

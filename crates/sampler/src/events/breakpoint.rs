@@ -11,7 +11,7 @@ use perf_event_open_sys::bindings as pe;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Of `fcntl(2)`: which signal tells of an event, and which thread.
+/// Commands and constants of `fcntl(2)`: they set which signal an event sends, and to which thread.
 const F_SETSIG: libc::c_int = 10;
 const F_SETOWN_EX: libc::c_int = 15;
 const F_OWNER_TID: libc::c_int = 0;

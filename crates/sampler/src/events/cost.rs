@@ -1,4 +1,4 @@
-//! What a sample costs on this machine, measured before the target starts.
+//! Measures the cost of a sample on this machine, before the target starts.
 
 use crate::clock::thread_cpu_ns;
 use crate::events::perf::{self, Ring, Scope};
@@ -7,9 +7,9 @@ use perf_event_open_sys::bindings::perf_event_attr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How often the probe samples itself.
+/// Rate at which the probe samples itself.
 pub(crate) const PROBE_HERTZ: u64 = 5000;
-/// A hundred samples; each recording begins with it.
+/// Time for a hundred samples. Each recording begins with it.
 const PROBE_TIME: Duration = Duration::from_millis(20);
 
 /// The same as [`measure_gap`], with a ring of so many pages that nobody reads beside what is attached.

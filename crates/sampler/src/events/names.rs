@@ -360,7 +360,7 @@ impl EventSpec {
     }
 }
 
-/// Where tracefs is mounted; mounts it if we may.
+/// Returns the mount point of tracefs; mounts it if we may.
 ///
 /// # Errors
 /// [`Error::Refused`] if it is not readable.

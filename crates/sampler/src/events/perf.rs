@@ -46,7 +46,7 @@ pub(crate) fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
-/// Which task and CPU an event is for; -1: any.
+/// Task and CPU that an event is for; -1: any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
     pub pid: i32,

@@ -81,7 +81,7 @@ fn all_registers(_: &SampleRecord<'_>) -> Option<machine::Registers> {
     None
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// Executable memory was mapped.
@@ -105,7 +105,7 @@ pub(crate) enum Body {
     Sample {
         ip: u64,
         in_kernel: bool,
-        /// How many events it stands for, where that was asked for.
+        /// Number of events that the sample stands for, where that was asked for.
         period: Option<u64>,
         /// Innermost first, with perf's context markers.
         callchain: Vec<u64>,
@@ -120,7 +120,7 @@ pub(crate) enum Body {
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// When, on the monotonic clock, in nanoseconds.
+    /// Time, on the monotonic clock, in nanoseconds.
     pub time: u64,
     pub pid: u32,
     pub tid: u32,
@@ -142,7 +142,7 @@ pub(crate) struct Decoder {
 /// nothing else.
 pub(crate) const BRANCH_SAMPLE: u64 = SAMPLE_TYPE | pe::PERF_SAMPLE_BRANCH_STACK as u64;
 
-/// Which branches are asked for: all, in user code.
+/// Branches that are asked for: all, in user code.
 pub(crate) const BRANCHES: u64 = (pe::PERF_SAMPLE_BRANCH_USER | pe::PERF_SAMPLE_BRANCH_ANY) as u64;
 
 /// `PERF_RECORD_MISC_MMAP_BUILD_ID`.

@@ -8,7 +8,7 @@ use crate::{Error, EventSpec};
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// What the reader should know if records about processes found no room.
+/// Warning if records about processes found no room.
 pub(crate) const RECORDS_LOST: &str =
     "records about processes were lost: some code may be shown as unknown";
 
@@ -16,7 +16,7 @@ pub(crate) const RECORDS_LOST: &str =
 pub(crate) struct Rings {
     rings: Vec<CpuRing>,
     events: Vec<OwnedFd>,
-    /// By the attributes of the first event.
+    /// Decoder by the attributes of the first event.
     decoder: Option<Decoder>,
     /// Pages of rings of samples, and of records about processes.
     pages: [usize; 2],
@@ -27,7 +27,7 @@ pub(crate) struct Rings {
 struct CpuRing {
     cpu: i32,
     has_samples: bool,
-    /// Of the first event that was opened for it, which owns the ring.
+    /// Descriptor of the first event that was opened for the ring, which owns it.
     owner: RawFd,
     ring: Ring,
 }
@@ -202,7 +202,7 @@ pub(crate) fn sampling(spec: &EventSpec, period: u64) -> perf_event_attr {
     attr
 }
 
-/// Which of the two records of a mapping an event writes: the kernel gives either the inode or the
+/// Record of a mapping that an event writes: the kernel gives either the inode or the
 /// build-id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mappings {

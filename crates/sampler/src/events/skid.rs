@@ -1,9 +1,9 @@
-//! What a sample means: where the samples of code fall whose slow instruction is known (skid).
+//! Measures skid: where samples fall in code whose slow instruction is known.
 //!
 //! A processor that executes out of order is interrupted between two instructions that retire. At best samples
-//! show the instruction after the one that held up retirement, always; where they come some instructions late, and
-//! not by a fixed number, nothing can be said about single instructions. So kernels are sampled: a chain of
-//! loads that miss the caches, a chain of divisions, a branch that cannot be predicted, and a sled of nops.
+//! always show the instruction after the one that held up retirement. Where they come a varying number of
+//! instructions late, they say nothing about single instructions. So four kernels are sampled: a chain of loads that
+//! miss the caches, a chain of divisions, a branch that cannot be predicted, and a sled of nops.
 
 use crate::events::perf::{self, Ring, Scope};
 use crate::{Error, EventKind, EventSpec};
@@ -11,23 +11,23 @@ use perf_event_open_sys::bindings::PERF_SAMPLE_IP;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 
-/// Where the samples of an event fall. Shares are of the samples in a kernel.
+/// Places where the samples of an event fall. Shares are of the samples in a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skid {
     /// Samples of the four kernels together.
     pub samples: u64,
-    /// Of a chain of loads: at the instruction after the load.
+    /// Share at the instruction after the load, in a chain of loads.
     pub load: f64,
-    /// Of a chain of divisions: at the instruction after the division.
+    /// Share at the instruction after the division, in a chain of divisions.
     pub divide: f64,
-    /// Of a branch that cannot be predicted: at the two places where it goes on.
+    /// Share at the two places where a branch that cannot be predicted goes on.
     pub branch: f64,
-    /// Nops from one that is sampled to the next: as many as retire together. `None` where the samples show no
+    /// Nops from one sampled nop to the next: as many as retire together. `None` where the samples show no
     /// such pattern.
     pub retire_width: Option<u32>,
 }
 
-/// With less than this share at one place, the place is not where the stall is.
+/// Least share of the samples at one place for the stall to be there.
 const ENOUGH: f64 = 0.5;
 
 impl Skid {
@@ -36,14 +36,14 @@ impl Skid {
         self.load >= ENOUGH && self.divide >= ENOUGH
     }
 
-    /// Returns whether it hardly ever shows at a later one: not so where instructions that are done together are
+    /// Returns whether hardly any samples come later. They do where instructions that retire together are
     /// interrupted somewhere among them.
     pub fn is_sharp(&self) -> bool {
         self.load >= SHARP && self.divide >= SHARP
     }
 }
 
-/// With less than this share, some samples come later.
+/// Least share of the samples at one place for hardly any to come later.
 const SHARP: f64 = 0.9;
 
 /// Microseconds between samples.
@@ -51,7 +51,7 @@ const PERIOD_US: u64 = 100;
 /// Samples of a kernel that are wanted, and how often it is run at most until there are as many.
 const WANTED: u64 = 400;
 const ROUNDS: usize = 1000;
-/// Of the chain of loads: 4 MiB, more than the caches near the processor.
+/// Words of the chain of loads: 4 MiB, more than the caches near the processor.
 const WORDS: usize = 1 << 19;
 
 /// Measures an event of this machine, in some tenths of a second of CPU time.
@@ -191,7 +191,7 @@ mod kernels {
         pub end: &'static u8,
         /// Bytes from its start at which the samples should fall.
         pub after: &'static [usize],
-        /// How often it repeats itself in a call: some milliseconds.
+        /// Number of rounds in a call: some milliseconds.
         pub times: u64,
     }
 
@@ -343,7 +343,7 @@ mod tests {
         assert_eq!(steps, WORDS / 8);
     }
 
-    /// What is before the places where samples should fall: a load, a division, a branch or what it goes on with.
+    /// Checks the instruction before each place where samples should fall: load, division, branch or its successor.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn places_are_where_the_assembler_put_them() {

@@ -3,7 +3,7 @@
 use crate::host::CpuFacts;
 use perf_event_open_sys::bindings as pe;
 
-/// What kind of thing an event is: that decides how it is sampled.
+/// Kind of an event, which decides how it is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A clock of the kernel's (`cpu-clock`): its period is in nanoseconds.
@@ -23,7 +23,7 @@ pub enum EventKind {
 pub struct EventSpec {
     /// The canonical name, with modifiers.
     pub name: String,
-    /// What kind of event it is.
+    /// Kind of the event.
     pub kind: EventKind,
     /// `perf_event_attr.type`.
     pub perf_type: u32,

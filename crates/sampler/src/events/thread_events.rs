@@ -23,19 +23,19 @@ const FAULTS: &str = "page-faults:100";
 /// Ring pages for each CPU: what an unprivileged user may lock.
 const PAGES: usize = 128;
 
-/// In place of an event's number: that which tells how long the others could have counted.
+/// Number in place of an event's, for the event that tells how long the others could have counted.
 const REFERENCE: usize = usize::MAX;
 
 /// A sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadEvent {
-    /// When, by the monotonic clock, in nanoseconds.
+    /// Time, on the monotonic clock, in nanoseconds.
     pub ns: u64,
     /// Thread.
     pub tid: u32,
-    /// Which event: its place among those that were asked for.
+    /// Index of its event among those that were asked for.
     pub event: usize,
-    /// How many of it the sample stands for.
+    /// Number of occurrences that the sample stands for.
     pub amount: u64,
 }
 
@@ -64,7 +64,7 @@ pub fn usual_thread_events() -> (Vec<EventSpec>, Option<String>) {
     (events, reason)
 }
 
-/// Whether an event can be sampled in one's own threads.
+/// Checks whether an event can be sampled in one's own threads.
 ///
 /// # Errors
 /// [`Error::EventRefused`].
@@ -72,7 +72,7 @@ pub fn check_thread_event(spec: &EventSpec) -> Result<(), Error> {
     try_to_open(spec).map_err(|source| crate::events::advice::event_refused(spec, source))
 }
 
-/// In this thread, for a moment.
+/// Opens an event in this thread for a moment.
 fn try_to_open(spec: &EventSpec) -> io::Result<()> {
     let own = Scope { pid: 0, cpu: -1 };
     as_allowed(spec, |attr| perf::open_event(attr, own).map(drop))
@@ -108,7 +108,7 @@ fn sampling_attributes(spec: &EventSpec) -> perf_event_attr {
 /// Events that are being sampled.
 pub struct ThreadEvents {
     rings: Rings,
-    /// Which event the kernel's numbers are.
+    /// Index of the event, by the kernel's id.
     numbers: FxHashMap<u64, usize>,
     lost: Vec<u64>,
 }

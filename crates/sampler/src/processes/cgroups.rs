@@ -10,7 +10,7 @@ const MOST_REMEMBERED: usize = 16_384;
 #[derive(Default)]
 pub(crate) struct CgroupPaths {
     paths: FxHashMap<u32, String>,
-    /// By number: the id among the names of what is being gathered.
+    /// Ids by number, among the names of the recording in progress.
     ids: FxHashMap<u32, NameId>,
 }
 

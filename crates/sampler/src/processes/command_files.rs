@@ -1,4 +1,4 @@
-//! Which file a command's name stands for, and which interpreter a script names.
+//! Finds the file of a command's name, and the interpreter of a script.
 
 use super::images::open_regular;
 use std::fs::File;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 
-/// How many image files are held open, so that a file that is deleted can still be read.
+/// Number of image files that are held open, so that a file that is deleted can still be read.
 const HELD_FILES: usize = 512;
 
 /// Major and minor device number, and inode.
@@ -16,7 +16,7 @@ type InodeNumber = (u32, u32, u64);
 /// All images seen so far.
 pub(crate) struct ImageTable {
     images: Vec<Image>,
-    /// By device and inode; a file whose generation is not known (seen in `/proc`) stands for any.
+    /// Images by device and inode. A file whose generation is not known (seen in `/proc`) stands for any.
     by_file: FxHashMap<InodeNumber, Vec<(Option<u64>, ImageId)>>,
     by_name: FxHashMap<(ImageKind, String), ImageId>,
     /// Files of images that appeared while we watched.

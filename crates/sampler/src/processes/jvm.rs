@@ -16,7 +16,7 @@ const MOST_MAPPINGS: usize = 100_000;
 
 /// A JVM that runs.
 pub(crate) struct RunningJvm {
-    /// When its process started, in clock ticks after the start of the machine.
+    /// Start time of its process, in clock ticks after the start of the machine.
     pub started: u64,
     memory: File,
     library: File,
@@ -50,7 +50,7 @@ impl RunningJvm {
         read(&JvmMemory { read: &at })
     }
 
-    /// What it says of its code and methods; `None` if it has not begun yet.
+    /// Reads the JVM's description of its code and methods; `None` before it has been set up.
     pub fn describe(&self) -> Option<JvmDescription> {
         let library = ReadCache::new(&self.library);
         let image = ElfImage::parse(&library)?;

@@ -1,4 +1,4 @@
-//! Which image is mapped where in which process, and when (DCPI section 4.3.2).
+//! Mappings of images in processes over time (DCPI section 4.3.2).
 
 use crate::events::records::{Body, Record};
 use crate::processes::images::{ImageTable, UNKNOWN, open_mapped};
@@ -21,12 +21,12 @@ pub(crate) struct Mapping {
 /// The mappings by their start address. Shared between a process and its children until one changes.
 pub(crate) type Mappings = Rc<BTreeMap<u64, Mapping>>;
 
-/// What a process ran from some time on.
+/// Program that a process ran from some time on.
 struct Program {
     from: u64,
-    /// What is mapped now.
+    /// Current mappings.
     mappings: Mappings,
-    /// What was mapped where something else is now, in order of the times when that came.
+    /// Mappings that others have replaced since, in order of the times of replacement.
     replaced: Vec<ReplacedMapping>,
     /// Changes whenever the mappings do; unique among all programs.
     version: u64,
@@ -275,7 +275,7 @@ impl ProcessMaps {
         Some((&program.mappings, program.version))
     }
 
-    /// Where an address of a process was at a time.
+    /// Returns the location of an address of a process at a time.
     pub fn locate_address(
         &self,
         pid: u32,

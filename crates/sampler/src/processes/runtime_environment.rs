@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 /// A runtime that reads a variable.
 struct Publisher {
-    /// What its programs, and those that start it, are called.
+    /// Names of its programs, and of those that start it.
     programs: &'static [&'static str],
     variable: &'static str,
     asks: Asks,
@@ -14,16 +14,16 @@ struct Publisher {
     is_read: bool,
 }
 
-/// How a variable asks for names.
+/// Way in which a variable asks for names.
 #[derive(Clone, Copy)]
 enum Asks {
-    /// By options, each of which has to be there.
+    /// Options, each of which must be in the variable.
     Options(&'static [&'static str]),
-    /// By a value, unless it has one already.
+    /// A value, unless the variable has one already.
     Value(&'static str),
 }
 
-/// What V8 is asked for names with: the first makes it open a log, too.
+/// Options that ask V8 for names. The first makes it open a log, too.
 const NODE_OPTIONS: [&str; 2] = ["--perf-basic-prof", "--interpreted-frames-native-stack"];
 
 const PUBLISHERS: [Publisher; 3] = [

@@ -1,5 +1,5 @@
-//! Which files a command maps as code when it starts: its program or the interpreter of a script, and the libraries that
-//! these need. What cannot be found is left out: who needs it meets it later.
+//! Finds the files that a command maps as code when it starts: its program or the interpreter of a script, and the
+//! libraries that these need. Files that cannot be found are left out: whoever needs them meets them later.
 
 use super::command_files::{find_program, script_interpreter};
 use super::images::open_regular;
@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 /// More files than any program needs; a limit for those that say so.
 const MOST_FILES: usize = 256;
-/// As often the kernel follows the interpreter of a script to another script.
+/// Most scripts that the kernel follows in a row, each the interpreter of the one before.
 const MOST_SCRIPTS: usize = 5;
-/// Where the C library looks for libraries last. Those of other systems are not there.
+/// Directories that the C library searches last. Those of other systems do not exist.
 const LIBRARY_DIRECTORIES: [&str; 8] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -71,11 +71,11 @@ fn programs_of(command: &str) -> Vec<PathBuf> {
     programs
 }
 
-/// What an image says that it needs.
+/// Libraries that an image needs.
 #[derive(Debug, Default)]
 struct Needs {
     names: Vec<String>,
-    /// Where its libraries are looked for first.
+    /// Directories to search first for its libraries.
     directories: Vec<PathBuf>,
 }
 
@@ -134,7 +134,7 @@ impl Needs {
         Some(())
     }
 
-    /// Where the libraries are.
+    /// Returns the paths of the libraries.
     fn find_libraries(&self) -> Vec<PathBuf> {
         let from_environment = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         let given: Vec<PathBuf> = std::env::split_paths(&from_environment).collect();

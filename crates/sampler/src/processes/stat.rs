@@ -1,4 +1,4 @@
-//! What `/proc/PID/stat` says of a process.
+//! Reads `/proc/PID/stat`, the state of a process.
 
 use crate::clock::{boot_ns, unix_ns};
 
@@ -11,7 +11,7 @@ pub struct ProcessStat {
     pub parent: u32,
     /// CPU time of it and of its children that it has waited for, in the kernel's ticks.
     pub cpu_ticks: u64,
-    /// When it started, in these ticks after the start of the machine.
+    /// Start time, in these ticks after the start of the machine.
     pub started_ticks: u64,
 }
 

@@ -7,10 +7,10 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// How long a process may take on its way to a place.
+/// Longest time for a process to reach a place.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// How long it is looked after without sleeping.
+/// Time for which its stop is polled without sleeping; then the time of each sleep.
 const EAGER: Duration = Duration::from_micros(300);
 
 /// Passes of a place before the one that is waited for: each is an exception.
@@ -19,7 +19,7 @@ const MOST_PASSES: u32 = 100;
 /// The flag of one that goes on from a breakpoint, which does not hold it again.
 const RESUMES: u64 = 1 << 16;
 
-/// Of the control register of vectors: how numbers are rounded, and whether small ones are taken for 0.
+/// Bits of the control register of vectors (MXCSR) that set the rounding mode and replace denormals by 0.
 const UNUSUAL: u32 = 0xe040;
 
 /// A process of ours that is stopped. Dropped, it goes on, with the signal that it stopped for. It
@@ -31,7 +31,7 @@ pub(crate) struct Tracee {
     signal: libc::c_int,
     /// True if it is stopped; else it has ended.
     stopped: bool,
-    /// Where it stops, once it was to run to a place.
+    /// Breakpoint for the place to run to, once there was one.
     breakpoint: Option<Breakpoint>,
 }
 
@@ -207,9 +207,9 @@ fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: u64) ->
 
 enum Stop {
     Not,
-    /// Which is left for those who wait for that.
+    /// The process has ended; its status is left for a later wait.
     Ended,
-    /// For a signal that it is to be given, or 0.
+    /// The process has stopped for a signal that is to be delivered, or 0.
     At(libc::c_int),
 }
 

@@ -15,7 +15,7 @@ use symbols::{ImageSymbols, ProcessSymbol};
 /// The largest perf map or jitdump that is read.
 const LARGEST_MAP: u64 = 256 << 20;
 
-/// What kind of file names the code.
+/// Kind of file that names the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Names {
     /// The image itself, an ELF file.
@@ -31,7 +31,7 @@ pub enum Names {
 pub struct Unreadable {
     /// The file with the names.
     pub file: File,
-    /// What it is.
+    /// Kind of that file.
     pub kind: Names,
     /// The places: offsets in the image, ascending; for generated code addresses.
     pub offsets: Vec<ImageOffset>,
@@ -104,7 +104,7 @@ pub(crate) fn elf_name(elf: &ImageSymbols, offset: ImageOffset) -> Option<Named>
     }
 }
 
-/// Those of a list, by start, that the places are in; `None` of an empty list.
+/// Returns the symbols of a list, sorted by start, that the places are in; `None` if the list is empty.
 fn listed_symbols(offsets: &[ImageOffset], list: &[ProcessSymbol]) -> Option<Vec<Named>> {
     let at = |offset: &ImageOffset| {
         let after = list.partition_point(|symbol| symbol.start.0 <= offset.0);

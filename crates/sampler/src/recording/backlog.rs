@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 128 << 20;
 /// The records that wait.
 #[derive(Default)]
 pub(crate) struct Backlog {
-    /// By time, then by the order in which they came.
+    /// Records by time, then by the order in which they came.
     records: BTreeMap<(u64, u64), Record>,
     arrived: u64,
     bytes: usize,
@@ -28,7 +28,7 @@ impl Backlog {
         self.arrived += 1;
     }
 
-    /// From now on records of up to this time are ready: none of them is still in a ring.
+    /// Marks records of up to this time as ready: none of them is still in a ring.
     pub fn set_complete_until(&mut self, time: u64) {
         self.complete_until = time;
     }

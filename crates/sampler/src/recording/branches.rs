@@ -1,4 +1,4 @@
-//! Where branches go and which data are accessed: from the registers at samples, and what is known of memory
+//! Branches and accessed data: from the registers at samples and the known memory
 //! (DCPI section 7: interpretation), and from the processor's own records.
 
 use crate::events::records::Record;
@@ -31,14 +31,14 @@ const MOST_SEGMENTS: usize = 64;
 
 /// Sees where branches go. Code is read from the images' files, by offset.
 pub(crate) struct Branches {
-    /// Nothing for what cannot be read.
+    /// Code of images; `None` if an image's file cannot be read.
     code: FxHashMap<ImageId, Option<Image>>,
 }
 
 /// The file of an image, and what was seen of its code.
 struct Image {
     file: File,
-    /// What of it is mapped, and is not written.
+    /// Segments that are mapped and not written.
     segments: Vec<Segment>,
     interpreter: CodeInterpreter,
 }

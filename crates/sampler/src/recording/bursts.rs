@@ -224,8 +224,8 @@ mod tests {
         assert!(walked > 0);
     }
 
-    /// Where the process really goes, step by step, and where the interpreter says it would. Gives how many
-    /// instructions it followed from each of so many places, on average.
+    /// Compares the execution, step by step, with the interpreter's prediction. Returns the mean number of
+    /// instructions that it predicted from each of so many places.
     fn compare(command: &mut Command, places: usize) -> f64 {
         let mut child = command.spawn().expect("a command");
         let pid = child.id() as libc::pid_t;

@@ -1,4 +1,4 @@
-//! What both collectors gather: images, process maps, counted samples, and what to warn of.
+//! State that both collectors gather: images, process maps, counted samples, and warnings.
 
 use crate::Error;
 use crate::bpf::frame_words::{FIRST_LABEL, FrameWord, VDSO_LABEL};
@@ -56,7 +56,7 @@ pub(crate) struct Collection {
     pub warnings: BTreeSet<String>,
     /// Branches by image, place and target: seen at samples, seen along stretches.
     pub branches: FxHashMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
-    /// What was executed between branches that the processor recorded.
+    /// Code that was executed between branches that the processor recorded.
     pub stretches: Stretches,
     /// Data addresses, by the instruction that accesses them.
     pub accesses: FxHashMap<(ImageId, ImageOffset), Accesses>,
@@ -156,7 +156,7 @@ impl Collection {
         })
     }
 
-    /// Where an address of a process was at a time.
+    /// Returns the location of an address of a process at a time.
     pub fn locate_address(&mut self, pid: u32, time: u64, address: ProcessAddress) -> Location {
         self.maps
             .locate_address(pid, time, address, &mut self.images)

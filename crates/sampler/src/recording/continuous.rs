@@ -31,11 +31,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use symbols::KernelSymbols;
 
-/// How long functions are waited for that a collector before us has on its stacks, and how often is looked.
+/// Longest wait for the descriptions of functions on an earlier collector's stacks, and time between two looks.
 const LONGEST_MEETING: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the continuous collector does: places of the whole machine, of any kind of event.
+/// Settings of the continuous collector: places of the whole machine, events of any kind.
 const SETTING: Setting = Setting {
     only_targets: false,
     stacks: false,
@@ -48,17 +48,17 @@ const SETTING: Setting = Setting {
     lasting: true,
 };
 
-/// The same by stacks.
+/// The same settings, with stacks.
 const STACKS_SETTING: Setting = Setting {
     stacks: true,
     tables: true,
     ..SETTING
 };
 
-/// How often images are looked through for such as nobody maps any more, in drains.
+/// Number of drains between two searches for images that no process maps any more.
 const FORGET_EVERY: u32 = 8;
 
-/// How many processes that have ended are remembered, a kilobyte each, before a drain lets them be
+/// Number of ended processes that are remembered, a kilobyte each, before a drain lets them be
 /// forgotten.
 const ENDED_MOST: usize = 3000;
 
@@ -68,34 +68,34 @@ const FEW_SAMPLES: u64 = 100;
 /// A jump of the clock that is worth a word, in nanoseconds.
 const CLOCK_JUMP_NS: i64 = 1_000_000_000;
 
-/// What to sample.
+/// Options of a continuous collection.
 pub struct ContinuousOptions {
     /// The events; none stands for cycles, or `cpu-clock` where there are no cycles.
     pub events: Vec<EventSpec>,
-    /// How often to sample events that have a rate.
+    /// Rate of the events that have one.
     pub rate: Rate,
     /// The longest time between two drains.
     pub interval: Duration,
-    /// How long a pinned collector goes on sampling after the last [tick](Continuous::tick).
+    /// Time for which a pinned collector goes on sampling after the last [tick](Continuous::tick).
     pub outlive: Duration,
     /// A directory in the BPF file system where the collector is pinned, if it can be.
     pub pins: Option<PathBuf>,
-    /// How to record call stacks; `None`: places alone.
+    /// Options of call stacks; `None`: places alone.
     pub stacks: Option<StackOptions>,
     /// Finds names that cannot be found later, perhaps in a process of its own:
     /// [`find_names`](crate::find_names) may take much memory.
     pub find_names: Box<FindNames>,
 }
 
-/// How to record call stacks: by unwind tables, in the kernel.
+/// Options of call stacks that are walked by unwind tables in the kernel.
 pub struct StackOptions {
     /// Bytes of unwind tables that the kernel may hold.
     pub table_memory: usize,
-    /// Where tables are kept on disk.
+    /// Directory on disk for the tables.
     pub table_directory: Option<PathBuf>,
 }
 
-/// Whether it is time to drain.
+/// Result of a tick: whether a drain is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainDue {
     /// No.
@@ -106,11 +106,11 @@ pub enum DrainDue {
     Room,
 }
 
-/// A drain: what was counted since the one before.
+/// Counts since the last drain.
 pub struct Drain {
     /// Its number, from 0.
     pub number: u32,
-    /// What was counted. Procedures of the kernel are not named yet: see [`crate::name_kernel`].
+    /// Its counts. Procedures of the kernel are not named yet: see [`crate::name_kernel`].
     pub recording: Recording,
 }
 
@@ -125,20 +125,20 @@ pub struct Continuous<'memory> {
     /// True if a buffer was read and not emptied yet.
     unstored: bool,
     sample_cost_ns: u64,
-    /// What a sample costs beside the time in the program.
+    /// Cost of a sample beside the time in the program, in nanoseconds.
     interrupt_cost_ns: u64,
-    /// How the walks went up to the last drain.
+    /// Counts of the walks up to the last drain.
     walks: StackWalks,
-    /// Why there are no stacks that were asked for.
+    /// Reason that there are no stacks, though they were asked for.
     without_stacks: Option<&'static str>,
     frequency: u64,
     pinned: Result<(), String>,
     drains: u32,
     /// True if the kernel can end the events by itself when nobody ticks any more, not only their counting.
     can_cease: bool,
-    /// How long nothing was sampled since the last drain, and in all, because nobody ticked.
+    /// Time without samples because nobody ticked, in nanoseconds: since the last drain, and in all.
     unsampled_ns: (u64, u64),
-    /// The CPUs that are sampled, and how long the event of each was enabled.
+    /// CPUs that are sampled, and the time for which the event of each was enabled.
     cpus: (Vec<i32>, Vec<u64>),
 }
 
@@ -301,7 +301,7 @@ impl<'memory> Continuous<'memory> {
         self.unsampled_ns.1
     }
 
-    /// Whether the collector would outlive this process, or why not.
+    /// Returns `Ok` if the collector would outlive this process, or else the reason that it would not.
     pub fn pinned_or_reason(&self) -> Result<(), &str> {
         self.pinned.as_ref().copied().map_err(String::as_str)
     }
@@ -381,8 +381,8 @@ impl<'memory> Continuous<'memory> {
         crate::recording::session::poll_descriptors(&descriptors, timeout);
     }
 
-    /// To be called some times a second: new random periods, records of processes, and word that
-    /// somebody is there. Says whether it is time to [drain](Self::drain).
+    /// Sets new random periods, reads records of processes, and tells the collector that somebody is there.
+    /// Call it several times a second. Returns whether it is time to [drain](Self::drain).
     ///
     /// # Errors
     /// [`Error::System`].

@@ -1,5 +1,5 @@
-//! From what was gathered to a recording: only images that have samples, the kernel split into its
-//! parts, and the symbols of everything that cannot be read again later.
+//! Finishes a recording: keeps only images that have samples, splits the kernel into its
+//! parts, and embeds the symbols of everything that cannot be read again later.
 
 use crate::processes::images::{ImageTable, KERNEL, open_regular, open_same};
 use crate::processes::maps::ProcessMaps;
@@ -40,13 +40,13 @@ pub(crate) fn finish_recording(
     crate::recording::wakers::name_interrupts(recording);
 }
 
-/// Where the names come from that nobody can read later.
+/// Sources of the names that nobody can read later.
 pub(crate) struct NameSources<'a> {
-    /// The kernel's, which take time and memory to read in full. `None`: they are read.
+    /// Symbols of the kernel, which take time and memory to read in full. `None`: they are read.
     pub kernel: Option<KernelSymbols>,
-    /// Where they are kept then.
+    /// Directory in which they are kept if they are read.
     pub directory: Option<&'a Path>,
-    /// Finds those of files, which take both, too.
+    /// Finds the names in files, which takes time and memory, too.
     pub find_names: &'a FindNames,
 }
 
@@ -111,11 +111,11 @@ pub(crate) fn move_samples(
     kernel
 }
 
-/// Where the symbols of an image come from that have to be embedded.
+/// Source of the symbols of an image that must be embedded.
 enum Source {
-    /// From nowhere: the reader finds them in the file.
+    /// Not embedded: the reader finds them in the file.
     Later,
-    /// From the interpreter; by the number that the image had.
+    /// The interpreter; with the number that the image had.
     Script(ImageId),
     /// An ELF image in memory.
     Elf(Box<ImageSymbols>),
@@ -134,14 +134,14 @@ struct Finisher<'a> {
     moved: FxHashMap<ImageId, ImageId>,
     /// Parts of the kernel by name.
     named: FxHashMap<String, ImageId>,
-    /// By new number.
+    /// Sources by new number of the image.
     sources: Vec<Source>,
     embedded: BTreeSet<EmbeddedSymbol>,
     warnings: BTreeSet<String>,
 }
 
 impl Finisher<'_> {
-    /// Where a location is in the recording.
+    /// Returns the position of a location in the recording.
     fn place_in_recording(&mut self, location: Location) -> Location {
         if location.image == KERNEL {
             return self.place_in_kernel(ProcessAddress(location.offset.0));
@@ -151,7 +151,7 @@ impl Finisher<'_> {
         Location { image, ..location }
     }
 
-    /// The number in the recording of what is not the kernel.
+    /// Returns the number in the recording of an image other than the kernel.
     fn image_in_recording(&mut self, old: ImageId) -> ImageId {
         match self.moved.get(&old) {
             Some(id) => *id,
@@ -369,7 +369,7 @@ fn vdso_source(bytes: Vec<u8>) -> Source {
     elf.map_or(Source::Later, |elf| Source::Elf(Box::new(elf)))
 }
 
-/// Whose code an image without a file is.
+/// Returns the process that generated the code of an image without a file.
 fn generating_process(image: &Image) -> Option<u32> {
     let pid = image.path.strip_prefix("[anon ")?.strip_suffix(']')?;
     pid.parse().ok()

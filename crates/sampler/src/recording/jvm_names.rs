@@ -10,33 +10,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How old a JVM is when it is asked first: it does not handle signals from its start on.
+/// Age at which a JVM is asked first: it does not handle signals right after its start.
 const FIRST_AGE: Duration = Duration::from_secs(1);
-/// The longest time between two orders. Until then it is as long as the JVM has been known.
+/// Longest time between two orders. Until then it is as long as the JVM has been known.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long one JVM may take.
+/// Longest wait for one JVM.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long all of them may take in the end.
+/// Longest wait for all of them at the end.
 const LAST_PATIENCE: Duration = Duration::from_secs(4);
-/// How often new JVMs are looked for.
+/// Time between two searches for new JVMs.
 const LOOK: Duration = Duration::from_millis(250);
-/// Failures that are told of one by one.
+/// Most failures that are reported one by one.
 const MOST_NOTES: usize = 4;
 
 /// A JVM that was seen.
 struct KnownJvm {
     since: Instant,
     next: Instant,
-    /// It ran before the recording: its code is known at the end, too.
+    /// True if it ran before the recording: its code is known at the end, too.
     was_there: bool,
 }
 
-/// What became of the last order to each process.
+/// Results of the last order to each process.
 type Answers = Arc<Mutex<BTreeMap<u32, Result<(), AttachError>>>>;
 
 /// The JVMs of a recording.
 pub(crate) struct JvmNames {
-    /// What is found at the next look was there before the recording.
+    /// True if the JVMs of the next look were there before the recording.
     joins: bool,
     looked: Option<Instant>,
     known: FxHashMap<u32, KnownJvm>,
@@ -62,8 +62,8 @@ impl JvmNames {
         }
     }
 
-    /// To be called some times a second: asks those whose time it is. What a program compiles is mostly compiled in the
-    /// beginning, and a program that ends takes its names with it.
+    /// Asks the JVMs that are due. Call it several times a second: a program compiles most of its code in the
+    /// beginning, and takes its names with it when it ends.
     pub fn ask_due(
         &mut self,
         maps: &ProcessMaps,

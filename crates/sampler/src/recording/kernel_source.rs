@@ -30,7 +30,7 @@ use std::time::Duration;
 /// Tables are emptied when they are half full, or after this time.
 const LONGEST_FILL_NS: u64 = 15_000_000_000;
 
-/// How long a command waits for the tables of what every program runs.
+/// Longest wait of a command for the tables of files that every program runs.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(500);
 
 /// An event that is being recorded.
@@ -58,7 +58,7 @@ pub(crate) struct KernelSource<'memory> {
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
     drains: u64,
     drained_at: u64,
-    /// What the programs themselves took of a sample when its cost was measured, in nanoseconds.
+    /// Time of the programs in the sample whose cost was measured, in nanoseconds.
     probed_program_ns: u64,
 }
 
@@ -241,7 +241,7 @@ impl<'memory> KernelSource<'memory> {
         Ok(cost)
     }
 
-    /// What the programs themselves took of the sample whose cost was measured, in nanoseconds; 0 where they do not say it.
+    /// Returns the time of the programs in the sample whose cost was measured, in nanoseconds; 0 if it is not known.
     pub fn probed_program_ns(&self) -> u64 {
         self.probed_program_ns
     }
@@ -287,7 +287,7 @@ impl<'memory> KernelSource<'memory> {
         self.bookkeeping.descriptors()
     }
 
-    /// To be called some times a second: new periods, and a drain when it is time.
+    /// Sets new periods, and drains when it is time. Call it several times a second.
     pub fn tick(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.set_periods();
         // A drain is as exact as a time can be.
@@ -362,7 +362,8 @@ impl<'memory> KernelSource<'memory> {
         }
     }
 
-    /// When the programs ceased to sample because the time was over, if they did since it was asked for last.
+    /// Returns when the programs ceased to sample because the time was over.
+    /// `None` if they did not since the last call.
     pub fn take_ceased(&mut self) -> Option<u64> {
         self.kernel.take_ceased()
     }
@@ -746,7 +747,7 @@ pub(crate) fn count_thread(collection: &mut Collection, key: &layout::ThreadKey,
         .count_in_thread(key, amount_of_samples(count.count));
 }
 
-/// Where a counted place is.
+/// Returns the location of a counted place.
 fn place_location(collection: &mut Collection, place: &Place) -> Location {
     match place.kind {
         PLACE_KERNEL => kernel_location(place.offset),

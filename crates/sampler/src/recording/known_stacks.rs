@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 /// Stacks by the numbers of their frames, which say the same in every process and drain.
 #[derive(Default)]
 pub(crate) struct KnownStacks {
-    /// By that of the user frames.
+    /// User stacks by the number of their frames.
     pub users: FxHashMap<u64, Option<StackId>>,
-    /// By the user stack and the number of the kernel frames.
+    /// Whole stacks by the user stack and the number of the kernel frames.
     pub whole: FxHashMap<(Option<StackId>, u64), Option<StackId>>,
 }

@@ -2,17 +2,18 @@
 
 use rustc_hash::FxHashSet;
 
-/// How far the rate of the timed events was lowered, and when.
+/// Reductions of the rate of the timed events, and their times.
 ///
-/// What was sampled at a higher rate is thinned out: of the samples that a recording states one rate for, each stands for as much time.
+/// Samples at a higher rate are thinned out. A recording states one rate, so each of its samples must stand for as
+/// much time.
 pub(crate) struct LoweredRate {
-    /// How many times as long as asked for the periods are that the recording states.
+    /// Factor by which the recording's periods are longer than asked for.
     factor: u64,
-    /// From when on the kernel's periods were how many times as long as asked for; the last is in force.
+    /// Factors of the kernel's periods, each from a time on; the last is in force.
     changes: Vec<RateChange>,
-    /// By event: the samples that were passed over since one was kept.
+    /// Samples by event that were passed over since one was kept.
     passed_over: Vec<u64>,
-    /// The events whose rate is lowered.
+    /// Events whose rate is lowered.
     timed: FxHashSet<usize>,
 }
 

@@ -12,8 +12,8 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// How often new processes are looked for, and how long it takes until a process is looked at again at first. Then it takes twice as
-/// long each time.
+/// Time between two searches for new processes, and between the first two looks at a process. Later looks
+/// are twice as far apart each time.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest time between two looks at a process.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -35,7 +35,7 @@ struct PythonProcess {
 struct LoadedInterpreter {
     interpreter: Interpreter,
     base: u64,
-    /// Where it has its threads, once it is known.
+    /// Addresses of the dictionaries with its threads, once known.
     dictionaries: Vec<u64>,
 }
 
@@ -44,12 +44,12 @@ struct LoadedInterpreter {
 pub(crate) struct PythonThreads {
     looked: Option<Instant>,
     processes: FxHashMap<u32, PythonProcess>,
-    /// By process and thread.
+    /// Names by process and thread.
     names: FxHashMap<(u32, u32), String>,
 }
 
 impl PythonThreads {
-    /// To be called some times a second: reads the names of the threads of processes whose time it is.
+    /// Reads the names of the threads of processes that are due. Call it several times a second.
     pub fn look(
         &mut self,
         maps: &ProcessMaps,

@@ -1,4 +1,4 @@
-//! What would have been recorded, had these records been in the ring buffers.
+//! Makes recordings from given records, as if they had been in the ring buffers.
 
 use crate::host::read_host;
 use crate::recording::branches;

@@ -25,26 +25,26 @@ use std::os::fd::{OwnedFd, RawFd};
 /// unprivileged user may lock.
 const PAGES: usize = 64;
 const PAGES_FOR_RECORDS: usize = 32;
-/// The same where all processes are watched.
+/// The same numbers where all processes are watched.
 const PAGES_OF_ALL: usize = 256;
 const PAGES_FOR_ALL_RECORDS: usize = 512;
-/// For copies of stacks.
+/// Pages for copies of stacks.
 const PAGES_FOR_STACKS: usize = 4096;
-/// For branch stacks, of up to 64 entries.
+/// Pages for branch stacks, of up to 64 entries.
 const PAGES_FOR_BRANCHES: usize = 512;
-/// A ring that was fuller than this when it was read may be too full the next time; so may the memory for records that wait.
+/// Fullness of a ring from which it may be too full the next time. It holds for the memory of waiting records, too.
 const TOO_FULL: f64 = 0.5;
-/// So often the rings are emptied while records are worked on: about every sixteen stacks.
+/// Time between two drains of the rings while records are worked on: about every sixteen stacks.
 const DRAIN_INTERVAL_NS: u64 = 1_000_000;
-/// So long records are worked on before the session looks around.
+/// Time for which records are worked on before the session looks around.
 const WORK_NS: u64 = 20_000_000;
-/// The rate is lowered to this at the least, in samples a second.
+/// Lowest rate to which the rate is lowered, in samples a second.
 const LOWEST_RATE: u64 = 50;
 
-/// What to say where lost samples are known by the records of the rings alone, which do not tell them from other records.
+/// Warning where only records of the rings tell of lost samples, which do not separate them from other records.
 const LOST_BY_RECORDS: &str = "this kernel does not count lost samples (Linux 6.0 and later do): that many records found no room in the rings of samples, some of which may be none";
 
-/// Which tasks events are opened for.
+/// Tasks that events are opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tasks {
     /// A process that is about to execute its command, and what it starts.
@@ -75,7 +75,7 @@ impl Tasks {
         !matches!(self, Self::Command(_) | Self::Process(_))
     }
 
-    /// Whose samples are kept, where those of others come too.
+    /// Returns the target whose samples are kept, if the events also sample others.
     fn followed(self) -> Option<FollowedTarget> {
         match self {
             Self::AllForCommand(pid) => Some(FollowedTarget { pid, armed: false }),
@@ -97,7 +97,7 @@ pub(crate) struct RingSource {
     backlog: Backlog,
     rate: LoweredRate,
     names: FxHashMap<u32, NameId>,
-    /// By process: the path of its control group.
+    /// Paths of the control groups, by process.
     cgroups: FxHashMap<u32, Option<NameId>>,
     /// The processes whose samples are kept; `None`: all.
     followed: Option<FxHashSet<u32>>,
@@ -106,13 +106,13 @@ pub(crate) struct RingSource {
     separation: Separation,
     stacks: StackReader,
     branches: Branches,
-    /// Where registers at samples come with what the code reads of memory.
+    /// Snapshots of registers and of the memory that the code reads.
     snapshots: Option<Snapshots>,
-    /// What leaves the samples of others in the kernel, where that is possible.
+    /// Filter in the kernel that keeps the samples of others out, where that is possible.
     filter: Option<SampleFilter>,
-    /// Samples that were read, and how many of them were asked for, by event.
+    /// Samples that were read, and the part of them that was asked for, by event.
     read_samples: Vec<(u64, u64)>,
-    /// Why they do not, though registers were asked for.
+    /// Reason that there are no snapshots, though registers were asked for.
     pub without_snapshots: Option<Error>,
     jitter: Option<Jitter>,
     pub kernel: bool,
@@ -346,8 +346,8 @@ impl RingSource {
         self.rings.descriptors().chain(snapshots)
     }
 
-    /// To be called some times a second, and when a ring fills: takes in what is there, works on it for a while, and where it is
-    /// time for them gives events new random periods.
+    /// Takes in the records that are there, works on them for a while, and gives events new random periods if
+    /// `new_periods`. Call it several times a second, and when a ring fills.
     pub fn tick(&mut self, collection: &mut Collection, new_periods: bool) {
         if let Some(jitter) = &mut self.jitter
             && new_periods
@@ -737,7 +737,7 @@ impl RingSource {
     }
 }
 
-/// Where a sample is.
+/// Returns the location of a sample.
 fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool) -> Location {
     match in_kernel {
         true => kernel_location(ip),

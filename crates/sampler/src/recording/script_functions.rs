@@ -10,25 +10,26 @@ use std::hash::{Hash, Hasher};
 /// Lowest bits of an offset in a script: the line.
 const LINE_BITS: u32 = 24;
 const MOST_LINE: u32 = (1 << LINE_BITS) - 1;
-/// Functions that are remembered; of more the names are not known.
+/// Most functions that are remembered; the names of others are not known.
 const MOST: usize = 1 << 20;
-/// The same for who collects for weeks: of more, all are told anew.
+/// The same in a collection that lasts for weeks: beyond that, the kernel half describes all functions anew.
 const MOST_LASTING: usize = 8192;
 /// The file of functions of which nothing came.
 const NOWHERE: &str = "[interpreter]";
 
-/// What is known of functions.
+/// Known functions of scripts.
 #[derive(Default)]
 pub(crate) struct ScriptFunctions {
     codes: FxHashMap<u64, FrameCode>,
-    /// Those of which the kernel half tells anew when it sees them again; frames of the next drain may still be theirs.
+    /// Functions that the kernel half describes anew when it sees them again.
+    /// Frames of the next drain may still be theirs.
     older: FxHashMap<u64, FrameCode>,
-    /// Names by where they are in the recording.
+    /// Names by position in the recording.
     names: FxHashMap<(ImageId, u64), String>,
 }
 
 impl ScriptFunctions {
-    /// Adds what the kernel half said.
+    /// Adds the descriptions that the kernel half sent.
     pub fn add_objects(&mut self, codes: Vec<(u64, FrameCode)>) {
         for (number, code) in codes {
             if self.codes.len() < MOST {
@@ -37,7 +38,7 @@ impl ScriptFunctions {
         }
     }
 
-    /// Whether all of these are known.
+    /// Returns whether all of these are known.
     pub fn knows_all<'a>(&self, mut numbers: impl Iterator<Item = &'a u64>) -> bool {
         numbers.all(|number| self.codes.contains_key(number))
     }
@@ -54,7 +55,7 @@ impl ScriptFunctions {
         true
     }
 
-    /// Where a frame is: in which file, in which function, at which line. Where calls were inlined it is in several, the innermost first.
+    /// Returns the file, function and line of a frame. If calls were inlined there are several, the innermost first.
     pub fn locate_frame(&mut self, frame: ScriptFrame, images: &mut ImageTable) -> Vec<Location> {
         let names = &mut self.names;
         let code = self.codes.get(&frame.code);

@@ -28,49 +28,50 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often new periods are set and the tables looked at.
+/// Time between two ticks, which set new periods and look at the tables.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How often records of processes are looked at: a program that removes itself can be read for as
-/// long as it runs.
+/// Time between two looks at records of processes: a program that removes itself can be read only
+/// while it runs.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The same in the first second with stacks: what a command runs has its unwind tables sooner.
+/// The same in the first second with stacks, so that the command's files have unwind tables sooner.
 const EARLY_LOOK: Duration = Duration::from_millis(4);
 
-/// How often periods are set where the command's execution is followed: a stretch at each, if there is time for it.
+/// Time between two settings of periods where the command's execution is followed.
+/// At each a stretch is followed, if there is time for it.
 const BURST_TICK: Duration = Duration::from_millis(20);
 
 /// Mapped files of a process whose unwind tables are made before the first sample.
 const MOST_PROCESS_FILES: usize = 512;
-/// Words of a command that are looked at whether they are programs.
+/// Most words of a command that are tried as programs.
 const MOST_PROGRAM_WORDS: usize = 8;
 
-/// What a recording is doing, for people who wait.
+/// Progress of a recording, for people who wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
-    /// How samples are taken, once that is settled.
+    /// The collection has started, in the way that is described here.
     Started {
         /// The events with their rates in samples a second per CPU, where they have one.
         events: Vec<(String, Option<u64>)>,
-        /// Which way samples come.
+        /// Way in which samples come.
         collector: Collector,
-        /// What one sample costs, in nanoseconds, where that was measured.
+        /// Cost of one sample, in nanoseconds, where that was measured.
         sample_cost_ns: Option<u64>,
-        /// What the reader should know: each a sentence.
+        /// Notes for the reader: each a sentence.
         notes: Vec<String>,
     },
-    /// Samples so far; some times a second.
+    /// Number of samples so far; several times a second.
     Samples(u64),
 }
 
 /// A recording that has ended.
 pub struct Outcome {
-    /// What was recorded.
+    /// The recording.
     pub recording: Recording,
-    /// How the command ended; `None` without one, or if it still runs.
+    /// End of the command; `None` without one, or if it still runs.
     pub exit: Option<Exit>,
-    /// The command, if it still runs: the recording was stopped before it ended.
+    /// Command, if it still runs: the recording was stopped before it ended.
     pub running: Option<Launched>,
     /// Processes that a command has left behind, as a daemon does. Without BPF they are not known.
     pub left_running: Vec<u32>,
@@ -151,7 +152,7 @@ struct Session<'a, 'memory> {
     events: Vec<(EventSpec, u64)>,
     sample_cost_ns: Option<u64>,
     notes: Vec<String>,
-    /// Of interest while recording, not to the reader of the result.
+    /// Note on the rate for those who wait, not for the reader of the result.
     rate_note: Option<String>,
     source: Source<'memory>,
     launched: Option<Launched>,
@@ -610,7 +611,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
-    /// Whether a JVM has to say itself what its code is called.
+    /// Returns whether a JVM must be asked for the names of its code.
     fn asks_jvm(&self, pid: u32) -> bool {
         let names_itself = match &self.source {
             Source::Kernel(source) => source.names_methods(pid),
@@ -749,7 +750,8 @@ impl<'a, 'memory> Session<'a, 'memory> {
     }
 }
 
-/// What a command maps when it starts, or a process has mapped. A word may be a program, too, as in `timeout 9 make`.
+/// Returns the files that a command maps when it starts, or that a process has mapped.
+/// Any word of a command may be a program, as in `timeout 9 make`.
 fn files_of_target(target: &TargetSpec) -> Vec<PathBuf> {
     let files: Vec<PathBuf> = match target {
         TargetSpec::Command(command) => {

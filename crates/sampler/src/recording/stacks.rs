@@ -20,7 +20,7 @@ const SPACES: usize = 4096;
 pub(crate) struct StackReader {
     unwinder: Unwinder,
     modules: ModuleCache,
-    /// By the version of the mappings.
+    /// Address spaces by the version of the mappings.
     spaces: FxHashMap<u64, AddressSpace>,
     vdso: Option<Arc<ModuleData>>,
     unwound: u64,

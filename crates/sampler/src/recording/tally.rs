@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::num::NonZeroU32;
 
-/// What makes two samples the same.
+/// Key of samples that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SampleKey {
     pub event: EventId,
@@ -21,7 +21,7 @@ pub(crate) struct SampleKey {
     pub waker: Option<Waker>,
 }
 
-/// What makes two samples without a call stack the same. A compile leaves a hundred thousand of
+/// Key of samples without a call stack that are counted together. A compile leaves a hundred thousand of
 /// these, and at every drain most are looked up: they are kept small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PlaceKey {
@@ -31,11 +31,11 @@ pub(crate) struct PlaceKey {
     pub pid: Option<NonZeroU32>,
     pub tid: Option<NonZeroU32>,
     pub cgroup: NameId,
-    /// One more than its number.
+    /// Number of the slice plus one.
     pub slice: Option<NonZeroU32>,
 }
 
-/// What makes two samples of the same thread.
+/// Key of samples of the same thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ThreadKey {
     pub event: EventId,
@@ -45,7 +45,7 @@ pub(crate) struct ThreadKey {
     pub cgroup: Option<NameId>,
 }
 
-/// How many, and how heavy in the unit of the event.
+/// Number of samples, and their weight in the unit of the event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount {
     pub count: u64,

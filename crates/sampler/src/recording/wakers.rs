@@ -43,8 +43,8 @@ fn is_tracing(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// How the kernel gives up the CPU, whatever the reason: what called these is what waited (the
-/// "wait channel").
+/// Functions with which the kernel gives up the CPU, whatever the reason. Their caller is the function that waits
+/// (the "wait channel").
 const SCHEDULER: &[&str] = &[
     "__schedule",
     "schedule",

@@ -14,7 +14,7 @@ pub(crate) struct DrainedFrames {
     words: Vec<u64>,
     /// Start and length.
     ranges: FxHashMap<u64, (usize, usize)>,
-    /// Of entries that go on in another one, its number.
+    /// Number of the next entry, for entries that go on in another one.
     next: FxHashMap<u64, u64>,
 }
 
@@ -120,8 +120,8 @@ impl Collection {
     }
 }
 
-/// How many frames two stacks share, counted from the outermost. The innermost one does not count: it is where it is, and a
-/// caller in front of where it goes on.
+/// Returns how many frames two stacks share, counted from the outermost. The innermost frames do not count: they are
+/// where the program is, and a caller's frame is at its call, before the return address.
 fn shared_callers(a: &[u64], b: &[u64]) -> usize {
     let most = a.len().min(b.len()).saturating_sub(1);
     let pairs = a.iter().rev().zip(b.iter().rev()).take(most);

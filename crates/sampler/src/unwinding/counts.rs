@@ -1,4 +1,4 @@
-//! How the walks up user stacks went, as the kernel counts it.
+//! Reads the kernel's counts of walks up user stacks.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::{StackWalkCounts, StackWalks};

@@ -1,4 +1,4 @@
-//! Tells the walks where the JVMs that run have their code.
+//! Gives the walks the addresses of the code of running JVMs.
 
 use crate::bpf::hotspot::hotspot_bytes;
 use crate::processes::images::ImageTable;
@@ -9,14 +9,14 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::FxHashSet;
 use std::time::{Duration, Instant};
 
-/// How often new JVMs are looked for: one that starts does not have its code in place at once.
+/// Time between two searches for new JVMs: one that starts does not have its code in place at once.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The JVMs whose code the walks know.
+/// JVMs whose code the walks know.
 pub(super) struct JvmStacks {
     map: MapHandle,
     known: FxHashSet<u32>,
-    /// Those of them whose methods have names.
+    /// JVMs among them whose methods have names.
     named: NamedJvms,
     looked: Option<Instant>,
 }
@@ -31,12 +31,12 @@ impl JvmStacks {
         }
     }
 
-    /// Whether the methods of a process have names without its help.
+    /// Returns whether the methods of a process have names without its help.
     pub fn has_names(&self, pid: u32) -> bool {
         self.named.contains(pid)
     }
 
-    /// To be called some times a second.
+    /// Looks for new JVMs. Call it several times a second.
     pub fn look(&mut self, images: &ImageTable, maps: &ProcessMaps) {
         let now = Instant::now();
         if self.looked.is_some_and(|looked| now - looked < LOOK) {

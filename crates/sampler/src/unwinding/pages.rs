@@ -1,4 +1,4 @@
-//! Which pages of the kernel's rows are free.
+//! Allocates pages of the kernel's rows.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Which files' unwind tables were used when a target was recorded before: they are put in place before it is recorded again.
-//! What others use is not: on a machine where much is recorded that is a hundred megabytes.
+//! Remembers the files whose unwind tables were used when a target was recorded. They are put in place before it is
+//! recorded again. The files of other targets are not: where much is recorded those are a hundred megabytes.
 
 use crate::TargetSpec;
 use crate::processes::command_files::find_program;
@@ -10,7 +10,7 @@ const MOST_TARGETS: usize = 64;
 const MOST_FILES: usize = 64;
 /// Characters of a target's name.
 const LONGEST_NAME: usize = 256;
-/// What stands in front of a target's name in the file; its files follow, a line each.
+/// Mark in front of a target's name in the file; its files follow, a line each.
 const TARGET_MARK: char = '=';
 /// Programs that run other programs, different ones for different arguments.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "fish"];

@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use unwind::{CompactTable, ModuleData};
 
-/// How long a recording waits for the tables of the files of its target: while they are not there, stacks end early.
+/// Longest wait of a recording for the tables of the files of its target. While they are missing, stacks end early.
 const LONGEST_OF_TARGET: Duration = Duration::from_secs(3);
 /// Looks after which an image that nobody can open has no table.
 const LOOKS: u32 = 50;
@@ -28,15 +28,15 @@ const LOOKS: u32 = 50;
 /// Files that are remembered as used, until they are written down.
 const MOST_USED: usize = 256;
 
-/// How tables are made and kept.
+/// Settings of how tables are made and kept.
 pub(crate) struct TableSettings<'a> {
-    /// Bytes that they take in the kernel at most.
+    /// Most bytes that they take in the kernel.
     pub limit: usize,
-    /// Where they are kept.
+    /// Directory in which they are kept.
     pub directory: Option<&'a Path>,
-    /// What is recorded, by the name under which its files are remembered.
+    /// Target of the recording, by the name under which its files are remembered.
     pub target: String,
-    /// The collector may outlive us.
+    /// True if the collector may outlive us.
     pub lasting: bool,
 }
 
@@ -46,19 +46,19 @@ pub(crate) struct Unwinding {
     numbers: MapHandle,
     counts: MapHandle,
     wanted: MapHandle,
-    /// How many images had been asked for at the last look.
+    /// Number of images that had been asked for at the last look.
     seen: u32,
     /// Images that were given to the thread, with their labels in stacks.
     given: FxHashMap<ImageKey, u32>,
     /// The file of each label from `FIRST_LABEL` on that nobody has taken yet.
     labelled: Vec<FileIdentity>,
     next_label: u32,
-    /// What labels mean to whoever takes over, where the collector may outlive us.
+    /// Meanings of labels for whoever takes over, if the collector may outlive us.
     labels: Option<ImageLabels>,
-    /// Looks at images that could not be opened.
+    /// Number of looks at each image that could not be opened.
     looks: FxHashMap<ImageKey, u32>,
     jobs: u64,
-    /// Where tables are kept, and what was used of it.
+    /// Directory of tables, if there is one.
     files: Option<TableFiles>,
     used: Vec<PathBuf>,
     target: String,
@@ -132,7 +132,7 @@ impl Unwinding {
         self.worker.progress.cpu_ns.load(Ordering::Relaxed)
     }
 
-    /// What labels mean, in a table that can be pinned.
+    /// Returns the meanings of labels, in a table that can be pinned.
     pub fn image_labels(&self) -> Option<&ImageLabels> {
         self.labels.as_ref()
     }
@@ -226,7 +226,7 @@ impl Unwinding {
         label
     }
 
-    /// Whether the methods of a JVM are named by what stands in its memory.
+    /// Returns whether the methods of a JVM are named from its memory.
     pub fn names_methods(&self, pid: u32) -> bool {
         self.jvms.has_names(pid)
     }
@@ -241,7 +241,7 @@ impl Unwinding {
         self.worker.queue_job(job);
     }
 
-    /// To be called some times a second: has tables made of images that walks have met since.
+    /// Has tables made of images that walks have met since the last call. Call it several times a second.
     pub fn serve_wanted(&mut self, images: &mut ImageTable, maps: &ProcessMaps) {
         self.jvms.look(images, maps);
         let wanted = self.wanted.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);

@@ -88,11 +88,11 @@ impl ImageRuntime {
     }
 }
 
-/// What became of a table.
+/// Result of installing a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Installed {
     InUse,
-    /// The image has no table: nothing is in it.
+    /// The image has no table.
     Empty,
     /// The memory is full of tables that are in use.
     NoRoom,

@@ -18,10 +18,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unwind::{CompactTable, ModuleData};
 
-/// How long a round lasts: what was used is known by rounds.
+/// Length of a round: which tables were used is known by rounds.
 const ROUND: Duration = Duration::from_secs(1);
-/// How far the thread steps back behind others. At 19 a busy machine would leave it a sixtieth of a
-/// processor, and a table would come when the program has ended.
+/// Niceness of the thread. At 19 a busy machine would leave it a sixtieth of a processor, and a table
+/// would come when the program has ended.
 const NICE: libc::c_int = 5;
 /// The most messages that are kept.
 const MOST_MESSAGES: usize = 8;
@@ -29,15 +29,15 @@ const MOST_MESSAGES: usize = 8;
 /// An image whose table is to be made.
 pub(crate) struct TableJob {
     pub key: ImageKey,
-    /// What stands for the image in stacks; 0: nothing does.
+    /// Label of the image in stacks; 0: it has none.
     pub label: u32,
     pub name: String,
-    /// `None`: it cannot be read, and has none.
+    /// File of the image. `None` if it cannot be read: then it has no table.
     pub file: Option<File>,
     pub build_id: Option<BuildId>,
 }
 
-/// What the thread is told.
+/// Order to the thread.
 enum TableOrder {
     Make(TableJob),
     /// A walk waits for the table of this image.
@@ -47,7 +47,8 @@ enum TableOrder {
 /// The jobs that wait.
 #[derive(Default)]
 struct JobQueue {
-    /// Those that walks wait for. The smallest file is next: a small program would else wait for the tables of a large one for seconds.
+    /// Jobs that walks wait for. The smallest file is next: else a small program would wait for seconds for the
+    /// tables of a large one.
     wanted: Vec<(u64, TableJob)>,
     others: VecDeque<TableJob>,
 }
@@ -79,7 +80,7 @@ impl JobQueue {
     }
 }
 
-/// What the thread has done so far.
+/// Progress of the thread.
 #[derive(Default)]
 pub(crate) struct Progress {
     pub done: AtomicU64,
@@ -87,7 +88,7 @@ pub(crate) struct Progress {
     pub cpu_ns: AtomicU64,
     /// Tables for which there was no memory.
     pub no_room: AtomicU64,
-    /// The kernel refused a table: no more are tried.
+    /// True if the kernel refused a table: no more are tried.
     pub failed: AtomicBool,
     /// Tables that could not be made: each a sentence.
     pub messages: Mutex<Vec<String>>,
@@ -96,14 +97,14 @@ pub(crate) struct Progress {
 /// The thread, and its work.
 pub(crate) struct Worker {
     orders: Option<Sender<TableOrder>>,
-    /// What the thread gets when it starts.
+    /// State that the thread gets when it starts.
     idle: Option<(Workbench, Receiver<TableOrder>)>,
     thread: Option<JoinHandle<()>>,
     pub progress: Arc<Progress>,
 }
 
 impl Worker {
-    /// One whose thread has not been started.
+    /// Creates a worker whose thread has not been started.
     pub fn new(store: TableStore, files: Option<TableFiles>) -> Self {
         let (orders, inbox) = channel();
         let progress = Arc::new(Progress::default());
