@@ -20,7 +20,7 @@ use std::time::Instant;
 
 type Failure = Box<dyn Error>;
 
-/// What callgrind counted: executions of each instruction, and of each jump by its target.
+/// Executions of each instruction, and of each jump by its target, as callgrind counted them.
 #[derive(Default)]
 struct Truth {
     executed: HashMap<u64, f64>,
@@ -91,7 +91,7 @@ impl Truth {
     }
 }
 
-/// How much weight has an estimate this near to the truth.
+/// Weight of the estimates within 5, 10, 15 and 25 % of the truth.
 #[derive(Default)]
 struct Shares {
     total: f64,
@@ -122,7 +122,7 @@ struct Procedure<'a> {
     counted: Vec<Counted>,
 }
 
-/// What is given beside the samples.
+/// Evidence that is given beside the samples.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     /// The instructions of each procedure, and which evidence: none, observed, walked.

@@ -16,7 +16,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long one procedure took, and what it is.
+/// Time that one procedure took, with its size and name.
 struct Took {
     time: Duration,
     blocks: usize,

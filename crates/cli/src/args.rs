@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// How output is to be shown.
+    /// Returns how output is to be shown.
     pub fn screen_settings(&self) -> ScreenSettings {
         let wide = match &self.command {
             Command::Report(report) => report.shown.wide,
@@ -248,7 +248,7 @@ pub struct Daemon {
     pub action: DaemonAction,
 }
 
-/// What `daemon` does.
+/// Actions of `daemon`.
 #[derive(Debug, Subcommand)]
 pub enum DaemonAction {
     /// Record, in the foreground, until SIGTERM or SIGINT. SIGHUP: leave the collector counting
@@ -268,7 +268,7 @@ pub enum DaemonAction {
     Names,
 }
 
-/// Where a daemon is.
+/// Location of a daemon.
 #[derive(Debug, clap::Args)]
 pub struct DaemonAsk {
     /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
@@ -334,7 +334,7 @@ pub struct DaemonRun {
     pub no_pin: bool,
 }
 
-/// Which closed epochs of this host are kept.
+/// Limits on the closed epochs of this host that are kept.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Keep {
     /// Remove closed epochs of this host that ended longer ago (default: none)
@@ -405,7 +405,7 @@ pub struct Report {
     pub shown: Shown,
 }
 
-/// How a table is shown.
+/// Presentation of a table.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Shown {
     /// At most so many rows
@@ -501,7 +501,7 @@ fn processor_help() -> String {
     )
 }
 
-/// Where a recording is.
+/// Location of a recording.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Source {
     /// A recording's file, an epoch's directory or a database (default: the last recording)
@@ -531,7 +531,7 @@ impl Source {
     }
 }
 
-/// Which samples of a recording.
+/// Selection of a recording's samples.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Filter {
     /// Only this event, and the table sorted by it
@@ -568,7 +568,7 @@ impl Filter {
     }
 }
 
-/// Where a database is, and what of it.
+/// Location of a database, and the selected part of it.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Chosen {
     /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
@@ -685,7 +685,7 @@ pub struct Diff {
     pub folded: bool,
 }
 
-/// What `stats` and `diff` have in common.
+/// Options that `stats` and `diff` have in common.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Compare {
     /// What to count samples by
@@ -801,7 +801,7 @@ pub struct Generate {
     pub what: Generated,
 }
 
-/// What `generate` writes.
+/// Outputs of `generate`.
 #[derive(Debug, Subcommand)]
 pub enum Generated {
     /// Man pages, into a directory

@@ -19,7 +19,7 @@ pub struct JsonClaims {
 }
 
 impl JsonClaims {
-    /// Those of a report, in its order.
+    /// Makes the claims of a report, in its order.
     pub fn of_findings(findings: Vec<Finding>) -> Self {
         let claim = |finding: Finding| JsonClaim {
             sentence: finding.sentence(),

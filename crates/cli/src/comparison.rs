@@ -268,7 +268,7 @@ pub struct Kind<'a> {
     pub confidence: Option<f64>,
     /// The key of the rows.
     pub by: CompareBy,
-    /// Where the sets are.
+    /// Paths of the sets.
     pub sets: &'a [PathBuf],
 }
 

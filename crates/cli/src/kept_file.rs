@@ -9,11 +9,11 @@ use std::path::Path;
 
 /// A kind of file that is kept.
 pub struct KeptFile {
-    /// What it is to people, such as "a saved search".
+    /// Name of the kind for people, such as "a saved search".
     pub what: &'static str,
     /// The schema that it names.
     pub schema: &'static str,
-    /// A longer file is none, in bytes.
+    /// Largest length, in bytes.
     pub longest: u64,
 }
 

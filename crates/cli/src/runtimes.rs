@@ -106,11 +106,11 @@ const RUNTIMES: [Runtime; 10] = [
     },
 ];
 
-/// Of recordings without stacks.
+/// Advice for recordings without stacks.
 const PYTHON_ADVICE: &str =
     "record it with stacks (without --no-stacks), which name them (CPython 3.8 to 3.14)";
 
-/// Of recordings with stacks: the first one of an interpreter may end before its unwind tables are made.
+/// Advice for recordings with stacks: the first one of an interpreter may end before its unwind tables are made.
 const PYTHON_AGAIN: &str = "record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.14)";
 
 const NODE_ADVICE: &str = "record it with stacks (without --no-stacks), which name them (Node.js 18, 20, 22 and 24); of other versions, run it with NODE_OPTIONS=--perf-basic-prof";
@@ -352,7 +352,7 @@ mod tests {
         assert!(python[0].contains("record it again"), "{python:?}");
     }
 
-    /// What an interpreter calls is its time, too, where no function of its language is on the stack.
+    /// Code that an interpreter calls counts as the interpreter's, where no function of its language is on the stack.
     #[test]
     fn time_below_an_interpreter_is_code_without_names() {
         use ImageKind::{File, Script};

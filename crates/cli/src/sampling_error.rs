@@ -1,6 +1,6 @@
-//! What sampling leaves open.
+//! Sampling error.
 
-/// Returns where the true part lies with 95 %, of counted samples (Wilson's interval).
+/// Returns the 95 % confidence interval of a part, given the number of samples (Wilson's interval).
 pub fn interval_of_part(part: f64, samples: f64) -> [f64; 2] {
     const Z: f64 = 1.96;
     if samples <= 0.0 {

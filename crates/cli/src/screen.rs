@@ -55,7 +55,7 @@ pub fn terminal_width() -> Option<usize> {
 /// The emphasis of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emphasis {
-    /// As it is.
+    /// No emphasis.
     Plain,
     /// A heading.
     Strong,

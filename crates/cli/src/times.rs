@@ -1,4 +1,4 @@
-//! Where the time went before any sample is looked at: on a CPU, waiting for one, or blocked.
+//! Time by state, before any sample is looked at: on a CPU, waiting for one, or blocked.
 
 use crate::output::{format_ns, group_digits, shorten_middle};
 use profile::{Recording, Target, TaskTimes, Unit};

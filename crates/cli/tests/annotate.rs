@@ -136,8 +136,8 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
     }
 }
 
-/// What registers at samples show of data addresses rules DTLB misses out where they cannot be, bounds
-/// them where they are rare, and leaves them where they are.
+/// Data addresses, which registers at samples show, rule DTLB misses out where they cannot be. They bound
+/// them where they are rare, and leave them where they are.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn data_addresses_tell_dtlb_misses_from_cache_misses() {

@@ -1,4 +1,4 @@
-//! What `annotate` must not say: cycles without a scale, exonerations that do not hold, amounts that cannot be.
+//! Claims that `annotate` must not make: cycles without a scale, exonerations that do not hold, impossible amounts.
 //! The recordings are made up, so that no processor with counters is needed.
 #![cfg(target_arch = "x86_64")]
 
@@ -121,7 +121,7 @@ fn letters(instruction: &Value) -> String {
         .collect()
 }
 
-/// Whether a number of cycles stands anywhere in a listing.
+/// Returns whether a number of cycles stands anywhere in a listing.
 fn has_cycles(listing: &str) -> bool {
     let is_cycles =
         |word: &str| word.ends_with("cy") && word.starts_with(|c: char| c.is_ascii_digit());
@@ -298,7 +298,7 @@ fn few_samples_give_a_range() {
     assert!(listing.contains(" 4000.0cy"), "{listing}");
 }
 
-/// Where a procedure of a program starts.
+/// Returns the start address of a procedure of a program.
 fn start_of(program: &Path, procedure: &str) -> u64 {
     let image =
         ImageSymbols::open_image(program, &symbols::SymbolOptions::default()).expect("an image");

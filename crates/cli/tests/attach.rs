@@ -71,7 +71,7 @@ fn protected(pid: u32) -> BTreeMap<String, u64> {
     all
 }
 
-/// What was there is as it was; the runtime, and the libraries that it needs, may be there besides.
+/// Asserts that each mapping from before is unchanged. The runtime and its libraries may be there besides.
 fn assert_unchanged(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) {
     assert!(before.len() > 4, "{before:?}");
     for (mapping, hash) in before {
@@ -233,7 +233,7 @@ fn trace(lab: &Lab, pid: u32, options: &[&str]) -> Command {
     command
 }
 
-/// How often functions were called, by the report of the trace.
+/// Returns the number of calls of each function, by the report of the trace.
 fn calls(lab: &Lab, names: [&str; 2]) -> [u64; 2] {
     let output = Command::new(VITALFEW)
         .args(["interference", "report", "--json", "--all"])

@@ -68,7 +68,7 @@ fn a_compiler_takes_the_profile_and_knows_the_usual_way() {
     assert!(code.contains(&weights), "{weights} in {code}");
 }
 
-/// What the line of a profile says is called, and how often.
+/// Returns the callees in a line of a profile, with their counts.
 fn called(profile: &Path, line: &str) -> Vec<(String, f64)> {
     let found = std::fs::read_to_string(profile).expect("a profile");
     let line = found.lines().find_map(|text| text.strip_prefix(line));

@@ -122,7 +122,7 @@ fn the_critical_thread_is_worth_speeding_up_and_the_other_is_not() {
     assert_delays_in_proportion(&run, 1.03e6);
 }
 
-/// What is delayed is what was sampled, in proportion to the speedup; one thread runs the line.
+/// Asserts that delays are in proportion to samples and speedup. One thread runs the line.
 fn assert_delays_in_proportion(run: &Value, longest_period: f64) {
     let experiments = run["experiments"].as_array().expect("experiments");
     assert!(!experiments.is_empty());
@@ -442,7 +442,6 @@ fn inlined_functions_are_known() {
     assert_eq!(run["fragments"][0]["name"], "spin", "{run}");
 }
 
-/// What its interpreter lacks is not what is wrong with a script.
 #[test]
 fn a_line_that_is_inlined_twice_is_split_by_call_site() {
     let Some(_alone) = alone() else { return };
@@ -513,6 +512,7 @@ fn a_line_that_is_inlined_twice_is_split_by_call_site() {
     );
 }
 
+/// The message is about the script, not about what its interpreter lacks.
 #[test]
 fn a_script_is_named_as_one() {
     let Some(_alone) = alone() else { return };

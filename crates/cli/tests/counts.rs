@@ -46,7 +46,7 @@ fn executions(procedure: &Value) -> Vec<(u64, f64)> {
     blocks.map(of).collect()
 }
 
-/// What gcov counts of the program.
+/// Returns the file of gcov's counts of the program.
 fn gcov(lab: &Lab) -> PathBuf {
     let at = |name: &str| lab.path(name);
     run(Command::new("cc")
@@ -126,9 +126,9 @@ fn counts_of_lines_give_the_executions_of_blocks() {
 
 /// The graph of a procedure as a walker needs it.
 struct Walk {
-    /// Where each block starts, and its last instruction.
+    /// Start and last instruction of each block.
     blocks: Vec<(u64, u64)>,
-    /// For each block its edges: where it leads, whether straight on, and how often.
+    /// Edges of each block: the target, whether it follows straight on, and the frequency.
     edges: Vec<Vec<(Option<usize>, bool, f64)>>,
 }
 
@@ -394,8 +394,8 @@ fn recorded_branches_give_executions() {
     );
 }
 
-/// Where the processor records branches they are recorded; elsewhere it is refused, for the reason
-/// that the doctor gives.
+/// Branches are recorded where the processor can do it; elsewhere recording is refused, for the reason that
+/// the doctor gives.
 #[test]
 fn branches_are_recorded_or_refused_with_the_doctors_reason() {
     if !live() {

@@ -1,4 +1,4 @@
-//! What happens to a daemon while it runs: deleted programs, unmounted file systems, clocks, CPUs.
+//! Events while a daemon runs: deleted programs, unmounted file systems, clocks, CPUs.
 
 mod common;
 

@@ -116,7 +116,7 @@ fn assert_measured(run: &Value, slowest: &str, others: &[&str]) {
     }
 }
 
-/// Whether a process handles the sampling signal.
+/// Returns whether a process handles the sampling signal.
 fn handles_signal(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

@@ -56,7 +56,7 @@ impl Graph {
     }
 }
 
-/// What a counter that counts up to its period sees: the address after the one at which it did.
+/// Simulated counter. Its sample is at the address after the one where it reached its period.
 struct Counter {
     period: f64,
     left: f64,
@@ -91,7 +91,7 @@ impl Counter {
     }
 }
 
-/// What happened, and what was seen of it.
+/// Executions of a simulated run, and the samples of them.
 struct Run {
     /// Executions of each block.
     passed: Vec<f64>,

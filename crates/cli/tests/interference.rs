@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
 
-/// Who measures what threads cost each other is alone; the other tests may run side by side.
+/// Turn of a test: tests that measure what threads cost each other run alone, the others side by side.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// Compiles a program of tests/programs/interference/.
@@ -312,7 +312,7 @@ fn cause_run(lab: &Lab, program: &Path, kind: &str, repaired: bool) -> CauseRun 
     }
 }
 
-/// What there is to say against what was found of a cause; nothing if it is right.
+/// Returns the objection to what was found of a cause; `None` if it is right.
 fn wrong(
     contended: &CauseRun,
     repaired: &CauseRun,
@@ -405,7 +405,7 @@ fn known_causes_are_found_and_their_repair_is_seen() {
     }
 }
 
-/// What no jump can be put in front of is named with the reason, and traced by the kernel's probes where that is asked for.
+/// Functions that no jump can be put in front of are named with the reason. On request the kernel's probes trace them.
 #[test]
 fn functions_that_cannot_be_patched_are_probed_by_choice() {
     if !live() {
@@ -510,7 +510,7 @@ fn events_are_counted_where_they_happen() {
     }
 }
 
-/// What a program writes into a file or a pipe is the program's.
+/// Output that a program writes into a file or a pipe stays the program's.
 #[test]
 fn the_result_stays_out_of_the_programs_output() {
     if !live() {
@@ -537,7 +537,8 @@ fn the_result_stays_out_of_the_programs_output() {
     );
 }
 
-/// What a program says of itself and what the report says of it, when whoever reads its records is stopped for two seconds.
+/// Returns calls and duration by the program and by the report, and the report. The reader of the records is stopped for
+/// two seconds.
 fn lags(kind: &str, options: &[&str]) -> ([f64; 2], [f64; 2], Value) {
     let lab = Lab::new();
     let program = compile(&lab, "cc", "lag.c", C);
@@ -643,7 +644,7 @@ fn a_cpu_that_is_lost_to_a_woken_thread_is_the_locks() {
     );
 }
 
-/// Who runs on until it sleeps keeps the thread that it woke waiting: that is no lack of CPUs.
+/// A thread that was woken waits until its waker sleeps: that is no lack of CPUs.
 #[test]
 fn a_woken_thread_waits_for_its_waker() {
     if !live() {
@@ -876,8 +877,8 @@ fn buffers_that_overflow_are_counted() {
     }
 }
 
-/// Who writes records faster than they are read is not followed to its end: the time that was asked for holds, for the reading of what is
-/// left, too.
+/// A program that writes records faster than they are read is not followed to its end. The time limit holds for reading the
+/// rest, too.
 #[test]
 fn time_limits_hold_where_records_are_read_too_slowly() {
     const SECONDS: &str = "6";

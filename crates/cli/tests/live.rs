@@ -701,8 +701,8 @@ fn a_termination_is_passed_on_to_the_command() {
     assert!(!rows(&report(&file, &["--by", "image"])).is_empty());
 }
 
-/// Where the time went by the scheduler's accounts, of a command with short children: against what the
-/// shell's `times` says of the same.
+/// The scheduler's accounts of a command with short children agree with the times that the shell's `times`
+/// says.
 #[test]
 fn the_first_line_says_where_the_time_went() {
     if !live() {

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Of a second's work three quarters are in busy().
+/// Program that spends three quarters of its time in `busy()`.
 const PROGRAM: &str = "
 static volatile double x;
 __attribute__((noinline)) void busy(long n) { for (long i = 0; i < 3 * n; i++) x = x * 1.0001 + 1; }

@@ -1,4 +1,4 @@
-//! Where branches go, from the registers at samples and what the code after them reads of memory.
+//! Branch targets, from the registers at samples and what the code after them reads of memory.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What was seen of a program: samples, branches for each, and of the branch that goes now one way and now
-/// the other, how often it went the rarer way.
+/// Observations of a program: samples, branches for each, and the rarer way's share of the branch that goes
+/// both ways.
 struct Seen {
     samples: u64,
     branches: f64,

@@ -54,7 +54,7 @@ fn result(lab: &Lab) -> Value {
     json
 }
 
-/// What the findings spend their time on, and where they are: experiments name a line, not a path.
+/// Returns what the findings spend their time on, and their places: experiments name a line, not a path.
 fn spent(json: &Value) -> Vec<(String, String)> {
     let list = json["claims"]["list"].as_array().expect("a list");
     let on = |claim: &Value| {
@@ -107,7 +107,7 @@ fn sleeping_is_the_first_finding_of_a_program_that_sleeps() {
     assert!(asked.contains("one thread does the work"), "{asked}");
 }
 
-/// Of a command that sleeps all the time there are hardly any samples; but waits are measured.
+/// A command that only sleeps has hardly any samples, but its waits are measured.
 #[test]
 fn a_command_that_only_sleeps_is_said_to_sleep() {
     if !live() {

@@ -1,5 +1,5 @@
-//! What reaches a terminal: lines that fit, colour where it is wanted, a pager, and never what a
-//! foreign name would steer the terminal with. And other tools' profiles in the commands for recordings.
+//! Output on a terminal: lines that fit, colour where it is wanted, a pager, and no control sequences from
+//! foreign names. Also other tools' profiles in the commands for recordings.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn profile(directory: &Path) -> PathBuf {
     file
 }
 
-/// What a command prints on a terminal of so many columns.
+/// Returns the output of a command on a terminal of so many columns.
 fn on_terminal(columns: u32, environment: &str, command: &str) -> String {
     let line = format!("stty cols {columns} rows 24; {environment} {VITALFEW} {command}");
     let output = Command::new("script")

@@ -183,7 +183,7 @@ fn what_cannot_be_sampled_is_said() {
     top.expect_restored("1");
 }
 
-/// Who closes the window cannot press q any more.
+/// A user who closes the window cannot press q any more.
 #[test]
 fn it_ends_with_its_terminal() {
     if !live() {

@@ -1,4 +1,4 @@
-//! What commands print, word for word (tests/cmd/). To write them anew: TRYCMD=overwrite.
+//! Output of commands, word for word (tests/cmd/). To write them anew: TRYCMD=overwrite.
 
 #[test]
 fn commands_print_what_they_did() {

@@ -21,7 +21,7 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<&'a Program>,
     abandoned: Vec<Abandoned>,
-    /// Where samples of cpu-clock fall; null if that could not be measured.
+    /// Skid of cpu-clock samples; null if it could not be measured.
     skid: Option<Skid>,
 }
 

@@ -287,7 +287,7 @@ fn summarize(
     tell_user(&format!("next: vitalfew report{place}"));
 }
 
-/// Why there is no sample, and what gives some.
+/// Describes why there is no sample, and how to get some.
 fn nothing_sampled(recording: &Recording) -> String {
     let Some(times) = recording.task_times else {
         return "nothing was sampled; vitalfew doctor says what can be measured here".to_owned();
@@ -317,7 +317,7 @@ fn nothing_sampled(recording: &Recording) -> String {
 mod tests {
     use super::*;
 
-    /// So that a recording of ours and a `perf.data` that names no events can be compared.
+    /// The names are the same, so that a recording of ours can be compared with a `perf.data` that names no events.
     #[test]
     fn hardware_and_software_events_have_the_names_of_perf() {
         const GENERIC: [u32; 2] = [0, 1];

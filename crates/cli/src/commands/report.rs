@@ -126,7 +126,7 @@ fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<Report> {
     Ok(join_hosts(hosts))
 }
 
-/// Where the time went, before what the samples say of a part of it.
+/// Prints the line that says where the time went, which stands before the samples.
 fn print_head(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()> {
     if recording.collector == Collector::Import && recording.duration_ns == 0 {
         return Ok(()); // other tools' profiles mostly do not say

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Measurements, by processor, kernel and event.
 type Known = BTreeMap<String, Skid>;
 
-/// Where samples of an event fall on this machine; `None` if that cannot be measured.
+/// Returns the skid of an event's samples on this machine; `None` if it cannot be measured.
 pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let processor = host.cpu_id.as_ref()?;
     let key = format!("{processor} {} {event}", host.kernel);
@@ -35,7 +35,7 @@ pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     Some(skid)
 }
 
-/// Where samples of an event fell on the machine of a recording, if it is this one.
+/// Returns the skid of an event's samples on the machine of a recording, if it is this one.
 pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
     let here = sampler::read_host();
     let same = here.name == host.name && here.kernel == host.kernel && here.cpu_id == host.cpu_id;

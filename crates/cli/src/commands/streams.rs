@@ -24,9 +24,9 @@ pub struct RepeatedStreams {
 /// The streams of a run that go nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silenced {
-    /// Those that keep what is written to them, or hand it on: a terminal shows it.
+    /// Streams that keep or pass on what is written to them; a terminal only shows it.
     Kept,
-    /// All.
+    /// All streams.
     All,
 }
 
@@ -38,7 +38,7 @@ enum Input {
     File(u64),
     /// A pipe, whose data are kept.
     Pipe(Arc<KeptInput>),
-    /// What comes through a pipe is there once.
+    /// Nothing: what came through a pipe cannot be read again.
     Gone,
 }
 
@@ -222,7 +222,7 @@ impl KeptInput {
         Ok(n > 0)
     }
 
-    /// Why not all was kept.
+    /// Returns the error for which not all input was kept.
     fn keeping_error(&self) -> Option<io::Error> {
         // Whoever waits for the source holds it, and has not failed.
         let mut end = self.end.try_lock().ok()?;

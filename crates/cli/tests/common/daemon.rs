@@ -1,4 +1,4 @@
-//! What the tests of the daemon share.
+//! Helpers of the daemon's tests.
 
 use super::VITALFEW;
 use serde_json::Value;
@@ -170,14 +170,14 @@ impl Drop for Daemon {
     }
 }
 
-/// Where collectors of the database are pinned that no daemon reads.
+/// Returns where collectors of the database are pinned that no daemon reads.
 pub fn abandoned(db: &Path) -> Vec<PathBuf> {
     let ours = abandoned_collectors(db);
     let directories = ours.iter().filter_map(|found| found["directory"].as_str());
     directories.map(PathBuf::from).collect()
 }
 
-/// What `doctor` says of them.
+/// Returns what `doctor` says of collectors of the database that no daemon reads.
 pub fn abandoned_collectors(db: &Path) -> Vec<Value> {
     let output = Command::new(VITALFEW).args(["doctor", "--json"]).output();
     let said = output.expect("vitalfew runs").stdout;

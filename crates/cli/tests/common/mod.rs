@@ -1,4 +1,4 @@
-//! What the tests that measure programs share.
+//! Helpers of the tests that measure programs.
 #![allow(dead_code)] // each test binary uses a part
 
 pub mod daemon;
@@ -161,7 +161,7 @@ impl RunningRecording {
     }
 }
 
-/// Whether programs can be measured here. A test may be skipped only with the reason that the
+/// Returns whether programs can be measured here. A test may be skipped only with the reason that the
 /// doctor gives, and not at all with REQUIRE_LIVE=1.
 pub fn live() -> bool {
     static REASON: OnceLock<Option<String>> = OnceLock::new();

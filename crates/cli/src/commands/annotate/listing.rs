@@ -123,7 +123,7 @@ pub fn whole_head(
     Ok(())
 }
 
-/// Where the frequencies come from, with so many stretches between branch records.
+/// Describes the source of the frequencies, with the number of stretches between branch records.
 fn describe_basis(setting: &AnnotationSetting, basis: FrequencyBasis, records: u64) -> String {
     let estimated = match records {
         0 => "estimated".to_owned(),

@@ -1,4 +1,4 @@
-//! Where the cycles went, as in the paper's Figure 4.
+//! Cycles by cause, as in the paper's Figure 4.
 
 use analysis::stall::culprits::{Cause, Static, Summary};
 use std::io::Write;

@@ -132,7 +132,7 @@ pub enum GroupArg {
 /// `--suggester`: a suggester of the user's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnSuggester {
-    /// What `set suggester` calls it.
+    /// Name of the suggester for `set suggester`.
     pub name: String,
     /// A command for `sh -c`.
     pub command: String,

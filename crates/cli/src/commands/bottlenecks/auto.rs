@@ -19,7 +19,7 @@ pub struct Report<'a> {
 /// Steps of a path that are shown: its first and its last ones.
 const SHOWN: (usize, usize) = (2, 6);
 
-/// What else there is is said from this part of the cost on.
+/// Least share of the cost that is reported as the rest.
 const LEAST_REST: f64 = 5e-4;
 
 /// The report.

@@ -124,7 +124,7 @@ A label means what you want it to; several summaries can have the same one.",
     ("quit", "quit", "end", ""),
 ];
 
-/// Why a line is no command.
+/// Reason that a line is not a command.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum Mistake {
     #[error("no command '{0}'{1}; help lists them")]

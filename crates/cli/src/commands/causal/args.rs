@@ -14,13 +14,13 @@ pub struct Causal {
 }
 
 impl Causal {
-    /// Whether it runs a command and passes its exit code on.
+    /// Returns whether it runs a command and passes its exit code on.
     pub fn runs_command(&self) -> bool {
         matches!(self.action, CausalAction::Run(_))
     }
 }
 
-/// What `causal` does.
+/// Actions of `causal`.
 #[derive(Debug, clap::Subcommand)]
 pub enum CausalAction {
     /// Run a command and find out what speeding its lines up would be worth
@@ -62,7 +62,7 @@ pub struct CausalReport {
     pub svg: Option<PathBuf>,
 }
 
-/// Where causal profiles are.
+/// Location of causal profiles.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct CausalSource {
     /// Causal profiles of one program, ours or Coz's, which are put together (default: the last one)

@@ -7,7 +7,7 @@ use results::command_words;
 use serde::Serialize;
 use std::io::Write;
 
-/// Where the curve is given for those who want a number.
+/// Speedups at which the value of the curve is given.
 pub const AT: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! What a report shows, as text, JSON or a picture.
+//! Content of a report that is shown as text, JSON or a picture.
 
 use super::given::run_again;
 use analysis::causal::{Analysis, FragmentEffects};

@@ -1,4 +1,4 @@
-//! Several runs of a command: what they took, kept in a file with a recording of all of them beside it.
+//! Times of several runs of a command, kept in a file with a recording of all of them beside it.
 
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Signals};
@@ -19,7 +19,7 @@ const MEASUREMENT_FILE: KeptFile = KeptFile {
     longest: 16 << 20,
 };
 
-/// What one run took.
+/// Times of one run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RunTimes {
     /// From its start to its end, in nanoseconds.
@@ -31,7 +31,7 @@ pub struct RunTimes {
     pub waiting_ns: Option<u64>,
 }
 
-/// What several runs took.
+/// Times of several runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CheckMeasurement {
     schema: String,
@@ -132,7 +132,7 @@ fn run_times(recording: &Recording) -> RunTimes {
     }
 }
 
-/// Where the recording is that belongs to a measurement.
+/// Returns the path of the recording that belongs to a measurement.
 pub fn recording_beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".recording");

@@ -31,15 +31,15 @@ struct TimeChange {
     high: f64,
 }
 
-/// Whether a program is slower than allowed.
+/// Verdict on whether a program is slower than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
-    /// No time is, at the upper ends of the intervals.
+    /// No time exceeds the limit, even at the upper ends of the intervals.
     Allowed,
     /// An interval reaches over the limit.
     Unclear,
-    /// One is, at the lower end of its interval.
+    /// A time exceeds the limit, even at the lower end of its interval.
     Slower,
 }
 

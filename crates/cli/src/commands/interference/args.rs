@@ -14,13 +14,13 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// Whether it runs a command and passes its exit code on.
+    /// Returns whether it runs a command and passes its exit code on.
     pub fn wraps(&self) -> bool {
         matches!(self.action, InterferenceAction::Run(_))
     }
 }
 
-/// What `interference` does.
+/// Actions of `interference`.
 #[derive(Debug, clap::Subcommand)]
 pub enum InterferenceAction {
     /// Run a command (or look at a process that runs), and find the functions that threads slow down for each other
@@ -140,7 +140,7 @@ pub struct InterferenceReport {
     pub shown: Shown,
 }
 
-/// What executions are compared with each other.
+/// Grouping of the executions that are compared with each other.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Regroup {
     /// Tell executions of FUNCTION apart by the values of these arguments, counted from 1, instead of
@@ -153,13 +153,13 @@ pub struct Regroup {
 }
 
 impl Regroup {
-    /// Whether anything is asked for.
+    /// Returns whether any regrouping is asked for.
     pub fn is_asked_for(&self) -> bool {
         !(self.arguments.is_empty() && self.exclude.is_empty())
     }
 
-    /// As the analysis wants it, for executions that add `call_overhead` ticks to their callers, and samples of events that
-    /// add `event_costs` to what they interrupt.
+    /// Returns the options of the analysis. Executions add `call_overhead` ticks to their callers, and samples of events
+    /// add `event_costs` to the code that they interrupt.
     pub fn options(
         &self,
         call_overhead: u64,
@@ -180,7 +180,7 @@ impl Regroup {
     }
 }
 
-/// How results are shown.
+/// Presentation of results.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Shown {
     /// At most so many functions

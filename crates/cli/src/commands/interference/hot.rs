@@ -1,4 +1,4 @@
-//! Which functions are worth tracing: those that take time (ISPOT, section 5.2).
+//! Functions that are worth tracing: those that take time (ISPOT, section 5.2).
 
 use experiment::FunctionPattern;
 use profile::{ImageKind, Recording, UNNAMED_PROCEDURE};

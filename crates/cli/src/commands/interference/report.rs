@@ -32,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     )
 }
 
-/// What `interference report --all --json` says of one file.
+/// Returns the content of `interference report --all --json` for one file.
 pub fn result_of_file(file: &Path) -> anyhow::Result<Value> {
     let result = load::load(file, &Regroup::default())?;
     let report = Report {

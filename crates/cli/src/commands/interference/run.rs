@@ -224,13 +224,13 @@ fn probe(text: &str) -> FunctionPattern {
     FunctionPattern::parse(if text == "all" { "*" } else { text })
 }
 
-/// What becomes of the events: they are analysed as they come, and kept.
+/// Consumer of the events: it analyses them as they come, and keeps them.
 struct Keeper {
     analyser: Analyser,
     writer: Option<TraceWriter>,
     result: PathBuf,
     limit: u64,
-    /// Why there is no trace.
+    /// Reason that there is no trace.
     failed: Option<String>,
     blocks: usize,
 }
@@ -281,7 +281,7 @@ impl Keeper {
         }
     }
 
-    /// Where it is, and what it means.
+    /// Stores the trace, or the result without one. Returns the path and the result.
     fn finish(self, head: &TraceHead) -> anyhow::Result<(PathBuf, Interference)> {
         let mut head = head.clone();
         head.warnings.extend(self.failed);
@@ -294,7 +294,7 @@ impl Keeper {
     }
 }
 
-/// What is said meanwhile, on standard error.
+/// Shows the progress on standard error.
 fn show(live: &TraceLive, line: &Line) {
     line.show(&format!(
         "{:.0} s, {} functions, {} threads, {} executions, {} lost",

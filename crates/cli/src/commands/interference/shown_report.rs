@@ -1,8 +1,8 @@
-//! What a report shows, as text, JSON or a picture.
+//! Content of a report that is shown as text, JSON or a picture.
 
 use profile::{BlockScore, Interference};
 
-/// What is reported.
+/// Content of a report.
 pub struct Report<'a> {
     /// Everything.
     pub result: &'a Interference,

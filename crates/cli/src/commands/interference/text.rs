@@ -134,10 +134,10 @@ fn none(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     wrapped("", &text, out)
 }
 
-/// So many functions are named in a line.
+/// Largest number of functions that are named in a line.
 const NAMED: usize = 6;
 
-/// What has a score and is no interference, as far as can be told: a line for each reason.
+/// Writes the functions that have a score but no interference, as far as can be told: a line for each reason.
 fn others(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     let reasons = [
         (
@@ -338,7 +338,7 @@ fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
     wrapped("   cause: ", &clean_name(&text), out)
 }
 
-/// What was sampled in it: of what slow executions have more, unless a cause says so.
+/// Writes the events sampled in a function: those of which slow executions have more, unless a cause names them.
 fn events(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
     let said = |event: &EventScore| {
         let mut evidence = finding.causes.iter().flat_map(|cause| &cause.evidence);

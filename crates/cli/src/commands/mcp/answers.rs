@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 
 /// Names are cut to so many characters; to less where the answer would be too long.
 const NAME_LENGTHS: [usize; 3] = [200, 80, 30];
-/// Below this no answer says anything.
+/// Least limit of an answer, in bytes: a shorter one says nothing.
 const LEAST_BYTES: usize = 500;
 
-/// An answer: what stands in front, and a list whose end may be left out.
+/// An answer: fields in front, and a list whose end may be left out.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// What is always said.
+    /// Fields in front, which are always in the answer.
     pub head: Map<String, Value>,
     /// The name of the list.
     pub list_name: &'static str,
@@ -215,7 +215,7 @@ fn change_gain(claim: &Value) -> Option<Value> {
     Some(Value::Object(known.chain([unit]).collect()))
 }
 
-/// How much of what a claim's amount rests on.
+/// Returns the sample size that a claim's amount rests on.
 fn sample_size(claim: &Value) -> Option<Value> {
     let mut evidence = claim["evidence"].as_array()?.iter();
     evidence.find_map(|one| {
@@ -341,7 +341,7 @@ pub fn of_annotation(json: &Value) -> Answer {
         .with("samples_of_recording", json["total_samples"].clone())
 }
 
-/// What `doctor --json` says cannot be measured, and what would mend it.
+/// Answers with the measurements that `doctor --json` reports as impossible, and their remedies.
 pub fn of_doctor(json: &Value) -> Answer {
     let probes = json["probes"].as_array().into_iter().flatten();
     let gaps = probes.filter(|probe| !probe["gap"].is_null());

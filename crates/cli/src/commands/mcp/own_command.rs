@@ -14,12 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 /// More than any of our commands says with `--json` about what fits into its own limits.
 const LONGEST_OUTPUT: u64 = 64 << 20;
-/// So much of what is said on standard error is kept: its end.
+/// Bytes that are kept of the end of standard error.
 const LONGEST_TALK: usize = 2000;
 /// After an interrupt a measurement gives the result so far; then it is killed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How our own commands are run.
+/// Runner of our own commands.
 #[derive(Debug)]
 pub struct OwnCommand {
     program: PathBuf,
@@ -27,7 +27,7 @@ pub struct OwnCommand {
     longest: Duration,
 }
 
-/// What a command said.
+/// Output of a command.
 #[derive(Debug)]
 pub struct Said {
     output: Vec<u8>,
@@ -49,7 +49,7 @@ impl Said {
 }
 
 impl OwnCommand {
-    /// Of this program, in a directory, for so long at most.
+    /// Makes a runner of this program in a directory. A command takes at most `longest`.
     ///
     /// # Errors
     /// If our own file is not known.

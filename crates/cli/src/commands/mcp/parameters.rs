@@ -1,4 +1,4 @@
-//! What a call of each tool may say. The comments are what an agent reads.
+//! Parameters of each tool's calls. The comments are what an agent reads.
 
 use rmcp::schemars::{self, JsonSchema};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! What an agent may start and read.
+//! Permissions of an agent: programs that it may start, and files that it may read.
 
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ impl Permits {
         Ok(Self { programs, folder })
     }
 
-    /// Where commands run.
+    /// Returns the directory in which commands run.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

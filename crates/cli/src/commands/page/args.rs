@@ -52,7 +52,7 @@ pub struct Serve {
     pub no_browser: bool,
 }
 
-/// What the page is about.
+/// Content of the page.
 #[derive(Clone, Debug, clap::Args)]
 pub struct PageFiles {
     /// Recordings, databases, other tools' profiles, causal profiles, results of interference run, and what commands wrote with

@@ -354,7 +354,7 @@ impl PageContent {
     }
 }
 
-/// When each epoch was.
+/// Returns the time span of each epoch.
 fn page_epochs(epochs: &[store::Epoch]) -> Vec<PageEpoch> {
     let summaries = epochs
         .iter()

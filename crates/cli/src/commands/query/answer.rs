@@ -1,4 +1,4 @@
-//! What a query finds, as a table, separated values or JSON.
+//! Result of a query, as a table, separated values or JSON.
 
 use crate::args::Query as Args;
 use crate::output::{Align, Table, clean_name};

@@ -1,16 +1,16 @@
-//! What changed from one run's result to another's.
+//! Changes from one run's result to another's.
 
 use super::result::RunResult;
 use crate::output::{clean_name, format_ns};
 use profile::{AmountBase, Claim, Finding};
 use std::io::{self, Write};
 
-/// A place that has changed, or not for sure.
+/// Kind of change of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ChangeKind {
-    /// It is no finding any more.
+    /// The finding is gone.
     Gone,
-    /// It was no finding.
+    /// The finding is new.
     New,
     /// Its interval lies below the former one.
     Less,

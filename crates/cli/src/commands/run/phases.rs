@@ -1,4 +1,4 @@
-//! What each method is asked, in its turn, within the time that there is.
+//! Phases of a run: each method is asked in its turn, within the time limit.
 
 mod threads;
 
@@ -19,15 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Fewer samples and waits say nothing of where time goes.
+/// Least number of samples and waits that say where time goes.
 const FEWEST_SAMPLES: u64 = 30;
-/// Unless waits have so much of the working time: they are measured, and not sampled.
+/// Share of waits in the working time from which on fewer samples suffice: waits are measured, not sampled.
 const MEASURED_WAITS: f64 = 0.9;
-/// Why few samples are asked nothing.
+/// Reason that few samples are asked nothing.
 const TOO_FEW: &str = "there are too few samples";
-/// A further run fits if there is so many times its duration left: instruments slow it down.
+/// Multiple of a run's duration that must be left for a further run: instruments slow it down.
 const SLOWER: f64 = 1.5;
-/// If fewer stacks than this reach the start of the program, its unwind tables may have come too late: they are there for the next run.
+/// Least share of stacks that reach the start of the program. With fewer, its unwind tables may have come too late;
+/// they are ready for the next run.
 const COMPLETE: f64 = 0.8;
 /// Commands that run for longer are not sampled twice: most of their stacks were taken with tables.
 const SHORT: Duration = Duration::from_secs(10);
@@ -38,48 +39,49 @@ const REPEATING: f64 = 0.25;
 const SAMPLING: f64 = 0.4;
 /// The part of the time for which a program is sampled at most: what was sampled has to be named and judged.
 const LONGEST_SAMPLING: f64 = 0.9;
-/// Naming and judging everything in the end takes so many times what naming the procedures took after sampling: measured for a Node.js server under load.
+/// Time for naming and judging everything in the end, as a multiple of the time for naming the procedures after sampling:
+/// measured for a Node.js server under load.
 const JUDGING: f64 = 1.5;
-/// It is allowed for up to this part of the time: on a busy machine nothing would be asked else.
+/// Largest share of the time that is kept for judging: on a busy machine no method would be asked otherwise.
 const MOST_JUDGING: f64 = 0.25;
 
-/// Why nothing else is asked.
+/// Reason that no other method is asked.
 const STOPPED: &str = "you stopped it";
-/// Why a command is not run again.
+/// Reason that a command is not run again.
 const ASKS_USER: &str = "it waited until somebody typed, and would again";
-/// Why further runs do not count.
+/// Reason that further runs do not count.
 const OTHER_END: &str = "run again, the command ended otherwise";
 
-/// What a method was asked.
+/// Use of one method in a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Asked {
     /// The method.
     pub method: String,
-    /// What it had to go on; absent if it was not asked.
+    /// Data that the method could use; absent if it was not asked.
     pub had: Option<String>,
-    /// Why it was not asked, or could not answer.
+    /// Reason that it was not asked, or could not answer.
     pub why_not: Option<String>,
 }
 
-/// What sampling has left.
+/// Result of sampling.
 pub struct Sampled {
-    /// What was sampled.
+    /// The recording.
     pub recording: Recording,
-    /// Samples and waits.
+    /// Number of samples and waits.
     pub samples: u64,
-    /// Where it is.
+    /// Path of the recording.
     pub stored: String,
-    /// How the command ended; `None`: it still runs.
+    /// End of the command; `None`: it still runs.
     pub exit: Option<Exit>,
     /// The command, to wait for.
     pub running: Option<Launched>,
-    /// How many CPUs it may use, and how many there are, if it may not use all.
+    /// CPUs that it may use, and all CPUs; `None`: it may use all.
     pub confined: Option<(u32, u32)>,
-    /// It had several threads when it was last seen.
+    /// True if it had several threads when it was last seen.
     pub has_threads: bool,
     /// Processes that it has left behind.
     pub left_running: Vec<u32>,
-    /// It waited until somebody typed something.
+    /// True if it waited until somebody typed something.
     pub reads_terminal: bool,
 }
 
@@ -161,7 +163,7 @@ impl<'a> Phases<'a> {
             .saturating_sub(judging)
     }
 
-    /// What each method was asked so far.
+    /// Returns the uses of methods so far.
     pub fn asked_methods(&self) -> &[Asked] {
         &self.asked
     }
@@ -171,7 +173,7 @@ impl<'a> Phases<'a> {
         self.signals.pass_on(running);
     }
 
-    /// Samples what is run, and measures what is waited for.
+    /// Samples the program, and measures its waits.
     ///
     /// # Errors
     /// If that is not possible.
@@ -317,7 +319,7 @@ impl<'a> Phases<'a> {
         Ok(Some(again))
     }
 
-    /// Which instructions of the hottest procedures stall.
+    /// Finds the instructions of the hottest procedures that stall.
     pub fn ask_instructions(&mut self, sampled: &Sampled) -> Vec<Finding> {
         if sampled.samples < FEWEST_SAMPLES {
             self.not_asked("instructions", TOO_FEW.to_owned());

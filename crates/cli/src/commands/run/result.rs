@@ -1,4 +1,4 @@
-//! What a run says, as data: printed, and kept as JSON. The schema is documented in docs/run.md.
+//! Result of a run, as data: printed, and kept as JSON. The schema is documented in docs/run.md.
 
 use super::phases::Asked;
 use crate::claims::JsonClaims;
@@ -23,13 +23,13 @@ const RESULT_FILE: KeptFile = KeptFile {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandEnd {
-    /// It returned this code.
+    /// The command returned this code.
     Code(i32),
-    /// This signal ended it.
+    /// This signal ended the command.
     Signal(i32),
-    /// It had not ended when the time was over.
+    /// The command had not ended when the time was over.
     Unfinished,
-    /// It had not ended when the user stopped the measurement.
+    /// The command had not ended when the user stopped the measurement.
     Stopped,
 }
 
@@ -64,45 +64,45 @@ impl CommandEnd {
     }
 }
 
-/// What a run says.
+/// Result of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResult {
     schema: String,
-    /// What was measured.
+    /// The measured target.
     pub target: Target,
     /// The machine.
     pub host: Host,
     start_unix_ns: u64,
     /// Length of the sampled run, in nanoseconds.
     pub duration_ns: u64,
-    /// How its threads spent it.
+    /// CPU and waiting times of its threads.
     pub times: Option<TaskTimes>,
     /// Threads that did much of the work.
     pub busy_threads: usize,
-    /// What each method was asked, or why it was not.
+    /// Methods with their use, or the reason that they were not used.
     pub asked: Vec<Asked>,
-    /// How many findings there are.
+    /// Number of findings.
     pub findings_total: usize,
-    /// Those that are shown.
+    /// Findings that are shown.
     pub claims: JsonClaims,
-    /// The time that threads ran or waited for what is a loss, in nanoseconds.
+    /// Working time: threads ran, or waited at a loss; in nanoseconds.
     pub working_ns: f64,
-    /// The part of it that the sequences among all findings have.
+    /// Share of it in the call sequences of all findings.
     pub together: f64,
-    /// The part of it that is in no sequence, and waits.
+    /// Share of it in waits outside all call sequences.
     pub rest_waiting: f64,
     /// Waits that are no loss.
     pub idle_ns: BTreeMap<IdleKind, u64>,
-    /// How the command ended, if not as commands do that have done their work.
+    /// End of the command; `None` if its work was done, as it seems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<CommandEnd>,
     /// Processes that the command has left behind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_running: Vec<LeftProcess>,
-    /// How many samples and waits the findings rest on.
+    /// Number of samples and waits that the findings rest on.
     #[serde(default)]
     pub samples: u64,
-    /// How many samples there are, if they are too few to say anything.
+    /// Number of samples, if they are too few to say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub few_samples: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! What a run says, as text.
+//! Result of a run, as text.
 
 use super::result::{CommandEnd, LeftProcess, RunResult};
 use crate::commands::causal::shell_words;
@@ -300,7 +300,7 @@ fn name_called(evidence: &[FindingEvidence]) -> Option<String> {
         .then(|| format!("of that in functions that it calls: {}", called.join(", ")))
 }
 
-/// Who ended the waits.
+/// Names who ended the waits, with their shares.
 fn name_enders(evidence: &[FindingEvidence]) -> Option<String> {
     let enders = evidence.iter().filter_map(|evidence| match evidence {
         FindingEvidence::WaitEnded { by, part } => {
@@ -312,8 +312,8 @@ fn name_enders(evidence: &[FindingEvidence]) -> Option<String> {
     (!enders.is_empty()).then(|| format!("waits there ended by {}", enders.join("; ")))
 }
 
-/// What threads lose time to each other by, the largest first. Functions that were traced say it each for itself: of a cause that
-/// several name, the largest part stands.
+/// Names the causes by which threads lose time to each other, the largest first. Of a cause that several traced functions
+/// name, the largest share stands.
 fn name_causes(evidence: &[FindingEvidence]) -> Option<String> {
     let mut named: Vec<(CauseKind, f64, bool)> = Vec::new();
     for evidence in evidence {

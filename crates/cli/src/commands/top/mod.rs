@@ -31,7 +31,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// How long keys are waited for before newer samples are looked for.
+/// Longest wait for a key before newer samples are looked for.
 const TICK: Duration = Duration::from_millis(100);
 /// Time that ending takes at most.
 const STUCK: Duration = Duration::from_secs(2);

@@ -18,7 +18,7 @@ pub enum SortColumn {
     Name,
 }
 
-/// What a key asks for that the model cannot do.
+/// Request of a key that the model cannot serve itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopRequest {
     /// End.
@@ -27,7 +27,7 @@ pub enum TopRequest {
     WriteRecording,
 }
 
-/// What is shown.
+/// Content of the screen.
 pub struct TopModel {
     /// The view.
     pub view: TopView,
@@ -45,7 +45,7 @@ pub struct TopModel {
     pub shows_help: bool,
     /// The row that keys are about.
     pub selected: usize,
-    /// What to tell the user.
+    /// Message to the user.
     pub note: Option<String>,
     snapshot: Option<Arc<TopSnapshot>>,
     rows: Vec<TopRow>,

@@ -1,4 +1,4 @@
-//! What the rows of `vitalfew top` are, made of a recording of the last seconds.
+//! Rows of `vitalfew top`, made of a recording of the last seconds.
 
 use profile::{EventId, ImageKind, Location, Recording, Sample, SymbolTable, plain_name};
 use results::{CallNode, ReportBy, SampleFilter, SystemCallName, call_tree, make_report};
@@ -56,14 +56,14 @@ impl TopView {
     }
 }
 
-/// What ran in the last seconds.
+/// Recording of the last seconds, with names.
 #[derive(Debug)]
 pub struct TopSnapshot {
     /// The samples.
     pub recording: Arc<Recording>,
     /// Their names.
     pub table: SymbolTable,
-    /// Where the recording goes on from an earlier one, that: only what came since is shown.
+    /// Snapshot of the earlier recording that this one continues, if any: only newer samples are shown.
     pub before: Option<Arc<TopSnapshot>>,
     /// False while files are read for more names.
     pub is_named: bool,
@@ -91,9 +91,9 @@ pub struct ZoomedProcess {
 pub struct TopRow {
     /// The name.
     pub name: String,
-    /// What else tells it.
+    /// Text of the detail column.
     pub detail: String,
-    /// How deep in the tree it is.
+    /// Depth in the tree.
     pub depth: usize,
     /// The numbers of the columns.
     pub numbers: [f64; 2],

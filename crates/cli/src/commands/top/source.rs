@@ -1,4 +1,4 @@
-//! Where `vitalfew top` has its samples from: it samples itself, or asks the running daemon.
+//! Source of the samples of `vitalfew top`: it samples itself, or asks the running daemon.
 
 use super::args::Top;
 use super::known_names::{KnownNames, UnnamedPlaces};
@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use store::Wanted;
 
-/// How often it is looked whether to end.
+/// Time between checks whether to end.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// The first table is of no longer than this: people wait for it.
+/// Longest time that the first table is of: people wait for it.
 const FIRST: Duration = Duration::from_millis(500);
 /// Time for which files are read for names before what is known by then is shown.
 const NAMING: Duration = Duration::from_millis(500);

@@ -200,7 +200,6 @@ fn paused_it_stays() {
     assert!(drawn(&model, 80, 24)[1].contains("more names"));
 }
 
-/// Of a recording that goes on, only what came since is shown.
 /// Our own process is no load of the machine.
 #[test]
 fn a_process_can_be_left_out() {
@@ -213,6 +212,7 @@ fn a_process_can_be_left_out() {
     assert!(recording.threads.iter().all(|thread| thread.pid != process));
 }
 
+/// Only the samples since the earlier snapshot of a continued recording are shown.
 #[test]
 fn what_was_counted_before_is_taken_off() {
     let before = snapshot();

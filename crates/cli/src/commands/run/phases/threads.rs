@@ -1,4 +1,5 @@
-//! What threads lose to each other, and what experiments predict: in further runs of a command, or in a later phase of a program that runs on.
+//! Losses of threads to each other, and predictions of experiments: in further runs of a command, or in a later phase of a program
+//! that runs on.
 
 use super::{Asked, FEWEST_SAMPLES, Phases, STOPPED, Sampled, TOO_FEW};
 use crate::args::{Args, Command};
@@ -13,14 +14,14 @@ use results::{TimeTree, command_words};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Why a program with one busy thread is not traced.
+/// Reason that a program with one busy thread is not traced.
 const ONE_RUNS: &str = "one thread runs, the others only wait";
-/// A thread is busy if it has so much of the samples that the busiest one has.
+/// Least samples of a busy thread, as a share of the busiest one's.
 const BUSY: f64 = 0.05;
-/// Why experiments with a program that runs on say nothing.
+/// Reason that experiments with a program that runs on say nothing.
 const NO_COUNT: &str =
     "no function was found whose calls count its work: --progress names one, or a system call";
-/// Why there are no experiments.
+/// Reason that there are no experiments.
 const NO_TIME: &str = "there was no time left (--for gives more)";
 /// The part of the time left that a run with tracing may take: experiments need the rest.
 const TRACING: f64 = 0.5;
@@ -33,7 +34,7 @@ const COUNTABLE: std::ops::Range<f64> = 40.0..20_000.0;
 /// Calls that there are at least in one run.
 const FEWEST_CALLS: u64 = 100;
 
-/// What other methods are asked about.
+/// Program that other methods are asked about.
 enum ProgramUnderTest {
     /// A command, which is started once more.
     Command(Vec<String>),
@@ -54,7 +55,7 @@ impl ProgramUnderTest {
 }
 
 impl Phases<'_> {
-    /// What threads lose to each other, and what experiments predict.
+    /// Finds what threads lose to each other, and what experiments predict.
     pub fn ask_threads(
         &mut self,
         sampled: &Sampled,
@@ -328,7 +329,7 @@ fn is_without_lines(error: &anyhow::Error) -> bool {
     )
 }
 
-/// Why experiments say nothing, if they do not.
+/// Returns why experiments say nothing; `None` if they do.
 fn why_unknown(profile: &CausalProfile, predicted: &[Finding]) -> Option<String> {
     if !predicted.is_empty() {
         return None;
