@@ -22,9 +22,9 @@ const SURE: u64 = 4;
 /// Accesses of a place in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Visits {
-    /// On the ways after samples.
+    /// Visits in the executions that were followed after samples.
     pub seen: u64,
-    /// Right before samples.
+    /// Visits right before samples.
     pub waited: u64,
 }
 
@@ -42,7 +42,7 @@ impl Visits {
 pub struct Footprint(Vec<(u64, Visits)>);
 
 impl Footprint {
-    /// Nothing.
+    /// The empty footprint.
     pub const EMPTY: Self = Self(Vec::new());
 
     /// Counts visits of a place, by its hash.
@@ -95,22 +95,21 @@ pub struct Accesses {
     pub unknown: u64,
     /// Executions on these ways that were followed for long enough after.
     pub origins: u64,
-    /// After how many of these the next execution was not seen to access the same line, or too much
-    /// was accessed in between.
+    /// Origins after which the next execution was not seen to access the same line, or too much was accessed in between.
     pub new_line: u64,
-    /// The same of pages.
+    /// Like `new_line`, for pages.
     pub new_page: u64,
-    /// After how many of these the next address was further by the stride, and not too much in between.
+    /// Origins after which the next address was further by the stride, with not too much in between.
     pub strided: u64,
     /// The commonest distance to the next address in bytes, by a majority vote.
     pub stride: i64,
-    /// By how many votes.
+    /// Votes for that distance.
     pub votes: u64,
     /// Samples right after it where the address still followed from the registers.
     pub waited: u64,
-    /// At how many of these it had not accessed the same line the time before, going by its stride.
+    /// Samples among `waited` at which it had not accessed the same line the time before, as its stride tells.
     pub waited_line: u64,
-    /// The same of pages.
+    /// Like `waited_line`, for pages.
     pub waited_page: u64,
     /// Pages that it accessed.
     pub pages: Footprint,
@@ -147,7 +146,7 @@ impl Accesses {
         ]
     }
 
-    /// The same, to be changed.
+    /// The counts in the same order, mutable.
     pub fn counts_mut(&mut self) -> [&mut u64; 9] {
         [
             &mut self.known,

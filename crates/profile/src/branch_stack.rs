@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// Memory that one kind of stretch takes at most, in bytes, while the table that it is in grows.
 const SIZE: u64 = 224;
-/// More bytes than this are not executed without a branch: there was one that is missing.
+/// Longest run of bytes that is executed without a branch. In a longer one, a branch is missing.
 const LONGEST: u64 = 1 << 16;
 
 /// A branch that was taken, as a processor records it.
@@ -56,7 +56,7 @@ pub struct Stretch {
 /// Sightings of a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StretchSightings {
-    /// In all.
+    /// All sightings.
     pub times: u64,
     /// The number of sightings with a verdict of the processor on its prediction.
     pub judged: u64,
@@ -65,7 +65,7 @@ pub struct StretchSightings {
 }
 
 impl StretchSightings {
-    /// Adds what was seen elsewhere; what is too much for the numbers stays at their largest.
+    /// Adds the sightings of `other`. Sums that are too large stay at the largest number.
     pub fn join(&mut self, other: Self) {
         self.times = self.times.saturating_add(other.times);
         self.judged = self.judged.saturating_add(other.judged);
@@ -98,7 +98,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// Returns how many kinds take so many bytes of memory, at least.
+    /// Returns the number of kinds that take so many bytes of memory, at least.
     pub fn kinds_in(bytes: u64) -> usize {
         usize::try_from(bytes / SIZE).unwrap_or(usize::MAX)
     }
@@ -147,7 +147,7 @@ impl Stretches {
         }
     }
 
-    /// All, in no order.
+    /// Iterates over all stretches, in no order.
     pub fn iter(&self) -> impl Iterator<Item = StretchCount> + '_ {
         let counts = self.counts.iter();
         counts.map(|((image, stretch), seen)| StretchCount {

@@ -27,9 +27,9 @@ pub struct Method {
 /// The name and unit of one cost of a call tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ValueType {
-    /// Such as `cpu-clock`, `cpu`, `alloc_space`.
+    /// Name of the value, such as `cpu-clock`, `cpu`, `alloc_space`.
     pub name: String,
-    /// Such as `samples`, `nanoseconds`, `bytes`.
+    /// Unit of the value, such as `samples`, `nanoseconds`, `bytes`.
     pub unit: String,
 }
 
@@ -46,7 +46,7 @@ pub struct CallTree {
     pub(crate) method: Vec<u32>,
     pub(crate) parent: Vec<u32>,
     pub(crate) end: Vec<u32>,
-    /// By value type; entry `n` is the sum of the costs of the nodes before `n`.
+    /// Prefix sums by value type; entry `n` is the sum of the costs of the nodes before `n`.
     pub(crate) prefix: Vec<Vec<i64>>,
 }
 
@@ -63,7 +63,7 @@ pub struct CallTreeColumns {
     pub parent: Vec<u32>,
     /// [`CallTree::end`] of each node.
     pub end: Vec<u32>,
-    /// By value type: entry `n` is the sum of the costs of the nodes before `n`. One entry more than nodes.
+    /// Prefix sums by value type; entry `n` is the sum of the costs of the nodes before `n`. One entry more than nodes.
     pub prefix: Vec<Vec<i64>>,
 }
 

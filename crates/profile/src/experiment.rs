@@ -93,7 +93,8 @@ pub enum Granularity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CreditRule {
-    /// Functions of ours in front of the program's see operations that wait and wake; who wakes has paid before.
+    /// Functions of ours in front of the program's see operations that wait and wake. A thread pays its delays before
+    /// it wakes another one.
     #[default]
     Hooks,
     /// The kernel sees which thread wakes which.
@@ -222,7 +223,7 @@ pub struct FragmentWait {
 pub struct Experiment {
     /// The fragment that was virtually sped up: position in [`CausalRun::fragments`].
     pub fragment: u32,
-    /// By which fraction of its run time, 0 to 1: delay over sampling period (eq. 4).
+    /// Virtual speedup, as a fraction of the fragment's run time, 0 to 1: delay over sampling period (eq. 4).
     pub speedup: f64,
     /// Start, in nanoseconds since that of the run.
     pub start_ns: u64,
@@ -233,7 +234,7 @@ pub struct Experiment {
     pub delay_ns: u64,
     /// Samples in the fragment during the experiment (`s_obs` of eq. 6).
     pub samples: u64,
-    /// For each of [`CausalRun::points`] what was counted; a point that became known later has none.
+    /// Counts of each of [`CausalRun::points`]; a point that became known later has none.
     pub counts: Vec<Progress>,
     /// Other load on the machine; `None` where it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -280,7 +281,7 @@ impl Experiment {
         self.duration_ns.saturating_sub(self.delay_ns)
     }
 
-    /// Returns the part of a machine of so many CPUs that something else had meanwhile, 0 to 1; 0 where that is not known.
+    /// Returns the fraction of a machine with `cpus` CPUs that other load had meanwhile, 0 to 1; 0 where that is not known.
     pub fn part_of_others(&self, cpus: u32) -> f64 {
         let Some(it) = self.disturbance else {
             return 0.0;
@@ -308,7 +309,7 @@ impl OtherLoad {
     /// A normal standard deviation, in median distances from the median.
     const NORMAL: f64 = 1.4826;
 
-    /// Returns the load during these experiments, on a machine of so many CPUs.
+    /// Returns the load during these experiments, on a machine with `cpus` CPUs.
     pub fn during(experiments: &[Experiment], cpus: u32) -> Self {
         let median = |mut values: Vec<f64>| {
             values.sort_by(f64::total_cmp);

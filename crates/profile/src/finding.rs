@@ -661,7 +661,7 @@ impl Finding {
         })
     }
 
-    /// Returns who threads lose their time to, by its first cause.
+    /// Returns the party that threads lose their time to, by the finding's first cause.
     fn lost_to(&self) -> &'static str {
         let cause = self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::SuspectedCause { cause, .. } => Some(*cause),
@@ -711,7 +711,7 @@ fn caller_and_call(path: &[String]) -> String {
     }
 }
 
-/// Longer names than this are shortened in sentences, in characters.
+/// Length in characters above which names are shortened in sentences.
 const LONG_NAME: usize = 80;
 
 /// Returns a name that fits into a sentence: of a long one, the arguments of templates and functions are left out, then its middle.

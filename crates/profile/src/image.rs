@@ -24,7 +24,7 @@ pub enum ImageKind {
     Script,
     /// Executable memory with no file and no name.
     Anonymous,
-    /// Nothing is known: the one honest row.
+    /// Nothing is known of the image.
     Unknown,
 }
 

@@ -16,7 +16,7 @@ pub struct Interference {
     pub host: Host,
     /// Start, in nanoseconds since 1970-01-01 UTC.
     pub start_unix_ns: u64,
-    /// From the first instruction of `main` to the end.
+    /// Time from the first instruction of `main` to the end.
     pub duration_ns: f64,
     /// The end of the run.
     pub end: RunEnd,
@@ -55,7 +55,7 @@ pub struct Interference {
 /// The time in which threads were ready without a CPU, and who had the CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineLoad {
-    /// All of it.
+    /// Time of all threads together.
     pub ready_ns: f64,
     /// The part that the program's threads owe to other processes: without these they would have had CPUs.
     pub taken_ns: f64,
@@ -112,7 +112,7 @@ pub struct BlockScore {
     pub durations: DurationSummary,
     /// The floor of the kind that took most time.
     pub floor: Floor,
-    /// At what level of detail executions could be compared.
+    /// The levels of detail at which executions could be compared.
     pub coverage: Coverage,
     /// The kinds of execution that took most time.
     pub kinds: Vec<KindScore>,
@@ -161,7 +161,7 @@ pub struct ScoreBreakdown {
     pub blocked: f64,
     /// The part that threads were ready to run for, without a CPU.
     pub scheduler: f64,
-    /// The part of that for which other processes had the CPUs, or a control group was at its limit.
+    /// The part of `scheduler` for which other processes had the CPUs, or a control group was at its limit.
     #[serde(default)]
     pub machine: f64,
     /// The part that threads ran for.
@@ -180,7 +180,7 @@ pub struct ExecutionCounts {
     pub warm_up: u64,
     /// Executions left by an exception, a panic or the end of the thread.
     pub unwound: u64,
-    /// One in so many executions was recorded, at the end.
+    /// Sampling period at the end: one in so many executions was recorded.
     pub period: u32,
 }
 
@@ -191,13 +191,12 @@ pub struct DurationSummary {
     pub total_ns: f64,
     /// Their mean.
     pub mean_ns: f64,
-    /// Their mean without the time that they were ready for without a CPU. The score without it is
-    /// `sci − scheduler`.
+    /// Their mean without run-queue latency, in which they were ready without a CPU. The score without it is `sci − scheduler`.
     #[serde(default)]
     pub mean_with_cpu_ns: f64,
     /// Their median, to 5 %.
     pub median_ns: f64,
-    /// One in a hundred takes longer, to 5 %.
+    /// The 99th percentile, to 5 %.
     pub p99_ns: f64,
     /// The longest.
     pub max_ns: f64,
@@ -347,7 +346,7 @@ pub enum Standing {
     Outside,
     /// Threads wait because they asked to, or because they have nothing to do.
     Idle,
-    /// Its loss is that of a function that it calls.
+    /// The loss is that of a function that it calls.
     Same,
     /// Threads lose next to nothing.
     Slight,
@@ -479,7 +478,7 @@ pub enum DoubtKind {
     Recursion,
     /// One thread only.
     OneThread,
-    /// One thread waits in it for what the program's other threads do, and is idle; the value is the part of the
+    /// One thread waits in it for the work of the program's other threads, and is idle. The value is the part of the
     /// score that it waited for. It is ranked behind all others.
     Idle,
     /// The kernel's probes traced it; the value is what an execution costs, in nanoseconds.
@@ -516,8 +515,7 @@ pub struct EventContrast {
     pub slow_samples: u64,
     /// Samples in fast ones.
     pub fast_samples: u64,
-    /// For how long slow executions ran more than fast ones do, for each event that they had more, in nanoseconds; `None`: they
-    /// had no more.
+    /// Additional running time of slow executions for each event that they had more, in nanoseconds; `None`: they had no more.
     pub ns_each: Option<f64>,
 }
 

@@ -194,7 +194,7 @@ pub struct ThreadCount {
     pub weight: u64,
 }
 
-/// Between the kernel's name of a thread and its own language's.
+/// Separator between the kernel's name of a thread and its own language's.
 const OWN_NAME: &str = " \u{203a} ";
 
 /// Returns the name of a thread that its own language names otherwise than the kernel.

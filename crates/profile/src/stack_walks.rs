@@ -123,7 +123,7 @@ impl StackWalks {
         Some(text)
     }
 
-    /// Says what was refused: each a sentence.
+    /// Returns warnings about stacks that could not be walked, each a sentence.
     pub fn warnings(self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.narrow > 0 {
@@ -141,7 +141,7 @@ impl StackWalks {
         warnings
     }
 
-    /// All that a reader is told of it.
+    /// Returns the summary and the warnings for the reader.
     pub fn sentences(self) -> Vec<String> {
         let mut sentences: Vec<String> = self.summary().into_iter().collect();
         sentences.extend(self.warnings());

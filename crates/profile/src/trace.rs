@@ -78,7 +78,7 @@ pub struct TracedCpuUser {
     pub name: String,
     /// True for the target itself and for processes that it started.
     pub target: bool,
-    /// For how long, in nanoseconds.
+    /// Time that it had them, in nanoseconds.
     pub ns: u64,
 }
 
@@ -89,7 +89,7 @@ pub struct Throttled {
     pub group: String,
     /// The number of periods in which the group reached its limit (`nr_throttled`).
     pub times: u64,
-    /// For how long it was held up, on all CPUs together, in nanoseconds.
+    /// Time that the group was held up, on all CPUs together, in nanoseconds.
     pub ns: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct TracedEvent {
     /// The time that a sample adds to the execution that it interrupts, in ticks; 0 where each
     /// occurrence was sampled.
     pub cost: u64,
-    /// By how much amounts are to be multiplied, because the event shared a counter of the processor with others.
+    /// Factor by which amounts are to be multiplied, because the event shared a counter of the processor with others.
     pub scale: f64,
 }
 
@@ -124,7 +124,7 @@ pub struct TracedBlock {
     pub kind: BlockKind,
     /// The recorded arguments of a call, counted from 1; at most [`TRACED_ARGUMENTS`].
     pub arguments: Vec<u8>,
-    /// One in so many executions was recorded, at the end of the run (§3.2.3); 1: all.
+    /// Sampling period at the end of the run (§3.2.3): one in so many executions was recorded; 1: all.
     pub period: u32,
     /// Cost of one execution, outside of its duration or inside, in ticks, if the kernel's probes traced the block; 0
     /// if they did not.
@@ -211,7 +211,7 @@ pub enum TraceItem {
     Period {
         /// The block.
         block: BlockId,
-        /// One in so many, on average, is recorded.
+        /// One in so many executions is recorded, on average.
         period: u32,
     },
     /// A number of executions of the thread that were lost here.
@@ -229,7 +229,7 @@ pub struct Execution {
     pub unwound: bool,
     /// The time at which it was left.
     pub leave: u64,
-    /// From entry to leave.
+    /// Time from entry to leave.
     pub duration: u64,
     /// The values of [`TracedBlock::arguments`], in that order, 0 where there are fewer: the low 44
     /// bits of the first one, the low 32 bits of the others.
@@ -250,9 +250,9 @@ pub struct EventSample {
 /// A time that a thread did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// From when.
+    /// Start of the wait.
     pub start: u64,
-    /// To when: it ran again.
+    /// End of the wait, when the thread ran again.
     pub end: u64,
     /// The last part of the wait, in which the thread was ready and waited for a CPU.
     pub queued: u64,
