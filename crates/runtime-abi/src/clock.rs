@@ -16,7 +16,7 @@ impl Clock {
         u64::from(self.epoch) << 48 | self.delay_ns & 0xffff_ffff_ffff
     }
 
-    /// From the word.
+    /// Unpacks the word.
     pub fn unpack(word: u64) -> Self {
         Self {
             epoch: (word >> 48) as u16,

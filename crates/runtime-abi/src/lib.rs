@@ -167,12 +167,12 @@ pub struct Cpu {
     pub clock: AtomicU64,
     /// Time between samples, in nanoseconds; controller.
     pub period_ns: AtomicU64,
-    /// Until when its time is accounted for by samples, by the monotonic clock; runtime.
+    /// Time until which samples account for its work, by the monotonic clock; runtime.
     pub sampled: AtomicU64,
     /// Nanoseconds for which threads of the target have waited for it since its last sample, while another one of them
     /// ran; runtime.
     pub waited: AtomicU64,
-    /// The same between two samples, a mean of recent ones; runtime.
+    /// The value of `waited` at a sample, as a mean of recent ones; runtime.
     pub contended: AtomicU64,
 }
 
@@ -288,17 +288,17 @@ pub struct PlaceEntry {
 pub struct Running {
     /// The fragment that is virtually sped up.
     pub fragment: u32,
-    /// Its waits are sped up, not its running.
+    /// True if its waits are sped up, not its running.
     pub waiting: bool,
     /// The delay that each sampling period in it makes all others owe, in nanoseconds.
     pub delay_ns: u32,
 }
 
-/// In the upper half of the word.
+/// Flag of [`Running::waiting`], in the upper half of the word.
 const WAITING: u32 = 1 << 31;
 
 impl Running {
-    /// Outside experiments.
+    /// The value between experiments.
     pub const NONE: Self = Self {
         fragment: !WAITING,
         waiting: false,
@@ -311,7 +311,7 @@ impl Running {
         u64::from(self.fragment | kind) << 32 | u64::from(self.delay_ns)
     }
 
-    /// From the word.
+    /// Unpacks the word.
     pub fn unpack(word: u64) -> Self {
         let upper = (word >> 32) as u32;
         Self {
@@ -321,7 +321,7 @@ impl Running {
         }
     }
 
-    /// The delay that so many nanoseconds in the fragment come to, at one of [`Self::delay_ns`] for each sampling period.
+    /// The delay for so many nanoseconds in the fragment, at one of [`Self::delay_ns`] for each sampling period.
     pub fn delay_for(self, ns: u64, period_ns: u64) -> u64 {
         let delay = u128::from(self.delay_ns) * u128::from(ns) / u128::from(period_ns.max(1));
         u64::try_from(delay).unwrap_or(u64::MAX)
@@ -329,8 +329,8 @@ impl Running {
 }
 
 impl Page {
-    /// Delays due before an epoch began. The sum for the next one is written while this one lasts, so that who reads both
-    /// this and [`Self::global`] sees them change together.
+    /// Delays due before an epoch began. The sum for the next one is written while this one lasts, so that a reader of
+    /// both this and [`Self::global`] sees them change together.
     pub fn passed_before(&self, epoch: u16) -> &AtomicU64 {
         let [even, odd] = &self.passed.0;
         if epoch.is_multiple_of(2) { even } else { odd }
@@ -384,8 +384,8 @@ impl Page {
         }
     }
 
-    /// Everybody's time stands still for so long: what was begun and not ended by now is in flight no
-    /// longer for it. Begins and ends are summed up apart, and may wrap around: what counts are differences.
+    /// Counts a standstill of all threads: the time of visits in flight does not include it. Begins and ends are summed
+    /// up apart, and may wrap around: only differences are used.
     fn count_standstill(&self, ns: u64) {
         let named = |counter: &&Counter| counter.state.load(Relaxed) != 0;
         for counter in self.counters.iter().take_while(named) {
@@ -448,7 +448,7 @@ impl Page {
         Some((Place::unpack(entry.meaning.load(Relaxed))?, steps))
     }
 
-    /// Returns whether code at an address, of which is known what it is, waits by looking again and again.
+    /// Returns whether the known code at an address waits by looking again and again.
     pub fn is_spinning(&self, address: u64) -> bool {
         let entry = self.place_entry(address);
         entry.is_some_and(|entry| entry.meaning.load(Relaxed) & SPINNING != 0)

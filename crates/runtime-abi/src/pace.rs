@@ -16,11 +16,11 @@ const STRETCHES: usize = 8;
 /// Sampling periods over which time that was not charged is spread. In the simulation of `tests/pace.rs`, 8 to 64 give
 /// the same result.
 const SPREAD: u64 = 32;
-/// The pace is that of the last so many periods, about.
+/// Periods over which the pace is averaged, about.
 const REMEMBERED: u64 = 256;
 /// Operations are frequent if fewer periods than this pass between two; tuned with the simulation of `tests/pace.rs`.
 const FREQUENT: f64 = 1.5;
-/// The mean time between operations is that of the last so many.
+/// Operations over which the time between them is averaged.
 const RECENT: u64 = 16;
 
 /// The pace of a thread.
@@ -50,7 +50,7 @@ struct Stretch {
     ran: AtomicU64,
     /// Time in it that samples found in the line.
     sampled: AtomicU64,
-    /// The part of that which was not charged yet; negative: more was.
+    /// The part of `sampled` that was not charged yet; negative: more was charged.
     rest: AtomicI64,
 }
 
@@ -62,7 +62,7 @@ impl Pace {
         self.operated.store(0, Relaxed);
     }
 
-    /// A sample found the selected line, for so long, at the time `now`. Returns what of it is to be charged at once.
+    /// Adds a sample that found the selected line for `span` nanoseconds at the time `now`. Returns the time to charge at once.
     pub fn add_sample(&self, epoch: u16, span: u64, now: u64, period: u64) -> u64 {
         if !self.is_of(epoch) {
             self.begin(epoch, now);
@@ -80,7 +80,7 @@ impl Pace {
         0
     }
 
-    /// The thread stood still for so long in the middle of a stretch.
+    /// Adds a standstill of the thread in the middle of a stretch.
     pub fn add_standing(&self, ns: u64) {
         self.stood.fetch_add(ns, Relaxed);
     }
@@ -152,7 +152,7 @@ impl Stretch {
         self.rest.store(0, Relaxed);
     }
 
-    /// The thread ran it for so long, and samples found so much of that in the line; what is to be charged.
+    /// Adds a run of the stretch, and the time in it that samples found in the line. Returns the time to charge.
     fn run(&self, ran: u64, sampled: u64, period: u64) -> u64 {
         let all = self.ran.load(Relaxed) + ran;
         let found = self.sampled.load(Relaxed) + sampled;
@@ -194,8 +194,9 @@ impl Default for Stretch {
     }
 }
 
-/// Returns what a thread has paid or been credited, `local`, behind a wait of so many nanoseconds that another thread ended, which had paid all
-/// delays so far, `global`: no more than the thread stood still anyway. Beyond that it would have gone on without waiting.
+/// Returns the delay that a thread has paid or been credited after a wait of `waited` nanoseconds. Before the wait it
+/// was `local`; the thread that ended the wait had paid all delays so far, `global`. The credit is no more than the
+/// wait: beyond that the thread would have gone on without waiting.
 pub fn credited_delay(local: u64, global: u64, waited: u64) -> u64 {
     local.max(global.min(local.saturating_add(waited)))
 }

@@ -26,7 +26,7 @@ pub struct Rule {
 }
 
 const NONE: u64 = 0x8000;
-/// Beside any of them: the code waits by looking again and again.
+/// Flag beside any meaning: the code waits by looking again and again.
 pub(crate) const SPINNING: u64 = 1 << 49;
 
 impl Place {
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    /// From the word.
+    /// Unpacks the word.
     pub fn unpack(word: u64) -> Option<Self> {
         let offset = |word: u64| (word & 0xffff != NONE).then_some(word as u16 as i16);
         match word >> 62 {

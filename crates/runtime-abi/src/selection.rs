@@ -21,7 +21,7 @@ const LOCK: u32 = 2;
 /// A set of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeSet {
-    /// Samples whose stack has a sequence of so many functions: those that take [`Steps`] from 0 to this number.
+    /// Samples whose stack has a sequence of so many functions: they take [`Steps`] from 0 to this number.
     Sequence(u8),
     /// Samples of a thread while it holds a lock.
     Lock,
@@ -46,13 +46,13 @@ impl Selection {
         self.kind.store(SEQUENCE, Release);
     }
 
-    /// Has holds of the locks at these addresses counted from now on.
+    /// Sets the addresses of the locks whose holds are counted from now on.
     pub fn watch_locks(&self, start: u64, end: u64) {
         self.lock_start.store(start, Relaxed);
         self.lock_end.store(end, Release);
     }
 
-    /// Selects what is done while one of these is held.
+    /// Selects the code that runs while one of these is held.
     pub fn select_lock(&self) {
         self.kind.store(LOCK, Release);
     }

@@ -312,11 +312,11 @@ pub struct Frame {
     pub return_address: u64,
     /// The caller's rbx.
     pub rbx: u64,
-    /// For rax, while the code of the controller uses the register.
+    /// Spill slot for rax, while the code of the controller uses the register.
     pub rax: u64,
-    /// For rdx.
+    /// Spill slot for rdx.
     pub rdx: u64,
-    /// For rcx.
+    /// Spill slot for rcx.
     pub rcx: u64,
     /// The block.
     pub block: u64,
@@ -330,7 +330,7 @@ pub struct Frame {
     pub reserved: [u64; 4],
 }
 
-/// In place of [`Frame::block`]: the execution has ended, while others that began later had not.
+/// Value of [`Frame::block`] for an execution that has ended, while others that began later had not.
 pub const ENDED: u64 = u64::MAX;
 
 /// Reasons for which the controller's code calls the runtime: the third argument of that function, after the block and
@@ -371,7 +371,7 @@ pub mod remains {
     pub const NOTHING: u32 = 1;
     /// Threads are in it, or will return to it.
     pub const CODE: u32 = 2;
-    /// A thread was in the runtime, and goes on with what it knew of this session: there can be no other one.
+    /// A thread was in the runtime, and goes on with its state of this session: there can be no other one.
     pub const THREADS: u32 = 3;
 }
 

@@ -27,7 +27,7 @@ pub struct CallEnd {
 }
 
 impl CallEnd {
-    /// From the signal's value; `None`: it is no end of a system call.
+    /// Unpacks the signal's value; `None`: it is no end of a system call.
     pub fn unpack(value: u64) -> Option<Self> {
         (value != 0).then(|| Self {
             wait: ExternalWait::unpack(value),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// Time between samples of a processor, in nanoseconds.
 const PERIOD: u64 = 1_000_000;
-/// Less of a processor's time than this is left to the sample after it.
+/// Shortest processor time that a sample stands for.
 const LEAST_SPAN: u64 = 50_000;
 /// Length of an experiment.
 const EXPERIMENT: u64 = 500_000_000;
@@ -219,7 +219,7 @@ impl Simulation {
         }
     }
 
-    /// The line ran for so long.
+    /// Charges the others for a run of the line.
     fn charge(&mut self, number: usize, ran: u64) {
         let thread = &mut self.threads[number];
         thread.local += (ran as f64 * self.speedup) as u64;
@@ -365,7 +365,7 @@ impl Simulation {
     }
 }
 
-/// By how much the program is faster, in percent, by virtual speedups.
+/// Returns the program's speedup in percent that virtual speedups predict.
 fn predicted(program: &Program, speedup: f64, rule: Rule) -> f64 {
     let period = |speedup: f64| {
         let runs = (0..8).map(|seed| Simulation::new(program, speedup, rule, seed).run());
@@ -375,7 +375,7 @@ fn predicted(program: &Program, speedup: f64, rule: Rule) -> f64 {
     100.0 * (1.0 - period(speedup) / period(0.0))
 }
 
-/// The same with a line that is really faster.
+/// Returns the program's speedup in percent if the line is really faster.
 fn truth(program: &Program, speedup: f64) -> f64 {
     let shorter = |step: &Step| match *step {
         Line(ns) => Line((ns as f64 * (1.0 - speedup)) as u64),
