@@ -9,8 +9,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::wait::{CallEnd, ExternalWait};
 use runtime_abi::{Clock, Page, Running, Thread};
 
-/// Less of a processor's time than this is left to the sample after it: one that was due while this thread stood still in
-/// the handler comes right behind.
+/// Shortest processor time that a sample stands for. A sample that was due while this thread stood still in the handler
+/// comes right behind it.
 const LEAST: u64 = 50_000;
 
 /// Returns the time that a sample of the processor stands for, in nanoseconds; `None` if the sample does not count. It
@@ -151,7 +151,7 @@ fn count_run(page: &Page, thread: &Thread, owner: Owner, samples: u32, span: u64
     running.delay_for(ran, period)
 }
 
-/// Pays behind a sample what is owed.
+/// Pays the delay that is owed after a sample.
 fn end_sample(page: &Page, thread: &Thread) {
     // In a wait nothing is paid: who ends it has paid, or this thread pays behind it.
     let paid = thread.waits.load(Relaxed) == 0 && pay_in_handler(page, thread);
@@ -163,7 +163,7 @@ fn end_sample(page: &Page, thread: &Thread) {
     cpu::remember_waiting(page, thread);
 }
 
-/// Counts a wait for its fragment, and charges what it comes to if that is sped up.
+/// Counts a wait for its fragment, and charges a delay for it if the fragment's waits are sped up.
 fn count_wait(page: &Page, thread: &Thread, fragment: u32, wait: ExternalWait) {
     let at = fragment as usize;
     if let (Some(sum), Some(call)) = (page.waited.get(at), page.waited_in.get(at)) {

@@ -60,7 +60,7 @@ pub fn attach_thread(page: &Page, thread: &'static Thread) {
     thread_event::begin_sampling(page, thread);
 }
 
-/// The end of this thread: it pays what it owes, because its end may wake another one.
+/// Ends the measurement of this thread. It pays what it owes, because its end may wake another one.
 pub fn detach_thread(thread: &'static Thread) {
     delay::pay_delay(thread);
     // A sample that comes from here on finds no thread: the slot will soon be another one's.
@@ -71,7 +71,7 @@ pub fn detach_thread(thread: &'static Thread) {
     }
 }
 
-/// In the child of a fork: its one thread is a new one.
+/// Registers the one thread of a forked child as a new one.
 pub fn after_fork(parent: &'static Thread) {
     set_this(core::ptr::null());
     let Some(page) = shared_page() else { return };

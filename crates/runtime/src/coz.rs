@@ -53,7 +53,7 @@ pub extern "C" fn _coz_add_delays() {
     operations::before_waking(Operation::of("own", &[]));
 }
 
-/// Before an operation of the program's own that may wait for another thread.
+/// Begins an operation of the program's own that may wait for another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_pre_block() {
     if let Some(thread) = thread::current_thread() {
@@ -61,7 +61,7 @@ pub extern "C" fn _coz_pre_block() {
     }
 }
 
-/// Behind it; `skip`: another thread ended the wait, so that this one does not pay.
+/// Ends such an operation; `skip`: another thread ended the wait, so that this one does not pay.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_post_block(skip: c_int) {
     if let Some(thread) = thread::current_thread() {
@@ -69,7 +69,7 @@ pub extern "C" fn _coz_post_block(skip: c_int) {
     }
 }
 
-/// Before an operation of the program's own that may wake another thread.
+/// Pays before an operation of the program's own that may wake another thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn _coz_catch_up() {
     operations::before_waking(Operation::of("own", &[]));

@@ -10,19 +10,19 @@ use crate::sys;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use runtime_abi::{Clock, Cpu, Page, Thread};
 
-/// A thread's recent time is some so many samples.
+/// Samples over which a thread's waiting time is averaged.
 const RECENT: u32 = 16;
-/// A processor's.
+/// Samples over which a processor's waiting time is averaged.
 const RECENT_OF_CPU: u64 = 64;
-/// No wait counts for more samples than that.
+/// Limit on the length of a wait, in sampling periods.
 const LONG: u64 = 64;
 
-/// The processor that this thread runs on; `None`: one that is not told apart.
+/// Returns the processor that this thread runs on; `None`: it is not told apart.
 pub fn current_cpu(page: &Page) -> Option<&Cpu> {
     page.cpus.get(sys::processor()?).map(|line| &line.0)
 }
 
-/// A thread at one moment.
+/// State of a thread at one moment.
 struct Look<'a> {
     cpu: Option<&'a Cpu>,
     now: u64,
@@ -30,7 +30,7 @@ struct Look<'a> {
     switches: sys::Switches,
 }
 
-/// All of one moment: a processor is lost above all at the end of a system call.
+/// Reads the state consistently: a processor is lost above all at the end of a system call.
 fn read_together(page: &Page) -> Look<'_> {
     let mut before = sys::context_switches();
     loop {
@@ -97,7 +97,7 @@ pub fn take_over(page: &Page, thread: &Thread) {
     }
 }
 
-/// A thread that was woken gets a processor for which threads of the target queue up: what that has stood still, it has waited for.
+/// Credits a thread that was woken to a contended processor for the delays that were paid there: it has waited for them.
 fn catch_up(page: &Page, thread: &Thread, cpu: &Cpu) {
     let (_, mut local) = current_clocks(page, thread);
     let reached = Clock::unpack(cpu.clock.load(Acquire));
@@ -120,7 +120,7 @@ pub fn look_away(page: &Page, thread: &Thread) {
     }
 }
 
-/// Says how far this thread is, for who gets its processor next.
+/// Records how far this thread is, for the thread that gets its processor next.
 pub fn leave_word(page: &Page, thread: &Thread) {
     if is_crowded(page, thread) {
         take_over(page, thread); // it may have lost the processor since it was looked at
@@ -150,7 +150,7 @@ fn is_contended(page: &Page, cpu: &Cpu) -> bool {
     cpu.contended.load(Relaxed) > page.period_ns.load(Relaxed) / 5
 }
 
-/// A sample later: how much this thread has waited for a processor lately.
+/// Updates the means of how long threads wait for a processor, after a sample.
 pub fn remember_waiting(page: &Page, thread: &Thread) {
     let most = page.period_ns.load(Relaxed).saturating_mul(LONG);
     let waited = thread.waited.swap(0, Relaxed).min(most);

@@ -32,11 +32,11 @@ enum Payment {
     Asleep,
 }
 
-/// Longer delays are slept, but for a part of this length.
+/// Delays above this are slept but for a last part of this length.
 const LONG: u64 = 5_000_000;
 
-/// Pays until nothing is owed: what others add meanwhile too, for whoever is woken next is credited for all, and so is
-/// this thread by whoever wakes it.
+/// Pays until nothing is owed. That includes delays that others add meanwhile: a thread that is woken next is credited
+/// for all, and so is this thread if another one wakes it.
 fn pay_by(thread: &Thread, how: Payment) -> bool {
     let Some(page) = thread::shared_page() else {
         return false;
@@ -123,7 +123,7 @@ fn burn_cpu(page: &Page, thread: &Thread, mut since: u64) -> u64 {
 /// The kernel's usual delay in waking this program's threads, in nanoseconds; on virtual machines
 /// it is as long as a short delay.
 static LATE: AtomicU64 = AtomicU64::new(50_000);
-/// More than this is not the timer: something else ran.
+/// Limit on the delay of a timer: beyond it something else ran.
 const MOST_LATE: u64 = 200_000;
 
 /// Keeps the processor busy until then, or lets others have it; sleeps first if it is long.
@@ -150,7 +150,7 @@ fn sleep_until(end: u64) {
     }
 }
 
-/// This thread has run the selected fragment: it ran ahead, and everybody else has to wait for it (the
+/// Charges for a run of the selected fragment: this thread ran ahead, and all others have to wait for it (the
 /// minimal-delay rule of section 3.4.3).
 pub fn charge_run(page: &Page, thread: &Thread, delay_ns: u64) {
     let (_, mut local) = current_clocks(page, thread);

@@ -27,7 +27,7 @@ pub fn mark_internal(descriptor: i32, internal: bool) {
     }
 }
 
-/// Before something is sent through a descriptor.
+/// Pays before something is sent through a descriptor.
 pub fn before_sending(descriptor: i32, operation: Operation) {
     if let Some(thread) = thread::current_thread() {
         crate::operations::settle_before(thread, operation);

@@ -4,14 +4,14 @@ use crate::thread;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// This thread has got a lock, if its function says so: 0, or that the owner before had died.
+/// Counts a lock that this thread has got, if the result says so: 0, or that the owner before had died.
 pub fn taken(lock: *const c_void, result: c_int) {
     if result == 0 || result == libc::EOWNERDEAD {
         count_holds(lock, |holds| holds.saturating_add(1));
     }
 }
 
-/// This thread is about to give a lock back.
+/// No longer counts a lock, which this thread is about to give back.
 pub fn released(lock: *const c_void) {
     // It may have got it before it was watched.
     count_holds(lock, |holds| holds.saturating_sub(1));

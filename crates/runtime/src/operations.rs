@@ -35,10 +35,10 @@ pub fn settle_current() {
     }
 }
 
-/// Less than this is not paid at each of many operations: to pay takes some microseconds too.
+/// Least debt that is paid at each of many operations: a payment takes some microseconds too.
 const LEAST_DEBT: u64 = 10_000;
 
-/// Before an operation: the thread pays what it owes. If delays are charged at the pace of the line, this is where it is.
+/// Pays before an operation what the thread owes. If delays are charged at the pace of the line, it charges first.
 pub fn settle_before(thread: &Thread, operation: Operation) {
     let Some(page) = thread::shared_page() else {
         return;
@@ -64,7 +64,7 @@ pub fn settle_before(thread: &Thread, operation: Operation) {
 pub struct Wait(Option<&'static Thread>, Operation);
 
 impl Wait {
-    /// Before the operation that may wait: what was owed until then is paid.
+    /// Begins an operation that may wait, and pays what was owed until then.
     pub fn begin(operation: Operation) -> Self {
         let thread = thread::current_thread();
         if let Some(thread) = thread {
@@ -73,7 +73,7 @@ impl Wait {
         Self(thread, operation)
     }
 
-    /// Behind it: see [`end_wait`].
+    /// Ends the operation: see [`end_wait`].
     pub fn end(self, woken_by_thread: bool) {
         // It may have begun in a session that is over.
         if let Some(thread) = self.0.filter(|thread| thread::is_current(thread)) {
@@ -82,7 +82,7 @@ impl Wait {
     }
 }
 
-/// Before an operation that may wait.
+/// Begins an operation that may wait.
 pub fn begin_wait(thread: &Thread, operation: Operation) {
     // Before the wait counts as one: from then on samples do not pay.
     settle_before(thread, operation);
@@ -93,12 +93,12 @@ pub fn begin_wait(thread: &Thread, operation: Operation) {
     thread.waits.store(outer + 1, Relaxed);
 }
 
-/// Shorter waits count as none: what was waited for had happened already, or nearly. The last thread at a barrier spends
-/// some microseconds in waking the others.
+/// Shortest wait that counts. In shorter ones the awaited event had happened already, or nearly. The last thread at a
+/// barrier spends some microseconds in waking the others.
 const SHORTEST_WAIT: u64 = 20_000;
 
-/// Behind it. If another thread ended the wait, this one is credited for delays meanwhile: the other one has paid them.
-/// Otherwise it pays them.
+/// Ends an operation that may wait. If another thread ended the wait, this one is credited for delays meanwhile: the
+/// other one has paid them. Otherwise it pays them.
 pub fn end_wait(thread: &Thread, operation: Operation, woken_by_thread: bool) {
     if woken_by_thread && let Some(page) = thread::shared_page() {
         let now = sys::now();

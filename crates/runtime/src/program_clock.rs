@@ -95,7 +95,7 @@ impl RealTime {
         Self(until.map(|until| shift_time(*until, nanoseconds_behind() as i64)))
     }
 
-    /// For the call that waits.
+    /// Returns the pointer for the call that waits.
     pub fn as_ptr(&self) -> *const timespec {
         self.0
             .as_ref()
@@ -103,7 +103,7 @@ impl RealTime {
     }
 }
 
-/// A time so many nanoseconds later. What is no time (the kernel refuses it) stays as it is.
+/// Returns a time so many nanoseconds later. A value that is no time (the kernel refuses it) stays as it is.
 pub fn shift_time(time: timespec, by: i64) -> timespec {
     if by == 0 || !(0..SECOND).contains(&time.tv_nsec) || time.tv_sec < 0 {
         return time;

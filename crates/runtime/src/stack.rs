@@ -26,11 +26,11 @@ impl Frame {
 /// The owner of a sample.
 #[derive(Clone, Copy)]
 pub enum Owner {
-    /// This fragment's.
+    /// The sample belongs to this fragment.
     Fragment(u32),
-    /// Nobody's: nothing in its call chain is in scope.
+    /// Nothing in the call chain is in scope.
     OutOfScope,
-    /// Not known yet.
+    /// The owner is not known yet.
     Unknown,
 }
 

@@ -96,7 +96,7 @@ pub fn prepare_threads() {
     unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
 }
 
-/// Makes the sampling signal ours; what it did before.
+/// Makes the sampling signal ours. Returns the program's former action.
 pub fn take_signal() -> libc::sigaction {
     // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
     // none of the program's own handlers can leave ours by a long jump.

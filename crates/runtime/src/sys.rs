@@ -160,7 +160,7 @@ pub fn give_way() {
     unsafe { call(libc::SYS_sched_yield, [0; 6]) };
 }
 
-/// Sleeps while the word has this value, at most so many nanoseconds; false: the time is over.
+/// Sleeps while the word has this value, at most so many nanoseconds. Returns false if the time is over.
 pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
     let time = libc::timespec {
         tv_sec: (at_most_ns / 1_000_000_000) as libc::time_t,
@@ -178,7 +178,7 @@ pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
     unsafe { call(libc::SYS_futex, arguments) != -(libc::ETIMEDOUT as isize) }
 }
 
-/// Wakes who waits on the word.
+/// Wakes the threads that wait on the word.
 pub fn wake_waiters(word: &AtomicU32) {
     let arguments = [
         word.as_ptr() as usize,

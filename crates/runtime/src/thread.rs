@@ -74,7 +74,7 @@ pub fn set_page(page: *mut Page) {
     PAGE.store(page, core::sync::atomic::Ordering::Release);
 }
 
-/// This thread; `None` if it is not measured.
+/// Returns this thread; `None` if it is not measured.
 pub fn current_thread() -> Option<&'static Thread> {
     // SAFETY: only this thread uses the word.
     let word = unsafe { *local() };

@@ -215,7 +215,7 @@ fn mutex_in(words: &[AtomicU64; LIFELINE]) -> *mut pthread_mutex_t {
     words.as_ptr().cast_mut().cast()
 }
 
-/// Waits for so long until the controller lets go of its lifeline, or the kernel does for it.
+/// Waits at most `at_most_ns` until the controller lets go of its lifeline, or the kernel does for it.
 fn take_lifeline(mutex: *mut pthread_mutex_t, at_most_ns: u64) -> bool {
     let mut end = timespec {
         tv_sec: 0,

@@ -42,7 +42,7 @@ const CALL: u32 = 7;
 
 const PAGE: usize = 4096;
 
-/// Words that are ours, with what they were: as many as there is room for.
+/// Limit on the words that are replaced, which are kept with their old values.
 const MOST: usize = 1 << 16;
 static SAVED: AtomicPtr<[usize; 2]> = AtomicPtr::new(core::ptr::null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -76,7 +76,7 @@ fn take_by(change: Change) {
     visit_all(b"", change);
 }
 
-/// Puts back what was there.
+/// Restores the old values.
 pub fn give_back() {
     visit_all(b"", give_word);
     COUNT.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! Clocks and timers: what is read is the program's time, what is waited for the real one.
+//! Clocks and timers: the program reads its own time, and waits by the real one.
 
 use crate::operations::Wait;
 use crate::program_clock::{self, RealTime, nanoseconds_behind, passes_by_itself, shift_time};

@@ -91,7 +91,7 @@ fn before_prctl(option: c_int, value: usize) {
     }
 }
 
-/// This thread is about to lose the right to read the time-stamp counter, with which the clock is read too.
+/// Ends the measurement of this thread, which is about to lose the right to read the time-stamp counter and with it the clock.
 fn before_time_ends() {
     if let Some(thread) = crate::thread::current_thread() {
         crate::attach::detach_thread(thread);

@@ -13,8 +13,8 @@ use runtime_abi::Thread;
 type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type RoutineC11 = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
-/// A slot for a thread that this one is about to make: what was delay to this thread, has delayed
-/// the making of that one too (section 3.4, thread creation).
+/// Takes a slot for a thread that this one is about to make. Delays of this thread have delayed the new one too
+/// (section 3.4, thread creation).
 fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Thread> {
     let page = thread::shared_page()?;
     let parent = thread::current_thread()?;
@@ -30,7 +30,7 @@ fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&
     Some(child)
 }
 
-/// In the new thread, whose own frames are below `high`; what it is to do.
+/// Begins the new thread, whose own frames are below `high`. Returns its routine and argument.
 fn begin_child(slot: *mut c_void, high: u64) -> Option<(u64, *mut c_void)> {
     // SAFETY: the slot that `heir` has taken for us.
     let thread = unsafe { slot.cast::<Thread>().as_ref() }?;

@@ -13,7 +13,7 @@ use runtime_abi::trace::{
     STACK_PERIOD, record,
 };
 
-/// In place of the index of a call page: there is none.
+/// Value in place of a call page's index: there is none.
 const NO_PAGE: u16 = u16::MAX;
 /// Bytes of [`CallPage::left`], which are mapped into a thread's counts.
 const LEFT: usize = PAGE_BLOCKS * 4;

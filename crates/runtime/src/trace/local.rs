@@ -119,7 +119,7 @@ fn store_name(thread: &runtime_abi::trace::Thread) {
     }
 }
 
-/// At the end of the thread, however it ends.
+/// Ends the tracing of a thread, however it ends.
 unsafe extern "C" fn thread_ends(local: *mut c_void) {
     let own = replace(BUSY);
     if own == BUSY || own != local as usize {
@@ -150,7 +150,7 @@ unsafe extern "C" fn thread_ends(local: *mut c_void) {
     wake_controller(memory);
 }
 
-/// In the child of a fork, whose frames are copies of its parent's.
+/// Begins anew in the child of a fork, whose frames are copies of its parent's.
 unsafe extern "C" fn child_of_fork() {
     let own = replace(BUSY);
     if own <= BUSY {

@@ -1,4 +1,4 @@
-//! A thread's pointer to what it keeps for tracing.
+//! A thread's pointer to its tracing state.
 
 use core::arch::{asm, global_asm};
 
@@ -16,7 +16,7 @@ global_asm!(
     ".text",
 );
 
-/// In place of the pointer: calls are not traced.
+/// Value in place of the pointer: calls are not traced.
 pub const BUSY: usize = 1;
 
 /// Returns the offset of the pointer from the thread pointer, in bytes.

@@ -42,8 +42,8 @@ fn enter_segment(memory: &Memory, local: &mut Local, segment: u32) {
 /// Segments whose pages are mapped here, a bit each.
 static MAPPED: [AtomicU32; SEGMENTS / 32] = [const { AtomicU32::new(0) }; SEGMENTS / 32];
 
-/// Has a segment's pages mapped by one system call, where each would be a fault between two calls of the
-/// target's. Where the kernel (before 5.14) cannot, they are faults.
+/// Maps a segment's pages by one system call, so that they do not fault between two calls of the target's. Where the
+/// kernel (before 5.14) cannot, they fault.
 fn map_pages(memory: &Memory, segment: u32) {
     const MADV_POPULATE_WRITE: usize = 23;
     let bit = 1 << (segment % 32);
@@ -116,7 +116,7 @@ fn replace_if_full(memory: &Memory, local: &mut Local) {
     wake_controller(memory);
 }
 
-/// Counts what was written where nobody reads it: the records of executions, but none of what belongs to them.
+/// Counts records that were written where nobody reads them: those of executions only.
 pub fn count_lost(memory: &Memory, local: &mut Local) {
     if !discards_records(local) {
         return;
@@ -144,7 +144,7 @@ fn close_segment(memory: &Memory, local: &Local, used: u64) {
         .store(records as u32, Release);
 }
 
-/// Writes down what was lost.
+/// Writes a record of the executions that were lost.
 pub fn report_lost(_memory: &Memory, local: &mut Local) {
     if local.lost > 0 && !discards_records(local) {
         let (now, lost) = (ticks(), core::mem::take(&mut local.lost));
