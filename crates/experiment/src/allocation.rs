@@ -17,7 +17,8 @@ const GIVEN_UP: u32 = 8;
 /// Odds of a choice among all lines: one in this many. The others are among the lines that have begun.
 const FINISHED_FIRST: u64 = 4;
 
-/// One of a line's copies that has less of its samples, or more than all but this, says no more than the line as a whole. Neither tuned nor measured.
+/// Least part of a line's samples that a copy has to be measured for itself. It also has to leave as much to the
+/// others. Neither tuned nor measured.
 const ONE_OF_SEVERAL: f64 = 0.1;
 
 /// Returns whether a copy of a line is measured for itself too, by its part of the run's time and of the line's samples.
@@ -93,7 +94,7 @@ fn weights_of_kind(candidates: &[Candidate], kind: usize) -> Vec<u64> {
     weights.collect()
 }
 
-/// Returns the weight of samples after so many experiments. Chosen in proportion to `r/n`, `n` grows with `√r`.
+/// Returns the weight of samples after `attempts` experiments. Chosen in proportion to `r/n`, `n` grows with `√r`.
 fn need(recent: u64, attempts: u32) -> u64 {
     /// Keeps fractions in whole numbers.
     const FINE: u64 = 1 << 20;

@@ -8,7 +8,7 @@ pub(crate) struct Dice {
 
 /// Speedups besides 0: 5 % to 100 % in steps of 5 %.
 const STEPS: usize = 20;
-/// Every so many steps is a speedup that is tried before those between: 25, 50, 75 and 100 %.
+/// Steps between two speedups that are tried before the others: 25, 50, 75 and 100 %.
 const QUARTER: usize = STEPS / 4;
 
 /// Number of trials of each speedup above 0 of a choice. A curve ends at the greatest speedup that was tried, and needs
@@ -86,7 +86,7 @@ impl Dice {
         fixed.unwrap_or(step as f64 / STEPS as f64)
     }
 
-    /// One of the positions, with a probability in proportion to its weight; `None` if all are 0.
+    /// Picks a position with a probability in proportion to its weight; `None` if all are 0.
     pub fn pick_weighted(&mut self, weights: &[u64]) -> Option<usize> {
         let total = weights
             .iter()

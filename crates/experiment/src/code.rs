@@ -160,7 +160,7 @@ impl TargetCode {
         &self.fragments
     }
 
-    /// The same, to add some.
+    /// Returns the fragments, to add some.
     pub fn fragments_mut(&mut self) -> &mut FragmentTable {
         &mut self.fragments
     }

@@ -1,4 +1,4 @@
-//! A run: from the launch to what was measured.
+//! Control of a run, from the launch to its results.
 
 use crate::code::RememberedCode;
 use crate::launch::Way;

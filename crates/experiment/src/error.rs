@@ -39,7 +39,7 @@ pub enum Error {
         /// The reason, with what would help.
         reason: String,
     },
-    /// Nothing in the program can be told apart.
+    /// The program's lines are not known, because it has no debug information.
     #[error(
         "{program} has no debug information{}, so that its lines are not known: compile it with -g, install its debug file, \
          or use --by function", stripped_words(.stripped)
@@ -47,10 +47,10 @@ pub enum Error {
     NoDebugInfo {
         /// The program.
         program: PathBuf,
-        /// Its symbols are gone too.
+        /// True if its symbols are gone too.
         stripped: bool,
     },
-    /// Nothing in the program has a name or a border.
+    /// The program's functions are not known, because nothing says where they begin.
     #[error(
         "{program} has no symbols, no debug information and no unwind tables, so that its functions are not known: link it \
          without -s and -static, compile it with -g, or name libraries with --scope"

@@ -20,14 +20,14 @@ use std::time::Duration;
 pub(crate) const COOLOFF: Duration = Duration::from_millis(10);
 /// Visits that an experiment should have at least (section 2: five).
 const FEW: u64 = 5;
-/// Experiments get no longer than so many times the shortest.
+/// Limit on the length of experiments, in units of the shortest.
 const LONGEST: u32 = 16;
 /// The time between two looks at the visit that an experiment shall begin or end with.
 const EDGE_TICK: Duration = Duration::from_millis(1);
 /// Points that are visited more often need no such care: one visit more or less does not matter.
 const OFTEN: f64 = 1000.0;
-/// Threads that run for less than so many sampling periods between two meetings are delayed at the pace of the line; tuned
-/// with the simulation of `crates/runtime-abi/tests/pace.rs`.
+/// Sampling periods that a thread runs between two meetings. Threads that meet more often are delayed at the pace of
+/// the line. Tuned with the simulation of `crates/runtime-abi/tests/pace.rs`.
 const OFTEN_MET: f64 = 2.0;
 
 /// The weight of waits that nothing has come of. They get its square root, a tenth, of their experiments.
@@ -57,7 +57,7 @@ enum ExperimentPhase {
 pub(crate) struct Choice {
     /// Number of the fragment.
     pub fragment: u32,
-    /// Its waits.
+    /// True if its waits are sped up, not its running.
     pub waiting: bool,
 }
 
@@ -70,7 +70,7 @@ impl Choice {
         }
     }
 
-    /// The same of the line that its fragment is one of several copies of.
+    /// Returns the choice of the whole line, if its fragment is one of several copies of a line.
     fn line_as_a_whole(self, code: &TargetCode) -> Option<Self> {
         let fragment = code.fragments().whole_of(self.fragment)?;
         Some(Self { fragment, ..self })
@@ -94,7 +94,7 @@ struct Current {
     counts: Vec<PointCount>,
     samples: Vec<u64>,
     delayed_before: u64,
-    /// For each point: in flight, summed over time in nanoseconds, in which delays do not count.
+    /// In-flight visits of each point, summed over time in nanoseconds, without delays.
     in_flight: Vec<f64>,
     /// Counts at the last look, and the delay until then.
     looked: Duration,
@@ -314,7 +314,7 @@ impl Experiments {
         self.phase = ExperimentPhase::Settle(now + self.length / SETTLING);
     }
 
-    /// The program has settled: what it does from now on counts.
+    /// Begins to count, after the program has settled.
     fn begin_counting(
         &mut self,
         page: &Page,
@@ -562,7 +562,7 @@ impl Experiments {
         self.done.extend(done.filter(|_| whole));
     }
 
-    /// The program has ended: what it used can be read until it is waited for.
+    /// Notes that the program has ended. Its usage can be read until it is waited for.
     pub fn note_end(&mut self, page: &Page) {
         if let Some(current) = &mut self.current {
             current.ended = Accounts::read_now(page);

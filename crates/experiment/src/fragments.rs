@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// Name of the copy of a line that is in its own function.
 const NOT_INLINED: &str = "not inlined";
-/// Lines get no more copies when so many fragments are known: the rest is for lines.
+/// Number of known fragments from which on lines get no more copies: the rest is for lines.
 const MOST_WITH_COPIES: usize = FRAGMENTS / 2;
 
 /// Begins the call sites of a copy.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The counts of the whole machine and the target's own CPU time, all in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// All the time of all processors, by the clock and not by its ticks.
+    /// Time of all processors, by the clock and not by its ticks.
     all: u64,
     idle: u64,
     stolen: u64,
@@ -68,8 +68,8 @@ impl Usage {
         self.stolen.saturating_sub(before.stolen) as f64 / all
     }
 
-    /// Returns what was not the target's between two readings. What is idle and stolen is in ticks, so that a few may be
-    /// on the wrong side of a reading; where nothing is, the rest is exact.
+    /// Returns the time that was not the target's between two readings. Idle and stolen time is in ticks, so that a few
+    /// may be on the wrong side of a reading. Without both, the rest is exact.
     fn disturbance_since(self, before: Self) -> Disturbance {
         let between = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&before));
         let (stolen_ns, idle_ns) = (between(|it| it.stolen), between(|it| it.idle));

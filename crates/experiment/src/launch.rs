@@ -53,7 +53,7 @@ pub(crate) fn script_of(command: &[String]) -> Option<String> {
 pub(crate) enum Way {
     /// A library that is preloaded stands in front of the functions by which threads meet.
     Hooks,
-    /// The kernel says who wakes whom.
+    /// The kernel tells which thread wakes which.
     Kernel {
         /// True for a Go program.
         go: bool,
@@ -201,7 +201,7 @@ pub(crate) fn run_end(exit: Option<Exit>) -> RunEnd {
     }
 }
 
-/// Now, in nanoseconds since 1970-01-01 UTC.
+/// Returns the present time, in nanoseconds since 1970-01-01 UTC.
 pub(crate) fn unix_ns() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as u64)

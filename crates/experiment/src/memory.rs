@@ -154,7 +154,7 @@ impl WaitWords<'_> {
     }
 }
 
-/// Wakes who waits on a word.
+/// Wakes the threads that wait on a word.
 pub(crate) fn wake_waiters(word: &AtomicU32) {
     // SAFETY: the kernel only uses the address.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
@@ -165,7 +165,7 @@ pub(crate) trait AttachedMemory: Sized {
     /// The function of the runtime that begins a session with it.
     const ENTRY: &'static str;
 
-    /// In a file in memory that another process has made.
+    /// Maps a file in memory that another process has made.
     fn in_file(file: OwnedFd) -> Result<Self, Error>;
     /// The same memory, mapped once more.
     fn another(&self) -> Result<Self, Error>;

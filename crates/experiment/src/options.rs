@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 /// Latest end of measuring.
 #[derive(Clone, Copy)]
 pub(crate) struct MeasuringEnd<'a> {
-    /// Somebody wants it to end.
+    /// True once the user wants it to end.
     pub stop: &'a AtomicBool,
-    /// Its time is over.
+    /// Time limit.
     pub at: Option<Instant>,
 }
 
@@ -103,7 +103,7 @@ impl ExperimentOptions {
 pub struct Hint {
     /// Its name, as [`profile::Fragment::name`].
     pub name: String,
-    /// Its waits for what is outside of the program, not its running.
+    /// True if its waits for what is outside of the program are meant, not its running.
     pub waiting: bool,
     /// Samples in it.
     pub samples: u64,

@@ -40,5 +40,5 @@ pub struct CausalOutcome {
     pub unknown_part: f64,
 }
 
-/// Hears how far a run is; the second argument puts together what was measured so far.
+/// Callback for the progress of a run. The second argument returns the measurements so far.
 pub type Talk<'a> = &'a mut dyn FnMut(&LiveProgress, &mut dyn FnMut() -> CausalRun);

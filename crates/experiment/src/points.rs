@@ -149,7 +149,7 @@ impl Points {
         })
     }
 
-    /// Returns what has been counted at each.
+    /// Returns the counts of all points.
     pub fn read_counts(&self, page: &Page, code: &TargetCode) -> Vec<PointCount> {
         self.list
             .iter()

@@ -55,7 +55,7 @@ struct Counting {
     since: Option<Duration>,
     next: Duration,
     names: Vec<String>,
-    /// By interval and candidate.
+    /// Calls by interval and candidate.
     calls: Vec<Vec<u64>>,
     /// Calls do not stop the program to be counted.
     cheap: bool,
@@ -71,7 +71,7 @@ impl ProgressSearch {
         }
     }
 
-    /// Does what is due; returns the choice once it is made.
+    /// Advances the search. Returns the choice once it is made.
     pub fn advance_search(
         &mut self,
         page: &Page,
@@ -171,7 +171,7 @@ impl ProgressSearch {
     }
 }
 
-/// Has the system calls counted by which programs hand results over; returns the points' names.
+/// Opens counts of the system calls by which programs hand results over. Returns the points' names.
 fn open_system_calls(code: &mut TargetCode, points: &mut Points) -> Vec<String> {
     let specs = ANSWERING_CALLS.iter().map(|name| PointSpec {
         name: format!("syscall:{name}"),
@@ -191,7 +191,7 @@ impl Counting {
         (counts, all)
     }
 
-    /// Candidates that are called so often that counting them slows the program down.
+    /// Returns candidates that are called so often that counting them slows the program down.
     fn too_frequent(&self, passed: Duration) -> Vec<String> {
         if self.cheap {
             return Vec::new();

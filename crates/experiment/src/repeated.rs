@@ -178,7 +178,7 @@ fn keep_choice(options: &mut ExperimentOptions, choice: &ProgressChoice) {
     }
 }
 
-/// Passes on what was not said yet.
+/// Passes on notices that the user has not heard yet.
 fn pass_notices_on(
     notices: &[String],
     noticed: &mut Vec<String>,

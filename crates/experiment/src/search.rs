@@ -1,4 +1,4 @@
-//! From what a user writes to code: lines, functions and probes of the mapped images.
+//! Search for the code that a user names: lines, functions and probes of the mapped images.
 
 use crate::Error;
 use crate::code::{CodeImage, TargetCode};

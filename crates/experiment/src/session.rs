@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// The longest time between two looks at the target.
 const TICK: Duration = Duration::from_millis(10);
-/// The same where the end of the target ends an experiment.
+/// The longest time between two looks where the end of the target ends an experiment.
 const EDGE_TICK: Duration = Duration::from_millis(1);
 /// The time between two reports to the user.
 const TOLD_EVERY: Duration = Duration::from_millis(250);
@@ -77,7 +77,7 @@ pub(crate) struct CausalSession<'a> {
 }
 
 impl<'a> CausalSession<'a> {
-    /// Everything up to the target's first instruction.
+    /// Prepares everything up to the target's first instruction.
     pub fn prepare_target(
         options: &'a ExperimentOptions,
         memory: CausalMemory,
@@ -216,7 +216,7 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// Without hooks the kernel counts how often threads meet.
+    /// Takes over the kernel's count of how often threads meet, in programs without hooks.
     fn count_meetings(&self) {
         if let Some(program) = &self.program {
             let meetings = program.credits.meetings();
@@ -274,7 +274,7 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// Leaves a process without hooks; what is wrong then.
+    /// Leaves a process without hooks. Returns a remark if something is wrong then.
     pub fn leave_process(mut self) -> Option<&'static str> {
         // Nobody sends it the signal any more.
         self.ticks = None;
@@ -654,10 +654,10 @@ impl<'a> CausalSession<'a> {
     }
 }
 
-/// Said where reading symbols took all of the time.
+/// Message for the case that reading symbols took all of the time.
 const NO_TIME_LEFT: &str = "nothing was measured: the time was over when the program's symbols had been read; give it more (--for)";
 
-/// Said while a progress point is looked for.
+/// Message while a progress point is looked for.
 const SEARCHING: &str =
     "no progress point was given: looking for a function that is called steadily, for some seconds";
 
@@ -680,7 +680,7 @@ fn prepare_set(
     }
 }
 
-/// From now on samples are of the set, or of everything else.
+/// Begins to tell samples of the set from all others.
 fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
     code.begin_set(set);
     if let SpeedupSet::Sequence(sequence) = set {

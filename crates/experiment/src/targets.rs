@@ -14,7 +14,7 @@ pub(crate) enum TargetEnd {
 
 /// A target of a measurement.
 pub(crate) trait Target {
-    /// Lets it run, if it has been held until now. Returns what is to be said of how it began, if anything.
+    /// Lets it run, if it has been held until now. Returns a remark on how it began, if there is one.
     fn release(&mut self) -> Option<&'static str> {
         None
     }
@@ -60,7 +60,7 @@ pub(crate) struct HeldTarget {
     pub held: Option<HeldCommand>,
 }
 
-/// Said of a Go program that does not install its handlers as others do.
+/// Message about a Go program that does not install its handlers as others do.
 const GO_IS_STRANGE: &str = "the program is Go's, but does not start as such programs do: it may handle the sampling signal itself, and nothing is sampled then";
 
 impl Target for HeldTarget {

@@ -1,4 +1,4 @@
-//! Waits for what is outside of the program: who waits, in which calls, and the delays that long waits come to while they last.
+//! Waits for what is outside of the program: the waiting threads and system calls, and the delays for long waits while they last.
 
 use crate::code::TargetCode;
 use runtime_abi::wait::ExternalWait;
@@ -115,7 +115,7 @@ pub(crate) struct WaitWatch {
     pub waits: ExternalWaits,
     /// Waits are sped up too, and not running in the kernel alone.
     pub speeds_up: bool,
-    /// By thread: since when the wait lasts or the call runs, and the delay charged for it, in nanoseconds.
+    /// Start of the wait or call and the delay charged for it, in nanoseconds, by thread.
     charged: FxHashMap<u32, (u64, u64)>,
     /// Positions of slots by thread.
     slots: FxHashMap<u32, usize>,

@@ -25,7 +25,7 @@ const NT_X86_XSTATE: usize = 0x202;
 const PTRACE_O_EXITKILL: c_int = 0x10_0000;
 /// `syscall`.
 const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
-/// More than any processor's.
+/// Limit on the bytes of vector registers, more than any processor has.
 const VECTORS: usize = 1 << 15;
 
 /// The thread. Dropped, it goes on.
@@ -91,7 +91,7 @@ impl BorrowedThread {
         Ok(usable.then_some(thread))
     }
 
-    /// Has a child of ours stop once it has executed its command; it ends if we do until then.
+    /// Has a child of ours stop once it has executed its command. Until then it ends if we do.
     pub fn follow_child(pid: u32) -> Result<Self, Error> {
         let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
         let child = Self::seize(pid, pid, options as usize)?;
@@ -238,7 +238,7 @@ impl BorrowedThread {
         }
     }
 
-    /// Reads what it gets back later.
+    /// Reads the state that the thread gets back later.
     fn read_state(&mut self) -> Option<()> {
         self.registers = self.read_registers()?;
         let mut vectors = vec![0u8; VECTORS];
@@ -255,7 +255,7 @@ impl BorrowedThread {
         ptrace(GET_SIGNAL_MASK, self.tid, 8, mask).ok()
     }
 
-    /// Its registers as they are.
+    /// Returns its present registers.
     pub fn read_registers(&self) -> Option<user_regs_struct> {
         let mut registers = MaybeUninit::<user_regs_struct>::zeroed();
         let to = registers.as_mut_ptr() as usize;
@@ -557,13 +557,13 @@ pub(super) fn arguments_of(registers: &user_regs_struct) -> [u64; 6] {
 /// Reason that a thread stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// We have interrupted it.
+    /// We have interrupted the thread.
     Event,
-    /// At the beginning or end of a system call.
+    /// The thread is at the beginning or end of a system call.
     Call,
     /// The thread has executed another program.
     Exec,
-    /// For a signal.
+    /// The thread is about to receive a signal.
     Signal(c_int),
 }
 

@@ -61,7 +61,7 @@ impl HandlerImage {
         base + self.entry
     }
 
-    /// The bytes for the address `base`, with the addresses of what is shared. `None`: the image is damaged.
+    /// Returns the bytes for the address `base`, with the addresses of the shared memory. `None`: the image is damaged.
     pub fn bytes_at(&self, base: u64, page: u64, clocks: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0; self.size as usize];
         bytes.get_mut(..CALLS.len())?.copy_from_slice(&CALLS);

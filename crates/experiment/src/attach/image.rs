@@ -79,7 +79,7 @@ pub(super) struct LibcFunctions {
     pub dlerror: u64,
     /// Flags that `dlopen` needs in addition.
     pub flags: u64,
-    /// Its code by which a thread comes back from a system call by itself.
+    /// Code of its by which a thread returns from a system call by itself.
     pub returning_call: ReturningCall,
 }
 

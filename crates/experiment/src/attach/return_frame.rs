@@ -15,9 +15,9 @@ pub(super) struct ReturningCall {
 /// Code that returns from a signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WayOfReturning {
-    /// At this address stands the call that does it.
+    /// Address of the call that returns.
     Call(u64),
-    /// At this address stands `pop rax; ret`, by which the call's number gets where the first `syscall` finds it.
+    /// Address of `pop rax; ret`, which puts the number of that call where the first `syscall` finds it.
     PopNumber(u64),
 }
 
@@ -33,7 +33,7 @@ impl ReturningCall {
         Some((find(CALL)? as u64, find(LEAVE)? as u64))
     }
 
-    /// Return addresses and what is popped, in front of the frame: the call returns to the first.
+    /// Returns the return addresses and popped words in front of the frame: the call returns to the first.
     pub fn words_before_frame(&self) -> Vec<u64> {
         match self.back {
             WayOfReturning::Call(leave) => vec![leave],
@@ -69,7 +69,7 @@ impl ReturningCodeSearch {
     }
 }
 
-/// From the frame to its vectors, which are aligned to 64 bytes if the frame is.
+/// Offset of the vectors in a frame. They are aligned to 64 bytes if the frame is.
 const VECTORS: u64 = 1024;
 
 /// Returns the size of a frame with these vectors, in bytes.

@@ -290,7 +290,7 @@ impl Visit<'_> {
         format!("its dynamic linker does not load the runtime: {text}")
     }
 
-    /// Takes away what is not needed any more.
+    /// Unmaps and closes what is no longer needed.
     fn clear(&mut self) {
         if self.room == 0 {
             return;

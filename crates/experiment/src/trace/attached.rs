@@ -105,7 +105,7 @@ impl TracedTarget for AttachedProcess {
 }
 
 impl TraceSession<'_> {
-    /// Has the runtime put our code beside the program's, and lets calls lead there.
+    /// Has the runtime put our code beside the program's, and redirects calls there.
     fn begin_in_process(&mut self, pid: u32) -> Result<Begun, Error> {
         // Until there are jumps, nothing has to be taken back.
         self.shared.remains.store(remains::CODE, Release);

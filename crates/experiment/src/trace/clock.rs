@@ -8,7 +8,7 @@ pub(super) struct TimePair {
 }
 
 impl TimePair {
-    /// The closest of some tries: whoever is interrupted between the two is far off.
+    /// Reads the pair with the shortest time between the two clocks, out of some attempts: an interrupt may come between them.
     pub fn read_closest() -> Self {
         let tries = (0..4).map(|_| Self::read_once());
         let closest = tries.min_by_key(|(apart, _)| *apart);

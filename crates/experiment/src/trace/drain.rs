@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// Words of a segment's head, and of a record.
 const WORDS: usize = RECORD / 8;
-/// Segments of a thread that are read at a time. A thread may write faster than it is read: whoever follows it to its end comes to none, and has
-/// all that it wrote in memory meanwhile.
+/// Limit on the segments of a thread that are read at a time. A thread may write faster than it is read: a reader that
+/// followed it to its end would never reach another one, and would hold all of its records in memory.
 const SEGMENTS_AT_A_TIME: usize = 16;
 
 /// Treatment of the records that are there.
@@ -46,15 +46,15 @@ struct ThreadReader {
 
 /// All threads.
 pub(super) struct TraceDrain {
-    /// By slot.
+    /// Readers by slot.
     reading: Vec<Option<ThreadReader>>,
-    /// The last one of each id, also after its end, which wakes who joins it.
+    /// The last thread of each id, also after its end, which wakes a thread that joins it.
     by_id: FxHashMap<u32, ThreadIndex>,
     /// Living threads, by id.
     living: FxHashMap<u32, ThreadIndex>,
     /// Living threads that only the kernel's probes have seen so far, with their processes.
     probed: FxHashMap<u32, u32>,
-    /// All that have been seen.
+    /// All threads that have been seen.
     pub threads: Vec<TracedThread>,
     pub lost: u64,
     /// Records read of all threads.
@@ -424,7 +424,7 @@ impl TraceDrain {
         }
     }
 
-    /// Counts an execution that was recorded and stands for so many.
+    /// Counts a recorded execution, which stands for `period` ones.
     fn count_execution(&mut self, shared: &TraceMemory, block: BlockId, period: u32) {
         let at = block as usize;
         let (Some(read), Some(current), Some(represented), Some(limit)) = (
@@ -472,7 +472,7 @@ impl TraceDrain {
         }
     }
 
-    /// There are so many blocks.
+    /// Sets the number of blocks.
     pub fn set_blocks(&mut self, blocks: usize) {
         for counts in [
             &mut self.executions,

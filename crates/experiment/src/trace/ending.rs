@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 /// Notes when a child of ours ends, whatever the reading of its records takes.
 pub(super) struct Ending {
     pid: u32,
-    /// In ticks; 0: not yet.
+    /// Time of the end, in ticks; 0: not yet.
     noticed: Arc<AtomicU64>,
 }
 

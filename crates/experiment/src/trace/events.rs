@@ -13,7 +13,7 @@ const KEPT: usize = 1 << 18;
 pub(super) struct TracedEvents {
     events: Option<ThreadEvents>,
     all: Vec<TracedEvent>,
-    /// By thread, in the order of time.
+    /// Events by thread, in the order of time.
     kept: FxHashMap<u32, VecDeque<ThreadEvent>>,
 }
 
@@ -121,7 +121,7 @@ impl TracedEvents {
         })
     }
 
-    /// Returns what was sampled.
+    /// Ends sampling, and returns the events with their lost samples and scales.
     pub fn finish_events(mut self) -> Vec<TracedEvent> {
         if let Some(events) = &self.events {
             for (number, event) in self.all.iter_mut().enumerate() {

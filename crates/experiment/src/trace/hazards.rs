@@ -16,7 +16,7 @@ pub(super) enum Hazard {
     CopiedStacks(&'static str),
 }
 
-/// Functions by which a runtime is known, and what is known of it.
+/// Functions by which a runtime is recognised, and its hazard.
 const RUNTIMES: [(&str, Hazard); 10] = [
     ("GC_gcollect", Hazard::Collector("libgc")),
     ("rb_gc_start", Hazard::Collector("Ruby")),
@@ -53,7 +53,7 @@ impl Hazard {
         has_own_unwinder(elf, defines("_Unwind_RaiseException")).then_some(Self::OwnUnwinder)
     }
 
-    /// In words, with what would help.
+    /// Describes the hazard in words, with what would help.
     pub fn describe_hazard(self) -> String {
         match self {
             Self::OwnUnwinder => "throws exceptions with an unwinder of its own (-static-libgcc, -static-libstdc++ or libunwind), which would \

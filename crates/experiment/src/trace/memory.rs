@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 pub(super) struct TraceMemory(SharedObject);
 
 impl TraceMemory {
-    /// New memory, all zeros but for its mark, of which records may take so many bytes.
+    /// Makes new memory, all zeros but for its mark. Records may take `room` bytes of it.
     pub fn new(room: u64) -> Result<Self, Error> {
         let shared = Self(SharedObject::new(LENGTH)?);
         shared.set_room(room);
@@ -24,7 +24,7 @@ impl TraceMemory {
         Ok(shared)
     }
 
-    /// Records may take so many bytes.
+    /// Sets the number of bytes that records may take.
     pub fn set_room(&self, room: u64) {
         let segments = (room / SEGMENT as u64).clamp(1, SEGMENTS as u64);
         self.room.store(segments as u32, Relaxed);

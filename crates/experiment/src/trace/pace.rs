@@ -5,13 +5,13 @@ use profile::TracedBlock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The shortest period that is worth its name: what is not traced costs something, too.
+/// Shortest period above 1. Executions that are not recorded cost something, too.
 const SHORTEST: u32 = 16;
-/// Reading, analysing and storing an execution takes at most so many times as long as recording it: where we take more
-/// time, it is for something else.
+/// Limit on the time that we take to read, analyse and store an execution, in units of the time to record it. If we
+/// take more, it is for something else.
 const AFTERWARDS: f64 = 6.0;
-/// Costs are looked at over so much time, or until as much has been spent as is allowed in it: what is executed millions of
-/// times a second is not recorded for that long.
+/// Time between two looks at the costs. It is shorter if the budget for it is spent before, so that blocks with
+/// millions of executions a second are not recorded for that long.
 const WINDOW: Duration = Duration::from_millis(100);
 /// Cost of a recorded execution where one in many is recorded, in units of the cost where all are: it goes through the
 /// runtime. Each that is not recorded costs [`COUNTING`] of it, to be counted (`benches/interference.py` measures
@@ -78,8 +78,8 @@ impl Pace {
         }
     }
 
-    /// Looks at what was executed since the last time, and lengthens the periods of the blocks that
-    /// cost most. A target that uses all CPUs waits for us, too: what we take counts, and what its waits cost.
+    /// Checks the executions since the last time, and lengthens the periods of the blocks that cost most. A target that
+    /// uses all CPUs waits for us, too: so our own time counts, and the cost of its waits.
     pub fn step(
         &mut self,
         shared: &TraceMemory,

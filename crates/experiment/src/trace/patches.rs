@@ -32,12 +32,12 @@ pub(super) struct Patch {
 }
 
 impl Patch {
-    /// Behind its first byte: nobody may be there when it is put in place.
+    /// Returns the addresses behind its first byte: no thread may be there when it is put in place.
     fn inside(&self) -> Range<u64> {
         self.at + 1..self.at + self.new.len() as u64
     }
 
-    /// Returns whether what is to be overwritten is there: its library may have been closed.
+    /// Returns whether the old bytes are still there: the library may have been closed.
     fn has_old(&self, stopped: &StoppedProcess) -> bool {
         let mut now = vec![0; self.old.len()];
         let read = stopped.memory.read_exact_at(&mut now, self.at);
@@ -174,7 +174,7 @@ impl PlacedCode<'_> {
         Remains { kind, locals }
     }
 
-    /// Returns whether the thread is in a call of the runtime's, behind which it uses what it knew before.
+    /// Returns whether the thread is in a call of the runtime's, after which it uses its old state.
     fn is_in_runtime(&self, stopped: &StoppedProcess, thread: &StoppedThread<'_>) -> bool {
         let pointer = thread.thread_pointer().wrapping_add_signed(self.local);
         let words = || thread.stack_words(CALL).into_iter();
@@ -184,7 +184,7 @@ impl PlacedCode<'_> {
     }
 }
 
-/// In place of a thread's pointer: it is not traced, or in the runtime.
+/// Value in place of a thread's pointer: it is not traced, or in the runtime.
 const BUSY: u64 = 1;
 
 fn is_within(ranges: &[Range<u64>], place: u64) -> bool {

@@ -107,7 +107,7 @@ impl Wish<'_> {
 }
 
 impl Planner {
-    /// For the process behind the memory.
+    /// Makes a planner for the process behind the memory.
     pub fn new(shared: &TraceMemory, executable: &str, patterns: usize) -> Self {
         let pid = shared.pid.load(Relaxed);
         let periods = std::mem::offset_of!(runtime_abi::trace::Memory, periods) as u64;
@@ -177,7 +177,7 @@ impl Planner {
         near.into_iter().take(5).map(|(_, name)| name).collect()
     }
 
-    /// Plans for what has been mapped since the last time, and leaves the steps in the memory.
+    /// Plans patches for the code that was mapped since the last time, and leaves the steps in the memory.
     pub fn plan(&mut self, shared: &TraceMemory, wish: &Wish<'_>) -> Result<(), Error> {
         let mappings = maps::read_mappings(self.pid);
         let memory =

@@ -17,9 +17,9 @@ const THREADS: usize = 1 << 14;
 #[derive(Default)]
 pub(super) struct KeptCall {
     pub pid: u32,
-    /// In the order of their ends.
+    /// Executions in the order of their ends.
     calls: VecDeque<Execution>,
-    /// The first so many: what the thread has recorded before them can be read.
+    /// Number of the first ones that are complete: the thread's earlier records can be read.
     ripe: usize,
 }
 
@@ -94,8 +94,8 @@ impl Probes {
         }
     }
 
-    /// Reads what has ended. All that is known then is ripe: whoever reads the records of threads after this
-    /// finds all that come before it.
+    /// Reads the executions that have ended, and makes all known ones ripe: whoever reads the records of threads after
+    /// this finds all that come before them.
     pub fn ripen(&mut self, waiting: &ThreadWaits) {
         if self.calls.is_some() {
             self.read_calls(waiting);

@@ -137,7 +137,7 @@ impl Prologue {
         })
     }
 
-    /// The same instructions for another place, and a jump to those that follow.
+    /// Encodes the same instructions for another address, with a jump to those that follow.
     pub fn encode(&self, to: u64) -> Result<Vec<u8>, TraceRefusal> {
         // The return address of a call is data in front of the code.
         let code_at = to + 8;

@@ -14,7 +14,7 @@ pub struct FunctionPattern {
 }
 
 impl FunctionPattern {
-    /// From what a user writes.
+    /// Parses a pattern that a user writes.
     pub fn parse(text: &str) -> Self {
         match text.split_once('!') {
             Some((image, name)) => Self {

@@ -63,7 +63,7 @@ pub struct TraceOptions<'a> {
     /// Part of the target's time that tracing may take before it goes over to tracing one execution
     /// in many; `None`: any.
     pub budget: Option<f64>,
-    /// Trace one execution in so many from the start (section 3.2.3); 1: all.
+    /// Sampling period from the start (section 3.2.3): one in so many executions is traced; 1: all.
     pub every: u32,
     /// The time that an execution adds to the duration of its caller, in ticks: [`call_overhead`].
     pub call_overhead: u64,
@@ -173,7 +173,7 @@ pub(super) struct TraceSession<'a> {
 }
 
 impl<'a> TraceSession<'a> {
-    /// Everything up to the target's first instruction, or to the first that is changed where it runs already.
+    /// Prepares everything up to the target's first instruction, or to the first change of a target that runs already.
     pub(super) fn prepare_target(
         options: &'a TraceOptions<'a>,
         shared: TraceMemory,
@@ -219,7 +219,7 @@ impl<'a> TraceSession<'a> {
         Ok(session)
     }
 
-    /// Refuses a target that cannot be traced, or has nothing of what was asked for.
+    /// Refuses a target that cannot be traced, or has none of the requested functions.
     fn check_traceable(&mut self, executable: &str) -> Result<(), Error> {
         if let Some((image, hazard)) = self.planner.hazard.take() {
             return Err(Error::NotPreloadable {
@@ -271,7 +271,7 @@ impl<'a> TraceSession<'a> {
         Ok(())
     }
 
-    /// Plans for what is mapped now and was not before.
+    /// Plans for new mappings.
     fn plan_mappings(&mut self) -> Result<(), Error> {
         let known = self.planner.blocks.len();
         let wish = Wish {
@@ -369,7 +369,7 @@ impl<'a> TraceSession<'a> {
         )
     }
 
-    /// Reads what is left after the end, until the time is over for that, too.
+    /// Reads the remaining records after the end, within a time limit.
     fn read_the_rest(&mut self, sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch)) {
         let limit = self
             .options
@@ -457,7 +457,7 @@ impl<'a> TraceSession<'a> {
         }
     }
 
-    /// Ends tracing, and says what was traced.
+    /// Ends tracing, and returns the head of the trace.
     pub(super) fn finish_trace(
         mut self,
         exit: Option<Exit>,
@@ -496,8 +496,8 @@ impl<'a> TraceSession<'a> {
     }
 }
 
-/// Returns what one traced execution costs here, in ticks: two time stamps, and a quarter of that for the rest
-/// (`benches/interference.py` measures it).
+/// Returns the cost of one traced execution on this machine, in ticks: two time stamps, and a quarter of that for the
+/// rest (`benches/interference.py` measures it).
 pub fn call_overhead() -> u64 {
     const PAIRS: u64 = 1000;
     let pairs = || {

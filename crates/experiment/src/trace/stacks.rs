@@ -43,7 +43,7 @@ impl TracedStacks {
         new
     }
 
-    /// Looks again at what is mapped.
+    /// Reads the mappings again.
     pub fn refresh(&mut self) {
         let mappings = maps::read_mappings(self.pid);
         if mappings.is_empty() {
@@ -123,7 +123,7 @@ impl TracedStacks {
         Some(number)
     }
 
-    /// All places, named.
+    /// Returns all places, named.
     pub fn named(&self) -> Vec<TracedPlace> {
         let mut images: FxHashMap<&str, Option<(ImageSymbols, Option<symbols::DebugInfo>)>> =
             FxHashMap::default();

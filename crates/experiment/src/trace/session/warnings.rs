@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Programs that are named.
 const NAMED: usize = 5;
-/// Less of the machine's time is not worth a sentence.
+/// Least part of the machine's time that is worth a sentence.
 const SLIGHT: f64 = 0.01;
 
 impl TraceSession<'_> {
