@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A report that could not be made.
 pub const FAILURE: u8 = 1;
-/// The command line asks for something that cannot be meant.
+/// The command line is invalid.
 const USAGE: u8 = 2;
-/// The machine refuses what was asked for.
+/// The machine refuses the measurement.
 pub const REFUSED: u8 = 3;
 /// There is too little data to answer.
 pub const INCONCLUSIVE: u8 = 4;

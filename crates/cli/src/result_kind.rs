@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Every kind says what it is within so many bytes.
+/// Bytes at the start of a file within which every kind can be recognized.
 const HEAD_BYTES: u64 = 4096;
 
 /// The kind of a file, by which command reads it.

@@ -38,7 +38,7 @@ pub fn time_line(recording: &Recording) -> String {
     }
 }
 
-/// Returns what to type if most of the time is not in the samples, and why.
+/// Returns advice if most of the time is not in the samples: the command to type, and why.
 pub fn time_advice(recording: &Recording) -> Option<String> {
     let times = recording.task_times?;
     let target = match &recording.target {
@@ -70,7 +70,7 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
     ))
 }
 
-/// Returns what to type if threads mostly waited for a CPU: who had the CPUs differs with how many of them the target used.
+/// Returns advice if threads mostly waited for a CPU. It depends on the share of the CPUs that the target used.
 fn starved_advice(recording: &Recording, times: TaskTimes, waiting_ns: u64) -> String {
     let cpus = recording.host.cpus.max(1);
     let alive = times.cpu_ns + waiting_ns + times.blocked_ns.unwrap_or(0);

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// The confidence of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// A common factor nearer to 1 than this is not worth a line.
+/// Least deviation from 1 of a common factor that is reported.
 const WORTH_SAYING: f64 = 0.005;
 
 /// A row of the difference: amounts per share of samples, run, second or unit of work.
@@ -104,7 +104,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Returns a finding for each procedure that differs between two recordings, of so many runs each, by more than chance, that which changed most first.
+/// Returns a finding for each procedure that differs by more than chance between two recordings, the largest change first.
+/// `runs` has the number of runs in each recording.
 ///
 /// # Errors
 /// If they cannot be read or compared.
@@ -171,7 +172,7 @@ fn amount_unit(sets: &ComparedSets) -> &'static str {
 
 const NOTHING: &str = "one of the sets has no samples that match the event and filters";
 
-/// Returns what is compared, all samples together, and what all rows have in common.
+/// Returns the lines before the table: the measure, the change of all samples, and the common factor of all rows.
 fn heading_lines(sets: &ComparedSets, background: &Background) -> Vec<String> {
     let mut lines = vec![format!("{} {}", sets.event, sets.measure.phrase())];
     let Some(pair) = &background.pair else {
@@ -207,7 +208,7 @@ fn is_common(pair: &PairComparison) -> bool {
     (pair.common.estimate - 1.0).abs() >= WORTH_SAYING
 }
 
-/// Returns what takes more than is allowed, even at the lower end of its interval; `limit` is a part of all
+/// Returns a sentence for each increase beyond `limit`, even at the lower end of its interval. `limit` is a part of all
 /// of A.
 fn too_much(sets: &ComparedSets, judged: &JudgedRows<Difference>, limit: f64) -> Vec<String> {
     let all = sets.totals[0] as f64 / sets.exposure[0];

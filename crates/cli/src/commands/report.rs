@@ -103,7 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report by host: what is merged no longer says which host it is of.
+/// Makes the report by host. Each host is read by itself: merged recordings do not name their hosts.
 fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<Report> {
     let mut hosts = Vec::new();
     for mut recording in source::open_by_host(&args.source, wanted)? {
@@ -138,7 +138,7 @@ fn print_head(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The event that is reported: without a name that which took most; of the wakers, one that
+/// Chooses the event that is reported: the named one, or the main event. By waker, it is one that
 /// measures waiting.
 fn choose_event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
     let named = match &args.filter.event {

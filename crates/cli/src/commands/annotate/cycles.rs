@@ -4,10 +4,10 @@ use analysis::stall::{CycleDoubt, CycleTrust};
 use analysis::statistics::interval_of_count;
 use results::annotation::{AnnotatedProcedure, FrequencyBasis, confidence_name, doubt_name};
 
-/// From so many samples on their number alone says enough: the half of its interval is a third of it.
+/// Samples from which on no range is given: half of the interval is then a third of the number.
 const ENOUGH: f64 = 30.0;
 
-/// Returns what `samples` come to at so many for each unit, less `off`: `12.3`, or `0.4..12.9` if they are few.
+/// Returns `samples / each - off` as text: `12.3`, or `0.4..12.9` if the samples are few.
 pub fn amount_text(samples: f64, each: f64, off: f64, decimals: usize) -> String {
     let amount = |samples: f64| (samples / each - off).max(0.0);
     if samples >= ENOUGH {
@@ -17,7 +17,7 @@ pub fn amount_text(samples: f64, each: f64, off: f64, decimals: usize) -> String
     format!("{:.decimals$}..{:.decimals$}", amount(low), amount(high))
 }
 
-/// Returns what a block took, or why that is not known.
+/// Returns the cycles that a block took, or why they are not known.
 pub fn actual_text(analysed: &AnnotatedProcedure, index: usize, samples: f64) -> String {
     let estimate = analysed.frequencies.blocks[index];
     let often = estimate.map_or(0.0, |one| one.frequency);

@@ -4,13 +4,13 @@ use crate::output::group_digits;
 use profile::{Accesses, Footprint};
 use serde_json::{Value, json};
 
-/// Addresses from which on something is said.
+/// Least number of addresses that are described.
 const ENOUGH: u64 = 20;
 
-/// Share of the times in which a stride is kept before it is told.
+/// Least share of accesses that keep a stride for it to be reported.
 const STEADY: f64 = 0.9;
 
-/// `stride 8 B, ~2,100 pages seen`; `None` if too little was seen.
+/// Describes accesses: `stride 8 B, ~2,100 pages seen`; `None` if too few were seen.
 pub fn describe_accesses(seen: &Accesses) -> Option<String> {
     let pages = &seen.pages;
     if seen.known.max(seen.waited) < ENOUGH {
@@ -26,13 +26,13 @@ pub fn describe_accesses(seen: &Accesses) -> Option<String> {
     ))
 }
 
-/// The stride that it keeps to.
+/// Returns the stride in bytes, if most accesses keep it.
 fn kept_stride(seen: &Accesses) -> Option<i64> {
     let steady = seen.strided as f64 >= STEADY * seen.origins as f64;
     (seen.origins >= ENOUGH && steady).then_some(seen.stride)
 }
 
-/// Returns how many places, to two digits if they are many.
+/// Returns the number of places: exact if all are known, else an estimate to two digits.
 fn count_places(footprint: &Footprint) -> u64 {
     let count = footprint.distinct().round();
     if footprint.is_complete() {

@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses samples that say nothing about single instructions; by how many they may be late.
+/// Returns the number of instructions by which samples may be late. Refuses samples that say nothing about single ones.
 fn refuse_skid(recording: &Recording, setting: &AnnotationSetting) -> anyhow::Result<usize> {
     match skid::of_recording(&recording.host, &setting.event) {
         Some(skid) => late_instructions(&skid, setting).ok_or_else(|| inconclusive_refusal(format!(
@@ -264,7 +264,7 @@ pub fn hottest_code(recording: &Recording, source: &RecordingSource) -> PageCode
     code
 }
 
-/// By how many instructions samples may be late; `None`: nothing can be said about single ones.
+/// Returns the number of instructions by which samples may be late; `None`: they say nothing about single ones.
 fn late_instructions(skid: &Skid, setting: &AnnotationSetting) -> Option<usize> {
     match skid.is_one_instruction() {
         true if skid.is_sharp() => Some(0),
@@ -273,10 +273,10 @@ fn late_instructions(skid: &Skid, setting: &AnnotationSetting) -> Option<usize> 
     }
 }
 
-/// Returns what the hottest procedures of a recording stall on, without a word.
+/// Returns the stalls of the hottest procedures of a recording, and prints no result.
 ///
 /// # Errors
-/// Why nothing can be said of single instructions.
+/// If samples say nothing about single instructions.
 pub fn hottest_stalls(recording: &Recording) -> anyhow::Result<Vec<Finding>> {
     let event = event_named(recording, None)?;
     if recording.event(event).unit != Unit::Samples {

@@ -125,7 +125,7 @@ fn write_path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut S
     }
 }
 
-/// Returns what a program would be without a cost: an upper bound, for nothing is ever free.
+/// Describes how fast a program would be without a cost: an upper bound, for nothing is ever free.
 fn speedup_bound(forest: &Forest, cost: f64) -> Option<String> {
     if forest.is_signed() {
         return None;

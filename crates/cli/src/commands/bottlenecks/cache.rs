@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use whole_file::WholeFile;
 
-/// With the version of the form.
+/// First bytes of a file, with the version of the form.
 const MAGIC: &[u8; 8] = b"VFTREE01";
-/// Smaller trees are read as fast as they are found.
+/// Least number of nodes of a tree that is kept: a smaller one is read as fast from the profile.
 const SMALLEST: usize = 20_000;
 /// Limit on all files together; the least recently used are removed first.
 const LARGEST: u64 = 2 << 30;
 /// Limit on a header.
 const LARGEST_HEADER: u64 = 1 << 30;
-/// The tables of the readers that look at other files than the profile, whose change nobody sees.
+/// Formats whose readers also read other files than the profile: changes of these would go unnoticed.
 const UNCACHED: &[&str] = &["perf.data"];
 
 /// A directory of trees.
@@ -52,7 +52,7 @@ struct Header {
 }
 
 impl Cache {
-    /// The user's; `None` if there is no place for it.
+    /// Returns the user's cache; `None` if there is no directory for it.
     pub fn of_user() -> Option<Self> {
         Some(Self {
             directory: crate::cache::cache_directory()?.join("trees"),
@@ -60,7 +60,7 @@ impl Cache {
         })
     }
 
-    /// The place of the profile at `path` as it is now, read by `options`.
+    /// Returns the place of the current profile at `path`, read by `options`; `None` if it is no file.
     pub fn entry(self, path: &Path, options: &ReadOptions) -> Option<Entry> {
         let path = path.canonicalize().ok()?;
         let meta = path.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -103,7 +103,7 @@ impl Cache {
 }
 
 impl Entry {
-    /// The tree, if there is one, and it is whole and of the profile as it is now.
+    /// Returns the tree, if it was kept, is undamaged, and belongs to the current profile.
     pub fn read(&self) -> Option<TreeProfile> {
         let file = File::open(&self.file).ok()?;
         let profile = decode_tree(&file, &self.key);
@@ -170,7 +170,7 @@ fn encode_tree(profile: &TreeProfile, key: &str, file: &mut File) -> io::Result<
     out.inner.flush()
 }
 
-/// Numbers that are written, or read and summed, at once.
+/// Numbers in a block, which is written, or read and summed, at once.
 const BLOCK: usize = 1 << 16;
 
 fn decode_tree(file: &File, key: &str) -> Option<TreeProfile> {
@@ -223,7 +223,7 @@ fn decode_tree(file: &File, key: &str) -> Option<TreeProfile> {
     })
 }
 
-/// Sums what goes through.
+/// Reader or writer that adds the data to a checksum.
 struct Summed<T> {
     inner: T,
     sum: crc32fast::Hasher,

@@ -56,7 +56,7 @@ pub fn suggester_lines() -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// By command: how it is written, what it does, and more of it.
+/// Help: each command with its syntax, a summary, and details.
 pub const HELP: &[(&str, &str, &str, &str)] = &[
     (
         "set",
@@ -190,7 +190,7 @@ pub fn parse(line: &str) -> Result<Command, Mistake> {
     }
 }
 
-/// The message draws the place over several lines; its last says what is wrong.
+/// Takes the reason from the last line of the error's message. The lines before draw the place.
 fn bad_regex(regex: &str, error: &regex::Error) -> Mistake {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();

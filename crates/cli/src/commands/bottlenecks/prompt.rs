@@ -127,8 +127,8 @@ impl Words {
     }
 }
 
-/// At most [`MOST`] of these words. What all of them begin with is what the chosen ones do, so that the
-/// line editor completes the line as far as all of them agree; of sorted words the first and the last tell.
+/// Returns at most [`MOST`] of these words. The first and the last of the sorted words are among them: their common
+/// prefix is that of all words, so that the line editor completes the line as far as all of them agree.
 fn limit_candidates(mut words: Vec<&str>) -> Vec<String> {
     if words.len() > MOST {
         words.sort_unstable();

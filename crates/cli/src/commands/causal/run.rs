@@ -186,8 +186,7 @@ fn fewest_speedups(args: &Run) -> u16 {
     if args.fixed_speedup.is_some() { 2 } else { 5 }
 }
 
-/// Says what was found out; whether it tells anything is no exit code of a command that passes the
-/// program's on.
+/// Prints the findings. They do not change the exit code, which is the program's.
 fn report_findings(path: PathBuf, args: &Run) -> anyhow::Result<()> {
     tell_user(&format!("the experiments are in {}", path.display()));
     let report = super::args::CausalReport {
@@ -202,10 +201,10 @@ fn report_findings(path: PathBuf, args: &Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Looking at what was measured so far may take this part of the time.
+/// Reciprocal of the share of the time that analyses during the measurement may take.
 const LOOKING: u32 = 100;
 
-/// Saves what is measured, and says meanwhile how far it is, on standard error.
+/// Saves the experiments, and shows the progress on standard error.
 struct Talk<'a> {
     args: &'a Run,
     /// Gives the command its input once more, if it can.
@@ -347,7 +346,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Saves a run; what was saved of it before is replaced.
+    /// Saves a run, in place of its earlier state.
     fn store_run(&mut self, run: &CausalRun) -> Result<(), store::StoreError> {
         let path = self.path.get_or_insert_with(|| {
             let database = self.args.db.clone().unwrap_or_else(store::default_database);

@@ -51,8 +51,8 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     Ok(wrapped::exit_code(exit))
 }
 
-/// To standard output, unless that is a file or a pipe: then it is the program's, and what a program writes stays as it is. JSON
-/// was asked for.
+/// Writes the result to standard output if that is a terminal, or if JSON was asked for. Else standard output is the
+/// program's alone, and the result goes to standard error.
 fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result<()> {
     let path = path.display().to_string();
     let mut screen;
@@ -74,7 +74,7 @@ fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result
 /// it, and says nothing.
 ///
 /// # Errors
-/// Those of the command.
+/// If the command cannot be traced, or the result cannot be kept.
 pub fn trace_recorded(
     args: &Run,
     recording: &Recording,
@@ -98,7 +98,7 @@ pub fn trace_recorded(
     Ok((path, result, traced.running))
 }
 
-/// The arguments of a function that are kept: of all, so that a report can tell executions apart by them without another run.
+/// Returns the arguments of a function that are kept, so that a report can group executions by them without another run.
 fn kept_arguments(args: &Run, name: &str) -> Vec<u8> {
     match known_function(name) {
         Some(known) => known.arguments.to_vec(),
@@ -202,8 +202,8 @@ fn events(args: &Run) -> anyhow::Result<(Vec<EventSpec>, Option<String>)> {
     Ok((asked.collect::<Result<_, sampler::Error>>()?, None))
 }
 
-/// Returns what a sample of each costs. A page fault or a tracepoint interrupts by itself; where each is to be counted, none of that is
-/// taken off.
+/// Returns each event with the cost of a sample. Page faults and tracepoints interrupt by themselves: if each is counted, their cost
+/// is 0.
 fn with_costs(events: Vec<EventSpec>) -> anyhow::Result<Vec<(EventSpec, u64)>> {
     let by_itself = |spec: &EventSpec| {
         matches!(spec.kind, EventKind::Software | EventKind::Tracepoint) && spec.period.is_some()

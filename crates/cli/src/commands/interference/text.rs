@@ -14,7 +14,7 @@ use std::io::Write;
 
 /// Columns of a line at most.
 const WIDTH: usize = 100;
-/// Below this the paper's authors do not look (§5.5), and nobody gains much.
+/// Least score that is worth a look, as in the paper (§5.5).
 const WORTH_A_LOOK: f64 = 0.1;
 
 /// Writes the report.
@@ -68,7 +68,7 @@ pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "next: {}", next(report))
 }
 
-/// Returns whether others slow it down, or several threads wait in it for those who are busy.
+/// Returns whether other threads slow it down, or several threads wait in it for busy ones.
 fn is_listed(finding: &BlockScore) -> bool {
     matches!(
         finding.score.standing,
@@ -76,10 +76,10 @@ fn is_listed(finding: &BlockScore) -> bool {
     )
 }
 
-/// Below this part of the threads' time nobody needs to hear that the machine was busy.
+/// Least share of the threads' time that is reported as lost to the machine.
 const BUSY: f64 = 0.01;
 
-/// Says what threads lost to other processes and to limits: that is of this machine and this moment, not of the program.
+/// Writes the time that threads lost to other processes and to limits: it belongs to this machine and moment, not to the program.
 fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     let machine = &result.machine;
     let part = |ns: f64| ns / result.thread_time_ns.max(1.0);
@@ -239,7 +239,7 @@ fn block(
     Ok(())
 }
 
-/// The functions that call it and have the same loss, or the one that it has its loss from.
+/// Names the callers that have the same loss, or the function that the loss comes from.
 fn same(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
     if let Some(name) = &finding.score.same_as {
         return wrapped(

@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The words of a query in lower case: what is not named need not be there.
+/// Returns the words of a query in lower case. Tables and columns that it does not name need not be made.
 fn lower_words(sql: &str) -> Vec<String> {
     let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     let words = sql.split(word).filter(|word| !word.is_empty());
@@ -277,7 +277,7 @@ fn group_rows(
     rows
 }
 
-/// For each procedure of an image, and for what is in none, a stack that stands for it.
+/// Representative stack of each procedure of an image, and of the image's other code.
 #[derive(Default)]
 struct Representatives<'a>(FxHashMap<(ImageId, Option<&'a str>), StackId>);
 

@@ -17,16 +17,16 @@ use store::Wanted;
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Longest time that the first table is of: people wait for it.
 const FIRST: Duration = Duration::from_millis(500);
-/// Time for which files are read for names before what is known by then is shown.
+/// Longest time for reading names from files before a table with the names known by then is shown.
 const NAMING: Duration = Duration::from_millis(500);
 
-/// A recording of what was sampled, and where its files are.
+/// A recording, with the location of its files.
 pub struct TopSamples {
     recording: Arc<Recording>,
     source: RecordingSource,
 }
 
-/// Sends what was sampled, again and again, until nobody listens or `stop` is true.
+/// Sends samples again and again, until nobody listens or `stop` is true.
 pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<TopSamples>>) {
     let mut every = args.every.min(FIRST);
     while !stop.load(Ordering::Relaxed) {
@@ -44,8 +44,8 @@ pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<
     }
 }
 
-/// Sends tables of what was sampled, until nobody listens: at once with the names that are known, and again as files are read for more.
-/// Reading those of a whole machine's programs takes longer than a table is of.
+/// Sends snapshots until nobody listens: at once with the names that are known, and again as files are read for more.
+/// Reading the names of a whole machine's programs takes longer than the time between two tables.
 pub fn send_snapshots(
     receive: &Receiver<anyhow::Result<TopSamples>>,
     send: &Sender<anyhow::Result<Arc<TopSnapshot>>>,
@@ -163,7 +163,7 @@ fn sample_once(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result
     Ok(recording)
 }
 
-/// Leaves out what a process ran and waited for: without us, who load the kernel's programs for each table, it would not have.
+/// Removes the samples and threads of a process: here our own, which loads the kernel's programs for each table.
 pub(super) fn leave_out_process(recording: &mut Recording, process: u32) {
     let samples = &mut recording.samples;
     samples.retain(|sample| sample.pid != Some(process));

@@ -211,7 +211,8 @@ impl Phases<'_> {
         Ok((findings, function_to_count(&result)))
     }
 
-    /// Experiments, with progress measured by what was named, else by `counted`, a point, else as `causal run` does.
+    /// Runs experiments. Progress is measured by the points that the user named, else by the point `counted`, else as
+    /// `causal run` does.
     fn experiment(
         &mut self,
         program: &ProgramUnderTest,
@@ -304,8 +305,8 @@ impl Phases<'_> {
     }
 }
 
-/// Returns the progress point of the function whose calls can count the program's work: the one that takes most time of those that were traced and are called steadily
-/// enough. Short programs end before `causal run` has found one by itself.
+/// Returns the progress point of the function whose calls can count the program's work: of the traced functions with a suitable
+/// rate of calls, the one that takes most time. Short programs end before `causal run` has found one by itself.
 fn function_to_count(result: &Interference) -> Option<String> {
     let seconds = result.duration_ns / 1e9;
     let blocks = result.findings.iter();
