@@ -163,8 +163,8 @@ fn match_images(set: &SetRows, known: &SetRows) -> HashMap<String, String> {
 
 type Image<'i, 'a> = (&'i &'a str, &'i BTreeMap<&'a str, f64>);
 
-/// Takes out the pairs of images that are alike, the most alike first; an image that is as much like
-/// two others is left.
+/// Takes out pairs of similar images, the most similar first. An image that is equally similar to two others
+/// stays.
 fn take_pairs<'a>(
     old: &mut ByImage<'a>,
     new: &mut ByImage<'a>,
@@ -191,13 +191,13 @@ fn take_pairs<'a>(
     }
 }
 
-/// Returns how many directories before the file name are the same.
+/// Returns the number of parts, from the end of the paths on, that are the same.
 fn common_suffix(a: &str, b: &str) -> usize {
     let parts = a.rsplit('/').zip(b.rsplit('/'));
     parts.take_while(|(a, b)| a == b).count()
 }
 
-/// The part of the samples of both that procedures of the same names have.
+/// Returns the share of the samples that procedures of the same names have in both.
 fn common_share(a: &BTreeMap<&str, f64>, b: &BTreeMap<&str, f64>) -> f64 {
     let sum = |all: &BTreeMap<&str, f64>| all.values().sum::<f64>().max(1.0);
     let (sum_a, sum_b) = (sum(a), sum(b));

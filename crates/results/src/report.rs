@@ -83,7 +83,7 @@ fn scale_count(recording: &Recording, event: EventId, count: u64, weight: u64) -
     }
 }
 
-/// Returns whether a sample is one that is asked for.
+/// Returns whether a sample passes the filter.
 pub fn is_wanted(
     recording: &Recording,
     table: &SymbolTable,
@@ -99,7 +99,7 @@ pub fn is_wanted(
         && (filter.procedure.is_none() || has(&procedure_name(table, location), &filter.procedure))
 }
 
-/// Returns whether a control group is one that is asked for.
+/// Returns whether a control group passes the filter.
 fn is_in_cgroup(recording: &Recording, filter: &SampleFilter, cgroup: Option<NameId>) -> bool {
     let mut wanted = filter.cgroup.iter();
     wanted.all(|wanted| cgroup.is_some_and(|one| is_named(recording.names.get(one), wanted)))
@@ -111,7 +111,7 @@ fn is_named(path: &str, wanted: &str) -> bool {
     path.contains(wanted) || container().is_some_and(|name| name.contains(wanted))
 }
 
-/// Takes what was not in such a control group out of a recording, also out of its accounts.
+/// Removes samples and threads outside such a control group, also from the recording's accounts.
 pub fn keep_cgroup(recording: &mut Recording, wanted: &str) {
     let kept: Vec<bool> = recording
         .names
@@ -256,7 +256,7 @@ struct EventSum {
     unknown: f64,
 }
 
-/// The amount of the first event by how far its stacks reach.
+/// Amounts of the first event, by how far its stacks reach.
 #[derive(Clone, Copy, Debug, Default)]
 struct StackReach {
     with_stack: f64,
@@ -269,7 +269,8 @@ impl Counter<'_> {
         self.order.iter().position(|known| *known == event)
     }
 
-    /// Adds all wanted samples; where threads' own counts have the rows, only what those do not tell.
+    /// Adds all samples that pass the filter. By thread, the threads' own counts make the rows: then the samples only tell
+    /// the unknown code and how far stacks reach.
     fn add_samples(&mut self, filter: &SampleFilter, by_thread: bool) -> StackReach {
         let recording = self.recording;
         let mut reach = StackReach::default();

@@ -81,7 +81,7 @@ pub struct ComparedSets {
 }
 
 impl ComparedSets {
-    /// Returns where a row's code runs. A call path has no image, and ends anywhere.
+    /// Returns where a row's code runs. A call path has no image: it counts as the program's.
     pub fn row_origin(&self, key: &RowKey) -> RowOrigin {
         let image = key.image.as_deref().unwrap_or(&key.name);
         match self.kernel_images.contains(image) {
@@ -179,8 +179,8 @@ fn table_of(sets: Vec<SetRows>) -> Vec<(RowKey, Vec<u64>)> {
     rows.into_iter().collect()
 }
 
-/// Returns what was asked for; else runs of commands are taken to do the same work, and of anything else a
-/// second is compared with a second.
+/// Returns the requested measure. Without a request, runs of commands are taken to do the same work, and other
+/// sets are compared by the second.
 fn measure_of(compare: &CompareOptions, sets: &[Set]) -> Measure {
     let commands = sets.iter().all(|set| set.command);
     match compare.per {

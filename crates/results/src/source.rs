@@ -121,7 +121,7 @@ pub fn read_epochs(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store:
     Ok(recording)
 }
 
-/// Opens what can be read of each host, as [`open_recording`] does what is of all.
+/// Opens the readable recordings of each host by themselves, where [`open_recording`] joins those of all hosts.
 ///
 /// # Errors
 /// If there is none.

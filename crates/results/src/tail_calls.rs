@@ -56,12 +56,12 @@ pub fn insert_tail_callers(recording: &mut Recording, table: &SymbolTable) -> bo
     true
 }
 
-/// Looks for functions that are not on stacks.
+/// Finder of the functions that are missing on stacks.
 struct TailCallers<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
     images: FxHashMap<ImageId, Option<ImageSymbols>>,
-    /// The function that the call at a place calls, with its name.
+    /// Target of the call at each place: its function's start and name.
     called: FxHashMap<Location, Option<(ImageOffset, Arc<str>)>>,
 }
 
