@@ -11,9 +11,9 @@ const MOST_PARTS: usize = 4;
 
 type Slice<'data> = EndianSlice<'data, LittleEndian>;
 
-/// Returns the parts of a function, by offset in the file: `whole` is what its symbol has, and others lie elsewhere, as the unwind
-/// table says, which stripped builds have, or else symbols with more behind the function's name. `distance` is how far addresses
-/// are from offsets.
+/// Returns the parts of a function, by offset in the file. `whole` is the part that its symbol covers. Others lie elsewhere: the
+/// unwind table lists them, also in stripped builds; else symbols whose names begin with the function's do. `distance` is that of
+/// addresses from offsets.
 pub(crate) fn function_parts<'data, R: ReadRef<'data>>(
     image: &ElfImage<'data, R>,
     name: &str,
@@ -62,8 +62,8 @@ fn parts_by_table<'data, R: ReadRef<'data>>(
     parts_behind(&EhFrame::new(data, LittleEndian), &bases, function)
 }
 
-/// The parts of a function that lie elsewhere. Compilers write their entries of the table behind that of the function; a part begins
-/// with the frame of the function, where a function has none yet.
+/// Returns the parts of a function that lie elsewhere. Compilers write their entries of the table behind that of the function; a
+/// part begins with the frame of the function, where a function has none yet.
 fn parts_behind(
     table: &EhFrame<Slice<'_>>,
     bases: &BaseAddresses,

@@ -34,7 +34,7 @@ impl ScriptFunction {
         }
     }
 
-    /// Returns what it is called in reports.
+    /// Returns its name in reports.
     pub fn display_name(&self) -> String {
         match self {
             Self::Python(code) => code.display_name(),

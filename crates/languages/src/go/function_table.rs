@@ -36,7 +36,7 @@ pub struct FunctionTable {
     count: usize,
     /// Bytes of the shortest instruction.
     quantum: u64,
-    /// The address that those of functions count from.
+    /// The address that the addresses of functions count from.
     text: u64,
     /// The address of the functions' data; `None`: inlined calls are not known.
     function_data: Option<u64>,
@@ -124,7 +124,7 @@ impl FunctionTable {
         self.table.capacity()
     }
 
-    /// All functions, by address.
+    /// Returns all functions, by address.
     pub fn functions(&self) -> impl Iterator<Item = GoFunction> + '_ {
         (0..self.count).filter_map(|index| self.function(index))
     }
@@ -156,7 +156,8 @@ impl FunctionTable {
         function.addresses.contains(&address).then_some(function)
     }
 
-    /// The addresses of a function by the size of its frame there, in bytes without the return address. What is damaged ends them.
+    /// Returns the addresses of a function by the size of its frame there, in bytes without the return address. Damaged rows end
+    /// them.
     pub fn frame_sizes(&self, function: &GoFunction) -> Vec<(Range<u64>, i32)> {
         let mut sizes = Vec::new();
         let (start, end) = (function.addresses.start, function.addresses.end);
@@ -172,8 +173,8 @@ impl FunctionTable {
         sizes
     }
 
-    /// The functions at an address with their lines, innermost inlined call first; none where no function is. `read` fills a buffer with
-    /// what is loaded at an address, and says whether it could.
+    /// Returns the functions at an address with their lines, innermost inlined call first; none where no function is. `read` fills a
+    /// buffer with the data loaded at an address, and returns whether it could.
     pub fn frames_at(&self, address: u64, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<GoFrame> {
         self.find_frames(address, read).unwrap_or_default()
     }

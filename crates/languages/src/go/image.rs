@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The most writable data that are searched for the description, in bytes.
 const MAX_DATA: u64 = 256 << 20;
 const SEARCH_STEP: u64 = 1 << 16;
-/// Words of the description: how many are before the address of the first code, and before that of the functions' data.
+/// Words of the description before the address of the first code, and before that of the functions' data.
 const TEXT_WORD: u64 = 22;
 const FUNCTION_DATA_WORD: u64 = 40;
 /// `r_info` of a relocation that adds the load address: on x86-64, on AArch64.
@@ -19,7 +19,7 @@ pub struct GoImage<'a> {
     pub relocations: &'a [u8],
     /// The addresses of its data, as far as they are in the file.
     pub data: &'a [Range<u64>],
-    /// Fills a buffer with what the file has at an address; false if it has not all of it.
+    /// Fills a buffer with the file's bytes for an address; false if it has not all of them.
     pub read: &'a dyn Fn(u64, &mut [u8]) -> bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn find_module(image: &GoImage<'_>, names: u64) -> Option<GoModule> {
     relocated_module(image, start).or_else(|| stored_module(image, start))
 }
 
-/// In a program that is loaded at any address, its words are relocations.
+/// Finds the description of a program that is loaded at any address: its words are relocations.
 fn relocated_module(image: &GoImage<'_>, start: [u64; 2]) -> Option<GoModule> {
     let number = |entry: &[u8], at: usize| {
         let bytes = entry.get(at..)?.first_chunk::<8>()?;

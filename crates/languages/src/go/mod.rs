@@ -1,4 +1,4 @@
-//! Go: what a program says of its functions.
+//! Go: the function table of a program, and the labels of its goroutines.
 
 mod function_table;
 mod image;

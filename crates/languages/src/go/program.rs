@@ -78,7 +78,8 @@ impl LanguageRuntime for GoProgram {
     }
 }
 
-/// By the debug information of programs that each version built: `m.curg`, `g.labels`.
+/// Returns the offsets `m.curg` and `g.labels` of a version, by the debug information of programs
+/// that it built.
 fn offsets_of_version(minor: u32) -> Option<(u16, u16, GoLabelForm)> {
     Some(match minor {
         20 => (192, 360, GoLabelForm::Map),

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The most of an answer that is read.
 const MOST_ANSWER: u64 = 4096;
 
-/// Has the JVM of a process write its perf map, and waits for that until `deadline`.
+/// Makes the JVM of a process write its perf map, and waits for that until `deadline`.
 ///
 /// # Errors
 /// If it cannot, or must not be asked: see [`AttachError`]. It then goes on as before.

@@ -8,7 +8,7 @@ use super::tables::{JvmMemory, PublishedStructures};
 
 /// The most heaps that are looked at: HotSpot has one or three.
 pub const MOST_HEAPS: usize = 4;
-/// The longest head of a piece of code that is read: what is asked for lies in it.
+/// Bytes of a code blob's head that are read: all fields that are needed lie in it.
 pub const HEAD: u16 = 128;
 
 /// A part of the heap for code: addresses.
@@ -18,14 +18,15 @@ pub struct CodeHeap {
     pub start: u64,
     /// The byte behind all that it may grow to.
     pub end: u64,
-    /// Its map of segments: a byte for each, how far to go back to where a piece begins.
+    /// Its map of segments: a byte for each, the number of segments to go back to the start of a
+    /// blob.
     pub segments: u64,
 }
 
 /// Offsets by which the frame of a code blob is found. They are in bytes from the start of the heap's block, all below [`HEAD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeCache {
-    /// At most [`MOST_HEAPS`].
+    /// Heaps, at most [`MOST_HEAPS`].
     pub heaps: Vec<CodeHeap>,
     /// A segment has two to this power of bytes.
     pub segment_bits: u8,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 const MOST_KNOWN: usize = 1 << 16;
 /// Names of the code blobs that are compiled methods.
 const COMPILED: [&str; 2] = ["nmethod", "native nmethod"];
-/// The file of pieces of code that are no methods, and that of methods without one.
+/// The file of code blobs that are no methods, and that of methods without one.
 const STUB_FILE: &str = "[jvm]";
 const NO_FILE: &str = "[java]";
 
@@ -20,9 +20,9 @@ const NO_FILE: &str = "[java]";
 pub enum JavaCode {
     /// A method that the interpreter executed.
     Interpreted(Rc<JavaMethod>),
-    /// A method that was compiled, with what was inlined into it.
+    /// A compiled method, with the methods that were inlined into it.
     Compiled(CompiledCode),
-    /// Another piece of code of the JVM: its name.
+    /// Another code blob of the JVM: its name.
     Stub(String),
 }
 
@@ -99,7 +99,7 @@ pub enum SeenCode {
     },
 }
 
-/// Reads what code of one JVM is.
+/// Reads the code of one JVM.
 pub struct JavaCodeReader {
     layout: MethodLayout,
     known: HashMap<u64, Rc<JavaMethod>>,

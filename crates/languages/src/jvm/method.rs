@@ -1,4 +1,4 @@
-//! Methods of Java: what they are called, and the lines of their code.
+//! Methods of Java: their names, and the lines of their code.
 
 use super::method_layout::{MethodLayout, SourceIndex};
 use super::packed::PackedNumbers;
@@ -51,7 +51,7 @@ impl JavaMethod {
         self.line(instruction.and_then(|at| u16::try_from(at).ok()))
     }
 
-    /// Returns what it is called in reports: `java.util.HashMap.put (HashMap.java:610)`.
+    /// Returns its name in reports: `java.util.HashMap.put (HashMap.java:610)`.
     pub fn display_name(&self) -> String {
         let file = self.file.rsplit('/').next().unwrap_or_default();
         match (file, self.first_line()) {

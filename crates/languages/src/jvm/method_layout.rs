@@ -4,7 +4,7 @@ use super::tables::{JvmMemory, PublishedStructures};
 
 /// Versions of which the forms below were tried, or stand in the sources.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
-/// From this version on, bytes of packed numbers are never 0.
+/// First version in which bytes of packed numbers are never 0.
 const NO_ZERO_BYTES: u32 = 20;
 /// Bytes of an entry of a table of places.
 const PLACE: u64 = 16;
@@ -58,14 +58,14 @@ pub(super) struct PieceLayout {
 /// Offsets of the tables of a compiled method: its places, the scopes at these, the methods that the scopes name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CodeTables {
-    /// In the structure, behind the code: offsets of tables, and one address.
+    /// Tables in the structure, behind the code: offsets of tables, and one address.
     Within {
         places: u64,
         places_end: u64,
         scopes: u64,
         methods: u64,
     },
-    /// In memory of their own.
+    /// Tables in memory of their own.
     Apart {
         unchanging: u64,
         unchanging_size: u64,

@@ -12,7 +12,8 @@ pub(super) struct PackedNumbers<'a> {
 }
 
 impl<'a> PackedNumbers<'a> {
-    /// `excess` is what bytes are more than what they say: 1 where none may be 0.
+    /// Creates a sequence. `excess` is the number that is added to each byte: 1 where no byte may
+    /// be 0.
     pub fn new(bytes: &'a [u8], excess: u8) -> Self {
         let bytes = bytes.iter();
         Self { bytes, excess }

@@ -16,7 +16,7 @@ pub fn is_jvm_image(path: &str) -> bool {
 /// A process in which a JVM runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JvmProcess {
-    /// Its number here.
+    /// Its number in our namespace.
     pub pid: u32,
     /// Its number in its own namespace, by which it names its files.
     pub own_pid: u32,

@@ -15,7 +15,7 @@ const PIECE: u64 = 256;
 pub(super) struct Field {
     /// Its type in C++.
     pub kind: String,
-    /// Its offset, or of a static one its address.
+    /// Its offset; of a static field, its address.
     pub place: u64,
 }
 
@@ -67,7 +67,7 @@ impl JvmMemory<'_> {
         bytes
     }
 
-    /// A text that ends with a zero. It may lie at the end of what is mapped.
+    /// Reads a text that ends with a zero. It may lie at the end of the mapped memory.
     pub(super) fn text(&self, address: u64) -> Option<String> {
         let mut bytes = Vec::new();
         while bytes.len() < LONGEST_NAME {
@@ -188,7 +188,7 @@ impl PublishedStructures {
         self.fields.get(&(structure.to_owned(), name.to_owned()))
     }
 
-    /// Its offset, or of a static field its address.
+    /// Returns the offset of a field; of a static field, its address.
     pub fn place(&self, structure: &str, name: &str) -> Option<u64> {
         Some(self.field(structure, name)?.place)
     }

@@ -84,8 +84,8 @@ fn symbol(made: &mut MadeUp, layout: &MethodLayout, text: &str) -> [u8; 8] {
     made.put(&bytes).to_ne_bytes()
 }
 
-/// A method of a class `app/Main` in `Main.java`, whose code has 10 bytes; `lines` is its packed table. Its address, and that of its
-/// constant part.
+/// Adds a method of a class `app/Main` in `Main.java`, whose code has 10 bytes; `lines` is its packed table. Returns its address,
+/// and that of its constant part.
 fn method(made: &mut MadeUp, layout: &MethodLayout, name: &str, lines: &[u8]) -> (u64, u64) {
     let class_name = symbol(made, layout, "app/Main");
     let (name, source) = (

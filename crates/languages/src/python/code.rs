@@ -1,4 +1,4 @@
-//! Code objects, and what their functions are called.
+//! Code objects, and the names of their functions.
 
 use super::lines::line_at;
 use super::offsets::Version;
@@ -13,7 +13,7 @@ pub struct CodeText<'a> {
 }
 
 impl CodeText<'_> {
-    /// Returns the text; what is no character becomes one that says so.
+    /// Returns the text; invalid characters are replaced by one that says so.
     pub fn to_text(self) -> String {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, b| n << 8 | u32::from(*b));
         let characters = self.bytes.chunks_exact(usize::from(self.kind.max(1)));
@@ -44,7 +44,7 @@ impl CodeObject {
         line_at(self.version, &self.lines, self.first_line, index).unwrap_or(self.first_line)
     }
 
-    /// Returns what the function is called: `module.qualified.name (file.py:12)`.
+    /// Returns the function's name in reports: `module.qualified.name (file.py:12)`.
     pub fn display_name(&self) -> String {
         let file = self.file.rsplit('/').next().unwrap_or_default();
         let module = module_of(&self.file);

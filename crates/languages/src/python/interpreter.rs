@@ -71,7 +71,7 @@ impl LanguageRuntime for Interpreter {
     }
 }
 
-/// The version that the interpreter says (`Py_Version`, since 3.11), else that of its name.
+/// Returns the version that the interpreter says (`Py_Version`, since 3.11), else that of its name.
 fn version_of_image<'data, R: ReadRef<'data>>(
     name: &str,
     image: &ElfImage<'data, R>,

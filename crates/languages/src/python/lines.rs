@@ -1,4 +1,4 @@
-//! From an instruction to its line, by the table of a code object.
+//! Lines of instructions, by the table of a code object.
 
 use super::offsets::Version;
 

@@ -13,11 +13,11 @@ pub struct Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameCalls {
-    /// One (3.8 to 3.10).
+    /// One function (3.8 to 3.10).
     One = 1,
-    /// All up to the one that is marked as an entry, with it (3.11).
+    /// All functions up to the one that is marked as an entry, with it (3.11).
     ToEntry = 2,
-    /// All up to a frame that is no function (3.12 and later).
+    /// All functions up to a frame that is no function (3.12 and later).
     ToShim = 3,
 }
 
@@ -136,7 +136,7 @@ const V3_12: Offsets = Offsets {
 };
 
 impl Offsets {
-    /// Returns those of a version that does not publish them.
+    /// Returns the offsets of a version that does not publish them.
     pub fn of_version(version: Version) -> Option<Self> {
         match (version.major, version.minor) {
             (3, 8 | 9) => Some(V3_8),
@@ -202,7 +202,8 @@ impl Offsets {
         .filter(Self::is_readable)
     }
 
-    /// Returns whether all that is read lies in what the kernel half reads at once.
+    /// Returns whether all fields that are read lie within the bytes that the kernel half reads at
+    /// once.
     fn is_readable(&self) -> bool {
         let frame = [self.frame_code, self.frame_previous, self.frame_instruction];
         let code = [self.code_file, self.code_name, self.code_lines];
@@ -298,7 +299,7 @@ mod tests {
         assert_eq!(Offsets::published(&unknown), None, "3.15");
     }
 
-    /// By Debian's 3.14.10 for x86-64.
+    /// Compares with Debian's 3.14.10 for x86-64.
     #[test]
     fn offsets_of_3_14_are_where_it_publishes_them() {
         let words = [

@@ -247,7 +247,7 @@ impl<'a> ThreadNames<'a> {
         whole.then(|| CodeText { kind, bytes }.to_text())
     }
 
-    /// A number of one digit (30 bits), as those of threads are.
+    /// Returns a number of one digit (30 bits), as those of threads are.
     fn small_number(&self, number: u64) -> Option<u32> {
         let digit = self.word(number.wrapping_add(NUMBER_DIGITS))? as u32;
         (digit < 1 << 30).then_some(digit)

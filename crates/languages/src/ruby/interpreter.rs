@@ -7,7 +7,7 @@ use object::read::elf::ProgramHeader;
 use object::{Object, ReadRef};
 use std::ops::Range;
 
-/// The function that executes Ruby, and the thread-local pointer to what a thread executes.
+/// The function that executes Ruby, and the thread-local pointer to the execution context.
 const EVALUATION: &str = "rb_vm_exec";
 const CONTEXT: &str = "ruby_current_ec";
 
@@ -16,7 +16,7 @@ const CONTEXT: &str = "ruby_current_ec";
 pub enum ContextPlace {
     /// Offset from the thread pointer: in a program.
     FromThread(i32),
-    /// In the thread-local data of a library.
+    /// Place in the thread-local data of a library.
     InModule {
         /// The address of the word that says the number of the library, less that of the first byte of the file.
         module: u64,
@@ -114,7 +114,7 @@ impl LanguageRuntime for RubyInterpreter {
     }
 }
 
-/// By the headers of each version.
+/// Returns the offsets of a version, by its headers.
 fn offsets_of_version(major: u8, minor: u8) -> Option<RubyOffsets> {
     match (major, minor) {
         (3, 1) => Some(RubyOffsets {

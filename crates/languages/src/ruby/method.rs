@@ -1,4 +1,4 @@
-//! Instruction sequences of Ruby, and what they are called.
+//! Instruction sequences of Ruby, and their names.
 
 /// Positions whose ranks are kept in words of their own, nine in each.
 const IMMEDIATE: u32 = 54;
@@ -56,7 +56,7 @@ impl RubyMethod {
         (*before as u32).checked_add(in_block as u32 + here)
     }
 
-    /// Returns what the method is called: `block in rounds (app.rb:12)`.
+    /// Returns the method's name in reports: `block in rounds (app.rb:12)`.
     pub fn display_name(&self) -> String {
         // Code of Ruby itself is `<internal:/usr/lib/…/kernel_require.rb>`.
         let file = self.file.rsplit('/').next().unwrap_or_default();

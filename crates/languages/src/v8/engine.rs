@@ -8,7 +8,7 @@ use object::{Object, ReadRef};
 const TRIED: [(u32, u32); 4] = [(10, 2), (11, 3), (12, 4), (13, 6)];
 /// Words of a layout.
 const WORDS: usize = 14;
-/// Objects that the kernel half reads begin with as many bytes.
+/// Bytes of the beginning of an object that the kernel half reads.
 const HEAD: u16 = 64;
 
 /// V8 in an image.
@@ -109,7 +109,7 @@ impl V8Layout {
         }
     }
 
-    /// By the constants of this name, each without `v8dbg_`.
+    /// Returns the layout, by the constants of this name, each without `v8dbg_`.
     fn by_constants(constant: &dyn Fn(&str) -> Option<i64>) -> Option<Self> {
         let small = |name: &str| u16::try_from(constant(name)?).ok();
         let below = |name: &str| u16::try_from(-constant(name)?).ok();

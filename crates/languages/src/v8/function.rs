@@ -16,7 +16,8 @@ const SCOPE_KIND: u32 = 15;
 const HAS_CLASS_VARIABLE: u32 = 1 << 10;
 const HAS_NAME: u32 = 3 << 12;
 const HAS_INFERRED_NAME: u32 = 1 << 14;
-/// From so many on, names of variables stand in a table (not in V8 10.2, where it is not known).
+/// Number of variables from which on their names stand in a table (not in V8 10.2, where it is not
+/// known).
 const MOST_VARIABLES: i32 = 75;
 /// The longest source whose lines are counted, in characters, and how much of it is read at once.
 const LONGEST_SOURCE: u64 = 1 << 26;
@@ -41,7 +42,7 @@ pub struct JsFunction {
 }
 
 impl JsFunction {
-    /// Returns what it is called in reports: `handle (server.js:12)`.
+    /// Returns its name in reports: `handle (server.js:12)`.
     pub fn display_name(&self) -> String {
         // Of packages many have an `index.js`.
         let file = match self.file.rsplit_once("/node_modules/") {
@@ -67,10 +68,10 @@ pub struct SharedFunction {
 /// The places at which the lines of a script end. `None`: they could not be read.
 type LineEnds = Option<Rc<[u32]>>;
 
-/// Reads what functions are called, from the memory of their processes.
+/// Reads names of functions from the memory of their processes.
 #[derive(Default)]
 pub struct FunctionReader {
-    /// By process, script and source.
+    /// Ends of lines by process, script and source.
     lines: HashMap<(u32, Object, Object), LineEnds>,
     kept: usize,
     /// Characters of sources that were read since then.
@@ -79,7 +80,7 @@ pub struct FunctionReader {
 }
 
 impl FunctionReader {
-    /// Returns what a function of a process is called, by its memory; `None` if it is not there any more.
+    /// Returns the name of a function of a process, by its memory; `None` if it is not there any more.
     pub fn read_function(
         &mut self,
         process: u32,

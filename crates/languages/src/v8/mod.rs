@@ -1,4 +1,4 @@
-//! V8, the engine of Node.js: where its frames say which function they execute, and what functions are called.
+//! V8, the engine of Node.js: the functions of its frames, and their names.
 
 mod engine;
 mod function;
