@@ -85,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One encoding of each form of x86-64, found by trying prefixes, opcodes and operands.
+/// Returns one encoding of each form of x86-64, found by trying prefixes, opcodes and operands.
 fn x86_forms() -> Vec<Sample> {
     let legacy: &[&[u8]] = &[
         &[],
@@ -154,7 +154,7 @@ fn x86_forms() -> Vec<Sample> {
     samples
 }
 
-/// Some encodings of each form of AArch64, out of random words.
+/// Returns some encodings of each form of AArch64, out of random words.
 fn aarch64_forms() -> Vec<Sample> {
     const WORDS: u64 = 20_000_000;
     // What random words do not find: `nop`, `ret`, `isb`, `dmb ish`, `dsb ish`, `svc`, `yield`.
@@ -417,7 +417,7 @@ fn row(line: &str, resources: &[(String, u32)]) -> Option<Row> {
     })
 }
 
-/// At the commas outside brackets.
+/// Splits a text at the commas outside brackets.
 fn split_resources(text: &str) -> Vec<&str> {
     let mut depth = 0;
     text.split(move |c| {

@@ -87,7 +87,7 @@ fn bit_field(word: u32, low: u32, width: u32) -> u32 {
     word >> low & ((1 << width) - 1)
 }
 
-/// Such a field as a signed number, times four.
+/// Returns such a field as a signed number, times four.
 fn signed_offset(word: u32, low: u32, width: u32) -> i64 {
     let unused = 32 - width;
     i64::from((bit_field(word, low, width) << unused) as i32 >> unused) * 4
@@ -363,7 +363,7 @@ fn address_registers(word: u32, operand: &InsnOperand) -> RegisterSet {
     base.into_iter().chain(index).collect()
 }
 
-/// Returns what it does to addresses.
+/// Returns the effect of an instruction on addresses.
 pub(crate) fn register_effect(
     address: ImageAddress,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-/// For each vertex of a graph its neighbours and the edges to them, in one allocation.
+/// Neighbours of each vertex of a graph, with the edges to them, in one allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Adjacency {
     starts: Vec<usize>,

@@ -95,7 +95,7 @@ impl Equivalence {
     }
 }
 
-/// One block of each loop from which no way leads outside. `way` turns the edges round.
+/// Returns one block of each loop from which no way leads outside. `way` turns the edges round.
 fn stuck_blocks(
     blocks: usize,
     edges: &[(Option<usize>, Option<usize>)],
@@ -226,7 +226,7 @@ struct Tree {
     order: Vec<usize>,
     /// Their places in it.
     place: Vec<usize>,
-    /// For each vertex its parent and the edge from there.
+    /// Parent of each vertex, and the edge from there.
     parent: Vec<Option<(usize, usize)>>,
 }
 

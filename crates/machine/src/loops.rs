@@ -94,7 +94,7 @@ struct Nest {
     parent: Vec<usize>,
     /// The head of the innermost loop around a vertex (for a head: around its loop).
     head: Vec<Option<usize>>,
-    /// For the heads of irreducible loops the vertices from which those are entered elsewhere.
+    /// Vertices from which the head of an irreducible loop is entered elsewhere.
     entries: Vec<Vec<usize>>,
     /// The number of such entries that may still be recorded.
     moves: usize,

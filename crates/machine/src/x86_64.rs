@@ -359,7 +359,7 @@ fn is_serialising(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Returns what it does to addresses.
+/// Returns the effect of an instruction on addresses.
 pub(crate) fn register_effect(
     address: ImageAddress,
     bytes: &[u8],

@@ -96,8 +96,8 @@ fn the_instruction_before_is_known_once_it_was_followed_and_left_its_registers()
     assert_eq!(before(&follow(&mut interpreter, START, registers())), None);
 }
 
-/// The branches that are followed from the start of `code`, where these words of memory are known, the first
-/// time and once it is known what to look for; and the slice.
+/// Returns the branches that are followed from the start of `code`, where these words of memory are known:
+/// the first time, and once the slice is known. Returns the slice, too.
 fn ways(code: &[u8], registers: &Registers, known: &[(u64, u64)]) -> ([Vec<(u64, u64)>; 2], Slice) {
     let read = |place: ImageAddress, buffer: &mut [u8]| {
         let rest = code.get((place.0 - START) as usize..).unwrap_or_default();

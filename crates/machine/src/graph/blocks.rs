@@ -1,4 +1,4 @@
-//! Basic blocks and edges of a procedure, and what its image is asked for.
+//! Basic blocks and edges of a procedure, and the interface to its image.
 
 use crate::Instruction;
 use profile::ImageAddress;
@@ -67,7 +67,7 @@ pub enum EdgeKind {
     Jump,
     /// An entry of a jump table.
     Table,
-    /// To the caller.
+    /// Control returns to the caller.
     Return,
     /// A jump to another procedure, or the end of this one: execution runs on into the next.
     TailCall,

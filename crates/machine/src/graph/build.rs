@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 /// Tables may hide behind tables, but not more often than this: each look is at all of the code.
 const MAX_ROUNDS: usize = 256;
 
-/// Instructions decoded while looking at unreachable code, for each byte of the procedure: what
-/// lies behind that is data.
+/// Instructions decoded while looking at unreachable code, for each byte of the procedure: the
+/// bytes behind them are data.
 const GAP_STEPS: usize = 4;
 
 /// After so many pieces of unreachable code the rest is data.
@@ -51,7 +51,7 @@ pub(super) fn build_graph(
 struct Builder<'a> {
     code: CodeMap<'a>,
     image: &'a dyn LoadedImage,
-    /// By the index of the jump.
+    /// Tables by the index of the jump.
     tables: FxHashMap<u32, JumpTable>,
     /// The number of indirect jumps examined, and of rounds.
     tried: usize,
@@ -102,7 +102,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Looks at what was not reached.
+    /// Examines the code that was not reached.
     fn fill_gaps(&mut self) -> Result<(), Error> {
         let mut covered = self.code.covered();
         let mut from = 0;

@@ -24,7 +24,7 @@ pub(super) struct CodeMap<'a> {
     pub indirect: Vec<u32>,
     /// Calls that do not return, by index.
     pub dead_ends: FxHashSet<u32>,
-    /// Positions where control runs into what is no instruction.
+    /// Positions where control runs into bytes that are no instruction.
     pub invalid: Vec<Position>,
 }
 

@@ -64,8 +64,8 @@ fn skip_padding(code: &mut CodeMap<'_>, mut position: Position, end: Position) -
     position
 }
 
-/// Returns whether everything that is executed from a position decodes, and joins known code only where
-/// an instruction of that starts.
+/// Returns whether all code that is executed from a position decodes, and joins known code only where
+/// one of its instructions starts.
 fn is_code(code: &mut CodeMap<'_>, covered: &[bool], start: Position, steps: &mut usize) -> bool {
     let mut seen = FxHashSet::default();
     let mut work = vec![start];

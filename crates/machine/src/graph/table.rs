@@ -78,7 +78,7 @@ pub(super) fn is_through_slot(code: &CodeMap<'_>, jump: &Instruction) -> bool {
     )
 }
 
-/// Returns what the jump makes of which table after this path, and the largest index.
+/// Returns the entry of a table that the jump goes by after this path, and the largest index.
 fn follow_path(
     code: &CodeMap<'_>,
     jump: u32,
@@ -137,7 +137,7 @@ fn paths_to(code: &CodeMap<'_>, from: u32) -> Vec<Vec<PathStep>> {
     complete
 }
 
-/// Returns what may be executed before an instruction.
+/// Returns the instructions that may be executed before an instruction.
 fn steps_to(code: &CodeMap<'_>, to: u32) -> Vec<PathStep> {
     let position = code
         .instruction(to)

@@ -256,7 +256,7 @@ impl<'a> SymbolicValues<'a> {
         }
     }
 
-    /// Returns what is loaded from an address.
+    /// Returns the value loaded from an address.
     pub fn load(&mut self, address: AddressSum, width: u8, signed: bool) -> SymbolicValue {
         match self.sum(address) {
             SymbolicValue::Scaled {

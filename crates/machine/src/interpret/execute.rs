@@ -58,7 +58,7 @@ impl State {
         self.callers.push(next);
     }
 
-    /// Leaves a function: nothing but the return reads what the call stored.
+    /// Leaves a function: only the return reads the word that the call stored.
     fn leave_function(&mut self, memory: &mut impl InterpretedMemory) -> Option<ImageAddress> {
         let caller = self.callers.pop();
         let stored = self.pop(memory);
@@ -184,7 +184,7 @@ impl State {
         Some(())
     }
 
-    /// Forgets what an instruction writes, unless it is modelled and will be set.
+    /// Forgets the registers that an instruction writes, unless it is modelled and will set them.
     fn forget_written(
         &mut self,
         one: &Decoded,
@@ -228,7 +228,7 @@ impl State {
         }
     }
 
-    /// Returns what an instruction computes; `None` if it is not modelled.
+    /// Returns the result of an instruction; `None` if it is not modelled.
     fn evaluate_result(
         &self,
         instruction: &Instruction,

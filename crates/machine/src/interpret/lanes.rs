@@ -8,7 +8,7 @@ pub(super) const LANES: usize = 8;
 /// A vector, as far as it is known.
 pub(super) type Vector = [Option<u64>; LANES];
 
-/// All of whose bits are 0.
+/// A vector whose bits are all 0.
 pub(super) const ZERO: Vector = [Some(0); LANES];
 
 /// Applies `of` to each pair of elements of `width` bytes.
@@ -53,7 +53,8 @@ pub(super) fn each_sixteen_bytes(
     result
 }
 
-/// The elements of a vector that a mask has, of so many bytes, and those of another elsewhere.
+/// Returns the elements of one vector that a mask selects, each of `width` bytes, and elsewhere
+/// those of another.
 pub(super) fn blend_by_mask(new: &Vector, old: &Vector, elements: u64, width: usize) -> Vector {
     let count = 8 / width;
     std::array::from_fn(|lane| {
@@ -99,7 +100,7 @@ pub(super) fn compare_elements(
     Some(all & within)
 }
 
-/// Every bit by those of three vectors, as a table of eight has it.
+/// Returns for each bit the entry of a table of eight that the bits of three vectors select.
 pub(super) fn ternary_logic(a: u64, b: u64, c: u64, table: u8) -> u64 {
     (0..8)
         .filter(|row| table >> row & 1 == 1)

@@ -58,7 +58,7 @@ pub(super) struct Overlay<W> {
     is_whole: bool,
     /// True if something was read that is not known.
     pub missed: bool,
-    /// By address; and which bytes were stored.
+    /// Stored words by address, with the bytes that were stored.
     stored: FxHashMap<u64, (Word, u64)>,
 }
 

@@ -58,7 +58,7 @@ pub struct ObservedAccess {
     pub instruction: ImageAddress,
     /// The first byte, as the process sees it, if that follows from the registers.
     pub address: Option<u64>,
-    /// True if the first half of what is followed at most was not yet over.
+    /// True if the walk has not yet used the first half of its steps.
     pub has_room: bool,
 }
 
@@ -97,10 +97,10 @@ const MAX_DECODED: usize = 1 << 18;
 /// Follows execution through one image, or one process. It remembers the code.
 #[derive(Debug, Default)]
 pub struct CodeInterpreter {
-    /// The instruction at an address, by its index; nothing for what is no code.
+    /// Index of the instruction at an address; `None` for addresses without code.
     places: FxHashMap<u64, Option<usize>>,
     decoded: Vec<Decoded>,
-    /// By the end of an instruction that accesses memory and was followed, where it starts.
+    /// Start of each followed instruction that accesses memory, by its end.
     ends: FxHashMap<u64, u64>,
     /// Last target of each branch on the ways after samples.
     went: FxHashMap<u64, u64>,
@@ -114,12 +114,12 @@ impl CodeInterpreter {
         Self::default()
     }
 
-    /// Hands to `each` the branches after `start` whose way follows from the registers and from what is known
-    /// of memory, and the accesses to memory on the way. `code` fills a buffer with what stands at an
-    /// address, and says how much that is; `constants` gives the eight bytes at an aligned address of the
-    /// process if they never change. Of other memory is known what the operations of the slice, if there
-    /// is one, gave at the sample; it gets those that were missing. A store to an unknown address is taken
-    /// to change nothing that is known.
+    /// Follows the code after `start` and hands its branches and accesses to memory to `each`, as far as they
+    /// follow from the registers and known memory. `code` fills a buffer with the bytes at an address, and
+    /// returns their number. `constants` returns the eight bytes at an aligned address of the process if they
+    /// never change. Other memory is known only from the results of the slice, if there is one, at the
+    /// sample; the slice gets the operations that were missing. A store to an unknown address is taken to
+    /// change nothing that is known.
     pub fn follow(
         &mut self,
         start: ImageAddress,
@@ -146,8 +146,8 @@ impl CodeInterpreter {
         }
     }
 
-    /// Goes on where a way ended, as if branches went where they went the last time: what is read there is
-    /// then known the next time, if they do.
+    /// Goes on where a way ended, as if branches went where they went the last time. If they do, the
+    /// memory read there is known the next time.
     fn guess_further(
         &mut self,
         way: &mut Vec<usize>,
@@ -238,8 +238,8 @@ impl CodeInterpreter {
         way
     }
 
-    /// The same through the memory of a stopped process, so that more follows: of `steps`
-    /// instructions hands to `each` the branches among those after the first `skipped`. Addresses
+    /// Follows the code through the memory of a stopped process, which takes it further. Of `steps`
+    /// instructions, hands to `each` the branches among those after the first `skipped`. Addresses
     /// are those of the process, whose memory `read` reads; it is not changed.
     pub fn walk(
         &mut self,

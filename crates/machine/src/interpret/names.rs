@@ -21,7 +21,7 @@ pub(super) const ZERO: u8 = 4;
 pub(super) const SIGN: u8 = 8;
 pub(super) const OVERFLOW: u8 = 16;
 
-/// And their places in `rflags`.
+/// Places of these flags in `rflags`.
 pub(super) const PLACES: [(u8, u32, u32); 5] = [
     (CARRY, 0, RflagsBits::CF),
     (PARITY, 2, RflagsBits::PF),
@@ -36,7 +36,7 @@ pub(super) fn flags_of(bits: u32) -> u8 {
     PLACES.into_iter().map(of).sum()
 }
 
-/// All bits of so many bytes.
+/// Returns a mask of all bits of `width` bytes.
 pub(super) fn width_mask(width: usize) -> u64 {
     if width >= 8 {
         u64::MAX

@@ -4,7 +4,7 @@ use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, integer_index, sign_exte
 use super::state::{State, signed_value};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register as Name};
 
-/// The result of an operation: what is known of it, and of the flags.
+/// The result of an operation, and of its flags, as far as they are known.
 #[derive(Default)]
 pub(super) struct OperationResult {
     pub value: Option<u64>,
@@ -55,7 +55,7 @@ pub(super) fn evaluate_operation(
         .or_else(|| conditional_result(state, instruction, [a, b.map(|b| b & width_mask(width))]))
 }
 
-/// Returns what instructions that move, extend or exchange values do.
+/// Returns the result of instructions that move, extend or exchange values.
 fn moved_result(
     state: &State,
     instruction: &Instruction,
@@ -96,7 +96,7 @@ fn moved_result(
     })
 }
 
-/// Returns what sums, products, comparisons and bitwise operations do.
+/// Returns the result of sums, products, comparisons and bitwise operations.
 fn arithmetic_result(
     state: &State,
     instruction: &Instruction,
@@ -142,7 +142,7 @@ fn arithmetic_result(
     })
 }
 
-/// Returns what shifts, and operations on single bits and bytes do.
+/// Returns the result of shifts, and of operations on single bits and bytes.
 fn bit_result(
     instruction: &Instruction,
     width: usize,
@@ -355,7 +355,8 @@ fn scan_result(value: Option<u64>, width: usize, of: impl Fn(u64) -> u32) -> Ope
     }
 }
 
-/// Returns what is computed of the lowest bit that is set; carry tells whether there is none, or one.
+/// Returns the result of an operation on the lowest bit that is set; carry tells whether there is
+/// none, or one.
 fn lowest_bit_result(
     value: Option<u64>,
     width: usize,
@@ -459,7 +460,7 @@ fn sign_bit(width: usize) -> u64 {
     1 << (8 * width - 1)
 }
 
-/// All bits as the highest.
+/// Returns a word whose bits are all copies of the sign bit.
 fn sign_of(value: u64, width: usize) -> u64 {
     if value & sign_bit(width) != 0 {
         width_mask(width)

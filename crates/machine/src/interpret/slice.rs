@@ -2,9 +2,9 @@
 //! can be run at the next sample in the same place, while memory still has the values that the code
 //! will read.
 //!
-//! Whether a value is known in this way depends on the code and the way taken, not on data. (Were only
-//! that memory known which happens to be near what registers point to, then of a table that is looked up the
-//! first entries would be, and what the branch after the look-up does in the other cases would never be seen.)
+//! Whether a value is known in this way depends on the code and the way taken, not on data. Copying only the
+//! bytes near each register would bias the result: only a table's first entries would be known, and branches
+//! on the others never seen.
 
 use super::decoded::Decoded;
 use super::names::{integer_index, width_mask};
@@ -74,12 +74,12 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// The number of the value that is where the thread's own memory starts. Below are those of the integer
+    /// The number of the value that is the start of the thread's own memory. Below are those of the integer
     /// registers, in the order of their encoding.
     pub const THREAD: usize = 16;
     /// The number of the value 0.
     pub const NOTHING: usize = 17;
-    /// The number of what the first operation gives.
+    /// The number of the first operation's result.
     pub const FIRST: usize = 18;
 
     /// The operations: each uses values of earlier ones only.
@@ -87,8 +87,8 @@ impl Slice {
         &self.operations
     }
 
-    /// Calls `each` with the address, the width in bytes and the value of what was loaded. `values` are what
-    /// the operations gave; `None` for those that could not be carried out.
+    /// Calls `each` with the address, the width in bytes and the value of each load. `values` are the
+    /// results of the operations; `None` for those that could not be carried out.
     pub(super) fn replay_loads(
         &self,
         registers: &Registers,
@@ -121,7 +121,7 @@ impl Slice {
         self.operations.len() < MAX_OPERATIONS && self.fruitless < FRUITLESS
     }
 
-    /// Adds what the instructions of a way read, where the process sees addresses moved by so much.
+    /// Adds the memory reads of a way's instructions. `moved` is the load bias of the process.
     pub(super) fn learn_way<'a>(&mut self, moved: u64, way: impl Iterator<Item = &'a Decoded>) {
         let before = self.operations.len();
         let mut tracer = Tracer::new(self, moved);
@@ -132,7 +132,7 @@ impl Slice {
         self.fruitless = fruitless.unwrap_or(0);
     }
 
-    /// The number of what an operation gives, which is added if there is room.
+    /// Returns the number of an operation's result; adds the operation if there is room.
     fn number_operation(&mut self, one: Operation) -> Option<usize> {
         let found = self.operations.iter().position(|other| *other == one);
         if found.is_none() {
@@ -148,7 +148,7 @@ impl Slice {
 /// Register contents after some instructions, as values of operations.
 struct Tracer<'a> {
     slice: &'a mut Slice,
-    /// By how much the process sees addresses moved.
+    /// Load bias of the process.
     moved: u64,
     /// Operations of the way; the slice gets those that loads need.
     way: Vec<Operation>,
@@ -288,7 +288,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Returns what is read: of the operand in memory, or of the stack.
+    /// Returns the value that is read: the operand in memory, or a word of the stack.
     fn loaded_value(
         &mut self,
         instruction: &Instruction,
@@ -313,7 +313,7 @@ impl<'a> Tracer<'a> {
         Some(load)
     }
 
-    /// Returns what is written to the first operand.
+    /// Returns the value that is written to the first operand.
     fn result_value(
         &mut self,
         instruction: &Instruction,
@@ -382,7 +382,8 @@ impl<'a> Tracer<'a> {
         self.low_part(value, to.size())
     }
 
-    /// Puts what gives a value into the slice; gives its number there. What it uses was made before it.
+    /// Puts the operations that compute a value into the slice; returns its number there. Their
+    /// operands were made before them.
     fn emit_operation(&mut self, value: usize) -> Option<usize> {
         let mut needed = vec![value];
         while let Some(last) = needed.last().copied() {

@@ -12,7 +12,7 @@ use profile::ImageAddress;
 
 /// Known register contents and flags.
 pub(super) struct State {
-    /// By how much the process sees addresses moved.
+    /// Load bias of the process.
     pub moved: u64,
     thread: Option<u64>,
     pub integer: [Option<u64>; 16],

@@ -82,7 +82,7 @@ impl State {
         Some(true)
     }
 
-    /// Writes a vector register; what is above is kept by legacy encodings, and else cleared.
+    /// Writes a vector register. Legacy encodings keep the lanes above, others clear them.
     pub fn set_vector(&mut self, instruction: &Instruction, lanes: usize, value: Vector) {
         if let Some(index) = vector_index(instruction.op0_register()) {
             let register = &mut self.vector[index];
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// Returns what is written to the first operand, a vector register.
+    /// Returns the value that is written to the first operand, a vector register.
     fn vector_result(
         &self,
         instruction: &Instruction,
@@ -106,7 +106,8 @@ impl State {
             .or_else(|| self.float_vector(instruction, operands, memory))
     }
 
-    /// Returns what a table of three bits gives, of the register before and two operands.
+    /// Returns the result of `vpternlog`: a table of three bits, of the register before and two
+    /// operands.
     fn ternary_result(&self, instruction: &Instruction, operands: &Operands) -> Option<Vector> {
         if !matches!(
             instruction.mnemonic(),
@@ -240,7 +241,7 @@ impl State {
         (same && partly.width == width && within & !partly.elements == 0).then_some(&partly.loaded)
     }
 
-    /// Returns what gives integers, or flags.
+    /// Carries out an instruction whose result is an integer, or flags. Returns whether it was one.
     fn gives_integer(&mut self, instruction: &Instruction, operands: &Operands) -> bool {
         use Mnemonic as M;
         let Operands { a, b, lanes } = operands;
@@ -304,8 +305,8 @@ impl State {
         true
     }
 
-    /// An operand that is a vector, or a scalar in its lowest lane. Of memory only what the
-    /// instruction reads is known, and 0 above.
+    /// Returns an operand that is a vector, or a scalar in its lowest lane. Of memory only the
+    /// bytes that the instruction reads are known, and 0 above.
     pub fn vector_operand(
         &self,
         instruction: &Instruction,
@@ -377,7 +378,7 @@ fn unsigned_comparison(number: u8) -> Comparison {
     }
 }
 
-/// Returns what bitwise operations, comparisons and sums make of integers.
+/// Returns the result of bitwise operations, comparisons and sums of integers.
 fn bitwise_result(instruction: &Instruction, operands: &Operands) -> Option<Vector> {
     use Mnemonic as M;
     let Operands { a, b, .. } = operands;

@@ -2,8 +2,8 @@ use super::ProcessorModel;
 use crate::{Flow, Instruction};
 
 /// The least cycles that instructions take, one after the other and again and again, if nothing
-/// goes wrong: three bounds, of which the largest counts. How long results take does not bound
-/// what is executed out of order: other work goes on meanwhile.
+/// stalls: three bounds, of which the largest counts. Latency bounds no out-of-order execution:
+/// other work goes on meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     /// Cycles that fetching takes.

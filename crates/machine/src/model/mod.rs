@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 const X86_64: &str = include_str!("../../tables/x86_64.txt");
 const AARCH64: &str = include_str!("../../tables/aarch64.txt");
 
-/// Cycles that Zen's divider takes at least: measured on Zen 3 for one-digit results. LLVM's model has
-/// what the longest takes.
+/// Least cycles of Zen's divider: measured on Zen 3 for one-digit results. LLVM's model has the
+/// longest time.
 const SHORT_DIVISION: u16 = 6;
 
 /// A unit of execution, or several that are alike, or any set of units that some operations can
@@ -40,8 +40,8 @@ pub struct InstructionCost<'a> {
     pub uops: u32,
     /// Cycles until its result can be used; loads hit the first-level cache.
     pub latency: u32,
-    /// For how many cycles it occupies one unit of which [`Resource`], by index. Sets of units
-    /// that include a smaller set have its cycles too.
+    /// Cycles for which it occupies one unit of a [`Resource`], by index. Sets of units that
+    /// include a smaller set have its cycles too.
     pub units: &'a [(u16, u16)],
     /// True if the tables have this form. Otherwise it is taken for the simplest there is.
     pub known: bool,
@@ -125,7 +125,7 @@ impl ProcessorModel {
         model
     }
 
-    /// Lets a division of small numbers take what it was measured to take.
+    /// Gives a division of small numbers its measured time.
     fn shorten_division(&mut self, class: u16) {
         if let Some(class) = self.classes.get_mut(usize::from(class)) {
             class
@@ -145,7 +145,7 @@ impl ProcessorModel {
         &self.resources
     }
 
-    /// Returns what an instruction costs.
+    /// Returns the cost of an instruction.
     pub fn cost(&self, instruction: &Instruction) -> InstructionCost<'_> {
         let class = self.forms.get(&instruction.form);
         let class = class.and_then(|class| self.classes.get(usize::from(*class)));

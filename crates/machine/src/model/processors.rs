@@ -1,5 +1,5 @@
-//! The processors that there are tables of: what is not in LLVM's models, out of the makers'
-//! optimisation guides, and by what number each is recognised.
+//! The processors that there are tables of: properties that LLVM's models lack, out of the makers'
+//! optimisation guides, and the number by which each is recognised.
 
 use crate::Architecture;
 
@@ -12,7 +12,7 @@ pub struct Processor {
     pub llvm: &'static str,
     /// True if LLVM's model counts the parts of micro-operations that are issued as one.
     pub llvm_splits_fused: bool,
-    /// By what the machines that have it are recognised.
+    /// The machines that have it.
     pub machines: Machines,
     /// The instruction set that it executes.
     pub architecture: Architecture,
@@ -90,8 +90,8 @@ const SMALL_ARM: Processor = Processor {
     ..ARM
 };
 
-/// All, in the order of the tables' columns. A new one is a row here and a run of `examples/tables.rs`: help, error messages
-/// and docs (by a test) follow.
+/// All processors, in the order of the tables' columns. A new one is a row here and a run of `examples/tables.rs`: help,
+/// error messages and docs (by a test) follow.
 pub const PROCESSORS: &[Processor] = &[
     Processor {
         name: "skylake",
@@ -234,8 +234,8 @@ impl Machines {
     }
 }
 
-/// Returns the number of the event of retired branches that were taken, of those processors whose manuals give it, also of
-/// those that there are no tables of; `counters` is what the kernel calls the processor's counters.
+/// Returns the number of the event of retired taken branches, for processors whose manuals give it, also for those that
+/// there are no tables of. `counters` is the kernel's name of the processor's counters.
 pub fn taken_branches_event(cpu_id: &str, counters: &str) -> Option<u64> {
     let family = |vendor: &str| cpu_id.strip_prefix(vendor)?.split('-').next()?.parse().ok();
     if family("AuthenticAMD-").is_some_and(|family: u32| family >= 0x17) {
