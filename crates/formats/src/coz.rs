@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
-/// Far above what a program has.
+/// Limit on the progress points of a run, far above those of any program.
 const MAX_POINTS: usize = 1000;
 
 /// The form of a profile: tabbed or JSON lines.
@@ -469,7 +469,7 @@ fn write_tabbed_record(record: &CozRecord, out: &mut (impl Write + ?Sized)) -> s
     writeln!(out)
 }
 
-/// The name of a fragment; that of its waits is another one.
+/// Returns the name of a fragment; its waits have another one.
 fn fragment_name(fragment: &Fragment) -> String {
     let name = printable_name(&fragment.name);
     if fragment.waiting.is_some() {
@@ -479,7 +479,7 @@ fn fragment_name(fragment: &Fragment) -> String {
     }
 }
 
-/// A name without what would end it.
+/// Returns a name without the characters that would end it.
 fn printable_name(name: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     name.chars().map(visible).collect()

@@ -114,7 +114,7 @@ fn check_cell(profile: &Value, cell: &Value, holds: &str, at: &str) {
     );
 }
 
-/// Everything that the type definitions of the format demand.
+/// Checks all that the type definitions of the format demand.
 fn check(profile: &Value) {
     for (table, columns) in TABLES {
         let length = length(profile, table);

@@ -370,7 +370,7 @@ fn go_tool_pprof_does_not_put_names_of_its_own() {
     }
 }
 
-/// With the `pprof` of github.com/google/pprof, where it is installed.
+/// Uses the `pprof` of github.com/google/pprof, where it is installed.
 #[test]
 fn pprof_finds_the_code_in_the_file() {
     let (recording, _) = of_this_program();
@@ -444,7 +444,8 @@ fn labels(recording: &Recording, s: &Sample) -> BTreeMap<String, String> {
     all
 }
 
-/// Values by stack and labels; pprof itself does not tell apart what differs only in offsets.
+/// Values by stack and labels; pprof itself does not tell apart samples that differ only in
+/// offsets.
 type Totals = BTreeMap<(Named, BTreeMap<String, String>), i64>;
 
 fn read(d: &Decoded, column: usize) -> Totals {

@@ -49,7 +49,7 @@ pub struct CallgrindCounts {
     jumped: FxHashMap<(u32, u64), Vec<(u64, u64)>>,
     /// Calls within an object, from where, to where.
     called: FxHashMap<(u32, u64), Vec<(u64, u64)>>,
-    /// For each name its procedures: object and first address that was executed.
+    /// Procedures of each name: object and first address that was executed.
     procedures: FxHashMap<String, FxHashMap<u32, u64>>,
 }
 
@@ -102,7 +102,7 @@ impl CallgrindCounts {
         Self::parse_callgrind(path, &mut BufReader::new(file))
     }
 
-    /// Reads what would be in a file of this name.
+    /// Parses the contents of a file of this name.
     ///
     /// # Errors
     /// As [`read`](Self::read_file).

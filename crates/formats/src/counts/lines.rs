@@ -23,7 +23,7 @@ type File = FxHashMap<u32, u64>;
 /// Execution counts of source lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// By the last part of the path, and by what is before it.
+    /// Files by the last part of their path, then by the part before it.
     files: FxHashMap<String, FxHashMap<String, File>>,
     /// Lines with a count.
     lines: u64,
@@ -65,9 +65,9 @@ impl LineCounts {
         self.lines == 0
     }
 
-    /// The counts of a file's lines: of that file whose path ends like this one, as far as
-    /// possible, if there is one such file. (Programs are counted and measured in other builds,
-    /// which may lie elsewhere.)
+    /// Returns the counts of a file's lines, of the one counted file whose path ends like this one
+    /// for longest; `None` if there are several. Programs are counted and measured in other builds,
+    /// which may lie elsewhere.
     pub fn lines_of_file(&self, path: &str) -> Option<&FxHashMap<u32, u64>> {
         let (name, directories) = split_path(path);
         let files = self.files.get(&name)?;
@@ -125,7 +125,7 @@ impl LineCounts {
         }
     }
 
-    /// Returns what gcov wrote, of one file or of several, one after the other.
+    /// Reads the output of gcov for one file or for several, one after the other.
     pub(super) fn read_gcov(
         input: &mut ProfileInput,
         limits: &ReadLimits,
@@ -187,7 +187,7 @@ impl LineCounts {
         Ok(())
     }
 
-    /// Returns what is in lcov's form.
+    /// Reads counts in lcov's form.
     pub(super) fn read_lcov(
         input: &mut ProfileInput,
         limits: &ReadLimits,
@@ -227,7 +227,7 @@ impl LineCounts {
     }
 }
 
-/// The last part of a path, and what is before it.
+/// Splits a path into its last part and the part before it.
 fn split_path(path: &str) -> (String, String) {
     let mut clean = String::with_capacity(path.len());
     for part in path.split('/') {

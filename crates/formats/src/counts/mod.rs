@@ -33,8 +33,8 @@ pub enum CountsError {
     Other(#[from] ReadError),
 }
 
-/// The beginnings of files that have counts only together with another, and what makes text of
-/// both.
+/// First bytes of files that have counts only together with another file, and the tool that makes
+/// text of both.
 const BINARY: [(&[u8], &str); 7] = [
     (b"adcg", GCOV),
     (b"gcda", GCOV),

@@ -26,14 +26,15 @@ type NamedDraft = (TreeDraft, &'static str);
 /// The kind of reader of a format.
 pub(crate) enum ReadWith {
     Bytes(fn(&mut ProfileInput, &ReadOptions) -> Result<TreeDraft, ReadFault>),
-    /// Several formats in one, that are told apart by what is read.
+    /// Several formats in one, told apart while they are read.
     Several(fn(&mut ProfileInput, &ReadOptions) -> Result<NamedDraft, ReadFault>),
-    /// Once more before, where times are asked for: by when the profile begins and ends.
+    /// A format that is read once more before, where times are asked for, for the range of its
+    /// times.
     Timed(
         fn(&Path, &ReadOptions) -> Result<TimeRange, ReadFault>,
         fn(&mut ProfileInput, TimeRange, &ReadOptions) -> Result<TreeDraft, ReadFault>,
     ),
-    /// More than once, so that it must be a file.
+    /// A format that is read more than once, so that it must be a file.
     File(fn(&Path, &ReadOptions) -> Result<TreeDraft, ReadFault>),
 }
 
@@ -44,8 +45,8 @@ pub(crate) struct FormatReader {
     pub read: ReadWith,
 }
 
-/// All readers. The first that takes a file for its own reads it, so what looks like nothing in
-/// particular comes last.
+/// All readers. The first that takes a file for its own reads it, so the formats with the least
+/// distinct beginnings come last.
 const READERS: &[FormatReader] = &[
     FormatReader {
         name: "perf.data",
@@ -146,7 +147,7 @@ const READERS: &[FormatReader] = &[
     },
 ];
 
-/// First bytes of what is no profile that is read here, and what begins with them.
+/// First bytes of files that are no profiles, or none that is read here, and the kind of file.
 const FOREIGN: &[(&[u8], &str)] = &[
     (b"PK\x03\x04", "it is a zip archive"),
     (
@@ -179,7 +180,7 @@ const FOREIGN: &[(&[u8], &str)] = &[
     ),
 ];
 
-/// The reader of a file that begins with `head`, or what the file looks like.
+/// Returns the reader of a file that begins with `head`, or the kind of file that it looks like.
 pub(crate) fn find_reader(head: &[u8]) -> Result<&'static FormatReader, &'static str> {
     if head.is_empty() {
         return Err("it is empty");
@@ -217,8 +218,8 @@ fn is_callgrind(text: &str) -> bool {
         || begins("events:") && (begins("fn=") || begins("positions:"))
 }
 
-/// Returns whether most lines of a text have a number at the end, or it begins with a stack that is longer than
-/// what we have of it.
+/// Returns whether most lines of a text have a number at the end, or the text begins with a stack that is
+/// longer than the part of it that we have.
 fn is_folded(text: &str) -> bool {
     let (mut stacks, mut others) = (0_u64, 0_u64);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {

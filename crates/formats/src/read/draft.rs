@@ -27,7 +27,7 @@ pub(crate) struct Owner<'a> {
 pub(crate) struct TreeDraft {
     builder: CallTreeBuilder,
     group_by: Vec<GroupBy>,
-    /// For each group, whether a stack had it.
+    /// True for each group that a stack had.
     grouped: Vec<bool>,
     stacks: u64,
     /// The number of methods.
@@ -35,7 +35,7 @@ pub(crate) struct TreeDraft {
     values: usize,
     node_bytes: u64,
     memory: u64,
-    /// Bytes of methods, and of what the reader keeps beside the tree.
+    /// Bytes of methods, and of the data that the reader keeps beside the tree.
     other: u64,
     depth: u32,
     notes: Vec<String>,
@@ -70,7 +70,7 @@ impl TreeDraft {
         self.check_memory(at)
     }
 
-    /// Adds a value type, for formats that do not say beforehand what there is; its position.
+    /// Adds a value type, for formats that do not list theirs beforehand. Returns its position.
     pub fn add_value_type(&mut self, value_type: ValueType) -> usize {
         self.values += 1;
         self.node_bytes += VALUE_BYTES;

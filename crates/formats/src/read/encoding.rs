@@ -38,11 +38,11 @@ impl ByteOrderMark {
     }
 }
 
-/// Turns UTF-16 into UTF-8; what is no character becomes U+FFFD.
+/// Turns UTF-16 into UTF-8; invalid units become U+FFFD.
 struct Utf16Reader {
     inner: Box<dyn BufRead>,
     big_endian: bool,
-    /// Half of a unit, at the end of what was read.
+    /// Half of a unit, at the end of the bytes read so far.
     rest: Vec<u8>,
     high_surrogate: Option<u16>,
     text: Vec<u8>,

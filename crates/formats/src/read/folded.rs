@@ -98,10 +98,10 @@ pub(crate) fn split_value(line: &str) -> Option<(&str, FoldedValue)> {
 
 struct FoldedStacks {
     draft: TreeDraft,
-    /// By the frame as it is written; `None` of one that is its caller's.
+    /// Methods by the frame as it is written; `None` for a frame whose cost is its caller's.
     methods: FxHashMap<Box<str>, Option<MethodId>>,
     inline: bool,
-    /// By node, what rounding took from its costs so far: many small costs would be 0 otherwise.
+    /// Remainders of rounding by node: many small costs would be 0 otherwise.
     rests: FxHashMap<DraftNode, f64>,
 }
 

@@ -110,7 +110,7 @@ struct GhcRow<'l> {
     indent: usize,
     name: &'l str,
     module: &'l str,
-    /// Its own, of time and of allocation: ticks and bytes, or percentages.
+    /// Its own costs, of time and of allocation: ticks and bytes, or percentages.
     costs: [f64; 2],
 }
 

@@ -7,8 +7,8 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// Returns what a profile's tree says, as a recording: an image for each module, a procedure for each
-/// method, an event for each value type, the one that the profile itself would show first first.
+/// Returns a profile's tree as a recording: an image for each module, a procedure for each method, an
+/// event for each value type. The value type that the profile itself would show first comes first.
 ///
 /// Nothing is known of addresses, of processes, of the time that passed. Costs below zero are left
 /// out; a warning says so.
@@ -80,8 +80,8 @@ pub fn to_recording(profile: &TreeProfile) -> Recording {
     recording
 }
 
-/// Gives each method a place: a number in the image of its module. The last image is that of what
-/// has no call stack.
+/// Gives each method a place: a number in the image of its module. The last image has the costs
+/// without a call stack.
 fn place_methods(profile: &TreeProfile, recording: &mut Recording) -> Vec<Location> {
     let mut modules: FxHashMap<&str, (ImageId, u64)> = FxHashMap::default();
     let image = |path: &str, kind| Image {

@@ -7,7 +7,7 @@ use profile::{DraftNode, MethodId};
 /// The callers of the line that comes next.
 pub(crate) struct IndentedTree {
     root: DraftNode,
-    /// With how far they are indented.
+    /// Open nodes, with their indentation.
     open: Vec<(usize, DraftNode)>,
 }
 
@@ -37,8 +37,8 @@ impl IndentedTree {
     }
 }
 
-/// Adds the cost of a node with its callees to it and takes it from its caller: what is left of each is
-/// its own.
+/// Adds the inclusive cost of a node to it and takes it from its caller: the rest of each is its own
+/// cost.
 pub(crate) fn add_inclusive(
     draft: &mut TreeDraft,
     value: usize,

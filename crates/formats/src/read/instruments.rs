@@ -65,7 +65,7 @@ pub(crate) fn read_instruments(
     Ok(draft)
 }
 
-/// Weight, unit and symbol, with the indentation of that.
+/// Returns the weight, the unit, and the symbol with its indentation.
 fn parse_row(line: &str) -> Option<(i64, &'static str, &str)> {
     let (weight, rest) = line.split_once('\t')?;
     let symbol = rest.rsplit('\t').next()?;

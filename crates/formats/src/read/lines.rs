@@ -24,8 +24,8 @@ impl<'i> LineReader<'i> {
         }
     }
 
-    /// The next line without its end, and its place; `None` behind the last. What is no UTF-8 is
-    /// replaced.
+    /// Returns the next line without its end, and its place; `None` behind the last. Bytes that are
+    /// no UTF-8 are replaced.
     pub fn next_line(&mut self) -> Result<Option<(FilePosition, Cow<'_, str>)>, ReadFault> {
         self.buffer.clear();
         let mut limited = (&mut *self.input).take(LONGEST);

@@ -18,7 +18,7 @@ pub struct ReadOptions {
 }
 
 impl Default for ReadOptions {
-    /// By function, with inlined functions, not grouped.
+    /// Returns the options: by function, with inlined functions, not grouped.
     fn default() -> Self {
         Self {
             group_by: Vec::new(),

@@ -57,7 +57,7 @@ fn begins_with_resource(mut message: Message<'_>) -> bool {
 struct LocationRow {
     mapping: u64,
     address: u64,
-    /// In [`OtlpTables::lines`].
+    /// Its lines, as a range of [`OtlpTables::lines`].
     lines: (usize, usize),
 }
 
@@ -287,7 +287,7 @@ struct OtlpReader<'b, 'o> {
     options: &'o ReadOptions,
     /// Value types by name and unit.
     types: FxHashMap<(String, String), usize>,
-    /// By location: outermost last.
+    /// Methods by location: outermost last.
     methods: FxHashMap<u64, Vec<MethodId>>,
     unnamed: u64,
     skipped: Skipped,

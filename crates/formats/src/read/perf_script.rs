@@ -32,8 +32,8 @@ pub(crate) struct ScriptHeader<'l> {
 }
 
 impl<'l> ScriptHeader<'l> {
-    /// `comm pid/tid [cpu] time: period event: place`; what is in brackets here may be missing:
-    /// pid, cpu, time, period, place.
+    /// Parses `comm pid/tid [cpu] time period: event: place`. Parts that may be missing: pid, cpu,
+    /// time, period, place.
     pub fn parse_header(line: &'l str) -> Option<Self> {
         let mut best = None;
         // A comm may have spaces and digits, so the number to go by is the first after which the
@@ -272,7 +272,7 @@ pub(crate) fn read_perf_script(
     Ok(draft)
 }
 
-/// Whose sample it is, and what it counts.
+/// Owner and event of a sample.
 struct ScriptSample {
     comm: String,
     pid: Option<i64>,
@@ -306,7 +306,7 @@ impl Script<'_> {
         self.sample.is_some()
     }
 
-    /// Reads a line of a sample; returns what is wrong with one that makes no sense.
+    /// Reads a line of a sample; returns the fault of one that makes no sense.
     fn read_line(
         &mut self,
         line: &str,
@@ -455,7 +455,8 @@ impl Script<'_> {
     }
 }
 
-/// Returns what perf's samples of an event add up to: how many, and the sum of their periods.
+/// Returns the value types of perf's samples of an event: their number, and the sum of their
+/// periods.
 pub(crate) fn event_value_types(name: &str) -> [ValueType; 2] {
     let base = name.split([':', '/']).next().unwrap_or(name);
     let unit = match base {

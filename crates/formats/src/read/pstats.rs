@@ -211,7 +211,7 @@ impl PythonUnmarshal<'_> {
     }
 }
 
-/// A function, by its number in the file's order, and what it cost.
+/// A function, by its number in the file's order, and its costs.
 #[derive(Default)]
 struct PythonFunction {
     file: String,

@@ -15,11 +15,11 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// Whose a sample is: what groups are made of.
+/// Owner of a sample, by which samples are grouped.
 type Key = (NameId, Option<u32>, Option<u32>, Option<u32>);
 
-/// The recording as a call tree: the same tree as reading what [`crate::write::pprof`] or another writer
-/// makes of it.
+/// Returns the recording as a call tree: the same tree as reading the output of [`crate::write::pprof`]
+/// or another writer.
 ///
 /// There is a value type for each event, in samples (`count × multiplex_scale`, rounded once for
 /// each call path) or nanoseconds. Methods are named as the writers name functions, and the module

@@ -1,4 +1,4 @@
-//! stackprof's own files: what Ruby's `Marshal.dump` writes of a hash with the profile.
+//! stackprof's own files: a hash with the profile, written by Ruby's `Marshal.dump`.
 
 use super::draft::TreeDraft;
 use super::error::{FilePosition, ReadFault};
@@ -114,7 +114,7 @@ impl RubyUnmarshal<'_> {
         Ok(RubyValue::Text(text.into()))
     }
 
-    /// Gives an object its number, which comes before those of its parts.
+    /// Reserves the number of an object, which comes before those of its parts.
     fn reserve_slot(&mut self) -> usize {
         self.objects.push(RubyValue::Other);
         self.objects.len() - 1

@@ -20,7 +20,7 @@ impl Skipped {
         }
     }
 
-    /// Leaves out the part at `at`, of which `what` is wrong.
+    /// Leaves out the part at `at`, with `what` as the fault.
     pub fn skip_part(&mut self, what: impl Into<String>, at: FilePosition) {
         self.count += 1;
         if self.first.is_none() {
@@ -28,8 +28,8 @@ impl Skipped {
         }
     }
 
-    /// Notes what was left out. Where that is no less than what was `read`, the file is refused: it is
-    /// another format or damaged throughout.
+    /// Notes the parts that were left out. If they are no less than the `read` ones, the file is
+    /// refused: it is another format or damaged throughout.
     pub fn note_skipped(self, read: u64, draft: &mut TreeDraft) -> Result<(), ReadFault> {
         let Some((what, at)) = self.first else {
             return Ok(());

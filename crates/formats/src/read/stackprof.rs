@@ -1,4 +1,4 @@
-//! stackprof's profiles, of Ruby programs, in either form: JSON, and what `Marshal.dump` writes.
+//! stackprof's profiles, of Ruby programs, in either form: JSON, and that of `Marshal.dump`.
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};

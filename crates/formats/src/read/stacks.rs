@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 /// The nodes of stacks that are given by a caller and a method each.
 #[derive(Default)]
 pub(crate) struct StackNodes {
-    /// By the node that the stack begins under, and the stack.
+    /// Nodes by the node that the stack begins under, and the stack.
     known: FxHashMap<(DraftNode, u32), DraftNode>,
     missing: Vec<(u32, Option<MethodId>)>,
 }
@@ -18,7 +18,7 @@ pub(crate) type Link = (Option<u32>, Option<MethodId>);
 
 /// A table of stacks.
 pub(crate) trait LinkedStacks {
-    /// Returns what is known of a stack; `None` if there is no such stack.
+    /// Returns the caller and method of a stack; `None` if there is no such stack.
     fn stack_link(&mut self, stack: u32, draft: &mut TreeDraft) -> Result<Option<Link>, ReadFault>;
 }
 

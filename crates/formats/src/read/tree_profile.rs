@@ -3,7 +3,7 @@
 use super::time_axis::TimeAxis;
 use profile::CallTree;
 
-/// A profile as a call tree, and what its reader should know.
+/// A profile as a call tree, with notes for its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeProfile {
     /// The tree; it has at least one value type.

@@ -26,7 +26,7 @@ struct LoggedCode {
 struct LogReader<'o> {
     draft: TreeDraft,
     options: &'o ReadOptions,
-    /// By start.
+    /// Code by start.
     codes: BTreeMap<u64, LoggedCode>,
     libraries: BTreeMap<u64, LoggedCode>,
     /// The tick before, which lasts until the next: when, and its node.

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// A place in a function: lines below its declaration, and what tells places of one line apart.
+/// A place in a function: lines below its declaration, and the discriminator of places of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AutofdoPlace {
     /// Lines below the function's first one, modulo 2¹⁶.
@@ -57,7 +57,7 @@ impl AutofdoFunction {
         *known = count.max(*known);
     }
 
-    /// All counts, those of inlined calls with it.
+    /// Returns the sum of all counts, those of inlined calls with it.
     pub fn total_count(&self) -> u64 {
         let own = self.body.values().map(|count| count.count);
         let inlined = self.inlined.values().flat_map(BTreeMap::values);
@@ -134,8 +134,8 @@ fn lowest_part(bits: u64) -> u32 {
     }
 }
 
-/// Returns what a discriminator of LLVM's says: the base discriminator, and for how many copies of the code (by
-/// unrolling) each execution counts.
+/// Decodes a discriminator of LLVM's: the base discriminator, and the number of copies of the code (by
+/// unrolling) for which each execution counts.
 pub fn decode_discriminator(bits: u64) -> (u32, u32) {
     let rest = match (bits & 1, bits & 0x40) {
         (1, _) => bits >> 1,

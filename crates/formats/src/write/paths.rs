@@ -56,8 +56,8 @@ impl StackPaths {
         })
     }
 
-    /// The place of each node in a walk through the tree that comes to callers before what they called, and
-    /// of that to the heaviest first; `own` is what each node weighs without what it called.
+    /// Returns the position of each node in a walk through the tree that visits callers before callees, and
+    /// the heaviest callee first. `own` is each node's weight without its callees.
     pub fn heaviest_first(&self, own: Vec<u64>) -> Vec<usize> {
         let mut total = own;
         let mut by_caller: Vec<usize> = (0..total.len()).collect();
@@ -85,7 +85,7 @@ impl StackPaths {
         places
     }
 
-    /// All nodes, callers before the frames that they called.
+    /// Returns all nodes, callers before the frames that they called.
     pub fn iter_nodes(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
         self.nodes.iter().copied()
     }

@@ -234,7 +234,7 @@ pub fn value(event: &Event, count: u64, weight: u64) -> u64 {
     }
 }
 
-/// Adds samples of an event up by a key, and drops what is worth nothing.
+/// Adds samples of an event up by a key, and drops keys of no value.
 pub fn totals<K: Ord>(
     recording: &Recording,
     id: EventId,
@@ -314,7 +314,7 @@ fn a_resolution() -> impl Strategy<Value = Resolution> {
         .prop_map(|(procedure, inlined)| Resolution { procedure, inlined })
 }
 
-/// Any recording, and what is known of some of its locations.
+/// Returns any recording, with symbols of some of its locations.
 pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
     let images = prop::collection::vec((kind(), odd_name()), 1..5);
     let names = prop::collection::vec(odd_name(), 1..5);

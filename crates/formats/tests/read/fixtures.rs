@@ -27,7 +27,8 @@ fn by(groups: &[GroupBy]) -> ReadOptions {
     }
 }
 
-/// The stacks as far as they are in the program `work`: the libraries are those of some machine.
+/// Returns the stacks as far as they are in the program `work`: the libraries are those of some
+/// machine.
 fn in_work(tree: &CallTree, value: usize) -> BTreeMap<Vec<String>, i64> {
     let mut all = BTreeMap::new();
     for (path, cost) in stacks(tree, value) {
@@ -374,7 +375,7 @@ fn jfr_recording() {
     );
 }
 
-/// Times divide what a profile says, and change nothing of it.
+/// Times divide the costs of a profile, and change none of them.
 #[test]
 fn slices_of_time_add_up_to_the_profile() {
     for (name, least) in [

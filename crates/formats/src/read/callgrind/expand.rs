@@ -23,7 +23,7 @@ const REST: &str = "[further calls]";
 /// A call path.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct CallPath {
-    /// By event; compared first.
+    /// Costs by event; compared first.
     amounts: Vec<i64>,
     function: u32,
     node: DraftNode,
@@ -120,7 +120,7 @@ fn push_path(
     Ok(())
 }
 
-/// Returns what each function costs that none of its callers paid for.
+/// Returns the costs of each function that none of its callers paid for.
 fn root_costs(graph: &CostGraph, end: FilePosition) -> Result<Vec<Vec<i64>>, ReadFault> {
     let mut roots = graph.passed_costs(end)?;
     for function in &graph.functions {
@@ -188,7 +188,7 @@ impl<'a> Shares<'a> {
         shares
     }
 
-    /// All that is left.
+    /// Returns the costs that are left.
     fn remaining_costs(&self) -> Vec<i64> {
         self.amounts
             .iter()

@@ -65,7 +65,7 @@ pub(crate) struct GraphFunction {
     /// Indices of names: object and function.
     object: u32,
     name: u32,
-    /// By event.
+    /// Its own costs by event.
     pub own: Vec<i64>,
     /// Costs by event of calls to other functions.
     pub calls: Vec<(u32, Vec<i64>)>,
@@ -84,7 +84,7 @@ pub(crate) struct CostGraph {
     positions: usize,
     objects: NameTable,
     names: NameTable,
-    /// By object and name.
+    /// Functions by object and name.
     index: FxHashMap<(u32, u32), u32>,
     pub functions: Vec<GraphFunction>,
     /// Position of a call in its caller's list.
@@ -134,7 +134,7 @@ impl CostGraph {
         self.objects.bytes + self.names.bytes + 2 * each * entries
     }
 
-    /// Sets the events, for formats that say what they are in another way.
+    /// Sets the events, for formats that name them in another way.
     pub fn set_events(&mut self, names: &[&str]) {
         self.events = names.iter().map(|name| (*name).to_owned()).collect();
         self.keeps_names = true;
@@ -152,7 +152,7 @@ impl CostGraph {
         self.function_index(object, name, at)
     }
 
-    /// Adds to what a function costs itself, or to what its calls of `callee` cost, of the first event.
+    /// Adds a cost of the first event to a function itself, or to its calls of `callee`.
     pub fn add_cost(
         &mut self,
         function: u32,
@@ -168,7 +168,7 @@ impl CostGraph {
         self.objects.unnamed + self.names.unnamed
     }
 
-    /// The sum of what each function cost itself and what its calls cost, by event.
+    /// Returns the sum of each function's own costs and those of its calls, by event.
     pub fn passed_costs(&self, at: FilePosition) -> Result<Vec<Vec<i64>>, ReadFault> {
         let overflow = || ReadFault::damaged("the costs add up to more than 63 bits", at);
         let mut all = Vec::with_capacity(self.functions.len());
@@ -184,7 +184,7 @@ impl CostGraph {
         Ok(all)
     }
 
-    /// The sum of what callers paid for each function, by event.
+    /// Returns the sum of the costs that callers paid for each function, by event.
     fn received_costs(&self) -> Vec<Vec<i64>> {
         let mut all = vec![vec![0_i64; self.events.len()]; self.functions.len()];
         for (callee, costs) in self.functions.iter().flat_map(|function| &function.calls) {
@@ -196,8 +196,8 @@ impl CostGraph {
         all
     }
 
-    /// Scales calls down where callers paid for more than a function passed on, as with recursion, whose cost is in that of the outer
-    /// call too: the call paths would cost more than the program. Returns whether that was so for more than rounding.
+    /// Scales calls down whose callers paid for more than the function passed on. With recursion, for instance, the cost is in that
+    /// of the outer call too: the call paths would cost more than the program. Returns whether more than rounding was scaled away.
     pub fn reconcile_calls(&mut self, at: FilePosition) -> Result<bool, ReadFault> {
         let mut is_changed = false;
         for _ in 0..ROUNDS {

@@ -27,7 +27,7 @@ pub(super) struct FileMapping {
 pub(super) struct AddressNames {
     /// Functions at an address, innermost first.
     functions: FxHashMap<u64, Vec<String>>,
-    /// By start.
+    /// Mappings by start.
     mappings: BTreeMap<u64, FileMapping>,
 }
 

@@ -22,7 +22,7 @@ pub(super) enum TextKind {
     JavaContention,
 }
 
-/// Returns what a text is, if it is one of these.
+/// Returns the kind of a text, if it is one of these.
 pub(super) fn kind_of(text: &str) -> Option<TextKind> {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'))?;
@@ -95,7 +95,7 @@ pub(super) fn read_text_profile(
     Ok(skipped)
 }
 
-/// The first line, and what follows it.
+/// Splits a text into its first line and the rest.
 fn next_line(text: &str) -> Option<(&str, &str)> {
     match text.split_once('\n') {
         Some(lines) => Some(lines),
@@ -104,7 +104,7 @@ fn next_line(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns whether what follows the stacks begins with this line.
+/// Returns whether the part behind the stacks begins with this line.
 fn is_tail(line: &str, kind: TextKind) -> bool {
     let java = matches!(kind, TextKind::JavaHeap | TextKind::JavaContention);
     line.contains("--- Memory map: ---")
@@ -398,8 +398,8 @@ impl TextReader<'_> {
         Some(())
     }
 
-    /// Returns what was allocated, estimated from what was sampled: an allocation of `S` bytes is sampled with
-    /// probability `1 - exp(-S / rate)`.
+    /// Returns the estimated allocations, from those that were sampled: an allocation of `S` bytes is sampled
+    /// with probability `1 - exp(-S / rate)`.
     fn scale_unsampled(&self, count: i64, bytes: i64) -> Option<(i64, i64)> {
         let rate = self.header.rate;
         if !self.header.is_sampled {
@@ -469,7 +469,7 @@ fn java_location(line: &str) -> Option<(u64, &str)> {
     Some((address, name.trim()))
 }
 
-/// Reads what follows the stacks: mappings, or Java's methods.
+/// Reads the part behind the stacks: mappings, or Java's methods.
 pub(super) fn read_tail(text: &str, java: bool, profile: &mut LegacyProfile) {
     let mut attributes: Vec<(String, String)> = Vec::new();
     for line in text.lines() {

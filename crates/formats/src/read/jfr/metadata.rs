@@ -233,7 +233,7 @@ pub(super) fn read_classes(mut event: JfrCursor<'_>) -> Result<Classes, ReadFaul
 /// An element's name and attributes.
 type Element<'s> = (&'s str, Vec<(&'s str, &'s str)>);
 
-/// The head of an element; what it contains follows.
+/// Reads the head of an element; its children follow.
 fn read_element<'s>(
     event: &mut JfrCursor<'_>,
     strings: &'s [String],

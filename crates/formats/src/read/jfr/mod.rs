@@ -1,4 +1,4 @@
-//! Java Flight Recorder: what the JDK and async-profiler write.
+//! Java Flight Recorder: recordings of the JDK and of async-profiler.
 //!
 //! A file is a row of chunks, and each describes its own types. The events with a stack trace that
 //! tell where time or memory goes are read.
@@ -134,7 +134,8 @@ struct JfrReader<'o> {
     without_stack: u64,
 }
 
-/// Returns when the chunks of a file begin and end, in nanoseconds since 1970. What is damaged is said by who reads them.
+/// Returns the start and the end of each chunk of a file, in nanoseconds since 1970. Damage is reported by those who read
+/// the chunks.
 pub(crate) fn read_jfr_times(path: &Path, options: &ReadOptions) -> Result<TimeRange, ReadFault> {
     let mut input = ProfileInput::open_file(path, &options.limits)?;
     let mut range = TimeRange::default();
@@ -235,7 +236,7 @@ struct JfrChunk {
     tick: f64,
     /// Nanoseconds since 1970, and ticks, when it began.
     start: (f64, f64),
-    /// By number of the stack trace, once it was asked for.
+    /// Methods by number of the stack trace, once it was asked for.
     stacks: FxHashMap<i64, Option<Vec<MethodId>>>,
 }
 

@@ -15,7 +15,7 @@ pub(super) enum JfrValue {
     Text(String),
     /// A constant of a type.
     Constant(i64, i64),
-    /// By position of the field.
+    /// An object: its type, and the values of its fields by position.
     Object(i64, Vec<JfrValue>),
     Array(Vec<JfrValue>),
 }
@@ -37,7 +37,7 @@ const WANTED: &[&str] = &[
     "java.lang.Thread",
 ];
 
-/// Reads values and counts what they take.
+/// Reads values and counts the memory that they take.
 pub(super) struct JfrValueReader<'c> {
     pub classes: &'c Classes,
     pub left: u64,

@@ -1,4 +1,4 @@
-//! `.cpuprofile`: what V8 (Node.js, Chromium) writes. Its nodes are a call tree already.
+//! `.cpuprofile`: the profiles of V8 (Node.js, Chromium). Its nodes are a call tree already.
 
 use super::value::{JsonColumn, JsonText, value_type};
 use crate::read::draft::{Owner, TreeDraft};
@@ -29,7 +29,7 @@ struct CallFrame {
     function_name: JsonText,
     #[serde(default)]
     url: Option<JsonText>,
-    /// From 0; −1 of what is no code.
+    /// Line, from 0; −1 for entries that are no code.
     #[serde(default)]
     line_number: Option<f64>,
 }
@@ -54,7 +54,7 @@ pub(super) fn read_chrome_profile(
     Ok(draft)
 }
 
-/// A draft of what these profiles measure.
+/// Returns a draft with the value type of these profiles.
 pub(super) fn chrome_draft(options: &ReadOptions, used: u64) -> Result<TreeDraft, ReadFault> {
     let types = vec![
         value_type("samples", "samples"),

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read};
 
-/// Gives what another reader gives, and the bracket that is missing behind the last whole event.
+/// Passes on the bytes of another reader, and the bracket that is missing behind the last whole
+/// event.
 pub(super) struct ClosingReader<R> {
     inner: R,
     depth: usize,

@@ -20,7 +20,7 @@ use serde::Deserialize;
 pub(super) struct ProfileMeta {
     preprocessed_profile_version: Option<f64>,
     symbolicated: Option<bool>,
-    /// In milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     start_time: Scalar,
     sample_units: Option<DeltaUnits>,
 }
@@ -41,7 +41,7 @@ impl ProfileMeta {
         self.start_time.as_number().unwrap_or(0.0)
     }
 
-    /// Name and unit of what `threadCPUDelta` counts, and its factor.
+    /// Returns the name and unit of the counts in `threadCPUDelta`, and their factor.
     fn cpu_delta_unit(&self) -> (ValueType, f64) {
         let unit = self
             .sample_units
@@ -306,7 +306,7 @@ impl<'d> ThreadGroup<'d> {
         self.axis.map_or_else(Vec::new, |_| samples.times_ns())
     }
 
-    /// The node of a time in nanoseconds; what has none is in the first slice.
+    /// Returns the node of a time in nanoseconds; samples without a time are in the first slice.
     pub fn node_at(
         &mut self,
         ns: f64,
@@ -370,7 +370,7 @@ struct ProfileTables<'d> {
     funcs: Option<&'d FuncColumns>,
     resources: Option<&'d ResourceColumns>,
     strings: Option<&'d JsonColumn<JsonText>>,
-    /// By frame, once it was asked for.
+    /// Methods by frame, once it was asked for.
     methods: Vec<Option<Option<MethodId>>>,
     lines: bool,
     inline: bool,

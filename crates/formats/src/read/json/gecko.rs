@@ -1,4 +1,5 @@
-//! Gecko profiles: what Firefox hands out before the Firefox Profiler works on it.
+//! Gecko profiles: the form in which Firefox hands profiles out, before the Firefox Profiler works
+//! on them.
 //!
 //! A table is an array of rows, and its schema says which element of a row is what.
 

@@ -21,7 +21,8 @@ const GHC: &str = "GHC profile";
 /// Memory of a node beside its names.
 const NODE_BYTES: u64 = 160;
 
-/// Returns whether a text begins as these files do: with the outermost node, or with what GHC ran.
+/// Returns whether a text begins as these files do: with the outermost node, or with the program
+/// that GHC ran.
 pub(crate) fn detect_nested_json(text: &str) -> bool {
     let Some(rest) = text.trim_start().strip_prefix('{') else {
         return false;
@@ -53,19 +54,19 @@ struct CostCentre {
     module: String,
 }
 
-/// All that a file says.
+/// Contents of a file.
 #[derive(Default)]
 struct NestedFile {
     nodes: Vec<NestedNode>,
     samples: Vec<u64>,
-    /// In microseconds.
+    /// Times of the samples, in microseconds.
     timestamps: Vec<f64>,
     has_sizes: bool,
     cost_centres: FxHashMap<u64, CostCentre>,
     /// Microseconds a tick.
     tick_us: f64,
     is_ghc: bool,
-    /// In seconds.
+    /// End of the run, in seconds.
     end_time: f64,
     held: u64,
     most: u64,
@@ -129,7 +130,7 @@ impl NestedFile {
         reader.end_object().map_err(reader_fault)
     }
 
-    /// The numbers of an array; what is none is left out.
+    /// Reads the numbers of an array; other elements are left out.
     fn read_numbers(&mut self, reader: &mut Reader<'_>) -> Result<Vec<f64>, ReadFault> {
         let mut all = Vec::new();
         reader.begin_array().map_err(reader_fault)?;

@@ -1,4 +1,4 @@
-//! Tables as arrays of rows, of which a schema says what each element is.
+//! Tables as arrays of rows, whose schema names the elements of a row.
 
 use super::value::{JsonColumn, Scalar};
 use rustc_hash::FxHashMap;

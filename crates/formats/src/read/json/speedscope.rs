@@ -99,7 +99,7 @@ struct OpenFrame {
     node: DraftNode,
 }
 
-/// One profile while it is read: where its costs go, and when it is.
+/// State of one profile while it is read: the place of its costs, and its current time.
 struct ProfileWalk<'d> {
     owner: Owner<'d>,
     /// Position of the value type.
@@ -295,7 +295,7 @@ impl SpeedscopeReader<'_> {
         }
     }
 
-    /// Has stacks begin in the slice of a time.
+    /// Makes stacks begin in the slice of a time.
     fn enter_slice(&mut self, walk: &mut ProfileWalk<'_>, now: f64) -> Result<(), ReadFault> {
         match self.draft.time_axis() {
             Some(axis) => self.move_to_slice(walk, axis.slice_at(now * walk.factor)),

@@ -1,4 +1,4 @@
-//! Chromium's trace events: V8's CPU profiles among them, else the durations of what was traced.
+//! Chromium's trace events: V8's CPU profiles among them, else the durations of the traced events.
 
 use super::chrome::{ChromeNode, CpuProfile, chrome_draft};
 use super::value::{JsonColumn, Lenient, Scalar, value_type};
@@ -404,7 +404,7 @@ fn read_durations(
 /// The events around a moment.
 struct OpenCalls {
     root: DraftNode,
-    /// With the end, where it is known.
+    /// Open events, each with its end if that is known.
     open: Vec<(DraftNode, Option<f64>)>,
     now: f64,
 }

@@ -1,4 +1,4 @@
-//! Values of JSON that count what they take of the memory limit.
+//! Values of JSON that count the memory that they take against the limit.
 //!
 //! `serde` has no place to hand a budget through derived types, so it lies in a thread-local variable
 //! while a file is read.
@@ -20,12 +20,12 @@ thread_local! {
 /// The error's text when the budget is exceeded.
 pub(super) const OVER_BUDGET: &str = "its tables need more memory than the limit allows";
 
-/// Sets what may be taken from here on.
+/// Sets the bytes that may be taken from here on.
 pub(super) fn set_budget(bytes: u64) {
     BUDGET.set(bytes);
 }
 
-/// Returns what is left of it.
+/// Returns the bytes that are left.
 pub(super) fn remaining_budget() -> u64 {
     BUDGET.get()
 }
@@ -262,7 +262,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
     }
 }
 
-/// Returns what a profile measures, and in what.
+/// Returns the value type of a profile, with its unit.
 pub(super) fn value_type(name: &str, unit: &str) -> ValueType {
     ValueType {
         name: name.to_owned(),

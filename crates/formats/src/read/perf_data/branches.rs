@@ -1,4 +1,4 @@
-//! The branch stacks of what `perf record -b` wrote.
+//! Branch stacks that `perf record -b` wrote.
 
 use super::file::{Facts, PerfRecord};
 use super::maps::Maps;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 /// The largest `/tmp/perf-PID.map` that is read, in bytes.
 const LARGEST_PERF_MAP: u64 = 256 << 20;
 
-/// Returns what a process said of the code that it generated.
+/// Returns the symbols that a process listed of the code that it generated.
 pub(super) fn perf_map(path: &str, image: ImageId) -> Option<Vec<EmbeddedSymbol>> {
     if std::fs::metadata(path).ok()?.len() > LARGEST_PERF_MAP {
         return None;

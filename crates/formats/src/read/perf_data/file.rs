@@ -43,7 +43,7 @@ pub(super) struct Facts {
     pub events: Vec<EventDesc>,
     pub host: Option<String>,
     pub machine: Option<String>,
-    /// By path.
+    /// Build-ids by path.
     pub build_ids: FxHashMap<String, Vec<u8>>,
     /// The file was not closed properly: it does not say how much it holds.
     pub unfinished: bool,
@@ -216,7 +216,7 @@ impl Facts {
         self.events.first()?.attr.sample_time(sample)
     }
 
-    /// Takes over what a feature says; `None` if it is damaged.
+    /// Takes over the contents of a feature; `None` if it is damaged.
     fn read_feature(&mut self, feature: u64, mut section: RecordBytes<'_>) -> Option<()> {
         let text = |section: &mut RecordBytes<'_>| {
             let length = section.u32()?;
@@ -328,7 +328,7 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Some records are followed by data that their size does not count.
+    /// Skips the data behind a record that its size does not count.
     fn skip_payload(
         &self,
         input: &mut ProfileInput,

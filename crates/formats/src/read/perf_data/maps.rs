@@ -36,7 +36,7 @@ impl Space {
         (address < mapping.end).then_some((*start, *mapping))
     }
 
-    /// Maps in the place of whatever was there.
+    /// Inserts a mapping in the place of whatever was there.
     fn insert_mapping(&mut self, start: u64, mapping: PerfMapping) {
         let before = self
             .mappings
@@ -74,20 +74,20 @@ impl Space {
 enum SpaceStep {
     Map(u64, PerfMapping),
     Exec,
-    /// Begins with what this process had.
+    /// Begins with the mappings of this process.
     Fork(u32),
 }
 
-/// All that was said of mappings and names.
+/// All mappings and names that the file has.
 #[derive(Default)]
 pub(super) struct Maps {
     pub images: Vec<Image>,
     by_path: FxHashMap<(String, Option<Vec<u8>>), ImageId>,
-    /// By process, in order of time once [`sort`](Self::sort_changes)ed.
+    /// Steps by process, in order of time once [`sort`](Self::sort_changes)ed.
     steps: FxHashMap<u32, Vec<(u64, SpaceStep)>>,
-    /// By thread.
+    /// Names by thread.
     names: FxHashMap<u32, Vec<(u64, Rc<str>)>>,
-    /// By process and the number of its steps that were over.
+    /// Spaces by process and the number of its steps that were over.
     spaces: FxHashMap<(u32, usize), Rc<Space>>,
     made: u64,
     pub lost: u64,
@@ -283,7 +283,7 @@ impl Maps {
     }
 }
 
-/// Returns what is mapped under a name, and the name of its image.
+/// Returns the kind of the image that is mapped under a name, and the image's name.
 fn kind_of(path: &str, kernel: bool, pid: u32) -> (ImageKind, String) {
     if kernel {
         if path.starts_with("[kernel") || path.starts_with("[guest.kernel") {

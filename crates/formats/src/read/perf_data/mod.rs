@@ -40,7 +40,7 @@ const MAX_EVENTS: usize = 10_000;
 
 pub use branches::BranchStacks;
 
-/// The first reading: what the file says beside its samples.
+/// Does the first reading: of everything but the samples.
 fn read_changes(
     path: &Path,
     limits: &ReadLimits,
@@ -335,7 +335,7 @@ impl<'o> PerfSamples<'o> {
         notes
     }
 
-    /// Takes over what names code that is in no file: the kernel, if it is the one that runs here,
+    /// Embeds the symbols of code that is in no file: the kernel, if it is the one that runs here,
     /// and generated code.
     fn embed_symbols(&mut self, notes: &mut Vec<String>) {
         let mut hit: Vec<ImageId> = self

@@ -22,7 +22,7 @@ pub(super) struct PerfStackReader<'o> {
     machine: Option<UnwindMachine>,
     unwinder: Unwinder,
     modules: ModuleCache,
-    /// By the number of the space.
+    /// Address spaces by number.
     spaces: FxHashMap<u64, AddressSpace>,
     pub unwound: u64,
     pub truncated: u64,

@@ -309,12 +309,12 @@ pub(super) struct PerfSample<'a> {
     pub callchain: Vec<u64>,
     /// The last branches taken, the newest first, as the kernel has them: see [`next_branch`].
     pub branches: Option<RecordBytes<'a>>,
-    /// By the bits of [`Attr::user_registers`].
+    /// Values by the bits of [`Attr::user_registers`].
     pub registers: Vec<u64>,
     pub stack: &'a [u8],
 }
 
-/// A record that says what runs where.
+/// A record that tells which code runs where.
 #[derive(Debug)]
 pub(super) enum ProcessChange {
     Map {
@@ -357,9 +357,9 @@ const PROT_EXEC: u32 = 4;
 const MAX_BUILD_ID: usize = 20;
 
 impl ProcessChange {
-    /// Returns what a record says; `None` of one of another kind, or that ends too early. Whether mappings
-    /// may have build-ids is the event's to say: the kernel marks a record for the event that asked
-    /// for them, and forgets to clear the mark for the next.
+    /// Returns the change that a record describes; `None` for one of another kind, or that ends too early.
+    /// Only the event tells whether mappings may have build-ids: the kernel marks a record for the event
+    /// that asked for them, and forgets to clear the mark for the next.
     pub fn read_change(
         kind: u32,
         misc: u16,

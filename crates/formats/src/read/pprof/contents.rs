@@ -1,11 +1,11 @@
-//! All that a file says, as its fields come.
+//! Contents of a file, as its fields come.
 
 use super::samples::SampleTree;
 use super::tables::{FunctionEntry, Locations, MappingEntry, Strings};
 use super::wire::{Message, WireValue};
 use crate::read::error::ReadFault;
 
-/// All that the file says.
+/// Contents of the file.
 pub(super) struct PprofFile {
     /// Indices of strings: type and unit.
     pub value_types: Vec<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! The samples, as a tree of locations: what these are may come later in the file.
+//! The samples, as a tree of locations. The locations themselves may come later in the file.
 
 use super::tables::Locations;
 use super::wire::{Message, WireValue};
@@ -15,7 +15,7 @@ type Node = (u32, u32);
 pub(super) struct SampleTree {
     pub nodes: Vec<Node>,
     index: HashTable<u32>,
-    /// By node, `width` values each.
+    /// Values by node, `width` each.
     pub values: Vec<i64>,
     pub width: Option<usize>,
     /// The sets of labels, as the file has them; the first is of samples without.
@@ -94,7 +94,7 @@ impl SampleTree {
         Ok(())
     }
 
-    /// The node of the locations that were read, under that of the labels.
+    /// Returns the node of the locations that were read, under that of the labels.
     fn stack_node(
         &mut self,
         mut labels: Vec<SampleLabel>,

@@ -4,10 +4,10 @@ use super::wire::{Message, WireValue};
 use crate::read::error::ReadFault;
 use rustc_hash::FxHashMap;
 
-/// From the ids of a file, which may be any numbers, to indices.
+/// Map from the ids of a file, which may be any numbers, to indices.
 #[derive(Default)]
 pub(super) struct IdTable {
-    /// By id, index + 1; most writers count from 1.
+    /// Index + 1 by id; most writers count from 1.
     small: Vec<u32>,
     large: FxHashMap<u64, u32>,
     len: u32,
@@ -135,7 +135,7 @@ impl MappingEntry {
 pub(super) struct LocationEntry {
     pub mapping: u64,
     pub address: u64,
-    /// Its lines in [`Locations::lines_of`].
+    /// Its lines, as a range in [`Locations::lines_of`].
     lines: (u32, u32),
     /// True if the file has it, or only refers to it.
     pub defined: bool,

@@ -1,4 +1,4 @@
-//! From a tree of locations to one of methods.
+//! Translation of a tree of locations into one of methods.
 
 use super::contents::PprofFile;
 use super::samples::SampleLabel;
@@ -18,7 +18,7 @@ const REGEX_SIZE: usize = 1 << 20;
 #[derive(Clone, Copy)]
 struct TreePosition {
     node: DraftNode,
-    /// Some frame so far was not to be dropped.
+    /// True if some frame so far was not to be dropped.
     interesting: bool,
     /// Nodes below have no frames of their own.
     cut: bool,
@@ -82,13 +82,13 @@ struct Drop {
     dropped: u64,
 }
 
-/// The methods at a location, outermost first, and what the file wants dropped of them.
+/// Methods at a location, outermost first, and the parts of them that the file wants dropped.
 #[derive(Clone, Default)]
 struct LocationFrames {
     methods: Vec<MethodId>,
-    /// All of them are to be dropped, with what they call.
+    /// True if all of them are to be dropped, with their callees.
     drop: bool,
-    /// Some inlined ones were dropped, and what this location calls is, too.
+    /// True if some inlined ones were dropped: the callees of this location are dropped, too.
     drop_callees: bool,
 }
 
@@ -382,8 +382,8 @@ impl Drop {
     }
 }
 
-/// The entries in order. Their memory goes back to the system on the way (which it does in large pieces only),
-/// because what is made of them needs as much.
+/// Returns the entries in order. Their memory goes back to the system on the way (which it does in large
+/// pieces only), because the results need as much.
 fn drain_entries<T>(mut all: Vec<T>) -> impl Iterator<Item = T> {
     let piece = (32 << 20) / size_of::<T>();
     let mut pieces = Vec::new();

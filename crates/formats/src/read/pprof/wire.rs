@@ -74,7 +74,7 @@ impl<'i> Stream<'i> {
         }
     }
 
-    /// Has `wanted` bytes in the buffer, or all that are left.
+    /// Fills the buffer with `wanted` bytes, or all that are left.
     fn fill_buffer(&mut self, wanted: usize) -> Result<(), ReadFault> {
         if self.buffer.len() - self.start >= wanted || self.ended {
             return Ok(());
@@ -91,7 +91,7 @@ impl<'i> Stream<'i> {
     }
 }
 
-/// A message, or what is left of it.
+/// A message, or the rest of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Message<'a> {
     bytes: &'a [u8],

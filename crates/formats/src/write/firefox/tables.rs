@@ -49,7 +49,7 @@ pub(super) struct FirefoxTables<'a> {
     recording: &'a Recording,
     namer: Namer<'a>,
     strings: Set<Cow<'a, str>>,
-    /// By the string of the file's name.
+    /// Sources by the string of the file's name.
     sources: Set<usize>,
     frames: Set<FirefoxFrame>,
     funcs: Set<Func>,

@@ -135,7 +135,7 @@ fn thread_samples(
     (length > 0).then_some(samples)
 }
 
-/// The name of each process id: its main thread's, else that of any of its threads.
+/// Returns the name of each process id: its main thread's, else that of any of its threads.
 fn process_names(recording: &Recording, id: EventId) -> FxHashMap<u32, NameId> {
     let mut names = FxHashMap::default();
     for sample in samples_of(recording, id) {

@@ -32,7 +32,7 @@ pub(super) struct Range {
 
 /// The ranges of all images that samples landed in, and the addresses of all locations.
 pub(super) struct Layout {
-    /// In the order of their addresses.
+    /// Ranges in the order of their addresses.
     pub ranges: Vec<Range>,
     /// Index into `ranges` and address, for each location in order.
     pub places: Vec<(usize, u64)>,

@@ -42,7 +42,7 @@ pub struct PprofSample {
     /// Innermost first.
     #[prost(uint64, repeated, tag = "1")]
     pub location_id: Vec<u64>,
-    /// One for each `Profile::sample_type`.
+    /// Values, one for each `Profile::sample_type`.
     #[prost(int64, repeated, tag = "2")]
     pub value: Vec<i64>,
     #[prost(message, repeated, tag = "3")]

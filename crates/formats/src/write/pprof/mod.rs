@@ -171,7 +171,7 @@ impl<'a> PprofWriter<'a> {
         }
     }
 
-    /// One pprof sample: rows that differ in their event only.
+    /// Writes one pprof sample: rows that differ in their event only.
     fn write_sample(&mut self, rows: &[SampleRow<Key>], columns: &[usize]) -> io::Result<()> {
         let [first, ..] = rows else { return Ok(()) };
         let mut value = vec![0; columns.last().copied().unwrap_or(0)];
@@ -291,7 +291,7 @@ impl<'a> PprofWriter<'a> {
         })
     }
 
-    /// The functions at a location; marks in the mapping what is known of its locations.
+    /// Returns the functions at a location. Marks in the mapping the facts known of its locations.
     fn location_lines(&mut self, location: Location, mapping: &mut PprofMapping) -> Vec<PprofLine> {
         let namer = self.namer;
         mapping.has_inline_frames |= namer.expands_inlined_calls(location);
@@ -344,7 +344,7 @@ fn value_columns(events: &[Event]) -> Vec<usize> {
     columns
 }
 
-/// Returns what a reader should know and the format has no field for.
+/// Returns the notes for a reader that the format has no field for.
 fn recording_comments(recording: &Recording) -> Vec<String> {
     let host = &recording.host;
     let target = match &recording.target {
@@ -361,7 +361,7 @@ fn recording_comments(recording: &Recording) -> Vec<String> {
     comments
 }
 
-/// pprof's numbers are signed; what does not fit is as large as can be.
+/// Clamps a number to 63 bits: pprof's numbers are signed.
 fn clamp_signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
