@@ -1,4 +1,4 @@
-//! Prints what an unwind costs: `cargo run --release -p unwind --example speed`.
+//! Prints the cost of an unwind: `cargo run --release -p unwind --example speed`.
 #![allow(missing_docs)]
 
 #[path = "../tests/support/mod.rs"]

@@ -11,7 +11,7 @@ pub struct ModuleCache {
     entries: FxHashMap<FileIdentity, CachedModule>,
     limit: usize,
     size: usize,
-    /// Counts the questions; tells what was used when.
+    /// Number of lookups so far, as the clock of last uses.
     now: u64,
 }
 
@@ -42,8 +42,8 @@ impl ModuleCache {
         }
     }
 
-    /// The tables of a file; `load` reads them if they are not here
-    /// (by [`ModuleData::open`] or [`ModuleData::from_file`]).
+    /// Returns the tables of a file; `load` reads them if they are not here (by
+    /// [`ModuleData::open`] or [`ModuleData::from_file`]).
     ///
     /// # Errors
     /// What `load` said the first time, or [`Error::CacheFull`]: then too many are in use, and

@@ -252,7 +252,7 @@ impl ElfReader<'_> {
         Ok(FunctionTable::of_image(&image, table.bytes))
     }
 
-    /// Fills the buffer with what the file has at an address; false if it has not all of it.
+    /// Fills the buffer with the file's bytes for an address; false if it has not all of them.
     fn read_stored(&self, layout: &ElfLayout, address: u64, buffer: &mut [u8]) -> bool {
         let size = buffer.len() as u64;
         let offset = layout.segments.iter().find_map(|segment| {
@@ -286,8 +286,9 @@ impl ElfReader<'_> {
         }))
     }
 
-    /// Without section headers the program headers still lead to `.eh_frame_hdr`, and that to
-    /// `.eh_frame`, whose end is not known: it is read to the end of its segment.
+    /// Finds `.eh_frame` without section headers: the program headers still lead to
+    /// `.eh_frame_hdr`, and that to `.eh_frame`, whose end is not known. It is read to the end of
+    /// its segment.
     fn eh_frame_by_segments(
         &self,
         programs: &[Program],

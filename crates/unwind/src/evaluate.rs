@@ -1,4 +1,4 @@
-//! From the registers of a frame to those of its caller, by the rules of a row.
+//! Evaluation of the rules of a row: from the registers of a frame to those of its caller.
 
 use crate::failure::{UnwindFailure, UnwindStop};
 use crate::module::{Slice, TableKind};
@@ -22,7 +22,7 @@ impl<R: Reader> EvaluationStorage<R> for OnStack {
     type Result = [Piece<R>; 1];
 }
 
-/// One frame, and what is known where it stands.
+/// One frame, and the data that is known at its address.
 pub(crate) struct EvaluatedFrame<'a> {
     pub(crate) module: &'a ModuleData,
     pub(crate) row: &'a UnwindRow,

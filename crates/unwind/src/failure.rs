@@ -8,7 +8,7 @@ pub enum UnwindFailure {
     /// There are no tables for the code, and the frame pointer leads nowhere.
     #[error("no unwind tables, and no frame pointer")]
     NoTable,
-    /// The tables are damaged, or say what no program's tables say.
+    /// The tables are damaged, or unlike those of any program.
     #[error("bad unwind tables")]
     BadTable,
     /// The tables build on a register (by DWARF number) that was not recorded or not preserved.

@@ -19,7 +19,7 @@ pub struct ModuleData {
     /// Tells it from all others of this program, also from those that are gone.
     pub(crate) id: u64,
     pub(crate) machine: Option<UnwindMachine>,
-    /// In the order of the program headers.
+    /// Segments in the order of the program headers.
     pub(crate) segments: Vec<ElfSegment>,
     pub(crate) tables: Vec<UnwindTable>,
     /// The functions of a Go program with the sizes of their frames.
@@ -143,8 +143,8 @@ impl ModuleData {
         size_of::<Self>() + segments + tables + functions
     }
 
-    /// Returns what the image calls the byte at `offset` of its file. Segments can share a page of the
-    /// file; code is in the executable one.
+    /// Returns the address in the image of the byte at `offset` of its file. Segments can share a page
+    /// of the file; code is in the executable one.
     pub(crate) fn image_address(&self, offset: u64) -> Option<u64> {
         let inside = |s: &&ElfSegment| offset.checked_sub(s.offset).is_some_and(|o| o < s.size);
         let mut found = self.segments.iter().filter(inside);
@@ -251,7 +251,7 @@ pub(crate) fn table_vendor(machine: UnwindMachine) -> Vendor {
     }
 }
 
-/// An index of our own. What lies behind a damaged entry cannot be found and is left out.
+/// Returns an index of our own. Entries behind a damaged one cannot be found and are left out.
 pub(crate) fn sorted_entries<'a, S>(section: &S, bases: &BaseAddresses) -> Vec<(u64, u64)>
 where
     S: UnwindSection<Slice<'a>>,

@@ -87,7 +87,7 @@ pub struct UnwindRegisters {
     machine: UnwindMachine,
     /// Bit n: column n is known.
     known: u64,
-    /// By DWARF register number, and the program counter in [`UnwindMachine::pc_column`].
+    /// Values by DWARF register number; the program counter is in [`UnwindMachine::pc_column`].
     values: [u64; COLUMNS],
 }
 
@@ -100,16 +100,16 @@ impl UnwindRegisters {
         }
     }
 
-    /// Registers of an x86-64 thread: `rip`, `rsp`, `rbp`. Add what else is known by
-    /// [`Self::with`]: a few functions need it.
+    /// Creates registers of an x86-64 thread: `rip`, `rsp`, `rbp`. Add others that are known by
+    /// [`Self::with`]: a few functions need them.
     pub fn x86_64(ip: u64, sp: u64, bp: u64) -> Self {
         let mut new = Self::none_known(UnwindMachine::X86_64);
         new.set_all([(16, ip), (7, sp), (6, bp)]);
         new
     }
 
-    /// Registers of an AArch64 thread: `pc`, `sp`, `x29`, `x30`. Add what else is known by
-    /// [`Self::with`].
+    /// Creates registers of an AArch64 thread: `pc`, `sp`, `x29`, `x30`. Add others that are known
+    /// by [`Self::with`].
     pub fn aarch64(pc: u64, sp: u64, fp: u64, lr: u64) -> Self {
         let mut new = Self::none_known(UnwindMachine::Aarch64);
         new.set_all([(32, pc), (31, sp), (29, fp), (30, lr)]);

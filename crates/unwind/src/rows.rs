@@ -23,9 +23,9 @@ pub(crate) struct UnwindRow {
     pub(crate) table: usize,
 }
 
-/// Rows by module and address, and what evaluating tables needs.
+/// Rows by module and address, and the memory for evaluating tables.
 pub(crate) struct RowCache {
-    /// Each address has one slot that it shares with many others.
+    /// Slots, each shared by many addresses.
     slots: Box<[Option<Slot>]>,
     context: UnwindContext<usize>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// that was forked, and start a new one at an exec. Only executable mappings need to be told.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
-    /// Sorted, disjoint.
+    /// Mappings: sorted, disjoint.
     mappings: Arc<Vec<ModuleMapping>>,
 }
 
@@ -32,7 +32,7 @@ impl ModuleMapping {
         self.file_offset
     }
 
-    /// Returns what the image calls the address; `None` if none of its segments has it.
+    /// Returns the address in the image; `None` if none of its segments has it.
     pub(crate) fn image_address(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start)?;
         self.module
@@ -68,7 +68,7 @@ impl AddressSpace {
         Arc::make_mut(&mut self.mappings).insert(at, new);
     }
 
-    /// Forgets what is mapped in `range`; what reaches out of it keeps the rest.
+    /// Forgets the mappings in `range`; those that reach out of it keep the rest.
     pub fn remove_range(&mut self, range: Range<ProcessAddress>) {
         let (start, end) = (range.start.0, range.end.0);
         let first = self.mappings.partition_point(|m| m.end <= start);

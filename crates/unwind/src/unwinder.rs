@@ -12,15 +12,15 @@ pub const MAX_FRAMES: usize = 512;
 /// The end of an unwind. The frames found until then are good in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnwindOutcome {
-    /// At the root: the tables say that the function has no caller, or the return address or the
-    /// frame pointer that leads to it is null.
+    /// The unwind ended at the root: the tables say that the function has no caller, or the return
+    /// address or the frame pointer that leads to it is null.
     Complete,
-    /// At the end of the copied bytes. A stack that was switched (a signal handler on a stack of
-    /// its own, a coroutine) ends like this, too.
+    /// The unwind ended at the end of the copied bytes. A stack that was switched (a signal handler
+    /// on a stack of its own, a coroutine) ends like this, too.
     Truncated,
-    /// After [`MAX_FRAMES`] frames.
+    /// The unwind ended after [`MAX_FRAMES`] frames.
     TooDeep,
-    /// For another reason.
+    /// The unwind ended for another reason.
     Failed(UnwindFailure),
 }
 

@@ -1,4 +1,4 @@
-//! From the tables of an image to compact rules.
+//! Compiler from the tables of an image to compact rules.
 
 use super::expression::{self, Operand};
 use super::rule::{BASE_LOST, CompactFrame, CompactKind, CompactReturn, CompactRule};
@@ -21,7 +21,7 @@ const MOST_CHANGES: usize = 8 << 20;
 /// The most code in one image, in bytes.
 const MOST_CODE: u64 = 1 << 30;
 
-/// A stretch of code in the file, and what to add to an offset to get the image's address.
+/// A stretch of code in the file, and the number to add to an offset to get the image's address.
 #[derive(Clone, Debug)]
 struct CodeRange {
     offsets: Range<u64>,
@@ -83,7 +83,7 @@ fn code_ranges(module: &ModuleData) -> Vec<CodeRange> {
 #[derive(Clone, Copy, Debug)]
 struct RuleStretch {
     start: u64,
-    /// In bytes; the most code in an image is less than 4 GiB.
+    /// Length in bytes; the most code in an image is less than 4 GiB.
     length: u32,
     rule: u32,
 }
@@ -109,7 +109,7 @@ struct Compiler {
     code: Vec<CodeRange>,
     rules: Vec<CompactRule>,
     numbers: FxHashMap<CompactRule, u32>,
-    /// Sorted, disjoint: of the tables so far.
+    /// Stretches of the tables so far: sorted, disjoint.
     done: Vec<RuleStretch>,
     /// The rule stretches of the current table.
     stretches: Vec<RuleStretch>,

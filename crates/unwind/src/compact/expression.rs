@@ -84,7 +84,7 @@ impl ExpressionCode<'_> {
         Some((register, self.read_signed()?))
     }
 
-    /// Returns what is added at the end of the expression.
+    /// Returns the number that the end of the expression adds.
     fn read_added(&mut self) -> Option<u8> {
         let added = match self.read_byte() {
             None => return Some(0),

@@ -38,13 +38,13 @@ pub enum CompactKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompactFrame {
-    /// In its register still.
+    /// The frame pointer is still in its register.
     Same = 0,
-    /// At an offset from the canonical frame address.
+    /// The frame pointer is at an offset from the canonical frame address.
     AtCfa = 1,
-    /// At an offset from this frame's frame pointer.
+    /// The frame pointer is at an offset from this frame's frame pointer.
     AtFrame = 2,
-    /// Nowhere that a compact rule can name.
+    /// The frame pointer is nowhere that a compact rule can name.
     Lost = 3,
 }
 
@@ -52,9 +52,9 @@ pub enum CompactFrame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompactReturn {
-    /// At an offset from the canonical frame address.
+    /// The return address is at an offset from the canonical frame address.
     AtCfa = 0,
-    /// In the link register, which holds it in the innermost frame only.
+    /// The return address is in the link register, which holds it in the innermost frame only.
     InLink = 1,
 }
 
@@ -118,7 +118,7 @@ impl CompactRule {
         bytes
     }
 
-    /// Parses what [`Self::to_bytes`] made; `None` for anything else.
+    /// Parses the bytes of [`Self::to_bytes`]; `None` for anything else.
     pub fn from_bytes(bytes: [u8; RULE_SIZE]) -> Option<Self> {
         use CompactKind::*;
         const KINDS: [CompactKind; 12] = [

@@ -135,7 +135,7 @@ impl CompactTable {
         bytes
     }
 
-    /// Parses what [`Self::to_bytes`] made; `None` if it is not whole or not sound.
+    /// Parses the bytes of [`Self::to_bytes`]; `None` if they are not whole or not sound.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (start, rest) = rest.split_first_chunk::<8>()?;

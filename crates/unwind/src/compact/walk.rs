@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 /// followed from frame to frame.
 #[derive(Default)]
 pub struct CompactUnwinder {
-    /// By the number of the module.
+    /// Tables by the number of the module.
     tables: FxHashMap<u64, CompactTable>,
 }
 
@@ -24,9 +24,9 @@ pub struct CompactUnwinder {
 struct CompactPosition {
     pc: u64,
     sp: u64,
-    /// `None`: the tables do not say where it is.
+    /// Frame pointer; `None`: the tables do not say where it is.
     fp: Option<u64>,
-    /// Likewise of the base register.
+    /// Base register, likewise.
     base: Option<u64>,
     lr: u64,
     /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its function.
@@ -272,7 +272,7 @@ impl CompactStep<'_> {
         self.check_caller(pc, sp, Some(saved), None)
     }
 
-    /// The caller on another stack. It may lie anywhere: the number of frames is what ends a circle.
+    /// Returns the caller on another stack. It may lie anywhere: the limit on frames ends a circle.
     fn across_stacks(&self) -> Result<Option<CompactPosition>, UnwindStop> {
         let Some(fp) = self.at.fp.filter(|fp| *fp > 0) else {
             return Ok(None);
