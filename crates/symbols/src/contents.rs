@@ -6,7 +6,7 @@ use profile::ImageAddress;
 /// `r_info` of a relocation that adds the load address: on x86-64, on AArch64.
 const RELATIVE: [u64; 2] = [8, 1027];
 
-/// Relative relocations by address: what the loader writes there, less the load address.
+/// Relative relocations by address: the loader's value there, less the load address.
 pub(crate) struct Relocations(Vec<(u64, u64)>);
 
 impl std::fmt::Debug for Relocations {
@@ -62,7 +62,8 @@ impl Relocations {
     }
 }
 
-/// Fills the buffer with what is loaded at the address; false if the file does not have all of it.
+/// Fills the buffer with the bytes loaded at the address; false if the file does not have all of
+/// them.
 pub(crate) fn read_loaded(
     elf: &Elf,
     relocations: &Relocations,

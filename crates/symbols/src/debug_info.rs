@@ -37,7 +37,7 @@ pub struct DebugProcedure {
 /// A row of the line table: from this address on, to the next row.
 pub(crate) struct LineRow {
     pub start: u64,
-    /// 0 where no code is, or that of no line.
+    /// Line; 0 where no code is, or code of no line.
     pub line: u64,
     pub discriminator: u64,
 }
@@ -104,7 +104,7 @@ impl DebugInfo {
         self.missing.borrow().iter().cloned().collect()
     }
 
-    /// The functions at an address, innermost inlined call first. Empty where the debug
+    /// Returns the functions at an address, innermost inlined call first. Empty where the debug
     /// information knows nothing. `procedure` names the function where only its line is known
     /// (assembly).
     ///
@@ -150,7 +150,8 @@ impl DebugInfo {
         Ok(found)
     }
 
-    /// The name and address range of the function at an address, for images without symbols.
+    /// Returns the name and address range of the function at an address, for images without
+    /// symbols.
     ///
     /// # Errors
     /// If the debug information of that place is damaged.

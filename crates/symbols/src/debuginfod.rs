@@ -58,7 +58,7 @@ struct ClientState {
     /// Time spent on requests.
     spent: Duration,
     last_request: Option<Instant>,
-    /// By server: why it is not asked any more.
+    /// Reason that a server is not asked any more, by server.
     failures: Vec<Option<String>>,
     /// The first failure that nobody was told of.
     failure: Option<String>,
@@ -104,7 +104,7 @@ impl DebuginfodClient {
         })
     }
 
-    /// Returns what went wrong since the last call, with what it means for the result.
+    /// Returns the failures since the last call, with their meaning for the result.
     pub fn take_note(&self) -> Option<String> {
         let mut state = self.lock_state();
         let missed = std::mem::take(&mut state.missed);

@@ -19,7 +19,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The file under this path has another build-id than what was recorded.
+    /// The file under this path has another build-id than the recorded one.
     #[error("{}: it was replaced since the recording", path.display())]
     Replaced {
         /// The file.

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The largest table that is read. The largest known (of browsers) have 30 MiB.
 const MAX_TABLE: u64 = 128 << 20;
 
-/// The ranges of addresses that have an entry, by start; none of what is damaged.
+/// Returns the ranges of addresses that have an entry, by start; damaged entries give none.
 pub(crate) fn unwind_ranges(elf: &Elf) -> Vec<Range<u64>> {
     let table = elf.section_named(".eh_frame");
     let Some(table) = table.filter(|one| one.size <= MAX_TABLE && one.address > 0) else {

@@ -31,7 +31,7 @@ pub(crate) fn read_functions(elf: &Elf) -> Option<FunctionTable> {
     FunctionTable::of_image(&image, bytes)
 }
 
-/// Fills the buffer with what the file has at an address.
+/// Fills the buffer with the file's bytes for an address.
 pub(crate) fn read_stored(elf: &Elf, address: u64, buffer: &mut [u8]) -> bool {
     let size = buffer.len() as u64;
     let offset = elf.segments.iter().find_map(|segment| {

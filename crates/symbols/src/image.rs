@@ -104,7 +104,7 @@ impl ImageSymbols {
         by_id.ok_or(failure)
     }
 
-    /// An image in memory, for instance a vDSO. `name` is what errors call it.
+    /// Opens an image in memory, for instance a vDSO. `name` is its name in errors.
     ///
     /// # Errors
     /// If it is not ELF or is damaged.
@@ -154,7 +154,7 @@ impl ImageSymbols {
         &self.path
     }
 
-    /// Its build-id, if it has one.
+    /// Returns its build-id, if it has one.
     pub fn build_id(&self) -> Option<&BuildId> {
         self.elf.build_id.as_ref()
     }
@@ -235,7 +235,7 @@ impl ImageSymbols {
         frames.into_iter().map(source_frame).collect()
     }
 
-    /// Returns what processor the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).
+    /// Returns the processor that the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).
     pub fn elf_machine(&self) -> u16 {
         self.elf.machine
     }
@@ -267,8 +267,8 @@ impl ImageSymbols {
         })
     }
 
-    /// All procedures of the symbol tables, by address. Aliases are given once; a procedure inside
-    /// another one (an alternative entry) follows it.
+    /// Returns all procedures of the symbol tables, by address. Aliases are given once; a procedure
+    /// inside another one (an alternative entry) follows it.
     pub fn all_procedures(&self) -> impl Iterator<Item = RawProcedure<'_>> {
         self.symbols
             .entries()

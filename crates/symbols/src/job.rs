@@ -1,4 +1,4 @@
-//! One image of a recording: which file it is, and what is known of its locations.
+//! One image of a recording: its file, and the symbols of its locations.
 
 use crate::debug_info::{DebugInfo, DebugProcedure};
 use crate::demangle::demangle_name;
@@ -22,7 +22,7 @@ pub(crate) struct Job<'a> {
     /// End of the recording, in nanoseconds since 1970; 0 if it is not known.
     pub end_unix_ns: u64,
     pub embedded: &'a [EmbeddedSymbol],
-    /// Sorted, so that those of one unit come together.
+    /// Offsets, sorted, so that those of one unit come together.
     pub offsets: Vec<ImageOffset>,
 }
 

@@ -72,7 +72,8 @@ impl KernelSymbols {
         }
     }
 
-    /// Returns whether [`Self::find`] finds at an address what [`Self::read_running_kernel`] would find there.
+    /// Returns whether [`Self::find`] finds at an address the symbol that [`Self::read_running_kernel`] would
+    /// find there.
     pub fn knows(&self, address: ProcessAddress) -> bool {
         let has_end = |symbol: &KernelSymbol| symbol.start != symbol.end;
         !self.lacks_programs || self.find(address).is_some_and(has_end)

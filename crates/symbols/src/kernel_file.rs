@@ -108,8 +108,8 @@ impl RunningKernel {
 }
 
 impl KernelSymbols {
-    /// Like [`Self::read_running_kernel`], but reads what was kept in the directory, if it is of the running kernel and its modules; else keeps
-    /// it there. What was kept lacks the kernel's BPF programs: [`Self::knows`].
+    /// Reads the symbols that were kept in the directory, if they are those of the running kernel and its modules. Else reads them as
+    /// [`Self::read_running_kernel`] does, and keeps them there. Kept symbols lack the kernel's BPF programs: [`Self::knows`].
     ///
     /// # Errors
     /// As [`Self::read_running_kernel`].
@@ -123,7 +123,8 @@ impl KernelSymbols {
     }
 }
 
-/// The procedures of the running kernel and its modules that are kept in a directory; `None` if those of others are, or none.
+/// Returns the procedures of the running kernel and its modules that are kept in a directory; `None` if none are, or those of
+/// another kernel.
 fn read_kept_symbols(directory: &Path) -> Option<KernelSymbols> {
     let mut text = String::new();
     let file = File::open(directory.join(NAME)).ok()?;

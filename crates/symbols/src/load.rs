@@ -13,8 +13,8 @@ use std::rc::Rc;
 /// The best that zlib can do is 1032; debug information compresses to a fifth or so.
 const MAX_RATIO: u64 = 1032;
 
-/// zstd does better on what repeats itself, as units of one template do. So much may come of a
-/// section however small it is.
+/// Size to which a section may be unpacked, however small it is. zstd packs repetition, such as
+/// units of one template, better than [`MAX_RATIO`].
 const MAX_FREE: u64 = 256 << 20;
 
 /// The most that `.gnu_debugdata` may hold.

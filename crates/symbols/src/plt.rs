@@ -1,6 +1,6 @@
-//! Stubs of the procedure linkage table, recognised by what they do: jump through a slot of the
-//! global offset table. Their layout differs by linker, by `-z now` and by branch protection; the
-//! jump does not.
+//! Stubs of the procedure linkage table, recognised by their jump through a slot of the global
+//! offset table. Their layout differs by linker, by `-z now` and by branch protection; the jump
+//! does not.
 
 use crate::error::Error;
 use crate::symtab::{Binding, SymbolCandidate, SymbolExtent, name_at};

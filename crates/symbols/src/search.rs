@@ -90,7 +90,7 @@ impl SymbolOptions {
     }
 }
 
-/// A file that was found: its path, what it is, its symbols.
+/// A file that was found: its path, its ELF structure, its symbols.
 pub(crate) struct FoundDebugFile {
     pub path: PathBuf,
     pub elf: Elf,
@@ -181,7 +181,7 @@ pub(crate) fn shared_debug_file(
     })
 }
 
-/// A link: a file name, a zero, and what tells the right file.
+/// Returns a link: a file name, and the bytes behind its zero that identify the right file.
 fn debug_link(elf: &Elf, section: &str) -> Option<(PathBuf, Vec<u8>)> {
     let section: &DataSection = elf.section_named(section)?;
     let bytes = elf
@@ -214,7 +214,8 @@ pub fn build_id_of_file(path: &Path) -> Result<Option<BuildId>, Error> {
     elf::build_id(path, &open_input(path)?)
 }
 
-/// The build-id of an ELF image in memory (a vDSO, for instance). `name` is what errors call it.
+/// Returns the build-id of an ELF image in memory (a vDSO, for instance). `name` is its name in
+/// errors.
 ///
 /// # Errors
 /// If it is not ELF.

@@ -25,7 +25,7 @@ const STEPS_PER_BYTE: u64 = 8;
 /// Steps granted whatever the size.
 const STEPS_FREE: u64 = 1 << 20;
 
-/// Steps granted for each lookup, for what is read again every time (names).
+/// Steps granted for each lookup, for data that is read again every time (names).
 const STEPS_PER_LOOKUP: u64 = 4096;
 
 /// Stack that the parser may use: enough for a few hundred nested inlined calls, and well below the
@@ -63,7 +63,7 @@ impl Meter {
         self.problem.set(None);
     }
 
-    /// The section and position read last, and what is wrong there.
+    /// Returns the section and position read last, and the problem there.
     pub fn blame(&self, error: gimli::Error) -> (&'static str, u64, DebugProblem) {
         let problem = self.problem.get().unwrap_or(DebugProblem::Invalid(error));
         (self.section.get(), self.position.get() as u64, problem)

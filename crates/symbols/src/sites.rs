@@ -107,7 +107,8 @@ impl DebugInfo {
     }
 }
 
-/// A number that is said of an entry, or of what it is a copy or the definition of.
+/// Returns a number of an entry; if it has none, of the entry that it is a copy or the definition
+/// of.
 fn number_of(
     unit: &UnitRef<'_, SectionReader>,
     die: UnitOffset,

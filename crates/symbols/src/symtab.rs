@@ -64,7 +64,7 @@ pub(crate) struct SymbolEntry {
 #[derive(Debug, Default)]
 pub(crate) struct Symbols {
     names: Vec<u8>,
-    /// By start, each start once.
+    /// Procedures by start, each start once.
     entries: Vec<SymbolEntry>,
     /// Disjoint ranges by start; a range ends where the next begins, and is of no procedure where
     /// the index is `NOBODY`.
@@ -123,7 +123,7 @@ impl Symbols {
         self.entries.get(index as usize).copied()
     }
 
-    /// All procedures by start.
+    /// Returns all procedures by start.
     pub fn entries(&self) -> &[SymbolEntry] {
         &self.entries
     }
@@ -147,7 +147,7 @@ impl SymbolCandidate {
     }
 }
 
-/// By start, of several at one address the preferred.
+/// Returns the symbols by start; of several at one address, the preferred one.
 fn one_at_each_start(candidates: &[SymbolCandidate], names: &[u8]) -> Vec<SymbolCandidate> {
     // The position keeps the order of the file where all else is equal, and makes what is moved small.
     let mut order: Vec<(u64, u32)> = candidates.iter().map(|c| c.start).zip(0..).collect();
@@ -172,7 +172,8 @@ fn one_at_each_start(candidates: &[SymbolCandidate], names: &[u8]) -> Vec<Symbol
     preferred.copied().collect()
 }
 
-/// Not the marks that assemblers leave to tell code from data (`$x`, `$d.1`), nor local labels.
+/// Returns whether a name may be a procedure's: not the marks that assemblers leave to tell code
+/// from data (`$x`, `$d.1`), nor local labels.
 fn is_procedure_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.starts_with(b"$") && !name.starts_with(b".L")
 }

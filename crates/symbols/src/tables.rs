@@ -22,7 +22,7 @@ pub(crate) enum SectionCompression {
 /// A section that is not code: debug information, links to it, relocations, unwind tables.
 #[derive(Clone, Debug)]
 pub(crate) struct DataSection {
-    /// Without the `z` of `.zdebug_`.
+    /// Name, without the `z` of `.zdebug_`.
     pub name: String,
     pub offset: u64,
     pub size: u64,

@@ -33,7 +33,7 @@ fn nowhere() -> SymbolOptions {
     }
 }
 
-/// Everything that can be asked of an image.
+/// Asks an image for everything.
 fn exercise(bytes: &[u8]) {
     let start = Instant::now();
     let name = Path::new("damaged");
