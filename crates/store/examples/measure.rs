@@ -1,4 +1,4 @@
-//! Prints what a recording of a compile job takes on disk and in time.
+//! Prints the size on disk of a recording of a compile job, and the time that it takes.
 //!
 //! `cargo run --release -p store --example measure [SAMPLES [DIRECTORY]]`; with a directory, the
 //! recording is left there.

@@ -1,4 +1,4 @@
-//! Replays what was recorded as so many days of a machine: `week DATABASE OUT DAYS CPUS`.
+//! Replays recordings as so many days of a machine: `week DATABASE OUT DAYS CPUS`.
 //!
 //! Each day is an epoch with the places, processes and threads of the recordings in DATABASE, each
 //! counted as often as it would have been in a day on so many CPUs, at random (a Poisson variable: so

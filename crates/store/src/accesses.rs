@@ -1,5 +1,5 @@
-//! The tables of data addresses: what was seen of each instruction, and the places that were chosen of
-//! those that it accessed.
+//! The tables of data addresses: the accesses seen of each instruction, and a choice of the places
+//! that it accessed.
 
 use crate::error::StoreError;
 use crate::image_columns::{SharedTexts, image_columns};
@@ -22,7 +22,7 @@ pub(crate) fn are_storable(one: &AccessCount, storable: impl Fn(u64) -> bool) ->
         && storable(accesses.votes)
 }
 
-/// Encodes what was seen of each instruction.
+/// Encodes the accesses seen of each instruction.
 pub(crate) fn encode_accesses(
     recording: &Recording,
     texts: &SharedTexts,
@@ -75,7 +75,7 @@ pub(crate) fn encode_places(
     table.finish_table()
 }
 
-/// Reads what was seen of each instruction.
+/// Reads the accesses seen of each instruction.
 pub(crate) fn decode_accesses(
     table: &ParquetTable<'_>,
     recording: &Recording,

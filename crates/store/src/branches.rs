@@ -1,4 +1,5 @@
-//! The tables of branches: where they were seen to go, and what was executed between them.
+//! The tables of branches: their observed targets, and the stretches that were executed between
+//! them.
 
 use crate::error::StoreError;
 use crate::image_columns::{SharedTexts, image_columns};
@@ -52,7 +53,7 @@ pub(crate) fn decode_branches(table: &ParquetTable<'_>, recording: &mut Recordin
     Ok(())
 }
 
-/// Encodes what was executed between branches.
+/// Encodes the stretches that were executed between branches.
 pub(crate) fn encode_stretches(
     recording: &Recording,
     texts: &SharedTexts,

@@ -18,7 +18,7 @@ const FORM: EnvelopeForm = EnvelopeForm {
     member: "run",
 };
 
-/// Far above what any profile needs.
+/// Limit on a file, in bytes, far above any profile.
 const MAX_LEN: u64 = 256 << 20;
 
 /// Returns the path in a database of the causal profile of a program, by the program's start. The file and
@@ -81,8 +81,8 @@ pub fn append_causal(runs: &[CausalRun], path: &Path) -> Result<WrittenFile, Sto
     write_whole(&bytes, path)
 }
 
-/// Saves the run that is going on or has just ended: as [`append_causal`], but what an earlier call has saved of the same run (the
-/// same command and start) is replaced.
+/// Saves the run that is going on or has just ended, as [`append_causal`] does. It replaces the state of the same run (the same
+/// command and start) that an earlier call has saved.
 ///
 /// # Errors
 /// As [`append_causal`].

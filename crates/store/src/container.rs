@@ -14,7 +14,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 /// The container's name in errors.
 const ARCHIVE: &str = "archive";
 
-/// More than any recording has members.
+/// Limit on the members, far above those of any recording.
 const MAX_ENTRIES: usize = 64;
 
 /// The members of a recording: `recording.json` first, then the tables.

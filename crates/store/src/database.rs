@@ -134,7 +134,7 @@ impl Database {
         }
     }
 
-    /// Removes what writers left behind that died, and returns how many there were.
+    /// Removes the leftovers of writers that died, and returns their number.
     ///
     /// A writer that lives holds a lock, and is left alone.
     ///
@@ -262,8 +262,8 @@ impl Database {
     }
 }
 
-/// One recording of several epochs, with what is wanted of them (and more where that is no more
-/// work). What cannot be read is left out, and a warning names it.
+/// Returns one recording of several epochs, with the wanted columns (and more where that is no more
+/// work). Epochs that cannot be read are left out, and a warning names them.
 ///
 /// # Errors
 /// What kept the first from being read, if none could be; [`StoreError::Unmergeable`] of none.
@@ -286,8 +286,8 @@ pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreErro
     Ok(merged)
 }
 
-/// One recording of several epochs, in which the slice of a sample is the position of its epoch: when, for who shows epochs over time. A
-/// slice is as long as the longest epoch. What cannot be read is left out, and a warning names it.
+/// Returns one recording of several epochs, in which the slice of a sample is the position of its epoch, for displays over time. A slice
+/// is as long as the longest epoch. Epochs that cannot be read are left out, and a warning names them.
 ///
 /// # Errors
 /// As those of [`read_all`].
@@ -308,7 +308,8 @@ pub fn read_as_slices(epochs: &[Epoch]) -> Result<Recording, StoreError> {
     Ok(merged)
 }
 
-/// Returns what `read` makes of the epochs, on all processors, and what kept others from being read.
+/// Applies `read` to the epochs, on all processors. Returns the results, and the errors of the
+/// others.
 fn read_each<T: Send>(
     epochs: &[Epoch],
     read: impl Fn(&Epoch) -> Result<T, StoreError> + Sync,
@@ -361,7 +362,7 @@ impl Epoch {
             && matches!(self.summary, Err(StoreError::NotARecording { .. }))
     }
 
-    /// Its name: when it began.
+    /// Returns its name: the time at which it began.
     pub fn name(&self) -> String {
         let parent = self.path.parent().and_then(Path::file_name);
         let name = parent.unwrap_or_default().to_string_lossy();
@@ -394,7 +395,8 @@ impl Epoch {
         Ok((recording, sums))
     }
 
-    /// Returns whether the sums alone have all that is wanted. What cannot be read says so when it is.
+    /// Returns whether the sums alone have all that is wanted. Files that cannot be read pass here,
+    /// and fail when they are read.
     fn sums_do(&self, wanted: Wanted) -> bool {
         let do_they = |path: &Path| sums_do(&Container::open(path)?, wanted);
         let do_they = |path: &Path| do_they(path).unwrap_or(true);

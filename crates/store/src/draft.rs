@@ -6,11 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// In a directory there: the lock that its writer holds, and the epoch.
+/// Names in the draft's directory: the lock that its writer holds, and the epoch.
 const LOCK: &str = "lock";
 const EPOCH: &str = "epoch";
 
-/// An epoch that is being written. Dropped, it takes with it what is left of it.
+/// An epoch that is being written. When it is dropped, its leftovers are removed.
 pub(crate) struct EpochDraft {
     directory: TempDir,
     /// Held until then; where a file system has no locks nobody cleans either.
@@ -51,8 +51,8 @@ impl EpochDraft {
     }
 }
 
-/// Removes a draft whose writer has died; whether it did. What cannot be removed stays and harms
-/// nobody.
+/// Removes a draft whose writer has died; returns whether it did. Drafts that cannot be removed
+/// stay and harm nobody.
 pub(crate) fn remove_if_dead(draft: &Path) -> bool {
     match File::options().write(true).open(draft.join(LOCK)) {
         // The lock is the first thing that a writer makes and the last that is removed here.

@@ -13,7 +13,7 @@ use profile::{
     StretchCount,
 };
 
-/// Encodes a recording. Equal recordings give equal bytes, in whatever order their samples are.
+/// Encodes a recording. Equal recordings give equal bytes, in any order of their samples.
 pub(crate) fn encode_recording(recording: &Recording) -> Result<Encoded, StoreError> {
     check_storable(recording)?;
     let texts = SharedTexts::new(recording)?;
@@ -62,7 +62,7 @@ fn storable(number: u64) -> bool {
     i64::try_from(number).is_ok()
 }
 
-/// Refuses samples and threads that refer to what the recording does not have.
+/// Refuses samples and threads that refer to entries that the recording does not have.
 fn check_samples(recording: &Recording) -> Result<(), StoreError> {
     let (names, stacks) = (recording.names.iter().len(), recording.stacks.len());
     let has_event = |event: EventId| usize::from(event.0) < recording.events.len();
@@ -92,7 +92,7 @@ fn check_samples(recording: &Recording) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses what would be read back as something else, or not at all.
+/// Refuses recordings that would be read back as something else, or not at all.
 pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
     let (events, images) = (recording.events.len(), recording.images.len());
     require(events <= MAX_EVENTS, "it has more than 65536 events")?;
@@ -142,7 +142,7 @@ pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
     require(known, "a symbol is of an image that it does not have")
 }
 
-/// The frames that called others and those of wakers: the only ones with an id of their own. The
+/// Frames that called others, and frames of wakers: the only ones with an id of their own. The
 /// innermost frame of a sample stands in its row.
 struct Callers {
     frames: Vec<(Option<i64>, StackFrame)>,
@@ -206,7 +206,7 @@ type Rest = (
     u64,
 );
 
-/// The order of the rows, whatever that of the samples.
+/// Returns the keys in the order of the rows, which does not depend on that of the samples.
 fn sorted_keys(
     recording: &Recording,
     texts: &SharedTexts,

@@ -50,7 +50,7 @@ impl EnvelopeForm {
         .into_bytes())
     }
 
-    /// The content of an envelope that begins at the offset `base` of what is at `path`.
+    /// Opens the content of an envelope that begins at the offset `base` of the file at `path`.
     pub fn open_envelope<T: DeserializeOwned>(
         &self,
         bytes: &[u8],
@@ -97,7 +97,7 @@ impl EnvelopeForm {
     }
 }
 
-/// The offset of what serde_json gives as line and column.
+/// Returns the offset of an error, which serde_json gives as line and column.
 fn error_offset(bytes: &[u8], error: &serde_json::Error) -> usize {
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let before: usize = lines

@@ -80,9 +80,9 @@ pub enum StoreError {
         path: PathBuf,
         /// The member.
         member: String,
-        /// CRC-32 of what was written.
+        /// CRC-32 that was written.
         expected: u32,
-        /// CRC-32 of what is there.
+        /// CRC-32 of the bytes that are there.
         found: u32,
     },
     /// A member, or the container, says something that cannot be.
@@ -155,7 +155,7 @@ impl StoreError {
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
-    /// For `map_err`: what was done to which path when the system refused.
+    /// Returns a wrapper for `map_err`: the action and the path that the system refused.
     pub(crate) fn wrap_io<'a>(
         action: &'static str,
         path: &'a Path,

@@ -21,7 +21,7 @@ pub(crate) const KINDS: [(ImageKind, &str); 8] = [
 pub(crate) struct SharedTexts {
     pub events: Vec<ByteArray>,
     names: Vec<ByteArray>,
-    /// For each name its position in alphabetical order, which does not depend on who came first.
+    /// Position of each name in alphabetical order, which does not depend on the order of arrival.
     ranks: Vec<u32>,
     paths: Vec<ByteArray>,
     build_ids: Vec<Option<ByteArray>>,

@@ -16,7 +16,7 @@ const FORM: EnvelopeForm = EnvelopeForm {
     member: "result",
 };
 
-/// Far above what any result needs.
+/// Limit on a result, in bytes, far above any.
 const MAX_LEN: u64 = 256 << 20;
 
 /// The part of a run that is stored.

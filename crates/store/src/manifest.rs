@@ -1,4 +1,5 @@
-//! `recording.json`: what a recording says of itself, and what its other members must be.
+//! `recording.json`: the description of a recording, and the properties that its other members must
+//! have.
 
 use crate::envelope::EnvelopeForm;
 use crate::error::{StoreError, TableFault};
@@ -17,7 +18,7 @@ const FORM: EnvelopeForm = EnvelopeForm {
     member: NAME,
 };
 
-/// Far above what any recording needs.
+/// Limit on its size, far above that of any recording.
 pub(crate) const MAX_LEN: u64 = 64 << 20;
 
 /// Events are told apart by 16 bits.
@@ -79,7 +80,7 @@ impl Manifest {
         }
     }
 
-    /// A recording with all that the manifest says, and nothing of what the members do.
+    /// Returns a recording with the manifest's contents, and without those of the other members.
     pub fn into_recording(self) -> Recording {
         let mut recording = Recording::new(self.host, self.target, self.collector, self.call_graph);
         recording.start_unix_ns = self.start_unix_ns;

@@ -225,7 +225,8 @@ fn empty_merged(first: &Recording, all: &[Recording]) -> Recording {
     merged
 }
 
-/// The host of all; of several the names, all their CPUs, and what they have in common.
+/// Returns the host of all recordings; of several hosts the names, all their CPUs, and the
+/// properties that they share.
 fn merged_host(first: &Recording, all: &[Recording]) -> Host {
     let mut host = first.host.clone();
     let mut seen = FxHashSet::from_iter([first.host.name.as_str()]);
@@ -274,7 +275,7 @@ struct Merger {
     images: FxHashMap<Identity, ImageId>,
     /// Positions among the samples, by samples whose counts are 0.
     samples: FxHashMap<Sample, usize>,
-    /// Likewise; numbers of threads mean nothing on another host.
+    /// Positions among the threads, likewise; numbers of threads mean nothing on another host.
     threads: FxHashMap<(String, ThreadCount), usize>,
     symbols: BTreeSet<EmbeddedSymbol>,
     /// Observed and walked transfers, by branch and target.
@@ -367,7 +368,7 @@ impl Merger {
         })
     }
 
-    /// For each stack of the recording the merged one.
+    /// Returns for each stack of the recording the merged one.
     fn map_stacks(&mut self, recording: &Recording, ids: &MergedIds) -> Vec<StackId> {
         let mut stacks: Vec<StackId> = Vec::with_capacity(recording.stacks.len());
         for frame in recording.stacks.frames() {

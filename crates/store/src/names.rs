@@ -43,15 +43,15 @@ pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, 
     Ok(found)
 }
 
-/// A time of day and date whose order as text is that of time.
+/// Returns a date and time of day whose order as text is that of time.
 pub(crate) fn utc_name(unix_micros: u64) -> String {
     let micros = i64::try_from(unix_micros).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
     time.strftime("%Y%m%dT%H%M%S.%6fZ").to_string()
 }
 
-/// A host name as a directory name: what is not a letter, digit, `.`, `-` or `_` as `%XX`, the
-/// way Hive partitions do it.
+/// Returns a host name as a directory name: characters that are not a letter, digit, `.`, `-` or
+/// `_` become `%XX`, as Hive partitions do it.
 pub(crate) fn encode_name(name: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => (byte as char).to_string(),

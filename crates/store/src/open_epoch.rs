@@ -53,8 +53,8 @@ impl Database {
         }
     }
 
-    /// The open epochs of a host, oldest first, also such as were closed and not yet removed. What a daemon was removing from a
-    /// full disk when it died is removed.
+    /// Returns the open epochs of a host, oldest first, also such as were closed and not yet removed. Removes those that a
+    /// daemon was removing from a full disk when it died.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -97,7 +97,7 @@ impl OpenEpoch {
         write_file(recording, &self.path.join(format!("{id}-{id}.vf")))
     }
 
-    /// Returns whether it was closed: what would be added would not count.
+    /// Returns whether it was closed: parts added to it would not count.
     pub fn is_closed(&self) -> bool {
         closed_path(&self.path).is_dir()
     }
@@ -136,7 +136,7 @@ impl OpenEpoch {
         Ok(self.len()? == 0)
     }
 
-    /// Removes what a writer left behind that was killed. There must be no other writer.
+    /// Removes the leftovers of a writer that was killed. There must be no other writer.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -211,8 +211,8 @@ impl OpenEpoch {
         Ok(())
     }
 
-    /// The parts that can be read, as one recording (`None` if there is none), and which these are. Read one by one: all at once would
-    /// multiply the peak of this process. What is damaged would fail again and again, and goes out of the way.
+    /// Merges the parts that can be read into one recording (`None` if there is none), and returns these parts, too. It reads them one
+    /// by one: all at once would multiply the peak of this process. Damaged parts would fail again and again, and are set aside.
     fn merge_or_set_aside(
         &self,
         parts: &[Part],
@@ -300,7 +300,8 @@ impl OpenEpoch {
     }
 }
 
-/// From which part on it pays to merge: parts that are larger than twice all that are newer stay.
+/// Returns the first part from which on it pays to merge: parts that are larger than twice all
+/// newer ones stay.
 fn newest_to_merge(parts: &[Part]) -> usize {
     let size = |part: &Part| fs::metadata(&part.path).map_or(0, |meta| meta.len());
     let mut newer = 0;

@@ -1,4 +1,4 @@
-//! The parts of an open epoch, read: which of them count, what they say of themselves, and their recording.
+//! Reader of the parts of an open epoch: those that count, their summaries, and their recording.
 
 use crate::error::{StoreError, left_out};
 use crate::file::read_file;
@@ -20,7 +20,7 @@ const RETRIES: usize = 20;
 pub struct PartId {
     /// The collector: when it began, in nanoseconds since 1970, or later.
     pub collector: u64,
-    /// Its drains, counted.
+    /// Number of the collector's drain.
     pub drain: u32,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn list_files(path: &Path) -> Result<Vec<Part>, StoreError> {
     Ok(last)
 }
 
-/// Without those whose drains are all in another one.
+/// Returns the parts without those whose drains are all in another one.
 pub(crate) fn drop_covered(mut listed: Vec<Part>) -> Vec<Part> {
     let all = listed.clone();
     listed.retain(|part| {
@@ -151,7 +151,8 @@ pub(crate) fn part_paths(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| part.path).collect()
 }
 
-/// Returns what an open epoch says of itself: the sum of its parts that can be read, and why others cannot.
+/// Returns the summary of an open epoch: the sum of its parts that can be read, and the errors of the
+/// others.
 pub(crate) fn summarise_open_epoch(
     path: &Path,
 ) -> (Result<RecordingSummary, StoreError>, Vec<StoreError>) {
@@ -182,7 +183,7 @@ pub(crate) fn summarise_open_epoch(
     }
 }
 
-/// Returns what lies in `damaged=<host>/` beside an epoch.
+/// Returns errors for the parts that lie in `damaged=<host>/` beside an epoch.
 pub(crate) fn set_aside(path: &Path) -> Vec<StoreError> {
     let name = closed_path(path);
     let name = name.file_name().unwrap_or_default().to_string_lossy();

@@ -72,7 +72,7 @@ fn marker_image(recording: &mut Recording) -> ImageId {
     image
 }
 
-/// The stacks of a recording with how many samples each has, those of the stacks that it called among them.
+/// The stacks of a recording, each with the number of its samples and those of the stacks that it called.
 struct CountedTree {
     marker: Location,
     totals: Vec<u64>,

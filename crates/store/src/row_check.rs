@@ -1,4 +1,4 @@
-//! Checks of what a row says: of an event, an image or a place that the recording has.
+//! Checks that a row refers to an event, an image or a place that the recording has.
 
 use crate::error::TableFault;
 use crate::table_reader::GroupRows;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// First bytes, and what begins with them.
+/// First bytes of files, and the kind of file.
 const KNOWN: &[(&[u8], &str)] = &[
     (b"PERFILE2", "made by perf"),
     (
@@ -30,7 +30,7 @@ const KNOWN: &[(&[u8], &str)] = &[
     ),
 ];
 
-/// Returns what the file looks like if it is no zip archive; `None` if it is one.
+/// Returns the kind of file that it looks like if it is no zip archive; `None` if it is one.
 pub(crate) fn foreign_format(file: &File) -> io::Result<Option<&'static str>> {
     let mut start = [0; 16];
     let mut len = 0;

@@ -15,9 +15,9 @@ pub(crate) enum ColumnKind {
 /// The layout of a column's values before zstd compresses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Differences in as few bits as 64 neighbours need: for what ascends.
+    /// Differences in as few bits as 64 neighbours need: for columns that ascend.
     Delta,
-    /// An index into the distinct values: for what repeats.
+    /// An index into the distinct values: for columns that repeat.
     Dictionary,
     /// The values as they are: for columns that neither ascend nor repeat.
     Plain,

@@ -85,8 +85,8 @@ fn read_footer(bytes: &[u8]) -> Result<Struct<'_>, TableFault> {
     Ok(thrift::parse_struct(&bytes[..end - 8], start)?.0)
 }
 
-/// For each of `columns` its position in the file, `None` if it came later; further columns are of a later writer
-/// and not looked at.
+/// Returns the position of each of `columns` in the file, `None` if it came later. Further columns are of a later
+/// writer and ignored.
 fn column_positions(
     footer: &Struct<'_>,
     columns: &'static [TableColumn],
@@ -398,7 +398,7 @@ impl DataPage {
         })
     }
 
-    /// For each row of the page whether it has a value, and the values' bytes.
+    /// Returns for each row of the page whether it has a value, and the values' bytes.
     fn decode_levels(&self, optional: bool) -> Result<(Vec<bool>, &[u8]), &'static str> {
         if !optional {
             return Ok((vec![true; self.values], &self.data));

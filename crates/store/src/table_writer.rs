@@ -21,7 +21,8 @@ const BATCH_VALUES: usize = 1024;
 const BATCH_BYTES: usize = 64 << 10;
 
 impl From<ParquetError> for StoreError {
-    /// The writer writes to memory and is given what the schema promises, so this is a defect.
+    /// Wraps an error as a defect: the writer writes to memory and gets the values that the schema
+    /// promises.
     fn from(error: ParquetError) -> Self {
         Self::unstorable(error.to_string())
     }

@@ -32,7 +32,7 @@ const CHUNK_START: usize = 16;
 pub(crate) const ITEMS: usize = 64 * 1024;
 /// A chunk unpacked is at most so long: it is written before it is longer than half of it.
 const MAX_CHUNK: usize = 8 << 20;
-/// And the head: it names functions and places.
+/// Limit on the head, unpacked: it names functions and places.
 const MAX_HEAD: usize = 256 << 20;
 /// The name of a trace's parts in errors.
 const MEMBER: &str = "trace";
@@ -88,7 +88,7 @@ impl TraceWriter {
         Ok(writer)
     }
 
-    /// Adds what a thread did next.
+    /// Adds the next items of a thread.
     ///
     /// # Errors
     /// [`StoreError::Io`]: the disk is full. Whoever goes on loses the trace.
@@ -102,7 +102,7 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Returns how long the file is by now, in bytes, without what is still in memory.
+    /// Returns the length of the file so far, in bytes, without the items that are still in memory.
     pub fn bytes_written(&self) -> u64 {
         self.written
     }
@@ -289,13 +289,13 @@ impl TraceReader {
         Ok(reader)
     }
 
-    /// Everything but the events.
+    /// Returns everything but the events.
     pub fn head(&self) -> &TraceHead {
         &self.head
     }
 
-    /// Returns what a thread did next, in the order in which it was written, some items at a time; `None` at the end. The blocks,
-    /// threads and places in it are in the head.
+    /// Returns the next items of a thread, in the order in which they were written; `None` at the end. The blocks, threads and
+    /// places in them are in the head.
     ///
     /// # Errors
     /// [`StoreError::Io`], [`StoreError::Checksum`], [`StoreError::Damaged`]. What was read of a chunk before it turns out to be damaged

@@ -10,8 +10,8 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// The columns, in their order in the chunk: runs (thread, how many items), tokens (what an item is, of which
-/// block), durations, gaps (when it was: `gap`), three of arguments, and all else (waits, stacks, periods, losses, samples of events).
+/// The columns, in their order in the chunk: runs (thread, number of items), tokens (kind of an item, and its block), durations, gaps
+/// (its time: `gap_before`), three of arguments, and all else (waits, stacks, periods, losses, samples of events).
 const COLUMNS: usize = 8;
 
 /// Low bits of a token.
@@ -77,7 +77,7 @@ impl Columns {
         self.columns.iter().map(Vec::len).sum()
     }
 
-    /// Adds what a thread did.
+    /// Adds items of a thread.
     pub fn add_items(&mut self, thread: ThreadIndex, items: &[TraceItem]) {
         if items.is_empty() {
             return;
@@ -262,7 +262,7 @@ impl ColumnCursor<'_> {
         Ok(x & 0x0fff_ffff | (x & 0x0fff_ffff_0000_0000) >> 4)
     }
 
-    /// At the end of a column, or of more than eight bytes.
+    /// Reads a number at the end of a column, or of more than eight bytes.
     #[cold]
     fn last_number(&mut self) -> Result<u64, Wrong> {
         let mut value = 0;

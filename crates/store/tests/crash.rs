@@ -90,7 +90,7 @@ fn killed_writers_leave_whole_recordings() {
     assert_eq!(database.epochs().unwrap().len(), epochs.len() + 1);
 }
 
-/// Writes what does not fit and checks what remains.
+/// Writes a recording that does not fit and checks the leftovers.
 fn refuses(path: &Path, expected: ErrorKind) {
     let database = Database::create(&path.join("db")).unwrap();
     let small = small();

@@ -105,7 +105,7 @@ type Index = prop::sample::Index;
 /// Locations, innermost first: which image, and where in it.
 type Frames = Vec<(Index, u64)>;
 
-/// A sample as positions in what there will be.
+/// A sample, as positions in the tables that will be made.
 #[derive(Clone, Debug)]
 struct Raw {
     event: Index,

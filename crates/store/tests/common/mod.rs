@@ -29,7 +29,7 @@ impl Random {
         self.next() % limit
     }
 
-    /// In [0, 1).
+    /// Returns a number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
