@@ -14,7 +14,7 @@ const USUAL: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(crate) struct Backlog {
     drains: VecDeque<(PartId, u64, Instant)>,
-    /// The drain of which the kernel has a copy.
+    /// The drain that the kernel has a copy of.
     in_kernel: Option<PartId>,
 }
 

@@ -50,7 +50,7 @@ impl Request {
 /// An answer: a value, or why there is none.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
-    /// The daemon's status, after what was asked.
+    /// The daemon's status, after the request was carried out.
     #[serde(rename = "status")]
     Status(Box<Status>),
     /// The error.

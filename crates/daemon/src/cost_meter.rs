@@ -67,7 +67,7 @@ impl CostMeter {
         result
     }
 
-    /// Counts what processes took that have ended since it was counted last, over a time.
+    /// Counts the cost of processes that have ended since the last call, evenly over a time.
     pub(crate) fn add_lump(&mut self, over: Duration) {
         let now = sampler::children_cpu_ns();
         let spent = now.saturating_sub(self.children_ns);
@@ -75,7 +75,8 @@ impl CostMeter {
         self.governor.add_lump(spent, over);
     }
 
-    /// Counts what making unwind tables took so far, evenly over a time: they are kept, and are not made anew at each sample.
+    /// Counts the cost of making unwind tables so far, evenly over a time: tables are kept, and not made for each
+    /// sample.
     pub(crate) fn add_tables(&mut self, so_far_ns: u64, over: Duration) {
         let spent = so_far_ns.saturating_sub(self.tables_ns.0);
         self.tables_ns = (so_far_ns, self.tables_ns.1 + spent);
@@ -87,7 +88,7 @@ impl CostMeter {
         self.governor.judged_share()
     }
 
-    /// Returns what to do about the rate, at the end of a window.
+    /// Returns the verdict on the rate, at the end of a window.
     pub(crate) fn judge_rate(&mut self, sample_cost_ns: u64) -> Option<RateVerdict> {
         let passed = self.since.elapsed();
         if passed < self.window {

@@ -33,7 +33,7 @@ pub(crate) enum WriterTask {
         /// The request that waits for the merge.
         ticket: u64,
     },
-    /// Look whether the database is there, and what is in it.
+    /// Look whether the database is there, and read the facts about it.
     Look,
 }
 
@@ -170,7 +170,7 @@ impl EpochWriter {
         }
     }
 
-    /// Returns what it has done, if it does something within this time.
+    /// Returns the next report, if one comes within this time.
     pub(crate) fn wait_for_report(&self, timeout: Duration) -> Option<WriterReport> {
         self.done.recv_timeout(timeout).ok()
     }
@@ -219,7 +219,7 @@ impl WriterThread {
         }
     }
 
-    /// Does what is in the queue, up to the first that fails.
+    /// Performs the tasks in the queue, up to the first that fails.
     fn work_off(&mut self) {
         while let Some(task) = self.queue.pop_front() {
             match self.perform_task(&task) {

@@ -1,4 +1,4 @@
-//! Chooses the sampling rate: as high as the budget allows. Pure: told what was spent, it says what rate is right.
+//! Chooses the sampling rate: as high as the budget allows. Pure: it computes the rate from the costs alone.
 //!
 //! Three kinds of cost are told apart, because a change of rate helps with one of them only:
 //!
@@ -13,19 +13,19 @@ use std::time::Duration;
 const LEAST_RATE: u64 = 10;
 /// The time constant of the average that the rate is lowered by.
 const AVERAGE: Duration = Duration::from_secs(300);
-/// A window that costs so many times the budget lowers the rate at once.
+/// Multiple of the budget from which the cost of one window lowers the rate at once.
 const BURST: f64 = 5.0;
-/// Samples keep this part of the budget however much the rest costs: to give up more would save next to nothing.
+/// Part of the budget that samples keep however much the rest costs: to give up more would save next to nothing.
 const SAMPLES_LEAST: f64 = 0.2;
-/// A rate is lowered to one that is expected to take this part of what the budget leaves for samples.
+/// Part of the budget left for samples that a lowered rate is expected to take.
 const MARGIN: f64 = 0.8;
-/// A rate is raised to one that is expected to take this part of the budget together with the rest.
+/// Part of the budget that a raised rate is expected to take together with the rest.
 const RAISE_TO: f64 = 0.7;
-/// The rate is raised when each window of so long a time allows it: each change begins a new epoch.
+/// Time for which each window must allow a higher rate before it is raised: each change begins a new epoch.
 const CALM: Duration = Duration::from_secs(90);
-/// The rate is raised by this factor at least, or not at all...
+/// Least factor by which the rate is raised.
 const STEP_LEAST: f64 = 1.5;
-/// ...and at most: few samples say little about the cost of many.
+/// Greatest factor by which the rate is raised: few samples say little about the cost of many.
 const STEP_MOST: f64 = 4.0;
 /// Limit on the lumps that are told apart.
 const LUMPS: usize = 64;
@@ -44,7 +44,7 @@ pub(crate) struct WindowCost {
 /// The decision about the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RateVerdict {
-    /// Nothing.
+    /// Keep the rate.
     Keep,
     /// Sample at another rate.
     Change(u64),
@@ -118,7 +118,7 @@ impl RateGovernor {
         self.lumps.push_back(lump);
     }
 
-    /// Returns what lumps take now, as a share of the machine.
+    /// Returns the cost of lumps now, as a share of the machine.
     pub(crate) fn lumps_share(&self) -> f64 {
         self.lumps.iter().map(|lump| lump.ns_per_ns).sum::<f64>() / self.cpus
     }

@@ -6,7 +6,7 @@ const WINDOW: Duration = Duration::from_secs(30);
 const MERGE: Duration = Duration::from_secs(300);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A machine of two CPUs, and what collecting costs on it.
+/// A machine of two CPUs, and the costs of collecting on it.
 struct Machine {
     sample_ns: f64,
     /// The cost of draining and writing a sample.

@@ -1,10 +1,10 @@
-//! Continuous profiling: samples the whole machine for as long as it runs, and stores what was counted (DCPI section 4).
+//! Continuous profiling: samples the whole machine for as long as it runs, and stores the counts (DCPI section 4).
 //!
 //! [`run`] is the daemon. It takes the lease of its database (`lease`: the claim on the collectors, the lock, the socket), and hands
 //! over to the loop (`serve`). The loop drains [`sampler::Continuous`] through `storing`, which keeps the books of drains that are
 //! not stored yet (`backlog`), lets the thread that writes (`epoch_writer`) store them and the processes that merge (`merge_queue`)
-//! merge them. `cost_meter` measures what all that takes, and `governor`, which is pure, chooses the rate. `take_over` finds what
-//! daemons before this one left behind. Clients [`ask`] over the socket (`control`) and get a [`Status`].
+//! merge them. `cost_meter` measures the cost of all that, and `governor`, which is pure, chooses the rate. `take_over`
+//! finds the counts that earlier daemons left behind. Clients [`ask`] over the socket (`control`) and get a [`Status`].
 //!
 //! Two things need much memory for a moment, and so are done by processes of their own: [`merge`] and [`answer_names`]. The program
 //! that the daemon is part of, [`HostProgram`], says how they are started. Messages name the options of `vitalfew daemon run`.

@@ -1,4 +1,4 @@
-//! The processes that merge what the daemon stored, one at a time.
+//! Runs the processes that merge the daemon's stored parts, one at a time.
 
 use crate::options::{MergeOptions, Retention};
 use crate::program::HostProgram;
@@ -45,7 +45,7 @@ pub(crate) struct FinishedMerge {
     pub closed: bool,
 }
 
-/// MergeQueue that are due, and the one at work.
+/// Merges that are due, and the one at work.
 pub(crate) struct MergeQueue {
     database: PathBuf,
     retention: Retention,
@@ -55,7 +55,7 @@ pub(crate) struct MergeQueue {
     working: Option<(Child, MergeTask)>,
     /// End of the last merge.
     last: Instant,
-    /// The latest request of which the merge was done.
+    /// The latest request whose merge was done.
     pub reached: u64,
 }
 
@@ -84,8 +84,8 @@ impl MergeQueue {
         self.due.push_back(merge);
     }
 
-    /// Keeps one process at work on what is due; an epoch that is added to is merged from time to time. What has ended, if something
-    /// has.
+    /// Keeps one process at work on the merges that are due. The current epoch is merged from time to time. Returns the
+    /// merge that has ended, if one has.
     pub(crate) fn keep_working(&mut self, epoch: &Path) -> std::io::Result<Option<FinishedMerge>> {
         let mut merged = None;
         if let Some((child, merge)) = &mut self.working {

@@ -17,7 +17,7 @@ struct NamesQuestion {
     offsets: Vec<profile::ImageOffset>,
 }
 
-/// Does what [`sampler::find_names`] does, by another process.
+/// Finds names as [`sampler::find_names`] does, in another process.
 pub(crate) fn find_elsewhere(
     program: HostProgram,
     images: &[Unreadable],

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "vitalfew-";
-/// Beside the directory of a database's collectors, a link to the database.
+/// Suffix of the link to the database, which lies beside the directory of its collectors.
 const DATABASE: &str = "-database";
 
 /// The directory for collectors of this database; or why there is none.
@@ -28,7 +28,7 @@ pub(crate) fn pin_directory(database: &Path) -> Result<PathBuf, String> {
     Ok(mounted.join(name))
 }
 
-/// Forgets which database a directory is of that is there no more.
+/// Removes the link to the database of a directory that does not exist any more.
 pub(crate) fn remove_stale_mark(directory: &Path) {
     if let (false, Some(name)) = (directory.exists(), directory.file_name()) {
         let name = name.to_string_lossy();
@@ -51,7 +51,7 @@ pub struct Abandoned {
     pub waiting: u64,
 }
 
-/// Returns what the collectors in a directory do: how long ago the last one stopped, interrupts since, samples.
+/// Returns the state of the collectors in a directory: the time since the last one stopped, interrupts since, samples.
 fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
     let collectors = sampler::left_behind(directory).unwrap_or_default();
     let mut left = Vec::new();
@@ -84,7 +84,7 @@ pub fn abandoned_of(database: &Path) -> Option<Abandoned> {
     all.find(|found| found.database.as_ref() == Some(&database))
 }
 
-/// All of them that this user may see.
+/// Returns all of them that this user may see.
 pub fn abandoned_collectors() -> Vec<Abandoned> {
     let entries = sampler::mounted_bpf_file_system().and_then(|path| fs::read_dir(path).ok());
     let paths = entries.into_iter().flatten().flatten();

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Gives up all privileges but those that collecting needs: to read the collector's tables, and the
-/// mappings and programs of all users. Says what could not be given up.
+/// mappings and programs of all users. Returns messages about privileges that it could not give up.
 pub(crate) fn drop_privileges(database: &Path) -> Vec<String> {
     let mut needed: CapsHashSet = [
         Capability::CAP_BPF,

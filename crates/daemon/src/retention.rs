@@ -5,8 +5,8 @@ use crate::wall_clock::unix_ns;
 use std::path::PathBuf;
 use store::{Database, Epoch};
 
-/// Removes what is not kept: closed epochs of this host, the oldest first; on a `full` disk one at least, if their size is limited.
-/// Those that were removed.
+/// Removes expired epochs: closed epochs of this host, the oldest first. On a `full` disk it removes one at least, if
+/// their size is limited. Returns the removed ones.
 pub(crate) fn remove_expired(
     database: &Database,
     host: &str,

@@ -1,4 +1,4 @@
-//! A daemon's life: what is done before the first sample and after the last.
+//! Runs a daemon: the steps before the first sample and after the last.
 
 use crate::lease::{CollectorClaim, DatabaseLease};
 use crate::names::find_elsewhere;

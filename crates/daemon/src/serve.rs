@@ -69,7 +69,7 @@ pub(crate) struct Daemon<'a> {
 }
 
 impl<'a> Daemon<'a> {
-    /// Begins to collect, and takes over what daemons before this one left behind.
+    /// Begins to collect, and takes over the counts that earlier daemons left behind.
     pub(crate) fn start_collecting(
         options: &'a DaemonOptions,
         program: HostProgram,
@@ -150,7 +150,7 @@ impl<'a> Daemon<'a> {
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
 
-    /// Stores what a collector had counted that was stopped.
+    /// Stores the counts of a collector that was stopped.
     fn take_over(
         &mut self,
         collecting: &mut Continuous<'_>,
@@ -318,7 +318,7 @@ impl<'a> Daemon<'a> {
         Ok(())
     }
 
-    /// Measures what collecting costs, and lowers the rate rather than exceed the budget.
+    /// Measures the cost of collecting, and lowers the rate rather than exceed the budget.
     fn mind_cost(&mut self, collecting: &Continuous<'_>) {
         let tables_ns = collecting.tables_cpu_ns();
         self.cost.add_tables(tables_ns, self.options.epoch_length);

@@ -27,7 +27,7 @@ pub struct Status {
     pub dropped: u64,
     /// The number of stored samples among those taken over from an earlier daemon.
     pub taken_over: u64,
-    /// The part of the stored ones that is in code of which nothing is known.
+    /// The part of the stored samples that is in unknown code.
     pub unknown: f64,
     /// The share of the machine that samples take, by the cost of one: 0 to 1.
     pub sampling_share: f64,

@@ -1,4 +1,4 @@
-//! The way of drains to the database: what is under way, what was stored, and what has to be done next.
+//! Tracks drains on their way to the database: pending drains, stored counts, and the next tasks.
 
 use crate::backlog::Backlog;
 use crate::control::Asked;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The time between two looks at the collector while waiting for the writer.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The writer, and the books of what it was given.
+/// The writer, and the accounts of the drains that it was given.
 pub(crate) struct Storing {
     program: HostProgram,
     writer: EpochWriter,
@@ -64,7 +64,7 @@ impl Storing {
         }
     }
 
-    /// Returns what was last seen in the database.
+    /// Returns the facts that were last read from the database.
     pub(crate) fn database_facts(&self) -> &DatabaseFacts {
         &self.facts
     }
@@ -74,7 +74,7 @@ impl Storing {
         self.counts
     }
 
-    /// Returns what is under way.
+    /// Returns the drains that are under way.
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
     }
@@ -99,7 +99,7 @@ impl Storing {
         self.writer.send_task(task);
     }
 
-    /// Asks what is in the database.
+    /// Asks for the facts about the database.
     pub(crate) fn ask_for_facts(&mut self) {
         if !std::mem::replace(&mut self.looking, true) {
             self.writer.send_task(WriterTask::Look);
@@ -182,7 +182,8 @@ impl Storing {
         Ok(())
     }
 
-    /// Notes what the writer has done. If it cannot store, collecting stops until it can: what is in the kernel stays there.
+    /// Takes note of the writer's report. If it cannot store, collecting stops until it can: counts in the kernel stay
+    /// there.
     fn take_note(
         &mut self,
         report: WriterReport,
