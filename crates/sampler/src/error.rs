@@ -54,7 +54,7 @@ pub enum Error {
         /// The command's name.
         program: String,
     },
-    /// The command is a script, and what its first line names does not exist.
+    /// The command is a script, and the interpreter that its first line names does not exist.
     #[error("{program}: its first line asks for {interpreter}, and there is no such program")]
     NoInterpreter {
         /// The command's name.

@@ -84,8 +84,8 @@ pub struct Options {
     pub path: Path,
     /// Do not randomise the period (to show what that would do).
     pub fixed_period: bool,
-    /// See from the registers at each sample in user code, and what it reads of memory, where the next
-    /// branches go (x86-64, through ring buffers; memory where BPF may be loaded).
+    /// Interpret the code after each sample in user mode, from the registers and the memory, to see where
+    /// the next branches go (x86-64, through ring buffers; memory where BPF may be loaded).
     pub registers: bool,
     /// Take the processor's records of the last branches: [`EventSpec::branch_records`], unless one of
     /// the events has them already (through ring buffers).

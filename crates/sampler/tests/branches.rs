@@ -65,7 +65,7 @@ fn address(at: u64) -> u64 {
 /// Expected counts in a recording (times, judged, mispredicted), by start, branch and target.
 type Truth = BTreeMap<Stretch, StretchSightings>;
 
-/// A random execution as the records of a ring, and what was executed between its branches.
+/// Returns a random execution as the records of a ring, and the code that was executed between its branches.
 fn execution(
     seed: u64,
     program: &std::path::Path,
@@ -197,7 +197,7 @@ fn what_cannot_have_been_executed_is_counted_apart() {
     assert!(said.contains(&expected), "{said}");
 }
 
-/// However damaged: what is stored was taken, and each stretch was in a stack.
+/// Checks what holds for all records, even damaged ones: counts of samples balance, and each stretch was in a stack.
 fn check(records: &[Record]) -> Result<(), TestCaseError> {
     let recording = replay(records);
     let entries: usize = records.iter().map(|record| record.2.len() / 24).sum();

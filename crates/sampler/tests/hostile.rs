@@ -1,5 +1,5 @@
-//! Live: programs that do to stacks, mappings and the structures of interpreters what they should not. Recordings of them end, their
-//! accounts are balanced, and what is missing is said.
+//! Live tests of programs that damage stacks, mappings and the structures of interpreters. Recordings of them end,
+//! their accounts balance, and warnings say what is missing.
 //! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
 
 use profile::{CallGraph, Recording};
@@ -107,8 +107,8 @@ fn structures_of_v8_may_say_anything() {
     may_say_anything("V8", &ways, "", &[]);
 }
 
-/// Records the program that pretends to be an interpreter of this language in all `ways`. In the one called `endless` its stack has no end;
-/// what `said` names is to be warned of.
+/// Records the program that pretends to be an interpreter of this language in all `ways`. In the one called `endless`
+/// its stack has no end. In those of `said` a warning is expected.
 fn may_say_anything(language: &str, ways: &[&str], endless: &str, said: &[&str]) {
     if !live() {
         return;

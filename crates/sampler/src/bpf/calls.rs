@@ -37,7 +37,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// No probes yet.
+    /// Loads the programs; there are no probes yet.
     ///
     /// # Errors
     /// [`Error::Bpf`] where the kernel refuses that.
@@ -96,7 +96,7 @@ impl Calls {
         self.calls.read()
     }
 
-    /// Executions that found no room.
+    /// Returns the number of executions that found no room.
     pub fn lost(&self) -> u64 {
         programs::lost_records(&self.object)
     }

@@ -1,4 +1,4 @@
-//! Waits of a program's threads for what is outside of it.
+//! Waits of a program's threads for events outside of the program.
 
 use crate::Error;
 use crate::bpf::programs::{self, read_u32, read_u64};

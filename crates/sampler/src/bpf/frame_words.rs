@@ -21,7 +21,7 @@ pub(crate) enum FrameWord {
         label: u32,
         offset: ImageOffset,
     },
-    /// A place of which the process must be known.
+    /// An address that has a meaning only with its process.
     Address(u64),
 }
 
@@ -31,8 +31,8 @@ impl FrameWord {
         word & (IMAGE_WORD | 1 << 63) != 0
     }
 
-    /// The frame that is so many callers above the innermost. A caller is where its call instruction is, not where
-    /// that returns to.
+    /// Decodes the frame at `depth` callers above the innermost. A caller's place is its call instruction, not the
+    /// return address.
     pub fn at_depth(word: u64, depth: usize) -> Self {
         let behind = u64::from(depth > 0);
         if let Some(frame) = ScriptFrame::of_word(word) {

@@ -1,4 +1,4 @@
-//! The user half of go.h: says where the runtime of a Go program has what, and reads what labels are.
+//! User half of go.h: passes the layout of Go's runtime to the kernel, and reads the records of labels.
 
 use crate::Error;
 use languages::go::{GoLabelForm, GoProgram};
@@ -13,7 +13,7 @@ const VALUE: usize = 96;
 const PROGRAM: usize = 12;
 const LABEL: usize = 8 + KEY + VALUE;
 
-/// Returns `struct go_program`; of no program, what says so.
+/// Returns `struct go_program`; all zero if there is no program.
 pub(crate) fn program_bytes(program: Option<&GoProgram>) -> [u8; PROGRAM] {
     let mut bytes = [0; PROGRAM];
     if let Some(program) = program {
@@ -80,7 +80,7 @@ fn parse_labels(bytes: &[u8]) -> Option<(u32, String)> {
     Some((number as u32, labels.join(", ")))
 }
 
-/// The text, of which there may be less than its length.
+/// Returns the text; it ends in "…" if fewer bytes are there than its length.
 fn text_of(bytes: &[u8], length: usize) -> String {
     let there = bytes.get(..length).unwrap_or(bytes);
     let mut text = String::from_utf8_lossy(there).into_owned();

@@ -9,7 +9,8 @@ const HOTSPOT: usize = 24 * MOST_HEAPS + 24 + 24;
 /// JVMs whose methods are remembered.
 const MOST_READERS: usize = 64;
 
-/// Returns `struct hotspot`, of a process that started so many clock ticks after the machine. Without a layout its methods have no names.
+/// Returns `struct hotspot` of a process; `started` is its start, in clock ticks after that of the machine.
+/// Without a layout its methods have no names.
 pub(crate) fn hotspot_bytes(
     cache: &CodeCache,
     methods: Option<&MethodLayout>,
@@ -47,7 +48,7 @@ pub(crate) fn hotspot_bytes(
     bytes
 }
 
-/// Reads what code of JVMs is.
+/// Reads descriptions of code from JVMs.
 #[derive(Default)]
 pub(super) struct JavaReaders {
     named: NamedJvms,
@@ -64,8 +65,8 @@ impl JavaReaders {
         }
     }
 
-    /// Returns the code that a record is about, of this process; `None` if it is not there any more. `seen` is what the kernel half saw of it
-    /// beside its address.
+    /// Returns the code of a record, in this process; `seen` holds the words that the kernel half read beside its
+    /// address. `None` if the code does not exist any more.
     pub fn seen_code(&mut self, pid: u32, address: u64, seen: &[u8]) -> Option<JavaCode> {
         let (words, _) = seen.as_chunks::<8>();
         let word = |index: usize| Some(u64::from_ne_bytes(*words.get(index)?));

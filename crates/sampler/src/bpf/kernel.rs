@@ -45,7 +45,7 @@ const WALK_CACHE: usize = 128;
 pub(crate) struct Setting {
     pub only_targets: bool,
     pub stacks: bool,
-    /// User stacks by unwind tables, if the kernel has what that takes.
+    /// True if user stacks are walked by unwind tables, as far as the kernel can do that.
     pub tables: bool,
     pub per_process: bool,
     pub per_thread: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Setting {
     pub tracepoints: bool,
     /// Event numbers of sleeping and of waiting for a CPU.
     pub off_events: [u16; 2],
-    /// The collector runs all the time: its tables of stacks are half as large.
+    /// True if the collector runs all the time: its tables of stacks are half as large.
     pub lasting: bool,
 }
 
@@ -198,7 +198,7 @@ impl<'memory> Kernel<'memory> {
         let _ = self.skel.maps.targets.delete(&tgid.to_ne_bytes());
     }
 
-    /// Attaches what follows the target's children, and what watches the scheduler.
+    /// Attaches the programs that follow the target's children, and those that watch the scheduler.
     pub fn attach_tracing(&mut self) -> Result<(), Error> {
         let progs = &self.skel.progs;
         let all = [
@@ -287,7 +287,7 @@ impl<'memory> Kernel<'memory> {
         self.fill_number() & 1
     }
 
-    /// Returns how often the tables were flipped: the number of what is being filled.
+    /// Returns how often the tables were flipped: the number of the drain that is being filled.
     pub fn fill_number(&self) -> u32 {
         let data = self.skel.maps.bss_data.as_deref();
         data.map_or(0, |data| data.control.active & !STOPPED)
@@ -397,12 +397,12 @@ impl<'memory> Kernel<'memory> {
         all().map_err(shared)
     }
 
-    /// Returns what reads what the programs say of code objects.
+    /// Returns the reader of the programs' records of code objects.
     pub fn code_records(&self, jvms: NamedJvms) -> Result<CodeRecords, Error> {
         CodeRecords::new(&self.skel.maps.code_records, jvms)
     }
 
-    /// Has the programs say again what each code object is.
+    /// Has the programs describe every code object again.
     pub fn tell_functions_anew(&self) -> Result<(), Error> {
         let told = &self.skel.maps.python_codes;
         let slots = told.max_entries();
@@ -412,12 +412,12 @@ impl<'memory> Kernel<'memory> {
             .map_err(Error::bpf("having functions told anew"))
     }
 
-    /// Returns what reads what the programs say of goroutines' labels.
+    /// Returns the reader of the programs' records of goroutine labels.
     pub fn label_records(&self) -> Result<LabelRecords, Error> {
         LabelRecords::new(&self.skel.maps.label_records)
     }
 
-    /// Returns what to say of the walks through interpreters.
+    /// Returns warnings about the walks through interpreters.
     pub fn interpreter_notes(&self) -> Vec<String> {
         let languages = ["Python", "Ruby", "JavaScript"].into_iter().zip(0..);
         let counts = |number| PythonCounts::read_sums(&self.skel.maps.python_counts, number);
@@ -426,7 +426,7 @@ impl<'memory> Kernel<'memory> {
             .collect()
     }
 
-    /// Returns what makes the programs run: with these pinned they go on without us.
+    /// Returns the links of the programs. With these pinned the programs run on without us.
     pub fn links(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.links.iter().map(AsFd::as_fd)
     }

@@ -1,5 +1,5 @@
-//! The files of the labels in stacks, in a table that can be pinned: whoever takes over from a daemon that was killed must know what
-//! the stacks say that it left in the kernel.
+//! Files of the labels in stacks, in a table that can be pinned. A daemon that takes over from a killed one needs
+//! them for the stacks that are left in the kernel.
 
 use crate::Error;
 use crate::bpf::frame_words::FIRST_LABEL;
@@ -34,7 +34,7 @@ impl ImageLabels {
         .map_err(Error::bpf("making a table for labels of images"))
     }
 
-    /// One that was pinned.
+    /// Opens a table that was pinned.
     pub fn of_map(map: MapHandle) -> Self {
         Self(map)
     }

@@ -1,4 +1,4 @@
-//! The BPF programs, and the user half of each: how it is loaded, and how what it counts or hands over is read.
+//! The BPF programs, and the user half of each, which loads it and reads its counts and records.
 //! The C files beside this one are the other half.
 
 pub(crate) mod calls;

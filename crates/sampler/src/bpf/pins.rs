@@ -1,5 +1,5 @@
-//! Collectors that outlive the process: their tables, and what makes their programs run, pinned in
-//! the BPF file system. The next process finds them, takes over, and reads what was counted.
+//! Collectors that outlive the process: their tables and the links of their programs, pinned in
+//! the BPF file system. The next process finds them, takes over, and reads their counts.
 
 use crate::Error;
 use crate::bpf::kernel::Kernel;
@@ -85,7 +85,7 @@ fn is_bpf_file_system(path: &Path) -> bool {
     }
 }
 
-/// Pins a collector in the directory, which is made; with stacks, what their labels mean, too.
+/// Pins a collector in the directory, which is created; with stacks, the files of their labels, too.
 pub(crate) fn pin_collector(
     kernel: &Kernel<'_>,
     labels: Option<&ImageLabels>,

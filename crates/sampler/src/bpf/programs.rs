@@ -10,12 +10,14 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// Loads compiled programs, whose constants (`const volatile`, in their order) begin with these; `what` is to be done with them.
+/// Loads compiled programs. Their constants (`const volatile`, in their order) begin with `constants`; `what` names the
+/// activity in errors.
 pub fn load_programs(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
     load_with_map(code, constants, what, None)
 }
 
-/// Loads programs as [`load_programs`] does. They use `shared`, a map of other programs, in place of their own of that name.
+/// Loads programs as [`load_programs`] does. They use `shared`, a map of other programs, in place of their own of that
+/// name.
 pub fn load_with_map(
     code: &[u8],
     constants: &[u8],
@@ -38,7 +40,7 @@ pub fn load_with_map(
     open.load().map_err(Error::bpf(what))
 }
 
-/// Attaches a program to an open event; `what` is done with it.
+/// Attaches a program to an open event; `what` names the activity in errors.
 pub fn attach_program(
     program: &ProgramMut<'_>,
     event: &OwnedFd,

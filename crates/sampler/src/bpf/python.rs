@@ -1,4 +1,5 @@
-//! The user half of python.h: says where an interpreter's structures have what, and reads what code objects are.
+//! User half of python.h: passes the layout of an interpreter's structures to the kernel, and reads the records of code
+//! objects.
 
 use super::hotspot::JavaReaders;
 use super::ruby::ruby_method;
@@ -111,7 +112,7 @@ pub(crate) enum FrameCode {
     Java(JavaCode),
 }
 
-/// Reads what the memory of processes says of code.
+/// Reads descriptions of code from the memory of processes.
 #[derive(Default)]
 struct MemoryReaders {
     functions: FunctionReader,
@@ -174,7 +175,7 @@ fn parse_object(bytes: &[u8], readers: &mut MemoryReaders) -> Option<(u64, Frame
     Some((number, FrameCode::Function(function)))
 }
 
-/// The function of which a record has all.
+/// Returns the function of a record that describes it completely.
 fn copied_function(bytes: &[u8], language: u32) -> Option<ScriptFunction> {
     let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk::<8>()?));
     let half = |at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk::<4>()?));
@@ -211,7 +212,7 @@ fn lossy_text(bytes: &[u8]) -> String {
     if is_cut { format!("…{text}") } else { text }
 }
 
-/// The table of lines: what the kernel half copied of it, or all of it if the process still has it.
+/// Returns the table of lines: all of it if the process still has it, or else the part that the kernel half copied.
 fn all_lines(pid: u32, address: u64, length: u32, copied: &[u8]) -> Vec<u8> {
     if length as usize <= copied.len() || length > MOST_LINES {
         return copied.to_vec();
@@ -257,7 +258,7 @@ impl PythonCounts {
         }
     }
 
-    /// Says what is missing: a sentence, if it is much.
+    /// Returns a warning if many functions are missing on stacks.
     pub fn warn_of_missing(&self, language: &str) -> Option<String> {
         let missing = self.threadless + self.broken;
         if missing * 100 < self.stacks {

@@ -1,4 +1,4 @@
-//! The user half of ruby.h: says where Ruby's structures have what, and reads what methods are.
+//! User half of ruby.h: passes the layout of Ruby's structures to the kernel, and reads the records of methods.
 
 use languages::ruby::{ContextPlace, RubyInterpreter, RubyMethod};
 
@@ -33,7 +33,7 @@ pub(crate) fn ruby_bytes(interpreter: &RubyInterpreter) -> Vec<u8> {
     bytes
 }
 
-/// Returns the method that a record is about, with so many parts; `tables` are its ranks and its lines.
+/// Returns the method of a record. It has `parts` parts; `tables` are its ranks and the lines of its parts.
 pub(super) fn ruby_method(
     file: String,
     label: String,

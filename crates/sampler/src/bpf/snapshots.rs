@@ -1,4 +1,4 @@
-//! Registers at samples in user mode, and what the code that comes next reads of memory.
+//! Registers at samples in user mode, and the memory that the next instructions read.
 
 use crate::Error;
 use crate::bpf::followed::{FollowedTarget, attach_to_samples, load_following};
@@ -12,7 +12,7 @@ use std::os::fd::{OwnedFd, RawFd};
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/snapshot.bpf.o"));
 const WHAT: &str = "reading memory at samples";
 
-/// Places in the code of which is told what they read.
+/// Most places in the code whose reads of memory are recorded.
 const PLACES: usize = 16_384;
 
 /// The layout of a record.
@@ -116,8 +116,8 @@ impl Snapshots {
         self.pending.drain(..later).collect()
     }
 
-    /// Has `each` see, and extend, what is to be read at later samples in a place; `None` where there
-    /// are too many.
+    /// Lets `each` extend the slice of a place: the memory to read at later samples there. `None` if there
+    /// are too many places.
     pub fn extend_slice(&mut self, place: u64, each: impl FnOnce(Option<&mut Slice>)) {
         if self.slices.len() >= PLACES && !self.slices.contains_key(&place) {
             return each(None);
@@ -133,7 +133,7 @@ impl Snapshots {
         }
     }
 
-    /// Returns what is missing.
+    /// Returns warnings about missing registers and memory.
     pub fn warnings(&self) -> impl Iterator<Item = String> + use<> {
         let lost = lost_registers(programs::lost_records(&self.object), self.read);
         let full = (self.slices.len() >= PLACES).then(|| {
@@ -145,8 +145,8 @@ impl Snapshots {
     }
 }
 
-/// Returns what to say of registers that were lost. Their number would be that of the rate at which they came, which is lowered when
-/// there are too many: so it is a share.
+/// Returns a warning about lost registers. It states a share: the number would depend on the rate, which is lowered
+/// when there are too many samples.
 fn lost_registers(lost: u64, read: u64) -> Option<String> {
     let share = 100.0 * lost as f64 / (lost + read).max(1) as f64;
     (lost > 0).then(|| {

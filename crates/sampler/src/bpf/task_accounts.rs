@@ -270,7 +270,8 @@ impl Programs {
         }
     }
 
-    /// Returns what threads did until now. Those that have ended are waited for, at most so long.
+    /// Returns the totals of all threads until now. Waits up to `patience` for the kernel to release threads that have
+    /// ended.
     fn wait_for_totals(&self, patience: Duration) -> Option<Totals> {
         let begun = Instant::now();
         let mut living = self.read_accounts("threads");

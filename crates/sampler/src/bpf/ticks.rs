@@ -13,8 +13,8 @@ use libbpf_rs::{Link, Object, PerfEventOpts};
 /// The compiled program.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ticks.bpf.o"));
 const WHAT: &str = "sampling by processor";
-/// Periods differ by up to so much from what was asked for, so that the processors' timers (and what the program does at
-/// regular times) meet in all ways in turn.
+/// Range of the processors' periods, as a share of the period that was asked for. Because they differ, the timers do
+/// not stay in step with one another, nor with regular work of the program.
 const SPREAD: f64 = 0.06;
 
 /// Interrupts all processors, until it is dropped.
@@ -75,7 +75,7 @@ impl Ticks {
     }
 }
 
-/// The period of a processor: those of any few are far from each other, and the mean is what was asked for.
+/// Returns the period of a processor. Those of any few processors are far apart, and their mean is `period`.
 fn period_of(cpu: u32, period: u64) -> u64 {
     let golden = (f64::from(cpu) * 0.618_033_988_749_895 + 0.25).fract();
     (period as f64 * (1.0 + SPREAD * (golden - 0.5))) as u64

@@ -1,4 +1,4 @@
-//! The user half of v8.h: says where V8's objects have what, and has the names of functions read.
+//! User half of v8.h: passes the layout of V8's objects to the kernel, and reads the names of functions.
 
 use languages::v8::{FunctionReader, JsFunction, SharedFunction, V8Layout};
 use std::fs::File;
@@ -10,8 +10,8 @@ pub(crate) fn engine_bytes(layout: &V8Layout) -> Vec<u8> {
     words.into_iter().flat_map(u16::to_ne_bytes).collect()
 }
 
-/// Returns the function that a record is about, of this process; `seen` is what the kernel half saw of it. `None` if it is not there any
-/// more.
+/// Returns the function of a record, in this process; `seen` holds the bytes that the kernel half read of it.
+/// `None` if it does not exist any more.
 pub(super) fn seen_function(
     pid: u32,
     shared: u64,

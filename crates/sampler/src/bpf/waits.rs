@@ -137,7 +137,7 @@ impl Waits {
         Some(u64::from_ne_bytes(value.try_into().ok()?))
     }
 
-    /// Notes the CPUs that a thread may use: what other processes run there, it might have run.
+    /// Notes the CPUs that a thread may use: there it competes with other processes.
     fn add_usable_cpus(&self, tid: u32) {
         let Some(cpus) = usable_cpus(tid) else {
             return; // It has ended.
@@ -191,7 +191,7 @@ impl Waits {
         self.programs.read()
     }
 
-    /// Returns who had the CPUs that watched threads were ready for, the longest first.
+    /// Returns the processes that had the CPUs for which watched threads were ready, the longest first.
     pub fn cpu_users(&self) -> Vec<CpuUser> {
         let Some(map) = self.map("takers") else {
             return Vec::new();

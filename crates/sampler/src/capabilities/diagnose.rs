@@ -209,7 +209,7 @@ impl Doctor<'_> {
         (missing, fix)
     }
 
-    /// Returns what refuses where neither rights nor settings do.
+    /// Returns the authority that refuses where neither rights nor settings do.
     pub(super) fn refusing_authority(&self) -> String {
         match &self.limits.lockdown {
             Some(level) => format!("kernel lockdown ({level})"),
@@ -226,7 +226,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// Returns what other error numbers mean for events that every kernel and machine should have.
+    /// Explains other error numbers, for events that every kernel and machine should have.
     pub(super) fn unexpected_error(&self, errno: Errno, what: &str) -> Reason {
         match errno {
             libc::ENOSYS => {
@@ -251,5 +251,5 @@ impl Doctor<'_> {
     }
 }
 
-/// An answer to a question: or why not, and by which error number.
+/// Answer to a question: `Ok`, or the reason and the error number.
 pub(super) type Answer = Result<(), (Reason, Option<Errno>)>;

@@ -131,8 +131,8 @@ fn settings_read_only(system: &dyn System) -> bool {
     })
 }
 
-/// Returns what says that this is a container: the files and cgroups of the usual ones, or processes that
-/// are counted apart from the machine's.
+/// Returns the evidence that this is a container: the files and cgroups of the usual ones, or a PID
+/// namespace of its own.
 fn container_sign(system: &dyn System) -> Option<String> {
     for (path, name) in [
         ("/.dockerenv", "Docker"),

@@ -1,4 +1,4 @@
-//! The questions, one by one: what is tried, and what each error number of it means.
+//! Probes of the questions, one by one, and the meanings of their error numbers.
 
 use super::answers::Fix;
 use super::diagnose::{Answer, Doctor, Mend, Reason};
@@ -6,7 +6,7 @@ use super::facts;
 use super::system::{Errno, RING_PAGES, Trial};
 use std::io::ErrorKind;
 
-/// Returns what helps where the kernel was built without something that every distribution builds in.
+/// Returns the remedy for a kernel that was built without something that every distribution builds in.
 fn other_kernel() -> Fix {
     Fix::Advice("another kernel: every distribution's has it".into())
 }

@@ -3,8 +3,8 @@
 use super::{Capabilities, Gap, Limits, Linking, Probe, Program};
 use std::fmt::Write;
 
-/// Returns what can be measured here, a line for each question, and under what cannot: what is missing,
-/// what is lost, and what mends it. Gaps that one thing mends are told together.
+/// Renders the capabilities, a line for each question. Below each gap it says what is missing, what is
+/// lost, and the remedy. Gaps with the same remedy are listed together.
 pub fn render_capabilities(capabilities: &Capabilities, unicode: bool) -> String {
     let marks = Marks::new(unicode);
     let mut text = header_text(capabilities);
@@ -121,7 +121,7 @@ fn write_limits(text: &mut String, limits: &Limits) {
     }
 }
 
-/// Returns what can be seen of a program, in the same form.
+/// Renders the properties of a program, in the same form.
 pub fn render_program(program: &Program, unicode: bool) -> String {
     let marks = Marks::new(unicode);
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! Machines and users as recorded: what each is told.
+//! Tests of the answers for recorded machines and users.
 
 use super::system::{Errno, System, Trial};
 use super::{Capabilities, Fix, Question, diagnose, render_capabilities};
@@ -119,7 +119,7 @@ impl Recorded {
         diagnose::capabilities(self)
     }
 
-    /// Returns what is missing and what mends it.
+    /// Returns what is missing, and the remedy.
     fn gap(&self, question: Question) -> (String, Fix) {
         let gap = self.ask().get(question).expect_err("a gap");
         assert!(!gap.lose.is_empty());

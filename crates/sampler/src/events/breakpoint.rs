@@ -1,9 +1,9 @@
 //! A place at which a traced process stops.
 //!
-//! The breakpoint is an event of ours, and not in the process's debug registers by ptrace: those
-//! stay when a tracer is killed, and the trap of the next process to come there, which nobody takes,
-//! ends it. The kernel closes events with their owner. Nor is what the process stops for a trap: it
-//! is a signal that does nothing to a process that nobody traces any more.
+//! The breakpoint is an event of ours. Debug registers set by ptrace would stay when the tracer is
+//! killed, and the next process that comes there would be ended by a trap that nobody takes. The
+//! kernel closes events with their owner. The process does not stop for a trap, either: it stops for
+//! a signal that does nothing to a process that nobody traces any more.
 
 use crate::Error;
 use crate::events::perf::{self, Scope};
@@ -33,8 +33,8 @@ pub(crate) struct Breakpoint {
 }
 
 impl Breakpoint {
-    /// Sends a signal to a stopped thread when it comes to a place for the so many-th time; before
-    /// it executes what is there.
+    /// Sends a signal to a stopped thread when it comes to a place for the `times`-th time, before it
+    /// executes the instruction there.
     ///
     /// # Errors
     /// If the kernel refuses, or the processor has no more breakpoints.
@@ -74,7 +74,7 @@ impl Breakpoint {
         Ok(Self { event, attr })
     }
 
-    /// The same for another place, which takes a third of the time.
+    /// Moves the breakpoint to another place, which takes a third of the time of a new one.
     ///
     /// # Errors
     /// If the kernel refuses.

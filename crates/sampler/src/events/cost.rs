@@ -12,7 +12,7 @@ pub(crate) const PROBE_HERTZ: u64 = 5000;
 /// Time for a hundred samples. Each recording begins with it.
 const PROBE_TIME: Duration = Duration::from_millis(20);
 
-/// The same as [`measure_gap`], with a ring of so many pages that nobody reads beside what is attached.
+/// Measures as [`measure_gap`] does, with a ring of `pages` pages that nobody reads beside what is attached.
 pub(crate) fn of_unread(
     spec: &EventSpec,
     attr: &perf_event_attr,
@@ -28,9 +28,9 @@ pub(crate) fn of_unread(
     })
 }
 
-/// The time that one sample takes from the program it interrupts, in nanoseconds: the median of
+/// Returns the time that one sample takes from the program it interrupts, in nanoseconds: the median of
 /// the gaps that samples tear into a loop that does nothing but read the clock. `attr` samples
-/// [`PROBE_HERTZ`] times a second; what `attach` returns lives until the end.
+/// [`PROBE_HERTZ`] times a second. The value that `attach` returns lives until the end.
 pub(crate) fn measure_gap<T>(
     spec: &EventSpec,
     attr: &perf_event_attr,
@@ -72,7 +72,7 @@ pub(crate) fn measure_gap<T>(
     Ok(median_gap(&mut gaps, expected))
 }
 
-/// The median of the `expected` longest gaps; what is shorter was not a sample.
+/// Returns the median of the `expected` longest gaps; the shorter ones were not samples.
 fn median_gap(gaps: &mut [u64], expected: usize) -> u64 {
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     let samples = &gaps[..gaps.len().min(expected)];

@@ -1,4 +1,5 @@
-//! Events of `perf_event_open(2)`: by name, opened, what a sample of them costs and means, and the ring buffers that they write.
+//! Events of `perf_event_open(2)`: their names, opening them, the cost and the skid of their samples, and their ring
+//! buffers.
 
 pub(crate) mod advice;
 #[cfg(target_arch = "x86_64")]

@@ -92,9 +92,8 @@ pub(crate) fn disable_event(fd: &OwnedFd) -> Result<(), Error> {
     check_result(result, "disabling an event")
 }
 
-/// Enables an event, and lets it overflow once more before the kernel disables it by itself. Since Linux 6.10 only overflows
-/// count of which the BPF program on the event returns something else than 0: see
-/// `KernelSource::limits_spare_handled`.
+/// Enables an event, and lets it overflow once more before the kernel disables it by itself. Since Linux 6.10 an
+/// overflow does not count if the BPF program on the event returns 0: see `KernelSource::limits_spare_handled`.
 pub(crate) fn allow_one_overflow(fd: &OwnedFd) -> Result<(), Error> {
     // SAFETY: an ioctl with a plain number on a descriptor we own.
     let result = unsafe { pe::ioctls::REFRESH(fd.as_raw_fd(), 1) };

@@ -1,6 +1,6 @@
-//! Ring buffers, two for each CPU, and what comes out of them in order of time. Samples have a ring of
-//! their own: when it is full, samples are lost and nothing else, and can be counted; and a storm of
-//! processes that begin and end does not take the room of samples.
+//! Ring buffers, two for each CPU, and their records in order of time. Samples have a ring of their
+//! own. When it is full, only samples are lost, and they can be counted. A storm of processes that
+//! begin and end does not take the room of samples.
 
 use crate::events::perf::{self, Ring, Scope};
 use crate::events::records::{BRANCH_SAMPLE, BRANCHES, Decoder, Record, SAMPLE_TYPE};

@@ -96,7 +96,7 @@ fn share_at(counts: &[u64], places: &[usize]) -> f64 {
     there as f64 / counts.iter().sum::<u64>().max(1) as f64
 }
 
-/// The distance of which most samples are a whole number of times apart; the sled's nops have a byte each.
+/// Returns the distance of whose multiples most samples are apart; each nop of the sled has a byte.
 fn group_width(counts: &[u64]) -> Option<u32> {
     let total = counts.iter().sum::<u64>();
     let phases = |width: usize| {

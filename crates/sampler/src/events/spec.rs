@@ -83,10 +83,10 @@ impl EventSpec {
         )
     }
 
-    /// Branches of user mode that were taken, as often as there would be samples of cycles at the same
-    /// rate, with the last of them. Samples of time would see what is slow more often than what is executed
-    /// often; and samples of all branches, taken or not (`branch-instructions`, where nobody says how
-    /// this processor counts those taken), what such follow.
+    /// Returns the event of taken branches in user mode, sampled at the rate of cycles, with the last branches.
+    /// Time samples favour slow code; samples of all branches, taken or not, favour code
+    /// that follows branches. Where nobody knows how this processor counts taken branches, all are sampled
+    /// (`branch-instructions`).
     pub fn branch_records() -> Self {
         let (name, perf_type, config) = match taken_branches_here() {
             Some(raw) => (format!("r{raw:x}:ub"), PERF_TYPE_RAW, raw),

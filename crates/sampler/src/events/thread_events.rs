@@ -226,7 +226,8 @@ impl ThreadEvents {
         }
     }
 
-    /// Returns what a sample costs the thread that it interrupts, in nanoseconds, by the clock's samples: measures for some milliseconds.
+    /// Measures the cost of a sample to the thread that it interrupts, in nanoseconds, with samples of the clock. Takes
+    /// some milliseconds.
     ///
     /// # Errors
     /// [`Error::EventRefused`].

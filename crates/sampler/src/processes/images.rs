@@ -202,8 +202,8 @@ impl ImageTable {
         &self.images[id.0 as usize]
     }
 
-    /// Forgets all but `used`, and closes their files: what runs on for weeks must not grow with
-    /// every program that it saw. Numbers of others stay as they are.
+    /// Forgets all but `used`, and closes the files of the others: a daemon that runs for weeks must not
+    /// grow with every program that it saw. The numbers of used images do not change.
     pub fn forget_unused(&mut self, used: &FxHashSet<ImageId>) {
         let kept = |id: &ImageId| *id == UNKNOWN || *id == KERNEL || used.contains(id);
         self.by_file.retain(|_, known| {

@@ -63,7 +63,7 @@ impl RunningJvm {
 pub(crate) struct NamedJvms(Rc<RefCell<FxHashMap<u32, (u64, MethodLayout)>>>);
 
 impl NamedJvms {
-    /// Adds one that started so many clock ticks after the machine.
+    /// Adds a JVM; `started` is its start, in clock ticks after that of the machine.
     pub fn add(&self, pid: u32, started: u64, layout: MethodLayout) {
         self.0.borrow_mut().insert(pid, (started, layout));
     }

@@ -156,7 +156,7 @@ impl ProcessMaps {
         &mut programs[last]
     }
 
-    /// Returns what a process runs now, to change its mappings.
+    /// Returns the current program of a process, to change its mappings.
     fn current_program(&mut self, pid: u32, time: u64) -> &mut Program {
         if self.processes.get(&pid).is_none_or(Vec::is_empty) {
             return self.begin_program(pid, time, Mappings::default());
@@ -168,7 +168,7 @@ impl ProcessMaps {
         &mut programs[last]
     }
 
-    /// Reads what a process that was there before us has mapped.
+    /// Reads the mappings of a process that ran before the recording.
     pub fn scan_process(&mut self, pid: u32, images: &mut ImageTable) {
         let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else {
             return; // it has ended, or it is not ours
@@ -196,7 +196,7 @@ impl ProcessMaps {
         self.begin_program(pid, 0, Rc::new(mappings));
     }
 
-    /// Reads what every process that runs now has mapped.
+    /// Reads the mappings of every process that runs now.
     pub fn scan_all(&mut self, images: &mut ImageTable) {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         for entry in entries {
@@ -259,7 +259,7 @@ impl ProcessMaps {
         })
     }
 
-    /// Returns what a process ran at a time.
+    /// Returns the program that a process ran at a time.
     fn program_at(&self, pid: u32, time: u64) -> Option<&Program> {
         let programs = self.processes.get(&pid)?;
         let mut latest_first = programs.iter().rev();
@@ -268,8 +268,8 @@ impl ProcessMaps {
             .or(programs.first())
     }
 
-    /// Returns what a process has mapped in the program that it ran at a time, and the version of that. Who
-    /// takes in samples and mappings in the order of their times has no need of older ones.
+    /// Returns the mappings of the program that a process ran at a time, and their version. Replaced
+    /// mappings are left out: callers that take in samples and mappings by time need none.
     pub fn mappings_at(&self, pid: u32, time: u64) -> Option<(&Mappings, u64)> {
         let program = self.program_at(pid, time)?;
         Some((&program.mappings, program.version))
@@ -367,8 +367,8 @@ fn image_of(images: &mut ImageTable, pid: u32, file: Option<FileIdentity>, path:
     }
 }
 
-/// Adds a mapping; what it overlaps is cut, as mmap(2) does. Returns what it overlapped, where that
-/// was anything else.
+/// Adds a mapping and cuts those that it overlaps, as mmap(2) does. Returns the overlapped ones that
+/// mapped another image or another part of it.
 fn insert_mapping(mappings: &mut Mappings, start: u64, mapping: Mapping) -> Vec<(u64, Mapping)> {
     let mut replaced = Vec::new();
     let mappings = Rc::make_mut(mappings);

@@ -1,4 +1,4 @@
-//! Processes: launching and holding them, what is mapped in them, and the images that this names.
+//! Processes: launching and holding them, their mappings, and the images of these.
 
 pub(crate) mod cgroups;
 pub(crate) mod command_files;

@@ -1,4 +1,4 @@
-//! The files in which processes write what code they generate.
+//! Perf maps: files in which processes list the code that they generate.
 
 use languages::jvm::JvmProcess;
 use std::fs::File;

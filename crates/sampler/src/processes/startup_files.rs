@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// More files than any program needs; a limit for those that say so.
+/// Limit of files for images that name very many; no program needs as many.
 const MOST_FILES: usize = 256;
 /// Most scripts that the kernel follows in a row, each the interpreter of the one before.
 const MOST_SCRIPTS: usize = 5;
@@ -27,7 +27,7 @@ const LIBRARY_DIRECTORIES: [&str; 8] = [
     "/usr/lib",
 ];
 
-/// Returns the files that a command maps as code when it starts, what comes first in front.
+/// Returns the files that a command maps as code when it starts, the first mapped in front.
 pub(crate) fn startup_files(command: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut seen = HashSet::new();

@@ -16,14 +16,14 @@ const EAGER: Duration = Duration::from_micros(300);
 /// Passes of a place before the one that is waited for: each is an exception.
 const MOST_PASSES: u32 = 100;
 
-/// The flag of one that goes on from a breakpoint, which does not hold it again.
+/// Flag (RF) with which a process goes on from a breakpoint without stopping there again.
 const RESUMES: u64 = 1 << 16;
 
 /// Bits of the control register of vectors (MXCSR) that set the rounding mode and replace denormals by 0.
 const UNUSUAL: u32 = 0xe040;
 
-/// A process of ours that is stopped. Dropped, it goes on, with the signal that it stopped for. It
-/// goes on unharmed too if we are killed: what it stops for by our doing ends no process.
+/// A process of ours that is stopped. When the value is dropped the process goes on, with the signal that it stopped
+/// for. It also goes on unharmed if we are killed: our stops use only signals that end no process.
 pub(crate) struct Tracee {
     pid: libc::pid_t,
     memory: File,
@@ -90,7 +90,7 @@ impl Tracee {
         })
     }
 
-    /// Its vector registers, unless it rounds as nobody does.
+    /// Reads its vector registers; `None` if it uses an unusual rounding mode.
     fn vector_registers(&self) -> Option<[[u64; 2]; 16]> {
         let mut all = MaybeUninit::<libc::user_fpregs_struct>::zeroed();
         let nothing = std::ptr::null_mut::<libc::c_void>();
@@ -105,8 +105,8 @@ impl Tracee {
             .then(|| std::array::from_fn(|index| [half(4 * index), half(4 * index + 2)]))
     }
 
-    /// Lets it run until it has come by a place so many times and comes there once more, with a
-    /// breakpoint of the processor. `false` if it does not come, or cannot be waited for.
+    /// Runs it, with a hardware breakpoint, until it has passed a place `passes` times and comes there
+    /// once more. `false` if it does not come, or cannot be waited for.
     pub fn run_to(&mut self, place: u64, passes: u32) -> bool {
         if passes > MOST_PASSES {
             return false;

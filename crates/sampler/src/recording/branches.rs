@@ -35,7 +35,7 @@ pub(crate) struct Branches {
     code: FxHashMap<ImageId, Option<Image>>,
 }
 
-/// The file of an image, and what was seen of its code.
+/// File of an image, and the code of it that was seen.
 struct Image {
     file: File,
     /// Segments that are mapped and not written.
@@ -132,7 +132,7 @@ impl Branches {
     }
 
     /// Counts the branches and the data addresses that follow from a process' registers at a place, and
-    /// from its memory, as far as it is known by a slice, which learns what else is needed.
+    /// from its memory, as far as a slice has read it. The slice is extended by the reads that are missing.
     pub fn observe_sample(
         &mut self,
         collection: &mut Collection,
@@ -197,7 +197,7 @@ impl Branches {
         }
     }
 
-    /// Counts what was executed between the branches that came with a sample.
+    /// Counts the code that was executed between the branches of a sample.
     pub fn add_stack(&self, collection: &mut Collection, record: &Record, stack: &[TakenBranch]) {
         let Collection {
             images,
@@ -222,7 +222,7 @@ impl Branches {
     }
 }
 
-/// Returns what there was of branch records, in a sentence.
+/// Returns a summary of the branch records, in a sentence.
 pub(crate) fn summary(stretches: &Stretches) -> Option<String> {
     let Stretches {
         stacks,

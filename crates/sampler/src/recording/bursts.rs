@@ -1,14 +1,14 @@
 //! Path bursts (DCPI section 7: double sampling): at random times the execution of the command is
 //! followed for a stretch, and the branches on the way are counted.
 //!
-//! Only what we started ourselves is followed, its first thread, while it runs. It is stopped for as
-//! long as it takes to interpret what it is about to do, from its registers and its memory; the
-//! interpreter keeps what it stores to itself, and the process then does it on its own. That is a
-//! hundred times as fast as single steps, each of which is a switch there and back. Where the
-//! interpreter does not know how it goes on (system calls, what it does not model), the process runs on
-//! to there by itself, to a breakpoint of the processor, and is followed on: what comes after such
-//! places must not be seen more rarely. The first instructions are passed over: a random moment is
-//! more likely within slow code than within code that is executed often.
+//! We follow only the first thread of a command that we started, while it runs. The thread is stopped
+//! while the interpreter predicts its next instructions from its registers and its memory. The
+//! interpreter keeps its stores to itself; the process then executes the instructions natively. That is
+//! a hundred times as fast as single steps, each of which is a switch there and back. At an instruction
+//! that the interpreter cannot model (system calls, for example), the process runs natively to a
+//! hardware breakpoint, and is followed on: code after such places must not be seen more rarely. The
+//! first instructions are passed over: a random moment is more likely within slow code than within code
+//! that is executed often.
 
 use crate::processes::ProcessStat;
 use crate::processes::tracee::Tracee;
@@ -54,7 +54,7 @@ pub(crate) struct Bursts {
     share: f64,
     /// Nanoseconds that may be taken now.
     credit: f64,
-    /// Its CPU time when the credit was last reckoned.
+    /// CPU time of the process when the credit was last updated.
     used: u64,
     interpreter: CodeInterpreter,
     /// The version of the mappings that the interpreter has seen code of.
@@ -115,7 +115,7 @@ impl Bursts {
         }
     }
 
-    /// Returns what there was, in a sentence.
+    /// Returns a summary of the bursts, in a sentence.
     pub fn describe_bursts(&self) -> String {
         format!(
             "{} instructions were followed in {} path bursts, for which the command was stopped {:.2} s",
@@ -154,7 +154,7 @@ impl Bursts {
     }
 }
 
-/// Lets the process do itself what could not be followed. `false` if that is not possible.
+/// Lets the process execute natively the instruction that could not be interpreted. `false` if that is not possible.
 fn run_on(tracee: &mut Tracee, registers: &Registers, walk: &WalkExtent) -> bool {
     let Some(blocked) = walk.blocked else {
         return false;

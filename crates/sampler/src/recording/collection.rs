@@ -97,7 +97,7 @@ impl Collection {
         }
     }
 
-    /// The samples, and none left.
+    /// Takes all samples out.
     pub fn take_tally(&mut self) -> Tally {
         self.names.clear();
         self.cgroups.forget_ids();
@@ -106,7 +106,7 @@ impl Collection {
         std::mem::take(&mut self.tally)
     }
 
-    /// Counts what follows in the slice that `time` is in, on the monotonic clock.
+    /// Begins the slice that `time` is in, on the monotonic clock: what follows is counted there.
     pub fn begin_slice(&mut self, time: u64) {
         let Some(slices) = &mut self.slices else {
             return;

@@ -1,10 +1,10 @@
-//! Sampling the whole machine for as long as there is somebody to store what was counted (DCPI
+//! Samples the whole machine for as long as there is somebody to store the counts (DCPI
 //! section 4).
 //!
-//! Two buffers in the kernel, one of them being filled. A *drain* flips them, reads the full one
-//! without emptying it, and hands over a recording; only when that is stored is the buffer emptied.
-//! Whenever the process dies, what it had not stored is still in the kernel, and the number of the
-//! drain tells the next process whether the buffer it finds was stored already.
+//! The kernel fills one of two buffers. A *drain* flips them, reads the full one without emptying it,
+//! and hands over a recording. The buffer is emptied only when that is stored. Whenever the process
+//! dies, its unstored counts are still in the kernel. The number of the drain tells the next process
+//! whether the buffer it finds was stored already.
 
 use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::{Accounting, MAX_EVENTS};
@@ -252,7 +252,7 @@ impl<'memory> Continuous<'memory> {
         Ok(collector)
     }
 
-    /// Lets unwind tables be made of what is met, by a thread with the privileges that this one has now.
+    /// Starts the thread that makes unwind tables of the files on stacks, with the privileges of this thread.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -291,7 +291,7 @@ impl<'memory> Continuous<'memory> {
         }
     }
 
-    /// Returns whether the interrupts, too, end when nobody ticks any more; else only what they count.
+    /// Returns whether the interrupts also end when nobody ticks any more; else only the counting does.
     pub fn can_cease(&self) -> bool {
         self.can_cease
     }
@@ -306,7 +306,7 @@ impl<'memory> Continuous<'memory> {
         self.pinned.as_ref().copied().map_err(String::as_str)
     }
 
-    /// Returns what one sample costs, in nanoseconds: by a measurement before the start, and with stacks by what the last drain's took.
+    /// Returns the cost of a sample, in nanoseconds: as measured before the start, or with stacks as in the last drain.
     pub fn sample_cost_ns(&self) -> u64 {
         self.sample_cost_ns
     }
@@ -363,9 +363,8 @@ impl<'memory> Continuous<'memory> {
         self.describe_events()
     }
 
-    /// Returns why a new collector is needed, if one is: what became of the CPUs, if they are not those any more that are sampled, each
-    /// all the time (an event ends with its CPU and does not come back with it, not even after a suspend). To be called some seconds
-    /// apart, while it counts.
+    /// Returns why a new collector is needed, if one is: labels run out, or the CPUs changed. An event ends with its
+    /// CPU and does not come back with it, not even after a suspend. Call it every few seconds, while it counts.
     pub fn reason_to_restart(&mut self) -> Option<String> {
         if self.source.labels_run_out() {
             return Some("more programs were on stacks than one collector tells apart".to_owned());
@@ -417,7 +416,7 @@ impl<'memory> Continuous<'memory> {
         self.source.expect_until(until, self.can_cease)
     }
 
-    /// Reads what was counted since the last drain. The kernel forgets it only by
+    /// Reads the counts since the last drain. The kernel forgets them only by
     /// [`forget_stored`](Self::forget_stored), which must come before the next drain.
     ///
     /// # Errors
@@ -522,8 +521,8 @@ impl<'memory> Continuous<'memory> {
         Ok(())
     }
 
-    /// Waits a little until the names of the functions of other languages are known that are on the stacks of a collector before us: only who
-    /// read that knew them. Those that are executed still are met again, under the same numbers.
+    /// Waits a little for the names of script functions on the stacks of an earlier collector: only its reader knew
+    /// them. Functions that are still executed are described again, under the same numbers.
     fn meet_functions(&mut self, left: &LeftBehind) -> Result<(), Error> {
         if !self.source.walks_by_tables() {
             return Ok(());
@@ -542,9 +541,9 @@ impl<'memory> Continuous<'memory> {
         Ok(())
     }
 
-    /// Returns what a collector before us had counted and not given to be stored: `is_stored` tells of a
-    /// drain, by its number, whether it was. The collector has to be [stopped](LeftBehind::stop);
-    /// `since_unix_ns` is when it was last heard of.
+    /// Returns the unstored counts of an earlier collector. `is_stored` says of a drain, by its number,
+    /// whether it was stored. The collector has to be [stopped](LeftBehind::stop); `since_unix_ns` is when
+    /// it was last heard of.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::Bpf`].
@@ -612,7 +611,7 @@ impl<'memory> Continuous<'memory> {
         Ok(drains)
     }
 
-    /// The events as a recording has them, for those who take over.
+    /// Describes the events as a recording does, for a collector that takes over.
     fn described_events(&self) -> Vec<Event> {
         let open = self.source.events.iter();
         open.map(|open| drained_event(open, Total::default(), 1.0))

@@ -14,7 +14,7 @@ pub(crate) struct GoroutineLabels {
 }
 
 impl GoroutineLabels {
-    /// Adds what the kernel half said.
+    /// Adds the labels that the kernel half sent.
     pub fn add_texts(&mut self, texts: Vec<(u32, String)>) {
         for (number, text) in texts {
             if self.texts.len() < MOST_SETS {

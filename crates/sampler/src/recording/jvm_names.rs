@@ -141,7 +141,7 @@ impl JvmNames {
         }
     }
 
-    /// Returns what the reader should know: each a sentence.
+    /// Returns notes for the reader: each a sentence.
     pub fn notes(&self) -> Vec<String> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let failed: Vec<_> = answers

@@ -41,7 +41,7 @@ pub(crate) struct Open {
     fds: Vec<OwnedFd>,
 }
 
-/// The collector in the kernel, what reads it, and the records about processes.
+/// The collector in the kernel, its reader, and the records about processes.
 pub(crate) struct KernelSource<'memory> {
     kernel: Kernel<'memory>,
     bookkeeping: Rings,
@@ -50,9 +50,9 @@ pub(crate) struct KernelSource<'memory> {
     jitter: Option<Jitter>,
     /// Makes unwind tables, where stacks are walked by them.
     unwinding: Option<Unwinding>,
-    /// Says what code objects are.
+    /// Reader of the records of code objects.
     codes: Option<CodeRecords>,
-    /// Says what labels of goroutines are.
+    /// Reader of the records of goroutine labels.
     labels: Option<LabelRecords>,
     /// Stacks by their number, and the drain in which they were last seen.
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
@@ -197,13 +197,13 @@ impl<'memory> KernelSource<'memory> {
         self.unwinding.is_some()
     }
 
-    /// Returns whether the methods of a JVM are named by what stands in its memory.
+    /// Returns whether the methods of a JVM are named from its memory.
     pub fn names_methods(&self, pid: u32) -> bool {
         let unwinding = self.unwinding.as_ref();
         unwinding.is_some_and(|unwinding| unwinding.names_methods(pid))
     }
 
-    /// Returns what to say of the walks up stacks beside how they went.
+    /// Returns notes on the walks up stacks, beside their counts.
     pub fn walk_notes(&self) -> Vec<String> {
         let Some(unwinding) = &self.unwinding else {
             return Vec::new();
@@ -218,7 +218,7 @@ impl<'memory> KernelSource<'memory> {
         self.bookkeeping.enable()
     }
 
-    /// Measures what a sample costs a CPU here, in nanoseconds.
+    /// Measures the cost of a sample to a CPU of this machine, in nanoseconds.
     pub fn sample_cost(&mut self, spec: &EventSpec) -> Result<u64, Error> {
         let own = std::process::id();
         if self.setting.only_targets {
@@ -335,7 +335,7 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.hold_programs(stopped);
     }
 
-    /// The number of what is being filled.
+    /// Returns the number of the drain that is being filled.
     pub fn fill_number(&self) -> u32 {
         self.kernel.fill_number()
     }
@@ -402,7 +402,7 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.leave_running();
     }
 
-    /// Stops counting and takes in what is left.
+    /// Stops counting and takes in the remaining counts.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.all_fds().try_for_each(perf::disable_event)?;
         self.kernel.detach();

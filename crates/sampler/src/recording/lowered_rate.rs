@@ -25,7 +25,7 @@ struct RateChange {
 }
 
 impl LoweredRate {
-    /// Not lowered yet.
+    /// Creates a rate that is not lowered.
     pub fn new(events: usize) -> Self {
         Self {
             factor: 1,

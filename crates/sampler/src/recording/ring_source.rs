@@ -85,7 +85,7 @@ impl Tasks {
     }
 }
 
-/// Events with rings, and what reads them.
+/// Events with rings, and their reader.
 pub(crate) struct RingSource {
     rings: Rings,
     /// Number of the event by the kernel's id.
@@ -175,7 +175,7 @@ impl RingSource {
         }
     }
 
-    /// Measures what a sample costs a CPU here, in nanoseconds, with a ring that nobody reads.
+    /// Measures the cost of a sample to a CPU of this machine, in nanoseconds, with a ring that nobody reads.
     pub fn sample_cost(options: &Options, spec: &EventSpec) -> Result<u64, Error> {
         let snapshots = options.registers.then(|| Snapshots::new(None));
         let mut snapshots = snapshots.and_then(Result::ok);
@@ -492,7 +492,7 @@ impl RingSource {
         self.rate.factor(event)
     }
 
-    /// Stops sampling and takes in what is left.
+    /// Stops sampling and takes in the remaining samples.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.rings.disable()?;
         loop {
@@ -526,8 +526,8 @@ impl RingSource {
         }
     }
 
-    /// Settles how many samples of an event were lost, by what the kernel counted, else by the rings' records. Where samples of others
-    /// come too, as many of the target's were lost as there were among those that were read.
+    /// Settles how many samples of an event were lost, by the kernel's count, or else by the rings' records. If others
+    /// are sampled too, the target's share of the lost samples is taken to be its share of those read.
     fn settle_lost(&self, event: usize, counted: Option<u64>, collection: &mut Collection) {
         let (read, asked) = self.read_samples[event];
         let total = &mut collection.totals[event];
@@ -745,7 +745,7 @@ fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool)
     }
 }
 
-/// Asks for what comes with samples, but for those with branch stacks.
+/// Requests registers and stacks with samples, except those with branch stacks.
 fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, snapshots: bool) {
     if spec.branches {
         return;

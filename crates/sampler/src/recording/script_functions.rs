@@ -14,7 +14,7 @@ const MOST_LINE: u32 = (1 << LINE_BITS) - 1;
 const MOST: usize = 1 << 20;
 /// The same in a collection that lasts for weeks: beyond that, the kernel half describes all functions anew.
 const MOST_LASTING: usize = 8192;
-/// The file of functions of which nothing came.
+/// File name of functions without a description.
 const NOWHERE: &str = "[interpreter]";
 
 /// Known functions of scripts.

@@ -404,7 +404,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         Ok(())
     }
 
-    /// Returns what a sample of the first timed event costs, if the rate depends on it.
+    /// Measures the cost of a sample of the first timed event, if the rate depends on it.
     fn measure_cost(
         &self,
         specs: &[EventSpec],
@@ -602,7 +602,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         self.python_threads = threads;
     }
 
-    /// The same in the end.
+    /// Asks the remaining JVMs for names at the end.
     fn finish_jvms(&mut self) {
         if let Some(mut jvms) = self.jvms.take() {
             let Collection { maps, images, .. } = &self.collection;
@@ -862,7 +862,7 @@ fn is_readable(fd: &OwnedFd) -> bool {
     unsafe { libc::poll(&mut poll, 1, 0) == 1 }
 }
 
-/// Returns what is at the bottom of an error, in one line.
+/// Returns the first cause of an error, in one line.
 fn first_cause(error: &Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

@@ -42,7 +42,7 @@ impl StackReader {
         }
     }
 
-    /// Returns what to say if many stacks were longer than what was copied of them.
+    /// Returns a warning if many stacks were longer than the copied part.
     pub fn cut_short(&self, copied: u32) -> Option<String> {
         let share = self.truncated as f64 / self.unwound.max(1) as f64;
         let most = crate::Options::MOST_STACK_BYTES;
@@ -99,7 +99,7 @@ impl StackReader {
     }
 }
 
-/// The unwind tables of what a mapping maps.
+/// Returns the unwind tables of a mapping's file.
 fn unwind_tables(
     collection: &Collection,
     modules: &mut ModuleCache,

@@ -1,11 +1,11 @@
-//! Stacks taken in the scheduler's tracepoints, made to say what happened.
+//! Cleans up stacks that were taken in the scheduler's tracepoints.
 //!
-//! Innermost are our own programs, what the kernel calls them by, and the scheduler, which is the
-//! same for every wait: those frames go.
+//! The innermost frames are our own programs, the kernel's functions that call them, and the scheduler.
+//! They are the same for every wait, and are removed.
 //!
-//! A thread that a timer or a device wakes is woken in the context of whatever ran there. That
-//! thread did nothing for it: the kernel stack shows the interrupt's entry, and what lies outside
-//! of it goes.
+//! A timer or a device wakes a thread in the context of whatever thread ran on that CPU, which did
+//! nothing for it. Such a kernel stack shows the interrupt's entry, and the frames outside of it are
+//! removed.
 
 use profile::{ImageKind, Location, NameId, Recording, Sample, StackId, Waker};
 use rustc_hash::FxHashMap;
@@ -29,7 +29,7 @@ fn is_interrupt_entry(name: &str) -> bool {
 /// Our programs, by the end of the names that the kernel gives them.
 const OUR_PROGRAMS: &[&str] = &["_on_switch", "_on_waking", "_on_tracepoint"];
 
-/// Returns what the kernel runs programs at tracepoints by.
+/// Returns whether the kernel uses this function to run programs at tracepoints.
 fn is_tracing(name: &str) -> bool {
     [
         "bpf_",

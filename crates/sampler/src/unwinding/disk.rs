@@ -11,7 +11,7 @@ use whole_file::WholeFile;
 /// The most that the files may take together, in bytes.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// The file that names what was used last, and the most that is read of it.
+/// File that names the tables used last, and the most bytes that are read of it.
 const RECENT: &str = "recent";
 const LONGEST_RECENT: u64 = 4 << 20;
 
@@ -39,7 +39,7 @@ impl TableFiles {
         Some(fs::metadata(self.table_path(build_id, size)).ok()?.len())
     }
 
-    /// The programs and libraries whose tables were used, by what was recorded.
+    /// Reads the programs and libraries whose tables were used, by target.
     pub fn recently_used(&self) -> RecentFiles {
         let mut text = String::new();
         let file = fs::File::open(self.directory.join(RECENT));
@@ -47,7 +47,7 @@ impl TableFiles {
         read.map_or_else(|_| RecentFiles::default(), |_| RecentFiles::parse(&text))
     }
 
-    /// Writes down what a target used.
+    /// Remembers the files that a target used.
     pub fn remember_used(&self, target: &str, used: Vec<PathBuf>) {
         let mut recent = self.recently_used();
         let before = recent.to_text();

@@ -16,7 +16,7 @@ impl PageAllocator {
         }
     }
 
-    /// The first stretch of so many pages; `None` if there is none.
+    /// Takes the first stretch of `pages` pages; `None` if there is none.
     pub fn take_pages(&mut self, pages: u32) -> Option<Range<u32>> {
         let fits = |(start, end): (&u32, &u32)| (end - start >= pages).then_some((*start, *end));
         let (start, end) = self.free.iter().find_map(fits)?;

@@ -15,7 +15,7 @@ const TARGET_MARK: char = '=';
 /// Programs that run other programs, different ones for different arguments.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "fish"];
 
-/// Returns what a target is remembered by: its program; of a shell all of the command.
+/// Returns the name under which a target is remembered: its program, or for a shell the whole command.
 pub(crate) fn target_name(target: &TargetSpec) -> String {
     let name = match target {
         TargetSpec::Machine => "machine".to_owned(),
@@ -38,19 +38,19 @@ pub(crate) fn target_name(target: &TargetSpec) -> String {
     line.chars().take(LONGEST_NAME).collect()
 }
 
-/// The files of one target, what was used last in front.
+/// Files of one target, the last used in front.
 #[derive(Debug, PartialEq, Eq)]
 struct TargetFiles {
     target: String,
     files: Vec<PathBuf>,
 }
 
-/// The files of all targets, the one that was recorded last in front.
+/// Files of all targets, the last recorded in front.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecentFiles(Vec<TargetFiles>);
 
 impl RecentFiles {
-    /// Reads what [`Self::to_text`] wrote; what is no such line is passed over.
+    /// Parses the text of [`Self::to_text`]; skips other lines.
     pub fn parse(text: &str) -> Self {
         let mut targets: Vec<TargetFiles> = Vec::new();
         for line in text.lines() {

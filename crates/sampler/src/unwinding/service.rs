@@ -197,7 +197,7 @@ impl Unwinding {
         size.unwrap_or(0).min(limit)
     }
 
-    /// Remembers what was used, for the next time.
+    /// Remembers the files that were used, for the next recording.
     pub fn remember_used(&mut self) {
         if let Some(files) = &self.files {
             files.remember_used(&self.target, std::mem::take(&mut self.used));
@@ -308,7 +308,7 @@ impl Unwinding {
         read_walks(&self.counts)
     }
 
-    /// Returns what the reader should know beside how the walks went: each a sentence.
+    /// Returns notes for the reader beside the counts of walks: each a sentence.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let progress = &self.worker.progress;

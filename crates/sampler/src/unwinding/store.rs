@@ -61,7 +61,7 @@ impl ImageKey {
     }
 }
 
-/// An image with what stands for it in stacks.
+/// Image with its label in stacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LabelledImage {
     pub key: ImageKey,
@@ -121,7 +121,7 @@ pub(crate) struct TableStore {
 }
 
 impl TableStore {
-    /// A store of at most so many bytes of rows.
+    /// Creates a store of at most `limit` bytes of rows.
     pub fn new(maps: WalkMaps, limit: usize) -> Result<Self, Error> {
         let pages = u32::try_from(limit / (4 * PAGE_WORDS)).unwrap_or(u32::MAX);
         let copy = |map: &MapHandle| {
@@ -206,7 +206,7 @@ impl TableStore {
         Ok(())
     }
 
-    /// A second or so has passed: what is used from now on is used later.
+    /// Begins the next round, about every second: tables used from now on count as used later.
     pub fn next_round(&mut self) -> Result<(), Error> {
         self.round += 1;
         self.write_state()

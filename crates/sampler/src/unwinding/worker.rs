@@ -130,7 +130,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Does what waits here and now, if there is no thread yet.
+    /// Performs the waiting jobs in this thread, if there is no other yet.
     pub fn work_off(&mut self) {
         if let Some((bench, inbox)) = &mut self.idle {
             let mut queue = JobQueue::default();
@@ -298,7 +298,8 @@ impl Workbench {
     }
 }
 
-/// Returns whether an image is this runtime: what says so, or else a sentence why it is not understood and what is lost.
+/// Recognises the runtime in an image; `None` if the image is another. Fails with a sentence that says why the runtime
+/// is not supported and what is lost.
 fn recognise<'data, L: LanguageRuntime>(
     name: &str,
     image: &ElfImage<'data, &'data object::ReadCache<&'data File>>,
