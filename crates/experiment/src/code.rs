@@ -5,11 +5,14 @@ use crate::code_set::{CallSequence, EVERYTHING_ELSE, SpeedupSet};
 use crate::fragments::{FragmentTable, KnownFragment, name_copy};
 use crate::maps::{self, ExecutableMapping};
 use crate::scope::SourceScope;
+use languages::{ElfImage, go::GoModule};
+use object::ReadCache;
 use profile::{Granularity, ImageOffset, SourceFrame};
 use runtime_abi::selection::Steps;
 use runtime_abi::{Page, Place, Rule, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -95,7 +98,7 @@ impl TargetCode {
         Self {
             pid,
             by,
-            scope: SourceScope::new(patterns, &executable),
+            scope: SourceScope::new(patterns, &executable).with_module(main_module(pid)),
             executable,
             mappings: maps::read_mappings(pid),
             remembered,
@@ -333,7 +336,7 @@ impl TargetCode {
 
     /// The path under which a file of the process can be read: its own, which differs from ours in a
     /// container, the running executable if that was replaced, or what is mapped if it has no path.
-    fn readable_path(&self, path: &str) -> PathBuf {
+    pub fn readable_path(&self, path: &str) -> PathBuf {
         if path == self.executable && !Path::new(path).exists() {
             return format!("/proc/{}/exe", self.pid).into();
         }
@@ -388,10 +391,11 @@ impl TargetCode {
                 }
                 let outermost = frames.last();
                 let source = outermost.and_then(|frame| frame.file.as_deref());
-                if !self.scope.is_in_scope(&image.path, source) {
+                let name = name.or(outermost.map(|frame| &frame.function));
+                let function = name.map(|name| &**name);
+                if !self.scope.is_in_scope(&image.path, source, function) {
                     return None;
                 }
-                let name = name.or(outermost.map(|frame| &frame.function));
                 // What a stripped file has left: where its functions begin and end.
                 let name = match name {
                     Some(name) => name.to_string(),
@@ -408,12 +412,18 @@ impl TargetCode {
     }
 
     fn is_own(&self, image: &CodeImage, frame: &SourceFrame) -> bool {
+        let function = Some(&*frame.function);
         frame.line.is_some()
-            && frame
-                .file
-                .as_ref()
-                .is_some_and(|file: &Arc<str>| self.scope.is_in_scope(&image.path, Some(file)))
+            && frame.file.as_ref().is_some_and(|file: &Arc<str>| {
+                (self.scope).is_in_scope(&image.path, Some(file), function)
+            })
     }
+}
+
+/// What a process's program was built from, if it is a Go program.
+fn main_module(pid: u32) -> Option<GoModule> {
+    let file = ReadCache::new(File::open(format!("/proc/{pid}/exe")).ok()?);
+    GoModule::find_in_image(&ElfImage::parse(&file)?)
 }
 
 /// The path of a process's program; `None` if the process is gone.

@@ -245,13 +245,18 @@ fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
 
 /// Returns whether a program is Go's.
 pub(crate) fn is_go_program(program: &Path) -> bool {
-    let sections = || {
-        let cache = ReadCache::new(File::open(program).ok()?);
+    has_section(program, ".go.buildinfo")
+}
+
+/// Returns whether an executable or a library has a section of this name.
+pub(crate) fn has_section(file: &Path, name: &str) -> bool {
+    let find = || {
+        let cache = ReadCache::new(File::open(file).ok()?);
         let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-        let found = elf.section_by_name(".go.buildinfo");
+        let found = elf.section_by_name(name);
         Some(found.is_some())
     };
-    sections().unwrap_or(false)
+    find().unwrap_or(false)
 }
 
 /// Returns what kind of program a file is; `None` if it is no ELF file.

@@ -1,5 +1,7 @@
 //! Code that may be sped up (section 3.1, "attributing samples to source locations").
 
+use languages::go::GoModule;
+
 /// Sources that are not the program's own: the system's headers, what compilers and package managers
 /// bring. Time spent in them belongs to the line that calls them.
 const FOREIGN: [&str; 10] = [
@@ -20,6 +22,9 @@ const FOREIGN: [&str; 10] = [
 pub(crate) struct SourceScope {
     patterns: Vec<String>,
     executable: String,
+    /// What the executable was built from, if that is a Go program. Paths of sources do not say it: a tool that Go
+    /// installed has its own below those of all modules, and `-trimpath` shortens them.
+    module: Option<GoModule>,
 }
 
 impl SourceScope {
@@ -28,7 +33,13 @@ impl SourceScope {
         Self {
             patterns: patterns.to_vec(),
             executable: executable.to_owned(),
+            module: None,
         }
+    }
+
+    /// The same, where the executable is a Go program of this module.
+    pub fn with_module(self, module: Option<GoModule>) -> Self {
+        Self { module, ..self }
     }
 
     /// Returns whether the image as a whole is in scope.
@@ -46,19 +57,21 @@ impl SourceScope {
         !self.patterns.is_empty() || self.has_image(image)
     }
 
-    /// Returns whether code of an image from a source file is in scope; `None`: the source is not known.
-    pub fn is_in_scope(&self, image: &str, source: Option<&str>) -> bool {
+    /// Returns whether code of an image is in scope, by its source file and its function; `None`: that is not known.
+    pub fn is_in_scope(&self, image: &str, source: Option<&str>, function: Option<&str>) -> bool {
         let named = |source: &str| {
             self.patterns
                 .iter()
                 .any(|pattern| matches_pattern(pattern, source))
         };
-        let foreign = |source: &str| FOREIGN.iter().any(|part| source.contains(part));
-        match source {
-            Some(source) if named(source) => true,
-            Some(source) => self.has_image(image) && !foreign(source),
-            None => self.has_image(image),
+        if source.is_some_and(named) {
+            return true;
         }
+        let module = self.module.as_ref().filter(|_| image == self.executable);
+        let of_module = module.zip(function);
+        let own = of_module.and_then(|(module, function)| module.has_function(function));
+        let is_foreign = |source: &str| FOREIGN.iter().any(|part| source.contains(part));
+        self.has_image(image) && own.unwrap_or_else(|| !source.is_some_and(is_foreign))
     }
 }
 
@@ -116,18 +129,35 @@ mod tests {
     #[test]
     fn the_executable_without_foreign_sources_is_the_default() {
         let scope = SourceScope::new(&[], "/a/app");
-        assert!(scope.is_in_scope("/a/app", Some("/src/app.cc")));
-        assert!(!scope.is_in_scope("/a/app", Some("/usr/include/c++/12/bits/stl_vector.h")));
-        assert!(!scope.is_in_scope("/lib/libc.so.6", Some("/src/app.cc")));
+        let in_scope = |image, source| scope.is_in_scope(image, Some(source), None);
+        assert!(in_scope("/a/app", "/src/app.cc"));
+        assert!(!in_scope("/a/app", "/usr/include/c++/12/bits/stl_vector.h"));
+        assert!(!in_scope("/lib/libc.so.6", "/src/app.cc"));
         assert!(!scope.may_have("/lib/libc.so.6"));
     }
 
     #[test]
     fn patterns_name_images_and_sources() {
         let scope = SourceScope::new(&["libfoo".into(), "/usr/include/bar".into()], "/a/app");
-        assert!(scope.is_in_scope("/lib/libfoo.so", Some("/src/foo.c")));
-        assert!(!scope.is_in_scope("/a/app", Some("/src/app.cc")));
-        assert!(scope.is_in_scope("/a/app", Some("/usr/include/bar.h")));
+        let in_scope = |image, source| scope.is_in_scope(image, Some(source), None);
+        assert!(in_scope("/lib/libfoo.so", "/src/foo.c"));
+        assert!(!in_scope("/a/app", "/src/app.cc"));
+        assert!(in_scope("/a/app", "/usr/include/bar.h"));
+    }
+
+    #[test]
+    fn of_a_go_program_the_main_module_is_in_scope() {
+        let module = GoModule::new("example.com/tool");
+        let scope = SourceScope::new(&[], "/a/app").with_module(Some(module));
+        let in_scope = |source, function| scope.is_in_scope("/a/app", source, Some(function));
+        let installed = Some("/root/go/pkg/mod/example.com/tool@v1.0.0/main.go");
+        assert!(in_scope(installed, "main.main"));
+        assert!(in_scope(None, "example.com/tool/inner.Sum"));
+        assert!(!in_scope(Some("runtime/malloc.go"), "runtime.mallocgc"));
+        assert!(!in_scope(None, "example.com/other.New"));
+        // C code of the program is known by its source.
+        assert!(in_scope(Some("/src/fast.c"), "fast_sum"));
+        assert!(!in_scope(Some("/usr/include/x.h"), "fast_sum"));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use object::{Object, ObjectSection, ObjectSymbol, ReadRef};
 /// Offset of the thread in a goroutine, in all versions that were tried.
 const GOROUTINE_THREAD: u16 = 48;
 /// The beginning of the section that says the version, and where the version follows.
-const BUILD_MAGIC: &[u8] = b"\xff Go buildinf:";
-const VERSION_AT: usize = 32;
+pub(super) const BUILD_MAGIC: &[u8] = b"\xff Go buildinf:";
+pub(super) const VERSION_AT: usize = 32;
 /// The flag of it that says that the version follows.
 const INLINE_VERSION: u8 = 2;
 /// Bytes of the thread-local data that only have the goroutine.
