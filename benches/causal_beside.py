@@ -2,7 +2,7 @@
 
 Cases: `alone`; `hog 1`, `hog 2`: so many hogs on the thread's processor; `hog beside`: on another one; `server`, whose client is a load
 generator; `writer`, whose output a busy program reads. The slope is 0.50 where the thread never waits for another program. For `server` and
-`writer` it is measured: the line with half of its work, between two runs as it is. CAUSAL_SECONDS (20): of the prediction; CAUSAL_REPEATS (5), CAUSAL_TRUTH (2): of
+`writer` it is measured: the line with half of its work, between two runs as it is. `sleeper` is a thread that sleeps in the background of another server, half idle, which is worth 0. CAUSAL_SECONDS (20): of the prediction; CAUSAL_REPEATS (5), CAUSAL_TRUTH (2): of
 the truth. Needs no quiet machine: what others use besides is one more hog.
 """
 
@@ -19,9 +19,11 @@ import causal
 SECONDS = float(os.environ.get("CAUSAL_SECONDS", "20"))
 TRUTH = float(os.environ.get("CAUSAL_TRUTH", "2"))
 REPEATS = int(os.environ.get("CAUSAL_REPEATS", "5"))
-CASES = ["alone", "hog 1", "hog 2", "hog beside", "server", "writer"]
+CASES = ["alone", "hog 1", "hog 2", "hog beside", "server", "writer", "sleeper"]
 GOAL = 0.03
-causal.PROGRAMS |= {"beside": causal.C}
+# Where another line than `half` is asked about.
+LINES = {"sleeper": "tidy"}
+causal.PROGRAMS |= {"beside": causal.C, "clients": causal.C}
 
 
 def on(cpu, *words):
@@ -33,15 +35,15 @@ def run(case, program, percent=0, seconds=TRUTH, wrapper=()):
     first, second = bench.CPUS[0], bench.CPUS[-1]
     socket = bench.TEMPORARY / "socket"
     others = []
-    role = case if case in ("server", "writer") else "alone"
-    words = [str(word) for word in [*wrapper, program, "half", percent, seconds, role, socket]]
+    role = {"server": "server", "writer": "writer", "sleeper": "server"}.get(case, "alone")
+    words = [str(word) for word in [*wrapper, program, LINES.get(case, "half"), percent, seconds, role, socket]]
     if case.startswith("hog "):
         # The measurer is on the other processor, as it would be on a larger machine.
         words = on(first, *words) if case == "hog beside" else words
         count = {"hog 1": 1, "hog 2": 2}.get(case, 1)
         cpu = second if case == "hog beside" else first
         others = [bench.start(*on(cpu, program, "none", 0, 1e9, "hog")) for _ in range(count)]
-    if case == "server":
+    if case in ("server", "sleeper"):
         others = [bench.start(program, "none", 0, 1e9, "client", socket)]
     told = bench.TEMPORARY / "told"
     with told.open("w") as file:
@@ -67,7 +69,7 @@ def run(case, program, percent=0, seconds=TRUTH, wrapper=()):
 def truth(case, program):
     """The slope, and its standard error."""
     if case not in ("server", "writer"):
-        return 0.5, 0.0
+        return 0.0 if case == "sleeper" else 0.5, 0.0
     slopes = []
     before = run(case, program)
     for _ in range(REPEATS):
@@ -81,13 +83,15 @@ def truth(case, program):
 
 
 def main():
-    program, lines = causal.build("beside")
+    programs = {name: causal.build(name) for name in ("beside", "clients")}
     for case in [case for case in CASES if case in sys.argv[2:]] or CASES:
         profile = bench.TEMPORARY / (case.replace(" ", "-") + ".json")
+        program, lines = programs["clients" if case == "sleeper" else "beside"]
+        line = lines[LINES.get(case, "half")]
         true, error = truth(case, program)
-        run(case, program, 0, SECONDS, causal.wrapper(profile, "--experiment", "300ms", "--fixed-line", lines["half"]))
+        run(case, program, 0, SECONDS, causal.wrapper(profile, "--experiment", "300ms", "--fixed-line", line))
         findings = causal.report(profile)
-        _, effect = causal.find(findings["findings"], lines["half"])
+        _, effect = causal.find(findings["findings"], line)
         if not effect:
             print(f"{case:12} no finding, {findings.get('experiments_disturbed')} of {findings.get('experiments')} set aside", flush=True)
             continue

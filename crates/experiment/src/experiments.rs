@@ -12,6 +12,8 @@ use crate::{ExperimentOptions, Hint};
 use profile::{CountedBy, Experiment, OtherLoad, Progress, ProgressPoint};
 use runtime_abi::{Clock, Page, Running};
 use rustc_hash::FxHashMap;
+use sampler::ExternalWaits;
+use std::rc::Weak;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
@@ -190,11 +192,13 @@ pub(crate) struct Experiments {
     meeting_every: Option<f64>,
     /// The program's operations are seen.
     hooks: bool,
+    /// The watch of waits, as long as there is one.
+    waits: Weak<ExternalWaits>,
 }
 
 impl Experiments {
     /// `hooks`: the program's operations are seen, so that delays can be charged at the pace of the line.
-    pub fn new(options: &ExperimentOptions, hooks: bool) -> Self {
+    pub fn new(options: &ExperimentOptions, hooks: bool, waits: Weak<ExternalWaits>) -> Self {
         let seed = options.seed.unwrap_or_else(|| {
             let now = std::time::SystemTime::now();
             let now = now.duration_since(std::time::UNIX_EPOCH);
@@ -224,7 +228,13 @@ impl Experiments {
             delay_ns: 0,
             meeting_every: None,
             hooks,
+            waits,
         }
+    }
+
+    /// The machine and the program's threads now; `None` where the kernel does not say.
+    fn read_accounts(&self, page: &Page) -> Option<Accounts> {
+        Accounts::read_now(page, self.waits.upgrade().as_deref())
     }
 
     /// Returns how long nothing is to be done, if nothing is in flight that has to be watched.
@@ -333,7 +343,7 @@ impl Experiments {
                 looked: now,
                 last: counts.to_vec(),
                 delay_ns: delayed,
-                accounts: Accounts::read_now(page),
+                accounts: self.read_accounts(page),
                 meetings: page.meetings.0.load(Acquire),
                 spinning: page.spinning.0.load(Acquire),
                 ..current
@@ -479,7 +489,7 @@ impl Experiments {
         };
         let speedup = self.dice.choose_speedup(self.fixed_speedup);
         self.current = Some(Current {
-            accounts: Accounts::read_now(page),
+            accounts: self.read_accounts(page),
             meetings: page.meetings.0.load(Acquire),
             spinning: page.spinning.0.load(Acquire),
             ..Current::new(choice, speedup, Duration::ZERO)
@@ -565,7 +575,7 @@ impl Experiments {
     /// Notes that the program has ended. Its usage can be read until it is waited for.
     pub fn note_end(&mut self, page: &Page) {
         if let Some(current) = &mut self.current {
-            current.ended = Accounts::read_now(page);
+            current.ended = Accounts::read_now(page, self.waits.upgrade().as_deref());
         }
     }
 
@@ -580,7 +590,7 @@ impl Experiments {
         let mut current = self.current.take()?;
         page.experiment.0.store(Running::NONE.pack(), Release);
         page.at_pace.store(0, Release);
-        let accounts = current.ended.take().or_else(|| Accounts::read_now(page));
+        let accounts = current.ended.take().or_else(|| self.read_accounts(page));
         let meetings = page.meetings.0.load(Acquire);
         let spinning = page.spinning.0.load(Acquire);
         let delayed = self.next_epoch(page);

@@ -1,7 +1,8 @@
 //! The machine's other load: other processes, and other machines.
 
-use profile::{Disturbance, TargetTime};
+use profile::{Disturbance, StandingTime, TargetTime};
 use runtime_abi::Page;
+use sampler::ExternalWaits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,25 +18,62 @@ pub(crate) struct Usage {
 
 /// The machine and the target's threads at one moment.
 pub(crate) struct Accounts {
+    /// By the monotonic clock, in nanoseconds.
+    at_ns: u64,
     usage: Usage,
     threads: Threads,
+    standing: StandingTime,
+    /// Nanoseconds that each thread has waited for work from other processes; `None` where nobody watches.
+    for_clients: Option<BTreeMap<u32, u64>>,
 }
 
 impl Accounts {
     /// Reads the present accounts; `None` where the kernel does not say.
-    pub fn read_now(page: &Page) -> Option<Self> {
+    pub fn read_now(page: &Page, waits: Option<&ExternalWaits>) -> Option<Self> {
         Some(Self {
+            at_ns: sampler::monotonic_ns(),
+            for_clients: waits.map(ExternalWaits::for_clients),
             usage: Usage::read_now(page)?,
             threads: thread_accounts(page),
+            standing: standing_time(page),
         })
     }
 
     /// Returns what happened besides the target between two readings, and what the target's threads had.
     pub fn disturbance_since(&self, before: &Self) -> Disturbance {
+        let standing = StandingTime {
+            total_ns: (self.standing.total_ns).saturating_sub(before.standing.total_ns),
+            waited_ns: (self.standing.waited_ns).saturating_sub(before.standing.waited_ns),
+        };
+        let target = target_time(&before.threads, &self.threads);
         Disturbance {
-            target: target_time(&before.threads, &self.threads),
+            target: target.map(|target| TargetTime {
+                standing: Some(standing),
+                for_clients_ns: self.waited_for_clients(before),
+                ..target
+            }),
             ..self.usage.disturbance_since(before.usage)
         }
+    }
+}
+
+impl Accounts {
+    /// Wall time between two readings for which threads waited for work from other processes. Each counts by the part of the running
+    /// time that it has: what a thread waits that has little to do is little of the program's time.
+    fn waited_for_clients(&self, before: &Self) -> Option<u64> {
+        let (after, before_waits) = (self.for_clients.as_ref()?, before.for_clients.as_ref()?);
+        let passed = self.at_ns.saturating_sub(before.at_ns);
+        let (mut waited, mut ran) = (0.0, 0.0);
+        for (thread, now) in &self.threads {
+            let then = before.threads.get(thread).copied().unwrap_or_default();
+            let own = now.ran_ns.saturating_sub(then.ran_ns) as f64;
+            let of = |waits: &BTreeMap<u32, u64>| waits.get(thread).copied().unwrap_or(0);
+            // A wait may have begun long before.
+            let wait = of(after).saturating_sub(of(before_waits)).min(passed);
+            waited += own * wait as f64;
+            ran += own;
+        }
+        (ran > 0.0).then(|| (waited / ran) as u64)
     }
 }
 
@@ -96,7 +134,20 @@ fn target_time(before: &Threads, after: &Threads) -> Option<TargetTime> {
         )
     });
     let (ran_ns, waited_ns) = known.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-    (ran_ns > 0).then_some(TargetTime { ran_ns, waited_ns })
+    (ran_ns > 0).then_some(TargetTime {
+        ran_ns,
+        waited_ns,
+        ..TargetTime::default()
+    })
+}
+
+/// Reads how long threads have stood still so far.
+fn standing_time(page: &Page) -> StandingTime {
+    let standing = &page.standing.0;
+    StandingTime {
+        total_ns: standing.total.load(Relaxed),
+        waited_ns: standing.without_cpu.load(Relaxed),
+    }
 }
 
 /// Reads the scheduler's account of each measured thread.
@@ -123,6 +174,7 @@ fn parse_schedstat(text: &str) -> Option<TargetTime> {
     Some(TargetTime {
         ran_ns: numbers.next()??,
         waited_ns: numbers.next()??,
+        ..TargetTime::default()
     })
 }
 
@@ -233,7 +285,11 @@ mod tests {
     #[test]
     fn threads_are_accounted_for_from_their_begin() {
         let read = parse_schedstat("5000 700 12\n");
-        let of = |ran_ns, waited_ns| TargetTime { ran_ns, waited_ns };
+        let of = |ran_ns, waited_ns| TargetTime {
+            ran_ns,
+            waited_ns,
+            ..TargetTime::default()
+        };
         assert_eq!(read, Some(of(5000, 700)));
         assert_eq!(parse_schedstat("5000 x"), None);
         let before = Threads::from([(1, of(100, 10)), (2, of(50, 5))]);

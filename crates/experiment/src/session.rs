@@ -23,6 +23,7 @@ use rustc_hash::FxHashMap;
 use sampler::{Exit, Launched, Ticks};
 use std::io;
 use std::path::PathBuf;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
@@ -111,6 +112,8 @@ impl<'a> CausalSession<'a> {
         let waits = options.waits.then(watch).flatten();
         let ticks = sample_processors(&memory, options.period_ns, hookless, &waits);
         let waits = waits.filter(|_| ticks.is_some());
+        let watched = waits.as_ref().filter(|watch| watch.speeds_up);
+        let client_waits = watched.map_or_else(Weak::new, |watch| Rc::downgrade(&watch.waits));
         Ok(Self {
             by,
             handover: HandoverWatch::new(pid, code.executable()),
@@ -120,7 +123,7 @@ impl<'a> CausalSession<'a> {
             scope_noticed: false,
             ticks,
             waits,
-            experiments: Experiments::new(options, program.is_none()),
+            experiments: Experiments::new(options, program.is_none(), client_waits),
             program,
             options,
             memory,
@@ -703,6 +706,11 @@ fn choose_granularity(
     notices: &mut Vec<String>,
 ) -> Result<Granularity, Error> {
     let paths = code.images_in_scope();
+    // To read all of it takes half a second for a large program, which is not to wait for that.
+    let has_lines = |path: &String| launch::has_section(&code.readable_path(path), ".debug_info");
+    if paths.iter().any(has_lines) {
+        return Ok(options.by);
+    }
     let images: Vec<_> = paths.iter().map(|path| code.image_of(path)).collect();
     let has_lines = images.iter().any(|image| image.debug.is_some());
     // Of patterns that fit no image, sources are meant.
@@ -754,7 +762,7 @@ fn sample_processors(
     if handler == 0 {
         return None;
     }
-    let waits = waits.as_ref().map(|waits| &waits.waits);
+    let waits = waits.as_ref().map(|waits| &*waits.waits);
     let ticks = Ticks::start(handler, period_ns, hookless, waits).ok()?;
     for &(cpu, period) in ticks.periods() {
         if let Some(cpu) = memory.cpus.get(cpu as usize) {

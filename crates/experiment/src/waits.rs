@@ -5,6 +5,7 @@ use runtime_abi::wait::ExternalWait;
 use runtime_abi::{Clock, Page, Running};
 use rustc_hash::FxHashMap;
 use sampler::{ExternalWaits, PendingCall};
+use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
@@ -86,6 +87,12 @@ const CALLS: &[(i64, &str, bool)] = &[
     (libc::SYS_pause, "pause", true),
 ];
 
+/// The numbers of those that wait for work.
+fn work_calls() -> impl Iterator<Item = u32> {
+    let for_work = CALLS.iter().filter(|(.., for_work)| *for_work);
+    for_work.filter_map(|(call, ..)| u32::try_from(*call).ok())
+}
+
 /// A system call that a fragment waited in.
 pub(crate) struct WaitCall {
     /// Its name, or its number.
@@ -112,7 +119,7 @@ fn own_wait_call(page: &Page, fragment: usize) -> Option<WaitCall> {
 
 /// Watches the waits of a program, and charges for them.
 pub(crate) struct WaitWatch {
-    pub waits: ExternalWaits,
+    pub waits: Rc<ExternalWaits>,
     /// Waits are sped up too, and not running in the kernel alone.
     pub speeds_up: bool,
     /// Start of the wait or call and the delay charged for it, in nanoseconds, by thread.
@@ -134,7 +141,7 @@ impl WaitWatch {
             return None;
         }
         Some(Self {
-            waits: ExternalWaits::watch(handler, hookless, speeds_up).ok()?,
+            waits: Rc::new(ExternalWaits::watch(handler, hookless, speeds_up, work_calls()).ok()?),
             speeds_up,
             charged: FxHashMap::default(),
             slots: FxHashMap::default(),
@@ -148,8 +155,8 @@ impl WaitWatch {
         let running = Running::unpack(page.experiment.0.load(Acquire));
         // What is sampled once is charged then.
         let long_calls = page.long_calls_of.load(Relaxed) == running.fragment + 1;
-        let charges = (running.waiting || long_calls) && running.delay_ns > 0;
-        charges.then(|| CHARGE_EVERY.max(self.look * LEAST_PART))
+        // Without delays there is nothing to charge, but the looks take time of the machine, which is to be on both sides of a comparison.
+        (running.waiting || long_calls).then(|| CHARGE_EVERY.max(self.look * LEAST_PART))
     }
 
     /// Charges what the waits, or the system calls, that last have come to until now.

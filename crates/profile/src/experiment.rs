@@ -273,6 +273,22 @@ pub struct TargetTime {
     pub ran_ns: u64,
     /// Run-queue latency: time that the threads were ready and waited for a processor, which each other or other processes had.
     pub waited_ns: u64,
+    /// Time for which the threads stood still to pay delays; `None` where it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing: Option<StandingTime>,
+    /// Wall time for which the threads waited for work from other processes: in `epoll_wait`, `accept`, `recv` and the like, each thread's
+    /// waits by its part of the running time; `None` where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_clients_ns: Option<u64>,
+}
+
+/// The time for which the target's threads stood still to pay delays, summed over them, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandingTime {
+    /// All of it.
+    pub total_ns: u64,
+    /// The part of it in which they waited for a processor: a part of [`TargetTime::waited_ns`] that cost the program nothing.
+    pub waited_ns: u64,
 }
 
 impl Experiment {

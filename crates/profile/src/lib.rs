@@ -52,7 +52,7 @@ pub use event::{Event, EventId, Unit};
 pub use experiment::{
     ANSWERING_CALLS, AskedExperiments, CausalProfile, CausalRun, CountedBy, CreditRule,
     Disturbance, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity, OtherLoad,
-    ProfiledImage, Progress, ProgressPoint, RunEnd, TargetTime,
+    ProfiledImage, Progress, ProgressPoint, RunEnd, StandingTime, TargetTime,
 };
 pub use finding::{
     AmountBase, AmountUnit, Certainty, Claim, CpuTaker, EndingThread, FINDING_SCHEMA, Finding,

@@ -124,6 +124,8 @@ pub struct Page {
     pub spinning: Line<AtomicU64>,
     /// Waits that another thread of the program ended; runtime.
     pub meetings: Line<AtomicU64>,
+    /// Payment of delays by all threads; runtime.
+    pub standing: Line<StandingTime>,
 
     /// Head of the list of free slots: a tag above an index + 1.
     pub free: Line<AtomicU64>,
@@ -157,6 +159,15 @@ pub struct Page {
 /// Something with cache lines of its own.
 #[repr(C, align(128))]
 pub struct Line<T>(pub T);
+
+/// The time that threads stood still to pay delays, summed over them, in nanoseconds.
+#[repr(C)]
+pub struct StandingTime {
+    /// All of it.
+    pub total: AtomicU64,
+    /// The part of it in which they had no processor although they wanted one. It costs the program nothing.
+    pub without_cpu: AtomicU64,
+}
 
 /// A processor.
 #[repr(C)]

@@ -61,8 +61,9 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
         // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
         let mut since = ran.saturating_sub(thread.excess.load(Relaxed));
         without_samples(thread, || since = burn_cpu(page, thread, since));
-        let late = sys::cpu_time().saturating_sub(since);
-        return thread.excess.store(late, Relaxed);
+        let now = sys::cpu_time();
+        count_standing(page, now.saturating_sub(ran), 0);
+        return thread.excess.store(now.saturating_sub(since), Relaxed);
     }
     let debt = owed_delay(page, thread);
     let excess = thread.excess.load(Relaxed);
@@ -83,8 +84,19 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     }
     // What it stood too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
-    let late = sys::now().saturating_sub(end);
+    let now = sys::now();
+    let late = now.saturating_sub(end);
     thread.excess.fetch_add(late, Relaxed);
+    let stood = now.saturating_sub(begin);
+    let without_cpu = match how {
+        Payment::Busy if debt - excess < LONG => {
+            let ran = sys::cpu_time().saturating_sub(ran);
+            stood.saturating_sub(ran)
+        }
+        // It slept, and is late because another thread had its processor.
+        _ => late,
+    };
+    count_standing(page, stood, without_cpu);
     // Nor is it credited for it as for a wait for its processor, which others had while it let them.
     cpu::look_away(page, thread);
 }
@@ -100,6 +112,13 @@ fn count_paid(page: &Page, thread: &Thread, ns: u64) {
     let (_, mut local) = current_clocks(page, thread);
     local.delay_ns += ns;
     thread.local.store(local.pack(), Relaxed);
+}
+
+/// Counts time for which a thread has stood still.
+fn count_standing(page: &Page, total: u64, without_cpu: u64) {
+    let standing = &page.standing.0;
+    standing.total.fetch_add(total, Relaxed);
+    standing.without_cpu.fetch_add(without_cpu, Relaxed);
 }
 
 /// Pays by keeping the processor busy, in pieces, from when this thread's CPU time was `since`: what accounting takes

@@ -278,6 +278,11 @@ mod tests {
                     target: Some(TargetTime {
                         ran_ns: 4,
                         waited_ns: 5,
+                        for_clients_ns: Some(9),
+                        standing: Some(StandingTime {
+                            total_ns: 7,
+                            waited_ns: 8,
+                        }),
                     }),
                 }),
                 meetings: Some(6),

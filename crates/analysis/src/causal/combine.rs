@@ -1,5 +1,6 @@
 //! Experiments of all runs, put together by fragment, progress point and speedup (Coz, §2).
 
+use super::clients::ClientWaits;
 use super::disturbance;
 use super::effect::{Effect, FragmentEffects, Lack, Measure};
 use super::meetings::Bound;
@@ -303,6 +304,9 @@ impl Combined {
             .collect();
         let cpus = run.host.cpus;
         let limit = OtherLoad::during(&run.experiments, cpus).limit();
+        let counts = |it: &Experiment| it.samples > 0 && it.part_of_others(cpus) <= limit;
+        let counted = run.experiments.iter().filter(|it| counts(it));
+        let clients = ClientWaits::of(run, counted.map(|it| (it, own_ns(run, it))));
         for experiment in &run.experiments {
             self.experiments += 1;
             self.baselines += usize::from(experiment.speedup == 0.0);
@@ -321,7 +325,13 @@ impl Combined {
             } else if experiment.part_of_others(cpus) > limit || own <= 0.0 {
                 self.disturbed += 1;
             } else if let Some(fragment) = fragment {
-                self.observe((run, number), (experiment, own), fragment, index);
+                let by_point = |(number, count): (usize, &Progress)| match *count {
+                    Progress::Visits(visits) => clients.own_time(number, experiment, own, visits),
+                    Progress::Latency { .. } => own,
+                };
+                let durations: Vec<f64> =
+                    experiment.counts.iter().enumerate().map(by_point).collect();
+                self.observe((run, number), (experiment, &durations), fragment, index);
             }
         }
     }
@@ -329,12 +339,13 @@ impl Combined {
     fn observe(
         &mut self,
         (run, number): (&CausalRun, u32),
-        (it, duration): (&Experiment, f64),
+        (it, durations): (&Experiment, &[f64]),
         fragment: usize,
         index: &mut Index,
     ) {
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
-        for (point, count) in run.points.iter().zip(&it.counts) {
+        let counts = it.counts.iter().zip(durations);
+        for (point, (count, &duration)) in run.points.iter().zip(counts) {
             let (measure, visits, departures, amount) = match *count {
                 Progress::Visits(visits) => (Measure::Throughput, visits, visits, duration),
                 Progress::Latency {

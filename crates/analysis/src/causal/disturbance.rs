@@ -25,23 +25,31 @@ pub(super) fn time_lost(run: &CausalRun, experiment: &Experiment) -> f64 {
     let duration = (experiment.duration_ns as f64).max(1.0);
     let busy = (cpus * duration - idle).max(1.0);
     let stolen = it.stolen_ns as f64 / busy * duration;
-    let waited = it.target.map_or(0.0, |target| {
-        let delayed = experiment.delay_ns as f64 / duration;
-        waited_for_others(target, it.others_ns as f64, duration, delayed)
+    let Some(target) = it.target else {
+        return stolen;
+    };
+    let delayed = experiment.delay_ns as f64 / duration;
+    let waited = waited_for_others(target, it.others_ns as f64, duration, delayed);
+    // Time of a thread that stands still is nobody's loss.
+    let standing = target.standing.map_or(0.0, |it| {
+        let (at_a_time, _) = at_a_time(target, duration);
+        (it.total_ns as f64 / (at_a_time * duration)).min(1.0)
     });
-    stolen + waited
+    stolen * (1.0 - standing) + waited
 }
 
 /// Wall time that waits for processors in use by other processes cost a program. Its threads wait for each other
 /// too: a thread finds another process or another thread of its own on the processor in proportion to what these use.
-/// As many threads as run at a time share the loss. What a thread waits while it stands still for a delay is no loss:
-/// all but the one that causes delays stand still for the part `delayed` of the time.
+/// As many threads as run at a time share the loss. What a thread waits while it stands still for a delay is no loss; where that was
+/// not counted, all but the one that causes delays are taken to stand still for the part `delayed` of the time.
 fn waited_for_others(target: TargetTime, others: f64, duration: f64, delayed: f64) -> f64 {
-    let waited = target.waited_ns as f64;
     let (at_a_time, siblings) = at_a_time(target, duration);
     let for_others = others / (others + siblings).max(1.0);
-    let stands_still = delayed * (1.0 - 1.0 / at_a_time);
-    waited * for_others * (1.0 - stands_still) / at_a_time
+    let waited = match target.standing {
+        Some(standing) => target.waited_ns.saturating_sub(standing.waited_ns) as f64,
+        None => target.waited_ns as f64 * (1.0 - delayed * (1.0 - 1.0 / at_a_time)),
+    };
+    waited * for_others / at_a_time
 }
 
 /// Returns how many threads run or want to run at a time, and the running time of the others beside each of them.

@@ -26,13 +26,14 @@
 //! ([`Analysis::warnings`] says where that is not so); the phase correction takes latencies in
 //! other phases to be in flight as much as in this one.
 //!
-//! Intervals allow for what virtual speedups are off by themselves (`METHOD`), as far as that was ever measured.
+//! Intervals allow for the error of the method beside chance (`method_error`), as far as that was ever measured.
 //!
 //! Experiments in which the fragment had no sample say nothing of it and are left out; so are those during which the
 //! machine did much for others (`disturbance`), and a few more that are far from all others (`outliers`).
 
 mod bootstrap;
 mod claims;
+mod clients;
 mod combine;
 mod copies;
 mod curve;
@@ -40,6 +41,7 @@ mod disturbance;
 mod drift;
 mod effect;
 mod meetings;
+mod method_error;
 mod outliers;
 mod phase;
 mod verdict;
@@ -61,6 +63,8 @@ pub struct Options {
     pub minimum_speedups: usize,
     /// Fewest visits of the progress point in all baselines, and in all experiments with a speedup.
     pub minimum_visits: u64,
+    /// Intervals cover chance alone, and not the error of the method that is known from programs with a measured truth.
+    pub chance_only: bool,
 }
 
 impl Default for Options {
@@ -68,6 +72,7 @@ impl Default for Options {
         Self {
             minimum_speedups: 5,
             minimum_visits: 5,
+            chance_only: false,
         }
     }
 }
@@ -127,6 +132,9 @@ pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
     let meetings = FrequentMeetings::of(profile);
     for (group, levels) in enough {
         let mut effect = effect_of_group(&combined, group, levels);
+        if !options.chance_only {
+            effect.slope = method_error::widen(effect.slope, &mut effect.curve);
+        }
         if let Some(meetings) = &meetings {
             let bound = combined.bound_of(&profile.runs, group);
             effect.slope = meetings.widen(bound, effect.slope, &mut effect.curve);

@@ -14,12 +14,6 @@
 
 use crate::statistics::Interval;
 
-/// Error of a virtual speedup against a real one, however long it is measured: a standard deviation, as a part of the
-/// effect. Code that is really faster also waits less often, and its threads meet in another order. The value is from
-/// programs whose lines can really be sped up (`benches/causal.py`). With the value estimated from the other programs,
-/// intervals held nine of ten truths of each left out in turn.
-const METHOD: f64 = 0.04;
-
 /// The part of the run time in which a fragment runs: `t_A/T`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Phase {
@@ -70,12 +64,11 @@ impl Phase {
         Self { of: part, error }
     }
 
-    /// The interval of an estimate in phase A, for the whole run, with the error of the method.
+    /// Returns the interval of an estimate in phase A, for the whole run, by chance alone.
     pub(super) fn interval(&self, estimate: f64, error: f64, freedom: f64) -> Interval {
         let square = |x: f64| x * x;
         let whole = self.of * estimate;
-        let error =
-            square(self.of * error) + square(self.error * estimate) + square(METHOD * whole);
+        let error = square(self.of * error) + square(self.error * estimate);
         Interval::new(whole, error.sqrt(), freedom).unwrap_or(Interval {
             estimate: whole,
             low: f64::NEG_INFINITY,

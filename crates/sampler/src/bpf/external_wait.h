@@ -34,6 +34,10 @@ struct external_wait {
 	u32 from_peer; /* it reads a socket, a pipe or a terminal */
 	u32 ticks; /* sampled in this system call so often */
 	u64 ran_since_ns; /* the first time */
+	u64 for_clients_ns; /* of all waits for work so far, those that another program ended */
+	u64 client_ns; /* in this system call so far: it may come to nothing */
+	u32 by_client; /* another program ended the wait */
+	u32 unused;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -26,6 +26,17 @@ extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type
 /* Those that read from a descriptor: read, readv, of x86-64. */
 #define IS_READ(call) ((call) == 0 || (call) == 19)
 
+/* System calls that wait for work, a bit each. Set before the programs are loaded. */
+#define CALL_WORDS 8
+const volatile u64 work_calls[CALL_WORDS] = {};
+
+static __always_inline bool is_for_work(const struct external_wait *wait)
+{
+	u32 call = wait->call;
+
+	return wait->from_peer || (call < 64 * CALL_WORDS && work_calls[call / 64 & (CALL_WORDS - 1)] >> (call & 63) & 1);
+}
+
 /* Whether a descriptor of the task's leads to somebody else. */
 static __always_inline bool leads_to_peer(struct task_struct *task, u32 descriptor)
 {
@@ -60,6 +71,8 @@ static __always_inline void begin_wait(struct task_struct *task, u64 now)
 		fresh.waited_ns = wait->waited_ns;
 		fresh.ticks = wait->ticks;
 		fresh.ran_since_ns = wait->ran_since_ns;
+		fresh.for_clients_ns = wait->for_clients_ns;
+		fresh.client_ns = wait->client_ns;
 	}
 	bpf_map_update_elem(&waiting, &tid, &fresh, BPF_ANY);
 }
@@ -89,8 +102,11 @@ int on_switch(u64 *ctx)
 
 	if (wait && wait->since_ns) {
 		/* What it waits for a processor now is not what it waited for. */
-		if (wait->external && wait->woken_ns > wait->since_ns)
+		if (wait->external && wait->woken_ns > wait->since_ns) {
 			wait->waited_ns += wait->woken_ns - wait->since_ns;
+			if (wait->by_client)
+				wait->client_ns += wait->woken_ns - wait->since_ns;
+		}
 		wait->since_ns = 0;
 	}
 	if (!preempted && state && !(state & NOT_WAITING) && is_target(prev))
@@ -108,6 +124,7 @@ int on_waking(u64 *ctx)
 	if (!wait || !wait->since_ns || wait->woken_ns)
 		return 0;
 	wait->external = task->tgid != woken->tgid || !may_wake(call_of(task));
+	wait->by_client = wait->external && !is_target(task);
 	wait->woken_ns = bpf_ktime_get_ns();
 	return 0;
 }
@@ -123,6 +140,10 @@ int on_system_call_exit(u64 *ctx)
 
 	if (!wait || !(wait->waited_ns | wait->ticks))
 		return 0;
+	/* A call that its time limit ended has brought no work. */
+	if (result > 0 && is_for_work(wait))
+		wait->for_clients_ns += wait->client_ns;
+	wait->client_ns = 0;
 	ns = wait->waited_ns;
 	ticks = wait->ticks;
 	wait->waited_ns = 0;

@@ -3,12 +3,17 @@
 use crate::Error;
 use crate::bpf::programs::{self, read_u32, read_u64};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, MapHandle, Object};
+use std::collections::BTreeMap;
 
 /// The compiled programs.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/external_waits.bpf.o"));
 const WHAT: &str = "watching what the program waits for";
 /// Bytes of a `struct external_wait`.
-const RECORD: usize = 64;
+const RECORD: usize = 88;
+/// Where the time is in it for which the thread waited for work from other programs.
+const FOR_CLIENTS: usize = 64;
+/// Words of the calls that wait for work.
+const CALL_WORDS: usize = 8;
 /// The program that tells a thread.
 const TELLER: &str = "on_system_call_exit";
 
@@ -38,15 +43,23 @@ pub struct ExternalWaits {
 impl ExternalWaits {
     /// Sends SIGSTKFLT to a thread whose system call is complete, if [`Ticks`](crate::Ticks) sampled it in the call, or (with `waits`) it waited there for
     /// 20 µs or more for something outside of the program, and its process has that signal handled at address `handler`; `spares_restricted`: unless the thread has restricted its system calls.
-    /// The signal's value is a [`runtime_abi::wait::CallEnd`]. On x86-64; elsewhere it sends none.
+    /// The signal's value is a [`runtime_abi::wait::CallEnd`]. On x86-64; elsewhere it sends none. `work_calls` are the numbers of system calls
+    /// in which threads wait for work, for [`Self::for_clients`].
     ///
     /// # Errors
     /// [`Error::Bpf`] where the kernel does not allow it, or is older than 6.13.
     ///
     /// [`runtime_abi::wait::CallEnd`]: https://docs.rs/runtime-abi
-    pub fn watch(handler: u64, spares_restricted: bool, waits: bool) -> Result<Self, Error> {
-        let constants = [handler, u64::from(spares_restricted)].map(u64::to_ne_bytes);
-        let object = programs::load_programs(CODE, &constants.concat(), WHAT)?;
+    pub fn watch(
+        handler: u64,
+        spares_restricted: bool,
+        waits: bool,
+        work_calls: impl Iterator<Item = u32>,
+    ) -> Result<Self, Error> {
+        let mut constants = vec![handler, u64::from(spares_restricted)];
+        constants.extend(bits_of(work_calls));
+        let constants: Vec<u8> = constants.into_iter().flat_map(u64::to_ne_bytes).collect();
+        let object = programs::load_programs(CODE, &constants, WHAT)?;
         let links = object
             .progs_mut()
             .filter(|program| waits || program.name() == TELLER)
@@ -64,22 +77,44 @@ impl ExternalWaits {
         MapHandle::try_from(&self.map()?).ok()
     }
 
+    /// Returns how long each thread has waited for work from other programs so far, in nanoseconds; of waits that are over.
+    pub fn for_clients(&self) -> BTreeMap<u32, u64> {
+        self.each_record(|key, record| Some((read_u32(key, 0), read_u64(record, FOR_CLIENTS))))
+    }
+
+    /// Reads what is kept of each thread's call.
+    fn each_record<T, All: FromIterator<T>>(
+        &self,
+        parse: impl Fn(&[u8], &[u8]) -> Option<T>,
+    ) -> All {
+        let map = self.map();
+        let keys = map.iter().flat_map(|map| map.keys());
+        let parsed = keys.filter_map(|key| {
+            let record = map.as_ref()?.lookup(&key, MapFlags::ANY).ok()??;
+            parse(&key, &record)
+        });
+        parsed.collect()
+    }
+
     fn map(&self) -> Option<Map<'_>> {
         self.object.maps().find(|map| map.name() == "waiting")
     }
 
     /// The system calls in which threads wait, for whatever, or were sampled.
     pub fn pending(&self) -> Vec<PendingCall> {
-        let Some(map) = self.map() else {
-            return Vec::new();
-        };
-        let keys = map.keys();
-        let waits = keys.filter_map(|key| {
-            let record = map.lookup(&key, MapFlags::ANY).ok()??;
-            parse_call(&key, &record)
-        });
-        waits.collect()
+        self.each_record(parse_call)
     }
+}
+
+/// A bit for each number.
+fn bits_of(numbers: impl Iterator<Item = u32>) -> [u64; CALL_WORDS] {
+    let mut bits = [0; CALL_WORDS];
+    for number in numbers {
+        if let Some(word) = bits.get_mut(number as usize / 64) {
+            *word |= 1 << (number % 64);
+        }
+    }
+    bits
 }
 
 /// A call as the programs keep it; `None` if there is nothing to be said of it.
@@ -102,10 +137,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn calls_have_a_bit_each() {
+        let bits = bits_of([0, 63, 64, 511, 512].into_iter());
+        assert_eq!(bits, [1 | 1 << 63, 1, 0, 0, 0, 0, 0, 1 << 63]);
+    }
+
+    #[test]
     fn calls_that_are_over_are_not_pending() {
         let record = |since: u64, woken: u64, ticks: u64| {
             let words = [since, woken, 0x1234, 0x7fff_0000, 0, 0, ticks << 32, 9];
-            let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+            let clients = [0; 3];
+            let bytes = words
+                .iter()
+                .chain(&clients)
+                .flat_map(|word| word.to_ne_bytes());
             bytes.collect::<Vec<_>>()
         };
         let key = 17u32.to_ne_bytes();

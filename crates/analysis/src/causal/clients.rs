@@ -1,0 +1,44 @@
+//! Work that other processes bring: a load generator, the program before in a pipe.
+//!
+//! A virtual speedup delays the threads of the program, and not its clients. While it stands still they go on, so that it finds more work when
+//! it comes back, and waits less for the next. That is no merit of the line: a thread of a server that sleeps in the background was predicted
+//! to be worth 57 % (`benches/RESULTS.md`). So the time for which threads wait for work from other processes is taken, at each visit of a
+//! progress point, as long as it is without delays.
+
+use profile::{CausalRun, Experiment, Progress};
+
+/// Greatest part of the program's own time that can have been such waits.
+const MOST: f64 = 0.9;
+
+/// Waits for work from other processes in a run, at each visit without delays, in nanoseconds of wall time by progress point.
+pub(super) struct ClientWaits(Vec<f64>);
+
+impl ClientWaits {
+    /// Those of a run with these experiments, each with its own time in nanoseconds.
+    pub fn of<'a>(run: &CausalRun, counted: impl Iterator<Item = (&'a Experiment, f64)>) -> Self {
+        let mut sums = vec![(0.0, 0.0); run.points.len()];
+        for (experiment, own) in counted.filter(|(it, _)| it.speedup == 0.0) {
+            for (sum, count) in sums.iter_mut().zip(&experiment.counts) {
+                if let Progress::Visits(visits) = *count {
+                    sum.0 += waited(experiment, own);
+                    sum.1 += visits as f64;
+                }
+            }
+        }
+        let each = |(waited, visits): (f64, f64)| if visits > 0.0 { waited / visits } else { 0.0 };
+        Self(sums.into_iter().map(each).collect())
+    }
+
+    /// Returns an experiment's own time as it would have been with clients that stand still with the program.
+    pub fn own_time(&self, point: usize, experiment: &Experiment, own: f64, visits: u64) -> f64 {
+        let each = self.0.get(point).copied().unwrap_or(0.0);
+        own - waited(experiment, own) + each * visits as f64
+    }
+}
+
+/// The wait of an experiment with so much time of its own; 0 where it was not measured.
+fn waited(experiment: &Experiment, own: f64) -> f64 {
+    let target = experiment.disturbance.and_then(|it| it.target);
+    let waited = target.and_then(|it| it.for_clients_ns).unwrap_or(0) as f64;
+    waited.min(MOST * own)
+}
