@@ -139,10 +139,10 @@ fn probes_of_functions_and_of_their_ends_leave_stacks_whole() {
     let recording = record(&options);
     child.kill().expect("killed");
     child.wait().expect("ended");
-    // Most of the time is in the kernel's code of probes. Some of that is between what it notes of a call and what the stack has: 3 to 9 % of the
-    // samples, on a busy machine up to 25. Where probes are not looked through, 12 % of the stacks are whole.
+    // Most of the time is in the kernel's code of probes. Little of it is between what the stack has and what the kernel notes of a call, where
+    // stacks end: 0.2 to 0.5 % of the samples at load 12. Where probes are not looked through, 12 % of the stacks are whole.
     let whole = percent_before(&recording, "whole");
-    assert!(whole >= 60.0, "{:?}", recording.warnings);
+    assert!(whole >= 97.0, "{:?}", recording.warnings);
     assert!(!probes.read().expect("calls").is_empty());
 }
 

@@ -550,6 +550,7 @@ static __always_inline void read_stacks(void *ctx, struct scratch *scratch, bool
 {
 	*kernel = in_kernel ? helper_frames(ctx, &scratch->kernel, 0) : 0;
 	scratch->walk.by_address = !by_tables;
+	scratch->walk.in_kernel = in_kernel;
 	if (by_tables)
 		*user = table_frames(bpf_get_current_task_btf(), scratch->user, &scratch->walk);
 	else

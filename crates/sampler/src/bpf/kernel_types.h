@@ -152,6 +152,8 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 struct return_instance {
+	unsigned long func; /* where the function begins */
+	unsigned long stack; /* the stack pointer there */
 	unsigned long orig_ret_vaddr;
 	bool chained;
 	struct return_instance *next;
@@ -159,7 +161,6 @@ struct return_instance {
 struct uprobe_task {
 	struct return_instance *return_instances;
 	unsigned long vaddr; /* where the instruction belongs that is executed in the area of probes */
-	struct uprobe *active_uprobe;
 	unsigned long xol_vaddr; /* where it is executed */
 };
 struct mm_struct {

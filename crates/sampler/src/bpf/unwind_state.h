@@ -70,7 +70,8 @@ struct walk {
 	u8 interrupted;
 	u8 by_address; /* a frame is an address, which means nothing without its process */
 	u8 ending; /* the native stack has ended; an interpreter's frames that are left over follow */
-	u8 unused[3];
+	u8 in_kernel; /* the thread is in the kernel, and its registers are those with which it came there */
+	u8 unused[2];
 	u64 piece[WALK_PIECE];
 	u64 node[MAPLE_WORDS];
 	u64 probe_return; /* where probed functions return to; 0: there is none */

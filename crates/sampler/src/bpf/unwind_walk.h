@@ -105,15 +105,26 @@ static __always_inline long end_native_walk(struct walk *walk, bool complete)
 /* ---- probes of user functions (uprobes), of anybody ---- */
 #define PROBE_SLOT 128 /* bytes of an instruction's place in the area of probes */
 #define BREAKPOINT 0xcc
+#define MOST_LEFT 8 /* notes of calls that one return can end */
+/* Where the kernel's code goes on after its system call, to which probed functions return: it has pushed three registers, the
+ * first in place of the return address, and takes two of them back in three bytes. */
+#define AFTER_RETURN_CALL 13
 
-/* Whether a breakpoint is in front of the address: it was met, and what it stands for was not yet executed. */
-static __always_inline bool is_behind_breakpoint(u64 address)
+/* Whether the innermost note is of the call whose return address stands, or stood, there. Notes of functions that were left by a
+ * jump are passed over. */
+__noinline int is_return_of_probed(struct walk *walk, u64 slot)
 {
-	u8 byte = 0;
+	if (!walk)
+		return 0;
+	struct return_instance *call = walk->probed;
 #if defined(__TARGET_ARCH_x86)
-	bpf_probe_read_user(&byte, 1, (void *)(address - 1));
+	for (u32 i = 0; i < MOST_LEFT && call && BPF_CORE_READ(call, stack) < slot; i++)
+		call = BPF_CORE_READ(call, next);
+	walk->probed = call;
+	return call && BPF_CORE_READ(call, stack) == slot;
+#else
+	return call != 0;
 #endif
-	return byte == BREAKPOINT;
 }
 
 /* Goes on where the innermost probed function will return to in the end. */
@@ -125,9 +136,53 @@ __noinline int leave_probed_function(struct walk *walk)
 
 	walk->pc = BPF_CORE_READ(left, orig_ret_vaddr);
 	/* Functions that end with a call of another one share its return. */
-	for (u32 i = 0; i < 8 && BPF_CORE_READ(left, chained); i++)
+	for (u32 i = 0; i < MOST_LEFT && BPF_CORE_READ(left, chained); i++)
 		left = BPF_CORE_READ(left, next);
 	walk->probed = BPF_CORE_READ(left, next);
+	return 0;
+}
+
+/* Whether a breakpoint in front of the address was met, and what it stands for was not yet executed. In the program that is never so: the
+ * kernel has always been there. In the kernel the note of the call tells, if what was executed pushed a register. */
+__noinline int is_at_breakpoint(struct walk *walk)
+{
+	u8 byte = 0;
+
+	if (!walk || !walk->in_kernel)
+		return 0;
+#if defined(__TARGET_ARCH_x86)
+	bpf_probe_read_user(&byte, 1, (void *)(walk->pc - 1));
+	if (byte != BREAKPOINT)
+		return 0;
+	struct return_instance *call = walk->probed;
+	if (call && BPF_CORE_READ(call, func) == walk->pc - 1 && BPF_CORE_READ(call, stack) == walk->sp + 8)
+		return 0;
+#endif
+	return byte == BREAKPOINT;
+}
+
+/* The thread is where probed functions return to, `into` bytes behind the beginning: before the kernel has seen to the return the note of the
+ * call says where that goes, after it the stack. */
+__noinline int leave_return_code(struct walk *walk, u64 into)
+{
+	if (!walk)
+		return 0;
+	u64 pushed = into < 3 ? into : 3;
+	if (into > AFTER_RETURN_CALL)
+		pushed = into - AFTER_RETURN_CALL > 2 ? 1 : 2;
+	u64 slot = walk->sp + 8 * pushed - 8;
+	if (walk->in_kernel && is_return_of_probed(walk, walk->sp - 8)) {
+		/* The kernel has taken the registers from the stack for those who look. */
+		slot = walk->sp - 8;
+		leave_probed_function(walk);
+	} else if (is_return_of_probed(walk, slot)) {
+		leave_probed_function(walk);
+	} else {
+		u64 pc = 0;
+		bpf_probe_read_user(&pc, sizeof(pc), (void *)slot);
+		walk->pc = pc;
+	}
+	walk->sp = slot + 8;
 	return 0;
 }
 
@@ -145,22 +200,21 @@ __noinline int begin_probed_walk(struct walk *walk)
 	struct uprobe_task *probes = task->utask;
 	if (!probes)
 		return 0;
+	walk->probed = BPF_CORE_READ(probes, return_instances);
 	u64 elsewhere = BPF_CORE_READ(probes, xol_vaddr);
-	if (BPF_CORE_READ(probes, active_uprobe) && walk->pc - elsewhere < PROBE_SLOT)
+	if (walk->pc - elsewhere < PROBE_SLOT)
 		walk->pc = BPF_CORE_READ(probes, vaddr) + (walk->pc - elsewhere);
 	else
-		walk->pc -= is_behind_breakpoint(walk->pc);
+		walk->pc -= is_at_breakpoint(walk);
 	struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
-	walk->probed = BPF_CORE_READ(probes, return_instances);
 	if (!area)
 		return 0;
 	walk->probe_return = BPF_CORE_READ(area, vaddr);
+#if defined(__TARGET_ARCH_x86)
 	u64 into = walk->pc - walk->probe_return;
-	if (walk->probed && into < PROBE_SLOT) {
-		/* It keeps three registers on the stack while it calls the kernel. */
-		walk->sp += 8 * (into < 3 ? into : 3);
-		leave_probed_function(walk);
-	}
+	if (into < PROBE_SLOT)
+		leave_return_code(walk, into);
+#endif
 	return 0;
 }
 
@@ -180,7 +234,7 @@ __noinline int walk_frame(struct walk *walk, struct stack_words *words, u32 dept
 	if (!walk || !words)
 		return 1;
 
-	if (walk->probed && !walk->interrupted && walk->pc == walk->probe_return)
+	if (walk->probed && !walk->interrupted && walk->pc == walk->probe_return && is_return_of_probed(walk, walk->sp - 8))
 		leave_probed_function(walk);
 	u64 at = walk->pc - !walk->interrupted;
 
