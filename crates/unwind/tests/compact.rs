@@ -172,3 +172,30 @@ fn an_entry_for_all_addresses_covers_the_code_that_there_is() {
     assert!(u64::from(table.blocks()) * 256 <= elf.len() as u64 + 256);
     assert_eq!(table.find_rule(u64::MAX).kind, CompactKind::Uncovered);
 }
+
+/// Whoever makes a table for a recording that has ended does not want all of it.
+#[test]
+fn a_table_is_whole_or_not_made() {
+    let module = ModuleData::open(&std::env::current_exe().unwrap()).unwrap();
+    let compile = |most: usize| {
+        let asked = std::cell::Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            asked.get() <= most
+        };
+        let table = CompactTable::compile_while("this program", &module, &go_on);
+        (table.unwrap(), asked.get())
+    };
+    let (whole, all) = compile(usize::MAX);
+    assert!(all > 10, "{all}");
+    assert_eq!(
+        whole,
+        Some(CompactTable::compile("this program", &module).unwrap())
+    );
+    for most in [0, 1, all / 2, all - 1] {
+        let (none, asked) = compile(most);
+        assert_eq!(none, None);
+        // It stops soon: each of its tables asks once more at most, and the end does.
+        assert!(asked <= most + 4, "{asked} after {most}");
+    }
+}

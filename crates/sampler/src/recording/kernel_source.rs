@@ -406,6 +406,9 @@ impl<'memory> KernelSource<'memory> {
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.all_fds().try_for_each(perf::disable_event)?;
         self.kernel.detach();
+        if let Some(unwinding) = &self.unwinding {
+            unwinding.end_walks();
+        }
         let end = monotonic_ns();
         self.drain_full(collection)?; // the tables that were being filled
         let mut unfinished = Vec::new();

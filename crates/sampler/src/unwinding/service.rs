@@ -127,6 +127,11 @@ impl Unwinding {
         self.worker.work_off();
     }
 
+    /// Ends the making of tables soon: stacks are not walked any more.
+    pub fn end_walks(&self) {
+        self.worker.end_walks();
+    }
+
     /// Returns the CPU time that the thread took, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         self.worker.progress.cpu_ns.load(Ordering::Relaxed)
@@ -146,6 +151,9 @@ impl Unwinding {
     /// for that for a short while: for those of the target longer.
     pub fn prepare_tables(&mut self, files: &[PathBuf], longest: Duration) {
         let begin = Instant::now();
+        // The smallest first: all others would wait for a large one.
+        let mut files: Vec<&PathBuf> = files.iter().collect();
+        files.sort_by_cached_key(|path| path.metadata().map_or(0, |data| data.len()));
         for path in files {
             self.prepare_file(path, u64::MAX);
         }

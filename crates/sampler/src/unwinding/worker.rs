@@ -3,6 +3,7 @@
 use super::disk::TableFiles;
 use super::store::{ImageKey, ImageRuntime, Installed, LabelledImage, TableStore};
 use crate::Error;
+use crate::clock::monotonic_ns;
 use languages::go::GoProgram;
 use languages::python::Interpreter;
 use languages::ruby::RubyInterpreter;
@@ -25,6 +26,10 @@ const ROUND: Duration = Duration::from_secs(1);
 const NICE: libc::c_int = 5;
 /// The most messages that are kept.
 const MOST_MESSAGES: usize = 8;
+/// Time after the last sample in which tables are still made, for the next recording. Debug builds make them so slowly that they would never
+/// have those of large images.
+const LONGEST_AFTER_SAMPLES: Duration =
+    Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
 
 /// An image whose table is to be made.
 pub(crate) struct TableJob {
@@ -92,6 +97,28 @@ pub(crate) struct Progress {
     pub failed: AtomicBool,
     /// Tables that could not be made: each a sentence.
     pub messages: Mutex<Vec<String>>,
+    /// End of the work, on the monotonic clock; 0 while stacks are walked.
+    ends_ns: AtomicU64,
+}
+
+impl Progress {
+    /// Lets the work end after so long, unless its end is known already.
+    fn end_within(&self, time: Duration) {
+        let end = monotonic_ns().saturating_add(time.as_nanos() as u64);
+        let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.ends_ns.compare_exchange(0, end.max(1), set, get);
+    }
+
+    /// Returns whether nobody walks any more.
+    fn is_ending(&self) -> bool {
+        self.ends_ns.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns whether there is time for more work.
+    fn has_time(&self) -> bool {
+        let end = self.ends_ns.load(Ordering::Acquire);
+        end == 0 || monotonic_ns() < end
+    }
 }
 
 /// The thread, and its work.
@@ -150,6 +177,11 @@ impl Worker {
         self.send_order(TableOrder::Prefer(key));
     }
 
+    /// Ends the work soon: stacks are not walked any more, and tables are only made to be kept on disk.
+    pub fn end_walks(&self) {
+        self.progress.end_within(LONGEST_AFTER_SAMPLES);
+    }
+
     fn send_order(&self, order: TableOrder) {
         if let Some(orders) = &self.orders {
             // A thread that has ended makes no tables: frame pointers serve.
@@ -160,6 +192,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        self.progress.end_within(Duration::ZERO);
         (self.orders, self.idle) = (None, None);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -197,6 +230,9 @@ impl Workbench {
                 Err(RecvTimeoutError::Disconnected) if queue.is_empty() => return,
                 Err(_) => {}
             }
+            if !self.progress.has_time() {
+                return;
+            }
             if let Some(job) = queue.next_job() {
                 self.perform_job(&job);
                 let cpu_ns = &self.progress.cpu_ns;
@@ -228,6 +264,9 @@ impl Workbench {
             .file
             .as_ref()
             .and_then(|file| self.table_of_file(job, file));
+        if self.progress.is_ending() {
+            return Ok(());
+        }
         let file = job.file.as_ref().filter(|_| table.is_some());
         let runtime = file.and_then(|file| self.find_runtime(job, file));
         let image = LabelledImage {
@@ -275,8 +314,10 @@ impl Workbench {
         }
         // What is no ELF image has no table, as generated code in a file.
         let module = ModuleData::from_file(&job.name, file).ok()?;
-        match CompactTable::compile(&job.name, &module) {
-            Ok(table) => {
+        let go_on = || self.progress.has_time();
+        match CompactTable::compile_while(&job.name, &module, &go_on) {
+            Ok(None) => None,
+            Ok(Some(table)) => {
                 if let Some((files, build_id)) = cached {
                     files.write_table(build_id.as_bytes(), size, &table);
                 }
@@ -338,6 +379,18 @@ mod tests {
         let jobs = std::iter::from_fn(|| queue.next_job());
         let order: Vec<u64> = jobs.map(|job| job.key.inode).collect();
         assert_eq!(order, [3, 1, 2, 4]);
+    }
+
+    #[test]
+    fn work_ends_when_it_was_said_first() {
+        let progress = Progress::default();
+        assert!(progress.has_time() && !progress.is_ending());
+        progress.end_within(Duration::from_secs(3600));
+        progress.end_within(Duration::ZERO);
+        assert!(progress.has_time() && progress.is_ending());
+        let over = Progress::default();
+        over.end_within(Duration::ZERO);
+        assert!(!over.has_time() && over.is_ending());
     }
 
     #[test]

@@ -16,6 +16,8 @@ use std::ops::Range;
 /// The most bytes of table entries that are run through. Each entry has the first instructions of
 /// its kind run again, so that damaged tables could take hours; real ones take twice their size.
 const MOST_WORK: usize = 512 << 20;
+/// Entries between two questions whether to go on.
+const ENTRIES_AT_ONCE: usize = 256;
 /// The most changes of the rule in one image.
 const MOST_CHANGES: usize = 8 << 20;
 /// The most code in one image, in bytes.
@@ -34,14 +36,27 @@ impl CompactTable {
     /// # Errors
     /// [`Error::TooComplex`] if they are larger than any real program's, or take too long.
     pub fn compile(name: &str, module: &ModuleData) -> Result<Self, Error> {
+        Self::compile_while(name, module, &|| true).map(Option::unwrap_or_default)
+    }
+
+    /// The same, as long as `go_on` says so, which is asked some thousand times for a large image; `None` if it did not say so to the end.
+    ///
+    /// # Errors
+    /// As those of [`compile`](Self::compile).
+    pub fn compile_while(
+        name: &str,
+        module: &ModuleData,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Option<Self>, Error> {
         let refused = |reason| Error::TooComplex {
             name: name.to_owned(),
             reason,
         };
         let Some(machine) = module.machine else {
-            return Ok(Self::default());
+            return Ok(Some(Self::default()));
         };
         let mut compiler = Compiler {
+            go_on,
             machine,
             code: code_ranges(module),
             rules: Vec::new(),
@@ -60,13 +75,18 @@ impl CompactTable {
         for table in &module.tables {
             compiler.take_table(table).map_err(refused)?;
         }
+        if !go_on() {
+            return Ok(None);
+        }
         if let Some(functions) = &module.go_functions
             && machine == UnwindMachine::X86_64
         {
             compiler.take_go_functions(functions).map_err(refused)?;
         }
-        Self::pack_changes(&compiler.rule_changes())
-            .map_err(|_| refused("more rows than 16 million"))
+        let table = Self::pack_changes(&compiler.rule_changes());
+        let table = table.map_err(|_| refused("more rows than 16 million"))?;
+        // Last: what was left out when it said no is missing.
+        Ok(go_on().then_some(table))
     }
 }
 
@@ -104,7 +124,9 @@ impl RuleStretch {
     }
 }
 
-struct Compiler {
+struct Compiler<'a> {
+    /// Says whether to go on. Once it says no, the result is thrown away.
+    go_on: &'a dyn Fn() -> bool,
     machine: UnwindMachine,
     code: Vec<CodeRange>,
     rules: Vec<CompactRule>,
@@ -116,7 +138,7 @@ struct Compiler {
     work: usize,
 }
 
-impl Compiler {
+impl Compiler<'_> {
     fn code_size(&self) -> u64 {
         let sizes = self.code.iter().map(|c| c.offsets.end - c.offsets.start);
         sizes.fold(0, u64::saturating_add)
@@ -150,6 +172,9 @@ impl Compiler {
         let entries = sorted_entries(section, &table.bases);
         let mut context = UnwindContext::new();
         for (n, (_, offset)) in entries.iter().enumerate() {
+            if n % ENTRIES_AT_ONCE == 0 && !(self.go_on)() {
+                return Ok(());
+            }
             let next = entries.get(n + 1).map_or(u64::MAX, |(start, _)| *start);
             let offset = S::Offset::from(*offset as usize);
             let entry = section.fde_from_offset(&table.bases, offset, S::cie_from_offset);
