@@ -3,11 +3,11 @@
 # BENCH_SECONDS (60) is the length of the recorded compile; the rest scales with it. BENCH_NO_REAL_TIME
 # keeps the loops out of the real-time class: noisier, but kind to other users of the machine.
 set -eu
-[ $# -gt 0 ] || { echo "usage: benches/run.sh VITALFEW [overhead|process|lost|bytes|report|bottlenecks|continuous|continuous_stacks|instructions|pairs|causal|causal_cost|interference|targets|page|interference_cases|run_cases|run_examples|run_speed|check]..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: benches/run.sh VITALFEW [overhead|process|lost|deep_stacks|ends|bytes|report|bottlenecks|continuous|continuous_stacks|instructions|pairs|causal|causal_cost|interference|targets|page|interference_cases|run_cases|run_examples|run_speed|check]..." >&2; exit 2; }
 here=$(dirname "$0")
 vitalfew=$(realpath "$1")
 shift
-[ $# -gt 0 ] || set -- overhead process lost bytes report bottlenecks continuous continuous_stacks instructions pairs causal causal_cost interference targets page run_speed
+[ $# -gt 0 ] || set -- overhead process lost deep_stacks ends bytes report bottlenecks continuous continuous_stacks instructions pairs causal causal_cost interference targets page run_speed
 
 echo "$("$vitalfew" --version), $(perf --version), Linux $(uname -r),"
 echo "$(nproc) CPUs, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1-3 /proc/loadavg), $(date -u +%Y-%m-%d)"

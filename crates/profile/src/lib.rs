@@ -33,6 +33,7 @@ mod image;
 mod interference;
 mod order;
 mod process_maps;
+mod rare_stacks;
 mod recording;
 mod stack;
 mod stack_walks;
@@ -68,6 +69,10 @@ pub use interference::{
     ThreadScore, WaitEnder,
 };
 pub use process_maps::MapsLine;
+pub use rare_stacks::{
+    FoldedStacks, RARE_STACKS, RARE_STACKS_WARNING, RareStacks, rare_stacks_image,
+    rare_stacks_symbol, stack_importance,
+};
 pub use recording::{
     BranchCount, CallGraph, Collector, Host, NameId, NameSet, Recording, Sample, Target,
     ThreadCount, Waker, kernel_name, name_thread,

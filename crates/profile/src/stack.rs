@@ -1,5 +1,7 @@
 use crate::Location;
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
 
 /// Index of a [`StackFrame`] in a [`StackTable`]: a frame together with all its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,12 +20,16 @@ pub struct StackFrame {
 /// All stacks of a recording, as a tree that shares common callers.
 ///
 /// A sample without a call stack has a one-frame stack here: the place where it landed.
-/// A caller always has a smaller [`StackId`] than the frames it called.
+/// A caller always has a smaller [`StackId`] than the frames it called. A frame takes 24 bytes and 6 to 11 in the index.
 #[derive(Clone, Debug, Default)]
 pub struct StackTable {
     frames: Vec<StackFrame>,
-    /// Ids of all frames, or of fewer after [`push_leaf`](Self::push_leaf).
-    index: FxHashMap<StackFrame, StackId>,
+    /// Positions of the first frames: of all, or of fewer after [`push_leaf`](Self::push_leaf).
+    index: HashTable<u32>,
+}
+
+fn hash_of(frame: &StackFrame) -> u64 {
+    FxBuildHasher.hash_one(frame)
 }
 
 impl StackTable {
@@ -38,22 +44,30 @@ impl StackTable {
     /// If `caller` is not of this table, or the table has more than `u32::MAX` frames.
     pub fn intern(&mut self, location: Location, caller: Option<StackId>) -> StackId {
         let frame = StackFrame { location, caller };
-        if self.index.len() < self.frames.len() {
-            let ids = (0..).map(StackId);
-            self.index = self.frames.iter().copied().zip(ids).collect();
-        }
-        if let Some(id) = self.index.get(&frame) {
-            return *id;
+        self.index_frames();
+        let frames = &self.frames;
+        let is_same = |id: &u32| frames[*id as usize] == frame;
+        if let Some(id) = self.index.find(hash_of(&frame), is_same) {
+            return StackId(*id);
         }
         assert!(caller.is_none_or(|c| (c.0 as usize) < self.frames.len()));
         let id = self.push_frame(frame);
-        self.index.insert(frame, id);
+        self.index_frames();
         id
     }
 
+    /// Enters the frames into the index that are not there yet.
+    fn index_frames(&mut self) {
+        let Self { frames, index } = self;
+        let rehash = |id: &u32| hash_of(&frames[*id as usize]);
+        for frame in &frames[index.len()..] {
+            let id = index.len() as u32;
+            index.insert_unique(hash_of(frame), id, rehash);
+        }
+    }
+
     /// Adds the stack of `location` alone without a look whether it is there, which takes a fraction
-    /// of the time of [`intern`](Self::intern). To be called once for each location: one that was
-    /// added twice makes every later `intern` slow.
+    /// of the time of [`intern`](Self::intern). To be called once for each location.
     ///
     /// # Panics
     /// If the table has more than `u32::MAX` frames.
@@ -98,6 +112,11 @@ impl StackTable {
     /// All frames; the position is the [`StackId`].
     pub fn frames(&self) -> &[StackFrame] {
         &self.frames
+    }
+
+    /// All frames, in a table's order, without what finds them.
+    pub fn into_frames(self) -> Vec<StackFrame> {
+        self.frames
     }
 
     /// The number of frames.

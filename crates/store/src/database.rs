@@ -6,7 +6,7 @@ use crate::draft::{EpochDraft, remove_if_dead};
 use crate::encode::encode_recording;
 use crate::error::{StoreError, left_out};
 use crate::file::WrittenFile;
-use crate::merge::{merge_recordings, merge_slices, merge_sums};
+use crate::merge::{BoundedMerger, MOST_CALLERS_READ, merge_sums};
 use crate::names::{PREFIX, REMOVED, WRITING, closed_path, encode_name, subdirectories, utc_name};
 use crate::parts;
 use crate::range::TimeRange;
@@ -273,14 +273,13 @@ pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreErro
             let (sums, failed) = read_each(epochs, |epoch| epoch.read_sums(wanted))?;
             (merge_sums(sums)?, failed)
         }
-        false => {
-            let (mut recordings, failed) = read_each(epochs, Epoch::read_recording)?;
-            let merged = match recordings.len() {
-                1 => recordings.swap_remove(0),
-                _ => merge_recordings(&recordings)?,
-            };
-            (merged, failed)
-        }
+        false => match epochs {
+            [epoch] => (epoch.read_recording()?, Vec::new()),
+            _ => {
+                let merger = BoundedMerger::new(MOST_CALLERS_READ);
+                merge_epochs(epochs, merger, Epoch::read_recording)?
+            }
+        },
     };
     merged.warnings.extend(failed.iter().map(left_out));
     Ok(merged)
@@ -301,11 +300,35 @@ pub fn read_as_slices(epochs: &[Epoch]) -> Result<Recording, StoreError> {
         }
         Ok(recording)
     };
-    let (recordings, failed) = read_each(epochs, read)?;
-    let lengths = recordings.iter().map(|recording| recording.duration_ns);
-    let mut merged = merge_slices(&recordings, lengths.max().unwrap_or(0).max(1))?;
+    let merger = BoundedMerger::of_slices(MOST_CALLERS_READ);
+    let (mut merged, failed) = merge_epochs(epochs, merger, read)?;
     merged.warnings.extend(failed.iter().map(left_out));
     Ok(merged)
+}
+
+/// Merges the results of `read`, a few of which are in memory at a time. Returns the errors of the other epochs, too.
+fn merge_epochs(
+    epochs: &[Epoch],
+    mut merger: BoundedMerger,
+    read: impl Fn(&Epoch) -> Result<Recording, StoreError> + Sync,
+) -> Result<(Recording, Vec<StoreError>), StoreError> {
+    let mut failed = Vec::new();
+    for some in epochs.chunks(cpu_count()) {
+        for result in read_results(some, &read) {
+            match result {
+                Ok(recording) => merger.add_part(&recording)?,
+                Err(error) => failed.push(error),
+            }
+        }
+    }
+    match merger.is_empty() && !failed.is_empty() {
+        true => Err(failed.swap_remove(0)),
+        false => Ok((merger.finish()?, failed)),
+    }
+}
+
+fn cpu_count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Applies `read` to the epochs, on all processors. Returns the results, and the errors of the
@@ -314,18 +337,7 @@ fn read_each<T: Send>(
     epochs: &[Epoch],
     read: impl Fn(&Epoch) -> Result<T, StoreError> + Sync,
 ) -> Result<(Vec<T>, Vec<StoreError>), StoreError> {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = epochs.len().div_ceil(cpus).max(1);
-    let results: Vec<Result<T, StoreError>> = std::thread::scope(|scope| {
-        let readers: Vec<_> = epochs
-            .chunks(share)
-            .map(|epochs| scope.spawn(|| epochs.iter().map(&read).collect::<Vec<_>>()))
-            .collect();
-        let join = |reader: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
-            reader.join().unwrap_or_else(|panic| resume_unwind(panic))
-        };
-        readers.into_iter().flat_map(join).collect()
-    });
+    let results = read_results(epochs, &read);
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for result in results {
         match result {
@@ -337,6 +349,24 @@ fn read_each<T: Send>(
         true => Err(failed.swap_remove(0)),
         false => Ok((done, failed)),
     }
+}
+
+/// Applies `read` to the epochs, on all processors.
+fn read_results<T: Send>(
+    epochs: &[Epoch],
+    read: &(impl Fn(&Epoch) -> Result<T, StoreError> + Sync),
+) -> Vec<Result<T, StoreError>> {
+    let share = epochs.len().div_ceil(cpu_count()).max(1);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = epochs
+            .chunks(share)
+            .map(|epochs| scope.spawn(|| epochs.iter().map(read).collect::<Vec<_>>()))
+            .collect();
+        let join = |reader: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
+            reader.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        readers.into_iter().flat_map(join).collect()
+    })
 }
 
 impl Epoch {

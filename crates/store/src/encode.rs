@@ -9,9 +9,9 @@ use crate::manifest::{MAX_EVENTS, Manifest, ManifestMember};
 use crate::table::{IMAGES, ROW_GROUP, SAMPLES, STACKS, SYMBOLS, THREADS};
 use crate::table_writer::{TableWriter, shared_text};
 use profile::{
-    EmbeddedSymbol, EventId, Image, ImageId, NameId, Recording, Sample, StackFrame, StackId,
-    StretchCount,
+    EmbeddedSymbol, EventId, Image, ImageId, NameId, Recording, Sample, StackId, StretchCount,
 };
+use std::num::NonZeroU32;
 
 /// Encodes a recording. Equal recordings give equal bytes, in any order of their samples.
 pub(crate) fn encode_recording(recording: &Recording) -> Result<Encoded, StoreError> {
@@ -23,7 +23,8 @@ pub(crate) fn encode_recording(recording: &Recording) -> Result<Encoded, StoreEr
         encode_samples(recording, &texts, &callers)?,
     )];
     if !callers.frames.is_empty() {
-        tables.push(("stacks.parquet", encode_stacks(&callers, &texts)?));
+        let stacks = encode_stacks(recording, &callers, &texts)?;
+        tables.push(("stacks.parquet", stacks));
     }
     tables.push(("threads.parquet", encode_threads(recording, &texts)?));
     tables.push(("images.parquet", encode_images(recording, &texts)?));
@@ -143,10 +144,11 @@ pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
 }
 
 /// Frames that called others, and frames of wakers: the only ones with an id of their own. The
-/// innermost frame of a sample stands in its row.
+/// innermost frame of a sample stands in its row. By positions: a recording can have millions of frames.
 struct Callers {
-    frames: Vec<(Option<i64>, StackFrame)>,
-    ids: Vec<Option<u32>>,
+    frames: Vec<u32>,
+    /// One more than the id of each frame of the recording that has one.
+    ids: Vec<Option<NonZeroU32>>,
 }
 
 impl Callers {
@@ -165,21 +167,21 @@ impl Callers {
                 }
             }
         }
+        let numbered = (0u32..).zip(used);
+        let frames = numbered.filter_map(|(position, used)| used.then_some(position));
         let mut callers = Self {
-            frames: Vec::new(),
+            frames: frames.collect(),
             ids: vec![None; table.len()],
         };
-        for (i, frame) in table.frames().iter().enumerate().filter(|(i, _)| used[*i]) {
-            callers.ids[i] = Some(callers.frames.len() as u32);
-            callers
-                .frames
-                .push((callers.stack_number(frame.caller), *frame));
+        for (id, position) in (1u32..).zip(&callers.frames) {
+            callers.ids[*position as usize] = NonZeroU32::new(id);
         }
         callers
     }
 
     fn stack_number(&self, stack: Option<StackId>) -> Option<i64> {
-        self.ids[stack?.0 as usize].map(i64::from)
+        let id = self.ids[stack?.0 as usize]?;
+        Some(i64::from(id.get()) - 1)
     }
 }
 
@@ -304,15 +306,24 @@ fn stored_weight(count: u64, weight: u64) -> Option<i64> {
     (weight != count).then_some(weight.cast_signed())
 }
 
-fn encode_stacks(callers: &Callers, texts: &SharedTexts) -> Result<Vec<u8>, StoreError> {
+fn encode_stacks(
+    recording: &Recording,
+    callers: &Callers,
+    texts: &SharedTexts,
+) -> Result<Vec<u8>, StoreError> {
     let mut table = TableWriter::new(STACKS)?;
     let mut ids = 0i64..;
     for rows in callers.frames.chunks(ROW_GROUP) {
         let mut out = table.begin_rows()?;
-        let images = || rows.iter().map(|(_, frame)| frame.location.image);
-        let offsets = rows.iter().map(|(_, frame)| frame.location.offset.0);
+        let frames = || {
+            let positions = rows.iter().copied().map(StackId);
+            positions.map(|position| recording.stacks.frame(position))
+        };
+        let images = || frames().map(|frame| frame.location.image);
+        let offsets = frames().map(|frame| frame.location.offset.0);
+        let numbers = frames().map(|frame| callers.stack_number(frame.caller));
         out.write_ints("id", ids.by_ref().take(rows.len()))?;
-        out.optional_ints("caller", rows.iter().map(|(caller, _)| *caller))?;
+        out.optional_ints("caller", numbers)?;
         image_columns(&mut out, texts, images)?;
         out.write_ints("offset", offsets.map(u64::cast_signed))?;
         out.finish_rows()?;

@@ -85,7 +85,6 @@ pub use merge::merge_recordings;
 pub use open_epoch::OpenEpoch;
 pub use parts::PartId;
 pub use range::TimeRange;
-pub use rare_stacks::RARE_STACKS;
 pub use summary::RecordingSummary;
 pub use trace::{TraceReader, TraceWriter, is_trace};
 

@@ -26,26 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// [`StoreError::Unstorable`] if a recording contradicts itself.
 pub fn merge_recordings(recordings: &[Recording]) -> Result<Recording, StoreError> {
     let first = recordings.first().ok_or_else(nothing_to_merge)?;
-    merge_into(empty_merged(first, recordings), recordings)
-}
-
-/// One recording as by [`merge_recordings`] whose samples keep their slices, each `slice_ns` long at most: the slices of all recordings
-/// count the same times.
-///
-/// # Errors
-/// As those of [`merge_recordings`].
-pub(crate) fn merge_slices(
-    recordings: &[Recording],
-    slice_ns: u64,
-) -> Result<Recording, StoreError> {
-    let first = recordings.first().ok_or_else(nothing_to_merge)?;
-    let mut merged = empty_merged(first, recordings);
-    merged.slice_ns = Some(slice_ns);
-    merge_into(merged, recordings)
-}
-
-fn merge_into(merged: Recording, recordings: &[Recording]) -> Result<Recording, StoreError> {
-    let mut merger = Merger::new(merged);
+    let mut merger = Merger::new(empty_merged(first, recordings));
     for recording in recordings {
         check_storable(recording)?;
         merger.add_recording(recording)?;
@@ -53,9 +34,12 @@ fn merge_into(merged: Recording, recordings: &[Recording]) -> Result<Recording, 
     Ok(merger.finish_recording())
 }
 
-/// Merges the parts of an epoch as [`merge_recordings`] does, one after the other and in bounded memory: rare stacks lose callers
-/// ([`fold_rare_stacks`]) before there are more frames than an epoch may have.
-pub(crate) struct PartsMerger {
+/// Most frames, beside one for each place, of several epochs that are read together.
+pub(crate) const MOST_CALLERS_READ: usize = 1 << 20;
+
+/// Merges recordings as [`merge_recordings`] does, one after the other and in bounded memory: rare stacks lose callers
+/// ([`fold_rare_stacks`]) before there are more frames than there may be.
+pub(crate) struct BoundedMerger {
     /// The parts without their tables.
     heads: Vec<Recording>,
     merger: Merger,
@@ -64,7 +48,7 @@ pub(crate) struct PartsMerger {
     fold_at: usize,
 }
 
-impl PartsMerger {
+impl BoundedMerger {
     /// A merger of nothing yet, into so many frames of callers.
     pub fn new(most_callers: usize) -> Self {
         let (host, target) = (Host::default(), Target::Machine);
@@ -75,6 +59,19 @@ impl PartsMerger {
             most_callers,
             fold_at: most_callers,
         }
+    }
+
+    /// Returns a merger of samples that keep their slices: the slices of all recordings count the same times. A slice is as long as the
+    /// longest recording.
+    pub fn of_slices(most_callers: usize) -> Self {
+        let mut merger = Self::new(most_callers);
+        merger.merger.merged.slice_ns = Some(1);
+        merger
+    }
+
+    /// Returns whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
     }
 
     pub fn add_part(&mut self, part: &Recording) -> Result<(), StoreError> {
@@ -96,8 +93,11 @@ impl PartsMerger {
         let merged = self.merger.finish_recording();
         let mut warnings = head.warnings;
         warnings.extend(merged.warnings);
+        let lengths = self.heads.iter().map(|head| head.duration_ns);
+        let longest = lengths.max().unwrap_or(0).max(1);
         Ok(Recording {
             warnings,
+            slice_ns: merged.slice_ns.map(|_| longest),
             walks: merged.walks,
             events: merged.events,
             images: merged.images,
@@ -547,5 +547,57 @@ fn merge_event(merged: &mut Event, event: &Event) {
     }
     if merged.frequency != event.frequency {
         merged.frequency = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recording of stacks of twenty frames that differ from those of other seeds.
+    fn recording_of(seed: u64) -> Recording {
+        let (host, target) = (Host::default(), Target::Machine);
+        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
+        recording.duration_ns = 1_000 + seed;
+        recording.events = vec![Event::new("cpu-clock", profile::Unit::Samples, 1)];
+        recording.images = vec![Image::unknown()];
+        let process = recording.names.intern("x");
+        for number in 0..40 {
+            let frames: Vec<Location> = (0..20)
+                .map(|frame| Location {
+                    image: ImageId(0),
+                    offset: ImageOffset(match frame {
+                        0 => number % 4,
+                        _ => seed << 32 | number << 16 | frame,
+                    }),
+                })
+                .collect();
+            let stack = recording.stacks.intern_stack(&frames);
+            let sample = Sample::new(EventId(0), process, stack.expect("frames"), 1);
+            recording.samples.push(sample);
+        }
+        recording
+    }
+
+    #[test]
+    fn many_recordings_are_merged_within_bounds() {
+        for mut merger in [BoundedMerger::new(2000), BoundedMerger::of_slices(2000)] {
+            for seed in 0..50 {
+                merger.add_part(&recording_of(seed)).unwrap();
+                let frames = merger.merger.merged.stacks.len();
+                assert!(frames <= 2000 + 1000 + 800 + 4, "{frames} frames");
+            }
+            let has_slices = merger.merger.merged.slice_ns.is_some();
+            let merged = merger.finish().unwrap();
+            assert!(merged.stacks.len() <= 2004, "{}", merged.stacks.len());
+            assert_eq!(merged.slice_ns, has_slices.then_some(1_049));
+            let mut places = [0; 4];
+            for sample in &merged.samples {
+                let location = merged.stacks.frame(sample.stack).location;
+                places[location.offset.0 as usize] += sample.count;
+            }
+            assert_eq!(places, [500; 4]);
+            assert!(merged.rare_stacks_share() > 0.9);
+        }
     }
 }

@@ -9,7 +9,7 @@
 use crate::database::Database;
 use crate::error::{StoreError, left_out};
 use crate::file::{WrittenFile, read_file, write_file};
-use crate::merge::PartsMerger;
+use crate::merge::BoundedMerger;
 use crate::names::{PREFIX, REMOVED, closed_path, encode_name, subdirectories};
 use crate::parts::{DAMAGED, Part, PartId, drop_covered, list_files, list_parts};
 use profile::Recording;
@@ -217,7 +217,7 @@ impl OpenEpoch {
         &self,
         parts: &[Part],
     ) -> Result<(Option<Recording>, Vec<Part>), StoreError> {
-        let (mut merger, mut readable) = (PartsMerger::new(MOST_CALLERS), Vec::new());
+        let (mut merger, mut readable) = (BoundedMerger::new(MOST_CALLERS), Vec::new());
         let mut lost = Vec::new();
         for part in parts {
             match read_file(&part.path) {

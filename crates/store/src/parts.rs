@@ -2,7 +2,7 @@
 
 use crate::error::{StoreError, left_out};
 use crate::file::read_file;
-use crate::merge::merge_recordings;
+use crate::merge::{BoundedMerger, MOST_CALLERS_READ, merge_recordings};
 use crate::names::closed_path;
 use crate::summary::RecordingSummary;
 use profile::Recording;
@@ -129,18 +129,18 @@ pub(crate) fn read_open_epoch(path: &Path) -> Result<Recording, StoreError> {
 }
 
 fn read_parts(path: &Path) -> Result<Recording, StoreError> {
-    let (mut recordings, mut lost) = (Vec::new(), Vec::new());
+    let (mut merger, mut lost) = (BoundedMerger::new(MOST_CALLERS_READ), Vec::new());
     for part in list_parts(path)? {
         match read_file(&part.path) {
-            Ok(recording) => recordings.push(recording),
+            Ok(recording) => merger.add_part(&recording)?,
             Err(error) if was_moved(&error) => return Err(error),
             Err(error) => lost.push(error),
         }
     }
-    if recordings.is_empty() && !lost.is_empty() {
+    if merger.is_empty() && !lost.is_empty() {
         return Err(lost.swap_remove(0));
     }
-    let mut merged = merge_recordings(&recordings)?;
+    let mut merged = merger.finish()?;
     merged.warnings.extend(lost.iter().map(left_out));
     Ok(merged)
 }

@@ -12,7 +12,7 @@ use crate::recording::script_functions::ScriptFunctions;
 use crate::recording::tally::Tally;
 use profile::{
     Accesses, FileIdentity, ImageId, ImageKind, ImageOffset, Location, NameId, ProcessAddress,
-    StackId, Stretches,
+    RARE_STACKS, RARE_STACKS_WARNING, StackId, Stretches,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -25,6 +25,9 @@ pub(crate) struct Total {
     pub dropped: u64,
     pub lost: u64,
 }
+
+/// Frames of stacks that are kept, beside one for each place. `benches/deep_stacks.py` measures their memory.
+const MOST_FRAMES: usize = 1 << 21;
 
 /// Slices become twice as long when there would be more: a week takes no more memory than a minute.
 const MOST_SLICES: u64 = 600;
@@ -74,6 +77,23 @@ pub(crate) struct Collection {
     pub slices: Option<Slices>,
     /// The names by the kernel's field.
     names: FxHashMap<Vec<u8>, NameId>,
+    bound: FrameBound,
+}
+
+/// Bound on the frames of stacks: beyond it, rare stacks lose callers.
+struct FrameBound {
+    most: usize,
+    /// Number of frames at which that happens next: higher, where places alone are nearly as many.
+    fold_at: usize,
+}
+
+impl FrameBound {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            fold_at: most,
+        }
+    }
 }
 
 impl Collection {
@@ -94,11 +114,32 @@ impl Collection {
             cgroups: CgroupPaths::default(),
             slices: None,
             names: FxHashMap::default(),
+            bound: FrameBound::new(MOST_FRAMES),
         }
+    }
+
+    /// Keeps stacks within bounds: callers of rare ones are left out when there are too many frames. To be called when nobody holds
+    /// numbers of stacks.
+    pub fn bound_stacks(&mut self) {
+        if self.tally.stacks.len() <= self.bound.fold_at {
+            return;
+        }
+        let (images, most) = (&mut self.images, self.bound.most);
+        // To half of what may be, so that it is not done again soon.
+        let is_folded = self.tally.fold_rare_stacks(most / 2, || Location {
+            image: images.named_image(ImageKind::Jit, RARE_STACKS),
+            offset: ImageOffset(0),
+        });
+        if is_folded {
+            self.known_stacks = KnownStacks::default();
+            self.warnings.insert(RARE_STACKS_WARNING.to_owned());
+        }
+        self.bound.fold_at = most.max(self.tally.stacks.len() + most / 2);
     }
 
     /// Takes all samples out.
     pub fn take_tally(&mut self) -> Tally {
+        self.bound = FrameBound::new(self.bound.most);
         self.names.clear();
         self.cgroups.forget_ids();
         self.labels.forget_ids();
@@ -315,5 +356,78 @@ mod tests {
         counted.sort_unstable();
         let last = u32::try_from(MOST_SLICES / 2).ok();
         assert_eq!(counted, [(Some(0), 2), (Some(1), 1), (last, 1)]);
+    }
+
+    /// Deep stacks that all differ, and one that comes again and again.
+    #[test]
+    fn stacks_that_all_differ_stay_within_bounds_and_places_are_exact() {
+        const MOST: usize = 4000;
+        let mut collection = Collection::new(1);
+        collection.bound = FrameBound::new(MOST);
+        let process = collection.tally.names.intern("x");
+        let mut random = 1u64;
+        let mut next = || {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            random >> 40
+        };
+        let usual: Vec<u64> = (0..30).map(|frame| 1 << 30 | frame).collect();
+        for round in 0..3000u64 {
+            let mut frames: Vec<u64> = (0..30).map(|_| next() << 4).collect();
+            frames[0] = 0x77 + round % 5;
+            let frames = if round % 3 == 0 { &usual } else { &frames };
+            let stack = collection.kernel_stack(frames, None).unwrap();
+            let key = SampleKey {
+                event: EventId(0),
+                process,
+                pid: None,
+                tid: None,
+                cgroup: None,
+                labels: None,
+                stack,
+                slice: None,
+                waker: None,
+            };
+            let one = Amount {
+                count: 1,
+                weight: 1,
+            };
+            collection.tally.count_sample(key, one);
+            collection.bound_stacks();
+            let frames = collection.tally.stacks.len();
+            assert!(frames <= MOST, "{frames} frames");
+        }
+        let warnings = std::mem::take(&mut collection.warnings);
+        assert_eq!(Vec::from_iter(warnings), [RARE_STACKS_WARNING]);
+        let (host, target) = (Host::default(), Target::Machine);
+        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
+        collection
+            .take_tally()
+            .move_into(&mut recording, |location| location);
+        let (mut places, mut whole) = (std::collections::BTreeMap::new(), 0);
+        for sample in &recording.samples {
+            let frames: Vec<u64> = (recording.stacks.locations(sample.stack))
+                .map(|location| location.offset.0)
+                .collect();
+            *places.entry(frames[0]).or_insert(0) += sample.count;
+            whole += if frames.len() == 30 && frames[0] == usual[0] {
+                sample.count
+            } else {
+                0
+            };
+        }
+        let expected = [
+            (0x77, 400),
+            (0x78, 400),
+            (0x79, 400),
+            (0x7a, 400),
+            (0x7b, 400),
+        ];
+        assert!(
+            places.remove(&usual[0]) == Some(1000) && whole >= 999,
+            "{whole}"
+        );
+        assert_eq!(Vec::from_iter(places), expected);
     }
 }

@@ -9,7 +9,7 @@ use crate::recording::collection::Collection;
 use crate::recording::script_functions::ScriptFunctions;
 use profile::{
     AccessCount, BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset,
-    Location, ProcessAddress, Recording, StretchCount,
+    Location, ProcessAddress, RARE_STACKS, Recording, StretchCount, rare_stacks_symbol,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -117,6 +117,8 @@ enum Source {
     Later,
     /// The interpreter; with the number that the image had.
     Script(ImageId),
+    /// What stands for callers that were left out.
+    RareStacks,
     /// An ELF image in memory.
     Elf(Box<ImageSymbols>),
     /// A file that names the places that are collected here.
@@ -175,6 +177,7 @@ impl Finisher<'_> {
             }
             ImageKind::Anonymous => self.generated_code(&image),
             ImageKind::Script => Source::Script(old),
+            ImageKind::Jit if image.path == RARE_STACKS => Source::RareStacks,
             _ => Source::Later,
         };
         if let Source::Elf(elf) = &source
@@ -234,6 +237,9 @@ impl Finisher<'_> {
     fn embed_symbol(&mut self, image: ImageId, offset: ImageOffset) {
         match &mut self.sources[image.0 as usize] {
             Source::Later => {}
+            Source::RareStacks => {
+                self.embedded.insert(rare_stacks_symbol(image));
+            }
             Source::Script(old) => {
                 let named = self.functions.embedded_symbol(*old, offset, image);
                 self.embedded.extend(named);

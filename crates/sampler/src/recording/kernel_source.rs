@@ -33,6 +33,9 @@ const LONGEST_FILL_NS: u64 = 15_000_000_000;
 /// Longest wait of a command for the tables of files that every program runs.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(500);
 
+/// Stacks of a drain that are counted before it is looked how many frames there are.
+const STACKS_AT_ONCE: usize = 4096;
+
 /// An event that is being recorded.
 pub(crate) struct Open {
     pub spec: EventSpec,
@@ -416,6 +419,7 @@ impl<'memory> KernelSource<'memory> {
             .each_waiting(|waiting| unfinished.push(*waiting));
         for waiting in unfinished {
             self.unfinished_wait(collection, &waiting, end);
+            collection.bound_stacks();
         }
         if let Some(unwinding) = &mut self.unwinding {
             unwinding.remember_used();
@@ -554,18 +558,16 @@ impl<'memory> KernelSource<'memory> {
             count_drained_stacks(collection, setting, &counts, &drained, stored);
             return Ok(());
         }
-        let mut resolved = FxHashMap::default();
-        count_stacks(
-            collection,
-            setting,
-            &counts,
-            stored,
-            |collection, key, count| {
+        for counts in counts.chunks(STACKS_AT_ONCE) {
+            let mut resolved = FxHashMap::default();
+            let stack_of = |collection: &mut Collection, key: &StackKey, count: Count| {
                 let place = (key.user, key.kernel, key.tgid, key.space);
                 let stack = || thread_stack(collection, frames, setting, key, count.first_ns);
                 *resolved.entry(place).or_insert_with(stack)
-            },
-        );
+            };
+            count_stacks(collection, setting, counts, stored, stack_of);
+            collection.bound_stacks();
+        }
         Ok(())
     }
 
@@ -586,6 +588,7 @@ impl<'memory> KernelSource<'memory> {
             };
             stored[key.thread.event as usize] += wait.count;
             count_wait(collection, frames, setting, key, wait.first_ns, amount);
+            collection.bound_stacks();
         })
     }
 
@@ -655,14 +658,10 @@ pub(crate) fn count_drained_stacks(
     drained: &DrainedFrames,
     stored: &mut [u64],
 ) {
-    collection.add_walked_users(counts.iter().map(|(key, _)| key.user), drained);
-    let mut resolved = FxHashMap::default();
-    count_stacks(
-        collection,
-        setting,
-        counts,
-        stored,
-        |collection, key, count| {
+    for counts in counts.chunks(STACKS_AT_ONCE) {
+        collection.add_walked_users(counts.iter().map(|(key, _)| key.user), drained);
+        let mut resolved = FxHashMap::default();
+        let stack_of = |collection: &mut Collection, key: &StackKey, count: Count| {
             if let Some(known) = collection.known_stack(key.user, key.kernel, drained) {
                 return known;
             }
@@ -672,8 +671,10 @@ pub(crate) fn count_drained_stacks(
                 collection.walked_stack(key.tgid, count.first_ns, user, kernel)
             };
             *resolved.entry(place).or_insert_with(stack)
-        },
-    );
+        };
+        count_stacks(collection, setting, counts, stored, stack_of);
+        collection.bound_stacks();
+    }
 }
 
 /// Counts the samples of stacks, which `stack_of` finds.

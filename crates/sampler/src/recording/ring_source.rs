@@ -669,6 +669,7 @@ impl RingSource {
             cgroup,
         };
         collection.tally.count_in_thread(key, one);
+        collection.bound_stacks();
     }
 
     fn stack(&mut self, collection: &mut Collection, record: &Record) -> Option<StackId> {

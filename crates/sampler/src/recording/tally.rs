@@ -1,7 +1,8 @@
 //! Samples counted together while they come in.
 
 use profile::{
-    EventId, Location, NameId, NameSet, Recording, Sample, StackId, StackTable, ThreadCount, Waker,
+    EventId, Location, NameId, NameSet, RareStacks, Recording, Sample, StackId, StackTable,
+    ThreadCount, Waker, stack_importance,
 };
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -123,12 +124,41 @@ impl Tally {
         left
     }
 
+    /// Leaves callers of rare stacks out if there are more than so many frames beside one for each place; `marker` says what stands for
+    /// them. Returns whether it did: stacks have other numbers then.
+    pub fn fold_rare_stacks(
+        &mut self,
+        most_callers: usize,
+        marker: impl FnOnce() -> Location,
+    ) -> bool {
+        let uses: Vec<(StackId, u64)> = used_stacks(&self.samples).collect();
+        let stacks = std::mem::take(&mut self.stacks);
+        let rare = match RareStacks::find_rare(stacks, &uses, most_callers) {
+            Ok(rare) => rare,
+            Err(stacks) => {
+                self.stacks = stacks;
+                return false;
+            }
+        };
+        drop(uses);
+        let mut folded = rare.fold(marker());
+        for (mut key, amount) in std::mem::take(&mut self.samples) {
+            key.stack = folded.place_stack(key.stack);
+            if let Some(waker) = &mut key.waker {
+                waker.stack = waker.stack.map(|stack| folded.place_stack(stack));
+            }
+            add_amount(self.samples.entry(key), amount);
+        }
+        self.stacks = folded.finish();
+        true
+    }
+
     /// Moves everything into the recording, in no order; `moved` says where each location is in the
     /// end.
     pub fn move_into(self, recording: &mut Recording, mut moved: impl FnMut(Location) -> Location) {
         let mut stacks = StackTable::new();
         let mut ids: Vec<StackId> = Vec::with_capacity(self.stacks.len());
-        for frame in self.stacks.frames() {
+        for frame in self.stacks.into_frames() {
             // A caller has a smaller id than what it called, so it is already there.
             let caller = frame.caller.map(|caller| ids[caller.0 as usize]);
             ids.push(stacks.intern(moved(frame.location), caller));
@@ -171,6 +201,18 @@ impl Tally {
         recording.names = self.names;
         recording.stacks = stacks;
     }
+}
+
+/// The stacks of samples and of wakers, with their importance.
+fn used_stacks(
+    samples: &FxHashMap<SampleKey, Amount>,
+) -> impl Iterator<Item = (StackId, u64)> + '_ {
+    samples.iter().flat_map(|(key, amount)| {
+        let importance = stack_importance(amount.count, amount.weight);
+        let waker = key.waker.and_then(|waker| waker.stack);
+        let stacks = [Some(key.stack), waker].into_iter().flatten();
+        stacks.map(move |stack| (stack, importance))
+    })
 }
 
 /// Adds the samples that have no call stack. A daemon is to stay small: no table of frames is made.
