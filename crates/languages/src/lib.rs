@@ -11,6 +11,7 @@ mod function_parts;
 pub mod go;
 pub mod jvm;
 pub mod python;
+mod read_budget;
 pub mod ruby;
 mod runtime;
 mod script_function;

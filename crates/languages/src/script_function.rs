@@ -16,6 +16,18 @@ pub enum ScriptFunction {
 }
 
 impl ScriptFunction {
+    /// Returns its approximate size in bytes.
+    pub fn memory(&self) -> usize {
+        let more = match self {
+            Self::Python(code) => code.lines.len(),
+            Self::Ruby(method) => {
+                size_of_val(method.part_lines.as_slice()) + size_of_val(method.ranks.as_slice())
+            }
+            Self::JavaScript(_) => 0,
+        };
+        size_of::<Self>() + self.file().len() + self.name_and_line().0.len() + more
+    }
+
     /// Returns its file.
     pub fn file(&self) -> &str {
         match self {

@@ -24,9 +24,9 @@ fn live() -> bool {
 }
 
 /// A program of `tests/programs`.
-fn compile(directory: &Path, source: &str) -> PathBuf {
+fn compile(directory: &Path, source: &str, name: &str) -> PathBuf {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
-    let program = directory.join("program");
+    let program = directory.join(name);
     let built = Command::new("cc")
         .args(["-O2", "-fomit-frame-pointer", "-pthread", "-rdynamic", "-o"])
         .args([&program, &programs.join(source)])
@@ -107,6 +107,15 @@ fn structures_of_v8_may_say_anything() {
     may_say_anything("V8", &ways, "", &[]);
 }
 
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn structures_of_a_jvm_may_say_anything() {
+    let ways = [
+        "good", "cycle", "garbage", "kernel", "giant", "frames", "table", "rewrite",
+    ];
+    may_say_anything("Java", &ways, "", &[]);
+}
+
 /// Records the program that pretends to be an interpreter of this language in all `ways`. In the one called `endless`
 /// its stack has no end. In those of `said` a warning is expected.
 fn may_say_anything(language: &str, ways: &[&str], endless: &str, said: &[&str]) {
@@ -115,13 +124,17 @@ fn may_say_anything(language: &str, ways: &[&str], endless: &str, said: &[&str])
     }
     let lab = tempfile::tempdir().expect("a directory");
     let source = format!("languages/hostile_{}.c", language.to_lowercase());
-    let program = compile(lab.path(), &source);
+    // A JVM is known by its library, and some tenths of a second after its start.
+    let (file, lack, seconds) = match language {
+        "Java" => ("libjvm.so", "of Java have no names".to_owned(), "1.5"),
+        _ => ("program", format!("stacks of {language} lack"), "0.5"),
+    };
+    let program = compile(lab.path(), &source, file);
     let program = program.to_str().expect("UTF-8");
     // The first recording makes the tables.
     record(lab.path(), &[program, "good", "0.3"]);
-    let lack = format!("stacks of {language} lack");
     for how in ways {
-        let recording = record(lab.path(), &[program, how, "0.5"]);
+        let recording = record(lab.path(), &[program, how, seconds]);
         let stored = recording.events[0].stored;
         assert!(stored > 50, "{how}: {stored} samples");
         let named = samples_below(&recording, "victim");

@@ -1,14 +1,15 @@
 //! Reader of code blobs of a JVM, from the memory of its process.
 
 use super::compiled::CompiledCode;
+use super::known_methods::KnownMethods;
 use super::method::JavaMethod;
 use super::method_layout::MethodLayout;
 use super::tables::JvmMemory;
-use std::collections::HashMap;
+use crate::read_budget::ReadBudget;
 use std::rc::Rc;
 
-/// Methods of a process that are remembered.
-const MOST_KNOWN: usize = 1 << 16;
+/// Least cost of a read, in bytes: it is a system call.
+const READ_COST: usize = 256;
 /// Names of the code blobs that are compiled methods.
 const COMPILED: [&str; 2] = ["nmethod", "native nmethod"];
 /// The file of code blobs that are no methods, and that of methods without one.
@@ -42,6 +43,15 @@ pub struct JavaFrame<'a> {
 }
 
 impl JavaCode {
+    /// Returns its approximate size in bytes.
+    pub fn memory(&self) -> usize {
+        match self {
+            Self::Interpreted(method) => method.memory(),
+            Self::Compiled(code) => code.memory(),
+            Self::Stub(name) => name.len(),
+        }
+    }
+
     /// Returns the functions at a place, the innermost first. The place is an offset in the code, of an interpreted method in its constant
     /// part.
     pub fn frames_at(&self, place: u32) -> Vec<JavaFrame<'_>> {
@@ -102,7 +112,21 @@ pub enum SeenCode {
 /// Reads the code of one JVM.
 pub struct JavaCodeReader {
     layout: MethodLayout,
-    known: HashMap<u64, Rc<JavaMethod>>,
+    known: KnownMethods,
+}
+
+/// Limit on what is read of all JVMs: reading one with damaged tables could take minutes.
+#[derive(Default)]
+pub struct JavaReadBudget {
+    budget: ReadBudget,
+    unread: u64,
+}
+
+impl JavaReadBudget {
+    /// Returns the number of code blobs that were not read in full, because the budget was spent.
+    pub fn unread(&self) -> u64 {
+        self.unread
+    }
 }
 
 impl JavaCodeReader {
@@ -110,24 +134,43 @@ impl JavaCodeReader {
     pub fn new(layout: MethodLayout) -> Self {
         Self {
             layout,
-            known: HashMap::new(),
+            known: KnownMethods::default(),
         }
     }
 
-    /// Returns the code that was seen; `None` if it is not there any more.
-    pub fn read_code(&mut self, seen: SeenCode, memory: &JvmMemory<'_>) -> Option<JavaCode> {
-        if self.known.len() > MOST_KNOWN {
-            self.known.clear();
-        }
-        match seen {
+    /// Returns the code that was seen; `None` if it is not there any more, or nothing is left of the budget.
+    pub fn read_code(
+        &mut self,
+        seen: SeenCode,
+        memory: &JvmMemory<'_>,
+        allowed: &mut JavaReadBudget,
+    ) -> Option<JavaCode> {
+        let budget = &allowed.budget;
+        let read = |address: u64, bytes: &mut [u8]| {
+            budget.spend(bytes.len().max(READ_COST) as u64);
+            budget.has_left() && (memory.read)(address, bytes)
+        };
+        let memory = JvmMemory { read: &read };
+        let code = match seen {
             SeenCode::Interpreted { method, constant } => {
-                let at = method.checked_add(self.layout.method_constant)?;
-                (memory.word(at)? == constant).then_some(())?;
-                let method = JavaMethod::read(&self.layout, method, memory)?;
-                Some(JavaCode::Interpreted(Rc::new(method)))
+                self.read_interpreted(method, constant, &memory)
             }
-            SeenCode::Piece { block, method } => self.read_piece(block, method, memory),
-        }
+            SeenCode::Piece { block, method } => self.read_piece(block, method, &memory),
+        };
+        allowed.unread += u64::from(!budget.has_left());
+        code
+    }
+
+    fn read_interpreted(
+        &self,
+        method: u64,
+        constant: u64,
+        memory: &JvmMemory<'_>,
+    ) -> Option<JavaCode> {
+        let at = method.checked_add(self.layout.method_constant)?;
+        (memory.word(at)? == constant).then_some(())?;
+        let method = JavaMethod::read(&self.layout, method, memory)?;
+        Some(JavaCode::Interpreted(Rc::new(method)))
     }
 
     fn read_piece(&mut self, block: u64, method: u64, memory: &JvmMemory<'_>) -> Option<JavaCode> {

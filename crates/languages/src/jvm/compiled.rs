@@ -1,5 +1,6 @@
 //! Compiled methods of Java: which calls were inlined at each place.
 
+use super::known_methods::KnownMethods;
 use super::method::JavaMethod;
 use super::method_layout::{CodeTables, MethodLayout};
 use super::packed::PackedNumbers;
@@ -12,6 +13,10 @@ const MOST_TABLE: u64 = 1 << 22;
 /// Methods that a piece of code names, and calls inlined into each other, at most.
 const MOST_METHODS: usize = 4096;
 const DEEPEST: usize = 64;
+/// Most calls of all places of a code blob, and most bytes of methods that are read for it. In damaged tables each place can lead through
+/// many others, to methods with large tables of lines.
+const MOST_CALLS: usize = 1 << 17;
+const MOST_METHOD_BYTES: usize = 1 << 22;
 /// A place of a table: the offset in the code, and the scope there (4 bytes each), in 16 bytes.
 type Place = [u8; 16];
 
@@ -32,9 +37,19 @@ pub struct CompiledCode {
     places: Vec<(u32, u32)>,
     /// The calls of each place, the innermost first; `None` ends them.
     calls: Vec<Option<InlinedCall>>,
+    /// Size of its methods that no code before it had.
+    method_bytes: usize,
 }
 
 impl CompiledCode {
+    /// Returns its approximate size in bytes.
+    pub fn memory(&self) -> usize {
+        let own = size_of_val(self.methods.as_slice())
+            + size_of_val(self.places.as_slice())
+            + size_of_val(self.calls.as_slice());
+        own + self.method_bytes
+    }
+
     /// Returns the methods at an offset in the code, the innermost first, each with its line.
     pub fn methods_at(&self, offset: u32) -> Vec<(&JavaMethod, u32)> {
         // A place says what is executed up to it.
@@ -59,7 +74,7 @@ impl CompiledCode {
         layout: &MethodLayout,
         piece: u64,
         memory: &JvmMemory<'_>,
-        known: &mut HashMap<u64, Rc<JavaMethod>>,
+        known: &mut KnownMethods,
     ) -> Option<Self> {
         let compiled = memory.word(piece.checked_add(layout.piece.method)?)?;
         let mut reader = ScopeReader {
@@ -140,9 +155,9 @@ impl TableBytes {
 struct ScopeReader<'a> {
     layout: &'a MethodLayout,
     memory: &'a JvmMemory<'a>,
-    known: &'a mut HashMap<u64, Rc<JavaMethod>>,
-    /// Indices of the methods in this code, by address.
-    numbers: HashMap<u64, u32>,
+    known: &'a mut KnownMethods,
+    /// Indices of the methods in this code, by address; `None`: the method could not be read.
+    numbers: HashMap<u64, Option<u32>>,
     code: CompiledCode,
 }
 
@@ -155,6 +170,9 @@ impl ScopeReader<'_> {
             let (Ok(end), true) = (u32::try_from(end), scope > 0) else {
                 continue;
             };
+            if self.code.calls.len() > MOST_CALLS {
+                break;
+            }
             let first = *seen.entry(scope).or_insert_with(|| {
                 let first = self.code.calls.len() as u32;
                 self.add_calls(tables, scope);
@@ -201,23 +219,21 @@ impl ScopeReader<'_> {
     /// The number of a method, which is read if it is new.
     fn method_number(&mut self, address: u64) -> Option<u32> {
         if let Some(number) = self.numbers.get(&address) {
-            return Some(*number);
+            return *number;
         }
+        let number = self.add_method(address);
+        self.numbers.insert(address, number);
+        number
+    }
+
+    fn add_method(&mut self, address: u64) -> Option<u32> {
         let number = self.code.methods.len();
-        if number >= MOST_METHODS {
+        if number >= MOST_METHODS || self.code.method_bytes > MOST_METHOD_BYTES {
             return None;
         }
-        let method = match self.known.get(&address) {
-            Some(method) => Rc::clone(method),
-            None => {
-                let method = JavaMethod::read(self.layout, address, self.memory)?;
-                let method = Rc::new(method);
-                self.known.insert(address, Rc::clone(&method));
-                method
-            }
-        };
+        let (method, bytes) = self.known.find_or_read(self.layout, address, self.memory)?;
+        self.code.method_bytes += bytes;
         self.code.methods.push(method);
-        self.numbers.insert(address, number as u32);
         Some(number as u32)
     }
 }

@@ -22,6 +22,7 @@ pub struct JavaMethod {
     pub file: String,
     /// Instructions (bytes of its code) and their lines, by the former.
     lines: Vec<(u16, u32)>,
+    first_line: u32,
     /// Offset of its code in its constant part.
     code: u32,
 }
@@ -29,8 +30,13 @@ pub struct JavaMethod {
 impl JavaMethod {
     /// Returns its first line that has code; 0 if no line is known.
     pub fn first_line(&self) -> u32 {
-        let lines = self.lines.iter().map(|(_, line)| *line);
-        lines.min().unwrap_or(0)
+        self.first_line
+    }
+
+    /// Returns its approximate size in bytes.
+    pub fn memory(&self) -> usize {
+        let lines = size_of_val(self.lines.as_slice());
+        size_of::<Self>() + self.name.len() + self.file.len() + lines
     }
 
     /// Returns the line of an instruction; the first one where it is not known.
@@ -90,6 +96,7 @@ impl JavaMethod {
         Some(Self {
             name: format!("{}.{name}", class_name.replace('/', ".")),
             file: source_path(class_name, &source),
+            first_line: lines.iter().map(|(_, line)| *line).min().unwrap_or(0),
             lines,
             code: u32::try_from(layout.code).ok()?,
         })
@@ -183,6 +190,7 @@ mod tests {
             name: "a.Main.run".to_owned(),
             file: "a/Main.java".to_owned(),
             lines: vec![(0, 12), (5, 11), (9, 14)],
+            first_line: 11,
             code: 56,
         };
         let line = |at| method.line(Some(at));

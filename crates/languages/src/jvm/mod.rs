@@ -6,6 +6,7 @@ mod code_cache;
 mod code_reader;
 mod compiled;
 mod error;
+mod known_methods;
 #[cfg(test)]
 mod made_up;
 mod method;
@@ -19,7 +20,7 @@ mod tests;
 
 pub use attach::write_perf_map;
 pub use code_cache::{CodeCache, CodeHeap, MOST_HEAPS};
-pub use code_reader::{JavaCode, JavaCodeReader, JavaFrame, SeenCode};
+pub use code_reader::{JavaCode, JavaCodeReader, JavaFrame, JavaReadBudget, SeenCode};
 pub use compiled::CompiledCode;
 pub use error::AttachError;
 pub use method::JavaMethod;

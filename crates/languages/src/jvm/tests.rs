@@ -236,7 +236,7 @@ fn piece(made: &mut MadeUp, layout: &MethodLayout, method: u64, tables: [&[u8]; 
 fn read(jvm: &Jvm, seen: SeenCode) -> Option<JavaCode> {
     let mut reader = JavaCodeReader::new(jvm.layout.clone());
     jvm.made
-        .with_memory(|memory| reader.read_code(seen, memory))
+        .with_memory(|memory| reader.read_code(seen, memory, &mut JavaReadBudget::default()))
 }
 
 fn seen_piece(jvm: &Jvm) -> SeenCode {
@@ -315,7 +315,9 @@ fn damaged_memory_is_survived() {
         let jvm = jvm(version);
         jvm.made.damage_each_byte(|made| {
             let mut reader = JavaCodeReader::new(jvm.layout.clone());
-            let code = made.with_memory(|memory| reader.read_code(seen_piece(&jvm), memory));
+            let code = made.with_memory(|memory| {
+                reader.read_code(seen_piece(&jvm), memory, &mut JavaReadBudget::default())
+            });
             if let Some(code) = code {
                 for place in [0, 16, 17, u32::MAX] {
                     assert!(code.frames_at(place).len() <= 2);

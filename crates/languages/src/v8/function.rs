@@ -2,9 +2,9 @@
 
 use super::engine::V8Layout;
 use super::heap::{Characters, Heap, Object, ReadMemory, small_integer};
+use crate::read_budget::ReadBudget;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 /// A script's line on which its text begins, less one.
 const SCRIPT_LINE: u64 = 24;
@@ -21,9 +21,6 @@ const HAS_INFERRED_NAME: u32 = 1 << 14;
 const MOST_VARIABLES: i32 = 75;
 /// The longest source whose lines are counted, in characters, and how much of it is read at once.
 const LONGEST_SOURCE: u64 = 1 << 26;
-/// Characters that are read in a minute at most, whatever programs say their scripts are: that takes a second or so.
-const MOST_READ: u64 = 1 << 28;
-const MINUTE: Duration = Duration::from_secs(60);
 const PIECE: usize = 1 << 16;
 /// Ends of lines that are kept for scripts that have functions still to come.
 const MOST_KEPT: usize = 1 << 22;
@@ -74,9 +71,8 @@ pub struct FunctionReader {
     /// Ends of lines by process, script and source.
     lines: HashMap<(u32, Object, Object), LineEnds>,
     kept: usize,
-    /// Characters of sources that were read since then.
-    characters: u64,
-    since: Option<Instant>,
+    /// Of characters of sources.
+    budget: ReadBudget,
 }
 
 impl FunctionReader {
@@ -156,20 +152,15 @@ impl FunctionReader {
         script: Object,
         source: Object,
     ) -> Option<Vec<u32>> {
-        let now = Instant::now();
-        if self.since.is_none_or(|since| now - since > MINUTE) {
-            self.since = Some(now);
-            self.characters = 0;
-        }
-        if self.characters > MOST_READ {
+        if !self.budget.has_left() {
             return None;
         }
         if let Some(ends) = kept_ends(heap, layout, script) {
-            self.characters += 8 * ends.len() as u64;
+            self.budget.spend(8 * ends.len() as u64);
             return Some(ends);
         }
         let source = heap.flat_characters(source)?;
-        self.characters += source.count.min(LONGEST_SOURCE);
+        self.budget.spend(source.count.min(LONGEST_SOURCE));
         count_ends(heap, source)
     }
 }

@@ -1,7 +1,9 @@
 //! The user half of hotspot.h: says where a JVM has its code, and has that read.
 
 use crate::processes::jvm::{NamedJvms, RunningJvm};
-use languages::jvm::{CodeCache, JavaCode, JavaCodeReader, MOST_HEAPS, MethodLayout, SeenCode};
+use languages::jvm::{
+    CodeCache, JavaCode, JavaCodeReader, JavaReadBudget, MOST_HEAPS, MethodLayout, SeenCode,
+};
 use rustc_hash::FxHashMap;
 
 /// Bytes of `struct hotspot`.
@@ -54,6 +56,8 @@ pub(super) struct JavaReaders {
     named: NamedJvms,
     /// Readers by process and start time; `None` if the methods of that JVM cannot be read.
     jvms: FxHashMap<(u32, u64), Option<(RunningJvm, JavaCodeReader)>>,
+    /// Of all of them.
+    budget: JavaReadBudget,
 }
 
 impl JavaReaders {
@@ -61,8 +65,13 @@ impl JavaReaders {
     pub fn new(named: NamedJvms) -> Self {
         Self {
             named,
-            jvms: FxHashMap::default(),
+            ..Self::default()
         }
+    }
+
+    /// Returns the number of code blobs that were not read in full, because the budget was spent.
+    pub fn unread(&self) -> u64 {
+        self.budget.unread()
     }
 
     /// Returns the code of a record, in this process; `seen` holds the words that the kernel half read beside its
@@ -91,7 +100,8 @@ impl JavaReaders {
                 method: second,
             },
         };
-        jvm.with_memory(|memory| reader.read_code(code, memory))
+        let budget = &mut self.budget;
+        jvm.with_memory(|memory| reader.read_code(code, memory, budget))
     }
 }
 

@@ -11,7 +11,7 @@ use languages::jvm::JavaCode;
 use languages::python::{CodeObject, CodeText, Interpreter, Version};
 use languages::v8::FunctionReader;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
@@ -112,6 +112,16 @@ pub(crate) enum FrameCode {
     Java(JavaCode),
 }
 
+impl FrameCode {
+    /// Returns its approximate size in bytes.
+    pub fn memory(&self) -> usize {
+        match self {
+            Self::Function(function) => function.memory(),
+            Self::Java(code) => code.memory(),
+        }
+    }
+}
+
 /// Reads descriptions of code from the memory of processes.
 #[derive(Default)]
 struct MemoryReaders {
@@ -123,26 +133,30 @@ struct MemoryReaders {
 pub(crate) struct CodeRecords {
     ring: RingBuffer<'static>,
     read: Rc<RefCell<Vec<(u64, FrameCode)>>>,
+    /// Number of Java code blobs that were not read in full.
+    unread: Rc<Cell<u64>>,
 }
 
 impl CodeRecords {
     /// Reads the records of this ring buffer; `named` has the JVMs whose code they may describe.
     pub fn new(map: &dyn MapCore, named: NamedJvms) -> Result<Self, Error> {
         let read = Rc::new(RefCell::new(Vec::new()));
-        let to = Rc::clone(&read);
+        let unread = Rc::new(Cell::new(0));
+        let (to, unread_to) = (Rc::clone(&read), Rc::clone(&unread));
         let mut readers = MemoryReaders {
             functions: FunctionReader::default(),
             jvms: JavaReaders::new(named),
         };
         let keep = move |bytes: &[u8]| {
             to.borrow_mut().extend(parse_object(bytes, &mut readers));
+            unread_to.set(readers.jvms.unread());
             0
         };
         let what = "reading names of functions";
         let mut builder = RingBufferBuilder::new();
         builder.add(map, keep).map_err(Error::bpf(what))?;
         let ring = builder.build().map_err(Error::bpf(what))?;
-        Ok(Self { ring, read })
+        Ok(Self { ring, read, unread })
     }
 
     /// Returns the code objects that have arrived since the last call, by number.
@@ -150,6 +164,16 @@ impl CodeRecords {
         // What cannot be read now is there the next time.
         let _ = self.ring.consume();
         self.read.take()
+    }
+
+    /// Returns the warning that names are missing because the limit on reading was reached, if it was.
+    pub fn warn_of_unread(&self) -> Option<String> {
+        let unread = self.unread.get();
+        (unread > 0).then(|| {
+            format!(
+                "{unread} pieces of code of Java have no names, or not those of inlined calls: to read what their JVM says of them took more than a second in a minute, as in a JVM whose memory is damaged"
+            )
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use crate::events::perf::{self, Scope};
 use crate::events::rings::{self, Mappings, Rings};
 use crate::processes::jvm::NamedJvms;
 use crate::recording::collection::{Collection, kernel_location};
+use crate::recording::script_functions::FUNCTIONS_LOST;
 use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
 use crate::recording::walked_stacks::DrainedFrames;
 use crate::unwinding::{TableSettings, Unwinding, target_name};
@@ -213,6 +214,8 @@ impl<'memory> KernelSource<'memory> {
         };
         let mut notes = unwinding.notes();
         notes.extend(self.kernel.interpreter_notes());
+        let codes = self.codes.as_ref();
+        notes.extend(codes.and_then(CodeRecords::warn_of_unread));
         notes
     }
 
@@ -446,6 +449,9 @@ impl<'memory> KernelSource<'memory> {
     pub fn read_bookkeeping(&mut self, collection: &mut Collection) {
         if let Some(codes) = &self.codes {
             collection.functions.add_objects(codes.take());
+            if collection.functions.is_full() {
+                collection.warnings.insert(FUNCTIONS_LOST.into());
+            }
         }
         if let Some(labels) = &self.labels {
             collection.labels.add_texts(labels.take());

@@ -10,10 +10,14 @@ use std::hash::{Hash, Hasher};
 /// Lowest bits of an offset in a script: the line.
 const LINE_BITS: u32 = 24;
 const MOST_LINE: u32 = (1 << LINE_BITS) - 1;
-/// Most functions that are remembered; the names of others are not known.
+/// Most functions that are remembered, and their most bytes; the names of others are not known.
 const MOST: usize = 1 << 20;
+const MOST_BYTES: usize = 512 << 20;
 /// The same in a collection that lasts for weeks: beyond that, the kernel half describes all functions anew.
 const MOST_LASTING: usize = 8192;
+const MOST_LASTING_BYTES: usize = 64 << 20;
+/// Warning where there were more.
+pub(crate) const FUNCTIONS_LOST: &str = "functions that were met last have no names: those of scripts and Java before them take 512 MiB, or are a million";
 /// File name of functions without a description.
 const NOWHERE: &str = "[interpreter]";
 
@@ -24,6 +28,8 @@ pub(crate) struct ScriptFunctions {
     /// Functions that the kernel half describes anew when it sees them again.
     /// Frames of the next drain may still be theirs.
     older: FxHashMap<u64, FrameCode>,
+    /// Approximate size of `codes`.
+    bytes: usize,
     /// Names by position in the recording.
     names: FxHashMap<(ImageId, u64), String>,
 }
@@ -32,10 +38,18 @@ impl ScriptFunctions {
     /// Adds the descriptions that the kernel half sent.
     pub fn add_objects(&mut self, codes: Vec<(u64, FrameCode)>) {
         for (number, code) in codes {
-            if self.codes.len() < MOST {
-                self.codes.insert(number, code);
+            if self.is_full() {
+                break;
             }
+            self.bytes += code.memory();
+            let replaced = self.codes.insert(number, code);
+            self.bytes -= replaced.map_or(0, |code| code.memory());
         }
+    }
+
+    /// Returns whether there is no room for more.
+    pub fn is_full(&self) -> bool {
+        self.codes.len() >= MOST || self.bytes >= MOST_BYTES
     }
 
     /// Returns whether all of these are known.
@@ -48,10 +62,11 @@ impl ScriptFunctions {
     pub fn end_drain(&mut self) -> bool {
         self.names = FxHashMap::default();
         self.older = FxHashMap::default();
-        if self.codes.len() < MOST_LASTING {
+        if self.codes.len() < MOST_LASTING && self.bytes < MOST_LASTING_BYTES {
             return false;
         }
         self.older = std::mem::take(&mut self.codes);
+        self.bytes = 0;
         true
     }
 
@@ -128,6 +143,11 @@ mod tests {
     use languages::python::{CodeObject, Version};
 
     fn function(number: u64) -> (u64, FrameCode) {
+        large_function(number, 0)
+    }
+
+    /// One with so many bytes of lines.
+    fn large_function(number: u64, lines: usize) -> (u64, FrameCode) {
         let code = CodeObject {
             version: Version {
                 major: 3,
@@ -136,7 +156,7 @@ mod tests {
             file: "a.py".to_owned(),
             name: format!("f{number}"),
             first_line: 1,
-            lines: Vec::new(),
+            lines: vec![0; lines],
         };
         (number, FrameCode::Function(ScriptFunction::Python(code)))
     }
@@ -159,5 +179,20 @@ mod tests {
         assert!(!is_known(&mut functions));
         functions.add_objects(vec![function(1)]);
         assert!(is_known(&mut functions));
+        functions.add_objects(vec![large_function(2, MOST_LASTING_BYTES)]);
+        assert!(functions.end_drain());
+        assert!(!functions.end_drain());
+    }
+
+    #[test]
+    fn functions_that_find_no_room_are_not_known() {
+        let mut functions = ScriptFunctions::default();
+        functions.add_objects(vec![large_function(1, MOST_BYTES - 4096)]);
+        functions.add_objects(vec![function(2)]);
+        assert!(!functions.is_full() && functions.knows_all([1, 2].iter()));
+        functions.add_objects(vec![large_function(1, MOST_BYTES), function(3)]);
+        assert!(functions.is_full() && !functions.knows_all([3].iter()));
+        functions.add_objects(vec![function(1)]);
+        assert!(functions.is_full(), "what there is stays");
     }
 }

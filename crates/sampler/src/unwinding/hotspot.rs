@@ -6,16 +6,26 @@ use crate::processes::jvm::{NamedJvms, RunningJvm};
 use crate::processes::maps::ProcessMaps;
 use languages::jvm::{JvmDescription, is_jvm_image};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::time::{Duration, Instant};
 
 /// Time between two searches for new JVMs: one that starts does not have its code in place at once.
 const LOOK: Duration = Duration::from_millis(100);
+/// Longest time until a JVM that did not say where its code is, is read again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// A JVM that has not said where its code is.
+struct SilentJvm {
+    since: Instant,
+    next: Instant,
+}
 
 /// JVMs whose code the walks know.
 pub(super) struct JvmStacks {
     map: MapHandle,
     known: FxHashSet<u32>,
+    /// JVMs that start or are damaged. As each look takes some milliseconds, it comes ever more rarely.
+    silent: FxHashMap<u32, SilentJvm>,
     /// JVMs among them whose methods have names.
     named: NamedJvms,
     looked: Option<Instant>,
@@ -26,6 +36,7 @@ impl JvmStacks {
         Self {
             map,
             known: FxHashSet::default(),
+            silent: FxHashMap::default(),
             named,
             looked: None,
         }
@@ -57,19 +68,33 @@ impl JvmStacks {
             }
             runs
         });
+        self.silent.retain(|pid, _| running.contains(pid));
         for pid in running {
-            if !self.known.contains(&pid)
-                && let Some(jvm) = RunningJvm::open(pid)
-                && let Some(JvmDescription { cache, methods }) = jvm.describe()
-            {
-                let value = hotspot_bytes(&cache, methods.as_ref(), jvm.started);
-                if let Some(methods) = methods {
-                    self.named.add(pid, jvm.started, methods);
-                }
-                // Of more JVMs than the table has room for, the stacks end in compiled code, and that is counted.
-                let _ = self.map.update(&pid.to_ne_bytes(), &value, MapFlags::ANY);
-                self.known.insert(pid);
+            let is_due = self.silent.get(&pid).is_none_or(|jvm| jvm.next <= now);
+            if is_due && !self.known.contains(&pid) {
+                self.add_jvm(pid, now);
             }
         }
+    }
+
+    fn add_jvm(&mut self, pid: u32, now: Instant) {
+        let described = RunningJvm::open(pid).and_then(|jvm| Some((jvm.started, jvm.describe()?)));
+        let Some((started, JvmDescription { cache, methods })) = described else {
+            let first = SilentJvm {
+                since: now,
+                next: now,
+            };
+            let jvm = self.silent.entry(pid).or_insert(first);
+            jvm.next = now + ((now - jvm.since) / 4).clamp(LOOK, LONGEST_PAUSE);
+            return;
+        };
+        let value = hotspot_bytes(&cache, methods.as_ref(), started);
+        if let Some(methods) = methods {
+            self.named.add(pid, started, methods);
+        }
+        // Of more JVMs than the table has room for, the stacks end in compiled code, and that is counted.
+        let _ = self.map.update(&pid.to_ne_bytes(), &value, MapFlags::ANY);
+        self.silent.remove(&pid);
+        self.known.insert(pid);
     }
 }
