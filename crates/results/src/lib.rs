@@ -14,6 +14,7 @@ mod image_names;
 mod kept;
 mod matching;
 pub mod page;
+mod process_names;
 mod refusal;
 mod report;
 mod selection;

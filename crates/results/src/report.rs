@@ -2,6 +2,7 @@
 //! in the manner of DCPI's Figure 1.
 
 use crate::image_names::image_names;
+use crate::process_names::process_names;
 use crate::selection::{KeySource, ReportBy, SampleFilter};
 use profile::{
     CallGraph, Container, EventId, ImageKind, Location, NameId, Recording, Sample, SymbolTable,
@@ -158,6 +159,7 @@ pub fn make_report(
         table,
         images: image_names(recording),
         by,
+        process_names: process_names(recording),
         keys: FxHashMap::default(),
         of_location: FxHashMap::default(),
         rows: Vec::new(),
@@ -238,6 +240,8 @@ struct Counter<'a> {
     table: &'a SymbolTable,
     images: Vec<String>,
     by: ReportBy,
+    /// By process id.
+    process_names: FxHashMap<u32, NameId>,
     keys: FxHashMap<Key, usize>,
     of_location: FxHashMap<Location, usize>,
     rows: Vec<ReportRow>,
@@ -384,7 +388,12 @@ impl Counter<'_> {
                 (name, None, Some(ids))
             }
             ReportBy::Process => {
-                let process = kernel_name(&name).to_owned();
+                let named = self.process_names.get(&thread.pid);
+                let name = match named.filter(|_| thread.tid != thread.pid) {
+                    Some(process) => self.recording.names.get(*process),
+                    None => &name,
+                };
+                let process = kernel_name(name).to_owned();
                 (process, None, Some(format!("pid {}", thread.pid)))
             }
             // Threads' own counts know nothing of these.
