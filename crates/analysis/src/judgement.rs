@@ -11,6 +11,8 @@
 //! **What is one place.** What the language's libraries do belongs to who called them ([`libraries`]); a function whose time is spread over many
 //! callees is one place ([`spread`]), and so is locking. Who asked for a place is said of it ([`asker`]), and who waits until it goes on.
 //!
+//! **What a runtime does by itself** is one frame ([`runtime_work`]): it belongs to who calls it, or is a finding in the runtime's own terms.
+//!
 //! **Who speaks of a sequence.** A line or function belongs to the sequence in whose time most of its own lies. What
 //! interference was seen in functions of no sequence is a finding of its own, without what other findings have of it.
 //!
@@ -20,22 +22,29 @@
 //!
 //! **Rank** is by the end of the interval that is nearer to 0. What is worth less than [`LEAST`] is not listed.
 
+mod allocators;
 mod asker;
+mod frame_role;
 mod gain;
 mod libraries;
 mod losses;
 mod pairs;
+mod qualified_name;
+mod runtime_work;
 mod sequences;
 mod spread;
 mod thread_work;
 mod timed_tree;
 
+pub use frame_role::{FrameRole, find_runtime_work};
 pub use libraries::is_c_library;
+pub use runtime_work::{RUNTIME, RuntimeWork};
 pub use sequences::LEAST;
 pub use thread_work::{NodeWork, ThreadWork};
 
 use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
+use allocators::find_allocators;
 use asker::find_asker;
 use gain::{UndisturbedRun, asking_function, is_of_waits};
 use losses::{count_losses_once, counted_elsewhere};
@@ -73,6 +82,10 @@ const CPU_MARGIN: f64 = 0.05;
 pub const PROCESS_START: &str = "starting and ending processes";
 /// Other programs, or threads, that are named.
 const NAMED_TAKERS: usize = 3;
+/// Who allocates is said from so many samples of allocations on, of whoever has so much of them, and of so many.
+const FEWEST_ALLOCATIONS: f64 = 20.0;
+const ALLOCATED_ENOUGH: f64 = 0.1;
+const NAMED_ALLOCATORS: usize = 3;
 
 /// The measurements of all methods.
 #[derive(Clone, Copy, Debug)]
@@ -105,8 +118,12 @@ pub struct Measured<'a> {
     pub causal: &'a [Finding],
     /// Losses of threads to each other.
     pub interference: &'a [Finding],
-    /// The command that shows more of what was sampled.
-    pub next: &'a [String],
+    /// The frame that stands for a function of a runtime, by the function's plain name.
+    pub in_runtimes: &'a BTreeMap<String, &'static str>,
+    /// Where what was sampled is stored.
+    pub stored: &'a str,
+    /// The event that samples of running threads are of.
+    pub event: &'a str,
 }
 
 /// The line of a function that most of the function's time lies in, with what it calls.
@@ -310,6 +327,7 @@ impl<'a> Judge<'a> {
                 .evidence
                 .extend(self.who_ended_waits(number, sequence));
             finding.evidence.extend(self.on_behalf_of(number));
+            self.explain_runtime(number, &mut finding);
             finding.evidence.extend(self.dearest_line(sequence));
             let held = held.get(&number).and_then(|waits| self.holds_up(waits));
             finding.evidence.extend(held);
@@ -325,6 +343,38 @@ impl<'a> Judge<'a> {
             finding
         });
         judged.collect()
+    }
+
+    /// Says of the work of a runtime who causes it, what spares it, and who is to be asked for more.
+    fn explain_runtime(&self, number: usize, finding: &mut Finding) {
+        let path = &self.sequences.sequences[number].path;
+        let work = path
+            .last()
+            .and_then(|(name, module)| RuntimeWork::of_frame(name, module));
+        let Some(work) = work else { return };
+        let least = FEWEST_ALLOCATIONS * self.measured.each_sample;
+        let allocators = find_allocators(&self.sequences.tree, work, least).into_iter();
+        let allocators = allocators.filter(|(_, part)| *part >= ALLOCATED_ENOUGH);
+        let allocators = allocators.take(NAMED_ALLOCATORS);
+        finding.evidence.extend(
+            allocators.map(|(function, part)| FindingEvidence::AllocatedBy { function, part }),
+        );
+        finding.evidence.push(FindingEvidence::SparedBy {
+            change: work.spared_by.to_owned(),
+        });
+        if !work.callers.is_empty() {
+            let Measured { stored, event, .. } = *self.measured;
+            let words = [
+                "vitalfew",
+                "report",
+                "--callers",
+                work.callers,
+                "--event",
+                event,
+                stored,
+            ];
+            finding.next = words.map(str::to_owned).to_vec();
+        }
     }
 
     /// The bounds of what a change at a sequence gains.
@@ -442,11 +492,18 @@ impl<'a> Judge<'a> {
             let nodes = tree.nodes_below(plain_name(procedure));
             return self.sequences.main_waiter(&nodes);
         }
+        let plain = plain_name(procedure);
         let nodes = match finding.claim {
-            Claim::LosesTime => tree.nodes_below(plain_name(procedure)),
-            _ => tree.nodes_running(plain_name(procedure)),
+            Claim::LosesTime => tree.nodes_below(plain),
+            _ => tree.nodes_running(plain),
         };
-        self.sequences.main_owner(&nodes)
+        match self.measured.in_runtimes.get(plain) {
+            // One frame stands for all functions of a runtime's work.
+            Some(frame) if nodes.is_empty() && finding.claim == Claim::LosesTime => {
+                self.sequences.main_owner(&tree.nodes_below(frame))
+            }
+            _ => self.sequences.main_owner(&nodes),
+        }
     }
 
     /// A sequence, with what experiments predict of code in it.
@@ -527,7 +584,8 @@ impl<'a> Judge<'a> {
         };
         let path = without_wrappers(&sequence.path);
         let asker = path.iter().rev().find(|(_, module)| module != KERNEL);
-        let image = asker.map(|(_, module)| module.clone());
+        let image = asker.filter(|(_, module)| module != RUNTIME);
+        let image = image.map(|(_, module)| module.clone());
         Finding {
             claim: Claim::TakesTime,
             place: FindingPlace {
@@ -555,7 +613,7 @@ impl<'a> Judge<'a> {
                 Some(_) => Vec::new(),
                 None => vec![FindingDoubt::OneRun],
             },
-            next: self.measured.next.to_vec(),
+            next: command_for_sequences(self.measured.stored),
         }
     }
 
@@ -635,6 +693,12 @@ fn add_evidence(finding: &mut Finding, loss: &Finding) {
     let evidence = loss.evidence.iter().filter(overlap);
     finding.evidence.extend(evidence.cloned());
     finding.doubts.extend(loss.doubts.iter().cloned());
+}
+
+/// Returns the command that shows the call sequences of a recording.
+fn command_for_sequences(stored: &str) -> Vec<String> {
+    let words = ["vitalfew", "bottlenecks", "--auto", stored];
+    words.map(str::to_owned).to_vec()
 }
 
 /// Returns the command that shows the users of the CPUs.

@@ -306,6 +306,18 @@ pub enum FindingEvidence {
         /// The part of the time at the place that it asks for, 0 to 1.
         part: f64,
     },
+    /// A function whose allocations a garbage collector collects.
+    AllocatedBy {
+        /// The function.
+        function: String,
+        /// The part of the time that allocations take, 0 to 1.
+        part: f64,
+    },
+    /// A change that spares what a language's runtime does by itself.
+    SparedBy {
+        /// The change.
+        change: String,
+    },
     /// The instruction of a procedure that takes most of its time; the reasons follow.
     HotInstruction {
         /// The procedure.

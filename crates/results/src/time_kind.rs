@@ -112,6 +112,13 @@ fn is_system_call(kernel: &[&str]) -> bool {
     kernel.iter().any(is_call)
 }
 
+/// Prefixes of the names of a JVM's functions in which threads wait until it lets them go on.
+const JVM_STOPS: [&str; 3] = [
+    "SafepointSynchronize::",
+    "SafepointMechanism::",
+    "LinuxWaitBarrier::wait",
+];
+
 /// Parts of the names of functions of the kernel in which threads wait for a disk: for a page, for a block, for the whole of a direct read,
 /// for what a write that is synchronous flushes.
 const DISK_WAITS: [&str; 12] = [
@@ -165,6 +172,14 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], around: WaitSurroundings) -> Wa
     };
     // Go's `time.Sleep` parks a goroutine: only the runtime's threads that look for work sleep so.
     if user.iter().any(|name| name.starts_with("runtime.usleep")) {
+        return Idle(Threads);
+    }
+    // A JVM stops all threads, for its collector as a rule, whose work that time is.
+    if user
+        .iter()
+        .take(NAMED_FRAMES)
+        .any(|name| JVM_STOPS.iter().any(|stop| name.starts_with(stop)))
+    {
         return Idle(Threads);
     }
     let by_name = || {
@@ -262,6 +277,9 @@ mod tests {
         let slept = ["hrtimer_nanosleep", "__x64_sys_nanosleep"];
         let slept = kind(&looks_for_work, &slept);
         assert_eq!(slept, WaitKind::Idle(IdleKind::Threads));
+        let stopped = ["syscall", "LinuxWaitBarrier::wait(int)", "work"];
+        let stopped = kind(&stopped, &futex);
+        assert_eq!(stopped, WaitKind::Idle(IdleKind::Threads));
         let alone = WaitSurroundings {
             alone: true,
             only_timers: false,

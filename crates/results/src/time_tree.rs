@@ -3,7 +3,10 @@
 use crate::time_kind::{
     SystemCallName, WaitKind, WaitSurroundings, is_woken_by_timer, running_kind, wait_kind,
 };
-use analysis::judgement::{CpuWaits, DearLine, EndedWait, NodeWork, PROCESS_START, ThreadWork};
+use analysis::judgement::{
+    CpuWaits, DearLine, EndedWait, FrameRole, NodeWork, PROCESS_START, RUNTIME, RuntimeWork,
+    ThreadWork, find_runtime_work,
+};
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, ImageKind, KERNEL_CALL,
     Location, MethodId, NodeId, PAGE_FAULT, Recording, Sample, SourceFrame, StackId, SymbolTable,
@@ -34,8 +37,10 @@ const PROCESS_CALLS: [&str; 4] = ["execve", "execveat", "exit", "exit_group"];
 #[derive(Clone, Debug)]
 pub struct TimeTree {
     /// Running and costly waits. Its value types are the sum, and one for each of [`TimeKind::ALL`].
-    /// The kernel's frames of a stack are one: the system call, or the page fault.
+    /// The kernel's frames of a stack are one: the system call, or the page fault. So are those of a runtime that works by itself.
     pub tree: CallTree,
+    /// The frame that stands for a function of a runtime, by the function's plain name.
+    pub in_runtimes: BTreeMap<String, &'static str>,
     /// Waits that are no loss.
     pub idle: BTreeMap<IdleKind, u64>,
     /// Time in the tree of all processes but the first one.
@@ -86,6 +91,12 @@ pub fn make_time_tree(
     let mut cpu_waits = maker.cpu_waits;
     cpu_waits.limit_to(accounted.unwrap_or(u64::MAX));
     let dear_lines = maker.lines.dearest_lines(&maker.functions);
+    let in_runtimes = maker.in_runtimes.iter();
+    let in_runtimes = in_runtimes.filter_map(|(method, frame)| {
+        let (name, _) = maker.functions.get(method)?;
+        Some((plain_name(name).to_owned(), *frame))
+    });
+    let in_runtimes = in_runtimes.collect();
     let (tree, numbers) = maker.builder.finish_numbered()?;
     let threads = works_of_threads(maker.work, &numbers);
     let ended = maker.ended_waits.into_iter();
@@ -96,6 +107,7 @@ pub fn make_time_tree(
     });
     Ok(TimeTree {
         tree,
+        in_runtimes,
         children_ns: maker.children_ns,
         dear_lines,
         ended_waits: ended.collect(),
@@ -180,6 +192,8 @@ struct TreeMaker<'a> {
     methods: FxHashMap<Location, Vec<PlacedMethod<'a>>>,
     /// Names of methods with their modules.
     functions: FxHashMap<MethodId, (String, String)>,
+    /// The frames that stand for functions of runtimes.
+    in_runtimes: FxHashMap<MethodId, &'static str>,
     lines: LineTimes<'a>,
     children_ns: f64,
     /// The threads of all processes but the first one.
@@ -190,6 +204,7 @@ struct TreeMaker<'a> {
 #[derive(Clone, Copy)]
 struct PlacedMethod<'a> {
     method: MethodId,
+    role: FrameRole,
     line: Option<(&'a str, u32)>,
 }
 
@@ -206,7 +221,7 @@ impl<'a> LineTimes<'a> {
     /// Adds the time of a stack, innermost first: of a function that calls itself, the innermost line has it.
     fn add_stack(&mut self, stack: impl Iterator<Item = PlacedMethod<'a>>, cost: u64) {
         self.seen.clear();
-        for PlacedMethod { method, line } in stack {
+        for PlacedMethod { method, line, .. } in stack {
             if !self.seen.insert(method) {
                 continue;
             }
@@ -281,6 +296,7 @@ impl<'a> TreeMaker<'a> {
             starts_processes: recording.threads.len() >= MANY_THREADS,
             methods: FxHashMap::default(),
             functions: FxHashMap::default(),
+            in_runtimes: FxHashMap::default(),
             lines: LineTimes::default(),
             children_ns: 0.0,
             children: threads_of_children(recording),
@@ -347,8 +363,12 @@ impl<'a> TreeMaker<'a> {
         let (mut node, name) = match starts {
             true => (DraftNode::ROOT, Some(PROCESS_START.to_owned())),
             false => {
-                let node = self.node_of_stack(&user, cost)?;
-                (node, kernel_frame(kind, &in_user, &in_kernel))
+                let thread = self.recording.names.get(sample.process);
+                let (node, work) = self.node_of_stack(&user, thread, cost)?;
+                match work {
+                    Some(work) if !work.keeps_calls => (node, None),
+                    _ => (node, kernel_frame(kind, &in_user, &in_kernel)),
+                }
             }
         };
         if let Some(name) = name {
@@ -453,18 +473,32 @@ impl<'a> TreeMaker<'a> {
         (user, kernel)
     }
 
-    /// The node of the user's part of a stack, whose lines have its cost.
-    fn node_of_stack(&mut self, user: &[Location], cost: u64) -> Result<DraftNode, CallTreeError> {
-        let mut node = DraftNode::ROOT;
+    /// The node of the user's part of a stack, whose lines have its cost: of the work of a runtime, with what that is.
+    fn node_of_stack(
+        &mut self,
+        user: &[Location],
+        thread: &str,
+        cost: u64,
+    ) -> Result<(DraftNode, Option<&'static RuntimeWork>), CallTreeError> {
         let mut stack = Vec::new();
         for location in user.iter().rev() {
-            for placed in self.methods_at(*location)? {
-                node = self.builder.child(node, placed.method)?;
-                stack.push(placed);
-            }
+            stack.extend(self.methods_at(*location)?);
+        }
+        let roles: Vec<FrameRole> = stack.iter().map(|placed| placed.role).collect();
+        let work = find_runtime_work(&roles, thread);
+        let inside = work.map(|(work, begin)| (work, stack.split_off(begin)));
+        let mut node = DraftNode::ROOT;
+        for placed in &stack {
+            node = self.builder.child(node, placed.method)?;
         }
         self.lines.add_stack(stack.into_iter().rev(), cost);
-        Ok(node)
+        let Some((work, inside)) = inside else {
+            return Ok((node, None));
+        };
+        let frames = inside.iter().map(|placed| (placed.method, work.name));
+        self.in_runtimes.extend(frames);
+        let method = self.builder.method(work.name, RUNTIME)?;
+        Ok((self.builder.child(node, method)?, Some(work)))
     }
 
     /// The functions at a place, the outermost first.
@@ -492,7 +526,8 @@ impl<'a> TreeMaker<'a> {
             let method = self.builder.method(name, module)?;
             let function = || (name.to_owned(), module.to_string());
             self.functions.entry(method).or_insert_with(function);
-            methods.push(PlacedMethod { method, line });
+            let role = FrameRole::of_function(name, module);
+            methods.push(PlacedMethod { method, role, line });
         }
         self.methods.insert(location, methods.clone());
         Ok(methods)

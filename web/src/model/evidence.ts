@@ -30,16 +30,22 @@ export function evidenceTexts(claim: Pick<Claim, "evidence">): string[] {
     const kind = one["kind"];
     // The page says it beside the sentence.
     if (kind === "run_gain") return [];
-    if (kind !== "time_calling" && kind !== "stall_culprit") return [evidenceText(one)];
+    const together = kind === "time_calling" ? callingText : kind === "allocated_by" ? allocatorsText : kind === "stall_culprit" ? culpritsText : undefined;
+    if (!together) return [evidenceText(one)];
     if (seen.has(kind)) return [];
     seen.add(kind);
-    const all = claim.evidence.filter((other) => other["kind"] === kind);
-    return [kind === "time_calling" ? callingText(all) : culpritsText(all)];
+    return [together(claim.evidence.filter((other) => other["kind"] === kind))];
   });
 }
 
+const functionParts = (all: readonly Evidence[]) => all.map((one) => `${shortened(String(one["function"]), 80)} ${percent(Number(one["part"]))}`).join(", ");
+
 function callingText(all: readonly Evidence[]): string {
-  return `of it in functions that it calls: ${all.map((one) => `${shortened(String(one["function"]), 80)} ${percent(Number(one["part"]))}`).join(", ")}`;
+  return `of it in functions that it calls: ${functionParts(all)}`;
+}
+
+function allocatorsText(all: readonly Evidence[]): string {
+  return `allocations by ${functionParts(all)}`;
 }
 
 /** Culprits that are all possible for all of the stall tell no amounts apart. */
@@ -83,6 +89,7 @@ function evidenceText(one: Evidence): string {
     case "wait_ended": return `waits ended by ${enderText(one["by"])}: ${percent(number("part"))}`;
     case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all${one["on"] === undefined ? "" : `, ${words(String(one["on"]))}`}`;
     case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${shortened(String(one["function"]), 80)}`;
+    case "spared_by": return `spared by ${printable(String(one["change"]))}`;
     case "dear_line": return `dearest line: ${printable(String(one["line"]))}, ${percent(number("part"))} of its function`;
     case "cpu_taken": return `CPU taken by ${takerText(one["by"])}: ${percent(number("part"))}`;
     default: return words(String(one["kind"]));

@@ -56,6 +56,7 @@ describe("evidence", () => {
   it("of one kind is one part, and causes that cannot be told apart have no amounts", () => {
     const culprit = (name: string, least: number, most: number) => ({ kind: "stall_culprit", culprit: name, least, most });
     expect(texts({ kind: "time_calling", function: "a", part: 0.33 }, { kind: "time_calling", function: "b", part: 0.06 })).toEqual(["of it in functions that it calls: a 33.0\u00a0%, b 6.00\u00a0%"]);
+    expect(texts({ kind: "allocated_by", function: "a", part: 0.75 }, { kind: "allocated_by", function: "b", part: 0.25 }, { kind: "spared_by", change: "fewer allocations" })).toEqual(["allocations by a 75.0\u00a0%, b 25.0\u00a0%", "spared by fewer allocations"]);
     expect(texts(culprit("D-cache miss", 0, 0.15), culprit("DTLB miss", 0, 0.15))).toEqual(["its cause is one of: D-cache miss, DTLB miss"]);
     expect(texts(culprit("D-cache miss", 0.1, 0.15), culprit("DTLB miss", 0, 0.05))).toEqual(["its causes: D-cache miss 10.0\u00a0% to 15.0\u00a0%, DTLB miss 0.0\u00a0% to 5.00\u00a0%"]);
     const gain = { kind: "run_gain", interval: [0.1, 0.4], with: "serve", spared: 0.5 };

@@ -20,6 +20,8 @@ const NAMES: &[&str] = &[
     "(idle)",
     "[kernel]",
     "[unnamed]",
+    // Many functions of a program that ended before they could be read.
+    "[function without a name]",
     // Entries of system calls.
     "do_syscall_64",
     "entry_SYSCALL_64",

@@ -1,5 +1,7 @@
 //! Images that work for others, and functions that only lead to work.
 
+use super::qualified_name::qualified_name;
+use super::runtime_work::RUNTIME;
 use crate::bottleneck::glue::is_glue;
 
 /// Images with these names work for their callers, beside the C library.
@@ -14,7 +16,7 @@ const LANGUAGE_LIBRARIES: [&str; 7] = [
 ];
 
 /// Interpreters: their images work for a script.
-const INTERPRETERS: [&str; 10] = [
+const INTERPRETERS: [&str; 11] = [
     "python",
     "libpython",
     "ruby",
@@ -25,6 +27,7 @@ const INTERPRETERS: [&str; 10] = [
     "php",
     "libphp",
     "perl",
+    "libjvm",
 ];
 
 /// Directories of interpreters' standard libraries, and those inside of them that hold what others have written.
@@ -36,23 +39,6 @@ const INSTALLED: [&str; 4] = [
     "/node_modules/",
 ];
 
-/// Prefixes of the names of garbage collectors' functions: of Go, and of V8.
-const COLLECTORS: [&str; 8] = [
-    "runtime.gcBgMarkWorker",
-    "runtime.gcAssistAlloc",
-    "runtime.bgsweep",
-    "runtime.bgscavenge",
-    "v8::internal::Scavenger",
-    "v8::internal::ConcurrentMarking",
-    "v8::internal::Sweeper",
-    "v8::internal::Heap::CollectGarbage",
-];
-
-/// Returns whether a function collects what others have allocated.
-pub(super) fn is_collector(name: &str) -> bool {
-    COLLECTORS.iter().any(|start| name.starts_with(start))
-}
-
 /// Returns whether an image is the C library, or a part of it.
 pub fn is_c_library(module: &str) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();
@@ -61,16 +47,27 @@ pub fn is_c_library(module: &str) -> bool {
 }
 
 /// Returns whether a function, given with its module, only works for its callers. Such are functions of the C library,
-/// of an allocator, of the standard library of C++, Rust or Go, which is compiled into programs, and of an interpreter.
+/// of an allocator, of the standard library of C++, Rust, Go or Java, of an interpreter, and the work of a runtime.
 pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
     let file = module.rsplit('/').next().unwrap_or_default();
-    is_c_library(module)
+    module == RUNTIME
+        || is_c_library(module)
         || LANGUAGE_LIBRARIES
             .iter()
             .any(|library| file.starts_with(library))
         || is_of_standard_library(name)
         || is_of_interpreter(name, module)
 }
+
+/// What the names of the classes begin with that a JVM brings along, and of the standard libraries of Kotlin and Scala.
+const JAVA_PACKAGES: [&str; 6] = [
+    "java.",
+    "javax.",
+    "jdk.internal.",
+    "sun.",
+    "kotlin.",
+    "scala.",
+];
 
 /// Returns whether a function is an interpreter's: of its image, or of the scripts and extensions that it brings along.
 fn is_of_interpreter(name: &str, module: &str) -> bool {
@@ -81,7 +78,14 @@ fn is_of_interpreter(name: &str, module: &str) -> bool {
         && !INSTALLED.iter().any(|part| module.contains(part));
     // Modules of Python's that are in the interpreter itself.
     let is_frozen = module.starts_with("<frozen ");
-    is_interpreter(module) && !is_script_function(name) || in_directory || is_of_node || is_frozen
+    // Pieces of code of the JVM's own, and its classes.
+    let is_of_jvm = module == "[jvm]"
+        || is_script_function(name) && JAVA_PACKAGES.iter().any(|begin| name.starts_with(begin));
+    is_interpreter(module) && !is_script_function(name)
+        || in_directory
+        || is_of_node
+        || is_frozen
+        || is_of_jvm
 }
 
 /// Returns whether an image is an interpreter's, which may have a version in its name.
@@ -124,8 +128,9 @@ fn package_of(script: &str) -> Option<&str> {
     Some(&script[..begin + name.len()])
 }
 
-/// Crates of Rust's standard library, the namespaces of C++'s and of V8, V8's builtins, and names that only the authors of standard libraries may use.
-const STANDARD_NAMES: [&str; 12] = [
+/// Crates of Rust's standard library, the namespaces of C++'s and of V8, V8's builtins, what Java's classes call in their libraries, and names that only
+/// the authors of standard libraries may use.
+const STANDARD_NAMES: [&str; 15] = [
     "std::",
     "core::",
     "alloc::",
@@ -138,6 +143,9 @@ const STANDARD_NAMES: [&str; 12] = [
     "__invoke",
     "v8::",
     "Builtins_",
+    "Java_java_",
+    "Java_jdk_",
+    "Java_sun_",
 ];
 
 /// First parts of the packages of Go's standard library.
@@ -212,21 +220,6 @@ fn is_of_go_library(name: &str) -> bool {
     !name.contains(' ') && GO_PACKAGES.contains(&first)
 }
 
-/// Returns a C++ function's name without the type that it returns, which stands in front of those of templates.
-fn qualified_name(name: &str) -> &str {
-    let (mut depth, mut begin) = (0_u32, 0);
-    for (at, letter) in name.char_indices() {
-        match letter {
-            '(' if depth == 0 => break,
-            '<' | '(' => depth += 1,
-            '>' | ')' => depth = depth.saturating_sub(1),
-            ' ' if depth == 0 && !name[..at].ends_with("operator") => begin = at + 1,
-            _ => {}
-        }
-    }
-    &name[begin..]
-}
-
 /// Returns whether a function's name tells nobody what to change: the program itself, or code without a name.
 pub(super) fn says_little(name: &str) -> bool {
     let is_main = name == "main" || name == "main.main" || name.ends_with("::main");
@@ -245,9 +238,11 @@ pub(super) fn leads_to_work(function: &(String, String)) -> bool {
 }
 
 /// Returns whether a function is the statements of a script outside of its functions, which Python, Ruby and PHP give a name.
-fn is_script_body(name: &str) -> bool {
+pub(super) fn is_script_body(name: &str) -> bool {
     let label = name.split(" (").next().unwrap_or(name);
-    ["<module>", "<main>", "{main}"].contains(&label) || label.ends_with(".<module>")
+    ["<module>", "<main>", "{main}"].contains(&label)
+        || label.ends_with(".<module>")
+        || name.starts_with("<top (required)>")
 }
 
 #[cfg(test)]
@@ -281,6 +276,7 @@ mod tests {
             "app.<module> (app.py:1)",
             "<module>",
             "<main> (app.rb:1)",
+            "<top (required)> (lib.rb:1)",
             "{main}",
         ] {
             assert!(is_script_body(name), "{name}");

@@ -4,6 +4,7 @@ use super::*;
 use profile::{CallTreeBuilder, DraftNode, ValueType};
 
 const MS: i64 = 1_000_000;
+const RUNTIMES: [&str; 2] = ["garbage collection (", "loading shared"];
 
 /// Returns a tree of these stacks, outermost first, each with the kind of its time and its milliseconds.
 fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
@@ -25,6 +26,7 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
                 }
                 _ if name.starts_with("json.") => "/usr/lib/python3.11/json/__init__.py",
                 "page fault" => "[kernel]",
+                _ if RUNTIMES.iter().any(|work| name.starts_with(work)) => RUNTIME,
                 _ if name.contains(" (system call)") => "[kernel]",
                 _ => "app",
             };
@@ -61,9 +63,13 @@ fn measured(tree: &CallTree) -> Measured<'_> {
         stalls: &[],
         causal: &[],
         interference: &[],
-        next: &[],
+        in_runtimes: &NO_FUNCTIONS,
+        stored: "0",
+        event: "cycles",
     }
 }
+
+static NO_FUNCTIONS: BTreeMap<String, &str> = BTreeMap::new();
 
 fn predicted(claim: Claim, procedure: &str, value: f64, interval: [f64; 2]) -> Finding {
     Finding {
@@ -882,6 +888,89 @@ fn a_thread_of_a_runtime_is_named_by_its_function() {
     );
     assert!(
         names.iter().all(|name| !name.contains("clone3")),
+        "{names:?}"
+    );
+}
+
+/// Collecting by the runtime's own threads is one finding, with who allocates; what stands below a function is that one's.
+#[test]
+fn collecting_garbage_belongs_to_who_allocates() {
+    use TimeKind::Computing;
+    let tree_of = |by_parse: i64, by_print: i64, alone: i64| {
+        tree(&[
+            (
+                "main.main;main.parse;runtime.mallocgc;garbage collection (Go)",
+                Computing,
+                by_parse,
+            ),
+            (
+                "main.main;main.print;runtime.mallocgc;garbage collection (Go)",
+                Computing,
+                by_print,
+            ),
+            ("garbage collection (Go)", Computing, alone),
+            ("main.main;main.parse", Computing, 200),
+            ("main.main;main.print", Computing, 300),
+        ])
+    };
+    let (shared, single) = (tree_of(150, 50, 300), tree_of(290, 10, 30));
+    let judgement = judge_measured(&measured(&shared)).expect("a judgement");
+    let names_of = names(&judgement);
+    let at = names_of
+        .iter()
+        .position(|name| name == "garbage collection (Go)");
+    let finding = &judgement.findings[at.expect("a finding of collecting")];
+    assert!(
+        (finding.amount.value - 0.3).abs() < 1e-9,
+        "{}",
+        finding.amount.value
+    );
+    assert_eq!(finding.place.image, None);
+    let allocators = finding
+        .evidence
+        .iter()
+        .filter_map(|evidence| match evidence {
+            FindingEvidence::AllocatedBy { function, part } => Some((function.as_str(), *part)),
+            _ => None,
+        });
+    let allocators: Vec<_> = allocators.collect();
+    assert_eq!(allocators, [("main.parse", 0.75), ("main.print", 0.25)]);
+    let next = [
+        "vitalfew",
+        "report",
+        "--callers",
+        "runtime.mallocgc",
+        "--event",
+        "cycles",
+        "0",
+    ];
+    assert_eq!(finding.next, next);
+    // Nearly all of it is below one function.
+    let judgement = judge_measured(&measured(&single)).expect("a judgement");
+    assert_eq!(names(&judgement)[0], "main.parse");
+}
+
+/// What threads lose in a function of a collector is said of the collecting: nobody changes that function.
+#[test]
+fn losses_in_a_runtime_are_said_of_its_work() {
+    let tree = tree(&[
+        ("garbage collection (V8)", TimeKind::Computing, 500),
+        ("main;digest", TimeKind::Computing, 500),
+    ]);
+    let lost = Finding {
+        claim: Claim::LosesTime,
+        ..predicted(Claim::LosesTime, "ScavengeObject", 0.2, [0.1, 0.3])
+    };
+    let functions = BTreeMap::from([("ScavengeObject".to_owned(), "garbage collection (V8)")]);
+    let judgement = judge_measured(&Measured {
+        interference: &[lost],
+        in_runtimes: &functions,
+        ..measured(&tree)
+    });
+    let names = names(&judgement.expect("a judgement"));
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(
+        names.iter().all(|name| !name.contains("ScavengeObject")),
         "{names:?}"
     );
 }

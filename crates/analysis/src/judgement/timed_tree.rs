@@ -1,7 +1,8 @@
 //! A call tree of time, with an index of where each function stands: places are looked up without a walk over the tree.
 
-use super::libraries::{is_c_library, is_collector};
-use profile::{CallTree, MethodId, NodeId, plain_name};
+use super::libraries::is_c_library;
+use super::runtime_work::RuntimeWork;
+use profile::{CallTree, Method, MethodId, NodeId, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -42,7 +43,7 @@ impl<'a> TimedTree<'a> {
             }
         }
         let named = methods.iter().enumerate();
-        let name = |(at, method): (usize, &'a profile::Method)| {
+        let name = |(at, method): (usize, &'a Method)| {
             ((method.name.as_str(), method.module.as_str()), at)
         };
         let by_name = named.clone().map(name).collect();
@@ -148,11 +149,19 @@ impl<'a> TimedTree<'a> {
         ranges.map(|nodes| NodeId(nodes.start as u32)).collect()
     }
 
-    /// Returns the nodes of all garbage collectors, with all that they call.
+    /// Returns the nodes of all garbage collectors.
     pub(super) fn nodes_of_collectors(&self) -> Vec<Range<usize>> {
+        self.nodes_of_methods(|method| {
+            let work = RuntimeWork::of_frame(&method.name, &method.module);
+            work.is_some_and(|work| work.is_collection)
+        })
+    }
+
+    /// Returns the nodes of all methods of a kind, with all that they call.
+    pub(super) fn nodes_of_methods(&self, is_kind: impl Fn(&Method) -> bool) -> Vec<Range<usize>> {
         let methods = self.tree.methods().iter().zip(&self.nodes);
-        let collectors = methods.filter(|(method, _)| is_collector(&method.name));
-        let nodes = collectors.flat_map(|(_, nodes)| nodes);
+        let methods = methods.filter(|(method, _)| is_kind(method));
+        let nodes = methods.flat_map(|(_, nodes)| nodes);
         let mut nodes: Vec<usize> = nodes.map(|node| *node as usize).collect();
         nodes.sort_unstable();
         self.outermost_ranges(&nodes)
@@ -219,7 +228,7 @@ impl<'a> TimedTree<'a> {
         "unknown code".to_owned()
     }
 
-    fn method_at(&self, node: NodeId) -> Option<&'a profile::Method> {
+    fn method_at(&self, node: NodeId) -> Option<&'a Method> {
         let MethodId(method) = self.tree.method(node)?;
         self.tree.methods().get(method as usize)
     }

@@ -17,7 +17,7 @@ use args::RunAll;
 use phases::{Phases, Sampled};
 use profile::{CallTree, Recording};
 use result::{CommandEnd, LeftProcess, RunResult};
-use results::{RecordingSource, TimeTree, command_words};
+use results::{RecordingSource, TimeTree};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,8 +50,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     resolved = correct_stacks(&mut sampled.recording, resolved);
     let recording = &sampled.recording;
     let time = results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
-    let next = command_words(&["bottlenecks", "--auto", &sampled.stored]);
-    let alone = sampled_alone(&sampled, &time, &next);
+    let alone = sampled_alone(&sampled, &time);
     let few = !sampled.is_enough(&time);
     if asked.is_none() && !few && !phases.is_stopped() {
         phases.note_first_finding(&alone);
@@ -108,7 +107,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
 }
 
 /// Returns what sampling alone says, before other methods are asked.
-fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree, next: &'a [String]) -> Measured<'a> {
+fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree) -> Measured<'a> {
     let recording = &sampled.recording;
     Measured {
         tree: &time.tree,
@@ -127,7 +126,9 @@ fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree, next: &'a [String
         stalls: &[],
         causal: &[],
         interference: &[],
-        next,
+        in_runtimes: &time.in_runtimes,
+        stored: &sampled.stored,
+        event: recording.events.first().map_or("", |event| &event.name),
     }
 }
 

@@ -231,6 +231,7 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
         lines.push(spent.join(", "));
     }
     lines.extend(name_called(&finding.evidence));
+    lines.extend(name_allocators(&finding.evidence));
     for evidence in &finding.evidence {
         match evidence {
             FindingEvidence::HotInstruction {
@@ -256,6 +257,7 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
                 let function = short_name(function);
                 lines.push(format!("{:.0} % of it on behalf of {function}", 100.0 * part));
             }
+            FindingEvidence::SparedBy { change } => lines.push(format!("spared by {change}")),
             FindingEvidence::DearLine { line, part } => lines.push(format!(
                 "dearest line there: {line}, {:.0} % of its function",
                 100.0 * part
@@ -298,6 +300,18 @@ fn name_called(evidence: &[FindingEvidence]) -> Option<String> {
     let called: Vec<String> = called.collect();
     (!called.is_empty())
         .then(|| format!("of that in functions that it calls: {}", called.join(", ")))
+}
+
+/// Names the functions whose allocations are collected, with their shares.
+fn name_allocators(evidence: &[FindingEvidence]) -> Option<String> {
+    let allocators = evidence.iter().filter_map(|evidence| match evidence {
+        FindingEvidence::AllocatedBy { function, part } => {
+            Some(format!("{} {:.0} %", short_name(function), 100.0 * part))
+        }
+        _ => None,
+    });
+    let allocators: Vec<String> = allocators.collect();
+    (!allocators.is_empty()).then(|| format!("allocations by {}", allocators.join(", ")))
 }
 
 /// Names who ended the waits, with their shares.

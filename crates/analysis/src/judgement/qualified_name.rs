@@ -1,0 +1,58 @@
+//! Names of C++ functions without the types that they return.
+
+/// Returns a C++ function's name without the type that it returns, which stands in front of those of templates.
+pub(super) fn qualified_name(name: &str) -> &str {
+    let (mut depth, mut begin) = (0_u32, 0);
+    for (at, letter) in name.char_indices() {
+        match letter {
+            '(' if depth == 0 && !is_anonymous(&name[at..]) => break,
+            '<' | '(' => depth += 1,
+            '>' | ')' => depth = depth.saturating_sub(1),
+            ' ' if depth == 0
+                && !name[..at].ends_with("operator")
+                && !is_place(&name[at + 1..]) =>
+            {
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    &name[begin..]
+}
+
+/// Returns whether a part of a name is a namespace without a name, and not a list of arguments.
+fn is_anonymous(part: &str) -> bool {
+    part.starts_with("(anonymous ")
+}
+
+/// Returns whether a part of a name is the file and line that names of scripts' functions have behind them.
+fn is_place(part: &str) -> bool {
+    part.starts_with('(') && !is_anonymous(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::qualified_name;
+
+    #[test]
+    fn types_that_are_returned_are_left_out() {
+        for (name, qualified) in [
+            (
+                "void std::sort<int*>(int*, int*)",
+                "std::sort<int*>(int*, int*)",
+            ),
+            ("app::less(int, app::A)", "app::less(int, app::A)"),
+            (
+                "void v8::internal::(anonymous namespace)::Scavenge<int>(v8::A b)",
+                "v8::internal::(anonymous namespace)::Scavenge<int>(v8::A b)",
+            ),
+            ("main", "main"),
+            (
+                "java.util.List.of (List.java:9)",
+                "java.util.List.of (List.java:9)",
+            ),
+        ] {
+            assert_eq!(qualified_name(name), qualified);
+        }
+    }
+}
