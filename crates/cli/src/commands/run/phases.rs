@@ -51,6 +51,12 @@ const STOPPED: &str = "you stopped it";
 const ASKS_USER: &str = "it waited until somebody typed, and would again";
 /// Reason that further runs do not count.
 const OTHER_END: &str = "run again, the command ended otherwise";
+const OTHER_WORK: &str = "run again, the command did other work";
+/// A run did other work than the first one if it ran for less than this part of that one's time, or the other way round: machines that others use
+/// change it by less.
+const SAME_WORK: f64 = 0.5;
+/// Shorter runs differ by what is in memory already.
+const COMPARABLE_NS: f64 = 1e8;
 
 /// Use of one method in a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -92,6 +98,36 @@ impl Sampled {
     }
 }
 
+/// The end of a run, and the CPU time of its threads.
+struct RunEnd {
+    exit: Option<Exit>,
+    /// In nanoseconds; `None` where that is not known.
+    ran_ns: Option<u64>,
+}
+
+impl RunEnd {
+    fn of_run(exit: Option<Exit>, recording: &Recording) -> Self {
+        let times = recording.task_times;
+        Self {
+            exit,
+            ran_ns: times.map(|times| times.cpu_ns),
+        }
+    }
+
+    /// Returns the difference of another run, if there is one.
+    fn difference_to(&self, other: &Self) -> Option<&'static str> {
+        let (less, more) = match (self.ran_ns, other.ran_ns) {
+            (Some(one), Some(other)) => (one.min(other) as f64, one.max(other) as f64),
+            _ => (0.0, 0.0),
+        };
+        match self.exit == other.exit {
+            false => Some(OTHER_END),
+            true if less < SAME_WORK * more && more >= COMPARABLE_NS => Some(OTHER_WORK),
+            true => None,
+        }
+    }
+}
+
 /// One `vitalfew run`.
 pub struct Phases<'a> {
     args: &'a RunAll,
@@ -103,8 +139,8 @@ pub struct Phases<'a> {
     took: Duration,
     /// Naming the procedures of the first recording, and writing it.
     naming: Duration,
-    /// Run again, the command did not end as the first time.
-    ends_otherwise: bool,
+    /// Difference of the command's later runs from the first one, if there was one.
+    differs: Option<&'static str>,
 }
 
 impl<'a> Phases<'a> {
@@ -121,7 +157,7 @@ impl<'a> Phases<'a> {
             asked: Vec::new(),
             took: Duration::ZERO,
             naming: Duration::ZERO,
-            ends_otherwise: false,
+            differs: None,
         };
         if args.pid.is_none() && !args.once {
             phases.note_progress(&format!(
@@ -250,6 +286,7 @@ impl<'a> Phases<'a> {
     /// If that is not possible.
     pub fn sample_more(&mut self, sampled: &Sampled) -> anyhow::Result<Vec<Recording>> {
         let mut more = Vec::new();
+        let first = RunEnd::of_run(sampled.exit, &sampled.recording);
         let until = Instant::now() + self.args.budget.mul_f64(REPEATING);
         while more.len() < MORE_RUNS && self.is_repeatable(sampled).is_ok() {
             if Instant::now() + self.took > until {
@@ -261,7 +298,8 @@ impl<'a> Phases<'a> {
             self.streams.restore_output();
             let outcome = outcome?;
             crate::commands::wrapped::wait_for_command(outcome.running, true);
-            if self.notice_other_end(sampled.exit, outcome.exit) {
+            let again = RunEnd::of_run(outcome.exit, &outcome.recording);
+            if self.notice_difference(&first, &again) {
                 break;
             }
             more.push(outcome.recording);
@@ -269,23 +307,26 @@ impl<'a> Phases<'a> {
         if let Some(asked) = self.asked.first_mut() {
             let runs = 1 + more.len();
             asked.had = asked.had.take().map(|had| match runs {
-                1 if self.ends_otherwise => format!("{had} in one run: {OTHER_END}"),
-                1 => format!("{had} in one run"),
+                1 => match self.differs {
+                    Some(differs) => format!("{had} in one run: {differs}"),
+                    None => format!("{had} in one run"),
+                },
                 _ => format!("{had} in the first of {runs} runs"),
             });
         }
         Ok(more)
     }
 
-    /// Notices that a further run ended otherwise than the first one, as that of a command which finds what it had made: it did other work.
-    fn notice_other_end(&mut self, first: Option<Exit>, again: Option<Exit>) -> bool {
-        let differs = first != again;
+    /// Notices that a further run ended otherwise than the first one, or ran for another time, as that of a command which finds what it had made: it did
+    /// other work.
+    fn notice_difference(&mut self, first: &RunEnd, again: &RunEnd) -> bool {
+        let difference = first.difference_to(again);
         // What ended early because it was told to says nothing of the command.
-        if differs && !self.is_stopped() {
-            self.note_progress(&format!("{OTHER_END}: only its first run counts"));
-            self.ends_otherwise = true;
+        if let Some(difference) = difference.filter(|_| !self.is_stopped()) {
+            self.note_progress(&format!("{difference}: only its first run counts"));
+            self.differs = Some(difference);
         }
-        differs
+        difference.is_some()
     }
 
     /// Samples a short command once more if its stacks are cut, because the unwind tables of its images were not yet there.
@@ -312,7 +353,8 @@ impl<'a> Phases<'a> {
         let again = self.sample_runs();
         self.streams.restore_output();
         let again = again?;
-        if self.notice_other_end(sampled.exit, again.exit) {
+        let ends = [sampled, &again].map(|one| RunEnd::of_run(one.exit, &one.recording));
+        if self.notice_difference(&ends[0], &ends[1]) {
             self.asked = asked;
             return Ok(None);
         }
@@ -360,8 +402,8 @@ impl<'a> Phases<'a> {
         if self.args.once {
             return Err("the command was to be run once (--once)".to_owned());
         }
-        if self.ends_otherwise {
-            return Err(OTHER_END.to_owned());
+        if let Some(differs) = self.differs {
+            return Err(differs.to_owned());
         }
         if self.is_stopped() {
             return Err(STOPPED.to_owned());
@@ -390,5 +432,26 @@ impl<'a> Phases<'a> {
     fn rewind_streams(&mut self) -> anyhow::Result<()> {
         self.streams.rewind_input()?;
         self.streams.silence_output(Silenced::All)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_end_or_work_otherwise_differ() {
+        let end = |code, ran_ns| RunEnd {
+            exit: Some(Exit::Code(code)),
+            ran_ns,
+        };
+        let ms = |count: u64| Some(count * 1_000_000);
+        let first = end(0, ms(1_000));
+        assert_eq!(first.difference_to(&end(0, ms(600))), None);
+        assert_eq!(first.difference_to(&end(0, ms(400))), Some(OTHER_WORK));
+        assert_eq!(first.difference_to(&end(0, ms(2_100))), Some(OTHER_WORK));
+        assert_eq!(first.difference_to(&end(1, ms(1_000))), Some(OTHER_END));
+        assert_eq!(end(0, ms(9)).difference_to(&end(0, ms(2))), None);
+        assert_eq!(first.difference_to(&end(0, None)), None);
     }
 }
