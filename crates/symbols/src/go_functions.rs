@@ -6,7 +6,7 @@ use crate::tables::{DataSection, RawSymbols, SectionCompression};
 use languages::go::{FunctionTable, GoImage, MAX_TABLE, TABLE_SECTIONS};
 use std::ops::Range;
 
-/// Reads the function table of an image; `None` if it is no Go program, or one older than 1.20.
+/// Reads the function table of an image; `None` if it is no Go program, or one older than 1.18.
 pub(crate) fn read_functions(elf: &Elf) -> Option<FunctionTable> {
     let section = |names: &[&str], limit: u64| -> Option<(&DataSection, Vec<u8>)> {
         let section = names.iter().find_map(|name| elf.section_named(name))?;

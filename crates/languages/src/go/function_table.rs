@@ -1,5 +1,5 @@
 //! The table in which a Go program has its functions (`pclntab`): names, lines, inlined calls, and how large frames are. The program
-//! needs it at run time, so that stripping leaves it. The form is that of Go 1.20 and later.
+//! needs it at run time, so that stripping leaves it. The form is that of Go 1.18 and later.
 
 use super::image::{GoImage, find_module};
 use std::ops::Range;
@@ -8,8 +8,30 @@ use std::ops::Range;
 pub const TABLE_SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
 /// The largest table that is read, in bytes. Kubernetes has 20 MiB.
 pub const MAX_TABLE: u64 = 512 << 20;
-/// The first word of the table.
-const MAGIC: u32 = 0xffff_fff1;
+/// The first word of the table, by the form of what it has of each function.
+const FORMS: [(u32, FunctionForm); 2] = [
+    (
+        0xffff_fff1,
+        FunctionForm {
+            head: 44,
+            call: 16,
+            call_name: 4,
+            call_place: 8,
+            knows_data: true,
+        },
+    ),
+    // Go 1.18 and 1.19. Where their data of functions is, is not looked for.
+    (
+        0xffff_fff0,
+        FunctionForm {
+            head: 40,
+            call: 20,
+            call_name: 12,
+            call_place: 16,
+            knows_data: false,
+        },
+    ),
+];
 /// The most steps through the rows of one function.
 const MOST_ROWS: usize = 1 << 20;
 /// The deepest nesting of inlined calls.
@@ -17,17 +39,31 @@ const MOST_INLINED: usize = 256;
 /// The row of a function for inlined calls, and its data with the tree of them.
 const INLINED_ROW: u32 = 2;
 const INLINED_TREE: usize = 3;
-/// Bytes of a function's description before its rows.
-const FUNCTION_HEAD: usize = 44;
-/// Bytes of an inlined call in the tree.
-const INLINED_CALL: u64 = 16;
+/// The longest description of an inlined call, in bytes.
+const MOST_CALL: usize = 20;
+/// Bytes between a function's flags and its rows.
+const FLAGS_BEFORE_ROWS: usize = 3;
 /// Flags of functions.
 const TOP_FRAME: u8 = 1;
 const WRITES_STACK_POINTER: u8 = 2;
 
+/// The form of what a table has of each function.
+#[derive(Clone, Copy, Debug)]
+struct FunctionForm {
+    /// Bytes of a function's description before its rows.
+    head: usize,
+    /// Bytes of an inlined call in the tree, and where it has its name and its place in the caller.
+    call: usize,
+    call_name: usize,
+    call_place: usize,
+    /// Where the functions' data is can be told.
+    knows_data: bool,
+}
+
 /// The function table of a Go program.
 pub struct FunctionTable {
     table: Vec<u8>,
+    form: FunctionForm,
     names: usize,
     units: usize,
     files: usize,
@@ -89,7 +125,10 @@ impl FunctionTable {
             let bytes = table.get(8 + 8 * index..)?.first_chunk::<8>()?;
             usize::try_from(u64::from_le_bytes(*bytes)).ok()
         };
+        let magic = u32::from_le_bytes(*table.first_chunk::<4>()?);
+        let (_, form) = FORMS.into_iter().find(|(known, _)| *known == magic)?;
         let mut found = Self {
+            form,
             names: word(3)?,
             units: word(4)?,
             files: word(5)?,
@@ -101,16 +140,13 @@ impl FunctionTable {
             function_data: None,
             table,
         };
-        if found.half(0)? != MAGIC {
-            return None;
-        }
         // All entries have to be there before anything is made of their number.
         let end = found.count.checked_mul(8)?.checked_add(found.functions)?;
         found.table.get(found.functions..end)?;
         match find_module(image, found.names as u64) {
             Some(module) => {
                 found.text = module.text;
-                found.function_data = Some(module.function_data);
+                found.function_data = form.knows_data.then_some(module.function_data);
             }
             // Go 1.26 and later say where the code is in the program's description only.
             None if found.text == 0 => return None,
@@ -142,7 +178,8 @@ impl FunctionTable {
 
     /// Returns the kind of a function's frame.
     pub fn frame_kind(&self, function: &GoFunction) -> GoFrameKind {
-        match self.table.get(function.at + 41).copied().unwrap_or(0) {
+        let flags = function.at + self.form.head - FLAGS_BEFORE_ROWS;
+        match self.table.get(flags).copied().unwrap_or(0) {
             flags if flags & TOP_FRAME != 0 => GoFrameKind::First,
             flags if flags & WRITES_STACK_POINTER != 0 => GoFrameKind::SwitchesStacks,
             _ => GoFrameKind::Ordinary,
@@ -187,17 +224,27 @@ impl FunctionTable {
         let GoFunction { addresses, at } = self.function_at(address)?;
         let mut place = address - addresses.start;
         let mut frames = Vec::new();
+        let FunctionForm {
+            call: size,
+            call_name,
+            call_place,
+            ..
+        } = self.form;
+        let part = |call: &[u8], at: usize| {
+            let bytes = call.get(at..)?.first_chunk::<4>()?;
+            Some(u32::from_le_bytes(*bytes))
+        };
         let tree = self.inlined_tree(at);
         for _ in 0..MOST_INLINED {
             let rows = self.rows_of_kind(at, INLINED_ROW);
             let inlined = tree.zip(rows).and_then(|(tree, rows)| {
                 let index = u64::try_from(self.row_value(rows, place)?).ok()?;
-                let from = tree.checked_add(index.checked_mul(INLINED_CALL)?)?;
-                let mut call = [0; INLINED_CALL as usize];
-                read(from, &mut call).then_some(call)
+                let from = tree.checked_add(index.checked_mul(size as u64)?)?;
+                let mut call = [0; MOST_CALL];
+                read(from, &mut call[..size]).then_some(call)
             });
             let name = match inlined {
-                Some(call) => u32::from_le_bytes([call[4], call[5], call[6], call[7]]),
+                Some(call) => part(&call, call_name)?,
                 None => self.half(at + 4)?,
             };
             frames.push(GoFrame {
@@ -207,7 +254,7 @@ impl FunctionTable {
             });
             let Some(call) = inlined else { break };
             // The place in the caller from which it was inlined.
-            place = u64::from(u32::from_le_bytes([call[8], call[9], call[10], call[11]]));
+            place = u64::from(part(&call, call_place)?);
         }
         Some(frames)
     }
@@ -263,19 +310,19 @@ impl FunctionTable {
     /// Returns the start of a function's rows of a kind; `None` if it has none.
     fn rows_of_kind(&self, function: usize, kind: u32) -> Option<u32> {
         let count = self.half(function + 28)?;
-        let rows = self.half(function + FUNCTION_HEAD + 4 * kind as usize)?;
+        let rows = self.half(function + self.form.head + 4 * kind as usize)?;
         (kind < count && rows > 0).then_some(rows)
     }
 
     fn inlined_tree(&self, function: usize) -> Option<u64> {
         let data = self.function_data?;
         let rows = self.half(function + 28)? as usize;
-        let trees = *self.table.get(function + FUNCTION_HEAD - 1)?;
+        let trees = *self.table.get(function + self.form.head - 1)?;
         if usize::from(trees) <= INLINED_TREE {
             return None;
         }
         let place = rows.checked_add(INLINED_TREE)?.checked_mul(4)?;
-        let offset = self.half(place.checked_add(function + FUNCTION_HEAD)?)?;
+        let offset = self.half(place.checked_add(function + self.form.head)?)?;
         (offset != u32::MAX).then(|| data.checked_add(offset.into()))?
     }
 
@@ -346,7 +393,11 @@ mod tests {
 
     /// A table of two functions of 16 bytes, `main.a` and `main.b`; in the second one, the lines 7 and, from the eighth byte on, 9 of `a.go`.
     fn table() -> FunctionTable {
-        let mut table = vec![0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8];
+        table_of(FORMS[0].1)
+    }
+
+    fn table_of(form: FunctionForm) -> FunctionTable {
+        let mut table = vec![0; 8];
         table.resize(72, 0);
         let names = table.len();
         table.extend(b"main.a\0main.b\0");
@@ -360,16 +411,20 @@ mod tests {
         // Frames of 8 and of 16 bytes.
         table.extend([18, 8, 16, 8, 0]);
         let functions = table.len();
-        for word in [0_u32, 20, 16, 20 + 48, 32] {
+        // A head, and a row for inlined calls that has none.
+        let described = form.head as u32 + 4;
+        for word in [0_u32, 20, 16, 20 + described, 32] {
             table.extend(word.to_le_bytes());
         }
         for (start, name) in [(0_u32, 0_u32), (16, 7)] {
-            for word in [start, name, 0, 0, 9, 1, 4, 0, 0, 0, 0, 0] {
+            for word in [start, name, 0, 0, 9, 1, 4, 0, 0] {
                 table.extend(word.to_le_bytes());
             }
+            table.resize(table.len() + form.head + 4 - 36, 0);
         }
         FunctionTable {
             table,
+            form,
             names,
             units,
             files,
@@ -384,7 +439,12 @@ mod tests {
 
     #[test]
     fn functions_have_names_files_and_lines() {
-        let table = table();
+        for (_, form) in FORMS {
+            assert_names_and_lines(&table_of(form));
+        }
+    }
+
+    fn assert_names_and_lines(table: &FunctionTable) {
         let at = |address| {
             let frames = table.frames_at(address, |_, _| false);
             let frame = frames.into_iter().next()?;
