@@ -9,6 +9,7 @@ learned from these, and `further` ones after these had been learned from.
 RUN_CASES names some of them or a half, with semicolons between; RUN_RESULTS keeps what was said in a directory.
 """
 
+import atexit
 import json
 import os
 import pathlib
@@ -28,6 +29,8 @@ RESULTS = pathlib.Path(os.environ.get("RUN_RESULTS", bench.TEMPORARY / "results"
 TIMES = int(os.environ.get("RUN_TIMES", "5"))
 BUDGET = os.environ.get("RUN_FOR", "60s")
 LOCKS, COMPUTING = {"locks"}, {"computing"}
+GROUPS_V1 = pathlib.Path("/sys/fs/cgroup/memory")
+SMALL_GROUP = (GROUPS_V1 if GROUPS_V1.exists() else GROUPS_V1.parent) / "vitalfew-run-cases"
 
 
 class Case:
@@ -134,6 +137,7 @@ CASES = [
     case_of(FURTHER, "records.js", ["appendRecord"], {"disk"}),
     case_of(FURTHER, "weights.c", ["gather_weights"], COMPUTING, ["D-cache miss", "DTLB miss"]),
     case_of(FURTHER, "reply.rs", ["wait_for_reply"], {"sleeping"}),
+    Case(FURTHER, "prices", ["price_of"], {"swapping"}, ["memory_short"], program=[bench.TEMPORARY / "further_prices", SMALL_GROUP]),
 ]
 
 
@@ -144,6 +148,20 @@ def build(cases):
         if compiler and source.stem in needed and shutil.which(compiler[0]):
             # In this order, as go takes no option after a file.
             subprocess.run([*compiler, "-o", bench.TEMPORARY / source.stem, source], check=True)
+
+
+def limit_memory():
+    """A control group with little memory, and a file to swap to, as long as this runs. For root."""
+    swap = bench.TEMPORARY / "swap"
+    subprocess.run(["dd", "if=/dev/zero", f"of={swap}", "bs=1M", "count=1024", "status=none"], check=True)
+    swap.chmod(0o600)
+    subprocess.run(["mkswap", "-q", swap], check=True)
+    subprocess.run(["swapon", swap], check=True)
+    atexit.register(subprocess.run, ["swapoff", swap], check=True)
+    SMALL_GROUP.mkdir()
+    atexit.register(SMALL_GROUP.rmdir)
+    limit = "memory.limit_in_bytes" if GROUPS_V1.exists() else "memory.max"
+    (SMALL_GROUP / limit).write_text(str(128 << 20))
 
 
 def words_of(case, repaired):
@@ -215,6 +233,8 @@ def main():
     asked = os.environ.get("RUN_CASES", TUNED).split(";")
     cases = [case for case in CASES if case.half in asked or case.name in asked]
     build(cases)
+    if any(SMALL_GROUP in case.command for case in cases):
+        limit_memory()
     for half in HALVES:
         own = [case for case in cases if case.half == half]
         if not own:

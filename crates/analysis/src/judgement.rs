@@ -51,8 +51,8 @@ use losses::{count_losses_once, counted_elsewhere};
 use pairs::find_pairs;
 use profile::{
     AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, EndingThread, Finding,
-    FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, NodeId, PlaceInCode, TimeKind,
-    plain_name,
+    FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, MemoryNeed, NodeId, PlaceInCode,
+    TimeKind, plain_name,
 };
 use sequences::{SOUGHT, Sequences, TimedSequence, without_wrappers};
 use spread::find_spread_times;
@@ -112,6 +112,8 @@ pub struct Measured<'a> {
     pub cpu_waits: &'a CpuWaits,
     /// The number of CPUs that the program may use, and the number that there are, if it may not use all.
     pub confined: Option<(u32, u32)>,
+    /// What the program's memory did not fit into, if it swapped.
+    pub memory: Option<MemoryNeed>,
     /// Findings about instructions of the hottest procedures that stall.
     pub stalls: &'a [Finding],
     /// Predictions of experiments.
@@ -560,14 +562,16 @@ impl<'a> Judge<'a> {
     fn time_of_sequence(&self, sequence: &TimedSequence) -> Finding {
         let time = sequence.time();
         let kinds = TimeKind::ALL.iter().zip(sequence.times);
-        let running = sequence.time_running();
-        let samples = running / self.measured.each_sample.max(1.0);
+        let sampled = sequence.time_sampled();
+        let samples = sampled / self.measured.each_sample.max(1.0);
         let (low, high) = crate::statistics::interval_of_count(samples);
-        let waiting = time - running;
+        let waiting = time - sampled;
         let part = |time: f64| (time / self.sequences.working_ns).clamp(0.0, 1.0);
         let mut spent: Vec<(TimeKind, f64)> = kinds.map(|(kind, time)| (*kind, time)).collect();
         spent.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let evidence = spent.into_iter().filter(|(_, at)| *at >= 0.05 * time);
+        spent.retain(|(_, at)| *at >= 0.05 * time);
+        let swaps = spent.iter().any(|(kind, _)| *kind == TimeKind::Swapping);
+        let need = self.measured.memory.filter(|_| swaps);
         let one_run = FindingAmount {
             value: part(time),
             interval: Some([
@@ -602,12 +606,13 @@ impl<'a> Judge<'a> {
                 },
                 None => one_run,
             },
-            evidence: evidence
+            evidence: (spent.into_iter())
                 .map(|(on, at)| FindingEvidence::TimeSpent {
                     on,
                     part: at / time,
                 })
                 .chain(time_in_callees(sequence))
+                .chain(need.map(|need| FindingEvidence::MemoryShort { need }))
                 .collect(),
             doubts: match several {
                 Some(_) => Vec::new(),

@@ -377,6 +377,11 @@ pub enum FindingEvidence {
         /// The part of that waiting, 0 to 1.
         part: f64,
     },
+    /// The program's memory did not fit into what it may have.
+    MemoryShort {
+        /// What it needed, and what there was.
+        need: MemoryNeed,
+    },
     /// A reason of stalls that could not be ruled out.
     StallCulprit {
         /// Its name, as `annotate` lists it.
@@ -452,6 +457,62 @@ impl CpuTaker {
     }
 }
 
+/// The memory that a program needed, and the most that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryNeed {
+    /// Memory that its processes had at most at one time, what was swapped out included, without files' pages: in bytes.
+    pub needed_bytes: u64,
+    /// The part of it that was swapped out then, in bytes.
+    pub swapped_bytes: u64,
+    /// The most that `limit_of` may have, in bytes.
+    pub allowed_bytes: u64,
+    /// The owner of the limit.
+    pub limit_of: MemoryLimit,
+}
+
+/// Whose limit on memory a program has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryLimit {
+    /// A control group's, with all its processes.
+    ControlGroup,
+    /// The machine's, with all programs.
+    Machine,
+}
+
+impl MemoryNeed {
+    /// Returns why it swaps, as the end of a sentence.
+    fn phrase(self) -> String {
+        let (needed, allowed) = (megabytes(self.needed_bytes), megabytes(self.allowed_bytes));
+        match self.limit_of {
+            MemoryLimit::ControlGroup => {
+                format!("it needs {needed}, and its control group may have {allowed}")
+            }
+            MemoryLimit::Machine => {
+                format!("it needs {needed}, and this machine has {allowed} for all programs")
+            }
+        }
+    }
+
+    /// Returns what helps, as a sentence.
+    pub fn advice(self) -> String {
+        let elsewhere = match self.limit_of {
+            MemoryLimit::ControlGroup => "let its control group have more",
+            MemoryLimit::Machine => "leave it more of the machine's",
+        };
+        format!(
+            "{} of its memory were swapped out: touch less at a time, or {elsewhere}",
+            megabytes(self.swapped_bytes)
+        )
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.0} MB", bytes as f64 / 1e6)
+}
+
 /// An activity or a wait that a thread spends time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -463,6 +524,8 @@ pub enum TimeKind {
     SystemCalls,
     /// The kernel's code, in page faults.
     PageFaults,
+    /// Waiting for memory that was swapped out, and the kernel's work to bring it back and to make room.
+    Swapping,
     /// Waiting for a disk.
     Disk,
     /// Waiting for a network, or for a process beyond it.
@@ -481,10 +544,11 @@ pub enum TimeKind {
 
 impl TimeKind {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Computing,
         Self::SystemCalls,
         Self::PageFaults,
+        Self::Swapping,
         Self::Disk,
         Self::Network,
         Self::Locks,
@@ -494,9 +558,14 @@ impl TimeKind {
         Self::NoCpu,
     ];
 
-    /// Returns whether a thread runs while it spends its time so.
+    /// Returns whether a thread runs while it spends its time so. Swapping is a wait for memory, although a part of it may run.
     pub fn is_running(self) -> bool {
         matches!(self, Self::Computing | Self::SystemCalls | Self::PageFaults)
+    }
+
+    /// Returns whether some of its time may be that of samples, and not measured.
+    pub fn is_sampled(self) -> bool {
+        self.is_running() || self == Self::Swapping
     }
 
     /// Returns the thread's activity as the end of a sentence.
@@ -505,6 +574,7 @@ impl TimeKind {
             Self::Computing => "computing",
             Self::SystemCalls => "in system calls",
             Self::PageFaults => "in page faults",
+            Self::Swapping => "swapping",
             Self::Disk => "waiting for a disk",
             Self::Network => "waiting for a network",
             Self::Locks => "waiting for locks",
@@ -590,7 +660,7 @@ impl Finding {
                 self.lost_to()
             ),
             Claim::TakesTime => {
-                let spent = self.spent_on().map_or("", TimeKind::phrase);
+                let spent = self.spent_phrase();
                 let part = part(value);
                 match &self.place.what {
                     PlaceInCode::Program => match self.cpu_taken_by() {
@@ -649,6 +719,26 @@ impl Finding {
     pub fn spent_on(&self) -> Option<TimeKind> {
         self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::TimeSpent { on, .. } => Some(*on),
+            _ => None,
+        })
+    }
+
+    /// Returns the activity that most of the time is spent on, of swapping with its reason.
+    fn spent_phrase(&self) -> String {
+        let spent = self.spent_on();
+        let phrase = spent.map_or("", TimeKind::phrase);
+        match self.memory_need() {
+            Some(need) if spent == Some(TimeKind::Swapping) => {
+                format!("{phrase}: {}", need.phrase())
+            }
+            _ => phrase.to_owned(),
+        }
+    }
+
+    /// Returns what the program's memory did not fit into.
+    fn memory_need(&self) -> Option<MemoryNeed> {
+        self.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::MemoryShort { need } => Some(*need),
             _ => None,
         })
     }

@@ -57,8 +57,8 @@ pub use experiment::{
 };
 pub use finding::{
     AmountBase, AmountUnit, Certainty, Claim, CpuTaker, EndingThread, FINDING_SCHEMA, Finding,
-    FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, PAGE_FAULT,
-    PlaceInCode, TimeKind, plain_name, short_name,
+    FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, MemoryLimit,
+    MemoryNeed, PAGE_FAULT, PlaceInCode, TimeKind, plain_name, short_name,
 };
 pub use folding::{GIL_WAIT, fold_interpreter_frames, has_program_name};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};

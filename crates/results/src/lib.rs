@@ -20,6 +20,7 @@ mod report;
 mod selection;
 mod sets;
 mod source;
+mod swapping;
 mod tail_calls;
 mod time_kind;
 mod time_tree;

@@ -1,5 +1,6 @@
 //! Activity of a thread in the kernel, by the names on its stack.
 
+use crate::swapping::MemoryWork;
 use analysis::interference::waits_for;
 use profile::{ANSWERING_CALLS, CauseKind, GIL_WAIT, Location, Recording, TimeKind, plain_name};
 
@@ -151,6 +152,8 @@ pub struct WaitSurroundings {
     pub alone: bool,
     /// True if only timers end waits there.
     pub only_timers: bool,
+    /// True if the program swaps.
+    pub swaps: bool,
 }
 
 /// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first.
@@ -159,6 +162,10 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], around: WaitSurroundings) -> Wa
     use WaitKind::{Costly, Idle};
     if user.first() == Some(&GIL_WAIT) {
         return Costly(TimeKind::Locks);
+    }
+    // Before locks: the kernel has some of its own on the way to a page.
+    if MemoryWork::is_swapping(kernel, around.swaps) {
+        return Costly(TimeKind::Swapping);
     }
     let in_kernel = |part: &str| kernel.iter().any(|name| name.contains(part));
     let call = kernel
@@ -227,8 +234,11 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], around: WaitSurroundings) -> Wa
     }
 }
 
-/// Returns what a thread on a CPU does, by the kernel's names on its stack.
-pub fn running_kind(kernel: &[&str]) -> TimeKind {
+/// Returns what a thread on a CPU does, by the kernel's names on its stack and whether its program swaps.
+pub fn running_kind(kernel: &[&str], program_swaps: bool) -> TimeKind {
+    if MemoryWork::is_swapping(kernel, program_swaps) {
+        return TimeKind::Swapping;
+    }
     if is_system_call(kernel) {
         return TimeKind::SystemCalls;
     }
@@ -282,7 +292,7 @@ mod tests {
         assert_eq!(stopped, WaitKind::Idle(IdleKind::Threads));
         let alone = WaitSurroundings {
             alone: true,
-            only_timers: false,
+            ..WaitSurroundings::default()
         };
         let alone = wait_kind(&[], &received, alone);
         assert_eq!(alone, WaitKind::Costly(TimeKind::Network));
@@ -297,6 +307,7 @@ mod tests {
         let timed = |only_timers| WaitSurroundings {
             alone: true,
             only_timers,
+            swaps: false,
         };
         let slept = wait_kind(&["ppoll", "sleep"], &poll, timed(true));
         assert_eq!(slept, WaitKind::Costly(TimeKind::Sleeping));
@@ -306,14 +317,61 @@ mod tests {
 
     #[test]
     fn interrupts_are_the_time_of_the_code_that_they_interrupt() {
-        let tick = running_kind(&["run_timer_softirq", "asm_sysvec_apic_timer_interrupt"]);
+        let tick = running_kind(&["run_timer_softirq", "asm_sysvec_apic_timer_interrupt"], false);
         assert_eq!(tick, TimeKind::Computing);
         // __x64_sys_write ends with the call of ksys_write.
         let written = ["vfs_write", "ksys_write", "do_syscall_64"];
-        assert_eq!(running_kind(&written), TimeKind::SystemCalls);
+        assert_eq!(running_kind(&written, false), TimeKind::SystemCalls);
         assert_eq!(
-            running_kind(&["clear_page", "asm_exc_page_fault"]),
+            running_kind(&["clear_page", "asm_exc_page_fault"], false),
             TimeKind::PageFaults
         );
+    }
+    #[test]
+    fn swapping_is_neither_a_disk_nor_a_page_fault() {
+        let swaps = WaitSurroundings {
+            swaps: true,
+            ..WaitSurroundings::default()
+        };
+        let swapped_out = [
+            "io_schedule",
+            "folio_wait_bit_common",
+            "__folio_lock_or_retry",
+            "do_swap_page",
+            "handle_mm_fault",
+            "asm_exc_page_fault",
+        ];
+        let swapping = WaitKind::Costly(TimeKind::Swapping);
+        assert_eq!(wait_kind(&["look_up"], &swapped_out, swaps), swapping);
+        let mapped = ["io_schedule", "filemap_fault", "asm_exc_page_fault"];
+        let mapped = wait_kind(&["look_up"], &mapped, swaps);
+        assert_eq!(mapped, WaitKind::Costly(TimeKind::Disk));
+        // Into memory that was swapped out.
+        let read = ["submit_bio_wait", "swap_read_folio", "do_swap_page", "ksys_read"];
+        assert_eq!(wait_kind(&["read"], &read, swaps), swapping);
+        let compressed = [
+            "lzo1x_decompress_safe",
+            "zram_submit_bio",
+            "swap_read_folio",
+            "do_swap_page",
+            "asm_exc_page_fault",
+        ];
+        assert_eq!(running_kind(&compressed, true), TimeKind::Swapping);
+        let freed = ["free_swap_cache", "unmap_page_range", "__x64_sys_munmap"];
+        assert_eq!(running_kind(&freed, true), TimeKind::SystemCalls);
+    }
+
+    #[test]
+    fn making_room_is_swapping_where_the_program_swaps() {
+        let fault = [
+            "shrink_folio_list",
+            "do_try_to_free_pages",
+            "try_to_free_mem_cgroup_pages",
+            "asm_exc_page_fault",
+        ];
+        assert_eq!(running_kind(&fault, true), TimeKind::Swapping);
+        assert_eq!(running_kind(&fault, false), TimeKind::PageFaults);
+        let written = ["try_to_free_mem_cgroup_pages", "ksys_write", "do_syscall_64"];
+        assert_eq!(running_kind(&written, false), TimeKind::SystemCalls);
     }
 }

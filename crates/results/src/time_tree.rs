@@ -1,5 +1,6 @@
 //! All the time of a program in one call tree: what its threads ran, and what they waited for.
 
+use crate::swapping::{is_of_kernel, program_swaps};
 use crate::time_kind::{
     SystemCallName, WaitKind, WaitSurroundings, is_woken_by_timer, running_kind, wait_kind,
 };
@@ -66,7 +67,7 @@ impl TimeTree {
     /// Returns the part of the working time that threads waited.
     pub fn waiting_part(&self) -> f64 {
         let kinds = TimeKind::ALL.iter().zip(1..);
-        let waits = kinds.filter(|(kind, _)| !kind.is_running());
+        let waits = kinds.filter(|(kind, _)| !kind.is_sampled());
         let waited: i64 = waits.map(|(_, value)| self.tree.total(value)).sum();
         waited as f64 / self.tree.total(0).max(1) as f64
     }
@@ -186,6 +187,8 @@ struct TreeMaker<'a> {
     alone: bool,
     /// Stacks whose waits timers end.
     timed: FxHashSet<StackId>,
+    /// The program swaps.
+    swaps: bool,
     own_threads: FxHashSet<u32>,
     /// The program starts processes again and again.
     starts_processes: bool,
@@ -285,6 +288,7 @@ impl<'a> TreeMaker<'a> {
             builder: CallTreeBuilder::new(values),
             alone: running.ran.len() <= 1,
             timed: timed_waits(recording, table),
+            swaps: program_swaps(recording, table, each_sample),
             running,
             at_work: FxHashMap::default(),
             work: FxHashMap::default(),
@@ -355,7 +359,7 @@ impl<'a> TreeMaker<'a> {
             _ if sample.event.0 != 0 => return Ok(()),
             _ => {
                 let cost = sample.weight as f64 * self.each_sample;
-                (running_kind(&in_kernel), cost as u64)
+                (running_kind(&in_kernel, self.swaps), cost as u64)
             }
         };
         self.count_work(sample, cost as f64);
@@ -398,6 +402,7 @@ impl<'a> TreeMaker<'a> {
         WaitSurroundings {
             alone: self.alone,
             only_timers: self.timed.contains(&stack),
+            swaps: self.swaps,
         }
     }
 
@@ -464,12 +469,8 @@ impl<'a> TreeMaker<'a> {
 
     /// The user's and the kernel's part of a stack, innermost first.
     fn split_stack(&self, stack: StackId) -> (Vec<Location>, Vec<Location>) {
-        let is_kernel = |location: &Location| {
-            let kind = &self.recording.image(location.image).kind;
-            matches!(kind, ImageKind::Kernel | ImageKind::KernelModule)
-        };
         let locations = self.recording.stacks.locations(stack);
-        let (kernel, user) = locations.partition(is_kernel);
+        let (kernel, user) = locations.partition(|at| is_of_kernel(self.recording, *at));
         (user, kernel)
     }
 
@@ -612,7 +613,7 @@ fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String
             };
             Some(format!("{asker}{KERNEL_CALL}"))
         }
-        (None, TimeKind::PageFaults | TimeKind::Disk) => Some(PAGE_FAULT.to_owned()),
+        (None, TimeKind::PageFaults | TimeKind::Swapping | TimeKind::Disk) => Some(PAGE_FAULT.to_owned()),
         // A thread of the kernel has no caller to count for.
         (None, _) if user.is_empty() => kernel.last().map(|name| (*name).to_owned()),
         _ => None,

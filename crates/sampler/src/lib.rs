@@ -31,6 +31,7 @@ pub use events::{
 };
 pub use host::read_host;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
+pub use processes::cgroups::cgroup_of_process;
 pub use processes::{
     Exit, FindNames, Launched, Named, Names, ProcessStat, Unreadable, find_names, find_program,
     parse_cpu_list, thread_ids, threads_or_process, usable_cpus, vdso_bytes,

@@ -16,6 +16,14 @@ function takerText(by: unknown): string {
   }
 }
 
+/** The memory that a program needed, of what it may have. */
+function memoryText(need: unknown): string {
+  const memory = (need ?? {}) as Record<string, unknown>;
+  const bytes = (key: string) => amount(Number(memory[key]), "bytes");
+  const whose = memory["limit_of"] === "control_group" ? "its control group may have" : "this machine has, for all programs,";
+  return `memory needed: ${bytes("needed_bytes")}, of which ${bytes("swapped_bytes")} were swapped out; ${whose} ${bytes("allowed_bytes")}`;
+}
+
 function enderText(by: unknown): string {
   const ender = (by ?? {}) as Record<string, unknown>;
   const thread = printable(String(ender["thread"]));
@@ -79,6 +87,7 @@ function evidenceText(one: Evidence): string {
     case "sample_counts": return `${counted(number("before"), "sample", "samples")} before, ${number("after").toLocaleString("en-US")} after${typeof one["q"] === "number" ? `, q ${one["q"] < 0.001 ? "< 0.001" : one["q"].toFixed(3)}` : ""}`;
     case "experiments": return `${counted(number("experiments"), "experiment", "experiments")}, ${counted(number("visits"), "visit", "visits")}`;
     case "time_spent": return `${words(String(one["on"]))} ${percent(number("part"))}`;
+    case "memory_short": return memoryText(one["need"]);
     case "sped_up_waits": return `its waits in ${printable(String(one["call"]))} were sped up, not its running`;
     case "sample_share": return `${percent(number("share"))} of the samples`;
     case "executions": return `${counted(number("calls"), "call", "calls")}, ${amount(number("mean_ns"), "nanoseconds")} each, at best ${amount(number("floor_ns"), "nanoseconds")}`;

@@ -84,16 +84,23 @@ impl TimedSequence {
 
     /// Returns the part of it that is no wait for other threads' work, in nanoseconds.
     pub(super) fn time_working(&self) -> f64 {
-        let kinds = TimeKind::ALL.iter().zip(self.times);
-        let work = kinds.filter(|(kind, _)| is_work(**kind));
-        work.map(|(_, time)| time).sum()
+        self.time_of_kinds(is_work)
     }
 
     /// Returns the part of it in which threads run, in nanoseconds.
     pub(super) fn time_running(&self) -> f64 {
-        let kinds = TimeKind::ALL.iter().zip(self.times);
-        let running = kinds.filter(|(kind, _)| kind.is_running());
-        running.map(|(_, time)| time).sum()
+        self.time_of_kinds(TimeKind::is_running)
+    }
+
+    /// Returns the part of it that is not measured, but known by samples, in nanoseconds.
+    pub(super) fn time_sampled(&self) -> f64 {
+        self.time_of_kinds(TimeKind::is_sampled)
+    }
+
+    fn time_of_kinds(&self, is_kind: impl Fn(TimeKind) -> bool) -> f64 {
+        let kinds = TimeKind::ALL.into_iter().zip(self.times);
+        let of_kinds = kinds.filter(|(kind, _)| is_kind(*kind));
+        of_kinds.map(|(_, time)| time).sum()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Programs whose time is known.
 
 use super::*;
-use profile::{CallTreeBuilder, DraftNode, ValueType};
+use profile::{CallTreeBuilder, DraftNode, MemoryLimit, ValueType};
 
 const MS: i64 = 1_000_000;
 const RUNTIMES: [&str; 2] = ["garbage collection (", "loading shared"];
@@ -60,6 +60,7 @@ fn measured(tree: &CallTree) -> Measured<'_> {
         ended_waits: &[],
         cpu_waits: &NO_WAITS,
         confined: None,
+        memory: None,
         stalls: &[],
         causal: &[],
         interference: &[],
@@ -115,6 +116,39 @@ fn waiting_and_running_are_ranked_together() {
     assert!((first.amount.value - 600.0 / 990.0).abs() < 1e-6);
     assert_eq!(judgement.findings[1].spent_on(), Some(TimeKind::Computing));
     assert!((judgement.together - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn swapping_is_a_finding_with_what_did_not_fit() {
+    let tree = tree(&[
+        ("main;look_up;page fault", TimeKind::Swapping, 700),
+        ("main;look_up;page fault", TimeKind::PageFaults, 20),
+        ("main;compute", TimeKind::Computing, 300),
+    ]);
+    let need = MemoryNeed {
+        needed_bytes: 612_000_000,
+        swapped_bytes: 356_000_000,
+        allowed_bytes: 256_000_000,
+        limit_of: MemoryLimit::ControlGroup,
+    };
+    let judgement = judge_measured(&Measured {
+        memory: Some(need),
+        ..measured(&tree)
+    })
+    .unwrap();
+    let [swapping, computing] = &judgement.findings[..] else {
+        panic!("{:?}", names(&judgement));
+    };
+    assert_eq!(
+        swapping.sentence(),
+        "70.6 % of the working time is spent in page fault of look_up, swapping: it needs 612 MB, and its control group may have 256 MB"
+    );
+    // A part of it was sampled.
+    let [low, high] = swapping.amount.interval.unwrap();
+    assert!(low < swapping.amount.value && swapping.amount.value < high);
+    let short = FindingEvidence::MemoryShort { need };
+    assert!(swapping.evidence.contains(&short));
+    assert!(!computing.evidence.contains(&short));
 }
 
 #[test]

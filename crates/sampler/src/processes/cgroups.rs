@@ -58,8 +58,8 @@ fn has_memory_hierarchy(text: &str) -> bool {
     })
 }
 
-/// The path of a process's control group.
-pub(crate) fn path_of_process(pid: u32) -> Option<String> {
+/// Returns the path of a process's control group: of version 1 in the hierarchy of memory, unless that is its root.
+pub fn cgroup_of_process(pid: u32) -> Option<String> {
     path_in(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
 }
 

@@ -7,7 +7,7 @@ use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
 use crate::events::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
 use crate::events::rings::{self, Mappings, Rings};
-use crate::processes::cgroups::path_of_process;
+use crate::processes::cgroups::cgroup_of_process;
 use crate::recording::backlog::Backlog;
 use crate::recording::branches::Branches;
 use crate::recording::collection::{Collection, kernel_location};
@@ -724,7 +724,7 @@ impl RingSource {
     /// The control group of a process when it was first sampled.
     fn cgroup(&mut self, collection: &mut Collection, pid: u32) -> Option<NameId> {
         *self.cgroups.entry(pid).or_insert_with(|| {
-            let path = path_of_process(pid)?;
+            let path = cgroup_of_process(pid)?;
             Some(collection.tally.names.intern(&path))
         })
     }

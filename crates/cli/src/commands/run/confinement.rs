@@ -8,9 +8,8 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Looks at a process, or at the children of this one. What was seen last counts: programs begin with all CPUs.
-    pub fn look_at_process(&mut self, pid: Option<u32>) {
-        let pids = pid.map_or_else(own_children, |pid| vec![pid]);
+    /// Looks at processes. What was seen last counts: programs begin with all CPUs.
+    pub fn look_at_processes(&mut self, pids: &[u32]) {
         let allowed = pids.iter().filter_map(|pid| allowed_cpus(*pid)).max();
         self.allowed = allowed.or(self.allowed);
         self.threads = pids
@@ -35,8 +34,15 @@ impl Confinement {
     }
 }
 
-fn own_children() -> Vec<u32> {
-    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+/// Returns the processes that this one has started.
+pub fn own_children() -> Vec<u32> {
+    children_of(std::process::id())
+}
+
+/// Returns the processes that a process has started, and that are not gone yet.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten();
     let children = threads
         .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok());
     let children: Vec<String> = children.collect();
@@ -59,7 +65,7 @@ mod tests {
     #[test]
     fn this_process_may_use_some() {
         let mut own = Confinement::default();
-        own.look_at_process(Some(std::process::id()));
+        own.look_at_processes(&[std::process::id()]);
         assert!(own.allowed.is_some_and(|allowed| allowed > 0));
     }
 }

@@ -3,6 +3,7 @@
 pub mod args;
 mod changes;
 mod confinement;
+mod memory;
 mod phases;
 mod result;
 mod text;
@@ -123,6 +124,7 @@ fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree) -> Measured<'a> {
         ended_waits: &time.ended_waits,
         cpu_waits: &time.cpu_waits,
         confined: sampled.confined,
+        memory: sampled.memory,
         stalls: &[],
         causal: &[],
         interference: &[],

@@ -3,7 +3,8 @@
 mod threads;
 
 use super::args::RunAll;
-use super::confinement::Confinement;
+use super::confinement::{Confinement, own_children};
+use super::memory::MemoryWatch;
 use crate::commands::annotate;
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::Signals;
@@ -11,7 +12,7 @@ use crate::exit::error_chain;
 use crate::output::clean_name;
 use crate::screen::tell_user;
 use analysis::judgement::{Measured, judge_measured};
-use profile::{CallGraph, Finding, Recording, SymbolTable};
+use profile::{CallGraph, Finding, MemoryNeed, Recording, SymbolTable};
 use results::{TimeTree, complete_stacks};
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,8 @@ pub struct Sampled {
     pub running: Option<Launched>,
     /// CPUs that it may use, and all CPUs; `None`: it may use all.
     pub confined: Option<(u32, u32)>,
+    /// Memory that it needed, if that did not fit into what it may have.
+    pub memory: Option<MemoryNeed>,
     /// True if it had several threads when it was last seen.
     pub has_threads: bool,
     /// Processes that it has left behind.
@@ -216,6 +219,7 @@ impl<'a> Phases<'a> {
     pub fn sample_runs(&mut self) -> anyhow::Result<Sampled> {
         let database = store::Database::create(&store::default_database())?;
         let mut confinement = Confinement::default();
+        let mut memory = MemoryWatch::default();
         let pid = self.args.pid;
         let sampling = self.args.budget.mul_f64(SAMPLING);
         let mut enough = None;
@@ -223,7 +227,9 @@ impl<'a> Phases<'a> {
         let stop = AtomicBool::new(false);
         let once = self.args.once;
         let mut outcome = self.record_once(&stop, &mut |progress| {
-            confinement.look_at_process(pid);
+            let pids = pid.map_or_else(own_children, |pid| vec![pid]);
+            confinement.look_at_processes(&pids);
+            memory.look_at_processes(&pids);
             let has_begun = matches!(progress, Progress::Samples(_));
             // From the first samples on: preparing may take seconds on a busy machine.
             let is_enough = has_begun
@@ -253,6 +259,7 @@ impl<'a> Phases<'a> {
             exit: outcome.exit,
             running: outcome.running,
             confined: confinement.limits(),
+            memory: memory.need(),
             has_threads: confinement.has_threads(),
         })
     }

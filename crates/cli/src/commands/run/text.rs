@@ -270,6 +270,7 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
             FindingEvidence::CpuTaken { by, part } => {
                 lines.push(format!("{:.0} % by {}", 100.0 * part, name_taker(by)));
             }
+            FindingEvidence::MemoryShort { need } => lines.push(need.advice()),
             FindingEvidence::Experiments {
                 experiments,
                 visits,
