@@ -194,7 +194,7 @@ def spent_on(finding):
 def judge(case, result):
     """Whether the first finding is at the place, and has the cause; the finding."""
     # That others had the CPUs is true of a busy machine, and no cause in the program.
-    others = lambda finding: any(e["kind"] == "cpu_taken" and e["by"]["who"] == "other_program" for e in finding["evidence"][:2])
+    others = lambda finding: any(e["kind"] == "cpu_taken" and e["by"]["who"] in ("other_program", "other_machines") for e in finding["evidence"][:2])
     first = next((finding for finding in result["claims"]["list"] if not others(finding)), None)
     if first is None:
         return False, False, None

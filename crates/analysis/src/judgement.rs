@@ -157,6 +157,8 @@ pub struct CpuWaits {
     pub own_ns: u64,
     /// No program (the CPU was idle, or its user is unknown), in nanoseconds.
     pub nobody_ns: u64,
+    /// Other machines on the same host, in nanoseconds.
+    pub host_ns: u64,
     /// The profiler, in nanoseconds: no loss of the program's.
     pub profiler_ns: u64,
     /// Other programs by name, in nanoseconds.
@@ -166,7 +168,8 @@ pub struct CpuWaits {
 impl CpuWaits {
     /// Returns the sum.
     pub fn total(&self) -> u64 {
-        self.own_ns + self.nobody_ns + self.profiler_ns + self.others.values().sum::<u64>()
+        let known = self.own_ns + self.nobody_ns + self.host_ns + self.profiler_ns;
+        known + self.others.values().sum::<u64>()
     }
 
     /// Reduces waits on idle CPUs until the sum is no more than the scheduler accounted.
@@ -183,6 +186,7 @@ impl CpuWaits {
             |(name, ns): (&String, &u64)| (CpuTaker::OtherProgram { name: name.clone() }, *ns);
         let mut losses: Vec<_> = others.map(other).collect();
         losses.push((CpuTaker::Nobody, self.nobody_ns));
+        losses.push((CpuTaker::OtherMachines, self.host_ns));
         if let Some((allowed, online)) = confined {
             losses.push((CpuTaker::OwnThreads { allowed, online }, self.own_ns));
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The counts of the whole machine and the target's own CPU time, all in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct MachineUsage {
     /// Time of all processors, by the clock and not by its ticks.
     all: u64,
     idle: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Usage {
 pub(crate) struct Accounts {
     /// By the monotonic clock, in nanoseconds.
     at_ns: u64,
-    usage: Usage,
+    usage: MachineUsage,
     threads: Threads,
     standing: StandingTime,
     /// Nanoseconds that each thread has waited for work from other processes; `None` where nobody watches.
@@ -33,7 +33,7 @@ impl Accounts {
         Some(Self {
             at_ns: sampler::monotonic_ns(),
             for_clients: waits.map(ExternalWaits::for_clients),
-            usage: Usage::read_now(page)?,
+            usage: MachineUsage::read_now(page)?,
             threads: thread_accounts(page),
             standing: standing_time(page),
         })
@@ -80,7 +80,7 @@ impl Accounts {
 /// Time on processors and waiting for one, by thread.
 type Threads = BTreeMap<u32, TargetTime>;
 
-impl Usage {
+impl MachineUsage {
     /// Reads the present usage; `None` where the kernel does not say.
     fn read_now(page: &Page) -> Option<Self> {
         Some(Self {
@@ -104,6 +104,17 @@ impl Usage {
     pub fn stolen_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all).max(1) as f64;
         self.stolen.saturating_sub(before.stolen) as f64 / all
+    }
+
+    /// Returns how long the hypervisor let the machine wait for each nanosecond that anything ran on it, between two readings.
+    pub fn stolen_for_running(self, before: Self) -> f64 {
+        let between = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&before));
+        let stolen = between(|it| it.stolen);
+        let ran = between(|it| it.all).saturating_sub(stolen.saturating_add(between(|it| it.idle)));
+        match ran {
+            0 => 0.0,
+            ran => stolen as f64 / ran as f64,
+        }
     }
 
     /// Returns the time that was not the target's between two readings. Idle and stolen time is in ticks, so that a few
@@ -179,7 +190,7 @@ fn parse_schedstat(text: &str) -> Option<TargetTime> {
 }
 
 /// The first line of `/proc/stat`, and how many lines of processors follow: those that are online.
-pub(crate) fn parse_proc_stat(text: &str, hertz: u64) -> Option<(Usage, u64)> {
+pub(crate) fn parse_proc_stat(text: &str, hertz: u64) -> Option<(MachineUsage, u64)> {
     let mut lines = text.lines();
     let mut words = lines.next()?.split_ascii_whitespace();
     if words.next()? != "cpu" {
@@ -203,7 +214,7 @@ pub(crate) fn parse_proc_stat(text: &str, hertz: u64) -> Option<(Usage, u64)> {
     let ns = |ticks: u64| ticks.checked_mul(1_000_000_000 / hertz.max(1));
     let sum = |ticks: &[u64]| ticks.iter().copied().fold(0, u64::saturating_add);
     let all = sum(&[user, nice, system, interrupts, softirq, idle, wait, stolen]);
-    let usage = Usage {
+    let usage = MachineUsage {
         all: ns(all)?,
         idle: ns(sum(&[idle, wait]))?,
         stolen: ns(stolen)?,
@@ -263,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_the_target_uses_is_no_disturbance() {
-        let at = |all, idle, stolen, own| Usage {
+        let at = |all, idle, stolen, own| MachineUsage {
             all,
             idle,
             stolen,
@@ -280,6 +291,21 @@ mod tests {
         // Ticks that were counted late.
         let late = at(100, 0, 0, 500).disturbance_since(at(0, 0, 0, 0));
         assert_eq!(late.others_ns, 0);
+    }
+
+    #[test]
+    fn stolen_time_is_that_of_whoever_ran() {
+        let at = |all, idle, stolen| MachineUsage {
+            all,
+            idle,
+            stolen,
+            own: 0,
+        };
+        let before = at(1000, 100, 50);
+        assert_eq!(at(2000, 600, 150).stolen_for_running(before), 0.25);
+        assert_eq!(before.stolen_for_running(before), 0.0);
+        // Ticks that were counted late.
+        assert_eq!(at(1010, 100, 60).stolen_for_running(before), 0.0);
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod waits;
 pub use code_set::{CallSequence, SpeedupSet};
 pub use controller::run_experiments;
 pub use error::Error;
+pub use host::MachineUsage;
 pub use launch::runtime_library;
 pub use options::{ExperimentOptions, Hint, PointKind, PointSpec};
 pub use outcome::{CausalOutcome, LiveProgress, Talk};

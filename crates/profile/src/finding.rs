@@ -440,11 +440,18 @@ pub enum CpuTaker {
         /// CPUs that there are.
         online: u32,
     },
+    /// Other machines on the same host: the hypervisor let this one wait.
+    OtherMachines,
     /// Nobody: its control group may use no more, or the CPU was long in waking up.
     Nobody,
 }
 
 impl CpuTaker {
+    /// Returns whether whoever had the CPU is no part of the program, nor of what it was allowed.
+    pub fn is_stranger(&self) -> bool {
+        matches!(self, Self::OtherProgram { .. } | Self::OtherMachines)
+    }
+
     /// Returns the taker as the subject of a sentence.
     pub fn phrase(&self) -> String {
         match self {
@@ -452,6 +459,7 @@ impl CpuTaker {
             Self::OwnThreads { allowed, online } => {
                 format!("its own threads, which may use {allowed} of {online},")
             }
+            Self::OtherMachines => "other machines on the same host".to_owned(),
             Self::Nobody => "nobody".to_owned(),
         }
     }
@@ -756,7 +764,7 @@ impl Finding {
     }
 
     /// Returns who had the CPU that was waited for most.
-    fn cpu_taken_by(&self) -> Option<&CpuTaker> {
+    pub fn cpu_taken_by(&self) -> Option<&CpuTaker> {
         self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::CpuTaken { by, .. } => Some(by),
             _ => None,

@@ -12,6 +12,7 @@ function takerText(by: unknown): string {
   switch (taker["who"]) {
     case "other_program": return printable(String(taker["name"]));
     case "own_threads": return `its own threads, on ${Number(taker["allowed"])} of ${Number(taker["online"])} CPUs,`;
+    case "other_machines": return "other machines on the same host";
     default: return "nobody";
   }
 }

@@ -43,6 +43,7 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
 static NO_WAITS: CpuWaits = CpuWaits {
     own_ns: 0,
     nobody_ns: 0,
+    host_ns: 0,
     profiler_ns: 0,
     others: BTreeMap::new(),
 };
@@ -191,6 +192,7 @@ fn a_machine_without_room_is_a_finding() {
     let waits = CpuWaits {
         own_ns: 700_000_000,
         nobody_ns: 0,
+        host_ns: 0,
         profiler_ns: 0,
         others: BTreeMap::from([("cc1".to_owned(), 1_500_000_000)]),
     };
@@ -204,6 +206,27 @@ fn a_machine_without_room_is_a_finding() {
     assert!((first.amount.value - 0.75).abs() < 1e-9);
     assert!(first.sentence().contains("cc1"), "{}", first.sentence());
     assert!((judgement.findings[1].amount.value - 1.0).abs() < 1e-9);
+}
+
+/// What the hypervisor gave to other machines is waiting for a CPU, too.
+#[test]
+fn a_noisy_host_is_a_finding() {
+    let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
+    let waits = CpuWaits {
+        host_ns: 500_000_000,
+        ..CpuWaits::default()
+    };
+    let judgement = judge_measured(&Measured {
+        cpu_waits: &waits,
+        ..measured(&tree)
+    })
+    .unwrap();
+    let first = &judgement.findings[0];
+    assert_eq!(
+        first.sentence(),
+        "50.0 % of the working time and this wait together is spent waiting for a CPU that other machines on the same host had"
+    );
+    assert!(first.cpu_taken_by().is_some_and(CpuTaker::is_stranger));
 }
 
 /// Threads that wait for each other's CPUs are no loss where they use all, and one where they may not.
@@ -234,6 +257,7 @@ fn what_idle_cpus_take_to_wake_up_is_not_counted() {
     let mut waits = CpuWaits {
         own_ns: 5,
         nobody_ns: 10,
+        host_ns: 0,
         profiler_ns: 0,
         others: BTreeMap::from([("cc1".to_owned(), 3)]),
     };

@@ -14,7 +14,7 @@ use super::select::FunctionPattern;
 use super::stacks::TracedStacks;
 use super::throttling::Throttling;
 use super::waiting::ThreadWaits;
-use crate::host::Usage;
+use crate::host::MachineUsage;
 use crate::memory::wake_waiters;
 use crate::{Error, launch};
 use profile::{TraceBatch, TraceHead, TracedBlock};
@@ -169,7 +169,7 @@ pub(super) struct TraceSession<'a> {
     answered: u32,
     pub(super) warnings: Vec<String>,
     /// The machine at the start.
-    host: Option<Usage>,
+    host: Option<MachineUsage>,
 }
 
 impl<'a> TraceSession<'a> {
@@ -211,7 +211,7 @@ impl<'a> TraceSession<'a> {
             start_unix_ns: 0,
             answered: 0,
             warnings: Vec::new(),
-            host: Usage::read_machine(),
+            host: MachineUsage::read_machine(),
         };
         session.plan_mappings()?;
         session.check_traceable(&executable)?;
@@ -317,7 +317,7 @@ impl<'a> TraceSession<'a> {
         self.start = Instant::now();
         self.start_ticks = read_tsc();
         self.start_unix_ns = launch::unix_ns();
-        self.host = Usage::read_machine();
+        self.host = MachineUsage::read_machine();
         let ending = Ending::watch_child(target.pid());
         self.shared
             .wait_words()

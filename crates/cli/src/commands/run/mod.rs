@@ -50,7 +50,9 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     }
     resolved = correct_stacks(&mut sampled.recording, resolved);
     let recording = &sampled.recording;
-    let time = results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
+    let mut time =
+        results::make_time_tree(recording, &resolved.table).context("adding up the time")?;
+    time.cpu_waits.host_ns = sampled.stolen_ns;
     let alone = sampled_alone(&sampled, &time);
     let few = !sampled.is_enough(&time);
     if asked.is_none() && !few && !phases.is_stopped() {

@@ -12,6 +12,7 @@ use crate::exit::error_chain;
 use crate::output::clean_name;
 use crate::screen::tell_user;
 use analysis::judgement::{Measured, judge_measured};
+use experiment::MachineUsage;
 use profile::{CallGraph, Finding, MemoryNeed, Recording, SymbolTable};
 use results::{TimeTree, complete_stacks};
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
@@ -84,6 +85,8 @@ pub struct Sampled {
     pub running: Option<Launched>,
     /// CPUs that it may use, and all CPUs; `None`: it may use all.
     pub confined: Option<(u32, u32)>,
+    /// Time that the hypervisor let it wait for a CPU, in nanoseconds.
+    pub stolen_ns: u64,
     /// Memory that it needed, if that did not fit into what it may have.
     pub memory: Option<MemoryNeed>,
     /// True if it had several threads when it was last seen.
@@ -140,6 +143,8 @@ pub struct Phases<'a> {
     asked: Vec<Asked>,
     /// The last recording, with all that it took beside the command.
     took: Duration,
+    /// Time that the hypervisor took for each nanosecond that anything ran, during the last recording.
+    stolen_part: f64,
     /// Naming the procedures of the first recording, and writing it.
     naming: Duration,
     /// Difference of the command's later runs from the first one, if there was one.
@@ -159,6 +164,7 @@ impl<'a> Phases<'a> {
             end: Instant::now() + args.budget,
             asked: Vec::new(),
             took: Duration::ZERO,
+            stolen_part: 0.0,
             naming: Duration::ZERO,
             differs: None,
         };
@@ -244,6 +250,7 @@ impl<'a> Phases<'a> {
         symbols::embed_procedures(&mut outcome.recording, &symbols::SymbolOptions::default());
         let written = database.write_recording(&outcome.recording)?;
         self.naming = begin.elapsed();
+        let ran_ns = outcome.recording.task_times.map_or(0, |times| times.cpu_ns);
         let samples: u64 = outcome.recording.samples.iter().map(|s| s.count).sum();
         self.asked.push(Asked {
             method: "sampling".to_owned(),
@@ -260,6 +267,7 @@ impl<'a> Phases<'a> {
             running: outcome.running,
             confined: confinement.limits(),
             memory: memory.need(),
+            stolen_ns: (ran_ns as f64 * self.stolen_part) as u64,
             has_threads: confinement.has_threads(),
         })
     }
@@ -282,7 +290,11 @@ impl<'a> Phases<'a> {
         let left = self.end.saturating_duration_since(Instant::now());
         options.duration = Some(left.min(self.args.budget.mul_f64(LONGEST_SAMPLING)));
         let begin = Instant::now();
+        let before = MachineUsage::read_machine();
         let outcome = sampler::record(&options, stop, observe);
+        let stolen = before.zip(MachineUsage::read_machine());
+        let stolen = stolen.map(|(before, now)| now.stolen_for_running(before));
+        self.stolen_part = stolen.unwrap_or_default();
         self.took = begin.elapsed();
         Ok(outcome?)
     }

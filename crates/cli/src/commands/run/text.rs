@@ -5,6 +5,7 @@ use crate::commands::causal::shell_words;
 use crate::commands::wrapped;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
+use analysis::judgement::SAID_FIRST;
 use profile::{
     CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, KERNEL_CALL,
     PAGE_FAULT, PlaceInCode, UNNAMED_PROCEDURE, short_name,
@@ -27,6 +28,12 @@ const LEAST_SHARED: f64 = 0.001;
 pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", time_line(&result.times_alone()))?;
     write_end(result, out)?;
+    if result.claims.findings().next().is_some_and(is_of_machine) {
+        writeln!(
+            out,
+            "\nthe machine is the problem: it had other work, which disturbs all that was measured"
+        )?;
+    }
     for (number, finding) in (1..).zip(result.claims.findings()) {
         write_finding(number, finding, out)?;
     }
@@ -43,6 +50,12 @@ pub fn write_report(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     write_asked(result, out)
+}
+
+/// Returns whether so much of the time is a wait for CPUs that others had that it is said before everything else.
+fn is_of_machine(finding: &Finding) -> bool {
+    let strangers = finding.cpu_taken_by().is_some_and(CpuTaker::is_stranger);
+    strangers && finding.amount.value >= SAID_FIRST
 }
 
 fn write_few(samples: u64, out: &mut dyn Write) -> io::Result<()> {
@@ -379,6 +392,9 @@ fn name_culprits(finding: &Finding) -> String {
 fn name_taker(by: &CpuTaker) -> String {
     match by {
         CpuTaker::OtherProgram { name } => format!("{name}, another program"),
+        CpuTaker::OtherMachines => {
+            "other machines on the same host, by the time that the hypervisor took".to_owned()
+        }
         CpuTaker::OwnThreads { .. } => "its own threads".to_owned(),
         CpuTaker::Nobody => {
             "nobody: a limit of its control group, or CPUs that wake up slowly".to_owned()

@@ -1,7 +1,7 @@
 //! Warnings for the reader of a result.
 
 use super::TraceSession;
-use crate::host::Usage;
+use crate::host::MachineUsage;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Programs that are named.
@@ -16,7 +16,7 @@ impl TraceSession<'_> {
         self.warn_of_probes();
         self.warnings.extend(self.waiting.events.loss_warning());
         self.warnings
-            .extend(stolen_warning(self.host, Usage::read_machine()));
+            .extend(stolen_warning(self.host, MachineUsage::read_machine()));
         if let Some(error) = &self.waiting.refused {
             self.warnings.push(format!(
                 "waits of threads are not seen, so that causes are less certain: {error}"
@@ -129,7 +129,7 @@ impl TraceSession<'_> {
 }
 
 /// Returns what the host of a virtual machine has taken of its CPUs' time, in words, if that is worth it.
-fn stolen_warning(before: Option<Usage>, now: Option<Usage>) -> Option<String> {
+fn stolen_warning(before: Option<MachineUsage>, now: Option<MachineUsage>) -> Option<String> {
     let share = now?.stolen_since(before?);
     (share >= SLIGHT).then(|| {
         format!(
