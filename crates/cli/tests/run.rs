@@ -50,8 +50,24 @@ fn run(lab: &Lab, options: &[&str], command: &[&Path]) -> Output {
 fn result(lab: &Lab) -> Value {
     let text = std::fs::read(lab.path("result.json")).expect("a result");
     let json: Value = serde_json::from_slice(&text).expect("JSON");
-    assert_eq!(json["schema"], "vitalfew.run/1");
+    if let Err(error) = result_validator().validate(&json) {
+        panic!("{error} at {}: {json:#}", error.instance_path());
+    }
     json
+}
+
+/// Returns what holds a result to its documented form, claims included.
+fn result_validator() -> jsonschema::Validator {
+    let read = |name: &str| -> Value {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let text = std::fs::read_to_string(docs.join(name)).expect("a schema");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let mut schema = read("run.schema.json");
+    let mut finding = read("finding.schema.json");
+    finding["$id"] = "finding.schema.json".into();
+    schema["$defs"]["finding"] = finding;
+    jsonschema::validator_for(&schema).expect("a schema")
 }
 
 /// Returns what the findings spend their time on, and their places: experiments name a line, not a path.

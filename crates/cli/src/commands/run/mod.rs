@@ -5,6 +5,7 @@ mod changes;
 mod confinement;
 mod memory;
 mod phases;
+mod progress;
 mod result;
 mod text;
 

@@ -5,6 +5,7 @@ mod threads;
 use super::args::RunAll;
 use super::confinement::{Confinement, own_children};
 use super::memory::MemoryWatch;
+use super::progress::ProgressLine;
 use crate::commands::annotate;
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::Signals;
@@ -139,6 +140,7 @@ pub struct Phases<'a> {
     args: &'a RunAll,
     signals: Signals,
     streams: RepeatedStreams,
+    line: ProgressLine,
     end: Instant,
     asked: Vec<Asked>,
     /// The last recording, with all that it took beside the command.
@@ -157,23 +159,27 @@ impl<'a> Phases<'a> {
     /// # Errors
     /// If signals or standard input cannot be had.
     pub fn begin(args: &'a RunAll) -> anyhow::Result<Self> {
+        let end = Instant::now() + args.budget;
         let phases = Self {
             args,
             signals: Signals::catch_signals()?,
             streams: RepeatedStreams::keep_input()?,
-            end: Instant::now() + args.budget,
+            line: ProgressLine::begin(args.quiet, end),
+            end,
             asked: Vec::new(),
             took: Duration::ZERO,
             stolen_part: 0.0,
             naming: Duration::ZERO,
             differs: None,
         };
-        if args.pid.is_none() && !args.once {
-            phases.note_progress(&format!(
-                "if it ends in time, the command is run again and again for up to {} s, its output shown once; --once for one that must not be",
-                args.budget.as_secs()
-            ));
-        }
+        let seconds = args.budget.as_secs();
+        phases.note_progress(&match args.pid {
+            Some(pid) => format!("sampling process {pid}; up to {seconds} s for all"),
+            None if args.once => "sampling the command, which is run once".to_owned(),
+            None => format!(
+                "sampling the command; if it ends in time, it is run again and again for up to {seconds} s, its output shown once; --once for one that must not be"
+            ),
+        });
         Ok(phases)
     }
 
@@ -190,6 +196,7 @@ impl<'a> Phases<'a> {
         if let Some(first) = judgement.findings.first() {
             let left = self.time_left().as_secs();
             let known = clean_name(&first.sentence());
+            self.line.set_known(&known);
             self.note_progress(&format!("so far: {known} (up to {left} s more)"));
         }
     }
@@ -232,7 +239,10 @@ impl<'a> Phases<'a> {
         let stopped = Arc::clone(&self.signals.stop);
         let stop = AtomicBool::new(false);
         let once = self.args.once;
-        let mut outcome = self.record_once(&stop, &mut |progress| {
+        if pid.is_some() {
+            self.line.show_phase("sampling");
+        }
+        let outcome = self.record_once(&stop, &mut |progress| {
             let pids = pid.map_or_else(own_children, |pid| vec![pid]);
             confinement.look_at_processes(&pids);
             memory.look_at_processes(&pids);
@@ -245,7 +255,9 @@ impl<'a> Phases<'a> {
                 next_phase || stopped.load(Ordering::Relaxed),
                 Ordering::Relaxed,
             );
-        })?;
+        });
+        self.line.hide();
+        let mut outcome = outcome?;
         let begin = Instant::now();
         symbols::embed_procedures(&mut outcome.recording, &symbols::SymbolOptions::default());
         let written = database.write_recording(&outcome.recording)?;
@@ -311,10 +323,10 @@ impl<'a> Phases<'a> {
             if Instant::now() + self.took > until {
                 break;
             }
-            self.rewind_streams()?;
+            self.begin_hidden_run("sampling again, to see how runs differ")?;
             let stop = Arc::clone(&self.signals.stop);
             let outcome = self.record_once(&stop, &mut |_| {});
-            self.streams.restore_output();
+            self.end_hidden_run();
             let outcome = outcome?;
             crate::commands::wrapped::wait_for_command(outcome.running, true);
             let again = RunEnd::of_run(outcome.exit, &outcome.recording);
@@ -368,9 +380,9 @@ impl<'a> Phases<'a> {
         self.note_progress(
             "most stacks are cut, as unwind tables had to be made first: sampling again",
         );
-        self.rewind_streams()?;
+        self.begin_hidden_run("sampling again")?;
         let again = self.sample_runs();
-        self.streams.restore_output();
+        self.end_hidden_run();
         let again = again?;
         let ends = [sampled, &again].map(|one| RunEnd::of_run(one.exit, &one.recording));
         if self.notice_difference(&ends[0], &ends[1]) {
@@ -447,10 +459,18 @@ impl<'a> Phases<'a> {
         });
     }
 
-    /// Before another run: it reads what the first one read, and nobody sees what it writes.
-    fn rewind_streams(&mut self) -> anyhow::Result<()> {
+    /// Before another run: it reads what the first one read, and nobody sees what it writes, but which phase of ours it is.
+    fn begin_hidden_run(&mut self, phase: &str) -> anyhow::Result<()> {
         self.streams.rewind_input()?;
-        self.streams.silence_output(Silenced::All)
+        self.streams.silence_output(Silenced::All)?;
+        self.line.show_phase(phase);
+        Ok(())
+    }
+
+    /// After such a run, or a phase of a running process: our messages are seen again.
+    fn end_hidden_run(&mut self) {
+        self.line.hide();
+        self.streams.restore_output();
     }
 }
 

@@ -175,7 +175,8 @@ impl Phases<'_> {
         program: &ProgramUnderTest,
         part: f64,
     ) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
-        self.note_progress("tracing what threads lose to each other");
+        let phase = "tracing what threads lose to each other";
+        self.note_progress(phase);
         let words = ["interference", "run", "--quiet"];
         let args = parse_defaults(&words, program)?;
         let Command::Interference(args) = args else {
@@ -186,12 +187,9 @@ impl Phases<'_> {
         };
         args.duration = Some(self.time_left().mul_f64(part));
         let args = &args;
-        let is_command = matches!(program, ProgramUnderTest::Command(_));
-        if is_command {
-            self.rewind_streams()?;
-        }
+        self.begin_phase(program, phase)?;
         let traced = interference::trace_recorded(args, recording, &self.signals.stop);
-        self.streams.restore_output();
+        self.end_hidden_run();
         let (path, result, running) = traced?;
         crate::commands::wrapped::wait_for_command(running, true);
         let next = command_words(&["interference", "report", &path.display().to_string()]);
@@ -293,15 +291,26 @@ impl Phases<'_> {
         let CausalAction::Run(args) = &args.action else {
             anyhow::bail!("no such command");
         };
-        if let ProgramUnderTest::Command(_) = program {
-            self.rewind_streams()?;
-        }
+        self.begin_phase(program, "experimenting")?;
         let streams = &mut self.streams;
         let result = causal::experiment_quietly(args, time, &self.signals.stop, &mut || {
             streams.rewind_input().is_ok()
         });
-        self.streams.restore_output();
+        self.end_hidden_run();
         result
+    }
+
+    /// Begins a phase in another run of a command, or with a process that runs: of one that we were told of, nobody sees the output here.
+    fn begin_phase(&mut self, program: &ProgramUnderTest, phase: &str) -> anyhow::Result<()> {
+        match program {
+            ProgramUnderTest::Command(_) => self.begin_hidden_run(phase),
+            ProgramUnderTest::Process(_) => {
+                if self.args.pid.is_some() {
+                    self.line.show_phase(phase);
+                }
+                Ok(())
+            }
+        }
     }
 }
 
