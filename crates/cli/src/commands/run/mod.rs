@@ -57,7 +57,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     let alone = sampled_alone(&sampled, &time);
     let few = !sampled.is_enough(&time);
     if asked.is_none() && !few && !phases.is_stopped() {
-        phases.note_first_finding(&alone);
+        phases.note_first_finding(&alone, phases.expected_runs(&sampled, &time));
     }
     let more = phases.sample_more(&sampled)?;
     let more = more.into_iter().map(tree_of_run);

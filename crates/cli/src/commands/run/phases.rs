@@ -30,6 +30,8 @@ const MEASURED_WAITS: f64 = 0.9;
 const TOO_FEW: &str = "there are too few samples";
 /// Multiple of a run's duration that must be left for a further run: instruments slow it down.
 const SLOWER: f64 = 1.5;
+/// A run of a command takes so long at least, in seconds: to begin and end its measurement.
+const SHORTEST_RUN: f64 = 0.05;
 /// Least share of stacks that reach the start of the program. With fewer, its unwind tables may have come too late;
 /// they are ready for the next run.
 const COMPLETE: f64 = 0.8;
@@ -190,15 +192,37 @@ impl<'a> Phases<'a> {
         }
     }
 
-    /// Says what is known so far, and how much time is left.
-    pub fn note_first_finding(&self, sampled: &Measured<'_>) {
-        let judgement = judge_measured(sampled).unwrap_or_default();
+    /// Says what is known so far, how much time is left, and how often the command is run in it.
+    pub fn note_first_finding(&self, known: &Measured<'_>, further_runs: usize) {
+        let judgement = judge_measured(known).unwrap_or_default();
         if let Some(first) = judgement.findings.first() {
             let left = self.time_left().as_secs();
             let known = clean_name(&first.sentence());
             self.line.set_known(&known);
-            self.note_progress(&format!("so far: {known} (up to {left} s more)"));
+            let runs = match further_runs {
+                0 => String::new(),
+                1 => "; the command is run once more".to_owned(),
+                runs => format!("; the command is run about {runs} more times"),
+            };
+            self.note_progress(&format!("so far: {known} (up to {left} s more{runs})"));
         }
+    }
+
+    /// Returns how often a command is run again, if its runs take as long as the first one.
+    pub fn expected_runs(&self, sampled: &Sampled, time: &TimeTree) -> usize {
+        if self.is_repeatable(sampled).is_err() {
+            return 0;
+        }
+        let runs_in = |time: Duration, each: Duration| {
+            (time.as_secs_f64() / each.as_secs_f64().max(SHORTEST_RUN)) as usize
+        };
+        let sampling = runs_in(self.args.budget.mul_f64(REPEATING), self.took).min(MORE_RUNS);
+        if time.threads_at_work < 2 {
+            return sampling;
+        }
+        let left = self.time_left().saturating_sub(self.took * sampling as u32);
+        let each = Duration::from_nanos(sampled.recording.duration_ns).mul_f64(SLOWER);
+        sampling + runs_in(left, each)
     }
 
     /// Returns whether the user has stopped it.
