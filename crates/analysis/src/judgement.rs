@@ -33,6 +33,7 @@ mod qualified_name;
 mod runtime_work;
 mod sequences;
 mod spread;
+mod swapping;
 mod thread_work;
 mod timed_tree;
 
@@ -57,6 +58,7 @@ use profile::{
 use sequences::{SOUGHT, Sequences, TimedSequence, without_wrappers};
 use spread::find_spread_times;
 use std::collections::BTreeMap;
+use swapping::find_spread_swapping;
 use timed_tree::KERNEL;
 
 /// The part of the time that they should cover: more would buy coverage with what is trivial.
@@ -291,10 +293,13 @@ impl<'a> Judge<'a> {
                 add_evidence(finding, &loss.finding);
             }
         }
+        let swapping = self.spread_swapping(&listed);
+        together += swapping.as_ref().map_or(0.0, |found| found.amount.value);
         self.show_overlap(&mut found, &listed);
         let mut findings: Vec<Finding> = found.into_iter().filter(is_worth).collect();
         findings.extend(lost);
         findings.extend(self.waits_elsewhere().filter(is_worth));
+        findings.extend(swapping);
         findings.extend(no_cpu);
         let disturbs = |finding: &Finding| {
             finding.spent_on() == Some(TimeKind::NoCpu) && finding.amount.value >= SAID_FIRST
@@ -624,6 +629,17 @@ impl<'a> Judge<'a> {
             },
             next: command_for_sequences(self.measured.stored),
         }
+    }
+
+    /// Swapping at places that are not listed, with what a change of that gains.
+    fn spread_swapping(&self, listed: &[bool]) -> Option<Finding> {
+        let (need, next) = (self.measured.memory, self.measured.next);
+        let mut finding = find_spread_swapping(&self.sequences, listed, need, next)?;
+        let gain = self
+            .run
+            .gain_of_part(&finding, self.sequences.working_ns);
+        finding.evidence.push(gain);
+        Some(finding)
     }
 
     /// Waiting for a CPU, if that is a loss and much, as a part of the working time with it.

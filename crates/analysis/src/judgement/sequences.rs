@@ -97,7 +97,8 @@ impl TimedSequence {
         self.time_of_kinds(TimeKind::is_sampled)
     }
 
-    fn time_of_kinds(&self, is_kind: impl Fn(TimeKind) -> bool) -> f64 {
+    /// Returns the part of it that is of some kinds, in nanoseconds.
+    pub(super) fn time_of_kinds(&self, is_kind: impl Fn(TimeKind) -> bool) -> f64 {
         let kinds = TimeKind::ALL.into_iter().zip(self.times);
         let of_kinds = kinds.filter(|(kind, _)| is_kind(*kind));
         of_kinds.map(|(_, time)| time).sum()
@@ -524,6 +525,15 @@ impl<'a> Sequences<'a> {
         let kinds = (1..).zip(TimeKind::ALL);
         let work = kinds.filter(|(_, kind)| is_work(*kind));
         work.map(|(value, _)| self.tree.tree().total(value) as f64)
+            .sum()
+    }
+
+    /// Returns the time of all threads that is of a kind, in nanoseconds.
+    pub(super) fn time_of_kind(&self, kind: TimeKind) -> f64 {
+        let values = (1..).zip(TimeKind::ALL);
+        let of_kind = values.filter(|(_, known)| *known == kind);
+        of_kind
+            .map(|(value, _)| self.tree.tree().total(value) as f64)
             .sum()
     }
 

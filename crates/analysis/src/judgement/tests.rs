@@ -152,6 +152,25 @@ fn swapping_is_a_finding_with_what_did_not_fit() {
     assert!(!computing.evidence.contains(&short));
 }
 
+/// Who touches memory that does not fit may be every function of the program.
+#[test]
+fn swapping_of_many_places_is_one_finding() {
+    let paths: Vec<String> = (0..100)
+        .map(|number| format!("main;part_{number};page fault"))
+        .collect();
+    let mut stacks: Vec<(&str, TimeKind, i64)> = paths
+        .iter()
+        .map(|path| (path.as_str(), TimeKind::Swapping, 7))
+        .collect();
+    stacks.push(("main;compute", TimeKind::Computing, 300));
+    let tree = tree(&stacks);
+    let judgement = judge_measured(&measured(&tree)).unwrap();
+    let first = &judgement.findings[0];
+    assert_eq!(first.spent_on(), Some(TimeKind::Swapping));
+    assert!(first.amount.value > 0.6, "{:?}", names(&judgement));
+    assert!(judgement.together <= 1.0);
+}
+
 #[test]
 fn a_prediction_counts_more_than_a_share() {
     let tree = tree(&[
