@@ -137,7 +137,7 @@ CASES = [
     case_of(FURTHER, "records.js", ["appendRecord"], {"disk"}),
     case_of(FURTHER, "weights.c", ["gather_weights"], COMPUTING, ["D-cache miss", "DTLB miss"]),
     case_of(FURTHER, "reply.rs", ["wait_for_reply"], {"sleeping"}),
-    Case(FURTHER, "prices", ["price_of"], {"swapping"}, ["memory_short"], program=[bench.TEMPORARY / "further_prices", SMALL_GROUP]),
+    Case(FURTHER, "prices", ["price_of", "touching memory"], {"swapping"}, ["memory_short"], program=[bench.TEMPORARY / "further_prices", SMALL_GROUP]),
 ]
 
 

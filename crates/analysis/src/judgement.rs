@@ -58,7 +58,7 @@ use profile::{
 use sequences::{SOUGHT, Sequences, TimedSequence, without_wrappers};
 use spread::find_spread_times;
 use std::collections::BTreeMap;
-use swapping::find_spread_swapping;
+use swapping::{find_spread_swapping, find_touching};
 use timed_tree::KERNEL;
 
 /// The part of the time that they should cover: more would buy coverage with what is trivial.
@@ -236,6 +236,8 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     sequences.unite_all(pairs);
     let spread = find_spread_times(&sequences);
     sequences.unite_all(spread);
+    let touching = find_touching(&sequences);
+    sequences.unite_all(touching.into_iter().collect());
     sequences.compare_runs(measured.more_runs);
     let cpu_waits = measured.cpu_waits.total() as f64;
     let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits)
@@ -635,9 +637,7 @@ impl<'a> Judge<'a> {
     fn spread_swapping(&self, listed: &[bool]) -> Option<Finding> {
         let (need, next) = (self.measured.memory, self.measured.next);
         let mut finding = find_spread_swapping(&self.sequences, listed, need, next)?;
-        let gain = self
-            .run
-            .gain_of_part(&finding, self.sequences.working_ns);
+        let gain = self.run.gain_of_part(&finding, self.sequences.working_ns);
         finding.evidence.push(gain);
         Some(finding)
     }

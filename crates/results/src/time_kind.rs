@@ -317,7 +317,10 @@ mod tests {
 
     #[test]
     fn interrupts_are_the_time_of_the_code_that_they_interrupt() {
-        let tick = running_kind(&["run_timer_softirq", "asm_sysvec_apic_timer_interrupt"], false);
+        let tick = running_kind(
+            &["run_timer_softirq", "asm_sysvec_apic_timer_interrupt"],
+            false,
+        );
         assert_eq!(tick, TimeKind::Computing);
         // __x64_sys_write ends with the call of ksys_write.
         let written = ["vfs_write", "ksys_write", "do_syscall_64"];
@@ -347,7 +350,12 @@ mod tests {
         let mapped = wait_kind(&["look_up"], &mapped, swaps);
         assert_eq!(mapped, WaitKind::Costly(TimeKind::Disk));
         // Into memory that was swapped out.
-        let read = ["submit_bio_wait", "swap_read_folio", "do_swap_page", "ksys_read"];
+        let read = [
+            "submit_bio_wait",
+            "swap_read_folio",
+            "do_swap_page",
+            "ksys_read",
+        ];
         assert_eq!(wait_kind(&["read"], &read, swaps), swapping);
         let compressed = [
             "lzo1x_decompress_safe",
@@ -371,7 +379,11 @@ mod tests {
         ];
         assert_eq!(running_kind(&fault, true), TimeKind::Swapping);
         assert_eq!(running_kind(&fault, false), TimeKind::PageFaults);
-        let written = ["try_to_free_mem_cgroup_pages", "ksys_write", "do_syscall_64"];
+        let written = [
+            "try_to_free_mem_cgroup_pages",
+            "ksys_write",
+            "do_syscall_64",
+        ];
         assert_eq!(running_kind(&written, false), TimeKind::SystemCalls);
     }
 }

@@ -9,9 +9,9 @@ use analysis::judgement::{
     ThreadWork, find_runtime_work,
 };
 use profile::{
-    CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, ImageKind, KERNEL_CALL,
-    Location, MethodId, NodeId, PAGE_FAULT, Recording, Sample, SourceFrame, StackId, SymbolTable,
-    TimeKind, Unit, ValueType, Waker, plain_name,
+    CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, KERNEL_CALL, Location,
+    MethodId, NodeId, PAGE_FAULT, Recording, Sample, SourceFrame, StackId, SymbolTable, TimeKind,
+    Unit, ValueType, Waker, plain_name,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -613,7 +613,9 @@ fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String
             };
             Some(format!("{asker}{KERNEL_CALL}"))
         }
-        (None, TimeKind::PageFaults | TimeKind::Swapping | TimeKind::Disk) => Some(PAGE_FAULT.to_owned()),
+        (None, TimeKind::PageFaults | TimeKind::Swapping | TimeKind::Disk) => {
+            Some(PAGE_FAULT.to_owned())
+        }
         // A thread of the kernel has no caller to count for.
         (None, _) if user.is_empty() => kernel.last().map(|name| (*name).to_owned()),
         _ => None,

@@ -1,10 +1,33 @@
-//! Swapping that is spread over so many places that none of them is a finding (ours): memory that does not fit is one cause, whoever touches it.
+//! Swapping (ours): memory that does not fit is one cause, whoever touches it.
 
-use super::sequences::{LEAST, Sequences};
+use super::sequences::{LEAST, Sequences, UnitedPlace};
 use profile::{
     AmountBase, AmountUnit, Certainty, Claim, Finding, FindingAmount, FindingDoubt,
     FindingEvidence, FindingPlace, MemoryNeed, TimeKind,
 };
+
+/// The place that stands for all that touch the memory.
+const TOUCHING: &str = "touching memory that was swapped out";
+/// Part of the swapping from which on one place stands for all.
+const ONE_TOUCHES: f64 = 0.8;
+
+/// Finds the sequences that mostly swap, if there are several. The place is the dearest one, if it has nearly all.
+pub(super) fn find_touching(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
+    let swapping: Vec<f64> = (sequences.sequences.iter())
+        .map(|sequence| sequence.time_of_kinds(|kind| kind == TimeKind::Swapping))
+        .collect();
+    let times = swapping.iter().zip(&sequences.sequences).enumerate();
+    let inside = times.filter(|(_, (swaps, all))| **swaps > 0.0 && **swaps >= all.time() / 2.0);
+    let inside: Vec<usize> = inside.map(|(at, _)| at).collect();
+    let most = |a: &&usize, b: &&usize| swapping[**a].total_cmp(&swapping[**b]);
+    let dearest = *inside.iter().max_by(most).filter(|_| inside.len() > 1)?;
+    let all: f64 = inside.iter().map(|at| swapping[*at]).sum();
+    let path = match swapping[dearest] >= ONE_TOUCHES * all {
+        true => sequences.sequences[dearest].path.clone(),
+        false => vec![(TOUCHING.to_owned(), String::new())],
+    };
+    Some(UnitedPlace { path, inside })
+}
 
 /// Returns the swapping that no listed sequence has, as a part of the working time, if it is more than they have and worth a word.
 pub(super) fn find_spread_swapping(

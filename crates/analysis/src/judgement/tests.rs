@@ -152,6 +152,35 @@ fn swapping_is_a_finding_with_what_did_not_fit() {
     assert!(!computing.evidence.contains(&short));
 }
 
+#[test]
+fn who_touches_memory_that_does_not_fit_is_said_of_one_finding() {
+    let touching = |fill, read| {
+        let tree = tree(&[
+            ("main;fill;page fault", TimeKind::Swapping, fill),
+            ("main;price_of;page fault", TimeKind::Swapping, read),
+            ("main;compute", TimeKind::Computing, 100),
+        ]);
+        judge_measured(&measured(&tree)).unwrap()
+    };
+    let both = touching(500, 400);
+    assert_eq!(
+        names(&both),
+        ["touching memory that was swapped out", "compute"]
+    );
+    let first = &both.findings[0];
+    assert!((first.amount.value - 0.9).abs() < 1e-9);
+    let touches = |name: &str| {
+        let mut evidence = first.evidence.iter();
+        evidence.any(
+            |one| matches!(one, FindingEvidence::TimeCalling { function, .. } if function == name),
+        )
+    };
+    assert!(touches("fill") && touches("price_of"), "{first:?}");
+    let one = touching(100, 800);
+    assert_eq!(names(&one), ["page fault", "compute"]);
+    assert!(one.findings[0].sentence().contains("price_of"));
+}
+
 /// Who touches memory that does not fit may be every function of the program.
 #[test]
 fn swapping_of_many_places_is_one_finding() {

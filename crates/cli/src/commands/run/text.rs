@@ -8,7 +8,7 @@ use crate::times::time_line;
 use analysis::judgement::SAID_FIRST;
 use profile::{
     CauseKind, Certainty, CpuTaker, Finding, FindingDoubt, FindingEvidence, KERNEL_CALL,
-    PAGE_FAULT, PlaceInCode, UNNAMED_PROCEDURE, short_name,
+    PAGE_FAULT, PlaceInCode, TimeKind, UNNAMED_PROCEDURE, short_name,
 };
 use results::IdleKind;
 use std::io::{self, Write};
@@ -243,7 +243,7 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
     if spent.len() > 1 {
         lines.push(spent.join(", "));
     }
-    lines.extend(name_called(&finding.evidence));
+    lines.extend(name_called(finding));
     lines.extend(name_allocators(&finding.evidence));
     for evidence in &finding.evidence {
         match evidence {
@@ -304,16 +304,20 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
 }
 
 /// The libraries' functions that a place calls.
-fn name_called(evidence: &[FindingEvidence]) -> Option<String> {
-    let called = evidence.iter().filter_map(|evidence| match evidence {
+fn name_called(finding: &Finding) -> Option<String> {
+    let called = finding.evidence.iter();
+    let called = called.filter_map(|evidence| match evidence {
         FindingEvidence::TimeCalling { function, part } => {
             Some(format!("{} {:.0} %", short_name(function), 100.0 * part))
         }
         _ => None,
     });
     let called: Vec<String> = called.collect();
-    (!called.is_empty())
-        .then(|| format!("of that in functions that it calls: {}", called.join(", ")))
+    let how = match finding.spent_on() {
+        Some(TimeKind::Swapping) => "touched by",
+        _ => "of that in functions that it calls:",
+    };
+    (!called.is_empty()).then(|| format!("{how} {}", called.join(", ")))
 }
 
 /// Names the functions whose allocations are collected, with their shares.
