@@ -107,6 +107,18 @@ impl RepeatedStreams {
         Ok(())
     }
 
+    /// Sends what runs write to standard output to standard error from now on.
+    ///
+    /// # Errors
+    /// If a stream cannot be had twice.
+    pub fn move_output_to_errors(&mut self) -> anyhow::Result<()> {
+        if self.output.is_none() {
+            self.output = Some(io::stdout().as_fd().try_clone_to_owned()?);
+            dup2_stdout(io::stderr())?;
+        }
+        Ok(())
+    }
+
     /// Ends a run; the command that is run next reads all as the first did.
     ///
     /// # Errors

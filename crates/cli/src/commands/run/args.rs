@@ -51,7 +51,7 @@ pub struct RunAll {
     /// Write the result into this file, too, as JSON
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// JSON instead of text (schema: docs/run.md)
+    /// JSON instead of text (docs/run.schema.json); what the command prints goes to standard error
     #[arg(long)]
     pub json: bool,
     /// All findings, not only the first five

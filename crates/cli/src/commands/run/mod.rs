@@ -56,7 +56,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     time.cpu_waits.host_ns = sampled.stolen_ns;
     let alone = sampled_alone(&sampled, &time);
     let few = !sampled.is_enough(&time);
-    if asked.is_none() && !few && !phases.is_stopped() {
+    if asked.is_none() && !few && !args.once && !phases.is_stopped() {
         phases.note_first_finding(&alone, phases.expected_runs(&sampled, &time));
     }
     let more = phases.sample_more(&sampled)?;

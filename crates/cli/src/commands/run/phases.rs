@@ -266,6 +266,9 @@ impl<'a> Phases<'a> {
         if pid.is_some() {
             self.line.show_phase("sampling");
         }
+        if self.args.json && pid.is_none() {
+            self.streams.move_output_to_errors()?;
+        }
         let outcome = self.record_once(&stop, &mut |progress| {
             let pids = pid.map_or_else(own_children, |pid| vec![pid]);
             confinement.look_at_processes(&pids);
@@ -280,7 +283,7 @@ impl<'a> Phases<'a> {
                 Ordering::Relaxed,
             );
         });
-        self.line.hide();
+        self.end_hidden_run();
         let mut outcome = outcome?;
         let begin = Instant::now();
         symbols::embed_procedures(&mut outcome.recording, &symbols::SymbolOptions::default());

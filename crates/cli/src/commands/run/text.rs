@@ -85,9 +85,16 @@ fn write_rest(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{more} more with --all")?;
     }
     let rest = (1.0 - result.together).clamp(0.0, 1.0);
+    let together = match result.findings_total {
+        0 => String::new(),
+        _ => format!(
+            "all of these together: at most {:.0} %\n",
+            100.0 - 100.0 * rest
+        ),
+    };
     writeln!(
         out,
-        "\neverything else: {:.0} % of the working time ({} in all threads), of it waiting {:.0} %",
+        "\n{together}everything else: {:.0} % of the working time ({} in all threads), of it waiting {:.0} %",
         100.0 * rest,
         format_ns(result.working_ns),
         100.0 * result.rest_waiting.min(rest),
