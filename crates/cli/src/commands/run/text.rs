@@ -71,7 +71,9 @@ fn write_few(samples: u64, out: &mut dyn Write) -> io::Result<()> {
 
 /// Says what the findings that are shown leave out.
 fn write_rest(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
-    if result.findings_total == 0 {
+    let is_wait = |finding: &Finding| finding.spent_on() == Some(TimeKind::NoCpu);
+    let waits = result.claims.findings().filter(|f| is_wait(f)).count();
+    if result.findings_total == waits {
         writeln!(
             out,
             "\nnothing here is worth your time: no place has {:.0} % of it for sure",
