@@ -54,6 +54,7 @@ impl<'a> SystemCallName<'a> {
             "__ia32_sys_",
             "__se_sys_",
             "__do_sys_",
+            "__sys_",
             "ksys_",
         ];
         let mut names = prefixes.iter().filter_map(|p| name.strip_prefix(p));
@@ -325,6 +326,10 @@ mod tests {
         // __x64_sys_write ends with the call of ksys_write.
         let written = ["vfs_write", "ksys_write", "do_syscall_64"];
         assert_eq!(running_kind(&written, false), TimeKind::SystemCalls);
+        // __x64_sys_sendto ends with the call of __sys_sendto.
+        let sent = SystemCallName::of_function("__sys_sendto");
+        assert_eq!(sent, Some(SystemCallName("sendto")));
+        assert_eq!(SystemCallName::of_function("___sys_sendmsg"), None);
         assert_eq!(
             running_kind(&["clear_page", "asm_exc_page_fault"], false),
             TimeKind::PageFaults

@@ -87,10 +87,15 @@ fn write_rest(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{more} more with --all")?;
     }
     let rest = (1.0 - result.together).clamp(0.0, 1.0);
-    let together = match result.findings_total {
-        0 => String::new(),
-        _ => format!(
-            "all of these together: at most {:.0} %\n",
+    let without = if waits > 0 {
+        ", without waiting for a CPU"
+    } else {
+        ""
+    };
+    let together = match result.findings_total == waits {
+        true => String::new(),
+        false => format!(
+            "all of these together{without}: at most {:.0} %\n",
             100.0 - 100.0 * rest
         ),
     };
