@@ -127,29 +127,14 @@ fn cut(text: &str, length: usize) -> String {
 
 /// Lists the claims of any of our results, each with its number and the call that tells more.
 pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answer {
-    let samples = &json["samples"];
     let list = claims(json).iter().enumerate().map(|(at, claim)| {
-        let mut amount = json!({
-            "value": claim["amount"]["value"],
-            "unit": claim["amount"]["unit"],
-            "of": claim["amount"]["relative_to"],
-            "is": claim["amount"]["certainty"],
-            "interval_95": claim["amount"]["interval"],
-        });
-        amount["n"] = sample_size(claim).unwrap_or_else(|| json!({ "samples": samples }));
-        // Of one profile a part of its samples is known as well as counting them tells.
-        if json["value"]["unit"] == "samples" && claim["amount"]["interval"].is_null() {
-            let number = |value: &Value| value.as_f64().unwrap_or(0.0);
-            let (part, total) = (number(&claim["amount"]["value"]), number(&json["total"]));
-            amount["interval_95"] = interval_of_part(part, total).into();
-        }
         let doubts = claim["doubts"].as_array().into_iter().flatten();
         let doubts: Vec<&Value> = doubts.map(|doubt| &doubt["kind"]).collect();
         let mut entry = json!({
             "finding": at + 1,
             "says": claim["sentence"],
             "place": claim["place"],
-            "amount": amount,
+            "amount": amount_of(claim, json),
             "doubts": doubts,
             "next": next_call(claim, at + 1, result, command),
         });
@@ -179,6 +164,26 @@ pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answ
     }
 }
 
+/// The amount of a claim of a result, with its sample size.
+fn amount_of(claim: &Value, json: &Value) -> Value {
+    let samples = &json["samples"];
+    let mut amount = json!({
+        "value": claim["amount"]["value"],
+        "unit": claim["amount"]["unit"],
+        "of": claim["amount"]["relative_to"],
+        "is": claim["amount"]["certainty"],
+        "interval_95": claim["amount"]["interval"],
+    });
+    amount["n"] = sample_size(claim).unwrap_or_else(|| json!({ "samples": samples }));
+    // Of one profile a part of its samples is known as well as counting them tells.
+    if json["value"]["unit"] == "samples" && claim["amount"]["interval"].is_null() {
+        let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let (part, total) = (number(&claim["amount"]["value"]), number(&json["total"]));
+        amount["interval_95"] = interval_of_part(part, total).into();
+    }
+    amount
+}
+
 /// Everything known about one claim.
 pub fn of_claim(
     json: &Value,
@@ -191,7 +196,7 @@ pub fn of_claim(
     let answer = Answer::of_list("evidence", evidence)
         .with("says", claim["sentence"].clone())
         .with("place", claim["place"].clone())
-        .with("amount", claim["amount"].clone())
+        .with("amount", amount_of(claim, json))
         .with("doubts", claim["doubts"].clone())
         .with("next", next_call(claim, number, result, command));
     Some(answer)
