@@ -492,6 +492,23 @@ fn too_little_is_said_to_be_too_little() {
 }
 
 #[test]
+fn json_is_alone_on_standard_output() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let output = Command::new(VITALFEW)
+        .args(["run", "--json", "--", "/bin/echo", "printed by the command"])
+        .env("VITALFEW_DB", lab.path("db"))
+        .output()
+        .expect("vitalfew runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let json: Value = serde_json::from_slice(&output.stdout).expect(&said);
+    assert!(result_validator().is_valid(&json), "{json:#}");
+    assert!(said.contains("printed by the command"), "{said}");
+}
+
+#[test]
 fn a_kept_result_is_shown_and_compared_without_a_run() {
     if !live() {
         return;
