@@ -350,7 +350,7 @@ impl<'a> Phases<'a> {
             if Instant::now() + self.took > until {
                 break;
             }
-            self.begin_hidden_run("sampling again, to see how runs differ")?;
+            self.begin_hidden_run("sampling again")?;
             let stop = Arc::clone(&self.signals.stop);
             let outcome = self.record_once(&stop, &mut |_| {});
             self.end_hidden_run();

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 /// Time after which the line is written anew.
 const EVERY: Duration = Duration::from_secs(1);
+/// What stands in front of what is known.
+const SO_FAR: &str = "; so far: ";
+/// Columns that tell something of it.
+const LEAST_ROOM: usize = 20;
 /// Columns of a terminal that does not say how many it has.
 const USUAL_WIDTH: usize = 80;
 
@@ -105,11 +109,11 @@ impl SharedLine {
         while !content.is_over {
             if let Some(phase) = &content.phase {
                 let left = self.end.saturating_duration_since(Instant::now());
-                let text = line_text(phase, left, content.known.as_deref());
                 let width = terminal_size::terminal_size_of(&self.terminal);
                 let width = width.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0));
                 // In the last column some terminals begin a new line.
-                self.write(&shorten_middle(&text, width.saturating_sub(1)));
+                let width = width.saturating_sub(1);
+                self.write(&line_text(phase, left, content.known.as_deref(), width));
             }
             let waited = self.changed.wait_timeout(content, EVERY);
             content = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -122,10 +126,15 @@ impl SharedLine {
     }
 }
 
-fn line_text(phase: &str, left: Duration, known: Option<&str>) -> String {
-    let known = known.map_or(String::new(), |known| format!("; so far: {known}"));
-    let left = left.as_secs();
-    clean_name(&format!("vitalfew: {phase}, up to {left} s left{known}"))
+/// Returns a line that fits: of what is known, the middle is left out first.
+fn line_text(phase: &str, left: Duration, known: Option<&str>, width: usize) -> String {
+    let head = format!("vitalfew: {phase}, up to {} s left", left.as_secs());
+    let room = width.saturating_sub(head.chars().count() + SO_FAR.len());
+    let known = known.filter(|_| room >= LEAST_ROOM);
+    let known = known.map_or(String::new(), |known| {
+        format!("{SO_FAR}{}", shorten_middle(known, room))
+    });
+    clean_name(&shorten_middle(&format!("{head}{known}"), width))
 }
 
 #[cfg(test)]
@@ -135,11 +144,19 @@ mod tests {
     #[test]
     fn the_line_says_phase_time_and_what_is_known() {
         let left = Duration::from_millis(12_600);
+        let text = |known, width| line_text("tracing", left, known, width);
         assert_eq!(
-            line_text("tracing", left, Some("a\tb")),
+            text(Some("a\tb"), 80),
             "vitalfew: tracing, up to 12 s left; so far: a\u{fffd}b"
         );
-        let nothing = line_text("tracing", left, None);
-        assert_eq!(nothing, "vitalfew: tracing, up to 12 s left");
+        assert_eq!(text(None, 80), "vitalfew: tracing, up to 12 s left");
+        let long = "74.6 % of the working time is spent in find_customer, computing";
+        let cut = text(Some(long), 80);
+        assert_eq!(cut.chars().count(), 80);
+        assert!(
+            cut.contains("so far: 74.6 %") && cut.ends_with("computing"),
+            "{cut}"
+        );
+        assert_eq!(text(Some(long), 40), "vitalfew: tracing, up to 12 s left");
     }
 }

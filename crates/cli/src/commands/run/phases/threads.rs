@@ -175,8 +175,7 @@ impl Phases<'_> {
         program: &ProgramUnderTest,
         part: f64,
     ) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
-        let phase = "tracing what threads lose to each other";
-        self.note_progress(phase);
+        self.note_progress("tracing what threads lose to each other");
         let words = ["interference", "run", "--quiet"];
         let args = parse_defaults(&words, program)?;
         let Command::Interference(args) = args else {
@@ -187,7 +186,7 @@ impl Phases<'_> {
         };
         args.duration = Some(self.time_left().mul_f64(part));
         let args = &args;
-        self.begin_phase(program, phase)?;
+        self.begin_phase(program, "tracing")?;
         let traced = interference::trace_recorded(args, recording, &self.signals.stop);
         self.end_hidden_run();
         let (path, result, running) = traced?;
