@@ -635,8 +635,9 @@ impl<'a> Judge<'a> {
 
     /// Swapping at places that are not listed, with what a change of that gains.
     fn spread_swapping(&self, listed: &[bool]) -> Option<Finding> {
-        let (need, next) = (self.measured.memory, self.measured.next);
-        let mut finding = find_spread_swapping(&self.sequences, listed, need, next)?;
+        let need = self.measured.memory;
+        let next = command_for_sequences(self.measured.stored);
+        let mut finding = find_spread_swapping(&self.sequences, listed, need, &next)?;
         let gain = self.run.gain_of_part(&finding, self.sequences.working_ns);
         finding.evidence.push(gain);
         Some(finding)
