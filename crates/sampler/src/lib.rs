@@ -38,7 +38,7 @@ pub use processes::{
 };
 pub use recording::{
     Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, StackOptions, left_behind,
-    name_kernel, record, record_windows, sample_continuously,
+    name_kernel, record, sample_continuously,
 };
 #[doc(hidden)]
 pub use recording::{RingRecord, replay};

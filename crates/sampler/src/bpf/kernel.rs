@@ -455,34 +455,6 @@ impl<'memory> Kernel<'memory> {
 
     /// Looks at the threads that are off the CPU now.
     pub fn each_waiting(&self, mut each: impl FnMut(&Waiting)) {
-        self.each_waiting_thread(|_, waiting| each(waiting));
-    }
-
-    /// Looks at the threads that came off the CPU before `now`, and lets them wait from then on.
-    pub fn restart_waits(&self, now: u64, mut each: impl FnMut(&Waiting)) {
-        self.each_waiting_thread(|thread, waiting| {
-            if waiting.since_ns >= now {
-                return;
-            }
-            each(waiting);
-            let again = Waiting {
-                since_ns: now,
-                woken_ns: match waiting.woken_ns {
-                    0 => 0,
-                    woken => woken.max(now),
-                },
-                ..*waiting
-            };
-            // SAFETY: a value without padding that is as long as its type (Plain).
-            let bytes = unsafe {
-                std::slice::from_raw_parts((&raw const again).cast::<u8>(), size_of::<Waiting>())
-            };
-            // One that runs again meanwhile is there no more, and has been counted.
-            let _ = (self.skel.maps.waiting).update(thread, bytes, MapFlags::EXIST);
-        });
-    }
-
-    fn each_waiting_thread(&self, mut each: impl FnMut(&[u8], &Waiting)) {
         if !self.off_cpu {
             return;
         }
@@ -492,9 +464,7 @@ impl<'memory> Kernel<'memory> {
                 && bytes.len() == size_of::<Waiting>()
             {
                 // SAFETY: the bytes are as many as the type has, and any are a value (Plain).
-                each(&key, &unsafe {
-                    std::ptr::read_unaligned(bytes.as_ptr().cast::<Waiting>())
-                });
+                each(&unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Waiting>()) });
             }
         }
     }

@@ -18,28 +18,26 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use symbols::{ImageSymbols, KernelSymbols, running_kernel_build_id};
 
-/// Moves everything gathered into the recording, and returns the kernel's names, which take long to read: those that are known, or else
-/// what the kernel says of itself, which is kept in `directory`.
+/// Moves everything gathered into the recording.
+/// What the kernel says of itself is kept in `directory`.
 pub(crate) fn finish_recording(
-    collection: &mut Collection,
+    mut collection: Collection,
     recording: &mut Recording,
-    kernel: Option<KernelSymbols>,
     directory: Option<&Path>,
-) -> Option<KernelSymbols> {
+) {
     if collection.images.has_nameless() {
         // A process whose records did not reach us may still be there.
         collection.maps.scan_all(&mut collection.images);
     }
     recording.slice_ns = collection.slices.map(|slices| slices.length_ns);
     let sources = NameSources {
-        kernel,
+        kernel: None,
         directory,
         find_names: &find_names,
     };
-    let kernel = move_samples(collection, recording, sources);
+    move_samples(&mut collection, recording, sources);
     crate::recording::wakers::drop_own_frames(recording);
     crate::recording::wakers::name_interrupts(recording);
-    kernel
 }
 
 /// Sources of the names that nobody can read later.

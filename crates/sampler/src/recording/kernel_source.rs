@@ -430,20 +430,6 @@ impl<'memory> KernelSource<'memory> {
         self.bookkeeping.disable()
     }
 
-    /// Takes in what was counted in the window that began at `start`, and returns when it ended, as counting goes on. A thread that came off the CPU in it waits
-    /// until then; one that waited all the time is not counted, as one that was never seen.
-    pub fn end_window(&mut self, collection: &mut Collection, start: u64) -> Result<u64, Error> {
-        self.drain_full(collection)?;
-        let end = self.drained_at;
-        let mut unfinished = Vec::new();
-        self.kernel
-            .restart_waits(end, |waiting| unfinished.push(*waiting));
-        for waiting in unfinished.iter().filter(|one| one.since_ns > start) {
-            self.unfinished_wait(collection, waiting, end);
-        }
-        Ok(end)
-    }
-
     /// Returns how long the event of each CPU was enabled, in nanoseconds, if there is one for each; 0 where
     /// that cannot be read any more.
     pub fn enabled_times(&self) -> Vec<u64> {

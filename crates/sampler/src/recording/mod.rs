@@ -29,4 +29,4 @@ pub use continuous::{
 pub use finish::name_kernel;
 #[doc(hidden)]
 pub use replay::{RingRecord, replay};
-pub use session::{Outcome, Progress, record, record_windows};
+pub use session::{Outcome, Progress, record};

@@ -46,6 +46,6 @@ pub fn replay<'a>(
     recording
         .warnings
         .extend(branches::summary(&collection.stretches));
-    crate::recording::finish::finish_recording(&mut collection, &mut recording, None, None);
+    crate::recording::finish::finish_recording(collection, &mut recording, None);
     Ok(recording)
 }

@@ -13,21 +13,20 @@ use crate::processes::launch::{Exit, Launched};
 use crate::processes::runtime_environment::{remove_unasked_logs, runtime_environment};
 use crate::processes::startup_files::startup_files;
 use crate::recording::branches;
-use crate::recording::collection::{Collection, Slices, Total};
+use crate::recording::collection::{Collection, Slices};
 use crate::recording::finish::finish_recording;
 use crate::recording::jvm_names::JvmNames;
 use crate::recording::kernel_source::KernelSource;
 use crate::recording::python_threads::PythonThreads;
 use crate::recording::ring_source::{RingSource, Tasks};
 use crate::{Error, EventKind, EventSpec};
-use profile::{CallGraph, Collector, Event, MapsLine, Recording, StackWalks, Target, Unit};
+use profile::{CallGraph, Collector, Event, MapsLine, Recording, Target, Unit};
 use rustc_hash::FxHashSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use symbols::KernelSymbols;
 
 /// Time between two ticks, which set new periods and look at the tables.
 const TICK: Duration = Duration::from_millis(100);
@@ -114,8 +113,7 @@ pub fn record(
             .collect(),
     });
     let (start, start_unix_ns) = session.start_sampling()?;
-    let end = options.duration.map(|duration| end_of(start, duration));
-    let result = session.run_until_end(stop, end, observe);
+    let result = session.run_until_end(stop, start, observe);
     // Even if reading failed, what was gathered until then is kept.
     let finished = session.stop_collecting();
     if let Err(error) = result.and(finished) {
@@ -132,7 +130,7 @@ pub fn record(
     let left_running = exit.map_or_else(Vec::new, |_| session.remaining_processes());
     let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
     let asked = std::mem::take(&mut session.asked);
-    let mut recording = session.take_recording(start_unix_ns, duration_ns);
+    let mut recording = session.into_recording(start_unix_ns, duration_ns);
     recording.task_times = task_times;
     if let TargetSpec::Command(command) = &options.target
         && exit.is_some()
@@ -147,43 +145,6 @@ pub fn record(
         left_running,
         own_cpu_ns: own_cpu_ns() - cpu_before,
     })
-}
-
-fn end_of(start: u64, duration: Duration) -> u64 {
-    start.saturating_add(duration.as_nanos() as u64)
-}
-
-/// Records in windows of these lengths, one after the other without a pause, until `stop` becomes true, `take` returns false, or the lengths have an end.
-/// A thread that is off the CPU at the end of a window waits until then in this one, and from then on in the next.
-///
-/// # Errors
-/// Whatever keeps the recording from starting or going on. [`Error::NoSuchProcess`] if the process has ended.
-pub fn record_windows(
-    options: &Options,
-    stop: &AtomicBool,
-    lengths: impl Iterator<Item = Duration>,
-    take: &mut dyn FnMut(Recording) -> bool,
-) -> Result<(), Error> {
-    let mut memory = MaybeUninit::uninit();
-    let mut session = Session::prepare(options, &mut memory)?;
-    let (mut start, mut start_unix_ns) = session.start_sampling()?;
-    for length in lengths {
-        session.run_until_end(stop, Some(end_of(start, length)), &mut |_| {})?;
-        let (end, end_unix_ns) = (session.end_window(start)?, unix_ns());
-        let recording = session.take_recording(start_unix_ns, end - start);
-        session.forget_windows()?;
-        let is_over = stop.load(Ordering::Relaxed) || !take(recording);
-        if let TargetSpec::Process(pid) = options.target
-            && session.process.as_ref().is_some_and(is_readable)
-        {
-            return Err(Error::NoSuchProcess { pid });
-        }
-        if is_over {
-            break;
-        }
-        (start, start_unix_ns) = (end, end_unix_ns);
-    }
-    Ok(())
 }
 
 struct Session<'a, 'memory> {
@@ -205,10 +166,6 @@ struct Session<'a, 'memory> {
     #[cfg(target_arch = "x86_64")]
     bursts: Option<crate::recording::bursts::Bursts>,
     collection: Collection,
-    /// The names of the kernel's procedures, once they were read.
-    kernel_names: Option<KernelSymbols>,
-    /// Counts of the stack walks of former windows.
-    walked: StackWalks,
 }
 
 impl<'a, 'memory> Session<'a, 'memory> {
@@ -266,8 +223,6 @@ impl<'a, 'memory> Session<'a, 'memory> {
             #[cfg(target_arch = "x86_64")]
             bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
-            kernel_names: None,
-            walked: StackWalks::default(),
         };
         let cpus = online_cpus();
         match session.kernel_source(&specs, memory, &cpus)? {
@@ -571,9 +526,13 @@ impl<'a, 'memory> Session<'a, 'memory> {
     fn run_until_end(
         &mut self,
         stop: &AtomicBool,
-        end: Option<u64>,
+        start: u64,
         observe: &mut dyn FnMut(Progress),
     ) -> Result<(), Error> {
+        let end = self
+            .options
+            .duration
+            .map(|duration| start.saturating_add(duration.as_nanos() as u64));
         let tick = match self.options.path_bursts {
             Some(_) => BURST_TICK,
             None => TICK,
@@ -711,31 +670,6 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
-    /// Takes in what was counted in the window that began at `start`, and returns when it ended.
-    fn end_window(&mut self, start: u64) -> Result<u64, Error> {
-        let Source::Kernel(source) = &mut self.source else {
-            return Err(Error::Refused {
-                what: "recording in windows".into(),
-                reason: "only what is counted in the kernel is".into(),
-            });
-        };
-        source.end_window(&mut self.collection, start)
-    }
-
-    /// Forgets what is only needed for windows that are over: a recording that goes on must not grow with every program that it saw.
-    fn forget_windows(&mut self) -> Result<(), Error> {
-        let Collection { maps, images, .. } = &mut self.collection;
-        let used = maps.used_images();
-        images.release_but(&used);
-        images.forget_unused(&used);
-        match &self.source {
-            Source::Kernel(source) if self.collection.functions.end_drain() => {
-                source.tell_functions_anew()
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn multiplex_scale(&self, number: usize) -> f64 {
         match (&self.source, self.events.get(number)) {
             (Source::Kernel(source), _) => source.multiplex_scale(number),
@@ -754,8 +688,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         }
     }
 
-    /// Returns what was taken in so far, of which nothing is left; images and maps stay for what comes.
-    fn take_recording(&mut self, start_unix_ns: u64, duration_ns: u64) -> Recording {
+    fn into_recording(self, start_unix_ns: u64, duration_ns: u64) -> Recording {
         let collector = self.collector_used();
         let options = self.options;
         let call_graph = self.call_graph();
@@ -773,9 +706,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         };
         recording.warnings = self.notes.clone();
         if let Source::Kernel(source) = &self.source {
-            let walks = source.walk_counts();
-            recording.set_walks(walks.map(|walks| walks.since(self.walked)));
-            self.walked = walks.unwrap_or_default();
+            recording.set_walks(source.walk_counts());
             recording.warnings.extend(source.walk_notes());
         }
         #[cfg(target_arch = "x86_64")]
@@ -785,9 +716,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         recording
             .warnings
             .extend(branches::summary(&self.collection.stretches));
-        let none = vec![Total::default(); self.collection.totals.len()];
-        let totals = std::mem::replace(&mut self.collection.totals, none);
-        for (number, total) in totals.iter().enumerate() {
+        for (number, total) in self.collection.totals.iter().enumerate() {
             let scale = self.multiplex_scale(number);
             let (name, unit, period, frequency) = match self.events.get(number) {
                 Some((spec, period)) => {
@@ -815,9 +744,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
             });
         }
         let directory = options.table_directory.as_deref();
-        let kernel = self.kernel_names.take();
-        self.kernel_names =
-            finish_recording(&mut self.collection, &mut recording, kernel, directory);
+        finish_recording(self.collection, &mut recording, directory);
         self.python_threads.name_threads(&mut recording);
         recording
     }

@@ -28,53 +28,20 @@ pub struct TopSamples {
 
 /// Sends samples again and again, until nobody listens or `stop` is true.
 pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<TopSamples>>) {
-    let windows = std::iter::once(args.every.min(FIRST)).chain(std::iter::repeat(args.every));
-    let ended = match &args.db {
-        Some(database) => ask_daemon_again(database, windows, stop, send),
-        None => sample_windows(args, windows, stop, send),
-    };
-    if let Err(error) = ended {
-        // Who listens no more does not want the reason either.
-        let _ = send.send(Err(error));
-    }
-}
-
-/// Asks a daemon at the beginning of each of these times.
-fn ask_daemon_again(
-    database: &Path,
-    times: impl Iterator<Item = Duration>,
-    stop: &AtomicBool,
-    send: &Sender<anyhow::Result<TopSamples>>,
-) -> anyhow::Result<()> {
-    for time in times {
+    let mut every = args.every.min(FIRST);
+    while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        if send.send(Ok(ask_daemon(database)?)).is_err() {
-            break;
+        let samples = take_samples(args, every, stop);
+        let failed = samples.is_err();
+        if send.send(samples).is_err() || failed {
+            return;
         }
-        while begin.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        // Sampling takes the time itself; a daemon's answer comes at once.
+        while begin.elapsed() < every && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(PATIENCE);
         }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
+        every = args.every;
     }
-    Ok(())
-}
-
-/// Samples all the time: to begin anew for each table would take a second.
-fn sample_windows(
-    args: &Top,
-    windows: impl Iterator<Item = Duration>,
-    stop: &AtomicBool,
-    send: &Sender<anyhow::Result<TopSamples>>,
-) -> anyhow::Result<()> {
-    let mut take = |recording| send.send(Ok(own_samples(recording))).is_ok();
-    Ok(sampler::record_windows(
-        &sampling_options(args),
-        stop,
-        windows,
-        &mut take,
-    )?)
 }
 
 /// Sends snapshots until nobody listens: at once with the names that are known, and again as files are read for more.
@@ -158,15 +125,14 @@ fn make_snapshot(
 /// # Errors
 /// If nothing can be sampled, or no daemon answers.
 pub fn take_snapshot(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSnapshot> {
-    let (before, samples) = match &args.db {
+    let mut samples = take_samples(args, args.every, stop)?;
+    let mut before = None;
+    if args.db.is_some() {
         // What a daemon has counted is told by two answers.
-        Some(database) => {
-            let before = ask_daemon(database)?.recording;
-            std::thread::sleep(args.every);
-            (Some(before), ask_daemon(database)?)
-        }
-        None => (None, sample_once(args, stop)?),
-    };
+        std::thread::sleep(args.every);
+        before = Some(samples.recording);
+        samples = take_samples(args, args.every, stop)?;
+    }
     let mut names = KnownNames::default();
     for recording in before.iter().chain([&samples.recording]) {
         names.name_all(recording, &samples.source);
@@ -174,16 +140,16 @@ pub fn take_snapshot(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSnapsho
     Ok(make_snapshot(&samples, before.as_ref(), &names, true))
 }
 
-fn sample_once(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSamples> {
-    let options = Options {
-        duration: Some(args.every),
-        ..sampling_options(args)
+fn take_samples(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result<TopSamples> {
+    let (recording, source) = match &args.db {
+        Some(database) => ask_daemon(database)?,
+        None => (sample_once(args, every, stop)?, RecordingSource::default()),
     };
-    let outcome = sampler::record(&options, stop, &mut |_| {})?;
-    Ok(own_samples(outcome.recording))
+    let recording = Arc::new(recording);
+    Ok(TopSamples { recording, source })
 }
 
-fn sampling_options(args: &Top) -> Options {
+fn sample_once(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result<Recording> {
     let target = args.pid.map_or(TargetSpec::Machine, TargetSpec::Process);
     let mut options = Options::new(target);
     options.call_graph = CallGraph::Tables;
@@ -191,34 +157,25 @@ fn sampling_options(args: &Top) -> Options {
     options.off_cpu = true;
     options.ask_runtimes = false;
     options.separation = Separation::Threads;
-    options
-}
-
-/// Returns the samples of a recording made here, without our own.
-fn own_samples(mut recording: Recording) -> TopSamples {
+    options.duration = Some(every);
+    let mut recording = sampler::record(&options, stop, &mut |_| {})?.recording;
     leave_out_process(&mut recording, std::process::id());
-    TopSamples {
-        recording: Arc::new(recording),
-        source: RecordingSource::default(),
-    }
+    Ok(recording)
 }
 
-/// Removes the samples and threads of a process: here our own, which loads the kernel's programs and reads names.
+/// Removes the samples and threads of a process: here our own, which loads the kernel's programs for each table.
 pub(super) fn leave_out_process(recording: &mut Recording, process: u32) {
     let samples = &mut recording.samples;
     samples.retain(|sample| sample.pid != Some(process));
     recording.threads.retain(|thread| thread.pid != process);
 }
 
-fn ask_daemon(database: &Path) -> anyhow::Result<TopSamples> {
+fn ask_daemon(database: &Path) -> anyhow::Result<(Recording, RecordingSource)> {
     crate::commands::daemon::flush_daemon(database)?;
     let source = RecordingSource {
         path: Some(database.to_owned()),
         ..RecordingSource::default()
     };
     let opened: OpenedRecording = open_recording(&source, Wanted::ALL)?;
-    Ok(TopSamples {
-        recording: Arc::new(opened.recording),
-        source,
-    })
+    Ok((opened.recording, source))
 }
