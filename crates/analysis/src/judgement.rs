@@ -84,9 +84,11 @@ const CPU_MARGIN: f64 = 0.05;
 pub const PROCESS_START: &str = "starting and ending processes";
 /// Other programs, or threads, that are named.
 const NAMED_TAKERS: usize = 3;
-/// Who allocates is said from so many samples of allocations on, of whoever has so much of them, and of so many.
+/// Fewest samples of allocations from which allocating functions are named.
 const FEWEST_ALLOCATIONS: f64 = 20.0;
+/// Smallest part of these samples with which a function is named.
 const ALLOCATED_ENOUGH: f64 = 0.1;
+/// Most functions that are named so.
 const NAMED_ALLOCATORS: usize = 3;
 
 /// The measurements of all methods.
@@ -114,7 +116,7 @@ pub struct Measured<'a> {
     pub cpu_waits: &'a CpuWaits,
     /// The number of CPUs that the program may use, and the number that there are, if it may not use all.
     pub confined: Option<(u32, u32)>,
-    /// What the program's memory did not fit into, if it swapped.
+    /// The memory that the program needed and the limit that it did not fit into, if it swapped.
     pub memory: Option<MemoryNeed>,
     /// Findings about instructions of the hottest procedures that stall.
     pub stalls: &'a [Finding],

@@ -20,7 +20,7 @@ impl ClientWaits {
         for (experiment, own) in counted.filter(|(it, _)| it.speedup == 0.0) {
             for (sum, count) in sums.iter_mut().zip(&experiment.counts) {
                 if let Progress::Visits(visits) = *count {
-                    sum.0 += waited(experiment, own);
+                    sum.0 += client_wait(experiment, own);
                     sum.1 += visits as f64;
                 }
             }
@@ -32,12 +32,12 @@ impl ClientWaits {
     /// Returns an experiment's own time as it would have been with clients that stand still with the program.
     pub fn own_time(&self, point: usize, experiment: &Experiment, own: f64, visits: u64) -> f64 {
         let each = self.0.get(point).copied().unwrap_or(0.0);
-        own - waited(experiment, own) + each * visits as f64
+        own - client_wait(experiment, own) + each * visits as f64
     }
 }
 
-/// The wait of an experiment with so much time of its own; 0 where it was not measured.
-fn waited(experiment: &Experiment, own: f64) -> f64 {
+/// Returns how long an experiment with so much time of its own waited for clients; 0 where it was not measured.
+fn client_wait(experiment: &Experiment, own: f64) -> f64 {
     let target = experiment.disturbance.and_then(|it| it.target);
     let waited = target.and_then(|it| it.for_clients_ns).unwrap_or(0) as f64;
     waited.min(MOST * own)

@@ -325,13 +325,7 @@ impl Combined {
             } else if experiment.part_of_others(cpus) > limit || own <= 0.0 {
                 self.disturbed += 1;
             } else if let Some(fragment) = fragment {
-                let by_point = |(number, count): (usize, &Progress)| match *count {
-                    Progress::Visits(visits) => clients.own_time(number, experiment, own, visits),
-                    Progress::Latency { .. } => own,
-                };
-                let durations: Vec<f64> =
-                    experiment.counts.iter().enumerate().map(by_point).collect();
-                self.observe((run, number), (experiment, &durations), fragment, index);
+                self.observe((run, number), (experiment, own), &clients, fragment, index);
             }
         }
     }
@@ -339,20 +333,23 @@ impl Combined {
     fn observe(
         &mut self,
         (run, number): (&CausalRun, u32),
-        (it, durations): (&Experiment, &[f64]),
+        (it, own): (&Experiment, f64),
+        clients: &ClientWaits,
         fragment: usize,
         index: &mut Index,
     ) {
         let percent = (100.0 * it.speedup).round().clamp(0.0, 100.0) as u8;
-        let counts = it.counts.iter().zip(durations);
-        for (point, (count, &duration)) in run.points.iter().zip(counts) {
+        for (at, (point, count)) in run.points.iter().zip(&it.counts).enumerate() {
             let (measure, visits, departures, amount) = match *count {
-                Progress::Visits(visits) => (Measure::Throughput, visits, visits, duration),
+                Progress::Visits(visits) => {
+                    let amount = clients.own_time(at, it, own, visits);
+                    (Measure::Throughput, visits, visits, amount)
+                }
                 Progress::Latency {
                     arrivals,
                     departures,
                     in_flight,
-                } => (Measure::Latency, arrivals, departures, in_flight * duration),
+                } => (Measure::Latency, arrivals, departures, in_flight * own),
             };
             // More than a century of a thousand million in flight is damage, with which nothing can be
             // calculated.

@@ -59,7 +59,7 @@ pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
         || is_of_interpreter(name, module)
 }
 
-/// What the names of the classes begin with that a JVM brings along, and of the standard libraries of Kotlin and Scala.
+/// Prefixes of the names of classes that a JVM brings along, and of those of the standard libraries of Kotlin and Scala.
 const JAVA_PACKAGES: [&str; 6] = [
     "java.",
     "javax.",

@@ -43,6 +43,17 @@ struct FunctionNames {
     parts: &'static [&'static str],
 }
 
+impl FunctionNames {
+    /// Returns all functions of the files whose names begin so.
+    const fn of_image(image: &'static str) -> Self {
+        Self {
+            image,
+            begin: "",
+            parts: &[],
+        }
+    }
+}
+
 const V8: &str = "v8::internal::";
 const JVM: &str = "libjvm.so";
 
@@ -226,11 +237,7 @@ static KNOWN: [RuntimeWork; 14] = [
         is_collection: false,
         callers: "importlib._bootstrap._find_and_load",
         spared_by: "fewer or later imports (python3 -X importtime lists them)",
-        functions: &[FunctionNames {
-            image: "<frozen importlib",
-            begin: "",
-            parts: &[],
-        }],
+        functions: &[FunctionNames::of_image("<frozen importlib")],
         allocators: &[],
         threads: &[],
         only_alone: false,
@@ -242,11 +249,7 @@ static KNOWN: [RuntimeWork; 14] = [
         callers: "",
         spared_by: "fewer or smaller libraries, static linking, or fewer starts of the program (LD_DEBUG=statistics counts relocations)",
         functions: &[
-            FunctionNames {
-                image: "ld-linux",
-                begin: "",
-                parts: &[],
-            },
+            FunctionNames::of_image("ld-linux"),
             FunctionNames {
                 image: "ld-musl",
                 begin: "__dls",
@@ -301,16 +304,8 @@ static KNOWN: [RuntimeWork; 14] = [
         callers: "",
         spared_by: "less code that is compiled when it starts, fewer objects that are freed when it ends, and fewer starts",
         functions: &[
-            FunctionNames {
-                image: "python",
-                begin: "",
-                parts: &[],
-            },
-            FunctionNames {
-                image: "libpython",
-                begin: "",
-                parts: &[],
-            },
+            FunctionNames::of_image("python"),
+            FunctionNames::of_image("libpython"),
         ],
         allocators: &[],
         threads: &[],
@@ -323,16 +318,8 @@ static KNOWN: [RuntimeWork; 14] = [
         callers: "",
         spared_by: "less code that is compiled when it starts, fewer objects that are collected, and fewer starts",
         functions: &[
-            FunctionNames {
-                image: "ruby",
-                begin: "",
-                parts: &[],
-            },
-            FunctionNames {
-                image: "libruby",
-                begin: "",
-                parts: &[],
-            },
+            FunctionNames::of_image("ruby"),
+            FunctionNames::of_image("libruby"),
         ],
         allocators: &[],
         threads: &[],
@@ -345,16 +332,8 @@ static KNOWN: [RuntimeWork; 14] = [
         callers: "",
         spared_by: "changes that a profiler of PHP finds (Excimer, Xdebug): its functions are not on stacks",
         functions: &[
-            FunctionNames {
-                image: "php",
-                begin: "",
-                parts: &[],
-            },
-            FunctionNames {
-                image: "libphp",
-                begin: "",
-                parts: &[],
-            },
+            FunctionNames::of_image("php"),
+            FunctionNames::of_image("libphp"),
         ],
         allocators: &[],
         threads: &[],
@@ -367,16 +346,8 @@ static KNOWN: [RuntimeWork; 14] = [
         callers: "",
         spared_by: "changes that a profiler of Perl finds (Devel::NYTProf): its functions are not on stacks",
         functions: &[
-            FunctionNames {
-                image: "perl",
-                begin: "",
-                parts: &[],
-            },
-            FunctionNames {
-                image: "libperl",
-                begin: "",
-                parts: &[],
-            },
+            FunctionNames::of_image("perl"),
+            FunctionNames::of_image("libperl"),
         ],
         allocators: &[],
         threads: &[],

@@ -181,7 +181,7 @@ fn who_touches_memory_that_does_not_fit_is_said_of_one_finding() {
     assert!(one.findings[0].sentence().contains("price_of"));
 }
 
-/// Who touches memory that does not fit may be every function of the program.
+/// Every function of the program may touch the memory that does not fit.
 #[test]
 fn swapping_of_many_places_is_one_finding() {
     let paths: Vec<String> = (0..100)
@@ -256,7 +256,7 @@ fn a_machine_without_room_is_a_finding() {
     assert!((judgement.findings[1].amount.value - 1.0).abs() < 1e-9);
 }
 
-/// What the hypervisor gave to other machines is waiting for a CPU, too.
+/// Time that the hypervisor gave to other machines is waiting for a CPU, too.
 #[test]
 fn a_noisy_host_is_a_finding() {
     let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
@@ -1056,7 +1056,7 @@ fn collecting_garbage_belongs_to_who_allocates() {
     assert_eq!(names(&judgement)[0], "main.parse");
 }
 
-/// What threads lose in a function of a collector is said of the collecting: nobody changes that function.
+/// A loss in a function of a collector is reported for the collection: nobody changes that function.
 #[test]
 fn losses_in_a_runtime_are_said_of_its_work() {
     let tree = tree(&[
