@@ -28,7 +28,7 @@ demo: all
 test: setup page
 	@packaging/setup.sh test
 	$(CARGO) build --locked -p runtime
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 	cd web && npm run --silent test && npm run --silent test:browser
 
 lint: page

@@ -418,6 +418,33 @@ fn programs_without_progress_points_are_measured_by_calls_or_by_their_ends() {
     }
 }
 
+/// Memory that both lay out otherwise would be misread by either.
+#[test]
+fn a_runtime_of_another_build_is_refused() {
+    let lab = Lab::new();
+    let other = lab.path("other.so");
+    let mut bytes = std::fs::read(runtime()).expect("the runtime");
+    let mark = b"vitalfew runtime";
+    let at = bytes.windows(mark.len()).position(|window| window == mark);
+    bytes[at.expect("a mark") + mark.len()] ^= 1;
+    std::fs::write(&other, bytes).expect("written");
+    for command in [["causal", "run"], ["interference", "run"]] {
+        let output = Command::new(VITALFEW)
+            .args(command)
+            .arg("--runtime")
+            .arg(&other)
+            .args(["--", "true"])
+            .output()
+            .expect("vitalfew runs");
+        assert!(!output.status.success(), "{command:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.contains("other.so: this runtime belongs to another build"),
+            "{said}"
+        );
+    }
+}
+
 /// A command that fails is not repeated, and its user hears why.
 #[test]
 fn a_command_that_fails_is_run_once() {

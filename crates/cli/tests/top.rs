@@ -154,17 +154,58 @@ fn without_a_terminal_it_prints_one_table() {
     if !live() {
         return;
     }
+    // A machine without other work has an empty table.
+    let mut busy = busy_process();
     for options in [
         &["--every", "300ms"][..],
         &["--every", "300ms", "--once", "--by", "threads"],
     ] {
-        let output = Command::new(VITALFEW).arg("top").args(options).output();
-        let output = output.expect("vitalfew");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{output:?}");
+        let text = printed_table(options);
         assert!(text.contains("NAME") && text.lines().count() > 1, "{text}");
-        assert!(!text.contains('\u{1b}'), "{text}");
     }
+    busy.kill().expect("ended");
+    busy.wait().expect("ended");
+}
+
+/// A table of a process that does nothing is empty, and that is said.
+#[test]
+fn an_empty_table_says_so() {
+    if !live() {
+        return;
+    }
+    let mut still = Command::new("sleep").arg("1000").spawn().expect("sleep");
+    // It is woken once, at its start.
+    std::thread::sleep(Duration::from_millis(200));
+    let pid = still.id().to_string();
+    let text = printed_table(&["--every", "300ms", "-p", &pid]);
+    still.kill().expect("ended");
+    still.wait().expect("ended");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+/// A process that computes until it is killed.
+fn busy_process() -> Child {
+    let shell = Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn();
+    shell.expect("a shell")
+}
+
+/// What `top` prints without a terminal.
+fn printed_table(options: &[&str]) -> String {
+    let output = Command::new(VITALFEW).arg("top").args(options).output();
+    let output = output.expect("vitalfew");
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!text.contains('\u{1b}'), "{text}");
+    let is_empty = text.lines().count() == 1;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        is_empty,
+        said.contains("nothing ran or waited in"),
+        "{said}"
+    );
+    text
 }
 
 /// A process that is not there is said plainly, and the terminal is as before.

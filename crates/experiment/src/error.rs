@@ -15,6 +15,14 @@ pub enum Error {
         /// The directories.
         looked: Vec<PathBuf>,
     },
+    /// The library to preload was built with another vitalfew.
+    #[error(
+        "{path}: this runtime belongs to another build of vitalfew; install both from one build"
+    )]
+    OtherRuntime {
+        /// The library.
+        path: PathBuf,
+    },
     /// Nothing can be preloaded into the program.
     #[error("{program}: {reason}")]
     NotPreloadable {

@@ -2,11 +2,12 @@
 
 use crate::Error;
 use crate::memory::WaitWords;
+use memchr::memmem;
 use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, PT_INTERP};
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ReadCache};
 use profile::RunEnd;
-use runtime_abi::state;
+use runtime_abi::{layout, state};
 use sampler::{Exit, Launched, find_program};
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,6 +37,23 @@ pub fn runtime_library(executable: &Path) -> Result<PathBuf, Error> {
         name: RUNTIME,
         looked,
     })
+}
+
+/// Checks that a library to preload was built with this program: both lay out the memory that they share.
+///
+/// # Errors
+/// [`Error::OtherRuntime`]; [`Error::System`]: it cannot be read.
+pub fn check_runtime(library: &Path) -> Result<(), Error> {
+    let bytes = std::fs::read(library).map_err(|source| Error::System {
+        what: format!("reading the runtime {}", library.display()),
+        source,
+    })?;
+    match memmem::find(&bytes, &layout::MARK) {
+        Some(_) => Ok(()),
+        None => Err(Error::OtherRuntime {
+            path: library.to_owned(),
+        }),
+    }
 }
 
 /// Returns the name of the command's program if that is a script.

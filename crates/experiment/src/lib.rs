@@ -38,7 +38,7 @@ pub use code_set::{CallSequence, SpeedupSet};
 pub use controller::run_experiments;
 pub use error::Error;
 pub use host::MachineUsage;
-pub use launch::runtime_library;
+pub use launch::{check_runtime, runtime_library};
 pub use options::{ExperimentOptions, Hint, PointKind, PointSpec};
 pub use outcome::{CausalOutcome, LiveProgress, Talk};
 pub use progress_choice::ProgressChoice;

@@ -8,6 +8,7 @@
 
 mod clock;
 pub mod kernel;
+pub mod layout;
 pub mod pace;
 mod place;
 pub mod selection;
@@ -24,8 +25,8 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_6361_7573_000b;
+/// The required first word: the same of no two layouts.
+pub const MAGIC: u64 = layout::LAYOUT;
 /// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
 /// does not queue up where somebody blocks it.
 pub const SIGNAL: i32 = 16;

@@ -9,8 +9,8 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The required first word: the layout and its version.
-pub const MAGIC: u64 = 0x7666_7472_6163_0005;
+/// The required first word: the same of no two layouts, and another than that of a [`Page`](crate::Page).
+pub const MAGIC: u64 = !crate::layout::LAYOUT;
 /// The environment variable that names the descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_TRACE";
 

@@ -13,6 +13,10 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
+/// How the controller knows from the file that this runtime is of its build.
+#[used]
+static MARK: [u8; 24] = runtime_abi::layout::MARK;
+
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: unsafe extern "C" fn(c_int, *const *const c_char, *mut *mut c_char) =

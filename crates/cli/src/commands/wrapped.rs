@@ -84,13 +84,15 @@ pub fn exit_code(exit: Option<Exit>) -> ExitCode {
 
 /// The library that is loaded into the command: the one that was given, or the one beside us.
 pub fn find_runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
-    match given {
-        Some(runtime) => Ok(runtime.clone()),
+    let runtime = match given {
+        Some(runtime) => runtime.clone(),
         None => {
             let own = std::env::current_exe().context("where this program is")?;
-            Ok(experiment::runtime_library(&own)?)
+            experiment::runtime_library(&own)?
         }
-    }
+    };
+    experiment::check_runtime(&runtime)?;
+    Ok(runtime)
 }
 
 /// A line on a terminal that tells how far a measurement is.

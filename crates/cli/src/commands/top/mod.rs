@@ -10,7 +10,7 @@ mod source;
 mod tests;
 
 use crate::commands::wrapped::Signals;
-use crate::output::{Align, Table};
+use crate::output::{Align, Table, format_ns};
 use crate::screen::{Screen, tell_user, terminal_width};
 use anyhow::Context;
 use args::Top;
@@ -51,9 +51,9 @@ pub fn run(args: &Top) -> anyhow::Result<ExitCode> {
 }
 
 fn print_once(args: &Top, signals: &Signals) -> anyhow::Result<()> {
-    let snapshot = take_snapshot(args, &signals.stop)?;
+    let snapshot = Arc::new(take_snapshot(args, &signals.stop)?);
     let mut model = TopModel::new(args.by);
-    model.take_snapshot(Arc::new(snapshot));
+    model.take_snapshot(Arc::clone(&snapshot));
     let [first, second, detail] = args.by.headings();
     let columns = [
         (first, Align::Right),
@@ -71,7 +71,14 @@ fn print_once(args: &Top, signals: &Signals) -> anyhow::Result<()> {
     }
     let mut out = Screen::open_output(false);
     write!(out, "{}", table.render())?;
-    Ok(out.flush()?)
+    out.flush()?;
+    if model.rows().is_empty() {
+        let lasted = format_ns(1e9 * snapshot.seconds());
+        tell_user(&format!(
+            "nothing ran or waited in the {lasted} of this table: --every DURATION makes it longer"
+        ));
+    }
+    Ok(())
 }
 
 fn show_live(args: &Top, signals: &Signals) -> anyhow::Result<()> {
