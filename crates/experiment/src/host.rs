@@ -45,7 +45,8 @@ impl Accounts {
             total_ns: (self.standing.total_ns).saturating_sub(before.standing.total_ns),
             waited_ns: (self.standing.waited_ns).saturating_sub(before.standing.waited_ns),
         };
-        let target = target_time(&before.threads, &self.threads);
+        let own = self.usage.own.saturating_sub(before.usage.own);
+        let target = target_time(&before.threads, &self.threads, own);
         Disturbance {
             target: target.map(|target| TargetTime {
                 standing: Some(standing),
@@ -134,9 +135,9 @@ impl MachineUsage {
     }
 }
 
-/// Returns the threads' times between two readings; `None` if none could be read. A thread that has
-/// ended meanwhile is not known; one that has begun counts from its begin.
-fn target_time(before: &Threads, after: &Threads) -> Option<TargetTime> {
+/// Returns the threads' times between two readings; `None` if none could be read. A thread that has begun meanwhile counts from its begin. What
+/// one that has ended waited is not known; what it ran is, from `own`, the time of its process.
+fn target_time(before: &Threads, after: &Threads, own: u64) -> Option<TargetTime> {
     let known = after.iter().map(|(id, now)| {
         let then = before.get(id).copied().unwrap_or_default();
         (
@@ -145,6 +146,7 @@ fn target_time(before: &Threads, after: &Threads) -> Option<TargetTime> {
         )
     });
     let (ran_ns, waited_ns) = known.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    let ran_ns = ran_ns.max(own);
     (ran_ns > 0).then_some(TargetTime {
         ran_ns,
         waited_ns,
@@ -320,8 +322,10 @@ mod tests {
         assert_eq!(parse_schedstat("5000 x"), None);
         let before = Threads::from([(1, of(100, 10)), (2, of(50, 5))]);
         let after = Threads::from([(1, of(400, 30)), (3, of(7, 1))]);
-        assert_eq!(target_time(&before, &after), Some(of(307, 21)));
-        assert_eq!(target_time(&before, &Threads::new()), None);
+        assert_eq!(target_time(&before, &after, 0), Some(of(307, 21)));
+        assert_eq!(target_time(&before, &Threads::new(), 0), None);
+        // Threads that lived in between ran for the rest.
+        assert_eq!(target_time(&before, &after, 9000), Some(of(9000, 21)));
     }
 
     #[test]
