@@ -348,6 +348,28 @@ fn what_the_hypervisor_took_is_no_part_of_its_time() {
     assert!(off(&stolen(false)) < known - 0.02);
 }
 
+/// How much of the time that the hypervisor takes a program loses is seen from its baselines: of one thread a part, of threads that meet nearly all.
+#[test]
+fn what_the_hypervisor_took_costs_what_it_is_seen_to_cost() {
+    for part in [0.0, 0.3, 0.9] {
+        let number = std::cell::Cell::new(0);
+        let profile = disturbed(2, |experiment| {
+            number.set(number.get() + 1);
+            let parts = [0.0, 0.15, 0.3, 0.05, 0.2];
+            let stolen = parts[number.get() % parts.len()] * experiment.duration_ns as f64;
+            experiment.duration_ns += (part * stolen) as u64;
+            Disturbance {
+                stolen_ns: stolen as u64,
+                others_ns: 0,
+                idle_ns: Some(experiment.duration_ns),
+                target: None,
+            }
+        });
+        let off = off(&profile);
+        assert!(off.abs() < 0.027, "{part}: {off}");
+    }
+}
+
 /// Warnings of runs that differ in their numbers alone are one.
 #[test]
 fn a_kind_of_warning_is_listed_once() {

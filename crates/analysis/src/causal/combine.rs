@@ -1,7 +1,7 @@
 //! Experiments of all runs, put together by fragment, progress point and speedup (Coz, §2).
 
 use super::clients::ClientWaits;
-use super::disturbance;
+use super::disturbance::{self, Losses};
 use super::effect::{Effect, FragmentEffects, Lack, Measure};
 use super::meetings::Bound;
 use super::phase::Phase;
@@ -306,7 +306,8 @@ impl Combined {
         let limit = OtherLoad::during(&run.experiments, cpus).limit();
         let counts = |it: &Experiment| it.samples > 0 && it.part_of_others(cpus) <= limit;
         let counted = run.experiments.iter().filter(|it| counts(it));
-        let clients = ClientWaits::of(run, counted.map(|it| (it, own_ns(run, it))));
+        let losses = Losses::of(run);
+        let clients = ClientWaits::of(run, counted.map(|it| (it, own_ns(&losses, it))));
         for experiment in &run.experiments {
             self.experiments += 1;
             self.baselines += usize::from(experiment.speedup == 0.0);
@@ -319,7 +320,7 @@ impl Combined {
                 let (samples, time) = (experiment.samples as f64, experiment.duration_ns as f64);
                 fragment.observed.push((samples, time));
             }
-            let own = own_ns(run, experiment);
+            let own = own_ns(&losses, experiment);
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
             } else if experiment.part_of_others(cpus) > limit || own <= 0.0 {
@@ -537,9 +538,9 @@ impl Combined {
 const LEAST_OWN: f64 = 0.1;
 
 /// The effective duration (§2) without what the program lost to others, in nanoseconds; 0 if hardly anything is left.
-fn own_ns(run: &CausalRun, experiment: &Experiment) -> f64 {
+fn own_ns(losses: &Losses, experiment: &Experiment) -> f64 {
     let effective = experiment.effective_ns() as f64;
-    let own = effective - disturbance::time_lost(run, experiment);
+    let own = effective - losses.time_lost(experiment);
     if own < LEAST_OWN * effective {
         0.0
     } else {

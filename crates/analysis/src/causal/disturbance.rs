@@ -4,38 +4,111 @@
 //! If it was much more than in most experiments of the run, that one is set aside: it has nothing to do with what
 //! was sped up. What goes on all the time is not the same on both sides of a comparison: delays are subtracted from
 //! one of them, and the program that is left has lost its time in less. So what the program lost is subtracted from
-//! both ([`time_lost`]).
+//! both ([`Losses`]).
 
-use profile::{CausalRun, Experiment, OtherLoad, TargetTime};
+use profile::{CausalRun, Experiment, OtherLoad, Progress, TargetTime};
 
 /// A machine that does so much else is said to.
 const MUCH: f64 = 0.2;
 
-/// Returns how long the program stood still for others during an experiment, in nanoseconds of wall time: by what the
-/// hypervisor took from the processors in use, and by how long its threads waited for processors that other processes had.
-/// Where its waits were not recorded only the hypervisor counts: others may use processors beside it and take nothing from it.
-pub(super) fn time_lost(run: &CausalRun, experiment: &Experiment) -> f64 {
-    let known = experiment
-        .disturbance
-        .and_then(|it| Some((it, it.idle_ns? as f64)));
-    let Some((it, idle)) = known else {
+/// Least baselines that tell what the hypervisor costs a program.
+const LEAST_BASELINES: usize = 6;
+/// Standard deviation of the part of the stolen time that a program loses, before anything is known of it.
+const PRIOR_ERROR: f64 = 0.3;
+
+/// What a run loses to other machines and other processes.
+pub(super) struct Losses {
+    /// Wall time that a nanosecond costs which the hypervisor gave to other machines, 0 to 1.
+    of_stolen: f64,
+}
+
+impl Losses {
+    /// Learns from the experiments without delays what the hypervisor costs the program. (How stolen time is spread is not known: one thread on a
+    /// machine of two processors lost 0.2 to 0.7 of it, two that meet 0.5 to 1, and not in proportion to the time that they ran.)
+    pub fn of(run: &CausalRun) -> Self {
+        let cpus = f64::from(run.host.cpus.max(1));
+        let undelayed = || run.experiments.iter().filter(|it| it.speedup == 0.0);
+        let (used, time) = undelayed().fold((0.0, 0.0), |(used, time), it| {
+            let target = it.disturbance.and_then(|it| it.target);
+            let wanted = target.map_or(it.duration_ns, |it| it.ran_ns.saturating_add(it.waited_ns));
+            (used + wanted as f64, time + it.duration_ns as f64)
+        });
+        // As if all processors were stolen from alike, whether in use or not.
+        let prior = (used / f64::max(time, 1.0)).min(1.0) / cpus;
+        let of_stolen = measured_loss(undelayed()).map_or(prior, |(loss, error)| {
+            let (prior_weight, weight) = (PRIOR_ERROR.powi(-2), error.max(1e-3).powi(-2));
+            (prior * prior_weight + loss * weight) / (prior_weight + weight)
+        });
+        Self {
+            of_stolen: of_stolen.clamp(0.0, 1.0),
+        }
+    }
+
+    /// Returns how long the program stood still for others during an experiment, in nanoseconds of wall time: by what the
+    /// hypervisor took, and by how long its threads waited for processors that other processes had.
+    /// Where its waits were not recorded only the hypervisor counts: others may use processors beside it and take nothing from it.
+    pub fn time_lost(&self, experiment: &Experiment) -> f64 {
+        let Some(it) = experiment.disturbance.filter(|it| it.idle_ns.is_some()) else {
+            return 0.0;
+        };
+        let duration = (experiment.duration_ns as f64).max(1.0);
+        let stolen = self.of_stolen * it.stolen_ns as f64;
+        let Some(target) = it.target else {
+            return stolen;
+        };
+        // Time of a thread that stands still is nobody's loss.
+        let standing = target.standing.map_or(0.0, |it| {
+            let (at_a_time, _) = at_a_time(target, duration);
+            (it.total_ns as f64 / (at_a_time * duration)).min(1.0)
+        });
+        stolen * (1.0 - standing) + waited_in(experiment)
+    }
+}
+
+/// The loss for each nanosecond of stolen time with its standard error, by least squares: visits are in proportion to the time that is left.
+/// `None` if too little was stolen, or too few experiments say so.
+fn measured_loss<'a>(undelayed: impl Iterator<Item = &'a Experiment>) -> Option<(f64, f64)> {
+    let rows: Vec<[f64; 3]> = undelayed
+        .filter_map(|it| {
+            let visits = it.counts.iter().map(|count| match *count {
+                Progress::Visits(visits) => visits,
+                Progress::Latency { departures, .. } => departures,
+            });
+            let stolen = it.disturbance?.stolen_ns as f64;
+            let time = it.duration_ns as f64 - waited_in(it);
+            Some([time, stolen, visits.max()? as f64])
+        })
+        .collect();
+    if rows.len() < LEAST_BASELINES {
+        return None;
+    }
+    let sum = |of: fn(&[f64; 3]) -> f64| rows.iter().map(of).sum::<f64>();
+    let (time2, both, stolen2) = (
+        sum(|it| it[0] * it[0]),
+        sum(|it| it[0] * it[1]),
+        sum(|it| it[1] * it[1]),
+    );
+    let (by_time, by_stolen) = (sum(|it| it[0] * it[2]), sum(|it| it[1] * it[2]));
+    let determinant = time2 * stolen2 - both * both;
+    // Nothing was stolen, or the same part in all.
+    if determinant <= 1e-6 * time2 * stolen2 || by_time <= 0.0 {
+        return None;
+    }
+    let rate = (by_time * stolen2 - by_stolen * both) / determinant;
+    let lost = (time2 * by_stolen - both * by_time) / determinant;
+    let residual = |it: &[f64; 3]| (it[2] - rate * it[0] - lost * it[1]).powi(2);
+    let variance = rows.iter().map(residual).sum::<f64>() / (rows.len() - 2) as f64;
+    (rate > 0.0).then(|| (-lost / rate, (variance * time2 / determinant).sqrt() / rate))
+}
+
+/// Wall time of an experiment for which the program waited for processors that other processes had.
+fn waited_in(experiment: &Experiment) -> f64 {
+    let Some((it, target)) = experiment.disturbance.and_then(|it| Some((it, it.target?))) else {
         return 0.0;
     };
-    let cpus = f64::from(run.host.cpus.max(1));
     let duration = (experiment.duration_ns as f64).max(1.0);
-    let busy = (cpus * duration - idle).max(1.0);
-    let stolen = it.stolen_ns as f64 / busy * duration;
-    let Some(target) = it.target else {
-        return stolen;
-    };
     let delayed = experiment.delay_ns as f64 / duration;
-    let waited = waited_for_others(target, it.others_ns as f64, duration, delayed);
-    // Time of a thread that stands still is nobody's loss.
-    let standing = target.standing.map_or(0.0, |it| {
-        let (at_a_time, _) = at_a_time(target, duration);
-        (it.total_ns as f64 / (at_a_time * duration)).min(1.0)
-    });
-    stolen * (1.0 - standing) + waited
+    waited_for_others(target, it.others_ns as f64, duration, delayed)
 }
 
 /// Wall time that waits for processors in use by other processes cost a program. Its threads wait for each other
