@@ -431,8 +431,7 @@ impl Experiments {
             };
             return Some((fragment, other));
         }
-        let needed = allocation::needed_for_estimate(self.fixed_speedup.is_some());
-        let fragment = allocation::pick_needed(&mut self.dice, candidates, needed)?;
+        let fragment = allocation::pick_needed(&mut self.dice, candidates)?;
         // The first says how often threads meet, by which the rule of the others is chosen.
         let speedup = if self.meeting_every.is_none() || self.dice.is_baseline() {
             0.0

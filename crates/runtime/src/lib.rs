@@ -7,6 +7,11 @@
 //! It must never be the reason that a program misbehaves: after the start it allocates nothing, takes
 //! no lock that a thread of the target can wait for, opens no file, and knows nothing of symbols.
 //! Code here runs in signal handlers and between any two instructions of the target.
+// What attaches to processes and traces functions is made for x86-64, and uses much that nothing else does.
+#![cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_imports, unused_variables)
+)]
 #![no_std]
 
 // Nothing of it is called: it brings what a library must have to be linked (the panic handler, and

@@ -42,4 +42,3 @@ pub use recording::{
 };
 #[doc(hidden)]
 pub use recording::{RingRecord, replay};
-pub use unwinding::make_tables;

@@ -227,3 +227,60 @@ fn programs_of_32_bits_are_refused_with_a_word() {
     );
     assert!(recording.events[0].stored > 50);
 }
+
+/// What a function is goes to user space when it is first met, whatever the walk does then.
+#[test]
+fn functions_of_scripts_are_named_on_deep_stacks() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/languages");
+    for (interpreter, script) in [
+        ("/usr/bin/python3", "shares.py"),
+        ("/usr/bin/ruby", "shares.rb"),
+    ] {
+        // Ruby is not read elsewhere.
+        if !Path::new(interpreter).exists()
+            || (script == "shares.rb" && !cfg!(target_arch = "x86_64"))
+        {
+            eprintln!("skipped: {script}");
+            continue;
+        }
+        let script = scripts.join(script);
+        let script = script.to_str().expect("UTF-8");
+        let options = options(lab.path(), &[interpreter, script, "3", "recursive"]);
+        // The first recording makes the tables.
+        record(&options);
+        let recording = record(&options);
+        let mut under = [0; 2];
+        let mut all = 0;
+        for sample in &recording.samples {
+            let name_at = |at: profile::Location| {
+                let symbols = recording.symbols.iter();
+                let mut here = symbols.filter(|symbol| {
+                    symbol.image == at.image && (symbol.start..symbol.end).contains(&at.offset)
+                });
+                here.next().map(|symbol| symbol.name.as_str())
+            };
+            let names: Vec<_> = recording
+                .stacks
+                .locations(sample.stack)
+                .filter_map(name_at)
+                .collect();
+            // As `module.three (file:line)`.
+            let is_of = |function: &str| {
+                let mut functions = names.iter().filter_map(|name| name.split(" (").next());
+                functions.any(|name| name.ends_with(function))
+            };
+            all += sample.count;
+            under[0] += if is_of("three") { sample.count } else { 0 };
+            under[1] += if is_of("one") { sample.count } else { 0 };
+        }
+        let [three, one] = under;
+        assert!(
+            (three + one) * 100 > all * 90,
+            "{script}: {three} and {one} of {all}"
+        );
+        let share = three as f64 / (three + one) as f64;
+        assert!((0.72..0.78).contains(&share), "{script}: {share}");
+    }
+}

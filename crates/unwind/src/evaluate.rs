@@ -56,14 +56,34 @@ impl EvaluatedFrame<'_> {
     }
 
     pub(crate) fn evaluate_cfa(&self) -> Result<u64, UnwindStop> {
-        match &self.row.cfa {
+        let sp = self.registers.machine().sp_column() as u16;
+        let unknown = UnwindStop::from(UnwindFailure::UnknownRegister(sp));
+        let found = match &self.row.cfa {
             CfaRule::RegisterAndOffset { register, offset } => {
                 let base = self.registers.get_column(usize::from(register.0));
-                let base = base.ok_or(UnwindFailure::UnknownRegister(register.0))?;
-                Ok(base.wrapping_add_signed(*offset))
+                base.map(|base| base.wrapping_add_signed(*offset))
+                    .ok_or(UnwindFailure::UnknownRegister(register.0).into())
             }
             CfaRule::Expression(expression) => self.evaluate_expression(expression, None),
+        };
+        match found == Err(unknown) {
+            true => self.cfa_by_record().ok_or(unknown),
+            false => found,
         }
+    }
+
+    /// Returns the canonical frame address of a function with a frame record, to which the frame pointer leads while the
+    /// function waits for a callee.
+    fn cfa_by_record(&self) -> Option<u64> {
+        let fp = self.registers.machine().fp_column();
+        let rule_of = |column: usize| self.row.registers.iter().find(|(c, _)| *c == column);
+        let (Some((_, RegisterRule::Offset(frame))), Some((_, RegisterRule::Offset(link)))) =
+            (rule_of(fp), rule_of(self.row.return_address))
+        else {
+            return None;
+        };
+        let frame_pointer = self.registers.get_column(fp)?;
+        (*link == frame.checked_add(8)?).then(|| frame_pointer.wrapping_sub(*frame as u64))
     }
 
     /// A register that cannot be recovered is only missed if a caller needs it.

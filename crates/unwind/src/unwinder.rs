@@ -113,12 +113,15 @@ impl Unwinder {
         let mapping = space.mapping_at(at.code_address());
         let found = mapping.and_then(|m| Some((&*m.module, m.image_address(at.code_address())?)));
         let found = found.filter(|(module, _)| module.machine == Some(machine));
-        let (caller, signal) = if let Some((module, address)) = found
-            && is_signal_return(module.signal_return, address)
-        {
+        let is_return =
+            found.is_some_and(|(module, address)| is_signal_return(module.signal_return, address));
+        if is_return {
             place.0 = at.registers.pc();
+        }
+        let has_stack_pointer = at.registers.get_column(machine.sp_column()).is_some();
+        let (caller, signal) = if is_return && has_stack_pointer {
             (Some(interrupted_aarch64(&at.registers, stack)?), true)
-        } else if let Some((module, address)) = found
+        } else if let Some((module, address)) = found.filter(|_| !is_return)
             && let Some(row) = self.rows.row_at(module, address)
         {
             if row.signal {
@@ -204,6 +207,10 @@ fn without_table(
     caller.set_column(machine.fp_column(), saved);
     caller.set_column(machine.sp_column(), fp.unwrap_or(0).wrapping_add(16));
     caller.set_column(machine.pc_column(), strip_signature(machine, pc));
+    if machine.lr_column().is_some() {
+        // A frame record stands anywhere in its frame: the stack pointer is above it, but not known.
+        caller.forget_column(machine.sp_column());
+    }
     Ok(Some(caller))
 }
 
@@ -212,7 +219,8 @@ fn is_signal_return(code: Option<u64>, address: u64) -> bool {
 }
 
 /// AArch64's vDSO has no rules that recover all registers of an interrupted function, but the
-/// kernel put them at a fixed place: `siginfo`, then `ucontext` with `uc_mcontext` at its end.
+/// kernel put them at a fixed place: `siginfo`, then `ucontext` with `uc_mcontext` at its end. (Where the handler's frame
+/// was passed by its frame pointer alone, that place is not known: a frame record that the kernel made leads on.)
 fn interrupted_aarch64(
     handler: &UnwindRegisters,
     stack: StackMemory<'_>,

@@ -1,6 +1,7 @@
 //! Compact tables against the unwinder that evaluates the tables as they are.
 #![allow(missing_docs)]
 
+use object::{Object, ObjectSymbol};
 use profile::ProcessAddress;
 use proptest::prelude::*;
 use std::path::Path;
@@ -11,11 +12,20 @@ use unwind::{
     UnwindRegisters, Unwinder,
 };
 
-fn fixtures() -> [(UnwindMachine, &'static [u8]); 2] {
+fn fixtures() -> [(UnwindMachine, &'static [u8]); 3] {
+    let records = include_bytes!("fixtures/aarch64-records");
     [
         (UnwindMachine::X86_64, include_bytes!("fixtures/x86_64")),
         (UnwindMachine::Aarch64, include_bytes!("fixtures/aarch64")),
+        (UnwindMachine::Aarch64, records),
     ]
+}
+
+/// Offset in the file and size of a function of a fixture for AArch64, whose first segment holds all code.
+fn place_of(elf: &[u8], name: &str) -> (u64, u64) {
+    let file = object::File::parse(elf).unwrap();
+    let symbol = file.symbols().find(|s| s.name() == Ok(name)).unwrap();
+    (symbol.address() - 0x40_0000, symbol.size())
 }
 
 /// Returns the rule as a [`CallerRule`], if it can be one.
@@ -67,6 +77,32 @@ fn every_place_of_the_fixtures_has_the_same_rule() {
     }
 }
 
+/// The return address is in the link register at first, and signed or not on the stack then.
+#[test]
+fn functions_of_aarch64_begin_in_the_link_register() {
+    for (records, (_, elf)) in [(false, fixtures()[1]), (true, fixtures()[2])] {
+        let module = ModuleData::from_bytes("fixture", elf).unwrap();
+        let table = CompactTable::compile("fixture", &module).unwrap();
+        let (start, size) = place_of(elf, "busy");
+        let first = table.find_rule(start);
+        let innermost = CompactRule {
+            link: CompactReturn::InLink,
+            ..CompactRule::bare(CompactKind::StackPointer)
+        };
+        assert_eq!(first, innermost);
+        // Compilers let functions end with a jump or return, before which the frame is gone again.
+        let middle = table.find_rule(start + size / 2 / 4 * 4);
+        assert_eq!(
+            (middle.kind, middle.link),
+            (CompactKind::StackPointer, CompactReturn::AtCfa)
+        );
+        assert!(middle.cfa_offset >= 16, "{middle:?}");
+        let record = (CompactFrame::AtCfa, i32::from(middle.return_offset) - 8);
+        let has_record = (middle.frame, middle.frame_offset) == record;
+        assert_eq!(has_record, records, "{middle:?}");
+    }
+}
+
 #[test]
 fn places_all_over_real_images_have_the_same_rule() {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -104,7 +140,7 @@ fn made() -> impl Strategy<Value = Made> {
         any::<u64>(),
     ];
     let words = prop::collection::vec(word, 1..500);
-    let place = (0usize..2, 0u64..0x2000, 0u64..600, any::<u64>());
+    let place = (0usize..3, 0u64..0x2000, 0u64..600, any::<u64>());
     (words, place).prop_map(|(words, (which, pc, fp, other))| {
         let (machine, elf) = fixtures()[which];
         let (pc, sp, fp) = (0x40_0000 + pc, 0x7000_0000, 0x7000_0000 + 8 * fp);
@@ -149,7 +185,7 @@ proptest! {
     /// Damaged images are refused, or give a table that every search ends in.
     #[test]
     fn damaged_images_give_sound_tables(
-        which in 0usize..2, at in any::<prop::sample::Index>(), bytes: [u8; 6], asked in 0u64..0x3000,
+        which in 0usize..3, at in any::<prop::sample::Index>(), bytes: [u8; 6], asked in 0u64..0x3000,
     ) {
         let mut elf = fixtures()[which].1.to_vec();
         let at = at.index(elf.len() - bytes.len());

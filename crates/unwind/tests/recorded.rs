@@ -6,8 +6,8 @@ use profile::{FileIdentity, ProcessAddress};
 use proptest::prelude::*;
 use std::sync::Arc;
 use unwind::{
-    AddressSpace, Error, MAX_FRAMES, ModuleCache, ModuleData, StackMemory, UnwindFailure,
-    UnwindMachine, UnwindOutcome, UnwindRegisters, Unwinder,
+    AddressSpace, CompactUnwinder, Error, MAX_FRAMES, ModuleCache, ModuleData, StackMemory,
+    UnwindFailure, UnwindMachine, UnwindOutcome, UnwindRegisters, Unwinder,
 };
 
 struct Recorded {
@@ -52,6 +52,16 @@ impl Recorded {
         )
     }
 
+    /// The same program with frame records, and without signed return addresses.
+    fn aarch64_with_records() -> Self {
+        let stack = include_bytes!("fixtures/aarch64-records.stack");
+        Self::new(
+            UnwindMachine::Aarch64,
+            include_bytes!("fixtures/aarch64-records"),
+            stack,
+        )
+    }
+
     fn x86_64() -> Self {
         let stack = include_bytes!("fixtures/x86_64.stack");
         Self::new(
@@ -61,8 +71,12 @@ impl Recorded {
         )
     }
 
-    fn both() -> [Self; 2] {
-        [Self::aarch64(), Self::x86_64()]
+    fn all() -> [Self; 3] {
+        [
+            Self::aarch64(),
+            Self::aarch64_with_records(),
+            Self::x86_64(),
+        ]
     }
 
     /// The program's only executable segment is mapped where it says.
@@ -83,6 +97,13 @@ impl Recorded {
 
     fn stack(&self) -> StackMemory<'static> {
         StackMemory::new(self.registers.sp(), self.stack)
+    }
+
+    /// Addresses of a function.
+    fn code_of(&self, name: &str) -> std::ops::Range<ProcessAddress> {
+        let file = object::File::parse(self.elf).unwrap();
+        let symbol = file.symbols().find(|s| s.name() == Ok(name)).unwrap();
+        ProcessAddress(symbol.address())..ProcessAddress(symbol.address() + symbol.size())
     }
 
     fn names(&self, frames: &[ProcessAddress]) -> Vec<String> {
@@ -114,8 +135,8 @@ const CALLERS: [&str; 9] = [
 ];
 
 #[test]
-fn both_machines_reach_their_root() {
-    for recorded in Recorded::both() {
+fn programs_of_both_machines_reach_their_root() {
+    for recorded in Recorded::all() {
         let mut frames = Vec::new();
         let space = recorded.whole();
         let outcome =
@@ -137,6 +158,39 @@ fn both_machines_reach_their_root() {
     }
 }
 
+/// A function without tables among others: as generated code, or an image whose table is not made yet. The stack pointer of its
+/// caller is not known, and the caller's own rules count from it.
+#[test]
+fn frame_records_lead_through_a_function_without_tables() {
+    let recorded = Recorded::aarch64_with_records();
+    let mut whole = vec!["capture", "deepest", "handler", "signal_return"];
+    whole.extend(CALLERS);
+    whole.push("_start");
+    // Where the kernel put the registers of an interrupted function is not known behind a handler without tables, but its frame
+    // record is; and of a function without a frame, only the link register has the caller.
+    for (without, lost) in [
+        ("deepest", ""),
+        ("handler", "interrupted"),
+        ("interrupted", "busy"),
+        ("busy", ""),
+        ("recurse", ""),
+    ] {
+        let mut space = recorded.whole();
+        let tableless = Arc::new(ModuleData::without_tables());
+        space.add_module(recorded.code_of(without), 0, tableless);
+        let expected: Vec<&str> = whole.iter().copied().filter(|n| *n != lost).collect();
+        let (mut frames, mut compact) = (Vec::new(), Vec::new());
+        let (registers, stack) = (&recorded.registers, recorded.stack());
+        let outcome = Unwinder::new().unwind(&space, registers, stack, &mut frames);
+        let by_rows = CompactUnwinder::new().unwind(&space, registers, stack, &mut compact);
+        assert_eq!(recorded.names(&frames), expected, "{without}: {outcome:?}");
+        assert_eq!(
+            (outcome, by_rows, compact),
+            (UnwindOutcome::Complete, outcome, frames)
+        );
+    }
+}
+
 #[test]
 fn without_section_headers_the_segments_lead_to_the_tables() {
     let recorded = Recorded::x86_64();
@@ -151,7 +205,7 @@ fn without_section_headers_the_segments_lead_to_the_tables() {
 
 #[test]
 fn a_shorter_copy_of_the_stack_gives_fewer_frames_of_the_same() {
-    for recorded in Recorded::both() {
+    for recorded in Recorded::all() {
         let (space, mut unwinder) = (recorded.whole(), Unwinder::new());
         let (mut whole, mut frames) = (Vec::new(), Vec::new());
         unwinder.unwind(&space, &recorded.registers, recorded.stack(), &mut whole);
@@ -228,7 +282,7 @@ fn endless_recursion_is_cut() {
 
 #[test]
 fn truncated_files_are_named_with_the_offset() {
-    for recorded in Recorded::both() {
+    for recorded in Recorded::all() {
         for length in 0..recorded.elf.len() {
             match ModuleData::from_bytes("short.so", &recorded.elf[..length]) {
                 Err(e) => assert!(e.to_string().starts_with("short.so: "), "{e}"),
@@ -445,17 +499,17 @@ fn hostile(recorded: &'static Recorded) -> impl Strategy<Value = (UnwindRegister
     (registers(recorded), at, stack)
 }
 
-static BOTH: std::sync::LazyLock<[Recorded; 2]> = std::sync::LazyLock::new(Recorded::both);
+static ALL: std::sync::LazyLock<[Recorded; 3]> = std::sync::LazyLock::new(Recorded::all);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn any_stack_ends((which, registers, at, stack) in (0usize..2).prop_flat_map(|which| {
-        hostile(&BOTH[which]).prop_map(move |(r, at, s)| (which, r, at, s))
+    fn any_stack_ends((which, registers, at, stack) in (0usize..3).prop_flat_map(|which| {
+        hostile(&ALL[which]).prop_map(move |(r, at, s)| (which, r, at, s))
     })) {
         let mut frames = Vec::new();
-        let outcome = Unwinder::new().unwind(&BOTH[which].whole(), &registers, StackMemory::new(at, &stack), &mut frames);
+        let outcome = Unwinder::new().unwind(&ALL[which].whole(), &registers, StackMemory::new(at, &stack), &mut frames);
         prop_assert!(!frames.is_empty() && frames.len() <= MAX_FRAMES);
         prop_assert_eq!(outcome == UnwindOutcome::TooDeep, false, "{} frames", frames.len());
     }
@@ -463,12 +517,12 @@ proptest! {
     /// Bits of the file flip, mostly in its headers and tables; the stack is real or not.
     #[test]
     fn damaged_tables_do_no_harm(
-        (which, registers, at, stack) in (0usize..2).prop_flat_map(|which| {
-            hostile(&BOTH[which]).prop_map(move |(r, at, s)| (which, r, at, s))
+        (which, registers, at, stack) in (0usize..3).prop_flat_map(|which| {
+            hostile(&ALL[which]).prop_map(move |(r, at, s)| (which, r, at, s))
         }),
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..40),
     ) {
-        let recorded = &BOTH[which];
+        let recorded = &ALL[which];
         let file = object::File::parse(recorded.elf).unwrap();
         let tables: Vec<usize> = [".eh_frame", ".eh_frame_hdr"].iter()
             .filter_map(|name| file.section_by_name(name)?.file_range())

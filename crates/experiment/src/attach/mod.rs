@@ -4,41 +4,54 @@
 //! in other mount namespaces too, calls it, and goes on with its wait as if nothing had happened. Everything else the
 //! runtime's own thread does (`runtime/attached`), until the [`lifeline`] is let go of.
 
+#[cfg(target_arch = "x86_64")]
+mod attached;
+#[cfg(target_arch = "x86_64")]
 mod borrowed;
+#[cfg(target_arch = "x86_64")]
 mod choose;
+#[cfg(target_arch = "x86_64")]
 mod handler_image;
+#[cfg(target_arch = "x86_64")]
 mod hookless;
+#[cfg(target_arch = "x86_64")]
 mod image;
+#[cfg(target_arch = "x86_64")]
 mod lifeline;
+#[cfg(target_arch = "x86_64")]
 mod plant;
 mod proc_files;
 mod refuse;
+#[cfg(target_arch = "x86_64")]
 mod return_frame;
 #[cfg(target_arch = "x86_64")]
 mod stopped;
+#[cfg(not(target_arch = "x86_64"))]
+mod unsupported;
+#[cfg(target_arch = "x86_64")]
 mod urgent;
+#[cfg(target_arch = "x86_64")]
 mod visit;
+#[cfg(target_arch = "x86_64")]
 mod waits;
 
 use crate::Error;
 use crate::launch::{ProgramKind, Way, is_go_program, program_kind};
-use crate::memory::{AttachedMemory, CausalMemory};
-use lifeline::Lifeline;
-use runtime_abi::state;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::time::{Duration, Instant};
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use attached::{Attached, attach_process, bring_runtime, check_reported};
+#[cfg(target_arch = "x86_64")]
 pub(crate) use hookless::{HeldCommand, HooklessProgram, attach_without_hooks, launch_command};
 pub(crate) use proc_files::{command_of, mapped_file};
 pub(crate) use refuse::refusal;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use stopped::{StoppedProcess, StoppedThread};
-
-/// Time limit for the runtime to leave.
-const LEAVING: Duration = Duration::from_secs(2);
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use unsupported::{
+    Attached, HeldCommand, HooklessProgram, attach_process, attach_without_hooks, launch_command,
+};
 
 /// Returns how a process can be measured: programs that no library can be loaded into, without hooks.
 pub(crate) fn way_into_process(pid: u32, hooks: bool) -> Way {
@@ -52,61 +65,6 @@ pub(crate) fn way_into_process(pid: u32, hooks: bool) -> Way {
     match go || other || !hooks {
         true => Way::Kernel { go },
         false => Way::Hooks,
-    }
-}
-
-/// A process that the runtime is in. Dropped, it leaves.
-pub(crate) struct Attached<M: AttachedMemory> {
-    process: RunningProcess,
-    lifeline: Lifeline<M>,
-}
-
-/// Attaches to a process for experiments, with new shared memory.
-///
-/// # Errors
-/// [`Error::NotAttachable`]; the process runs on unchanged then.
-pub(crate) fn attach_process(
-    pid: u32,
-    runtime: &Path,
-    stop: &AtomicBool,
-) -> Result<(Attached<CausalMemory>, CausalMemory), Error> {
-    let (attached, memory) = bring_runtime::<CausalMemory>(pid, runtime, stop)?;
-    check_reported(pid, &memory.state)?;
-    // By the target's own numbers it may be another one.
-    memory.pid.store(pid, Relaxed);
-    choose::unblock_signal(pid);
-    Ok((attached, memory))
-}
-
-/// Brings the runtime into a process, which begins a session there.
-///
-/// # Errors
-/// [`Error::NotAttachable`]; the process runs on unchanged then.
-pub(crate) fn bring_runtime<M: AttachedMemory>(
-    pid: u32,
-    runtime: &Path,
-    stop: &AtomicBool,
-) -> Result<(Attached<M>, M), Error> {
-    let process = RunningProcess::open(pid)?;
-    refuse::check_process(pid, refuse::WayIn::Library)?;
-    let image = image::RuntimeImage::read(runtime, M::ENTRY)?;
-    let libc = image::LibcFunctions::find(pid)?;
-    let mut thread = choose::borrow_thread(pid, stop)?;
-    let visited = visit::load_runtime::<M>(pid, &mut thread, &image, &libc);
-    thread.give_back();
-    let visited = visited?;
-    let attached = Attached {
-        process,
-        lifeline: visited.lifeline,
-    };
-    Ok((attached, visited.memory))
-}
-
-/// Refuses a process where the runtime has not said that it is there.
-pub(crate) fn check_reported(pid: u32, now: &AtomicU32) -> Result<(), Error> {
-    match now.load(Acquire) {
-        state::READY => Ok(()),
-        _ => Err(refuse::refusal(pid, "the runtime in it has not reported")),
     }
 }
 
@@ -137,28 +95,5 @@ impl RunningProcess {
         };
         // SAFETY: one descriptor, which lives during the call.
         unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
-    }
-}
-
-impl<M: AttachedMemory> Attached<M> {
-    /// Returns whether the process has ended.
-    pub fn has_ended(&self) -> bool {
-        self.process.has_ended()
-    }
-
-    /// Lets the runtime leave, and waits for that. Returns whether it did.
-    pub fn leave(self) -> bool {
-        self.lifeline.let_go();
-        let start = Instant::now();
-        while self.lifeline.is_guarded() {
-            if self.has_ended() {
-                return true;
-            }
-            if start.elapsed() > LEAVING {
-                return false;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        true
     }
 }

@@ -213,7 +213,7 @@ static long see_mapping(struct task_struct *task, struct vm_area_struct *vma, st
 	if (!file || is_shared_memory(file))
 		return 0;
 	identify(file, &out->inode, &out->device, &out->generation);
-	out->file_base = (vma->vm_pgoff << 12) - vma->vm_start;
+	out->file_base = file_base_of(vma->vm_pgoff, vma->vm_start);
 	return 0;
 }
 
@@ -260,12 +260,16 @@ int on_map(u64 *ctx)
 {
 	u32 *mapped;
 
-#if defined(__TARGET_ARCH_x86)
 	/* Memory without a file is mapped and moved all the time; each count makes stacks anew. */
+#if defined(__TARGET_ARCH_x86)
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	if (regs->orig_ax == CALL_MREMAP || (regs->orig_ax == CALL_MMAP && (regs->r10 & MAP_ANONYMOUS)))
-		return 0;
+	u64 call = regs->orig_ax, flags = regs->r10;
+#else
+	struct pt_regs___arm64 *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	u64 call = (u32)BPF_CORE_READ(regs, syscallno), flags = BPF_CORE_READ(regs, regs[3]);
 #endif
+	if (call == CALL_MREMAP || (call == CALL_MMAP && (flags & MAP_ANONYMOUS)))
+		return 0;
 	mapped = file_mappings_of(bpf_get_current_pid_tgid() >> 32);
 	if (mapped)
 		__sync_fetch_and_add(mapped, 1);
@@ -306,7 +310,7 @@ static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_map
 		return false;
 	if (cached->inode) {
 		struct cached_mapping now = {};
-		if ((BPF_CORE_READ(vma, vm_pgoff) << 12) - start != cached->file_base)
+		if (file_base_of(BPF_CORE_READ(vma, vm_pgoff), start) != cached->file_base)
 			return false;
 		identify(cached->file, &now.inode, &now.device, &now.generation);
 		if (now.inode != cached->inode || now.generation != cached->generation || now.device != cached->device)
@@ -371,7 +375,7 @@ static __always_inline struct accounting *account(u32 buffer, u32 event)
 
 /* Adds to the tally of `key`, which has the CPU in it, so that nobody else adds to it; false if there
  * is no room. */
-static __always_inline bool count_in(void *table, void *key, struct accounting *account, u64 count, u64 first)
+static __noinline bool count_in(void *table, void *key, struct accounting *account, u64 count, u64 first)
 {
 	struct tally *tally = bpf_map_lookup_elem(table, key);
 	if (tally) {
@@ -618,6 +622,33 @@ static __always_inline bool is_overdue(u64 now)
 	return true;
 }
 
+/* Counts a sample of a place. A function of its own, as its variables would else lie on the stack below walks: before Linux 6.13 all
+ * functions that call each other have 512 bytes together, each rounded up to 32. */
+static __noinline bool take_place(struct thread_key *thread, u64 ip, struct accounting *acc, u64 now, u32 buffer)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct place place = { .event = thread->event };
+
+	__builtin_memcpy(place.name, thread->name, NAME_LEN);
+	if (ip >> 63) {
+		place.kind = PLACE_KERNEL;
+		place.offset = ip;
+	} else {
+		place_user_address(task, thread->cpu, ip, &place);
+	}
+	if (per_process || place.kind == PLACE_ADDRESS)
+		place.tgid = thread->tgid;
+	if (place.kind == PLACE_ADDRESS) {
+		place.space = address_space(task);
+		place.generation = thread->cgroup;
+	} else {
+		place.space = thread->cgroup;
+	}
+	if (per_thread)
+		place.tid = thread->tid;
+	return count_place(buffer & 1, thread->cpu, &place, acc, now);
+}
+
 /* Counts a sample. Returns 1 if nobody wants samples any more: the kernel then takes one off the event's limit
  * (PERF_EVENT_IOC_REFRESH), and disables the event, and so its interrupts, when none is left. */
 static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
@@ -650,33 +681,21 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 	}
 	if (with_stacks) {
 		struct scratch *scratch = bpf_map_lookup_elem(&scratches, &scratch_user);
-		struct stack_key key = {
-			.tgid = tgid, .space = address_space(task), .cgroup = thread.cgroup, .event = event, .cpu = cpu
-		};
-		if (per_thread)
-			key.tid = (u32)ids;
-		__builtin_memcpy(key.name, thread.name, NAME_LEN);
-		kept = scratch && count_stack(ctx, buffer, &key, scratch, acc, ip >> 63, now);
+		if (scratch) {
+			struct stack_key *key = &scratch->off.thread;
+			__builtin_memset(key, 0, sizeof(*key));
+			key->tgid = tgid;
+			key->space = address_space(task);
+			key->cgroup = thread.cgroup;
+			key->event = event;
+			key->cpu = cpu;
+			if (per_thread)
+				key->tid = (u32)ids;
+			__builtin_memcpy(key->name, thread.name, NAME_LEN);
+			kept = count_stack(ctx, buffer, key, scratch, acc, ip >> 63, now);
+		}
 	} else {
-		struct place place = { .event = event };
-		__builtin_memcpy(place.name, thread.name, NAME_LEN);
-		if (ip >> 63) {
-			place.kind = PLACE_KERNEL;
-			place.offset = ip;
-		} else {
-			place_user_address(task, cpu, ip, &place);
-		}
-		if (per_process || place.kind == PLACE_ADDRESS)
-			place.tgid = tgid;
-		if (place.kind == PLACE_ADDRESS) {
-			place.space = address_space(task);
-			place.generation = thread.cgroup;
-		} else {
-			place.space = thread.cgroup;
-		}
-		if (per_thread)
-			place.tid = (u32)ids;
-		kept = count_place(buffer, cpu, &place, acc, now);
+		kept = take_place(&thread, ip, acc, now, buffer);
 	}
 	/* Both or neither: each sample has a place and a thread. */
 	if (kept) {

@@ -149,12 +149,10 @@ static __always_inline enum walk_step walk_framed_stub(struct walk *walk, struct
 }
 
 /* Code whose frame has no known size, or not yet. */
-__noinline int walk_unframed(struct walk *walk, struct hotspot *of)
+static __always_inline int walk_unframed(struct walk *walk, struct hotspot *of)
 {
 	u64 pc, cfa;
 
-	if (!walk || !of)
-		return WALK_ASTRAY;
 	if (walk->interrupted && walk_stub(walk, of, &pc, &cfa))
 		return walk_to(walk, pc, cfa, walk->fp);
 	return walk_framed_stub(walk, of);
@@ -306,7 +304,7 @@ __noinline int walk_generated_code(struct walk *walk)
 	u64 words = head_half(walk, of->frame_words);
 	if (!words || words >= 1 << 16) {
 		walk->counts.by_pointer++;
-		return walk_unframed(walk, of);
+		goto unframed;
 	}
 	walk->counts.by_table++;
 	if (walk->interrupted) {
@@ -320,12 +318,14 @@ __noinline int walk_generated_code(struct walk *walk)
 	}
 	cfa = walk->sp + 8 * words;
 	if (!find_frame_end(walk, of, &cfa) && walk->interrupted)
-		return walk_unframed(walk, of);
+		goto unframed;
 	if (!stack_word(walk, cfa - 8, &pc) || !stack_word(walk, cfa - 16, &fp))
 		return WALK_LOST;
 	walk->fp_lost = 0;
 	walk->base_lost = 1;
 	return walk_to(walk, pc, cfa, fp);
+unframed:
+	return walk_unframed(walk, of);
 others:
 #endif
 	if (!walk)

@@ -6,6 +6,13 @@
 #include <bpf/bpf_core_read.h>
 
 const volatile u32 backing_flag = 0; /* FMODE_BACKING of the running kernel; 0: has none */
+const volatile u32 page_shift = 12; /* of the running kernel: AArch64 has pages of 4, 16 or 64 KiB */
+
+/* File offset of address 0 of a mapping. */
+static __always_inline u64 file_base_of(u64 page_offset, u64 start)
+{
+	return (page_offset << (page_shift & 31)) - start;
+}
 
 /* As the process, /proc and perf see it: a file system that stacks others shows its own. */
 static __always_inline void identify(struct file *file, u64 *inode_number, u32 *device, u32 *generation)

@@ -3,7 +3,6 @@
 use crate::bpf::followed::target_entry;
 use crate::bpf::go::LabelRecords;
 use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
-use crate::bpf::load_failure::{explain_load, listen_to_loader};
 use crate::bpf::programs;
 use crate::bpf::python::{CODE_RECORDS, CodeRecords, PythonCounts};
 use crate::bpf::tables::{StackTables, Tables, drain_table, wait_for_running_programs};
@@ -97,7 +96,8 @@ pub(crate) struct Kernel<'memory> {
 impl<'memory> Kernel<'memory> {
     /// Loads the programs; nothing is counted yet.
     pub fn load(memory: &'memory mut LoaderMemory, setting: Setting) -> Result<Self, Error> {
-        listen_to_loader();
+        // The library would write to standard error, which is the command's too.
+        libbpf_rs::set_print(None);
         let mut open = CollectSkelBuilder::default()
             .open(memory)
             .map_err(Error::bpf("reading the collector"))?;
@@ -121,6 +121,7 @@ impl<'memory> Kernel<'memory> {
             data.per_thread = setting.per_thread;
             data.cgroups_by_memory = are_by_memory();
             data.backing_flag = backing_flag(&kernel_release());
+            data.page_shift = perf::page_size().trailing_zeros();
             data.sleep_event = setting.off_events[0];
             data.queue_event = setting.off_events[1];
         }
@@ -161,7 +162,7 @@ impl<'memory> Kernel<'memory> {
         }
         let skel = open
             .load()
-            .map_err(explain_load("loading the collector into the kernel"))?;
+            .map_err(Error::bpf("loading the collector into the kernel"))?;
         Ok(Self {
             skel,
             links: Vec::new(),

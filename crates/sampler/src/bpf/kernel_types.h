@@ -39,8 +39,12 @@ enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
 enum { BPF_RB_AVAIL_DATA = 0 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 enum { PF_USER_WORKER = 0x4000, PF_KTHREAD = 0x200000 };
-/* Numbers of system calls of x86-64. */
+/* Numbers of system calls. */
+#if defined(__TARGET_ARCH_x86)
 enum { CALL_MMAP = 9, CALL_MREMAP = 25 };
+#else
+enum { CALL_MMAP = 222, CALL_MREMAP = 216 };
+#endif
 enum { MAP_ANONYMOUS = 0x20 };
 enum { VM_EXEC = 4 };
 /* The loader puts in the running kernel's number. */
@@ -131,6 +135,10 @@ struct user_pt_regs {
 	u64 pc;
 	u64 pstate;
 };
+struct pt_regs___arm64 {
+	u64 regs[31];
+	s32 syscallno;
+};
 struct linux_binprm {
 	const char *filename;
 };
@@ -168,6 +176,7 @@ struct mm_struct {
 	mm_context_t context;
 	struct uprobes_state uprobes_state;
 	seqcount_t mm_lock_seq;
+	unsigned long task_size;
 };
 /* Linux 6.4 to 6.12. */
 struct mm_struct___number {
@@ -182,9 +191,11 @@ struct k_sigaction {
 struct sighand_struct {
 	struct k_sigaction action[64];
 };
-/* Of x86-64. */
 struct thread_struct {
-	unsigned long fsbase;
+	unsigned long fsbase; /* of x86-64 */
+	struct {
+		unsigned long tp_value;
+	} uw; /* of AArch64 */
 };
 /* A directory of a control group. */
 struct kernfs_node {

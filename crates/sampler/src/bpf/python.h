@@ -144,7 +144,8 @@ struct python_walk {
 	u32 image_interpreter; /* which interpreter it is */
 	u8 met; /* `of` is set */
 	u8 pending; /* frames of the last call of the evaluation function follow */
-	u8 unused[6];
+	u8 untold; /* the code object whose head is in `bytes` is to be told, see tell_code */
+	u8 unused[5];
 	struct interpreter of; /* a copy: the verifier forgets what a pointer in a map points to */
 	u8 bytes[256]; /* a frame, a code object or the head of a string */
 	struct code_record record;
@@ -199,6 +200,28 @@ static __always_inline u64 user_word(u64 address)
 	return word;
 }
 
+/* The thread pointer of the current thread. On AArch64 it is known as of when the thread last left its CPU; programs set it once. */
+static __always_inline u64 thread_pointer(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return task->thread.fsbase;
+#else
+	return task->thread.uw.tp_value;
+#endif
+}
+
+/* Whether what pthread_self() returns is of the thread with this pointer. On AArch64 C libraries keep what they know of a thread below
+ * the place where the pointer leads. */
+#define MOST_OF_THREAD 4096
+static __always_inline bool is_thread(u64 id, u64 pointer)
+{
+#if defined(__TARGET_ARCH_x86)
+	return id == pointer;
+#else
+	return pointer - id - 1 < MOST_OF_THREAD;
+#endif
+}
+
 #define MOST_THREADS 512
 struct thread_search {
 	struct interpreter *of;
@@ -219,7 +242,7 @@ static long next_thread(u32 index, struct thread_search *search)
 		search->state = user_word(search->interpreter + of->interpreter_threads);
 		return 0;
 	}
-	if (user_word(search->state + of->thread_id) == search->pointer) {
+	if (is_thread(user_word(search->state + of->thread_id), search->pointer)) {
 		search->found = search->state;
 		return 1;
 	}
@@ -234,16 +257,15 @@ __noinline u64 find_python_thread(struct python_walk *python)
 	struct task_struct *task = bpf_get_current_task_btf();
 	if (!python)
 		return 0;
-#if defined(__TARGET_ARCH_x86)
 	struct interpreter *of = &python->of;
-	u64 pointer = task->thread.fsbase;
+	u64 pointer = thread_pointer(task);
 	u64 thread = mixed(mixed(mixed(python->process, pointer), task->pid), task->start_time);
 	u32 slot = thread & (THREAD_GUESSES - 1);
 	struct python_thread *guess = bpf_map_lookup_elem(&python_threads, &slot);
 	if (!guess || !pointer)
 		return 0;
 	u64 guessed = guess->state;
-	if (guess->thread == thread && guessed && user_word(guessed + of->thread_id) == pointer)
+	if (guess->thread == thread && guessed && is_thread(user_word(guessed + of->thread_id), pointer))
 		return guessed;
 	struct thread_search search = { .of = of, .pointer = pointer };
 	search.interpreter = user_word(of->runtime - python->file_base + of->interpreters_head);
@@ -255,9 +277,6 @@ __noinline u64 find_python_thread(struct python_walk *python)
 	guess->thread = thread;
 	guess->state = search.found;
 	return search.found;
-#else
-	return 0; /* threads' pointers are not known here */
-#endif
 }
 
 /* ---- code objects ---- */
@@ -290,10 +309,11 @@ static __always_inline void read_text(struct python_walk *python, u64 string, st
 }
 
 /* Tells user space what a code object is, whose head is in `bytes`. */
-__noinline bool tell_code(struct python_walk *python)
+__noinline int tell_code(struct python_walk *python)
 {
 	if (!python)
-		return false;
+		return 0;
+	python->untold = 0;
 	struct interpreter *of = &python->of;
 	struct code_record *record = &python->record;
 	u64 file = python_word(python, of->code_file), name = python_word(python, of->code_name);
@@ -314,7 +334,16 @@ __noinline bool tell_code(struct python_walk *python)
 		copied = 0;
 	read_text(python, file, &record->file);
 	read_text(python, name, &record->name);
-	return !bpf_ringbuf_output(&code_records, record, sizeof(*record) - CODE_LINES + copied, 0);
+	u64 *slot = untold_slot(record->number);
+	if (!bpf_ringbuf_output(&code_records, record, sizeof(*record) - CODE_LINES + copied, 0)) {
+		if (slot)
+			*slot = record->number;
+	} else {
+		struct python_counts *counts = counts_of_python();
+		if (counts)
+			counts->unsent++;
+	}
+	return 0;
 }
 
 /* The number of a code object; 0 if it is none. */
@@ -333,18 +362,9 @@ __noinline u64 number_of_code(struct python_walk *python, u64 code)
 	hash = mixed(hash, python_word(python, of->code_lines));
 	hash = mixed(hash, first_line);
 	u64 number = hash >> (INSTRUCTION_BITS + 1) | 1;
-	u64 *slot = untold_slot(number);
-	if (!slot)
-		return number;
 	python->record.number = number;
 	python->record.first_line = first_line;
-	if (tell_code(python)) {
-		*slot = number;
-	} else {
-		struct python_counts *counts = counts_of_python();
-		if (counts)
-			counts->unsent++;
-	}
+	python->untold = untold_slot(number) != 0;
 	return number;
 }
 

@@ -70,7 +70,8 @@ struct ruby_walk {
 	u32 image_ruby;
 	u8 met;
 	u8 pending;
-	u8 unused[6];
+	u8 untold; /* the method whose body is in `bytes` is to be told, see tell_method */
+	u8 unused[5];
 	struct ruby_interpreter of;
 	u8 bytes[256]; /* a frame, the body of a sequence, or the head of a string */
 	struct code_record record;
@@ -178,10 +179,11 @@ static __always_inline void read_ruby_lines(struct ruby_walk *ruby)
 }
 
 /* Tells user space what a method is, the body of whose sequence is in `bytes`. */
-__noinline bool tell_method(struct ruby_walk *ruby)
+__noinline int tell_method(struct ruby_walk *ruby)
 {
 	if (!ruby)
-		return false;
+		return 0;
+	ruby->untold = 0;
 	struct ruby_interpreter *of = &ruby->of;
 	struct code_record *record = &ruby->record;
 	u64 path = ruby_word(ruby, of->location), label = ruby_word(ruby, of->location + 16);
@@ -193,14 +195,21 @@ __noinline bool tell_method(struct ruby_walk *ruby)
 	read_ruby_lines(ruby);
 	read_ruby_text(ruby, path, &record->file);
 	read_ruby_text(ruby, label, &record->name);
-	return !bpf_ringbuf_output(&code_records, record, sizeof(*record), 0);
+	u64 *slot = untold_slot(record->number);
+	if (!bpf_ringbuf_output(&code_records, record, sizeof(*record), 0)) {
+		if (slot)
+			*slot = record->number;
+	} else {
+		struct python_counts *counts = counts_of_ruby();
+		if (counts)
+			counts->unsent++;
+	}
+	return 0;
 }
 
 /* The number of the method whose body is in `bytes`. */
-__noinline u64 number_of_method(struct ruby_walk *ruby, u64 body)
+static __always_inline u64 number_of_method(struct ruby_walk *ruby, u64 body)
 {
-	if (!ruby)
-		return 0;
 	struct ruby_interpreter *of = &ruby->of;
 	u32 first_line = *(u32 *)&ruby->bytes[(of->location + 24) & 0xfc] >> (of->line_shift & 1);
 	u64 hash = mixed(ruby->process, body);
@@ -210,18 +219,9 @@ __noinline u64 number_of_method(struct ruby_walk *ruby, u64 body)
 	hash = mixed(hash, ruby_word(ruby, of->lines));
 	hash = mixed(hash, first_line);
 	u64 number = hash >> (INSTRUCTION_BITS + 1) | 1;
-	u64 *slot = untold_slot(number);
-	if (!slot)
-		return number;
 	ruby->record.number = number;
 	ruby->record.first_line = first_line;
-	if (tell_method(ruby)) {
-		*slot = number;
-	} else {
-		struct python_counts *counts = counts_of_ruby();
-		if (counts)
-			counts->unsent++;
-	}
+	ruby->untold = untold_slot(number) != 0;
 	return number;
 }
 

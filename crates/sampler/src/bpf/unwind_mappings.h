@@ -81,7 +81,6 @@ static __always_inline u32 number_of_image(struct walk *walk, struct image_key *
 __noinline bool see_walk_mapping(struct walk *walk, u64 address)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct image_key key = {};
 
 	if (!walk)
 		return false;
@@ -107,9 +106,9 @@ __noinline bool see_walk_mapping(struct walk *walk, u64 address)
 	walk->here.runtimes = 0;
 	struct file *file = BPF_CORE_READ(vma, vm_file);
 	if (file && !is_shared_memory(file)) {
-		identify(file, &key.inode, &key.device, &key.generation);
-		walk->here.file_base = (BPF_CORE_READ(vma, vm_pgoff) << 12) - start;
-		walk->here.number = number_of_image(walk, &key);
+		identify(file, &walk->image.inode, &walk->image.device, &walk->image.generation);
+		walk->here.file_base = file_base_of(BPF_CORE_READ(vma, vm_pgoff), start);
+		walk->here.number = number_of_image(walk, &walk->image);
 	} else if (start == (u64)BPF_CORE_READ(mm, context.vdso)) {
 		walk->here.file_base = -start;
 		walk->here.number = IMAGE_VDSO;

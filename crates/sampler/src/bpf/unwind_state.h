@@ -71,7 +71,9 @@ struct walk {
 	u8 by_address; /* a frame is an address, which means nothing without its process */
 	u8 ending; /* the native stack has ended; an interpreter's frames that are left over follow */
 	u8 in_kernel; /* the thread is in the kernel, and its registers are those with which it came there */
-	u8 unused[2];
+	u8 sp_is_bound; /* the stack pointer is not known, and is not below `sp`: see walk_by_pointer */
+	u8 unused[1];
+	u64 code_mask; /* bits of an address of code, see CODE_BITS */
 	u64 piece[WALK_PIECE];
 	u64 node[MAPLE_WORDS];
 	u64 probe_return; /* where probed functions return to; 0: there is none */
@@ -79,6 +81,7 @@ struct walk {
 	u64 code_head[16]; /* of a piece of Java's code */
 	struct walk_counts counts;
 	struct walk_mapping here; /* the mapping of the last lookup */
+	struct image_key image; /* of the file that is mapped there */
 	struct python_walk python;
 	struct ruby_walk ruby;
 	struct v8_walk v8;

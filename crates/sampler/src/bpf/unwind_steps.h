@@ -47,16 +47,17 @@ enum walk_step { WALK_ON, WALK_COMPLETE, WALK_UNSUPPORTED, WALK_LOST, WALK_ASTRA
 
 #if defined(__TARGET_ARCH_arm64)
 #define HAS_LINK true
-#define CODE_BITS(address_) ((address_) & ((1ull << 48) - 1)) /* a signature is above */
+/* A return address may be signed, in the bits above those of an address. */
+#define CODE_BITS(walk_, address_) ((address_) & (walk_)->code_mask)
 #else
 #define HAS_LINK false
-#define CODE_BITS(address_) (address_)
+#define CODE_BITS(walk_, address_) (address_)
 #endif
 
 /* A caller that can be one becomes the place. */
 static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp, u64 fp)
 {
-	pc = CODE_BITS(pc);
+	pc = CODE_BITS(walk, pc);
 	if (!pc)
 		return WALK_COMPLETE;
 	if (pc < 4096 || pc >> 63)
@@ -68,9 +69,12 @@ static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp,
 	walk->fp = fp;
 	walk->link = 0;
 	walk->interrupted = 0;
+	walk->sp_is_bound = 0;
 	return WALK_ON;
 }
 
+/* The frame pointer leads to two words: the caller's frame pointer, and the return address. On x86-64 these are the top of the
+ * frame. On AArch64 they stand anywhere in it, mostly at its bottom, so that the caller's stack pointer is above them, but not known. */
 static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
 {
 	u64 fp = walk->fp, saved, pc;
@@ -82,7 +86,9 @@ static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
 	if (!stack_word(walk, fp, &saved) || !stack_word(walk, fp + 8, &pc))
 		return WALK_LOST;
 	walk->base_lost = 1;
-	return walk_to(walk, pc, fp + 16, saved);
+	enum walk_step step = walk_to(walk, pc, fp + 16, saved);
+	walk->sp_is_bound = HAS_LINK;
+	return step;
 }
 
 /* The caller on another stack, which may lie anywhere: the number of frames is what ends a circle. */
@@ -121,8 +127,22 @@ static __always_inline bool innermost_register(struct walk *walk, u32 number, u6
 	case 14: *value = BPF_CORE_READ(regs, r14); return true;
 	case 15: *value = BPF_CORE_READ(regs, r15); return true;
 	}
-#endif
 	return false;
+#else
+	/* The registers come first, in the order of their numbers. */
+	u64 *registers = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	return !walk->depth && number < 31 && !bpf_probe_read_kernel(value, sizeof(*value), registers + number);
+#endif
+}
+
+/* The frame address of a function with a frame record, to which the frame pointer leads while the function waits for a callee. */
+static __always_inline bool address_by_record(struct walk *walk, struct rule *rule, u64 *cfa)
+{
+	if (walk->fp_lost || rule->frame != FRAME_AT_CFA || rule->link != RETURN_AT_CFA ||
+	    rule->return_offset != rule->frame_offset + 8)
+		return false;
+	*cfa = walk->fp - (s64)rule->frame_offset;
+	return true;
 }
 
 static __always_inline bool frame_address(struct walk *walk, struct rule *rule, u64 *cfa)
@@ -141,6 +161,8 @@ static __always_inline bool frame_address(struct walk *walk, struct rule *rule, 
 	} else if (kind == RULE_REGISTER) {
 		if (!innermost_register(walk, rule->extra, &base))
 			return false;
+	} else if (HAS_LINK && walk->sp_is_bound) {
+		return address_by_record(walk, rule, cfa);
 	}
 	*cfa = base + offset;
 	if (kind == RULE_STACK_MEMORY || kind == RULE_FRAME_MEMORY) {
@@ -228,7 +250,7 @@ static __always_inline enum walk_step walk_without_frame(struct walk *walk)
 				pc = 0;
 			sp += 8;
 		}
-		pc = CODE_BITS(pc);
+		pc = CODE_BITS(walk, pc);
 		if (pc > 4096 && find_walk_mapping(walk, pc - 1))
 			return walk_to(walk, pc, sp, walk->fp);
 	}
@@ -254,6 +276,11 @@ static __always_inline enum walk_step walk_step(struct walk *walk, struct rule *
 	case RULE_UNSUPPORTED:
 		return WALK_UNSUPPORTED;
 	case RULE_SIGNAL_RETURN:
+		if (HAS_LINK && walk->sp_is_bound) {
+			/* Where the registers are is not known. A frame record that the kernel made leads on. */
+			walk->counts.by_pointer++;
+			return walk_by_pointer(walk);
+		}
 		walk->counts.by_table++;
 		return walk_to_interrupted(walk);
 	case RULE_STACK_SWITCH:

@@ -54,6 +54,8 @@ static __always_inline long walk_ruby_frame(struct walk *walk, struct stack_word
 {
 	u64 word = next_ruby_frame(&walk->ruby);
 
+	if (walk->ruby.untold)
+		tell_method(&walk->ruby);
 	if (!word)
 		word = PYTHON_WORD; /* passed over by user space */
 	put_frame(walk, words, depth, word);
@@ -69,6 +71,8 @@ static __always_inline long walk_python_frame(struct walk *walk, struct stack_wo
 {
 	u64 word = next_python_frame(&walk->python);
 
+	if (walk->python.untold)
+		tell_code(&walk->python);
 	if (!word)
 		word = PYTHON_WORD; /* passed over by user space */
 	put_frame(walk, words, depth, word);
@@ -314,6 +318,8 @@ static __always_inline bool begin_walk(struct walk *walk, struct task_struct *ta
 	walk->sp = BPF_CORE_READ(user, sp);
 	walk->fp = BPF_CORE_READ(user, regs[29]);
 	walk->link = BPF_CORE_READ(user, regs[30]);
+	/* Of 2^39 to 2^52 bytes, as the kernel was built. */
+	walk->code_mask = task->mm->task_size - 1;
 #else
 	walk->pc = regs->ip;
 	if ((u16)regs->cs != USER_CODE_64)
@@ -353,14 +359,14 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 	walk->tgid = task->tgid;
 	walk->piece_bytes = 0;
 	walk->here.start = walk->here.end = 0;
-	walk->fp_lost = walk->base_lost = 0;
+	walk->fp_lost = walk->base_lost = walk->sp_is_bound = 0;
 	walk->interrupted = 1;
 	walk->depth = 0;
 	walk->python.image = walk->python.image_interpreter = 0;
-	walk->python.met = walk->python.pending = walk->ending = 0;
+	walk->python.met = walk->python.pending = walk->python.untold = walk->ending = 0;
 	walk->python.frame = 0;
 	walk->ruby.image = walk->ruby.image_ruby = 0;
-	walk->ruby.met = walk->ruby.pending = 0;
+	walk->ruby.met = walk->ruby.pending = walk->ruby.untold = 0;
 	walk->ruby.frame = 0;
 	walk->go.image = 0;
 	__builtin_memset(&walk->v8, 0, sizeof(walk->v8));

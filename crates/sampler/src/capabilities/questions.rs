@@ -4,6 +4,7 @@ use super::answers::Fix;
 use super::diagnose::{Answer, Doctor, Mend, Reason};
 use super::facts;
 use super::system::{Errno, RING_PAGES, Trial};
+use crate::events::perf::{RING_PAGE, page_size};
 use std::io::ErrorKind;
 
 /// Returns the remedy for a kernel that was built without something that every distribution builds in.
@@ -100,8 +101,8 @@ impl Doctor<'_> {
     }
 
     fn rings_too_large(&self) -> Reason {
-        const PAGE_KB: i64 = 4;
-        let needed = (RING_PAGES as i64 + 1) * PAGE_KB;
+        // One page of the machine is the kernel's own.
+        let needed = ((RING_PAGES * RING_PAGE + page_size()) >> 10) as i64;
         let now = self.limits.mlock_kb.unwrap_or(0);
         let (missing, enough) = if now < needed {
             let missing = format!(

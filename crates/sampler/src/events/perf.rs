@@ -180,6 +180,15 @@ pub(crate) fn max_sample_rate() -> u64 {
         .unwrap_or(100_000)
 }
 
+/// Bytes of a page as rings are measured in, which need not be a page of this machine.
+pub(crate) const RING_PAGE: usize = 4096;
+
+/// Bytes of a page of this machine.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: asks for a number.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
 /// A ring buffer that the kernel writes records of one CPU to.
 pub(crate) struct Ring {
     control: NonNull<pe::bindings::perf_event_mmap_page>,
@@ -192,11 +201,10 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps `pages` (a power of two) pages of ring for the event.
+    /// Maps a ring for the event of `pages` (a power of two) times 4 KiB, or of one page of this machine.
     pub fn map(fd: &OwnedFd, pages: usize) -> io::Result<Self> {
-        // SAFETY: asks for a number.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let length = (pages + 1) * page;
+        let page = page_size();
+        let length = (pages * RING_PAGE).next_multiple_of(page) + page;
         // SAFETY: a new mapping at an address of the kernel's choice.
         let address = unsafe {
             libc::mmap(

@@ -18,7 +18,7 @@ pub(crate) struct Rings {
     events: Vec<OwnedFd>,
     /// Decoder by the attributes of the first event.
     decoder: Option<Decoder>,
-    /// Pages of rings of samples, and of records about processes.
+    /// Pages of 4 KiB of rings of samples, and of records about processes.
     pages: [usize; 2],
     pending: Vec<Record>,
 }
@@ -54,7 +54,7 @@ impl Rings {
         let has_samples = attr.mmap() == 0;
         let mut attr = *attr;
         if attr.watermark() != 0 {
-            let bytes = self.pages[usize::from(!has_samples)] * 4096;
+            let bytes = self.pages[usize::from(!has_samples)] * perf::RING_PAGE;
             attr.__bindgen_anon_2.wakeup_watermark = (bytes / 4) as u32;
         }
         let attr = &attr;

@@ -3,7 +3,8 @@
 //! A processor that executes out of order is interrupted between two instructions that retire. At best samples
 //! always show the instruction after the one that held up retirement. Where they come a varying number of
 //! instructions late, they say nothing about single instructions. So four kernels are sampled: a chain of loads that
-//! miss the caches, a chain of divisions, a branch that cannot be predicted, and a sled of nops.
+//! miss the caches, a chain of divisions, a branch that cannot be predicted, and a sled of nops. They are x86-64's.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports))]
 
 use crate::events::perf::{self, Ring, Scope};
 use crate::{Error, EventKind, EventSpec};

@@ -24,6 +24,8 @@ pub struct CompactUnwinder {
 struct CompactPosition {
     pc: u64,
     sp: u64,
+    /// True if the stack pointer is not known, and only not below `sp`.
+    sp_is_bound: bool,
     /// Frame pointer; `None`: the tables do not say where it is.
     fp: Option<u64>,
     /// Base register, likewise.
@@ -70,6 +72,7 @@ impl CompactUnwinder {
         let mut at = CompactPosition {
             pc: registers.pc(),
             sp: registers.sp(),
+            sp_is_bound: false,
             fp: registers.get_column(machine.fp_column()),
             base: machine
                 .base_column()
@@ -126,6 +129,16 @@ impl CompactUnwinder {
     }
 }
 
+fn counts_from_stack_pointer(kind: CompactKind) -> bool {
+    !matches!(
+        kind,
+        CompactKind::FramePointer
+            | CompactKind::FrameMemory
+            | CompactKind::BaseRegister
+            | CompactKind::Register
+    )
+}
+
 impl CompactStep<'_> {
     fn caller_position(
         &self,
@@ -141,6 +154,7 @@ impl CompactStep<'_> {
             },
             CompactKind::Root => Ok(None),
             CompactKind::Unsupported => Err(UnwindFailure::BadTable.into()),
+            CompactKind::SignalReturn if self.at.sp_is_bound => self.by_frame_pointer(),
             CompactKind::SignalReturn => self.interrupted_by_signal(),
             CompactKind::StackSwitch => self.across_stacks(),
             _ => self.by_rule(rule),
@@ -192,6 +206,9 @@ impl CompactStep<'_> {
             self.at.fp.ok_or(UnwindFailure::UnknownRegister(register))
         };
         let extra = u64::from(rule.extra);
+        if self.at.sp_is_bound && counts_from_stack_pointer(rule.kind) {
+            return self.cfa_by_record(rule);
+        }
         Ok(match rule.kind {
             CompactKind::FramePointer => plus(fp()?),
             CompactKind::StackMemory => self.stack.read_word(plus(self.at.sp))?.wrapping_add(extra),
@@ -217,6 +234,19 @@ impl CompactStep<'_> {
         })
     }
 
+    /// Returns the canonical frame address of a function with a frame record, to which the frame pointer leads while the
+    /// function waits for a callee.
+    fn cfa_by_record(&self, rule: CompactRule) -> Result<u64, UnwindStop> {
+        let has_record = rule.frame == CompactFrame::AtCfa
+            && rule.link == CompactReturn::AtCfa
+            && i64::from(rule.return_offset) == i64::from(rule.frame_offset) + 8;
+        let frame_pointer = self.at.fp.filter(|_| has_record);
+        let frame_pointer = frame_pointer.ok_or(UnwindFailure::UnknownRegister(
+            self.machine.sp_column() as u16,
+        ))?;
+        Ok(frame_pointer.wrapping_sub(i64::from(rule.frame_offset) as u64))
+    }
+
     /// Refuses a caller that cannot be one.
     fn check_caller(
         &self,
@@ -239,6 +269,7 @@ impl CompactStep<'_> {
         Ok(Some(CompactPosition {
             pc,
             sp,
+            sp_is_bound: false,
             fp,
             base,
             lr: 0,
@@ -269,7 +300,13 @@ impl CompactStep<'_> {
             return Ok(None);
         };
         let sp = self.at.fp.unwrap_or(0).wrapping_add(16);
-        self.check_caller(pc, sp, Some(saved), None)
+        let caller = self.check_caller(pc, sp, Some(saved), None)?;
+        // On AArch64 a frame record stands anywhere in its frame.
+        let sp_is_bound = self.machine.lr_column().is_some();
+        Ok(caller.map(|caller| CompactPosition {
+            sp_is_bound,
+            ..caller
+        }))
     }
 
     /// Returns the caller on another stack. It may lie anywhere: the limit on frames ends a circle.
@@ -288,6 +325,7 @@ impl CompactStep<'_> {
         Ok(Some(CompactPosition {
             pc,
             sp: fp.wrapping_add(16),
+            sp_is_bound: false,
             fp: Some(saved),
             base: None,
             lr: 0,
@@ -303,6 +341,7 @@ impl CompactStep<'_> {
             UnwindMachine::X86_64 => CompactPosition {
                 pc: word(168)?,
                 sp: word(160)?,
+                sp_is_bound: false,
                 fp: Some(word(120)?),
                 base: Some(word(128)?),
                 lr: 0,
@@ -312,6 +351,7 @@ impl CompactStep<'_> {
             UnwindMachine::Aarch64 => CompactPosition {
                 pc: word(312 + 8 * 32)?,
                 sp: word(312 + 8 * 31)?,
+                sp_is_bound: false,
                 fp: Some(word(312 + 8 * 29)?),
                 base: None,
                 lr: word(312 + 8 * 30)?,

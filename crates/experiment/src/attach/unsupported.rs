@@ -1,0 +1,85 @@
+//! Processors other than x86-64, on which code of ours cannot be brought into a program that has not loaded it by itself: a
+//! refusal each.
+
+use super::RunningProcess;
+use super::refuse::{WayIn, check_process, refusal};
+use crate::Error;
+use crate::memory::CausalMemory;
+use sampler::{KernelCredits, Launched};
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Reason that programs without hooks are refused.
+const WITHOUT_HOOKS: &str = "programs that the runtime cannot be loaded into (static ones, Go's, --no-hooks) can be measured on x86-64 only; link it dynamically";
+
+/// A process that the runtime is in. There is none.
+pub(crate) struct Attached<M> {
+    never: Infallible,
+    memory: PhantomData<M>,
+}
+
+/// A command before its first instruction. There is none.
+pub(crate) struct HeldCommand(Infallible);
+
+/// A program that handles the signal. There is none.
+pub(crate) struct HooklessProgram {
+    never: Infallible,
+    pub go: bool,
+    pub credits: KernelCredits,
+}
+
+impl<M> Attached<M> {
+    pub fn has_ended(&self) -> bool {
+        match self.never {}
+    }
+
+    pub fn leave(self) -> bool {
+        match self.never {}
+    }
+}
+
+impl HeldCommand {
+    pub fn release(self) -> bool {
+        match self.0 {}
+    }
+}
+
+impl HooklessProgram {
+    pub fn leave(self) -> bool {
+        match self.never {}
+    }
+}
+
+/// Refuses to attach to a process.
+pub(crate) fn attach_process(
+    pid: u32,
+    _: &Path,
+    _: &AtomicBool,
+) -> Result<(Attached<CausalMemory>, CausalMemory), Error> {
+    RunningProcess::open(pid)?;
+    check_process(pid, WayIn::Library)?;
+    Err(refusal(pid, WITHOUT_HOOKS))
+}
+
+/// Refuses to attach to a process without hooks.
+pub(crate) fn attach_without_hooks(
+    pid: u32,
+    _: &AtomicBool,
+) -> Result<(HooklessProgram, CausalMemory), Error> {
+    RunningProcess::open(pid)?;
+    check_process(pid, WayIn::Handler)?;
+    Err(refusal(pid, WITHOUT_HOOKS))
+}
+
+/// Refuses to start a command without hooks.
+pub(crate) fn launch_command(
+    command: &[String],
+    _: &CausalMemory,
+) -> Result<(Launched, HeldCommand, HooklessProgram), Error> {
+    Err(Error::NotLoaded {
+        program: command.first().cloned().unwrap_or_default(),
+        reason: WITHOUT_HOOKS.to_owned(),
+    })
+}
