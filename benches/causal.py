@@ -203,6 +203,8 @@ class Sums:
         self.errors, self.coz_errors, self.covered, self.missing = [], [], [], []
         self.strictly = 0
         self.first, self.overheads = [], []
+        # Lines that gain less than a point however much faster they are, and those of them that are called worth it.
+        self.worthless, self.wrongly_worth = 0, []
 
 
 def accuracy(name, sums):
@@ -218,6 +220,10 @@ def accuracy(name, sums):
     coz = by_coz(name, kept / f"{program.name}.coz")
     for line, place in lines.items():
         _, effect = find(findings, place)
+        worthless = all(true < 0.01 for true, _ in speedups[line].values())
+        sums.worthless += worthless
+        if worthless and effect and effect["verdict"].startswith("worth"):
+            sums.wrongly_worth.append(f"{name} {line}")
         _, coz_effect = find(coz, place)
         for at in PERCENTS:
             true, error = speedups[line][str(at)]
@@ -274,7 +280,8 @@ def main():
               f"truth inside the interval {inside} of {len(sums.covered)} (goal 9 of 10), "
               f"{sums.strictly} without the truth's own error; "
               f"without an estimate {len(sums.missing)}")
-        print(f"the line worth most first in {sum(f for _, f in sums.first)} of {len(sums.first)} programs")
+        print(f"the line worth most first in {sum(f for _, f in sums.first)} of {len(sums.first)} programs; "
+              f"called worth it of {sums.worthless} worthless lines: {len(sums.wrongly_worth)} {sums.wrongly_worth}")
     if sums.overheads:
         print(f"mean overhead while delaying {100 * statistics.mean(o for _, o in sums.overheads):.1f}%")
     if sums.coz_errors:

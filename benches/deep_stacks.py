@@ -1,7 +1,7 @@
 """deep_stacks.py VITALFEW: peak memory where nearly every sample has a stack of its own.
 
 Two threads recurse 300 deep along paths of chance (`tests/programs/deep_paths.c`). They are recorded at 5 kHz for a while and for some times
-as long, and read by `report`. Fails if one of these takes more than the bound. DEEP_SECONDS (10) is the length of the shorter recording.
+as long, and read by `report`, with callers as well, and by `bottlenecks`. Fails if one of these takes more than the bound. DEEP_SECONDS (10) is the length of the shorter recording.
 """
 
 import os
@@ -30,14 +30,19 @@ def lost_callers(recording):
 
 def recordings(program):
     bench.title("A recording, and its report")
-    bench.head("seconds", "frames", "record", "report", "lack callers, lost")
+    bench.head("seconds", "frames", "record", "report", "--tree", "--callers", "bottlenecks", "lack callers, lost")
     within = True
     for seconds, frames in [(SECONDS, 300), (LONGER * SECONDS, 300), (LONGER * SECONDS, 30)]:
         out = bench.TEMPORARY / "deep.vf"
         record = [bench.VITALFEW, "record", "-q", "-F", bench.HERTZ, "-o", out, "--", program, seconds, frames]
         recorded = bench.measured(*record)
-        reported = bench.measured(bench.VITALFEW, "report", out)
-        peaks = [recorded[2], reported[2]]
+        readers = [
+            ["report", out],
+            ["report", out, "--tree"],
+            ["report", out, "--callers", "leaf"],
+            ["bottlenecks", out, "--auto", "--no-cache"],
+        ]
+        peaks = [recorded[2]] + [bench.measured(bench.VITALFEW, *reader)[2] for reader in readers]
         bench.row(seconds, frames, *map(megabytes, peaks), lost_callers(out))
         within &= max(peaks) <= BOUND
     return within

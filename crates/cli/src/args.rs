@@ -540,6 +540,9 @@ pub struct Filter {
     /// Only processes with this in their name
     #[arg(long, value_name = "TEXT")]
     pub process: Option<String>,
+    /// Only threads with this in their name
+    #[arg(long, value_name = "TEXT")]
+    pub thread: Option<String>,
     /// Only this process id (needs record --per-process, but for --by process and thread)
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
@@ -560,6 +563,7 @@ impl Filter {
         SampleFilter {
             event: self.event.clone(),
             process: self.process.clone(),
+            thread: self.thread.clone(),
             pid: self.pid,
             cgroup: self.cgroup.clone(),
             image: self.image.clone(),
@@ -813,6 +817,11 @@ pub enum Generated {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Unwind tables of programs and libraries, into the cache, so that a recording need not make them
+    UnwindTables {
+        /// The files
+        files: Vec<PathBuf>,
     },
 }
 

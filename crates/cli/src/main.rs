@@ -3,11 +3,13 @@
 
 mod args;
 mod cache;
+mod call_tree_order;
 mod claims;
 mod commands;
 mod comparison;
 mod exit;
 mod kept_file;
+mod later_tables;
 mod losses;
 mod option_values;
 mod output;

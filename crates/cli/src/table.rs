@@ -138,13 +138,16 @@ impl Table {
     }
 }
 
-/// Cuts a text in its middle to at most `width` columns of a terminal. Paths keep more of their end.
+/// Cuts a text in its middle to at most `width` columns of a terminal. Paths keep more of their end, and qualified names their method.
 pub fn shorten_middle(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
     if width == 0 {
         return String::new();
+    }
+    if let Some(shortened) = shorten_qualified(text, width) {
+        return shortened;
     }
     let tail = match text.starts_with('/') {
         true => (width - 1) * 3 / 4,
@@ -166,6 +169,39 @@ pub fn shorten_middle(text: &str, width: usize) -> String {
     let end = fitting(tail, &mut text.chars().rev());
     let end: String = end.chars().rev().collect();
     format!("{head}…{end}")
+}
+
+/// Shortens a name as those of Java, Python and JavaScript, `package.Class.method (File.java:12)`: packages are left out first, then the
+/// file, the class and the line. `None` for other texts, and where the method alone is too long.
+fn shorten_qualified(text: &str, width: usize) -> Option<String> {
+    let (name, place) = text.strip_suffix(')')?.split_once(" (")?;
+    let (_, line) = place.rsplit_once(':')?;
+    if name.contains(' ') || line.parse::<u32>().is_err() {
+        return None;
+    }
+    let mut names = vec![name.to_owned()];
+    let mut rest = name;
+    while let Some((package, inner)) = rest.split_once('.')
+        && inner.contains('.')
+        && !package.starts_with(char::is_uppercase)
+    {
+        rest = inner;
+        names.push(format!("…{inner}"));
+    }
+    let of_class = names.last()?.clone();
+    let method = match name.rsplit_once('.') {
+        Some((_, method)) => format!("…{method}"),
+        None => name.to_owned(),
+    };
+    let whole = names.into_iter().map(|name| format!("{name} ({place})"));
+    let fewer = [
+        format!("{of_class} (…:{line})"),
+        format!("{method} (…:{line})"),
+        method,
+    ];
+    whole
+        .chain(fewer)
+        .find(|shortened| shortened.width() <= width)
 }
 
 #[cfg(test)]
@@ -231,5 +267,30 @@ mod tests {
         assert_eq!(shorten_middle("/usr/lib/libc.so.6", 14), "/usr…libc.so.6");
         assert_eq!(shorten_middle("語語語語語", 8), "語語…語");
         assert_eq!(shorten_middle("abc", 0), "");
+    }
+    #[test]
+    fn methods_stay_when_names_are_cut() {
+        let method = "org.web.method.HandlerAdapter.invokeMethod (HandlerAdapter.java:878)";
+        for (width, shortened) in [
+            (68, method),
+            (
+                67,
+                "…web.method.HandlerAdapter.invokeMethod (HandlerAdapter.java:878)",
+            ),
+            (60, "…HandlerAdapter.invokeMethod (HandlerAdapter.java:878)"),
+            (53, "…HandlerAdapter.invokeMethod (…:878)"),
+            (35, "…invokeMethod (…:878)"),
+            (20, "…invokeMethod"),
+            (12, "org.web.…78)"),
+        ] {
+            assert_eq!(shorten_middle(method, width), shortened);
+        }
+        for (text, width, shortened) in [
+            ("sortedCopy (app.js:4)", 18, "sortedCopy (…:4)"),
+            ("sortedCopy (app.js:4)", 12, "sortedCopy"),
+            ("std::sort(int*, int*) (x)", 12, "std::sor…(x)"),
+        ] {
+            assert_eq!(shorten_middle(text, width), shortened);
+        }
     }
 }

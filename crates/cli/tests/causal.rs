@@ -691,6 +691,49 @@ fn what_stands_in_the_way_is_named() {
     named("", &[daemon, "300"], &background);
 }
 
+/// A thread that woke late in an experiment owes much of it, and must not pay that in the next one, which is without delays.
+#[test]
+fn delays_end_with_their_experiment() {
+    let Some(_alone) = alone() else { return };
+    let lab = Lab::new();
+    let text = "#include <pthread.h>
+#include <unistd.h>
+void serve(void) { __asm__ volatile(\"\"); }
+void work(void) { for (volatile long i = 0; i < 1000000; i++) {} }
+void *sleeper(void *unused) { for (;;) usleep(300000); return unused; }
+int main(void) {
+ pthread_t thread;
+ pthread_create(&thread, 0, sleeper, 0);
+ for (int i = 0; i < 3000; i++) { work(); serve(); }
+ return 0;
+}
+";
+    let program = build(&lab, "late", text, &["-g", "-O0", "-pthread"]);
+    let profile = lab.path("late.json");
+    let options = "--by function --experiment 200ms --fixed-line work --fixed-speedup 100 --progress function:serve --no-waits --for 8s --runs 1";
+    let options: Vec<&str> = options.split_whitespace().collect();
+    let output = causal(&profile, &options, &program, &[]);
+    assert!(profile.exists(), "{output:?}");
+    let run = run_of(&profile);
+    let experiments = run["experiments"].as_array().expect("experiments");
+    let stood = |delayed: bool| {
+        let of_kind = experiments
+            .iter()
+            .filter(|it| (it["speedup"].as_f64() > Some(0.0)) == delayed);
+        let standing = |it: &Value| it["disturbance"]["target"]["standing"]["total_ns"].as_u64();
+        let (all, some) = of_kind.fold((0, 0), |(all, some), it| {
+            let stood = standing(it).expect("a time") > 0;
+            (all + 1, some + usize::from(stood))
+        });
+        (some, all)
+    };
+    let (some, all) = stood(true);
+    assert!(some > 3, "nobody stood still in {all} experiments");
+    let (some, all) = stood(false);
+    // A machine that is busy elsewhere may wake it too late.
+    assert!(all > 6 && 10 * some <= all, "in {some} of {all} baselines");
+}
+
 /// In runs of a twentieth of a second, whose code has a thousand places, all samples count after a few runs, and the
 /// program's own time is not that of others.
 #[test]

@@ -281,6 +281,38 @@ fn threads_that_have_restricted_their_system_calls_are_spared() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// A filter of our own is the command's, too.
+#[test]
+fn a_command_that_may_not_return_from_signals_is_not_started() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.path("filtered");
+    let status = Command::new("cc")
+        .args(["-O2", "-o"])
+        .args([&program, &source("filtered.c")])
+        .status();
+    assert!(status.expect("a C compiler").success());
+    let trace = lab.path("started");
+    for hooks in [&[][..], &["--no-hooks"]] {
+        for (call, starts) in [("rt_sigreturn", false), ("-", true)] {
+            let inner = causal(&lab, hooks);
+            let mut command = Command::new(&program);
+            command
+                .arg(call)
+                .arg(inner.get_program())
+                .args(inner.get_args());
+            command.args(["--runs", "1", "--", "touch"]).arg(&trace);
+            let output = command.output().expect("it runs");
+            assert_eq!(trace.exists(), starts, "{}", said(&output));
+            let says = said(&output).contains("forbids rt_sigreturn");
+            assert_eq!(says, !starts, "{}", said(&output));
+            let _ = std::fs::remove_file(&trace);
+        }
+    }
+}
+
 #[test]
 fn go_programs_are_measured_from_their_start_and_while_they_run() {
     if !live() {

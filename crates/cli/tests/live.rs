@@ -284,18 +284,11 @@ fn time_off_the_cpu_is_counted_by_stack_and_waker() {
     let by_thread = ["--event", "off-cpu", "--by", "thread"];
     let slept = seconds(&by_thread, "sleeper");
     assert!((0.35..2.0).contains(&slept), "{slept} s");
-    let by_waker = [
-        "--event",
-        "off-cpu",
-        "--by",
-        "waker",
-        "--process",
-        "sleeper",
-    ];
+    let by_waker = ["--event", "off-cpu", "--by", "waker", "--thread", "sleeper"];
     let woken = seconds(&by_waker, "waker");
     assert!(woken > 0.8 * slept, "{woken} of {slept} s");
     // The one that sleeps on a timer is woken by an interrupt, not by who happened to run.
-    let by_waker = ["--event", "off-cpu", "--by", "waker", "--process", "waker"];
+    let by_waker = ["--event", "off-cpu", "--by", "waker", "--thread", "waker"];
     let interrupted = seconds(&by_waker, "[interrupt]");
     assert!(interrupted > 0.3, "{interrupted} s");
     assert_balanced(&report(&file, &[]));

@@ -12,6 +12,12 @@ use crate::trials::Trials;
 const WORTHY: f64 = 0.03;
 /// Different speedups above 0 that an estimate needs.
 const ESTIMATED: u32 = 4;
+
+/// Returns how many experiments with a speedup an estimate of a line needs, if one speedup alone is tried or several.
+pub(crate) fn needed_for_estimate(one_speedup: bool) -> u32 {
+    if one_speedup { 1 } else { ESTIMATED }
+}
+
 /// Experiments after which a line that has a sample in few of them no longer comes first.
 const GIVEN_UP: u32 = 8;
 /// Odds of a choice among all lines: one in this many. The others are among the lines that have begun.
@@ -38,9 +44,9 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    fn is_begun(&self) -> bool {
+    fn is_begun(&self, needed: u32) -> bool {
         let (attempts, tried) = (self.trials.attempts(), self.trials.tried().sum());
-        attempts > 0 && tried < ESTIMATED && attempts < GIVEN_UP
+        attempts > 0 && tried < needed && attempts < GIVEN_UP
     }
 
     fn is_worthy(&self) -> bool {
@@ -48,9 +54,9 @@ impl Candidate {
     }
 }
 
-/// Picks the number of a candidate; `None` if none had samples lately. Even numbers run, odd ones wait. Both kinds together share experiments
+/// Picks the number of a candidate, each of which needs so many experiments with a speedup; `None` if none had samples lately. Even numbers run, odd ones wait. Both kinds together share experiments
 /// by the square root of their samples, too, or many sleeping threads would take most of them.
-pub(crate) fn pick_needed(dice: &mut Dice, candidates: &[Candidate]) -> Option<usize> {
+pub(crate) fn pick_needed(dice: &mut Dice, candidates: &[Candidate], needed: u32) -> Option<usize> {
     let kinds = [0, 1].map(|kind| {
         let of_kind = candidates.iter().skip(kind).step_by(2);
         let (recent, attempts) = of_kind.fold((0u64, 0u32), |(recent, attempts), it| {
@@ -67,7 +73,7 @@ pub(crate) fn pick_needed(dice: &mut Dice, candidates: &[Candidate]) -> Option<u
     let begun: Vec<u64> = weights
         .iter()
         .zip(candidates)
-        .map(|(weight, it)| if it.is_begun() { *weight } else { 0 })
+        .map(|(weight, it)| if it.is_begun(needed) { *weight } else { 0 })
         .collect();
     let begun = finishing.then(|| dice.pick_weighted(&begun)).flatten();
     begun.or_else(|| dice.pick_weighted(&weights))
@@ -132,10 +138,20 @@ mod tests {
 
     /// Simulates experiments with lines that have these shares of two threads' time at each pair.
     fn simulate(seed: u64, share: impl Fn(usize, usize) -> f64, lines: usize) -> Vec<Trials> {
+        simulate_pairs(seed, share, lines, PAIRS, ESTIMATED)
+    }
+
+    fn simulate_pairs(
+        seed: u64,
+        share: impl Fn(usize, usize) -> f64,
+        lines: usize,
+        pairs: usize,
+        needed: u32,
+    ) -> Vec<Trials> {
         let mut dice = Dice::new(seed);
         let mut trials = vec![Trials::default(); lines];
         let mut sum = vec![0.0; lines];
-        for pair in 0..PAIRS {
+        for pair in 0..pairs {
             for (line, sum) in sum.iter_mut().enumerate() {
                 *sum += share(line, pair);
             }
@@ -145,7 +161,7 @@ mod tests {
                 trials: trials[line],
             });
             let candidates: Vec<Candidate> = candidates.collect();
-            let Some(line) = pick_needed(&mut dice, &candidates) else {
+            let Some(line) = pick_needed(&mut dice, &candidates, needed) else {
                 continue;
             };
             let speedup = dice.above_zero(None, &trials[line].tried());
@@ -181,6 +197,21 @@ mod tests {
             let missing = missing_part(shares);
             assert!(missing <= 0.05, "{missing} of {shares:?}");
         }
+    }
+
+    #[test]
+    fn of_one_speedup_all_lines_have_some_after_a_few_seconds() {
+        let share = |line: usize, _| if line.is_multiple_of(2) { 0.5 } else { 0.0 };
+        let lines_without = |needed: u32| {
+            let runs = (0..200).flat_map(|seed| simulate_pairs(seed, share, 4, 5, needed));
+            let lines = runs.enumerate().filter(|(number, _)| number % 2 == 0);
+            lines.filter(|(_, it)| it.attempts() == 0).count()
+        };
+        let one = lines_without(needed_for_estimate(true));
+        assert!(one <= 4, "{one} of 400");
+        // As lines are finished that need four speedups, many would have none.
+        let four = lines_without(needed_for_estimate(false));
+        assert!(four >= 4 * (one + 1), "{four} of 400, and {one}");
     }
 
     #[test]
@@ -252,7 +283,10 @@ mod tests {
             part: 0.5,
             trials: Trials::default(),
         };
-        assert_eq!(pick_needed(&mut Dice::new(1), &[nothing; 4]), None);
-        assert_eq!(pick_needed(&mut Dice::new(1), &[]), None);
+        assert_eq!(
+            pick_needed(&mut Dice::new(1), &[nothing; 4], ESTIMATED),
+            None
+        );
+        assert_eq!(pick_needed(&mut Dice::new(1), &[], ESTIMATED), None);
     }
 }

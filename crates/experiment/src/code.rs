@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::thread::JoinHandle;
 use symbols::{DebugInfo, ImageSymbols};
 use unwind::{CallerRule, ModuleData, Unwinder};
 
@@ -37,6 +38,25 @@ impl CodeImage {
     /// Returns whether anything tells its functions apart.
     pub fn has_functions(&self) -> bool {
         self.has_all_symbols() || self.module.has_tables()
+    }
+}
+
+/// Bytes of a file from which on it is read in a thread of its own where nobody has to wait for it: to read the headers of all units of
+/// debug information takes some milliseconds for each megabyte of it.
+const LARGE: u64 = 8 << 20;
+
+/// Reads a file; `with_names`: its symbols and debug information, too. `path` is its path in the process, `file` where it can be read.
+fn read_image(path: String, file: &Path, with_names: bool) -> CodeImage {
+    let module = ModuleData::open(file).unwrap_or_else(|_| ModuleData::without_tables());
+    let options = symbols::SymbolOptions::default();
+    let symbols = with_names.then(|| ImageSymbols::open_image(file, &options).ok());
+    let symbols = symbols.flatten();
+    let debug = symbols.as_ref().and_then(|s| s.debug_info().ok());
+    CodeImage {
+        path,
+        debug: debug.flatten(),
+        symbols,
+        module,
     }
 }
 
@@ -67,6 +87,8 @@ impl PlaceAnswer {
 #[derive(Default)]
 pub(crate) struct RememberedCode {
     images: FxHashMap<String, Rc<CodeImage>>,
+    /// Images that threads of their own are reading.
+    reading: FxHashMap<String, JoinHandle<CodeImage>>,
     /// Places by file and position in it.
     places: FxHashMap<String, FxHashMap<u64, KnownPlace>>,
     /// The places have the steps of a call sequence, not fragments.
@@ -89,6 +111,8 @@ pub(crate) struct TargetCode {
     names_all: bool,
     /// Everything that was answered, for the case that a library is closed.
     answered: FxHashSet<u64>,
+    /// Addresses that were asked about, of images that are still being read.
+    waiting: Vec<u64>,
 }
 
 impl TargetCode {
@@ -107,6 +131,7 @@ impl TargetCode {
             sequence: None,
             names_all: false,
             answered: FxHashSet::default(),
+            waiting: Vec::new(),
         }
     }
 
@@ -198,6 +223,75 @@ impl TargetCode {
         places
             .map(|address| (address, self.place_at(address)))
             .collect()
+    }
+
+    /// Returns what the code at an address is. If its image is large and was not read yet, another thread begins to read it, and
+    /// [`Self::places_read_meanwhile`] answers.
+    pub fn place_if_read(&mut self, address: u64) -> Option<PlaceAnswer> {
+        if self.begins_reading(address) {
+            self.waiting.push(address);
+            return None;
+        }
+        Some(self.place_at(address))
+    }
+
+    /// Answers what has been asked about images that have been read since then.
+    pub fn places_read_meanwhile(&mut self) -> Vec<(u64, PlaceAnswer)> {
+        let mut answers = Vec::new();
+        for address in std::mem::take(&mut self.waiting) {
+            let answer = self.place_if_read(address);
+            answers.extend(answer.map(|answer| (address, answer)));
+        }
+        answers
+    }
+
+    /// Returns whether something that was asked about is still being read.
+    pub fn is_reading(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Waits for all images that are being read.
+    pub fn finish_reading(&mut self) {
+        let paths: Vec<String> = self.remembered.reading.keys().cloned().collect();
+        paths.iter().for_each(|path| drop(self.image_of(path)));
+    }
+
+    /// Returns whether the image at an address is being read, from now on if need be.
+    fn begins_reading(&mut self, address: u64) -> bool {
+        if maps::mapping_at(&self.mappings, address).is_none() {
+            self.mappings = maps::read_mappings(self.pid);
+        }
+        let Some(mapping) = maps::mapping_at(&self.mappings, address) else {
+            return false;
+        };
+        let path = &mapping.path;
+        if let Some(reader) = self.remembered.reading.get(path) {
+            return !reader.is_finished();
+        }
+        if self.remembered.images.contains_key(path) || !path.starts_with('/') {
+            return false;
+        }
+        let file = self.readable_path(path);
+        let with_names = self.reads_names(path);
+        let is_large = || std::fs::metadata(&file).is_ok_and(|file| file.len() >= LARGE);
+        if !with_names || !is_large() {
+            return false;
+        }
+        let path = path.clone();
+        let name = path.clone();
+        let reader = std::thread::Builder::new().name("symbols".into());
+        match reader.spawn(move || read_image(name, &file, true)) {
+            Ok(reader) => {
+                self.remembered.reading.insert(path, reader);
+                true
+            }
+            // It is read at once then.
+            Err(_) => false,
+        }
+    }
+
+    fn reads_names(&self, path: &str) -> bool {
+        self.names_all || self.scope.may_have(path)
     }
 
     /// Returns what the code at an address is.
@@ -304,34 +398,27 @@ impl TargetCode {
         if let Some(image) = self.remembered.images.get(path) {
             return Rc::clone(image);
         }
-        let image = Rc::new(self.open_image(path));
+        let reader = self.remembered.reading.remove(path);
+        let read = reader.and_then(|reader| reader.join().ok());
+        let image = Rc::new(read.unwrap_or_else(|| self.open_image(path)));
         let images = &mut self.remembered.images;
         images.insert(path.to_owned(), Rc::clone(&image));
         image
     }
 
     fn open_image(&self, path: &str) -> CodeImage {
-        let mut image = CodeImage {
+        if path.starts_with('/') {
+            let file = self.readable_path(path);
+            return read_image(path.to_owned(), &file, self.reads_names(path));
+        }
+        let bytes = sampler::vdso_bytes().filter(|_| path == "[vdso]");
+        let module = bytes.and_then(|bytes| ModuleData::from_bytes(path, &bytes).ok());
+        CodeImage {
             path: path.to_owned(),
             symbols: None,
             debug: None,
-            module: ModuleData::without_tables(),
-        };
-        if path == "[vdso]" {
-            let bytes = sampler::vdso_bytes();
-            let module = bytes.and_then(|bytes| ModuleData::from_bytes(path, &bytes).ok());
-            image.module = module.unwrap_or_else(ModuleData::without_tables);
-        } else if path.starts_with('/') {
-            let file = self.readable_path(path);
-            image.module = ModuleData::open(&file).unwrap_or_else(|_| ModuleData::without_tables());
-            if self.names_all || self.scope.may_have(path) {
-                image.symbols =
-                    ImageSymbols::open_image(&file, &symbols::SymbolOptions::default()).ok();
-                let debug = image.symbols.as_ref().and_then(|s| s.debug_info().ok());
-                image.debug = debug.flatten();
-            }
+            module: module.unwrap_or_else(ModuleData::without_tables),
         }
-        image
     }
 
     /// The path under which a file of the process can be read: its own, which differs from ours in a

@@ -431,7 +431,8 @@ impl Experiments {
             };
             return Some((fragment, other));
         }
-        let fragment = allocation::pick_needed(&mut self.dice, candidates)?;
+        let needed = allocation::needed_for_estimate(self.fixed_speedup.is_some());
+        let fragment = allocation::pick_needed(&mut self.dice, candidates, needed)?;
         // The first says how often threads meet, by which the rule of the others is chosen.
         let speedup = if self.meeting_every.is_none() || self.dice.is_baseline() {
             0.0

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::memory::WaitWords;
+use crate::own_filter;
 use memchr::memmem;
 use object::elf::{ELFMAG, EM_AARCH64, EM_X86_64, PT_INTERP};
 use object::read::elf::ElfFile64;
@@ -87,14 +88,20 @@ pub(crate) fn way_into(command: &[String], hooks: bool) -> Result<Way, Error> {
     let Some(program) = command.first().and_then(|name| find_program(name)) else {
         return Ok(default); // what starts it says why it cannot
     };
-    let Some(kind) = program_kind(&program) else {
-        return Ok(default); // a script, or nothing that can be read
-    };
     let refuse = |reason: &str| {
         Err(Error::NotPreloadable {
             program: program.clone(),
             reason: reason.to_owned(),
         })
+    };
+    if let Ok(Some(call)) = own_filter::forbidden_call() {
+        return refuse(&format!(
+            "would inherit a filter of system calls (seccomp) that forbids {call}, which a sampled thread makes; start vitalfew without \
+             that filter"
+        ));
+    }
+    let Some(kind) = program_kind(&program) else {
+        return Ok(default); // a script, or nothing that can be read
     };
     match kind {
         ProgramKind::Small => {

@@ -25,6 +25,7 @@ mod maps;
 mod memory;
 mod options;
 mod outcome;
+mod own_filter;
 mod points;
 mod probes;
 mod progress_choice;

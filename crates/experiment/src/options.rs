@@ -50,6 +50,8 @@ pub struct ExperimentOptions {
     pub choose_point: bool,
     /// The longest time of a run, with what preparing it takes; `None`: until the command ends.
     pub duration: Option<Duration>,
+    /// No run follows this one that would have use of what it finds out about the code, so that it need not wait for that.
+    pub is_last_run: bool,
     /// The whole run is one experiment, on one of these fragments of earlier runs.
     pub end_to_end: Option<Vec<Hint>>,
     /// Shortest experiment.
@@ -86,6 +88,7 @@ impl ExperimentOptions {
             points: Vec::new(),
             choose_point: false,
             duration: None,
+            is_last_run: false,
             end_to_end: None,
             shortest: Duration::from_millis(500),
             most_delay: None,

@@ -93,6 +93,8 @@ pub fn run_repeatedly(
             Repeats::For(_) => all.saturating_sub(start.elapsed()),
             Repeats::Times(_) => all,
         });
+        let is_last = matches!(repeats, Repeats::Times(times) if number >= times);
+        options.is_last_run = is_last;
         let began = Instant::now();
         let mut said = false;
         let mut talk = |live: &LiveProgress, so_far: &mut dyn FnMut() -> CausalRun| {
@@ -113,7 +115,6 @@ pub fn run_repeatedly(
             }
             keep_choice(&mut options, &choice);
         }
-        let is_last = matches!(repeats, Repeats::Times(times) if number >= times);
         if options.end_to_end.is_none() && !is_last && is_too_short(&outcome, took) {
             listener.hear_notice(&format!(
                 "a run takes {:.1} s, too short for experiments in it: each of the next ones is one experiment, measured to its end",

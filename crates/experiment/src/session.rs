@@ -35,6 +35,8 @@ const EDGE_TICK: Duration = Duration::from_millis(1);
 const TOLD_EVERY: Duration = Duration::from_millis(250);
 /// The time that a search for a progress point may take before the user hears of it.
 const NOTICED: Duration = Duration::from_millis(200);
+/// Samples of a program that ended from which on it matters that none is in scope.
+const FEW_SAMPLES: u64 = 20;
 /// Samples without one in scope after which the user hears of it.
 const NOTICED_SAMPLES: u64 = 500;
 /// Samples without one in scope after which there is no use in going on.
@@ -330,6 +332,9 @@ impl<'a> CausalSession<'a> {
                 spinning::set_place(&self.memory, &mut self.code, address, place);
             }
         }
+        for (address, place) in self.code.places_read_meanwhile() {
+            spinning::set_place(&self.memory, &mut self.code, address, place);
+        }
         let head = self.memory.unknown_head.0.load(Acquire);
         let ring = self.memory.unknown.len() as u64;
         // A sample that finds no room is asked about again by the next one there.
@@ -339,8 +344,10 @@ impl<'a> CausalSession<'a> {
                 continue;
             };
             let address = entry.swap(0, Acquire);
-            if address != 0 && self.memory.place(address).is_none() {
-                let place = self.code.place_at(address);
+            if address != 0
+                && self.memory.place(address).is_none()
+                && let Some(place) = self.code.place_if_read(address)
+            {
                 spinning::set_place(&self.memory, &mut self.code, address, place);
             }
         }
@@ -381,7 +388,8 @@ impl<'a> CausalSession<'a> {
         let samples = self.memory.samples.0.load(Relaxed);
         let refused = self.memory.refused.load(Relaxed);
         let in_scope = !self.code.fragments().all().is_empty();
-        if samples > NOTICED_SAMPLES && !in_scope && !self.scope_noticed {
+        let is_known = !self.scope_noticed && !self.code.is_reading();
+        if samples > NOTICED_SAMPLES && !in_scope && is_known {
             self.scope_noticed = true;
             let notice = self.nothing_in_scope();
             self.notices.push(notice);
@@ -391,7 +399,7 @@ impl<'a> CausalSession<'a> {
             Error::SamplingRefused { source }.to_string()
         } else if let Some(program) = self.handover.find_executed(now, samples) {
             handover::describe_executed(self.command_name(), &program)
-        } else if samples > HOPELESS_SAMPLES && self.code.fragments().all().is_empty() {
+        } else if samples > HOPELESS_SAMPLES && !in_scope && !self.code.is_reading() {
             format!("stopped early: {}", self.nothing_in_scope())
         } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
             let none = self.points.list.is_empty();
@@ -416,6 +424,9 @@ impl<'a> CausalSession<'a> {
     /// Ends measuring and puts together what was measured.
     fn finish_run(&mut self, exit: Option<Exit>) -> CausalRun {
         let duration = self.start.elapsed();
+        if !self.options.is_last_run {
+            self.code.finish_reading();
+        }
         self.answer_questions();
         self.points.discover_points(&self.memory);
         let counts = self.points.read_counts(&self.memory, &self.code);
@@ -588,8 +599,16 @@ impl<'a> CausalSession<'a> {
             warnings.push(
                 "nothing was sampled: the program took too little time; --runs N repeats it".into(),
             );
+        } else if self.code.is_reading() && self.stopped.is_none() {
+            warnings.push(
+                "the program ended before its symbols had been read; --runs N repeats it".into(),
+            );
         } else if self.code.fragments().all().is_empty() && self.stopped.is_none() {
-            warnings.push(self.nothing_in_scope());
+            // So few say nothing of the scope, which only the program's symbols would explain.
+            warnings.push(match exit {
+                Some(_) if samples < FEW_SAMPLES => TOO_SHORT.into(),
+                _ => self.nothing_in_scope(),
+            });
         } else if outside * 2 > samples {
             let share = 100.0 * outside as f64 / samples as f64;
             warnings.push(format!(
@@ -659,6 +678,10 @@ impl<'a> CausalSession<'a> {
 
 /// Message for the case that reading symbols took all of the time.
 const NO_TIME_LEFT: &str = "nothing was measured: the time was over when the program's symbols had been read; give it more (--for)";
+
+/// Message if a program ended before one of its functions was met.
+const TOO_SHORT: &str =
+    "no function of the program was sampled: it took too little time; --runs N repeats it";
 
 /// Message while a progress point is looked for.
 const SEARCHING: &str =

@@ -69,6 +69,11 @@ impl CallTreeBuilder {
         Ok(id)
     }
 
+    /// The methods so far; the position is the [`MethodId`].
+    pub fn methods(&self) -> &[Method] {
+        &self.methods
+    }
+
     /// The node of `method` called from `parent`, added if it is new.
     ///
     /// # Errors

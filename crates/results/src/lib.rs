@@ -7,13 +7,14 @@
 //! [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
 
 pub mod annotation;
-mod callers;
 mod command;
 mod comparison;
+mod event_tree;
 mod image_names;
 mod kept;
 mod matching;
 pub mod page;
+mod place_names;
 mod process_names;
 mod refusal;
 mod report;
@@ -25,18 +26,18 @@ mod tail_calls;
 mod time_kind;
 mod time_tree;
 mod tree;
+mod wanted;
 
-pub use callers::callers_tree;
 pub use command::command_words;
 pub use comparison::{
     Background, ComparedRow, FALSE_DISCOVERIES, JudgedRows, RowClaim, judge_rows,
 };
+pub use event_tree::{amount_of_cost, call_tree, callers_tree};
 pub use kept::{beside_file, in_database, keep_images};
 pub use matching::{NameMap, RowKey};
 pub use refusal::{Refusal, RefusalReason, failure_refusal, inconclusive_refusal, usage_refusal};
 pub use report::{
-    CallNode, EventTotal, Report, ReportRow, call_tree, complete_stacks, join_hosts, keep_cgroup,
-    make_report, sample_amount,
+    EventTotal, Report, ReportRow, complete_stacks, join_hosts, make_report, sample_amount,
 };
 pub use selection::{
     CompareBy, CompareOptions, KeyNeeds, KeySource, MeasurePer, NamesNeeded, ReportBy, SampleFilter,
@@ -50,3 +51,4 @@ pub use tail_calls::insert_tail_callers;
 pub use time_kind::{SystemCallName, answering_call, waits_for_typing};
 pub use time_tree::{IdleKind, TimeTree, each_sample, make_time_tree};
 pub use tree::{is_recording, resolve_all, tree_of_recording};
+pub use wanted::{WantedSamples, keep_cgroup};

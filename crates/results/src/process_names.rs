@@ -1,11 +1,69 @@
 //! Names of processes.
 
-use profile::{NameId, Recording};
+use profile::{NameId, Recording, Sample, ThreadCount};
 use rustc_hash::FxHashMap;
 
-/// Returns the name of each process, by its id: that of its first thread, else of its thread with the most samples. Threads of a JVM or of
-/// Node.js have names of their own, which are none of the process.
-pub fn process_names(recording: &Recording) -> FxHashMap<u32, NameId> {
+/// The names of the processes that threads and samples belong to.
+///
+/// A process is named as its first thread, else as its thread with the most samples. Threads of a JVM or of Node.js have names of their own,
+/// which are none of the process. A first thread belongs to the process that it names: before it executes a program that is another.
+pub struct ProcessNames {
+    by_pid: FxHashMap<u32, NameId>,
+    /// By process id, where it is known, and name of the thread: one name, or those of all processes that have such a thread.
+    by_thread: FxHashMap<(Option<u32>, NameId), Vec<NameId>>,
+}
+
+impl ProcessNames {
+    /// The names of a recording's processes.
+    pub fn of_recording(recording: &Recording) -> Self {
+        let mut names = Self {
+            by_pid: names_by_pid(recording),
+            by_thread: FxHashMap::default(),
+        };
+        for thread in &recording.threads {
+            let name = names.name_of_thread(thread);
+            for pid in [None, Some(thread.pid)] {
+                let of_thread = names.by_thread.entry((pid, thread.process)).or_default();
+                if !of_thread.contains(&name) {
+                    of_thread.push(name);
+                }
+            }
+        }
+        names
+    }
+
+    /// Returns the name of a thread's process.
+    pub fn name_of_thread(&self, thread: &ThreadCount) -> NameId {
+        // Threads that are counted together have no process.
+        if thread.tid == thread.pid {
+            return thread.process;
+        }
+        self.by_pid
+            .get(&thread.pid)
+            .copied()
+            .unwrap_or(thread.process)
+    }
+
+    /// Returns the names that the process of a sample can have: one, unless several processes have a thread of this name and the samples have no
+    /// process ids.
+    pub fn names_of_sample<'a>(&'a self, sample: &'a Sample) -> &'a [NameId] {
+        match self.by_thread.get(&(sample.pid, sample.process)) {
+            Some(names) => names,
+            None => std::slice::from_ref(&sample.process),
+        }
+    }
+
+    /// Returns the name of a sample's process; that of its thread, if it can be several.
+    pub fn name_of_sample(&self, sample: &Sample) -> NameId {
+        match self.names_of_sample(sample) {
+            [name] => *name,
+            _ => sample.process,
+        }
+    }
+}
+
+/// Returns the name of each process, by its id.
+fn names_by_pid(recording: &Recording) -> FxHashMap<u32, NameId> {
     let mut best: FxHashMap<u32, ((bool, u64), NameId)> = FxHashMap::default();
     for thread in &recording.threads {
         let rank = (thread.tid == thread.pid, thread.count);
@@ -21,18 +79,22 @@ pub fn process_names(recording: &Recording) -> FxHashMap<u32, NameId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::{CallGraph, Collector, EventId, Host, Target, ThreadCount};
+    use profile::{CallGraph, Collector, EventId, Host, StackId, Target, ThreadCount};
 
     #[test]
     fn the_first_thread_names_its_process() {
-        let target = Target::Process(7);
+        let target = Target::Machine;
         let mut recording =
             Recording::new(Host::default(), target, Collector::Bpf, CallGraph::None);
         for (pid, tid, name, count) in [
             (7, 8, "C2 CompilerThre", 5),
-            (7, 7, "java", 1),
+            (7, 7, "sh", 1),
+            (7, 7, "java", 2),
             (9, 10, "helper", 1),
             (9, 11, "worker", 3),
+            (3, 3, "node", 3),
+            (3, 4, "helper", 1),
+            (0, 0, "helper", 8),
         ] {
             let process = recording.names.intern(name);
             recording.threads.push(ThreadCount {
@@ -45,8 +107,23 @@ mod tests {
                 weight: 0,
             });
         }
-        let names = process_names(&recording);
-        assert_eq!(recording.names.get(names[&7]), "java");
-        assert_eq!(recording.names.get(names[&9]), "worker");
+        let names = ProcessNames::of_recording(&recording);
+        let mut of_sample = |pid: Option<u32>, thread: &str| {
+            let process = recording.names.intern(thread);
+            let sample = Sample {
+                pid,
+                ..Sample::new(EventId(0), process, StackId(0), 1)
+            };
+            let possible = names.names_of_sample(&sample).iter();
+            possible
+                .map(|name| recording.names.get(*name).to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of_sample(None, "C2 CompilerThre"), ["java"]);
+        assert_eq!(of_sample(None, "sh"), ["sh"]);
+        assert_eq!(of_sample(None, "helper"), ["worker", "node", "helper"]);
+        assert_eq!(of_sample(Some(3), "helper"), ["node"]);
+        assert_eq!(of_sample(Some(9), "helper"), ["worker"]);
+        assert_eq!(of_sample(None, "unheard of"), ["unheard of"]);
     }
 }

@@ -2,15 +2,16 @@
 //! in the manner of DCPI's Figure 1.
 
 use crate::image_names::image_names;
-use crate::process_names::process_names;
+use crate::place_names::procedure_name;
+use crate::process_names::ProcessNames;
 use crate::selection::{KeySource, ReportBy, SampleFilter};
+use crate::wanted::WantedSamples;
 use profile::{
     CallGraph, Container, EventId, ImageKind, Location, NameId, Recording, Sample, SymbolTable,
     ThreadCount, Unit, kernel_name,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use std::collections::BTreeMap;
 
 /// A row: what it counts, and how much of each event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -84,63 +85,6 @@ fn scale_count(recording: &Recording, event: EventId, count: u64, weight: u64) -
     }
 }
 
-/// Returns whether a sample passes the filter.
-pub fn is_wanted(
-    recording: &Recording,
-    table: &SymbolTable,
-    filter: &SampleFilter,
-    s: &Sample,
-) -> bool {
-    let location = recording.stacks.frame(s.stack).location;
-    let has = |text: &str, part: &Option<String>| part.as_ref().is_none_or(|p| text.contains(p));
-    has(recording.names.get(s.process), &filter.process)
-        && has(&recording.image(location.image).path, &filter.image)
-        && filter.pid.is_none_or(|pid| s.pid == Some(pid))
-        && is_in_cgroup(recording, filter, s.cgroup)
-        && (filter.procedure.is_none() || has(&procedure_name(table, location), &filter.procedure))
-}
-
-/// Returns whether a control group passes the filter.
-fn is_in_cgroup(recording: &Recording, filter: &SampleFilter, cgroup: Option<NameId>) -> bool {
-    let mut wanted = filter.cgroup.iter();
-    wanted.all(|wanted| cgroup.is_some_and(|one| is_named(recording.names.get(one), wanted)))
-}
-
-/// Returns whether a control group has this in its path or in the name of its container.
-fn is_named(path: &str, wanted: &str) -> bool {
-    let container = || Container::of_cgroup(path).map(|container| container.to_string());
-    path.contains(wanted) || container().is_some_and(|name| name.contains(wanted))
-}
-
-/// Removes samples and threads outside such a control group, also from the recording's accounts.
-pub fn keep_cgroup(recording: &mut Recording, wanted: &str) {
-    let kept: Vec<bool> = recording
-        .names
-        .iter()
-        .map(|name| is_named(name, wanted))
-        .collect();
-    let is_kept = |cgroup: Option<NameId>| cgroup.is_some_and(|one| kept[one.0 as usize]);
-    let events = &mut recording.events;
-    recording.samples.retain(|sample| {
-        let keep = is_kept(sample.cgroup);
-        if !keep {
-            let event = &mut events[usize::from(sample.event.0)];
-            event.taken = event.taken.saturating_sub(sample.count);
-            event.stored = event.stored.saturating_sub(sample.count);
-        }
-        keep
-    });
-    recording.threads.retain(|thread| is_kept(thread.cgroup));
-    // They are of all that ran.
-    recording.task_times = None;
-}
-
-fn procedure_name(table: &SymbolTable, location: Location) -> String {
-    table
-        .procedure(location)
-        .map_or_else(String::new, |procedure| procedure.name.to_string())
-}
-
 /// Makes the report.
 pub fn make_report(
     recording: &Recording,
@@ -159,7 +103,7 @@ pub fn make_report(
         table,
         images: image_names(recording),
         by,
-        process_names: process_names(recording),
+        processes: ProcessNames::of_recording(recording),
         keys: FxHashMap::default(),
         of_location: FxHashMap::default(),
         rows: Vec::new(),
@@ -240,8 +184,7 @@ struct Counter<'a> {
     table: &'a SymbolTable,
     images: Vec<String>,
     by: ReportBy,
-    /// By process id.
-    process_names: FxHashMap<u32, NameId>,
+    processes: ProcessNames,
     keys: FxHashMap<Key, usize>,
     of_location: FxHashMap<Location, usize>,
     rows: Vec<ReportRow>,
@@ -277,13 +220,14 @@ impl Counter<'_> {
     /// the unknown code and how far stacks reach.
     fn add_samples(&mut self, filter: &SampleFilter, by_thread: bool) -> StackReach {
         let recording = self.recording;
+        let wanted = WantedSamples::new(recording, self.table, filter);
         let mut reach = StackReach::default();
         let deepest = recording.call_graph.deepest();
         for (number, sample) in recording.samples.iter().enumerate() {
             let Some(column) = self.column_of(sample.event) else {
                 continue;
             };
-            if !by_thread && !is_wanted(recording, self.table, filter, sample) {
+            if !by_thread && !wanted.has_sample(sample) {
                 continue;
             }
             let amount = sample_amount(recording, sample);
@@ -311,15 +255,12 @@ impl Counter<'_> {
     /// Adds the threads' own counts.
     fn add_threads(&mut self, filter: &SampleFilter) {
         let recording = self.recording;
+        let wanted = WantedSamples::new(recording, self.table, filter);
         for thread in &recording.threads {
             let Some(column) = self.column_of(thread.event) else {
                 continue;
             };
-            let name = recording.names.get(thread.process);
-            if filter.process.as_ref().is_none_or(|p| name.contains(p))
-                && filter.pid.is_none_or(|pid| thread.pid == pid)
-                && is_in_cgroup(recording, filter, thread.cgroup)
-            {
+            if wanted.has_thread(thread) {
                 self.totals[column].total += self.add_thread(thread, column);
             }
         }
@@ -388,12 +329,8 @@ impl Counter<'_> {
                 (name, None, Some(ids))
             }
             ReportBy::Process => {
-                let named = self.process_names.get(&thread.pid);
-                let name = match named.filter(|_| thread.tid != thread.pid) {
-                    Some(process) => self.recording.names.get(*process),
-                    None => &name,
-                };
-                let process = kernel_name(name).to_owned();
+                let process = self.processes.name_of_thread(thread);
+                let process = kernel_name(self.recording.names.get(process)).to_owned();
                 (process, None, Some(format!("pid {}", thread.pid)))
             }
             // Threads' own counts know nothing of these.
@@ -641,92 +578,6 @@ fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) ->
     })
 }
 
-/// A node of the call tree.
-pub struct CallNode {
-    /// The procedure.
-    pub name: String,
-    /// The amount of the event in it and what it called.
-    pub inclusive: f64,
-    /// The amount in itself.
-    pub own: f64,
-    /// The nodes of its callees.
-    pub children: BTreeMap<(String, String), CallNode>,
-}
-
-/// Returns the functions at a place, outermost first: its procedure, and with `inlined` the calls that were
-/// inlined into that.
-pub(crate) fn functions_at(table: &SymbolTable, location: Location, inlined: bool) -> Vec<String> {
-    let mut names = vec![match procedure_name(table, location) {
-        name if name.is_empty() => "[no symbol]".to_owned(),
-        name => name,
-    }];
-    if inlined && let Some(resolution) = table.get(location) {
-        let calls = resolution.inlined.iter().rev().skip(1);
-        names.extend(calls.map(|frame| frame.function.to_string()));
-    }
-    names
-}
-
-/// The call tree from the outermost frames down, by procedure, and with `inlined` by inlined call.
-pub fn call_tree(
-    recording: &Recording,
-    table: &SymbolTable,
-    filter: &SampleFilter,
-    event: EventId,
-    inlined: bool,
-) -> CallNode {
-    let mut root = CallNode::new(String::new());
-    let images = image_names(recording);
-    for sample in &recording.samples {
-        if sample.event != event || !is_wanted(recording, table, filter, sample) {
-            continue;
-        }
-        let amount = sample_amount(recording, sample);
-        let mut locations: Vec<Location> = recording.stacks.locations(sample.stack).collect();
-        locations.reverse();
-        root.inclusive += amount;
-        let process = recording.names.get(sample.process).to_owned();
-        let mut node = root.child_named(format!("process {process}"), String::new());
-        node.inclusive += amount;
-        for location in locations {
-            let image = &images[location.image.0 as usize];
-            for name in functions_at(table, location, inlined) {
-                node = node.child_named(name, image.clone());
-                node.inclusive += amount;
-            }
-        }
-        node.own += amount;
-    }
-    root
-}
-
-impl CallNode {
-    pub(crate) fn new(name: String) -> Self {
-        Self {
-            name,
-            inclusive: 0.0,
-            own: 0.0,
-            children: BTreeMap::new(),
-        }
-    }
-
-    pub(crate) fn child_named(&mut self, name: String, image: String) -> &mut Self {
-        self.children
-            .entry((name.clone(), image.clone()))
-            .or_insert_with(|| Self::new(name))
-    }
-}
-
-impl Drop for CallNode {
-    /// Deep recursion in the target must not become deep recursion in us.
-    fn drop(&mut self) {
-        let mut stack: Vec<CallNode> = std::mem::take(&mut self.children).into_values().collect();
-        while let Some(mut node) = stack.pop() {
-            stack.extend(std::mem::take(&mut node.children).into_values());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -770,7 +621,7 @@ mod tests {
         }
         let mut kept = recording.clone();
         (kept.events[0].taken, kept.events[0].stored) = (9, 7);
-        keep_cgroup(&mut kept, "docker 3f2a");
+        crate::wanted::keep_cgroup(&mut kept, "docker 3f2a");
         assert_eq!((kept.samples.len(), kept.threads.len()), (1, 1));
         // What was dropped may have been of any group.
         assert_eq!((kept.events[0].taken, kept.events[0].stored), (3, 1));

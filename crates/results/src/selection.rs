@@ -9,6 +9,8 @@ pub struct SampleFilter {
     pub event: Option<String>,
     /// Only processes with this in their name.
     pub process: Option<String>,
+    /// Only threads with this in their name.
+    pub thread: Option<String>,
     /// Only this process id.
     pub pid: Option<u32>,
     /// Only control groups with this in their path or in the name of their container.
@@ -23,6 +25,11 @@ impl SampleFilter {
     /// Returns whether samples are wanted wherever they landed, so that the threads' own counts serve.
     pub fn is_of_all_places(&self) -> bool {
         self.image.is_none() && self.procedure.is_none()
+    }
+
+    /// Returns whether the names of threads or processes decide.
+    pub fn names_threads(&self) -> bool {
+        self.process.is_some() || self.thread.is_some()
     }
 }
 

@@ -3,9 +3,10 @@
 
 use crate::matching::{RowKey, SetRows, align_rows};
 use crate::refusal::usage_refusal;
-use crate::report::{is_wanted, make_report};
+use crate::report::make_report;
 use crate::selection::{CompareBy, CompareOptions, MeasurePer, ReportBy, SampleFilter};
 use crate::source::{RecordingSource, event_named, name_locations, open_recording};
+use crate::wanted::WantedSamples;
 use analysis::variation::{PairScale, RowOrigin};
 use profile::{Event, EventId, ImageKind, Location, Recording, SymbolTable, Target, Unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -205,11 +206,11 @@ fn read_set(
         ..RecordingSource::default()
     };
     let wanted = Wanted {
-        processes: compare.filter.process.is_some(),
+        processes: compare.filter.names_threads(),
         cgroups: compare.filter.cgroup.is_some(),
         ids: compare.filter.pid.is_some(),
         callers: compare.by == CompareBy::Path,
-        threads: false,
+        threads: compare.filter.process.is_some(),
     };
     let opened = open_recording(&source, wanted)?;
     let is_incomplete = opened.is_incomplete();
@@ -315,9 +316,10 @@ fn by_path(
     filter: &SampleFilter,
     event: EventId,
 ) -> HashMap<RowKey, u64> {
+    let wanted = WantedSamples::new(recording, table, filter);
     let mut counts = HashMap::new();
     for sample in &recording.samples {
-        if sample.event != event || !is_wanted(recording, table, filter, sample) {
+        if sample.event != event || !wanted.has_sample(sample) {
             continue;
         }
         let mut frames: Vec<String> = recording

@@ -9,7 +9,7 @@ use crate::thread_event::{while_standing, without_samples};
 use crate::{cpu, sys, thread};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use runtime_abi::{Page, Thread};
+use runtime_abi::{Clock, Page, Thread};
 
 /// Pays what the thread owes, while it computes; whether that was anything.
 pub fn pay_delay(thread: &Thread) -> bool {
@@ -66,6 +66,7 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
         return thread.excess.store(now.saturating_sub(since), Relaxed);
     }
     let debt = owed_delay(page, thread);
+    let epoch = current_epoch(page);
     let excess = thread.excess.load(Relaxed);
     // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
     count_paid(page, thread, debt);
@@ -79,8 +80,10 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     match how {
         // Its clock stands still: what it does meanwhile is nobody's sample. A program that restricts its system
         // calls is left those that it had.
-        Payment::Busy if !sys::calls_restricted() => without_samples(thread, || stay_until(end)),
-        _ => while_standing(thread, || sleep_until(end)),
+        Payment::Busy if !sys::calls_restricted() => without_samples(thread, || {
+            stay_until(page, epoch, end);
+        }),
+        _ => while_standing(thread, || sleep_until(page, epoch, end)),
     }
     // What it stood too long is the thread's own, and shortens what it pays next; the others have
     // nothing to do with it.
@@ -145,10 +148,34 @@ static LATE: AtomicU64 = AtomicU64::new(50_000);
 /// Limit on the delay of a timer: beyond it something else ran.
 const MOST_LATE: u64 = 200_000;
 
+/// Longest sleep without a look whether the experiment is over. It is as long as the pause behind an experiment, so that nobody stands
+/// still in the next one for this one's delays.
+const LOOK: u64 = 10_000_000;
+
+/// Returns the number of the experiment whose delays are counted now.
+fn current_epoch(page: &Page) -> u16 {
+    Clock::unpack(page.global.0.load(Acquire)).epoch
+}
+
+/// Sleeps until then, or until the experiment is over, after which nothing of it is owed. Returns false in that case.
+fn sleep_in_epoch(page: &Page, epoch: u16, wake: u64) -> bool {
+    loop {
+        let now = sys::now();
+        if now >= wake {
+            return true;
+        }
+        sys::sleep_exactly_until(wake.min(now + LOOK));
+        if current_epoch(page) != epoch {
+            return false;
+        }
+    }
+}
+
 /// Keeps the processor busy until then, or lets others have it; sleeps first if it is long.
-fn stay_until(end: u64) {
-    if end.saturating_sub(sys::now()) > LONG {
-        sys::sleep_exactly_until(end - LONG);
+fn stay_until(page: &Page, epoch: u16, end: u64) {
+    let is_long = end.saturating_sub(sys::now()) > LONG;
+    if is_long && !sleep_in_epoch(page, epoch, end - LONG) {
+        return;
     }
     while sys::now() < end {
         sys::give_way();
@@ -156,11 +183,13 @@ fn stay_until(end: u64) {
 }
 
 /// Sleeps until shortly before, and keeps looking at the clock for the rest.
-fn sleep_until(end: u64) {
+fn sleep_until(page: &Page, epoch: u16, end: u64) {
     let late = LATE.load(Relaxed);
     let wake = end.saturating_sub(late);
     if sys::now() < wake {
-        sys::sleep_exactly_until(wake);
+        if !sleep_in_epoch(page, epoch, wake) {
+            return;
+        }
         let observed = sys::now().saturating_sub(wake).min(MOST_LATE);
         LATE.store(late - late / 8 + observed / 8 + observed / 32, Relaxed);
     }

@@ -42,3 +42,4 @@ pub use recording::{
 };
 #[doc(hidden)]
 pub use recording::{RingRecord, replay};
+pub use unwinding::make_tables;

@@ -1,8 +1,5 @@
 //! Lines and inlined calls: DWARF, read unit by unit as addresses are asked for.
 
-// `addr2line` takes its sections in an `Arc`; ours stay on one thread.
-#![allow(clippy::arc_with_non_send_sync)]
-
 use crate::abbreviations;
 use crate::demangle::demangle_name;
 use crate::elf::Elf;
@@ -22,7 +19,6 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// A function by the debug information.
@@ -47,20 +43,26 @@ pub(crate) type UnitKey = (bool, u64);
 
 /// The debug information of one image, from [`crate::ImageSymbols::debug_info`].
 ///
-/// It keeps what it has parsed, and belongs to one thread.
+/// It keeps what it has parsed, and belongs to one thread at a time: it can be opened in one and used in another.
 pub struct DebugInfo {
     /// The file that it is in, which is not always the image.
     pub(crate) path: PathBuf,
     image_path: PathBuf,
     dwarf: Arc<Dwarf<SectionReader>>,
     pub(crate) context: Context<SectionReader>,
-    pub(crate) meter: Rc<Meter>,
+    pub(crate) meter: Arc<Meter>,
     package: OnceCell<Option<DwarfPackage<SectionReader>>>,
     missing: RefCell<BTreeSet<PathBuf>>,
     texts: RefCell<FxHashMap<String, Arc<str>>>,
-    procedures: RefCell<FxHashMap<UnitKey, Rc<[Range<u64>]>>>,
-    pub(crate) rows: RefCell<FxHashMap<UnitKey, Rc<[LineRow]>>>,
+    procedures: RefCell<FxHashMap<UnitKey, Arc<[Range<u64>]>>>,
+    pub(crate) rows: RefCell<FxHashMap<UnitKey, Arc<[LineRow]>>>,
 }
+
+// One thread may open it, which takes long for large programs, and another one use it.
+const _: () = {
+    const fn assert_send<T: Send>() {}
+    assert_send::<DebugInfo>();
+};
 
 impl DebugInfo {
     /// `path` is the file of `elf`, `image_path` that of the image it describes.
@@ -165,12 +167,14 @@ impl DebugInfo {
         let Some((key, unit)) = self.unit_of(address) else {
             return Ok(None);
         };
-        let known = self.procedures.borrow().get(&key).map(Rc::clone);
+        let known = self.procedures.borrow().get(&key).map(Arc::clone);
         let ranges = match known {
             Some(ranges) => ranges,
             None => {
                 let ranges = subprogram_ranges(&unit)?;
-                self.procedures.borrow_mut().insert(key, Rc::clone(&ranges));
+                self.procedures
+                    .borrow_mut()
+                    .insert(key, Arc::clone(&ranges));
                 ranges
             }
         };
@@ -300,7 +304,7 @@ fn path_of(reader: &SectionReader) -> Option<PathBuf> {
 }
 
 /// The address ranges of all functions of a unit, by start.
-fn subprogram_ranges(unit: &gimli::UnitRef<'_, SectionReader>) -> gimli::Result<Rc<[Range<u64>]>> {
+fn subprogram_ranges(unit: &gimli::UnitRef<'_, SectionReader>) -> gimli::Result<Arc<[Range<u64>]>> {
     let mut found = Vec::new();
     let mut entries = unit.entries();
     while let Some(entry) = entries.next_dfs()? {

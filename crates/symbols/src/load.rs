@@ -8,7 +8,7 @@ use crate::tables::{DataSection, SectionCompression};
 use gimli::{Dwarf, DwarfPackage, RunTimeEndian, SectionId};
 use std::io::Read;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The best that zlib can do is 1032; debug information compresses to a fifth or so.
 const MAX_RATIO: u64 = 1032;
@@ -32,7 +32,7 @@ fn elf_endian(elf: &Elf) -> RunTimeEndian {
 pub(crate) fn load_dwarf(
     path: &Path,
     elf: &Elf,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Dwarf<SectionReader>, Error> {
     let dwarf = Dwarf::load(|id| section_reader(path, elf, id.name(), meter))?;
     check_dwarf(path, dwarf, meter)
@@ -54,7 +54,7 @@ pub(crate) fn load_split_dwarf(
     path: &Path,
     elf: &Elf,
     parent: &Dwarf<SectionReader>,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<Dwarf<SectionReader>, Error> {
     let mut dwarf = Dwarf::load(|id| match id.dwo_name() {
         Some(name) => section_reader(path, elf, name, meter),
@@ -68,7 +68,7 @@ pub(crate) fn load_split_dwarf(
 pub(crate) fn load_dwarf_package(
     path: &Path,
     elf: &Elf,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<DwarfPackage<SectionReader>, Error> {
     let load = |id: SectionId| match id.dwo_name() {
         Some(name) => section_reader(path, elf, name, meter).map_err(Failure::Ours),
@@ -102,7 +102,7 @@ pub(crate) fn debug_error(path: &Path, meter: &Meter, error: gimli::Error) -> Er
     }
 }
 
-fn empty_reader(elf: &Elf, meter: &Rc<Meter>) -> SectionReader {
+fn empty_reader(elf: &Elf, meter: &Arc<Meter>) -> SectionReader {
     SectionReader::new(
         MeteredSection::from_bytes("", Vec::new(), meter),
         elf_endian(elf),
@@ -114,7 +114,7 @@ fn section_reader(
     path: &Path,
     elf: &Elf,
     name: &'static str,
-    meter: &Rc<Meter>,
+    meter: &Arc<Meter>,
 ) -> Result<SectionReader, Error> {
     let Some(section) = elf.section_named(name) else {
         return Ok(empty_reader(elf, meter));

@@ -10,10 +10,10 @@ use crate::error::DebugProblem;
 use crate::input::ImageInput;
 use gimli::{ReaderOffsetId, RunTimeEndian};
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell};
 use std::fmt;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The part of a file that is read at once: most lookups touch few units.
 const CHUNK_SHIFT: u32 = 16;
@@ -32,46 +32,63 @@ const STEPS_PER_LOOKUP: u64 = 4096;
 /// 2 MiB that threads have by default.
 const MAX_STACK: usize = 768 << 10;
 
-/// Counts the work done on the debug information of one image, and remembers where it stood.
+/// Counts the work done on the debug information of one image, and remembers where it stood. One thread reads at a time; another one
+/// may have opened it.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
-    left: Cell<u64>,
-    stack: Cell<usize>,
-    section: Cell<&'static str>,
-    position: Cell<usize>,
-    problem: Cell<Option<DebugProblem>>,
+    left: AtomicU64,
+    stack: AtomicUsize,
+    /// The names of its sections, and the number of the one that was read last.
+    names: Mutex<Vec<&'static str>>,
+    section: AtomicUsize,
+    position: AtomicUsize,
+    problem: Mutex<Option<DebugProblem>>,
 }
 
 impl Meter {
-    pub fn new() -> Rc<Self> {
+    pub fn new() -> Arc<Self> {
         let meter = Self::default();
-        meter.left.set(STEPS_FREE);
-        Rc::new(meter)
+        meter.left.store(STEPS_FREE, Relaxed);
+        Arc::new(meter)
     }
 
-    /// Grants the steps for a section of this size.
-    pub fn grant(&self, bytes: usize) {
-        let more = (bytes as u64).saturating_mul(STEPS_PER_BYTE);
-        self.left.set(self.left.get().saturating_add(more));
+    /// Grants the steps for a section of this size. Returns the section's number.
+    fn add_section(&self, name: &'static str, bytes: usize) -> usize {
+        self.grant((bytes as u64).saturating_mul(STEPS_PER_BYTE));
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.push(name);
+        names.len() - 1
+    }
+
+    fn grant(&self, steps: u64) {
+        let left = self.left.load(Relaxed);
+        self.left.store(left.saturating_add(steps), Relaxed);
     }
 
     /// Starts a lookup: from here on the depth of the stack is measured.
     pub fn start(&self) {
-        self.left
-            .set(self.left.get().saturating_add(STEPS_PER_LOOKUP));
-        self.stack.set(stack_pointer());
-        self.problem.set(None);
+        self.grant(STEPS_PER_LOOKUP);
+        self.stack.store(stack_pointer(), Relaxed);
+        self.set_problem(None);
+    }
+
+    fn set_problem(&self, problem: Option<DebugProblem>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
     /// Returns the section and position read last, and the problem there.
     pub fn blame(&self, error: gimli::Error) -> (&'static str, u64, DebugProblem) {
-        let problem = self.problem.get().unwrap_or(DebugProblem::Invalid(error));
-        (self.section.get(), self.position.get() as u64, problem)
+        let problem = *self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let problem = problem.unwrap_or(DebugProblem::Invalid(error));
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = names.get(self.section.load(Relaxed)).copied();
+        let position = self.position.load(Relaxed) as u64;
+        (name.unwrap_or_default(), position, problem)
     }
 
     /// The error for work that nobody could finish.
     pub fn refuse(&self) -> gimli::Error {
-        self.problem.set(Some(DebugProblem::TooMuchWork));
+        self.set_problem(Some(DebugProblem::TooMuchWork));
         gimli::Error::Io
     }
 
@@ -81,14 +98,16 @@ impl Meter {
         position: usize,
         cost: usize,
     ) -> gimli::Result<()> {
-        self.section.set(section.name);
-        self.position.set(position);
-        let Some(left) = self.left.get().checked_sub(cost as u64) else {
+        // Stores without a read before them in one step: no other thread reads meanwhile.
+        self.section.store(section.number, Relaxed);
+        self.position.store(position, Relaxed);
+        let Some(left) = self.left.load(Relaxed).checked_sub(cost as u64) else {
             return Err(self.refuse());
         };
-        self.left.set(left);
-        if self.stack.get().abs_diff(stack_pointer()) > MAX_STACK && self.stack.get() != 0 {
-            self.problem.set(Some(DebugProblem::TooDeep));
+        self.left.store(left, Relaxed);
+        let stack = self.stack.load(Relaxed);
+        if stack.abs_diff(stack_pointer()) > MAX_STACK && stack != 0 {
+            self.set_problem(Some(DebugProblem::TooDeep));
             return Err(gimli::Error::Io);
         }
         Ok(())
@@ -109,20 +128,22 @@ pub(crate) struct MeteredSection {
     /// The file and where the section starts in it; `None` if the only chunk is there already.
     source: Option<(Arc<ImageInput>, u64)>,
     shift: u32,
-    chunks: Box<[OnceCell<Box<[u8]>>]>,
-    meter: Rc<Meter>,
+    chunks: Box<[OnceLock<Box<[u8]>>]>,
+    meter: Arc<Meter>,
+    /// Its number at the meter.
+    number: usize,
 }
 
 impl MeteredSection {
-    pub fn from_bytes(name: &'static str, bytes: Vec<u8>, meter: &Rc<Meter>) -> Rc<Self> {
-        meter.grant(bytes.len());
-        Rc::new(Self {
+    pub fn from_bytes(name: &'static str, bytes: Vec<u8>, meter: &Arc<Meter>) -> Arc<Self> {
+        Arc::new(Self {
+            number: meter.add_section(name, bytes.len()),
             name,
             len: bytes.len(),
             source: None,
             shift: usize::BITS - 1,
-            chunks: Box::new([OnceCell::from(bytes.into_boxed_slice())]),
-            meter: Rc::clone(meter),
+            chunks: Box::new([OnceLock::from(bytes.into_boxed_slice())]),
+            meter: Arc::clone(meter),
         })
     }
 
@@ -132,17 +153,17 @@ impl MeteredSection {
         input: &Arc<ImageInput>,
         offset: u64,
         len: usize,
-        meter: &Rc<Meter>,
-    ) -> Rc<Self> {
-        meter.grant(len);
+        meter: &Arc<Meter>,
+    ) -> Arc<Self> {
         let count = len.div_ceil(1 << CHUNK_SHIFT);
-        Rc::new(Self {
+        Arc::new(Self {
+            number: meter.add_section(name, len),
             name,
             len,
             source: Some((Arc::clone(input), offset)),
             shift: CHUNK_SHIFT,
-            chunks: (0..count).map(|_| OnceCell::new()).collect(),
-            meter: Rc::clone(meter),
+            chunks: (0..count).map(|_| OnceLock::new()).collect(),
+            meter: Arc::clone(meter),
         })
     }
 
@@ -175,14 +196,14 @@ impl fmt::Debug for MeteredSection {
 /// A range of a [`MeteredSection`].
 #[derive(Clone, Debug)]
 pub(crate) struct SectionReader {
-    section: Rc<MeteredSection>,
+    section: Arc<MeteredSection>,
     start: usize,
     end: usize,
     endian: RunTimeEndian,
 }
 
 impl SectionReader {
-    pub fn new(section: Rc<MeteredSection>, endian: RunTimeEndian) -> Self {
+    pub fn new(section: Arc<MeteredSection>, endian: RunTimeEndian) -> Self {
         Self {
             start: 0,
             end: section.len,

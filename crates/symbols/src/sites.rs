@@ -6,7 +6,6 @@ use crate::load;
 use crate::section::SectionReader;
 use gimli::{AttributeValue, DwAt, UnitOffset, UnitRef};
 use profile::ImageAddress;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Limit on the depth of inlined calls.
@@ -83,9 +82,9 @@ impl DebugInfo {
         &self,
         key: UnitKey,
         unit: &UnitRef<'_, SectionReader>,
-    ) -> gimli::Result<Rc<[LineRow]>> {
+    ) -> gimli::Result<Arc<[LineRow]>> {
         if let Some(known) = self.rows.borrow().get(&key) {
-            return Ok(Rc::clone(known));
+            return Ok(Arc::clone(known));
         }
         let mut rows = Vec::new();
         if let Some(program) = unit.line_program.clone() {
@@ -101,8 +100,8 @@ impl DebugInfo {
         }
         // Stable: of several rows at an address, the last one counts.
         rows.sort_by_key(|row| row.start);
-        let rows: Rc<[LineRow]> = rows.into();
-        self.rows.borrow_mut().insert(key, Rc::clone(&rows));
+        let rows: Arc<[LineRow]> = rows.into();
+        self.rows.borrow_mut().insert(key, Arc::clone(&rows));
         Ok(rows)
     }
 }

@@ -47,7 +47,7 @@ fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         pinned: !args.no_pin,
         stacks: (!args.no_stacks).then(|| TableLimits {
             memory: (args.unwind_memory as usize) << 20,
-            directory: crate::cache::cache_directory().map(|cache| cache.join("unwind")),
+            directory: crate::later_tables::table_directory(),
         }),
     };
     let program = HostProgram {

@@ -1,9 +1,14 @@
-//! `vitalfew generate`: man pages and completions, from the definitions of the arguments.
+//! `vitalfew generate`: man pages and completions, from the definitions of the arguments; unwind tables.
 
 use crate::args::{Args, Generate, Generated};
+use crate::later_tables::table_directory;
 use anyhow::Context;
 use clap::CommandFactory;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// The longest time for the tables of one recording.
+const LONGEST_MAKING: Duration = Duration::from_secs(600);
 
 /// Runs the command.
 pub fn run(args: &Generate) -> anyhow::Result<ExitCode> {
@@ -13,6 +18,10 @@ pub fn run(args: &Generate) -> anyhow::Result<ExitCode> {
         Generated::Completions { shell } => {
             let mut command = Args::command();
             clap_complete::generate(*shell, &mut command, "vitalfew", &mut std::io::stdout());
+        }
+        Generated::UnwindTables { files } => {
+            let directory = table_directory().context("there is no directory for caches")?;
+            sampler::make_tables(&directory, files, LONGEST_MAKING);
         }
     }
     Ok(ExitCode::SUCCESS)

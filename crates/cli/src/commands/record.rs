@@ -2,6 +2,7 @@
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
 use crate::commands::wrapped::{self, Line, Signals};
+use crate::later_tables::{make_tables_later, making_note};
 use crate::losses::loss_warnings;
 use crate::output::{create_private_files, format_bytes, format_ns, group_digits};
 use crate::screen::{tell_user, warn_user};
@@ -58,6 +59,9 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     if !args.quiet {
         summarize(recording, &written, outcome.own_cpu_ns, args, &talk.notes);
     }
+    if make_tables_later(&outcome.without_tables) && !args.quiet {
+        tell_user(&making_note(&outcome.without_tables));
+    }
     signals.pass_on(outcome.running.as_ref());
     let exit = outcome
         .exit
@@ -113,7 +117,7 @@ fn record_options(args: &Record) -> anyhow::Result<Options> {
         None => {}
     }
     options.table_memory = (args.unwind_memory as usize) << 20;
-    options.table_directory = crate::cache::cache_directory().map(|cache| cache.join("unwind"));
+    options.table_directory = crate::later_tables::table_directory();
     options.ask_runtimes = !args.no_attach;
     options.off_cpu = args.off_cpu;
     options.registers = args.registers;

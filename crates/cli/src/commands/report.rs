@@ -2,6 +2,7 @@
 
 use super::report_table::{amount_text, percent_text, report_table};
 use crate::args::Report as Args;
+use crate::call_tree_order::children_shown;
 use crate::exit::INCONCLUSIVE;
 use crate::losses::loss_warnings;
 use crate::output::{clean_name, group_digits, shorten_middle};
@@ -10,10 +11,11 @@ use crate::screen::{Screen, tell_user, terminal_width, warn_user, wrap_sentence}
 use crate::source;
 use crate::times::{main_event, time_advice, time_line};
 use profile::{
-    CallGraph, Collector, EventId, Location, Recording, SymbolTable, Target, TaskTimes, Unit,
+    CallGraph, CallTree, Collector, EventId, Location, NodeId, Recording, SymbolTable, Target,
+    TaskTimes, Unit,
 };
 use results::{
-    CallNode, KeySource, NamesNeeded, Refusal, RefusalReason, Report, ReportBy, call_tree,
+    KeySource, NamesNeeded, Refusal, RefusalReason, Report, ReportBy, WantedSamples, call_tree,
     callers_tree, event_named, join_hosts, make_report, name_locations,
 };
 use serde::Serialize;
@@ -34,12 +36,14 @@ const LONGEST_COMMAND: usize = 160;
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let needs = args.by.needs();
+    let filter = args.filter.sample_filter();
+    let trees = args.tree || args.callers.is_some();
     let wanted = Wanted {
-        processes: needs.processes || args.filter.process.is_some(),
-        cgroups: needs.cgroups || args.filter.cgroup.is_some(),
-        ids: needs.ids || args.filter.pid.is_some(),
+        processes: needs.processes || filter.names_threads() || trees,
+        cgroups: needs.cgroups || filter.cgroup.is_some(),
+        ids: needs.ids || filter.pid.is_some(),
         callers: true,
-        threads: needs.source == KeySource::Thread,
+        threads: needs.source == KeySource::Thread || filter.process.is_some() || trees,
     };
     let mut chosen = args.source.clone();
     if args.by == ReportBy::Host
@@ -57,7 +61,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let event = choose_event(&recording, args)?;
     let resolved = resolve_shown(&recording, args);
-    let filter = args.filter.sample_filter();
     // What changes what the table means comes before it.
     recording.problems().for_each(|warning| warn_user(warning));
     let mut out = Screen::open_output(args.shown.json);
@@ -66,7 +69,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             writeln!(out, "warning: {}", clean_name(&warning))?;
         }
     }
-    if args.tree || args.callers.is_some() {
+    if let Some(warning) = warn_of_shared_threads(&recording, args) {
+        warn_user(&warning);
+    }
+    if trees {
         if !print_trees(&mut out, &recording, args, &resolved.table, event)? {
             drop(out);
             tell_user("no stack has a procedure of that name");
@@ -101,6 +107,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tell_user(&advice);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says which samples may be those of other processes than the ones that were asked for.
+fn warn_of_shared_threads(recording: &Recording, args: &Args) -> Option<String> {
+    let (filter, table) = (args.filter.sample_filter(), SymbolTable::default());
+    let by_thread = args.by.needs().source == KeySource::Thread && filter.is_of_all_places();
+    let shared = WantedSamples::new(recording, &table, &filter).shared_threads();
+    let (first, more) = shared.split_first().filter(|_| !by_thread)?;
+    let others = match more.len() {
+        0 => String::new(),
+        others => format!(" and {others} more names"),
+    };
+    Some(format!(
+        "other processes, too, have threads named {first}{others}, whose samples are in these figures: record --per-process tells them apart"
+    ))
 }
 
 /// Makes the report by host. Each host is read by itself: merged recordings do not name their hosts.
@@ -386,21 +407,29 @@ fn print_trees(
 ) -> anyhow::Result<bool> {
     let (filter, inlined) = (args.filter.sample_filter(), !args.no_inline);
     let name = &recording.event(event).name;
-    let (root, whole, heading) = match &args.callers {
+    let (tree, whole, heading) = match &args.callers {
         Some(procedure) => {
-            let root = callers_tree(recording, table, &filter, event, procedure, inlined);
-            let whole = root.children.values().map(|child| child.inclusive).sum();
-            if root.children.is_empty() {
+            let tree = callers_tree(
+                recording,
+                table,
+                &filter,
+                event,
+                inlined,
+                procedure,
+                TREE_CUTOFF,
+            )?;
+            if tree.children(NodeId::ROOT).next().is_none() {
                 return Ok(false);
             }
+            let whole = tree.total(0) - tree.cost(0, NodeId::ROOT);
             let heading = format!("callers of {procedure}, by {name}");
-            (root, whole, ("total%", "of it", heading))
+            (tree, whole, ("total%", "of it", heading))
         }
         None => {
-            let root = call_tree(recording, table, &filter, event, inlined);
-            let whole = root.inclusive;
+            let tree = call_tree(recording, table, &filter, event, inlined)?;
+            let whole = tree.total(0);
             (
-                root,
+                tree,
                 whole,
                 ("total%", "self%", format!("call tree of {name}")),
             )
@@ -409,45 +438,42 @@ fn print_trees(
     print_head(out, recording)?;
     let (first, second, title) = heading;
     writeln!(out, "{first:>8} {second:>8}  {}\n", clean_name(&title))?;
-    let part = |node: &CallNode| match args.callers {
-        Some(_) => node.inclusive,
-        None => node.own,
+    let part = |node: NodeId| match args.callers {
+        Some(_) => tree.cum_cost(0, node),
+        None => tree.cost(0, node),
     };
-    print_tree(out, &root, whole, part)?;
+    print_tree(out, &tree, whole, part)?;
     Ok(true)
 }
 
 /// Prints a tree: of each node its share of all samples, and the share of `whole` that `part` is.
 fn print_tree(
     out: &mut impl Write,
-    root: &CallNode,
-    whole: f64,
-    part: impl Fn(&CallNode) -> f64,
+    tree: &CallTree,
+    whole: i64,
+    part: impl Fn(NodeId) -> i64,
 ) -> anyhow::Result<()> {
     let widest = terminal_width();
+    let percent = |part: i64, of: i64| percent_text(part as f64, of as f64);
     // Depth first with a stack of our own: targets recurse deeper than ours is.
-    let mut stack = vec![(root, 0usize)];
-    while let Some((node, depth)) = stack.pop() {
-        if depth > 0 {
+    let mut open = vec![(NodeId::ROOT, 0usize)];
+    while let Some((node, depth)) = open.pop() {
+        if let Some(method) = tree.method(node) {
             // Deep frames are shown as deep as there is room for their names.
             let deepest = widest.map_or(DEEPEST_INDENT, |widest| widest / 4);
             let indent = "  ".repeat((depth - 1).min(deepest));
             let room = widest.map_or(usize::MAX, |all| all.saturating_sub(19 + indent.len()));
+            let name = clean_name(&tree.methods()[method.0 as usize].name);
             writeln!(
                 out,
                 "{:>8} {:>8}  {indent}{}",
-                percent_text(node.inclusive, root.inclusive),
-                percent_text(part(node), whole),
-                shorten_middle(&clean_name(&node.name), room),
+                percent(tree.cum_cost(0, node), tree.total(0)),
+                percent(part(node), whole),
+                shorten_middle(&name, room),
             )?;
         }
-        let mut children: Vec<&CallNode> = node
-            .children
-            .values()
-            .filter(|child| child.inclusive >= TREE_CUTOFF * whole)
-            .collect();
-        children.sort_by(|a, b| a.inclusive.total_cmp(&b.inclusive));
-        stack.extend(children.into_iter().map(|child| (child, depth + 1)));
+        let children = children_shown(tree, node, TREE_CUTOFF * whole as f64);
+        open.extend(children.into_iter().map(|child| (child, depth + 1)));
     }
     writeln!(
         out,

@@ -89,27 +89,27 @@ pub(super) fn fill_from_recording(
         rows.push(SampleRow::new(key, sample));
     }
     let at = FilePosition::Offset(0);
-    let nodes: Vec<_> = paths.iter_nodes().collect();
-    // By group and path.
-    let mut known: FxHashMap<(DraftNode, usize), DraftNode> = FxHashMap::default();
+    // By path: the last group that had it, and its node there. Rows come in the order of their groups.
+    let mut known = vec![(DraftNode::ROOT, DraftNode::ROOT); paths.iter_nodes().len()];
     let mut missing = Vec::new();
     for row in add_up(rows) {
         let (group, path, event) = row.key;
         let (mut node, mut next) = (group, path);
         while let Some(path) = next {
-            if let Some(found) = known.get(&(group, path)) {
-                node = *found;
+            let (of_group, found) = known[path];
+            if of_group == group && found != DraftNode::ROOT {
+                node = found;
                 break;
             }
             missing.push(path);
-            next = nodes.get(path).and_then(|(caller, _)| *caller);
+            next = paths.node(path).and_then(|(caller, _)| caller);
         }
         while let Some(path) = missing.pop() {
-            let Some((_, method)) = nodes.get(path) else {
+            let Some((_, method)) = paths.node(path) else {
                 break;
             };
-            node = draft.child_node(node, MethodId(*method as u32), at)?;
-            known.insert((group, path), node);
+            node = draft.child_node(node, MethodId(method as u32), at)?;
+            known[path] = (group, node);
         }
         let index = usize::from(event.0);
         if let Some(event) = recording.events.get(index) {

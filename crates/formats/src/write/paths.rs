@@ -85,6 +85,11 @@ impl StackPaths {
         places
     }
 
+    /// Returns the caller of a node, and its frame.
+    pub fn node(&self, number: usize) -> Option<Node> {
+        self.nodes.get_index(number).copied()
+    }
+
     /// Returns all nodes, callers before the frames that they called.
     pub fn iter_nodes(&self) -> impl ExactSizeIterator<Item = Node> + '_ {
         self.nodes.iter().copied()

@@ -3,6 +3,7 @@
 use crate::bpf::followed::target_entry;
 use crate::bpf::go::LabelRecords;
 use crate::bpf::layout::{Count, Frames, OffKey, StackKey, Wait, Waiting};
+use crate::bpf::load_failure::{explain_load, listen_to_loader};
 use crate::bpf::programs;
 use crate::bpf::python::{CODE_RECORDS, CodeRecords, PythonCounts};
 use crate::bpf::tables::{StackTables, Tables, drain_table, wait_for_running_programs};
@@ -96,8 +97,7 @@ pub(crate) struct Kernel<'memory> {
 impl<'memory> Kernel<'memory> {
     /// Loads the programs; nothing is counted yet.
     pub fn load(memory: &'memory mut LoaderMemory, setting: Setting) -> Result<Self, Error> {
-        // The library would write to standard error, which is the command's too.
-        libbpf_rs::set_print(None);
+        listen_to_loader();
         let mut open = CollectSkelBuilder::default()
             .open(memory)
             .map_err(Error::bpf("reading the collector"))?;
@@ -162,7 +162,7 @@ impl<'memory> Kernel<'memory> {
         }
         let skel = open
             .load()
-            .map_err(Error::bpf("loading the collector into the kernel"))?;
+            .map_err(explain_load("loading the collector into the kernel"))?;
         Ok(Self {
             skel,
             links: Vec::new(),

@@ -11,6 +11,7 @@ pub(crate) mod hotspot;
 pub(crate) mod kernel;
 pub(crate) mod labels;
 pub(crate) mod layout;
+pub(crate) mod load_failure;
 pub(crate) mod pins;
 pub(crate) mod programs;
 pub(crate) mod python;

@@ -2,6 +2,7 @@
 //! a count of those that found no room.
 
 use crate::Error;
+use crate::bpf::load_failure::{explain_load, listen_to_loader};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PerfEventOpts, ProgramMut,
     RingBuffer, RingBufferBuilder,
@@ -24,7 +25,7 @@ pub fn load_with_map(
     what: &str,
     shared: Option<&MapHandle>,
 ) -> Result<Object, Error> {
-    libbpf_rs::set_print(None);
+    listen_to_loader();
     let mut open = (ObjectBuilder::default().open_memory(code)).map_err(Error::bpf(what))?;
     for mut map in open.maps_mut() {
         if let Some(shared) = shared.filter(|shared| map.name() == shared.name()) {
@@ -37,7 +38,7 @@ pub fn load_with_map(
             data.copy_from_slice(constants);
         }
     }
-    open.load().map_err(Error::bpf(what))
+    open.load().map_err(explain_load(what))
 }
 
 /// Attaches a program to an open event; `what` names the activity in errors.

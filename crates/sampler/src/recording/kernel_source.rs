@@ -17,7 +17,7 @@ use crate::recording::collection::{Collection, kernel_location};
 use crate::recording::script_functions::FUNCTIONS_LOST;
 use crate::recording::tally::{self, Amount, SampleKey, ThreadKey};
 use crate::recording::walked_stacks::DrainedFrames;
-use crate::unwinding::{TableSettings, Unwinding, target_name};
+use crate::unwinding::{TableSettings, UnfinishedTables, Unwinding, target_name};
 use crate::{Error, EventSpec, Options, TargetSpec};
 use profile::{
     EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, StackWalks, Waker,
@@ -178,6 +178,11 @@ impl<'memory> KernelSource<'memory> {
     /// Has the programs tell of each function of another language again.
     pub fn tell_functions_anew(&self) -> Result<(), Error> {
         self.kernel.tell_functions_anew()
+    }
+
+    /// Returns the tables that will not be finished: known when this value is gone.
+    pub fn unfinished_tables(&self) -> Option<UnfinishedTables> {
+        self.unwinding.as_ref().map(Unwinding::unfinished_tables)
     }
 
     /// Returns the CPU time that making unwind tables took, in nanoseconds.

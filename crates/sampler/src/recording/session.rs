@@ -19,6 +19,7 @@ use crate::recording::jvm_names::JvmNames;
 use crate::recording::kernel_source::KernelSource;
 use crate::recording::python_threads::PythonThreads;
 use crate::recording::ring_source::{RingSource, Tasks};
+use crate::unwinding::UnfinishedTables;
 use crate::{Error, EventKind, EventSpec};
 use profile::{CallGraph, Collector, Event, MapsLine, Recording, Target, Unit};
 use rustc_hash::FxHashSet;
@@ -75,6 +76,8 @@ pub struct Outcome {
     pub running: Option<Launched>,
     /// Processes that a command has left behind, as a daemon does. Without BPF they are not known.
     pub left_running: Vec<u32>,
+    /// Files whose unwind tables were not finished, so that the next recording would begin them anew: see [`make_tables`](crate::make_tables).
+    pub without_tables: Vec<PathBuf>,
     /// CPU time that this process used for the recording, in nanoseconds.
     pub own_cpu_ns: u64,
 }
@@ -130,6 +133,10 @@ pub fn record(
     let left_running = exit.map_or_else(Vec::new, |_| session.remaining_processes());
     let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
     let asked = std::mem::take(&mut session.asked);
+    let unfinished = match &session.source {
+        Source::Kernel(source) => source.unfinished_tables(),
+        Source::Rings(..) => None,
+    };
     let mut recording = session.into_recording(start_unix_ns, duration_ns);
     recording.task_times = task_times;
     if let TargetSpec::Command(command) = &options.target
@@ -143,6 +150,7 @@ pub fn record(
         exit,
         running: launched.filter(|_| exit.is_none()),
         left_running,
+        without_tables: unfinished.map_or_else(Vec::new, UnfinishedTables::into_files),
         own_cpu_ns: own_cpu_ns() - cpu_before,
     })
 }
@@ -864,6 +872,9 @@ fn is_readable(fd: &OwnedFd) -> bool {
 
 /// Returns the first cause of an error, in one line.
 fn first_cause(error: &Error) -> String {
+    if let Error::Refused { reason, .. } = error {
+        return reason.clone();
+    }
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -4,11 +4,14 @@
 mod counts;
 mod disk;
 mod hotspot;
+mod maker;
 mod pages;
 mod recent;
 mod service;
 mod store;
 mod worker;
 
+pub use maker::make_tables;
 pub(crate) use recent::target_name;
 pub(crate) use service::{TableSettings, Unwinding};
+pub(crate) use worker::UnfinishedTables;

@@ -4,7 +4,7 @@ use super::counts::{clear_walks, read_walks};
 use super::disk::TableFiles;
 use super::hotspot::JvmStacks;
 use super::store::{ImageKey, TableStore};
-use super::worker::{TableJob, Worker};
+use super::worker::{TableJob, UnfinishedTables, Worker};
 use crate::Error;
 use crate::bpf::frame_words::{FIRST_LABEL, MOST_LABELS};
 use crate::bpf::kernel::WalkMaps;
@@ -130,6 +130,11 @@ impl Unwinding {
     /// Ends the making of tables soon: stacks are not walked any more.
     pub fn end_walks(&self) {
         self.worker.end_walks();
+    }
+
+    /// Returns what will not be finished: known when this value is gone.
+    pub fn unfinished_tables(&self) -> UnfinishedTables {
+        self.worker.unfinished_tables()
     }
 
     /// Returns the CPU time that the thread took, in nanoseconds.

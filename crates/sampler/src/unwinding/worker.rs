@@ -1,6 +1,7 @@
 //! The thread that makes tables.
 
 use super::disk::TableFiles;
+use super::maker::{MadeTable, TableSource};
 use super::store::{ImageKey, ImageRuntime, Installed, LabelledImage, TableStore};
 use crate::Error;
 use crate::clock::monotonic_ns;
@@ -12,20 +13,22 @@ use languages::{ElfImage, LanguageRuntime, NotSupported};
 use profile::BuildId;
 use std::collections::VecDeque;
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use unwind::{CompactTable, ModuleData};
+use unwind::CompactTable;
 
 /// Length of a round: which tables were used is known by rounds.
 const ROUND: Duration = Duration::from_secs(1);
 /// Niceness of the thread. At 19 a busy machine would leave it a sixtieth of a processor, and a table
 /// would come when the program has ended.
 const NICE: libc::c_int = 5;
-/// The most messages that are kept.
+/// The most messages that are kept, and the most files whose tables were not finished.
 const MOST_MESSAGES: usize = 8;
+const MOST_UNFINISHED: usize = 64;
 /// Time after the last sample in which tables are still made, for the next recording. Debug builds make them so slowly that they would never
 /// have those of large images.
 const LONGEST_AFTER_SAMPLES: Duration =
@@ -40,6 +43,16 @@ pub(crate) struct TableJob {
     /// File of the image. `None` if it cannot be read: then it has no table.
     pub file: Option<File>,
     pub build_id: Option<BuildId>,
+}
+
+impl TableJob {
+    fn source<'a>(&'a self, file: &'a File) -> TableSource<'a> {
+        TableSource {
+            name: &self.name,
+            file,
+            build_id: self.build_id.as_ref(),
+        }
+    }
 }
 
 /// Order to the thread.
@@ -97,6 +110,8 @@ pub(crate) struct Progress {
     pub failed: AtomicBool,
     /// Tables that could not be made: each a sentence.
     pub messages: Mutex<Vec<String>>,
+    /// Files whose tables would have been kept on disk, but for the end of the work.
+    unfinished: Mutex<Vec<PathBuf>>,
     /// End of the work, on the monotonic clock; 0 while stacks are walked.
     ends_ns: AtomicU64,
 }
@@ -118,6 +133,17 @@ impl Progress {
     fn has_time(&self) -> bool {
         let end = self.ends_ns.load(Ordering::Acquire);
         end == 0 || monotonic_ns() < end
+    }
+}
+
+/// The tables that a worker has not finished: known once it is gone.
+pub(crate) struct UnfinishedTables(Arc<Progress>);
+
+impl UnfinishedTables {
+    /// Returns their files.
+    pub fn into_files(self) -> Vec<PathBuf> {
+        let files = self.0.unfinished.lock();
+        files.map_or_else(|_| Vec::new(), |files| files.clone())
     }
 }
 
@@ -182,6 +208,11 @@ impl Worker {
         self.progress.end_within(LONGEST_AFTER_SAMPLES);
     }
 
+    /// Returns what will not be finished.
+    pub fn unfinished_tables(&self) -> UnfinishedTables {
+        UnfinishedTables(self.progress.clone())
+    }
+
     fn send_order(&self, order: TableOrder) {
         if let Some(orders) = &self.orders {
             // A thread that has ended makes no tables: frame pointers serve.
@@ -231,6 +262,9 @@ impl Workbench {
                 Err(_) => {}
             }
             if !self.progress.has_time() {
+                while let Some(job) = queue.next_job() {
+                    self.note_unfinished(&job);
+                }
                 return;
             }
             if let Some(job) = queue.next_job() {
@@ -305,28 +339,29 @@ impl Workbench {
 
     /// The table of a file, from disk if it is there.
     fn table_of_file(&self, job: &TableJob, file: &File) -> Option<CompactTable> {
-        let size = file.metadata().map_or(0, |data| data.len());
-        let cached = self.files.as_ref().zip(job.build_id.as_ref());
-        if let Some((files, build_id)) = cached
-            && let Some(table) = files.read_table(build_id.as_bytes(), size)
-        {
-            return Some(table);
-        }
-        // What is no ELF image has no table, as generated code in a file.
-        let module = ModuleData::from_file(&job.name, file).ok()?;
-        let go_on = || self.progress.has_time();
-        match CompactTable::compile_while(&job.name, &module, &go_on) {
-            Ok(None) => None,
-            Ok(Some(table)) => {
-                if let Some((files, build_id)) = cached {
-                    files.write_table(build_id.as_bytes(), size, &table);
-                }
-                Some(table)
+        let source = job.source(file);
+        match source.find_or_make(self.files.as_ref(), &|| self.progress.has_time()) {
+            Ok(MadeTable::Made(table)) => Some(table),
+            Ok(MadeTable::Absent) => None,
+            Ok(MadeTable::Unfinished) => {
+                self.note_unfinished(job);
+                None
             }
             Err(error) => {
                 self.add_note(error.to_string());
                 None
             }
+        }
+    }
+
+    /// Notes a job that was not done, if its table could be on disk and is not.
+    fn note_unfinished(&self, job: &TableJob) {
+        let source = job.file.as_ref().map(|file| job.source(file));
+        if source.is_some_and(|source| source.is_missing(self.files.as_ref()))
+            && let Ok(mut unfinished) = self.progress.unfinished.lock()
+            && unfinished.len() < MOST_UNFINISHED
+        {
+            unfinished.push(PathBuf::from(&job.name));
         }
     }
 

@@ -100,6 +100,7 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
             "`vitalfew serve` will not show this result: {error:#}"
         ));
     }
+    phases.make_tables_later();
     phases.pass_on(sampled.running.as_ref());
     let exit = sampled
         .exit

@@ -10,6 +10,7 @@ use crate::commands::annotate;
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::Signals;
 use crate::exit::error_chain;
+use crate::later_tables;
 use crate::output::clean_name;
 use crate::screen::tell_user;
 use analysis::judgement::{Measured, judge_measured};
@@ -18,6 +19,7 @@ use profile::{CallGraph, Finding, MemoryNeed, Recording, SymbolTable};
 use results::{TimeTree, complete_stacks};
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -153,6 +155,8 @@ pub struct Phases<'a> {
     naming: Duration,
     /// Difference of the command's later runs from the first one, if there was one.
     differs: Option<&'static str>,
+    /// Files whose unwind tables the last recording did not finish.
+    without_tables: Vec<PathBuf>,
 }
 
 impl<'a> Phases<'a> {
@@ -173,6 +177,7 @@ impl<'a> Phases<'a> {
             stolen_part: 0.0,
             naming: Duration::ZERO,
             differs: None,
+            without_tables: Vec::new(),
         };
         let seconds = args.budget.as_secs();
         phases.note_progress(&match args.pid {
@@ -311,6 +316,11 @@ impl<'a> Phases<'a> {
         })
     }
 
+    /// Has unwind tables finished for the next time, now that nothing is measured any more.
+    pub fn make_tables_later(&self) {
+        later_tables::make_tables_later(&self.without_tables);
+    }
+
     /// Samples one run.
     fn record_once(
         &mut self,
@@ -323,7 +333,7 @@ impl<'a> Phases<'a> {
         };
         let mut options = Options::new(target);
         options.call_graph = CallGraph::Tables;
-        options.table_directory = crate::cache::cache_directory().map(|cache| cache.join("unwind"));
+        options.table_directory = later_tables::table_directory();
         options.off_cpu = true;
         options.separation = Separation::Threads;
         let left = self.end.saturating_duration_since(Instant::now());
@@ -335,7 +345,9 @@ impl<'a> Phases<'a> {
         let stolen = stolen.map(|(before, now)| now.stolen_for_running(before));
         self.stolen_part = stolen.unwrap_or_default();
         self.took = begin.elapsed();
-        Ok(outcome?)
+        let outcome = outcome?;
+        self.without_tables.clone_from(&outcome.without_tables);
+        Ok(outcome)
     }
 
     /// Samples a short command some more times, to see how its runs differ.

@@ -1,7 +1,8 @@
 //! Rows of `vitalfew top`, made of a recording of the last seconds.
 
-use profile::{EventId, ImageKind, Location, Recording, Sample, SymbolTable, plain_name};
-use results::{CallNode, ReportBy, SampleFilter, SystemCallName, call_tree, make_report};
+use crate::call_tree_order::children_shown;
+use profile::{EventId, ImageKind, Location, NodeId, Recording, Sample, SymbolTable, plain_name};
+use results::{ReportBy, SampleFilter, SystemCallName, amount_of_cost, call_tree, make_report};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -183,28 +184,30 @@ fn name_or_unknown(name: String) -> String {
 fn paths(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>) -> RowAmounts {
     let (recording, table) = (&snapshot.recording, &snapshot.table);
     let tree = call_tree(recording, table, &filter_of(zoom), EventId(0), false);
-    let least = LEAST_SHOWN * tree.inclusive;
+    // More time than there are numbers for is none.
+    let Ok(tree) = tree else { return Vec::new() };
+    let percent = percent_of_sample(recording) * amount_of_cost(recording.event(EventId(0)));
+    let least = LEAST_SHOWN * tree.total(0) as f64;
     let mut rows = Vec::new();
     // Not by recursion: stacks can be deep.
-    let mut open: Vec<(&CallNode, usize, String)> = vec![(&tree, 0, String::new())];
+    let mut open: Vec<(NodeId, usize, String)> = vec![(NodeId::ROOT, 0, String::new())];
     while let Some((node, depth, key)) = open.pop() {
-        if depth > 0 {
-            let percent = percent_of_sample(recording);
+        if let Some(method) = tree.method(node) {
+            let costs = [tree.cost(0, node), tree.cum_cost(0, node)];
             let row = TopRow {
-                name: node.name.clone(),
+                name: tree.methods()[method.0 as usize].name.clone(),
                 detail: String::new(),
                 depth: depth - 1,
-                numbers: [node.own * percent, node.inclusive * percent],
+                numbers: costs.map(|cost| cost as f64 * percent),
                 process: None,
             };
             rows.push((key.clone(), row));
         }
-        let children = node.children.values();
-        let mut children: Vec<&CallNode> = children.filter(|c| c.inclusive >= least).collect();
-        children.sort_by(|a, b| a.inclusive.total_cmp(&b.inclusive));
-        open.extend(children.into_iter().map(|child| {
-            let key = format!("{key}\0{}", child.name);
-            (child, depth + 1, key)
+        let children = children_shown(&tree, node, least).into_iter();
+        open.extend(children.map(|child| {
+            let method = tree.method(child);
+            let name = method.map_or("", |method| &tree.methods()[method.0 as usize].name);
+            (child, depth + 1, format!("{key}\0{name}"))
         }));
     }
     rows

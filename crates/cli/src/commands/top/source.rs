@@ -153,12 +153,14 @@ fn sample_once(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result
     let target = args.pid.map_or(TargetSpec::Machine, TargetSpec::Process);
     let mut options = Options::new(target);
     options.call_graph = CallGraph::Tables;
-    options.table_directory = crate::cache::cache_directory().map(|cache| cache.join("unwind"));
+    options.table_directory = crate::later_tables::table_directory();
     options.off_cpu = true;
     options.ask_runtimes = false;
     options.separation = Separation::Threads;
     options.duration = Some(every);
-    let mut recording = sampler::record(&options, stop, &mut |_| {})?.recording;
+    let outcome = sampler::record(&options, stop, &mut |_| {})?;
+    crate::later_tables::make_tables_later(&outcome.without_tables);
+    let mut recording = outcome.recording;
     leave_out_process(&mut recording, std::process::id());
     Ok(recording)
 }

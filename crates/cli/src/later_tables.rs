@@ -1,0 +1,51 @@
+//! Unwind tables that a recording had no time for, made afterwards.
+
+use crate::cache::cache_directory;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Returns the directory of unwind tables.
+pub fn table_directory() -> Option<PathBuf> {
+    cache_directory().map(|cache| cache.join("unwind"))
+}
+
+/// Starts a process that makes the tables of these files with the time that nobody else wants, and outlives this one. Returns whether it was
+/// started: without it, the next recording begins the tables anew.
+pub fn make_tables_later(files: &[PathBuf]) -> bool {
+    let Some(directory) = table_directory().filter(|_| !files.is_empty()) else {
+        return false;
+    };
+    let start = || {
+        std::fs::create_dir_all(directory)?;
+        Command::new(std::env::current_exe()?)
+            .args(["generate", "unwind-tables"])
+            .args(files)
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+    };
+    let Ok(mut maker) = start() else { return false };
+    // Who runs on as `top` does must not leave a zombie.
+    std::thread::spawn(move || maker.wait());
+    true
+}
+
+/// Says that tables are being made, and of which files.
+pub fn making_note(files: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| {
+        let name = path.file_name().map(Path::new);
+        name.unwrap_or(path).display().to_string()
+    };
+    let first = files.first().map(name).unwrap_or_default();
+    let more = match files.len() {
+        0 | 1 => String::new(),
+        all => format!(" and {} other files", all - 1),
+    };
+    format!(
+        "there was no time for the unwind tables of {first}{more}: they are being made in the background, for the next recording"
+    )
+}
