@@ -91,7 +91,10 @@ pub fn find_runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
             experiment::runtime_library(&own)?
         }
     };
-    experiment::check_runtime(&runtime)?;
+    // Of a command that cannot be started, that is said first, whatever the library.
+    if runtime.exists() {
+        experiment::check_runtime(&runtime)?;
+    }
     Ok(runtime)
 }
 
