@@ -42,11 +42,12 @@ pub use libraries::is_c_library;
 pub use runtime_work::{RUNTIME, RuntimeWork};
 pub use sequences::LEAST;
 pub use thread_work::{NodeWork, ThreadWork};
+pub use timed_tree::PROCESS_START;
 
 use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
 use allocators::find_allocators;
-use asker::find_asker;
+use asker::{find_asker, find_starter};
 use gain::{UndisturbedRun, asking_function, is_of_waits};
 use losses::{count_losses_once, counted_elsewhere};
 use pairs::find_pairs;
@@ -78,10 +79,11 @@ const WAITED_ENOUGH: f64 = 0.1;
 const ENDED_ENOUGH: f64 = 0.1;
 /// Waits for a place are said to be so from this part of the working time on.
 const HELD_ENOUGH: f64 = 0.1;
+/// Part of a place's time by which a reason must explain more of all its stalls than its slowest instruction takes, to be named; and the most that are named.
+const STALLED_MORE: f64 = 0.05;
+const NAMED_STALLS: usize = 3;
 /// Room for what a machine with a free CPU does faster by itself: caches and clock rates.
 const CPU_MARGIN: f64 = 0.05;
-/// The frame that stands for what it takes to start and end processes, of a program that starts many.
-pub const PROCESS_START: &str = "starting and ending processes";
 /// Other programs, or threads, that are named.
 const NAMED_TAKERS: usize = 3;
 /// Fewest samples of allocations from which allocating functions are named.
@@ -346,18 +348,84 @@ impl<'a> Judge<'a> {
             finding.evidence.extend(self.dearest_line(sequence));
             let held = held.get(&number).and_then(|waits| self.holds_up(waits));
             finding.evidence.extend(held);
+            finding
+                .evidence
+                .extend(self.run.works_alone(&self.sequences, number));
             for seen in interference.iter().filter_map(about) {
                 add_evidence(&mut finding, seen);
             }
-            if finding.spent_on() == Some(TimeKind::Computing)
-                && let Some(stalled) = stalls.iter().find_map(about)
-            {
-                finding.evidence.extend(stalled.evidence.iter().cloned());
+            if finding.spent_on() == Some(TimeKind::Computing) {
+                let stalled: Vec<&Finding> = stalls.iter().filter_map(about).collect();
+                finding
+                    .evidence
+                    .extend(self.explain_stalls(sequence, &stalled));
             }
             finding.evidence.extend(self.gain_of(number, &finding));
             finding
         });
         judged.collect()
+    }
+
+    /// The slowest instruction of a sequence's hottest procedure, and what explains more of the sequence's time than that, in all of its procedures.
+    fn explain_stalls(
+        &self,
+        sequence: &TimedSequence,
+        stalled: &[&Finding],
+    ) -> Vec<FindingEvidence> {
+        let is_sum = |one: &&FindingEvidence| matches!(one, FindingEvidence::StallSum { .. });
+        let mut sums: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
+        let mut slowest = 0.0;
+        for (number, stall) in stalled.iter().enumerate() {
+            let weight = self.time_of_procedure(stall) / sequence.time();
+            for evidence in &stall.evidence {
+                match evidence {
+                    FindingEvidence::StallSum {
+                        culprit,
+                        least,
+                        most,
+                    } => {
+                        let sum = sums.entry(culprit).or_default();
+                        *sum = [sum[0] + weight * least, sum[1] + weight * most];
+                    }
+                    FindingEvidence::HotInstruction { part, .. } if number == 0 => {
+                        slowest = weight * part;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.retain(|(_, [_, most])| *most >= slowest + STALLED_MORE);
+        sums.sort_by(|a, b| b.1[1].total_cmp(&a.1[1]));
+        let first = stalled.first().into_iter();
+        let first = first.flat_map(|stall| stall.evidence.iter().filter(|one| !is_sum(one)));
+        let sums = sums.into_iter().take(NAMED_STALLS);
+        let sums = sums.map(|(culprit, [least, most])| FindingEvidence::StallSum {
+            culprit: culprit.to_owned(),
+            least: least.min(1.0),
+            most: most.min(1.0),
+        });
+        first.cloned().chain(sums).collect()
+    }
+
+    /// The time that the procedure of a finding runs, with functions that were compiled into it where it has none of its own.
+    fn time_of_procedure(&self, finding: &Finding) -> f64 {
+        let name = match &finding.place.what {
+            PlaceInCode::Instruction { procedure, .. } => procedure.as_str(),
+            _ => return 0.0,
+        };
+        let tree = &self.sequences.tree;
+        let time = |nodes: Vec<std::ops::Range<usize>>| -> f64 {
+            nodes
+                .iter()
+                .map(|nodes| self.sequences.time_of(nodes))
+                .sum()
+        };
+        let own = time(tree.nodes_running(plain_name(name)));
+        match own > 0.0 {
+            true => own,
+            false => time(tree.nodes_below(plain_name(name))),
+        }
     }
 
     /// Says of the work of a runtime who causes it, what spares it, and who is to be asked for more.
@@ -394,11 +462,9 @@ impl<'a> Judge<'a> {
 
     /// The bounds of what a change at a sequence gains.
     fn gain_of(&self, number: usize, finding: &Finding) -> Option<FindingEvidence> {
-        let is_start = finding.place.what.name() == PROCESS_START;
-        let children = if is_start {
-            self.measured.children_ns
-        } else {
-            0.0
+        let children = match self.sequences.sequences[number].is_process_start() {
+            true => self.measured.children_ns,
+            false => 0.0,
         };
         self.run
             .gain_of_sequence(&self.sequences, number, finding, children)
@@ -417,7 +483,11 @@ impl<'a> Judge<'a> {
 
     /// Returns the function of the program that asked for a sequence.
     fn on_behalf_of(&self, number: usize) -> Option<FindingEvidence> {
-        let ((function, _), part) = find_asker(&self.sequences, number)?;
+        let asker = match self.sequences.sequences[number].is_process_start() {
+            true => find_starter(&self.sequences),
+            false => find_asker(&self.sequences, number),
+        };
+        let ((function, _), part) = asker?;
         Some(FindingEvidence::OnBehalfOf { function, part })
     }
 
@@ -431,7 +501,7 @@ impl<'a> Judge<'a> {
             };
             let sequence = *known.entry(function).or_insert_with(|| {
                 let nodes = self.sequences.tree.nodes_below(function);
-                self.sequences.main_owner(&nodes)
+                self.sequences.main_worker(&nodes)
             });
             if let Some(sequence) = sequence {
                 let waiting = self.sequences.tree.function_at(ended.node);
@@ -512,6 +582,11 @@ impl<'a> Judge<'a> {
             Claim::LosesTime => tree.nodes_below(plain),
             _ => tree.nodes_running(plain),
         };
+        if finding.claim == Claim::Stalls {
+            // A procedure may have all of its time in functions that were compiled into it.
+            let own = self.sequences.main_owner(&nodes);
+            return own.or_else(|| self.sequences.main_owner(&tree.nodes_below(plain)));
+        }
         match self.measured.in_runtimes.get(plain) {
             // One frame stands for all functions of a runtime's work.
             Some(frame) if nodes.is_empty() && finding.claim == Claim::LosesTime => {

@@ -575,8 +575,9 @@ impl Experiments {
 
     /// Notes that the program has ended. Its usage can be read until it is waited for.
     pub fn note_end(&mut self, page: &Page) {
+        let ended = self.current.as_ref().and_then(|_| self.read_accounts(page));
         if let Some(current) = &mut self.current {
-            current.ended = Accounts::read_now(page, self.waits.upgrade().as_deref());
+            current.ended = ended;
         }
     }
 

@@ -370,6 +370,11 @@ pub enum FindingEvidence {
         /// All these waits, as a part of the working time.
         part: f64,
     },
+    /// One thread ran code of the place while no other thread of the program worked.
+    WorksAlone {
+        /// For so much of the run at least, 0 to 1.
+        part: f64,
+    },
     /// Who had the CPU that threads waited for.
     CpuTaken {
         /// Whoever it was.
@@ -387,6 +392,15 @@ pub enum FindingEvidence {
         /// Its name, as `annotate` lists it.
         culprit: String,
         /// The part of the time that only it can explain, 0 to 1.
+        least: f64,
+        /// The part that it can explain at most, 0 to 1.
+        most: f64,
+    },
+    /// The same of all stalls of a place, beside those of the slowest instruction.
+    StallSum {
+        /// Its name, as `annotate` lists it.
+        culprit: String,
+        /// The part of the place's time that only it can explain, 0 to 1.
         least: f64,
         /// The part that it can explain at most, 0 to 1.
         most: f64,
@@ -731,15 +745,22 @@ impl Finding {
         })
     }
 
-    /// Returns the activity that most of the time is spent on, of swapping with its reason.
+    /// Returns the activity that most of the time is spent on, of swapping with its reason, and one that has nearly as much.
     fn spent_phrase(&self) -> String {
-        let spent = self.spent_on();
-        let phrase = spent.map_or("", TimeKind::phrase);
-        match self.memory_need() {
-            Some(need) if spent == Some(TimeKind::Swapping) => {
-                format!("{phrase}: {}", need.phrase())
-            }
-            _ => phrase.to_owned(),
+        let mut spent = self.evidence.iter().filter_map(|evidence| match evidence {
+            FindingEvidence::TimeSpent { on, part } => Some((*on, *part)),
+            _ => None,
+        });
+        let Some((most, _)) = spent.next() else {
+            return String::new();
+        };
+        let phrase = most.phrase();
+        match self.memory_need().filter(|_| most == TimeKind::Swapping) {
+            Some(need) => format!("{phrase}: {}", need.phrase()),
+            None => match spent.find(|(_, part)| *part >= AS_MUCH) {
+                Some((second, _)) => format!("{phrase} and {}", second.phrase()),
+                None => phrase.to_owned(),
+            },
         }
     }
 
@@ -821,6 +842,8 @@ fn caller_and_call(path: &[String]) -> String {
     }
 }
 
+/// The part of a place's time from which on a second activity is named in its sentence.
+const AS_MUCH: f64 = 0.4;
 /// Length in characters above which names are shortened in sentences.
 const LONG_NAME: usize = 80;
 

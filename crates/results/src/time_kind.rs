@@ -8,6 +8,8 @@ use profile::{ANSWERING_CALLS, CauseKind, GIL_WAIT, Location, Recording, TimeKin
 const ANSWERED: f64 = 0.005;
 /// Frames of the user's part of a stack, from the innermost on, by whose names a wait is known.
 const NAMED_FRAMES: usize = 8;
+/// The same with functions that were compiled into others: C++'s barrier is nothing else.
+const INLINED_FRAMES: usize = 16;
 
 /// A wait that nobody gains by shortening: another part of the program, or whoever uses it, decides how long it takes.
 #[derive(
@@ -60,6 +62,14 @@ impl<'a> SystemCallName<'a> {
         let mut names = prefixes.iter().filter_map(|p| name.strip_prefix(p));
         names.next().map(Self)
     }
+
+    /// The system call that a stack's kernel part, innermost first, is of where its own function is not on it: the outermost function behind the entry,
+    /// as `do_futex`, has its name as a rule.
+    pub fn of_kernel_part(kernel: &[&'a str]) -> Option<Self> {
+        let mut outermost = kernel.iter().rev();
+        let inside = outermost.find(|name| !is_entry(name))?;
+        Some(Self(inside.strip_prefix("do_").unwrap_or(inside)))
+    }
 }
 
 /// Kernel functions at which the kernel's part of a stack begins if the thread made a system call.
@@ -69,6 +79,11 @@ const SYSTEM_CALL_ENTRIES: [&str; 4] = [
     "el0_svc",
     "do_el0_svc",
 ];
+
+/// Returns whether the kernel's function only leads to that of a system call.
+fn is_entry(name: &str) -> bool {
+    SYSTEM_CALL_ENTRIES.contains(&name) || name.starts_with("entry_") || name == "x64_sys_call"
+}
 
 /// Returns the system call that answers requests, of a program that has notable time in one: that in which most samples of running threads are.
 pub fn answering_call(recording: &Recording) -> Option<&'static str> {
@@ -138,12 +153,53 @@ const DISK_WAITS: [&str; 12] = [
     "_file_write_iter",
 ];
 
-/// The kernel's function that wakes a thread when its time is over.
+/// The kernel's functions that wake a thread when its time is over, and when it gets a signal.
 const TIMER: &str = "hrtimer_wakeup";
+const SIGNAL: &str = "signal_wake_up_state";
 
-/// Returns whether a timer woke a thread, by the kernel's names on the waker's stack.
-pub fn is_woken_by_timer(kernel: &[&str]) -> bool {
-    kernel.contains(&TIMER)
+/// What ended a wait, if nothing that was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakingKind {
+    /// Its time was over.
+    Timer,
+    /// A signal, as that a child has ended.
+    Signal,
+}
+
+impl WakingKind {
+    /// Returns what woke a thread, by the kernel's names on the waker's stack.
+    pub fn of_waker(kernel: &[&str]) -> Option<Self> {
+        if kernel.contains(&TIMER) {
+            return Some(Self::Timer);
+        }
+        kernel.contains(&SIGNAL).then_some(Self::Signal)
+    }
+}
+
+/// Names of files of OpenMP's libraries.
+const OPENMP: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
+/// Beginnings of the names of their functions that hand work out, and parts of those that wait.
+const OPENMP_WORK: [&str; 4] = ["GOMP_loop", "GOMP_task", "GOMP_ordered", "__kmpc_dispatch"];
+const OPENMP_WAITS: [&str; 3] = ["barrier", "wait", "spin"];
+
+/// Returns whether a running thread spins until its team's others are done: the innermost function of the user's part of a stack is OpenMP's, and none of these
+/// that called it hands work out. `user` has the names with their files, innermost first. Without symbols, what OpenMP runs by itself is taken for that.
+pub fn spins_for_team(user: &[(&str, &str)]) -> bool {
+    let is_openmp = |path: &str| {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        OPENMP.iter().any(|library| file.starts_with(library))
+    };
+    let inside: Vec<&str> = user
+        .iter()
+        .take_while(|(_, path)| is_openmp(path))
+        .map(|(name, _)| *name)
+        .collect();
+    let waits = |name: &str| {
+        let lower = name.to_ascii_lowercase();
+        name.starts_with('[') || OPENMP_WAITS.iter().any(|part| lower.contains(part))
+    };
+    let hands_out = |name: &&str| OPENMP_WORK.iter().any(|begin| name.starts_with(begin));
+    inside.first().is_some_and(|name| waits(name)) && !inside.iter().any(hands_out)
 }
 
 /// Circumstances of the waits at one place: how they end, and what else runs meanwhile.
@@ -151,14 +207,20 @@ pub fn is_woken_by_timer(kernel: &[&str]) -> bool {
 pub struct WaitSurroundings {
     /// True if the program has no other thread, so that nobody works meanwhile.
     pub alone: bool,
-    /// True if only timers end waits there.
+    /// True if only timers, and signals, end waits there.
     pub only_timers: bool,
     /// True if the program swaps.
     pub swaps: bool,
 }
 
-/// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first.
-pub fn wait_kind(user: &[&str], kernel: &[&str], around: WaitSurroundings) -> WaitKind {
+/// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first, `inlined` those of the user's part with functions that
+/// were compiled into others.
+pub fn wait_kind(
+    user: &[&str],
+    inlined: &[&str],
+    kernel: &[&str],
+    around: WaitSurroundings,
+) -> WaitKind {
     use IdleKind::{Processes, Requests, Terminal, Threads};
     use WaitKind::{Costly, Idle};
     if user.first() == Some(&GIL_WAIT) {
@@ -191,7 +253,8 @@ pub fn wait_kind(user: &[&str], kernel: &[&str], around: WaitSurroundings) -> Wa
         return Idle(Threads);
     }
     let by_name = || {
-        let mut names = user.iter().take(NAMED_FRAMES);
+        let names = user.iter().take(NAMED_FRAMES);
+        let mut names = names.chain(inlined.iter().take(INLINED_FRAMES));
         names.find_map(|name| waits_for(name))
     };
     let network = match around.alone {
@@ -254,7 +317,7 @@ mod tests {
     use super::*;
 
     fn kind(user: &[&str], kernel: &[&str]) -> WaitKind {
-        wait_kind(user, kernel, WaitSurroundings::default())
+        wait_kind(user, &[], kernel, WaitSurroundings::default())
     }
 
     #[test]
@@ -295,24 +358,58 @@ mod tests {
             alone: true,
             ..WaitSurroundings::default()
         };
-        let alone = wait_kind(&[], &received, alone);
+        let alone = wait_kind(&[], &[], &received, alone);
         assert_eq!(alone, WaitKind::Costly(TimeKind::Network));
+    }
+
+    #[test]
+    fn a_barrier_that_was_compiled_into_its_caller_is_known() {
+        let futex = ["futex_wait_queue", "__x64_sys_futex", "do_syscall_64"];
+        let user = ["syscall", "World::live(bool)"];
+        let inlined = [
+            "syscall",
+            "void std::__detail::__platform_wait<int>(int const*, int)",
+            "std::barrier<std::__empty_completion>::arrive_and_wait()",
+            "World::live(bool)",
+        ];
+        let around = WaitSurroundings::default();
+        let waits = wait_kind(&user, &inlined, &futex, around);
+        assert_eq!(waits, WaitKind::Costly(TimeKind::Barriers));
+        let waits = wait_kind(&user, &user, &futex, around);
+        assert_eq!(waits, WaitKind::Idle(IdleKind::Threads));
+    }
+
+    #[test]
+    fn who_spins_in_openmp_waits_for_its_team() {
+        let gomp = "/usr/lib/x86_64-linux-gnu/libgomp.so.1.0.0";
+        let (nameless, end) = ("[function at 0x1f780]", "[function at 0x1e2d0]");
+        let app = ("reduce", "/home/me/app");
+        assert!(spins_for_team(&[(nameless, gomp), (end, gomp), app]));
+        assert!(spins_for_team(&[("gomp_team_barrier_wait_end", gomp), app]));
+        let omp = "/usr/lib/llvm-14/lib/libomp.so.5";
+        assert!(spins_for_team(&[("__kmp_flag_64<>::wait", omp)]));
+        let next = "GOMP_loop_nonmonotonic_dynamic_next";
+        assert!(!spins_for_team(&[(nameless, gomp), (next, gomp), app]));
+        assert!(!spins_for_team(&[("GOMP_parallel", gomp), app]));
+        assert!(!spins_for_team(&[app, ("GOMP_parallel", gomp)]));
     }
 
     #[test]
     fn a_poll_that_only_timers_end_is_a_sleep() {
         let waker = ["try_to_wake_up", "hrtimer_wakeup", "hrtimer_interrupt"];
-        assert!(is_woken_by_timer(&waker));
-        assert!(!is_woken_by_timer(&["try_to_wake_up", "pollwake"]));
+        assert_eq!(WakingKind::of_waker(&waker), Some(WakingKind::Timer));
+        let child = ["try_to_wake_up", "signal_wake_up_state", "do_notify_parent"];
+        assert_eq!(WakingKind::of_waker(&child), Some(WakingKind::Signal));
+        assert_eq!(WakingKind::of_waker(&["try_to_wake_up", "pollwake"]), None);
         let poll = ["do_sys_poll", "__x64_sys_ppoll", "do_syscall_64"];
         let timed = |only_timers| WaitSurroundings {
             alone: true,
             only_timers,
             swaps: false,
         };
-        let slept = wait_kind(&["ppoll", "sleep"], &poll, timed(true));
+        let slept = wait_kind(&["ppoll", "sleep"], &[], &poll, timed(true));
         assert_eq!(slept, WaitKind::Costly(TimeKind::Sleeping));
-        let served = wait_kind(&["ppoll", "serve"], &poll, timed(false));
+        let served = wait_kind(&["ppoll", "serve"], &[], &poll, timed(false));
         assert_eq!(served, WaitKind::Idle(IdleKind::Requests));
     }
 
@@ -330,6 +427,15 @@ mod tests {
         let sent = SystemCallName::of_function("__sys_sendto");
         assert_eq!(sent, Some(SystemCallName("sendto")));
         assert_eq!(SystemCallName::of_function("___sys_sendmsg"), None);
+        let woken = [
+            "try_to_wake_up",
+            "do_futex",
+            "x64_sys_call",
+            "do_syscall_64",
+        ];
+        let futex = SystemCallName::of_kernel_part(&woken);
+        assert_eq!(futex, Some(SystemCallName("futex")));
+        assert_eq!(SystemCallName::of_kernel_part(&["do_syscall_64"]), None);
         assert_eq!(
             running_kind(&["clear_page", "asm_exc_page_fault"], false),
             TimeKind::PageFaults
@@ -350,9 +456,9 @@ mod tests {
             "asm_exc_page_fault",
         ];
         let swapping = WaitKind::Costly(TimeKind::Swapping);
-        assert_eq!(wait_kind(&["look_up"], &swapped_out, swaps), swapping);
+        assert_eq!(wait_kind(&["look_up"], &[], &swapped_out, swaps), swapping);
         let mapped = ["io_schedule", "filemap_fault", "asm_exc_page_fault"];
-        let mapped = wait_kind(&["look_up"], &mapped, swaps);
+        let mapped = wait_kind(&["look_up"], &[], &mapped, swaps);
         assert_eq!(mapped, WaitKind::Costly(TimeKind::Disk));
         // Into memory that was swapped out.
         let read = [
@@ -361,7 +467,7 @@ mod tests {
             "do_swap_page",
             "ksys_read",
         ];
-        assert_eq!(wait_kind(&["read"], &read, swaps), swapping);
+        assert_eq!(wait_kind(&["read"], &[], &read, swaps), swapping);
         let compressed = [
             "lzo1x_decompress_safe",
             "zram_submit_bio",

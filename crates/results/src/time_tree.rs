@@ -2,7 +2,7 @@
 
 use crate::swapping::{is_of_kernel, program_swaps};
 use crate::time_kind::{
-    SystemCallName, WaitKind, WaitSurroundings, is_woken_by_timer, running_kind, wait_kind,
+    SystemCallName, WaitKind, WaitSurroundings, WakingKind, running_kind, spins_for_team, wait_kind,
 };
 use analysis::judgement::{
     CpuWaits, DearLine, EndedWait, FrameRole, NodeWork, PROCESS_START, RUNTIME, RuntimeWork,
@@ -23,8 +23,9 @@ const HELPER: f64 = 0.02;
 /// Others wait for a thread if it ended waits of theirs that took so much of the time that it waited itself.
 const NEEDED: f64 = 0.5;
 
-/// The part of the waits at one place that timers end, if nothing else is waited for there.
+/// The part of the waits at one place that timers and signals end, if nothing else is waited for there, and the part that timers end.
 const TIMED: f64 = 0.9;
+const TIMED_AT_LEAST: f64 = 0.25;
 /// Threads from which on what it takes to start and end processes is one frame.
 const MANY_THREADS: usize = 50;
 /// The part of a function's time from which on a line of it is worth a word.
@@ -83,14 +84,12 @@ pub fn make_time_tree(
 ) -> Result<TimeTree, CallTreeError> {
     let mut maker = TreeMaker::new(recording, table);
     maker.count_waits_for_threads();
+    maker.find_late_part();
     for sample in &recording.samples {
         maker.add_sample(sample)?;
     }
-    // From its waking on a thread also waits for an idle CPU to come back to life, which is no lack of CPUs: the scheduler's
-    // own account begins when it is in the queue.
-    let accounted = recording.task_times.and_then(|times| times.waiting_ns);
     let mut cpu_waits = maker.cpu_waits;
-    cpu_waits.limit_to(accounted.unwrap_or(u64::MAX));
+    cpu_waits.limit_to(accounted_waits(recording));
     let dear_lines = maker.lines.dearest_lines(&maker.functions);
     let in_runtimes = maker.in_runtimes.iter();
     let in_runtimes = in_runtimes.filter_map(|(method, frame)| {
@@ -184,6 +183,8 @@ struct TreeMaker<'a> {
     idle: BTreeMap<IdleKind, u64>,
     ended_waits: BTreeMap<(DraftNode, EndingThread), u64>,
     cpu_waits: CpuWaits,
+    /// The part of the waiting for idle CPUs in which these come back to life.
+    late_part: f64,
     alone: bool,
     /// Stacks whose waits timers end.
     timed: FxHashSet<StackId>,
@@ -296,6 +297,7 @@ impl<'a> TreeMaker<'a> {
             idle: BTreeMap::new(),
             ended_waits: BTreeMap::new(),
             cpu_waits: CpuWaits::default(),
+            late_part: 0.0,
             own_threads: recording.threads.iter().map(|thread| thread.tid).collect(),
             starts_processes: recording.threads.len() >= MANY_THREADS,
             methods: FxHashMap::default(),
@@ -320,8 +322,7 @@ impl<'a> TreeMaker<'a> {
                 continue;
             };
             let (user, kernel) = self.split_stack(sample.stack);
-            let (user, kernel) = (self.names_of(&user), self.names_of(&kernel));
-            let kind = wait_kind(&user, &kernel, self.surroundings(sample.stack));
+            let kind = self.wait_kind_of(&user, &kernel, sample.stack);
             let for_threads = Idle(IdleKind::Threads);
             if kind == for_threads || matches!(kind, Costly(TimeKind::Locks | TimeKind::Barriers)) {
                 *self.running.waited_for.entry(Some(by)).or_default() += sample.weight as f64;
@@ -336,30 +337,65 @@ impl<'a> TreeMaker<'a> {
         locations.iter().map(name).collect()
     }
 
+    /// Returns them with those of the functions that were compiled into others.
+    fn inlined_names_of(&self, locations: &[Location]) -> Vec<&'a str> {
+        let table = self.table;
+        let mut names = Vec::with_capacity(locations.len());
+        for at in locations {
+            let inlined = table.get(*at).map_or(&[][..], |known| &known.inlined);
+            names.extend(inlined.iter().map(|call| &*call.function));
+        }
+        names
+    }
+
+    /// Returns what a thread waits for, by the two parts of its stack.
+    fn wait_kind_of(&self, user: &[Location], kernel: &[Location], stack: StackId) -> WaitKind {
+        let (names, kernel) = (self.names_of(user), self.names_of(kernel));
+        let inlined = self.inlined_names_of(user);
+        wait_kind(&names, &inlined, &kernel, self.surroundings(stack))
+    }
+
+    /// Returns what a running thread does.
+    fn running_kind_of(&self, user: &[Location], names: &[&str], kernel: &[&str]) -> TimeKind {
+        let path = |at: &Location| self.recording.image(at.image).path.as_str();
+        let user = user.iter().zip(names);
+        let user: Vec<(&str, &str)> = user.map(|(at, name)| (*name, path(at))).collect();
+        match running_kind(kernel, self.swaps) {
+            TimeKind::Computing if spins_for_team(&user) => TimeKind::Barriers,
+            kind => kind,
+        }
+    }
+
     fn add_sample(&mut self, sample: &Sample) -> Result<(), CallTreeError> {
         let (user, kernel) = self.split_stack(sample.stack);
         let (in_user, in_kernel) = (self.names_of(&user), self.names_of(&kernel));
-        let (kind, cost) = match self.recording.event(sample.event).name.as_str() {
-            "run-queue" => {
-                self.wait_for_cpu(sample);
-                return Ok(());
+        let event = self.recording.event(sample.event).name.as_str();
+        let (kind, cost) = match event {
+            "run-queue" | "off-cpu" => {
+                let kind = self.wait_kind_of(&user, &kernel, sample.stack);
+                let cost = match event {
+                    "run-queue" => self.wait_for_cpu(sample, kind),
+                    _ => sample.weight,
+                };
+                match kind {
+                    WaitKind::Idle(idle) => {
+                        *self.idle.entry(idle).or_default() += cost;
+                        return Ok(());
+                    }
+                    WaitKind::Costly(TimeKind::Sleeping) if self.running.is_helper(sample.tid) => {
+                        *self.idle.entry(IdleKind::Turn).or_default() += cost;
+                        self.count_work(sample, cost as f64);
+                        return Ok(());
+                    }
+                    WaitKind::Costly(_) if cost == 0 => return Ok(()),
+                    WaitKind::Costly(kind) => (kind, cost),
+                }
             }
-            "off-cpu" => match wait_kind(&in_user, &in_kernel, self.surroundings(sample.stack)) {
-                WaitKind::Idle(idle) => {
-                    *self.idle.entry(idle).or_default() += sample.weight;
-                    return Ok(());
-                }
-                WaitKind::Costly(TimeKind::Sleeping) if self.running.is_helper(sample.tid) => {
-                    *self.idle.entry(IdleKind::Turn).or_default() += sample.weight;
-                    self.count_work(sample, sample.weight as f64);
-                    return Ok(());
-                }
-                WaitKind::Costly(kind) => (kind, sample.weight),
-            },
             _ if sample.event.0 != 0 => return Ok(()),
             _ => {
                 let cost = sample.weight as f64 * self.each_sample;
-                (running_kind(&in_kernel, self.swaps), cost as u64)
+                let kind = self.running_kind_of(&user, &in_user, &in_kernel);
+                (kind, cost as u64)
             }
         };
         self.count_work(sample, cost as f64);
@@ -379,7 +415,8 @@ impl<'a> TreeMaker<'a> {
             let method = self.builder.method(&name, "[kernel]")?;
             node = self.builder.child(node, method)?;
         }
-        if let Some(waker) = sample.waker.filter(|_| is_ended_by_threads(kind)) {
+        let waker = sample.waker.filter(|_| event == "off-cpu");
+        if let Some(waker) = waker.filter(|_| is_ended_by_threads(kind)) {
             let by = self.ending_thread(&waker);
             *self.ended_waits.entry((node, by)).or_default() += cost;
         }
@@ -447,12 +484,31 @@ impl<'a> TreeMaker<'a> {
         }
     }
 
-    /// Adds a wait for a CPU to whoever had it.
-    fn wait_for_cpu(&mut self, sample: &Sample) {
+    /// Finds how much of the waiting for idle CPUs these take to come back to life, which is no lack of CPUs: the scheduler's own account begins when a thread is
+    /// in the queue of one. Who waits for a disk, or sleeps, waits for that, too.
+    fn find_late_part(&mut self) {
+        let (mut all, mut idle) = (0_u64, 0_u64);
+        for sample in &self.recording.samples {
+            if self.recording.event(sample.event).name == "run-queue" {
+                all += sample.weight;
+                idle += u64::from(is_of_idle_cpu(sample)) * sample.weight;
+            }
+        }
+        let late = all.saturating_sub(accounted_waits(self.recording));
+        self.late_part = (late as f64 / idle.max(1) as f64).min(1.0);
+    }
+
+    /// Adds a wait for a CPU to whoever had it. Returns how much of it is a part of the wait before it, of this kind, as an idle CPU was still to come back to life.
+    fn wait_for_cpu(&mut self, sample: &Sample, before: WaitKind) -> u64 {
         let is_own = sample.waker.is_some_and(|had| self.is_own_thread(&had));
+        // Who was preempted did not wait before.
+        let is_known = before != WaitKind::Costly(TimeKind::OtherWaits);
+        let late = match is_of_idle_cpu(sample) && is_known {
+            true => (self.late_part * sample.weight as f64) as u64,
+            false => 0,
+        };
         let waits = &mut self.cpu_waits;
-        // Thread 0 of a CPU is its idling.
-        *match sample.waker.filter(|had| had.tid != 0) {
+        *match sample.waker.filter(|_| !is_of_idle_cpu(sample)) {
             None => &mut waits.nobody_ns,
             Some(_) if is_own => &mut waits.own_ns,
             Some(had) => {
@@ -460,11 +516,12 @@ impl<'a> TreeMaker<'a> {
                 if PROFILER.contains(&name) {
                     *self.idle.entry(IdleKind::Profiler).or_default() += sample.weight;
                     waits.profiler_ns += sample.weight;
-                    return;
+                    return late;
                 }
                 waits.others.entry(name.to_owned()).or_default()
             }
-        } += sample.weight;
+        } += sample.weight - late;
+        late
     }
 
     /// The user's and the kernel's part of a stack, innermost first.
@@ -535,16 +592,17 @@ impl<'a> TreeMaker<'a> {
     }
 }
 
-/// Returns the stacks that wait until a timer ends it, and next to never for anything else: only the begin and end of the recording.
+/// Returns the stacks that wait until a timer ends it, and next to never for anything else: only the begin and end of the recording. A signal, as that a child has
+/// ended, may interrupt them.
 fn timed_waits(recording: &Recording, table: &SymbolTable) -> FxHashSet<StackId> {
-    let mut waits: FxHashMap<StackId, (u64, u64)> = FxHashMap::default();
-    let mut timers: FxHashMap<StackId, bool> = FxHashMap::default();
-    let mut is_timer = |stack: StackId| {
-        *timers.entry(stack).or_insert_with(|| {
+    let mut waits: FxHashMap<StackId, TimedWaits> = FxHashMap::default();
+    let mut wakers: FxHashMap<StackId, Option<WakingKind>> = FxHashMap::default();
+    let mut waking_kind = |stack: StackId| {
+        *wakers.entry(stack).or_insert_with(|| {
             let locations = recording.stacks.locations(stack);
             let procedures = locations.filter_map(|at| table.procedure(at));
             let names: Vec<&str> = procedures.map(|procedure| &*procedure.name).collect();
-            is_woken_by_timer(&names)
+            WakingKind::of_waker(&names)
         })
     };
     for sample in &recording.samples {
@@ -552,17 +610,44 @@ fn timed_waits(recording: &Recording, table: &SymbolTable) -> FxHashSet<StackId>
             continue;
         }
         let waker = sample.waker.and_then(|waker| waker.stack);
-        let (timed, all) = waits.entry(sample.stack).or_default();
-        *all += sample.weight;
-        if waker.is_some_and(&mut is_timer) {
-            *timed += sample.weight;
+        let waits = waits.entry(sample.stack).or_default();
+        waits.all += sample.weight;
+        match waker.and_then(&mut waking_kind) {
+            Some(WakingKind::Timer) => waits.timed += sample.weight,
+            Some(WakingKind::Signal) => waits.signalled += sample.weight,
+            None => {}
         }
     }
-    let timed = waits.into_iter().filter(|(_, (timed, all))| {
-        let (timed, all) = (*timed as f64, *all as f64);
-        timed > 0.0 && timed >= TIMED * all
-    });
+    let timed = waits.into_iter().filter(|(_, waits)| waits.are_sleeps());
     timed.map(|(stack, _)| stack).collect()
+}
+
+/// Waits at one place, in nanoseconds.
+#[derive(Default)]
+struct TimedWaits {
+    all: u64,
+    /// Ended by timers.
+    timed: u64,
+    /// Ended by signals.
+    signalled: u64,
+}
+
+impl TimedWaits {
+    fn are_sleeps(&self) -> bool {
+        let [all, timed, signalled] = [self.all, self.timed, self.signalled].map(|ns| ns as f64);
+        timed >= TIMED_AT_LEAST * all && timed > 0.0 && timed + signalled >= TIMED * all
+    }
+}
+
+/// Returns how long threads waited in queues for a CPU, as the scheduler accounted it; the largest number where it did not.
+fn accounted_waits(recording: &Recording) -> u64 {
+    let accounted = recording.task_times.and_then(|times| times.waiting_ns);
+    accounted.unwrap_or(u64::MAX)
+}
+
+/// Returns whether the CPU that a thread waited for was idle: thread 0 of a CPU is its idling.
+fn is_of_idle_cpu(sample: &Sample) -> bool {
+    sample.waker.is_none_or(|had| had.tid == 0)
 }
 
 /// Returns the threads of all processes but the first one.
@@ -605,11 +690,10 @@ fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String
         (Some(SystemCallName(call)), _) => Some(format!("{call}{KERNEL_CALL}")),
         // Who asked is the C library's function of its name, as a rule.
         (None, TimeKind::SystemCalls) => {
-            let asker = user.first().map_or("unknown", |name| plain_name(name));
-            let asker = if asker.starts_with("lll_") {
-                "futex"
-            } else {
-                asker
+            let asker = match user.first() {
+                Some(name) if plain_name(name).starts_with("lll_") => "futex",
+                Some(name) => plain_name(name),
+                None => SystemCallName::of_kernel_part(kernel).map_or("unknown", |call| call.0),
             };
             Some(format!("{asker}{KERNEL_CALL}"))
         }

@@ -97,6 +97,8 @@ function evidenceText(one: Evidence): string {
     case "hot_instruction": return `slowest at ${printable(String(one["line"] ?? `0x${number("address").toString(16)}`))}: ${percent(number("part"))} of ${printable(String(one["procedure"]))}`;
     case "counted_elsewhere": return `another ${percent(number("part"))} is counted in other findings`;
     case "wait_ended": return `waits ended by ${enderText(one["by"])}: ${percent(number("part"))}`;
+    case "stall_sum": return `in all of its instructions: ${printable(String(one["culprit"]))} ${percent(number("least"))} to ${percent(number("most"))}`;
+    case "works_alone": return `one thread runs it while no other one works: ${percent(number("part"))} of the run at least`;
     case "holds_up": return `others wait until it goes on: ${printable(String(one["waiting"]))} most, ${percent(number("part"))} of the working time in all${one["on"] === undefined ? "" : `, ${words(String(one["on"]))}`}`;
     case "on_behalf_of": return `${percent(number("part"))} of it on behalf of ${shortened(String(one["function"]), 80)}`;
     case "spared_by": return `spared by ${printable(String(one["change"]))}`;

@@ -3,7 +3,8 @@
 use super::libraries::leads_to_work;
 use super::sequences::{PROGRAM, Sequences};
 use super::timed_tree::{KERNEL, MethodName};
-use profile::NodeId;
+use profile::{KERNEL_CALL, NodeId};
+use std::collections::BTreeMap;
 
 /// The part of a sequence's time that one function asks for, or nobody in particular does.
 const ASKS: f64 = 0.8;
@@ -33,4 +34,33 @@ pub(super) fn find_asker(sequences: &Sequences<'_>, number: usize) -> Option<(Me
         asks.then_some((function, part))
     })?;
     (!known.path.contains(&asker)).then_some((asker, part))
+}
+
+/// System calls with which processes begin.
+const STARTS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+
+/// Returns the outermost function that starts most of the program's processes, but does not have most of the program, by the time that the kernel takes for
+/// that, with the part that it has. `None` if there is none.
+pub(super) fn find_starter(sequences: &Sequences<'_>) -> Option<(MethodName, f64)> {
+    let tree = &sequences.tree;
+    let starts = tree.nodes_of_methods(|method| {
+        let call = method.name.strip_suffix(KERNEL_CALL);
+        method.module == KERNEL && call.is_some_and(|call| STARTS.contains(&call))
+    });
+    let all: f64 = starts.iter().map(|nodes| sequences.time_of(nodes)).sum();
+    let mut askers: BTreeMap<MethodName, f64> = BTreeMap::new();
+    for nodes in &starts {
+        let first = NodeId(u32::try_from(nodes.start).ok()?);
+        let callers: Vec<_> = tree.callers_of(first).collect();
+        let mut outermost = callers.iter().rev().filter_map(|node| tree.name_at(*node));
+        let asker = outermost.find(|function| {
+            let is_known = function.1 != KERNEL && !leads_to_work(function);
+            is_known && sequences.time_of_function(function) <= PROGRAM * sequences.working_ns
+        });
+        if let Some(asker) = asker {
+            *askers.entry(asker).or_default() += sequences.time_of(nodes);
+        }
+    }
+    let (asker, most) = askers.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (most > 0.0 && most >= ASKS * all).then_some((asker, most / all))
 }

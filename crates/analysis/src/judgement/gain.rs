@@ -9,10 +9,10 @@
 //!
 //! **The lower end.** How much of its time a change removes nobody knows; it is assumed to be [`SPARED`] at least. That makes the run shorter as far as
 //! nobody else works meanwhile, or where all that work all the time have the place. Where experiments spoke, it is that part of the lower end of their
-//! prediction, and below 0 where they say so. Where others wait for the place, a change may hand a part of its work to them instead of sparing it: on `n` CPUs
-//! that gains `1 - 1/n` of it at most.
+//! prediction, and below 0 where they say so. Where others wait for the place, or one thread works in it while no other one works, a change may hand a part of its work
+//! to them instead of sparing it: on `n` CPUs that gains `1 - 1/n` of it at most.
 
-use super::asker::find_asker;
+use super::asker::{find_asker, find_starter};
 use super::libraries::is_language_library;
 use super::sequences::Sequences;
 use super::thread_work::{NodeWork, ThreadWork};
@@ -22,6 +22,8 @@ use std::ops::Range;
 
 /// Room for what chance and other programs add to the duration of a run.
 const MARGIN: f64 = 0.02;
+/// Room above: what measures makes work that it interrupts longer, and so a place's part of the run smaller, than they are without it.
+const MARGIN_ABOVE: f64 = 0.05;
 /// The part of a place's time that a change there spares at least, as it is assumed: of 37 programs with one thread that
 /// `benches/run_cases.py` had measured when this was chosen, the repair of 35 gained half of the first finding's part or more.
 const SPARED: f64 = 0.5;
@@ -30,6 +32,9 @@ const PREDICTED_WITHIN: f64 = 0.05;
 /// Part of the run from which on a thread counts as always working: it waits for nobody, so no other thread hides its
 /// work.
 const BUSY: f64 = 0.9;
+
+/// The part of the run from which on it is said that a thread works alone.
+const ALONE_ENOUGH: f64 = 0.3;
 
 /// The duration of a run and what threads did in it, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +106,11 @@ impl<'a> UndisturbedRun<'a> {
     ) -> Option<FindingEvidence> {
         let sequence = sequences.sequences.get(number)?;
         let own = sequence.time();
-        let asker = find_asker(sequences, number).map(|(asker, _)| asker);
+        let asker = match sequence.is_process_start() {
+            true => find_starter(sequences),
+            false => find_asker(sequences, number),
+        };
+        let asker = asker.map(|(asker, _)| asker);
         let function = asker.or_else(|| asking_function(&sequence.path).cloned());
         let nodes = function.as_ref().map_or(Vec::new(), |function| {
             sequences.tree.nodes_of_function(function)
@@ -110,7 +119,7 @@ impl<'a> UndisturbedRun<'a> {
         let removed = own.max(below).max(further_ns);
         let chance = chance_of(finding);
         // Threads of a run that was disturbed may have more left to do than it took: then nothing is gained.
-        let part = |ns: f64| (ns / self.duration_ns * chance + MARGIN).clamp(0.0, 1.0);
+        let part = |ns: f64| (ns / self.duration_ns * chance + MARGIN_ABOVE).clamp(0.0, 1.0);
         let place = RemovedPlace {
             sequences,
             number,
@@ -118,11 +127,11 @@ impl<'a> UndisturbedRun<'a> {
             collectors: sequences.tree.nodes_of_collectors(),
         };
         // What other processes do exists only because of the place: it is not there to be done.
-        let most = match further_ns > own.max(below) {
+        let most = match further_ns > 0.0 && further_ns >= own.max(below) {
             true => part(removed.max(self.duration_ns - self.longest_beside(&place))),
             false => part(removed).min(part(self.duration_ns - self.time_left(&place))),
         };
-        let handed_on = match is_waited_for(finding) {
+        let handed_on = match is_waited_for(finding) || works_alone(finding) {
             true => self.handed_on(),
             false => 1.0,
         };
@@ -204,6 +213,28 @@ impl<'a> UndisturbedRun<'a> {
         of_all_busy.max(in_place - beside_others)
     }
 
+    /// Returns evidence that no other thread works while one thread runs code of a sequence, if several threads work, and it is so for long.
+    pub(super) fn works_alone(
+        self,
+        sequences: &Sequences<'_>,
+        number: usize,
+    ) -> Option<FindingEvidence> {
+        if self.threads.len() < 2 || !(2.0..f64::INFINITY).contains(&self.cpus) {
+            return None;
+        }
+        let all = sequences.time_working();
+        let alone = |thread: &ThreadWork| {
+            let nodes = thread.nodes.iter();
+            let own = nodes.filter(|work| sequences.owner_of(work.node) == Some(number));
+            let own: f64 = own.map(NodeWork::time).sum();
+            // At worst, all that others do is done meanwhile.
+            own - (all - thread.time())
+        };
+        let most = self.threads.iter().map(alone).fold(0.0, f64::max);
+        let part = (most / self.duration_ns).min(1.0);
+        (part >= ALONE_ENOUGH).then_some(FindingEvidence::WorksAlone { part })
+    }
+
     /// Returns the gain of a change that spares a part of all threads' time.
     pub(super) fn gain_of_part(self, finding: &Finding, whole_ns: f64) -> FindingEvidence {
         let high = finding
@@ -213,7 +244,7 @@ impl<'a> UndisturbedRun<'a> {
         FindingEvidence::RunGain {
             interval: [
                 0.0,
-                (high * whole_ns / self.duration_ns + MARGIN).clamp(0.0, 1.0),
+                (high * whole_ns / self.duration_ns + MARGIN_ABOVE).clamp(0.0, 1.0),
             ],
             with: None,
             spared: None,
@@ -234,6 +265,12 @@ fn chance_of(finding: &Finding) -> f64 {
 fn is_waited_for(finding: &Finding) -> bool {
     let held = |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::HoldsUp { .. });
     finding.evidence.iter().any(held)
+}
+
+/// Returns whether a thread works alone in the place: a change may hand on a part of it to others.
+fn works_alone(finding: &Finding) -> bool {
+    let alone = |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::WorksAlone { .. });
+    finding.evidence.iter().any(alone)
 }
 
 /// Returns what experiments predict, low and high, with the part of all samples that the line has which they speed up.

@@ -2,6 +2,7 @@
 //! given back. A change spares both sides.
 
 use super::gain::asking_function;
+use super::qualified_name::qualified_name;
 use super::sequences::{Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::{KERNEL_CALL, PAGE_FAULT};
@@ -21,11 +22,15 @@ pub(super) fn find_pairs(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
 fn find_lifetimes(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     let mut types: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (at, sequence) in sequences.sequences.iter().enumerate() {
-        let function = asking_function(&sequence.path);
-        if let Some((name, module)) = function
-            && let Some(of_type) = type_of_lifetime(name)
-        {
-            types.entry((of_type, module)).or_default().push(at);
+        // One of a standard library's is the place itself where `main` or a nameless function calls it.
+        let called = sequence.path.iter().rfind(|(_, module)| module != KERNEL);
+        let functions = [asking_function(&sequence.path), called];
+        let of_type = functions.into_iter().flatten().find_map(|(name, module)| {
+            let of_type = type_of_lifetime(name)?;
+            Some((of_type, module.as_str()))
+        });
+        if let Some(of_type) = of_type {
+            types.entry(of_type).or_default().push(at);
         }
     }
     let united = types.into_values();
@@ -82,12 +87,35 @@ fn unite_with_dearest(sequences: &Sequences<'_>, inside: Vec<usize>) -> Option<U
 
 /// Returns the type that a C++ function constructs or destructs: `State` of `State::State(int)` and of `State::~State()`.
 fn type_of_lifetime(name: &str) -> Option<&str> {
-    let name = name.split('(').next().unwrap_or(name);
-    let (of_type, function) = name.rsplit_once("::")?;
-    let own = of_type.rsplit_once("::").map_or(of_type, |(_, own)| own);
+    let name = qualified_name(name);
+    let name = &name[..outside_of_arguments(name)
+        .find(|(_, rest)| rest.starts_with('('))?
+        .0];
+    let (of_type, function) = split_last_scope(name)?;
+    let own = split_last_scope(of_type).map_or(of_type, |(_, own)| own);
     let own = own.split('<').next().unwrap_or(own);
     let function = function.strip_prefix('~').unwrap_or(function);
     (function == own).then_some(of_type)
+}
+
+/// Splits a name at its last `::` that is in no template's arguments.
+fn split_last_scope(name: &str) -> Option<(&str, &str)> {
+    let scopes = outside_of_arguments(name).filter(|(_, rest)| rest.starts_with("::"));
+    let (at, _) = scopes.last()?;
+    Some((&name[..at], &name[at + 2..]))
+}
+
+/// Returns what a name has from each place on that is in no template's arguments, with the place.
+fn outside_of_arguments(name: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut depth = 0_u32;
+    name.char_indices().filter_map(move |(at, letter)| {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (depth == 0).then(|| (at, &name[at..]))
+    })
 }
 
 #[cfg(test)]
@@ -101,6 +129,14 @@ mod tests {
             ("State::~State()", "State"),
             ("game::State::State(int)", "game::State"),
             ("Grid<float>::Grid(int)", "Grid<float>"),
+            (
+                "std::vector<std::string, std::allocator<std::string> >::vector(std::vector<std::string> const&)",
+                "std::vector<std::string, std::allocator<std::string> >",
+            ),
+            (
+                "std::vector<std::string, std::allocator<std::string> >::~vector()",
+                "std::vector<std::string, std::allocator<std::string> >",
+            ),
         ] {
             assert_eq!(type_of_lifetime(name), Some(of_type), "{name}");
         }

@@ -5,7 +5,7 @@ pub(super) fn qualified_name(name: &str) -> &str {
     let (mut depth, mut begin) = (0_u32, 0);
     for (at, letter) in name.char_indices() {
         match letter {
-            '(' if depth == 0 && !is_anonymous(&name[at..]) => break,
+            '(' if depth == 0 && !is_anonymous(&name[at..]) && !is_type(&name[..at]) => break,
             '<' | '(' => depth += 1,
             '>' | ')' => depth = depth.saturating_sub(1),
             ' ' if depth == 0
@@ -23,6 +23,11 @@ pub(super) fn qualified_name(name: &str) -> &str {
 /// Returns whether a part of a name is a namespace without a name, and not a list of arguments.
 fn is_anonymous(part: &str) -> bool {
     part.starts_with("(anonymous ")
+}
+
+/// Returns whether what stands in front of a parenthesis makes it a part of the type that is returned.
+fn is_type(before: &str) -> bool {
+    before.trim_end().ends_with("decltype")
 }
 
 /// Returns whether a part of a name is the file and line that names of scripts' functions have behind them.
@@ -47,6 +52,10 @@ mod tests {
                 "v8::internal::(anonymous namespace)::Scavenge<int>(v8::A b)",
             ),
             ("main", "main"),
+            (
+                "decltype (::new((void*)(0)) int((declval<int>)())) std::construct_at<int>(int*)",
+                "std::construct_at<int>(int*)",
+            ),
             (
                 "java.util.List.of (List.java:9)",
                 "java.util.List.of (List.java:9)",

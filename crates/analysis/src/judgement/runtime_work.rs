@@ -58,7 +58,7 @@ const V8: &str = "v8::internal::";
 const JVM: &str = "libjvm.so";
 
 /// All of them. Of functions that are of several, the first one counts.
-static KNOWN: [RuntimeWork; 14] = [
+static KNOWN: [RuntimeWork; 15] = [
     RuntimeWork {
         name: "garbage collection (Go)",
         is_collection: true,
@@ -238,6 +238,28 @@ static KNOWN: [RuntimeWork; 14] = [
         callers: "importlib._bootstrap._find_and_load",
         spared_by: "fewer or later imports (python3 -X importtime lists them)",
         functions: &[FunctionNames::of_image("<frozen importlib")],
+        allocators: &[],
+        threads: &[],
+        only_alone: false,
+        keeps_calls: false,
+    },
+    RuntimeWork {
+        name: "compiling scripts (PHP)",
+        is_collection: false,
+        callers: "",
+        spared_by: "OPcache with a directory for what it compiled (opcache.enable_cli=1, opcache.file_cache)",
+        functions: &[
+            FunctionNames {
+                image: "php",
+                begin: "compile_file",
+                parts: &[],
+            },
+            FunctionNames {
+                image: "libphp",
+                begin: "compile_file",
+                parts: &[],
+            },
+        ],
         allocators: &[],
         threads: &[],
         only_alone: false,
@@ -475,6 +497,8 @@ mod tests {
                 "",
             ),
             ("malloc", "/lib/ld-musl-x86_64.so.1", ""),
+            ("compile_file", "/usr/bin/php8.2", "compiling scripts (PHP)"),
+            ("compile_file", "/usr/bin/app", ""),
         ] {
             assert_eq!(
                 name_of(RuntimeWork::of_function(function, module)),

@@ -1,14 +1,14 @@
 //! The call sequences that a program's time lies in, each with the time that no other one has.
 
 use super::libraries::{is_language_library, is_nameless, leads_to_work, says_little};
-use super::timed_tree::{KERNEL, MethodName, SequenceCall, TimedTree};
+use super::timed_tree::{KERNEL, MethodName, PROCESS_START, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
 use crate::bottleneck::glue::is_glue;
 use crate::bottleneck::interface::Profile;
 use profile::{CallTree, NodeId, TimeKind, plain_name};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The part of the working time, or of the program's speed, below which nothing is worth a sentence.
@@ -33,6 +33,11 @@ const LOCKING: &str = "locking and unlocking";
 const LOCK_OPERATIONS: [&str; 4] = ["pthread_mutex_", "pthread_rwlock_", "pthread_spin_", "lll_"];
 /// Functions on the way to the kernel, at most: those of Rust's standard library are the most.
 const LONGEST_WAY_TO_KERNEL: usize = 40;
+
+/// The part of a shared library's functions that have no name, if it has no symbols.
+const STRIPPED: f64 = 0.25;
+/// Ways through libraries on which one function asks for a sequence, at most.
+const MOST_WAYS: usize = 32;
 
 /// A call sequence with the time that no other one has. It includes the time of its functions in libraries of their
 /// language, which only work for them.
@@ -75,6 +80,12 @@ impl TimedSequence {
             kernel || is_language_library(function) && is_lock(plain_name(name))
         };
         called > 0.0 && called >= ONE_CALLER * self.time() || path.any(is_operation)
+    }
+
+    /// Returns whether it is what it takes to start and end processes.
+    pub(super) fn is_process_start(&self) -> bool {
+        let last = self.path.last();
+        last.is_some_and(|(name, module)| name == PROCESS_START && module == KERNEL)
     }
 
     /// Returns the time, in nanoseconds.
@@ -152,6 +163,8 @@ pub(super) struct Sequences<'a> {
     taken: Vec<Vec<MethodName>>,
     ways: Vec<WayToKernel>,
     united: Vec<UnitedPlace>,
+    /// Shared libraries without symbols.
+    stripped: BTreeSet<&'a str>,
     /// The sequence that has each node.
     owners: Vec<Option<usize>>,
 }
@@ -165,6 +178,7 @@ impl<'a> Sequences<'a> {
             taken: Vec::new(),
             ways: Vec::new(),
             united: Vec::new(),
+            stripped: stripped_libraries(tree),
             owners: vec![None; tree.len()],
         }
     }
@@ -252,7 +266,7 @@ impl<'a> Sequences<'a> {
             // A library without symbols, between whoever asks and the kernel, tells nobody what to change.
             let in_kernel_call = path.last().is_some_and(|(_, module)| module == KERNEL);
             let in_library = path.first().is_some_and(|first| {
-                is_language_library(first) || in_kernel_call && is_nameless(&first.0)
+                is_language_library(first) || in_kernel_call && self.is_in_stripped(first)
             });
             if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !in_library {
                 done.push(path);
@@ -265,13 +279,13 @@ impl<'a> Sequences<'a> {
                 false => ONE_CALLER * all,
             };
             let callers = self.callers_of(&calls, enough);
-            let calls = callers.iter().flat_map(|(_, calls)| calls);
-            let known: f64 = calls.map(|call| self.tree.time_of(*call)).sum();
+            let made = callers.iter().flat_map(|(_, calls)| calls);
+            let known: f64 = made.map(|call| self.tree.time_of(*call)).sum();
             if callers.is_empty() || !in_kernel && known < ONE_CALLER * all {
                 match self.outermost_of_library(&path) {
                     _ if is_glue(&path[0].0) => done.push(without_glue(path)),
                     Some(outermost) => open.push(outermost),
-                    None => done.push(path),
+                    None => done.extend(self.ways_from_one_asker(&path, &calls)),
                 }
                 continue;
             }
@@ -295,6 +309,49 @@ impl<'a> Sequences<'a> {
         path.iter()
             .all(is_language_library)
             .then_some((outermost, calls))
+    }
+
+    /// Returns the ways on which one function asks for most of a sequence within libraries, through several functions of these, as for memory
+    /// by the constructors and destructors that it calls. The sequence itself if no function does.
+    fn ways_from_one_asker(
+        &self,
+        path: &[MethodName],
+        calls: &[SequenceCall],
+    ) -> Vec<Vec<MethodName>> {
+        let mut askers: BTreeMap<MethodName, (f64, BTreeMap<Vec<MethodName>, f64>)> =
+            BTreeMap::new();
+        for call in calls {
+            let time = self.tree.time_of(*call);
+            let mut way = path.to_vec();
+            let mut at = *call;
+            let asker = loop {
+                let Some((caller, with_caller)) = self.tree.with_caller(at) else {
+                    break None;
+                };
+                way.insert(0, caller.clone());
+                if !is_language_library(&caller) {
+                    let is_place = !is_glue(&caller.0) && !says_little(&caller.0);
+                    break is_place.then_some(caller);
+                }
+                at = with_caller;
+            };
+            if let Some(asker) = asker.filter(|_| way.len() <= LONGEST_WAY_TO_KERNEL) {
+                let (all, ways) = askers.entry(asker).or_default();
+                *all += time;
+                *ways.entry(way).or_default() += time;
+            }
+        }
+        let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
+        let most = askers.into_values().max_by(|a, b| a.0.total_cmp(&b.0));
+        match most.filter(|(time, _)| all > 0.0 && *time >= ONE_CALLER * all) {
+            Some((_, ways)) => {
+                let mut ways: Vec<_> = ways.into_iter().collect();
+                ways.sort_by(|a, b| b.1.total_cmp(&a.1));
+                let ways = ways.into_iter().take(MOST_WAYS);
+                ways.map(|(way, _)| way).collect()
+            }
+            None => vec![path.to_vec()],
+        }
     }
 
     /// The callers of a sequence's calls that have enough time, with the calls that they make: those that have most.
@@ -409,8 +466,33 @@ impl<'a> Sequences<'a> {
         if let Some(way) = self.ways.iter().find(is_on_way).filter(|_| in_library) {
             return (way.path.clone(), None);
         }
+        if let Some(place) = self.without_stripped(path) {
+            return (place, None);
+        }
         let (place, library) = place_and_library(path);
         (place.to_vec(), library.map(str::to_owned))
+    }
+
+    /// Returns whether a function has no name, or is of a shared library without symbols: what it exports tells nobody what to change who does not
+    /// know the library.
+    fn is_in_stripped(&self, (name, module): &MethodName) -> bool {
+        is_nameless(name) || self.stripped.contains(module.as_str())
+    }
+
+    /// Returns a path to the kernel from whoever called a library without symbols, without what this does on the way. `None` if there is none, or
+    /// nobody called it.
+    fn without_stripped(&self, path: &[MethodName]) -> Option<Vec<MethodName>> {
+        let (last, callers) = path.split_last()?;
+        let (asker, way) = callers.split_first()?;
+        let is_asker = !is_language_library(asker) && !self.is_in_stripped(asker);
+        let is_stripped = |function: &&MethodName| self.stripped.contains(function.1.as_str());
+        let is_way =
+            |function: &MethodName| is_language_library(function) || self.is_in_stripped(function);
+        let is_left_out = last.1 == KERNEL
+            && is_asker
+            && way.iter().any(|function| is_stripped(&function))
+            && way.iter().all(is_way);
+        is_left_out.then(|| vec![asker.clone(), last.clone()])
     }
 
     /// Adds the time below all calls of a sequence that no other one has taken: to that of its place, if there is one.
@@ -471,9 +553,24 @@ impl<'a> Sequences<'a> {
 
     /// Returns the sequence in which most of the waiting at some nodes lies, if it has half of that.
     pub(super) fn main_waiter(&self, nodes: &[Range<usize>]) -> Option<usize> {
+        self.main_owner_of(nodes, |kind| !kind.is_running())
+    }
+
+    /// Returns the sequence in which most of the work at some nodes lies, if it has half of that: whoever holds up others
+    /// works meanwhile, and waits for a lock only before.
+    pub(super) fn main_worker(&self, nodes: &[Range<usize>]) -> Option<usize> {
+        self.main_owner_of(nodes, is_work)
+    }
+
+    /// Returns the sequence that has most of some nodes' time of a kind, if it has half of it.
+    fn main_owner_of(
+        &self,
+        nodes: &[Range<usize>],
+        is_kind: impl Fn(TimeKind) -> bool,
+    ) -> Option<usize> {
         let mut times: BTreeMap<Option<usize>, f64> = BTreeMap::new();
         for node in nodes.iter().cloned().flatten() {
-            let time = self.waiting_at(NodeId(node as u32)) as f64;
+            let time = self.time_at(NodeId(node as u32), &is_kind) as f64;
             *times.entry(self.owners[node]).or_default() += time;
         }
         let all: f64 = times.values().sum();
@@ -484,10 +581,15 @@ impl<'a> Sequences<'a> {
 
     /// Returns the time that threads waited at a node itself, in nanoseconds.
     fn waiting_at(&self, node: NodeId) -> i64 {
+        self.time_at(node, |kind| !kind.is_running())
+    }
+
+    /// Returns the time of a kind at a node itself, in nanoseconds.
+    fn time_at(&self, node: NodeId, is_kind: impl Fn(TimeKind) -> bool) -> i64 {
         let kinds = TimeKind::ALL.iter().enumerate();
-        let waits = kinds.filter(|(_, kind)| !kind.is_running());
+        let of_kind = kinds.filter(|(_, kind)| is_kind(**kind));
         let tree = self.tree.tree();
-        waits.map(|(at, _)| tree.cost(1 + at, node)).sum()
+        of_kind.map(|(at, _)| tree.cost(1 + at, node)).sum()
     }
 
     /// Returns the kind of most of the waiting at a node itself.
@@ -585,6 +687,27 @@ pub(super) fn without_wrappers(path: &[MethodName]) -> Vec<MethodName> {
         path.remove(at);
     }
     path
+}
+
+/// Returns the shared libraries that have no symbols, but what they export: many of the functions that were seen of them have no name.
+fn stripped_libraries(tree: &CallTree) -> BTreeSet<&str> {
+    let mut functions: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for method in tree.methods() {
+        if is_shared_library(&method.module) {
+            let (all, nameless) = functions.entry(&method.module).or_default();
+            *all += 1.0;
+            *nameless += f64::from(u8::from(is_nameless(&method.name)));
+        }
+    }
+    let stripped = functions
+        .into_iter()
+        .filter(|(_, (all, nameless))| *nameless >= STRIPPED * all);
+    stripped.map(|(module, _)| module).collect()
+}
+
+fn is_shared_library(module: &str) -> bool {
+    let file = module.rsplit('/').next().unwrap_or_default();
+    file.ends_with(".so") || file.contains(".so.")
 }
 
 /// Returns the call of a library's function with which a path to a function of libraries leaves the program's own functions.

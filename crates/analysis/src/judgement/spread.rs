@@ -21,6 +21,8 @@ const EXCLUSIVE: f64 = 0.95;
 const STRONG: f64 = 0.25;
 /// if all such have this part.
 const EXPLAINED: f64 = 0.6;
+/// The same of a function that has nearly all of the program: that says less.
+const PROGRAM_EXPLAINED: f64 = 0.4;
 /// The part of a sequence's time that lies in a function that it is inside of.
 const INSIDE: f64 = 0.9;
 /// Calls that are followed: no recursion goes on for ever.
@@ -68,7 +70,7 @@ impl Search<'_, '_> {
             return;
         }
         let tree = &self.sequences.tree;
-        let Some(inside) = self.scattered_sequences(&function) else {
+        let Some(inside) = self.scattered_sequences(&function, EXPLAINED) else {
             return;
         };
         let time: f64 = nodes
@@ -103,7 +105,7 @@ impl Search<'_, '_> {
         let works = own as f64 >= OWN_WORK * all as f64;
         if self.found.len() == known
             && works
-            && let Some(inside) = self.scattered_sequences(&function)
+            && let Some(inside) = self.scattered_sequences(&function, PROGRAM_EXPLAINED)
         {
             self.add_place(function, inside);
         }
@@ -114,8 +116,8 @@ impl Search<'_, '_> {
         self.found.push(UnitedPlace { path, inside });
     }
 
-    /// Returns the sequences in a function, if its running time is notable, and few of them do not have most of it.
-    fn scattered_sequences(&self, function: &MethodName) -> Option<Vec<usize>> {
+    /// Returns the sequences in a function, if its running time is notable, and few of them do not have so much of it that they explain it.
+    fn scattered_sequences(&self, function: &MethodName, explained: f64) -> Option<Vec<usize>> {
         let ranges = self.sequences.tree.nodes_of_function(function);
         let running = self.running_time(&ranges);
         let inside = self.sequences_inside(&ranges);
@@ -124,7 +126,7 @@ impl Search<'_, '_> {
             .map(|at| self.sequences.sequences[*at].time_running());
         let strong = times.filter(|time| *time >= STRONG * running);
         let notable = running >= NOTABLE * self.sequences.working_ns;
-        (notable && strong.sum::<f64>() < EXPLAINED * running).then_some(inside)
+        (notable && strong.sum::<f64>() < explained * running).then_some(inside)
     }
 
     /// Returns whether a callee works for one caller, in the same image or package.

@@ -25,9 +25,13 @@ fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
                     "/usr/bin/python3.11"
                 }
                 _ if name.starts_with("json.") => "/usr/lib/python3.11/json/__init__.py",
-                "page fault" => "[kernel]",
+                "page fault" | PROCESS_START => "[kernel]",
                 _ if RUNTIMES.iter().any(|work| name.starts_with(work)) => RUNTIME,
                 _ if name.contains(" (system call)") => "[kernel]",
+                "[function at 0x9a00]" | "[function at 0xab050]" if path.contains("libsqlite3") => {
+                    "/usr/lib/libsqlite3.so.0"
+                }
+                _ if name.starts_with("libsqlite3.so:") => "/usr/lib/libsqlite3.so.0",
                 _ => "app",
             };
             let method = builder.method(name, module).unwrap();
@@ -744,7 +748,7 @@ fn a_gain_is_bounded_by_the_run_and_not_by_all_threads() {
     });
     let ([low, high], with) = gain.expect("a gain");
     assert_eq!((low, with.as_deref()), (0.0, Some("save")));
-    assert!((high - (400.0 / 800.0 + 0.02)).abs() < 0.03, "{high}");
+    assert!((high - (400.0 / 800.0 + 0.05)).abs() < 0.03, "{high}");
     assert!(
         judgement
             .findings
@@ -809,7 +813,7 @@ fn a_gain_has_a_lower_end_where_one_thread_works() {
     ]);
     let alone = [thread(&tree, &[("checksum", 800), ("digest", 200)])];
     let (ends, spared) = first_gain(&tree, &alone);
-    assert_ends(ends, [0.38, 0.82]);
+    assert_ends(ends, [0.38, 0.86]);
     assert_eq!(spared, Some(0.5));
     // Nobody knows who did what.
     assert_eq!(first_gain(&tree, &[]).0[0], 0.0);
@@ -825,7 +829,7 @@ fn threads_that_do_the_same_gain_their_part() {
     ]);
     let one = thread(&tree, &[("checksum", 600), ("digest", 400)]);
     let (ends, spared) = first_gain(&tree, &[one.clone(), one]);
-    assert_ends(ends, [0.28, 0.62]);
+    assert_ends(ends, [0.28, 0.66]);
     assert_eq!(spared, Some(0.5));
 }
 
@@ -843,7 +847,7 @@ fn a_gain_beside_a_thread_that_always_works_may_be_nothing() {
         thread(&tree, &[("digest", 500), ("encode", 500)]),
     ];
     let (ends, spared) = first_gain(&tree, &hidden);
-    assert_ends(ends, [0.0, 0.5]);
+    assert_ends(ends, [0.0, 0.55]);
     assert_eq!(spared, None);
 }
 
@@ -860,7 +864,7 @@ fn a_gain_of_threads_that_take_turns_is_that_of_one() {
         thread(&tree, &[("digest", 300)]),
     ];
     let (ends, spared) = first_gain(&tree, &turns);
-    assert_ends(ends, [0.33, 0.72]);
+    assert_ends(ends, [0.33, 0.76]);
     assert_eq!(spared, Some(0.5));
 }
 
@@ -874,7 +878,7 @@ fn a_gain_of_many_short_threads_has_a_lower_end() {
     ]);
     // Those that did the checksum did too little each to be told one by one.
     let (ends, spared) = first_gain(&tree, &[thread(&tree, &[("digest", 300)])]);
-    assert_ends(ends, [0.33, 0.72]);
+    assert_ends(ends, [0.33, 0.76]);
     assert_eq!(spared, Some(0.5));
 }
 
@@ -892,7 +896,7 @@ fn a_run_is_as_long_as_its_busiest_thread() {
         &[("checksum", 800), ("digest", 700), ("encode", 700)],
     )];
     let (ends, _) = first_gain(&tree, &busy);
-    assert_ends(ends, [0.5 * 800.0 / 2200.0, 800.0 / 2200.0]);
+    assert_ends(ends, [0.5 * 800.0 / 2200.0, 0.03 + 800.0 / 2200.0]);
 }
 
 /// The remaining work may take longer on one CPU than the run did, by a miscount: then nothing is gained.
@@ -932,6 +936,19 @@ fn two_sides_of_one_cost_are_one_finding() {
         path.ends_with(&["State::State(State const&)".to_owned()]),
         "{path:?}"
     );
+    let value = judgement.findings[0].amount.value;
+    assert!((value - 0.7).abs() < 1e-9, "{value}");
+    let names = "std::vector<std::string, std::allocator<std::string> >";
+    let (made, dropped) = (
+        format!("main;{names}::vector({names} const&)"),
+        format!("main;{names}::~vector()"),
+    );
+    let lifetime = tree(&[
+        (&made, Computing, 400),
+        (&dropped, Computing, 300),
+        ("main;digest", Computing, 300),
+    ]);
+    let judgement = judge_measured(&measured(&lifetime)).expect("a judgement");
     let value = judgement.findings[0].amount.value;
     assert!((value - 0.7).abs() < 1e-9, "{value}");
     let memory = tree(&[
@@ -1371,4 +1388,250 @@ fn a_wait_that_others_depend_on_is_a_finding_by_its_prediction() {
             "{names:?}"
         );
     }
+}
+
+/// Memory that one function asks for through several functions of libraries is that function's, also where none of these has most of it.
+#[test]
+fn what_several_library_functions_ask_for_belongs_to_one_asker() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        (
+            "main;count_fields;std::string::~string();free",
+            Computing,
+            130,
+        ),
+        (
+            "main;count_fields;std::list<int>::clear();free",
+            Computing,
+            120,
+        ),
+        (
+            "main;count_fields;std::string::string();operator new;malloc",
+            Computing,
+            100,
+        ),
+        (
+            "main;count_fields;std::list<int>::push_back(int);operator new;malloc",
+            Computing,
+            110,
+        ),
+        ("main;count_fields", Computing, 140),
+        ("main;digest", Computing, 400),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = &judgement.findings[0];
+    assert_eq!(
+        first.place.what.name(),
+        "count_fields",
+        "{:?}",
+        names(&judgement)
+    );
+    assert!((first.amount.value - 0.46).abs() < 0.01, "{first:?}");
+}
+
+/// Two ways through a library without symbols to the same system call are one finding, of whoever called the library.
+#[test]
+fn what_a_stripped_library_asks_for_is_named_by_its_caller() {
+    use TimeKind::{Computing, Disk};
+    let library = "main;add_reading;libsqlite3.so:step;[function at 0x9a00]";
+    let synced = format!("{library};libsqlite3.so:commit;fdatasync (system call)");
+    let also = format!("{library};[function at 0xab050];fdatasync (system call)");
+    let tree = tree(&[
+        (&synced, Disk, 400),
+        (&also, Disk, 200),
+        ("main;digest", Computing, 400),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = &judgement.findings[0];
+    assert_eq!(path_of(first), ["add_reading", "fdatasync (system call)"]);
+    assert!((first.amount.value - 0.6).abs() < 0.01, "{first:?}");
+}
+
+/// The place of whoever ends waits for a lock is where it works: its own waits for the lock are others' work.
+#[test]
+fn who_holds_a_lock_works_meanwhile() {
+    use TimeKind::{Computing, Locks};
+    let tree = tree(&[
+        ("main;register;rate", Computing, 400),
+        ("main;register;futex (system call)", Locks, 500),
+        ("main;digest", Computing, 100),
+    ]);
+    let nodes = (0..tree.len() as u32).map(NodeId);
+    let mut waits = nodes.filter(|node| tree.cost(0, *node) == 500 * MS);
+    let ended = EndedWait {
+        node: waits.next().expect("the wait"),
+        by: EndingThread {
+            thread: "app".to_owned(),
+            is_own: true,
+            function: Some("register".to_owned()),
+        },
+        ns: 500 * MS as u64,
+    };
+    let judgement = judge_measured(&Measured {
+        ended_waits: &[ended],
+        ..measured(&tree)
+    })
+    .expect("a judgement");
+    let mut findings = judgement.findings.iter();
+    let rate = findings.find(|finding| finding.place.what.name() == "rate");
+    let sentence = rate.expect("its work").sentence();
+    assert!(
+        sentence.contains("while others wait for its lock"),
+        "{sentence}"
+    );
+}
+
+/// One thread has most of the work, so that the others wait at the end of each step.
+#[test]
+fn a_thread_that_works_alone_is_said_to() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;checksum", Computing, 1200),
+        ("main;digest", Computing, 100),
+    ]);
+    let judge = |threads: &[ThreadWork]| {
+        let judgement = judge_measured(&Measured {
+            run_ns: 1000.0 * MS as f64,
+            threads,
+            ..measured(&tree)
+        });
+        let first = judgement.expect("a judgement").findings.swap_remove(0);
+        first.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::WorksAlone { part } => Some(*part),
+            _ => None,
+        })
+    };
+    let uneven = [
+        thread(&tree, &[("checksum", 900), ("digest", 100)]),
+        thread(&tree, &[("checksum", 300)]),
+    ];
+    let part = judge(&uneven).expect("works alone");
+    assert!((part - 0.6).abs() < 0.01, "{part}");
+    let even = [
+        thread(&tree, &[("checksum", 600), ("digest", 50)]),
+        thread(&tree, &[("checksum", 600), ("digest", 50)]),
+    ];
+    assert_eq!(judge(&even), None);
+    assert_eq!(judge(&uneven[..1]), None);
+}
+
+/// Who starts processes is named of what it takes to start them, and a change there spares what it does for that, too.
+#[test]
+fn who_starts_processes_is_named() {
+    use TimeKind::{Computing, SystemCalls};
+    let tree = tree(&[
+        (PROCESS_START, Computing, 500),
+        ("main;size_of;spawn;vfork (system call)", SystemCalls, 100),
+        ("main;size_of", Computing, 200),
+        ("main;digest", Computing, 200),
+    ]);
+    let judgement = judge_measured(&Measured {
+        run_ns: 1000.0 * MS as f64,
+        threads: &[thread(&tree, &[("size_of", 300), ("digest", 200)])],
+        children_ns: 500.0 * MS as f64,
+        ..measured(&tree)
+    })
+    .expect("a judgement");
+    let first = &judgement.findings[0];
+    assert_eq!(first.place.what.name(), PROCESS_START);
+    let asker = FindingEvidence::OnBehalfOf {
+        function: "size_of".to_owned(),
+        part: 1.0,
+    };
+    assert!(first.evidence.contains(&asker), "{first:?}");
+    let high = first.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::RunGain { interval, .. } => Some(interval[1]),
+        _ => None,
+    });
+    let high = high.expect("a gain");
+    assert!((0.8..0.95).contains(&high), "{high}");
+}
+
+/// What explains more of all stalls of a place than its slowest instruction takes is named; a procedure with all its time in functions
+/// that were compiled into it is known, too.
+#[test]
+fn stalls_of_many_instructions_are_added_up() {
+    use TimeKind::Computing;
+    let tree = tree(&[
+        ("main;run_opcodes;std::next(int)", Computing, 900),
+        ("main;digest", Computing, 100),
+    ]);
+    let sum = |culprit: &str, most| FindingEvidence::StallSum {
+        culprit: culprit.to_owned(),
+        least: 0.0,
+        most,
+    };
+    let mut stalled = predicted(Claim::Stalls, "run_opcodes", 0.2, [0.2, 0.2]);
+    stalled.place.what = PlaceInCode::Instruction {
+        procedure: "run_opcodes".to_owned(),
+        address: 0x10,
+    };
+    stalled.evidence = vec![
+        FindingEvidence::HotInstruction {
+            procedure: "run_opcodes".to_owned(),
+            address: 0x10,
+            line: None,
+            part: 0.2,
+        },
+        sum("Branch mispredict", 0.6),
+        sum("D-cache miss", 0.2),
+    ];
+    let judgement = judge_measured(&Measured {
+        stalls: &[stalled],
+        ..measured(&tree)
+    })
+    .expect("a judgement");
+    let sums = judgement.findings[0]
+        .evidence
+        .iter()
+        .filter_map(|one| match one {
+            FindingEvidence::StallSum { culprit, most, .. } => Some((culprit.as_str(), *most)),
+            _ => None,
+        });
+    let sums: Vec<(&str, f64)> = sums.collect();
+    assert_eq!(sums, [("Branch mispredict", 0.6)]);
+}
+
+/// Where two activities have nearly as much of a place's time, its sentence names both.
+#[test]
+fn a_sentence_names_two_activities() {
+    use TimeKind::{Computing, SystemCalls};
+    let tree = tree(&[
+        ("main;log_event", Computing, 400),
+        ("main;log_event", SystemCalls, 350),
+        ("main;digest", Computing, 250),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let sentence = judgement.findings[0].sentence();
+    assert!(
+        sentence.ends_with("computing and in system calls"),
+        "{sentence}"
+    );
+    assert!(judgement.findings[1].sentence().ends_with("computing"));
+}
+
+/// A loop that works itself is not the place where one of its callees has half of the program.
+#[test]
+fn a_callee_with_half_of_a_loop_is_the_place() {
+    use TimeKind::{Computing, SystemCalls};
+    let tree = tree(&[
+        ("main;logging", Computing, 330),
+        ("main;logging;log_event", Computing, 100),
+        (
+            "main;logging;log_event;write (system call)",
+            SystemCalls,
+            570,
+        ),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    let first = &judgement.findings[0];
+    assert_eq!(
+        path_of(first).last().map(String::as_str),
+        Some("write (system call)")
+    );
+    assert!(
+        first.sentence().contains("of log_event"),
+        "{}",
+        first.sentence()
+    );
 }

@@ -10,6 +10,9 @@ use std::ops::Range;
 /// The module of the frames that stand for the kernel.
 pub(super) const KERNEL: &str = "[kernel]";
 
+/// The frame that stands for what it takes to start and end processes, of a program that starts many.
+pub const PROCESS_START: &str = "starting and ending processes";
+
 /// A function with its module.
 pub(super) type MethodName = (String, String);
 

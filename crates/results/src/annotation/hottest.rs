@@ -4,6 +4,7 @@ use super::annotator::Annotator;
 use super::claims::stall_findings;
 use super::select::ChosenProcedure;
 use profile::{Finding, FindingEvidence, PlaceInCode};
+use std::collections::BTreeMap;
 use symbols::ImageSymbols;
 
 /// Least share of the samples in a procedure that is examined.
@@ -23,13 +24,39 @@ impl Annotator<'_> {
             // What cannot be annotated says nothing of stalls.
             let code = self.open_image(one).ok()?;
             let annotated = self.annotate_procedure(one, &code).ok()?;
-            let mut finding = stall_findings(&annotated, &[]).into_iter().next()?;
+            let stalls = stall_findings(&annotated, &[]);
+            let sums = sums_of_culprits(&stalls);
+            let mut finding = stalls.into_iter().next()?;
             let place = place_evidence(&finding, &code)?;
             finding.evidence.insert(0, place);
+            finding.evidence.extend(sums);
             Some(finding)
         };
         hot.iter().take(LOOKED_INTO).filter_map(stall).collect()
     }
+}
+
+/// Adds up what each reason can explain of all stalls of a procedure.
+fn sums_of_culprits(stalls: &[Finding]) -> Vec<FindingEvidence> {
+    let mut sums: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
+    for evidence in stalls.iter().flat_map(|stall| &stall.evidence) {
+        if let FindingEvidence::StallCulprit {
+            culprit,
+            least,
+            most,
+        } = evidence
+        {
+            let sum = sums.entry(culprit).or_default();
+            *sum = [sum[0] + least, sum[1] + most];
+        }
+    }
+    let sums = sums.into_iter();
+    let sums = sums.map(|(culprit, [least, most])| FindingEvidence::StallSum {
+        culprit: culprit.to_owned(),
+        least: least.min(1.0),
+        most: most.min(1.0),
+    });
+    sums.collect()
 }
 
 fn place_evidence(finding: &Finding, code: &ImageSymbols) -> Option<FindingEvidence> {

@@ -125,6 +125,19 @@ fn cut(text: &str, length: usize) -> String {
     format!("{start}…{end}")
 }
 
+/// Returns the factor between all that two sets have, with its unit, how many samples it rests on, and its interval; null where it is not known.
+pub fn whole_factor(json: &Value) -> Value {
+    let mut factor = json["total"].clone();
+    if let Some(known) = factor.as_object_mut() {
+        let n = json["totals"].as_array();
+        let n = n.and_then(|sets| sets.iter().map(Value::as_u64).sum::<Option<u64>>());
+        known.insert("unit".to_owned(), "factor".into());
+        known.insert("n".to_owned(), n.into());
+        known.insert("samples".to_owned(), json["totals"].clone());
+    }
+    factor
+}
+
 /// Lists the claims of any of our results, each with its number and the call that tells more.
 pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answer {
     let list = claims(json).iter().enumerate().map(|(at, claim)| {
@@ -454,5 +467,19 @@ mod tests {
         let bounds = json!({ "interval": [0.1, 0.4], "spared": 0.5, "unit": "part of the run" });
         assert_eq!(list[0]["change_gains"], bounds);
         assert!(list[1]["change_gains"].is_null());
+    }
+
+    #[test]
+    fn the_whole_programs_factor_says_what_it_rests_on() {
+        let diff = json!({
+            "total": { "estimate": 1.2, "low": 1.1, "high": 1.3 },
+            "totals": [800, 960],
+        });
+        let expected = json!({
+            "estimate": 1.2, "low": 1.1, "high": 1.3,
+            "unit": "factor", "n": 1760, "samples": [800, 960],
+        });
+        assert_eq!(whole_factor(&diff), expected);
+        assert!(whole_factor(&json!({ "totals": [800] })).is_null());
     }
 }

@@ -356,7 +356,7 @@ impl Tools {
         arguments.extend([before.into(), after.into()]);
         let json = self.read_json(arguments, cancel).await?;
         Ok(answers::of_claims(&json, &asked.after, None)
-            .with("whole_program_factor", json["total"].clone())
+            .with("whole_program_factor", answers::whole_factor(&json))
             .with("rows_tested", json["rows_tested"].clone()))
     }
 

@@ -294,6 +294,10 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
                 100.0 * part,
                 on.map_or(String::new(), |on| format!(", {}", on.phrase())),
             )),
+            FindingEvidence::WorksAlone { part } => lines.push(format!(
+                "one thread runs it while no other one works: {:.0} % of the run at least",
+                100.0 * part
+            )),
             FindingEvidence::CpuTaken { by, part } => {
                 lines.push(format!("{:.0} % by {}", 100.0 * part, name_taker(by)));
             }
@@ -309,6 +313,7 @@ fn evidence_lines(finding: &Finding) -> Vec<String> {
             _ => {}
         }
     }
+    lines.extend(name_all_stalls(&finding.evidence));
     lines.extend(name_enders(&finding.evidence));
     lines.extend(name_causes(&finding.evidence));
     if finding.doubts.contains(&FindingDoubt::IntervalHoldsZero) {
@@ -405,6 +410,24 @@ fn name_culprits(finding: &Finding) -> String {
         [] => "no reason known".to_owned(),
         named => named.join(" or "),
     }
+}
+
+/// Names what explains more of the place's stalls than those of its slowest instruction.
+fn name_all_stalls(evidence: &[FindingEvidence]) -> Option<String> {
+    let sums = evidence.iter().filter_map(|evidence| match evidence {
+        FindingEvidence::StallSum {
+            culprit,
+            least,
+            most,
+        } => Some(format!(
+            "{culprit} {:.0} to {:.0} %",
+            100.0 * least,
+            100.0 * most
+        )),
+        _ => None,
+    });
+    let sums: Vec<String> = sums.collect();
+    (!sums.is_empty()).then(|| format!("in all of its instructions: {}", sums.join(", ")))
 }
 
 fn name_taker(by: &CpuTaker) -> String {
