@@ -21,7 +21,7 @@ twice() {
 	vitalfew record -o /tmp/first.vf "$@" >/dev/null 2>&1
 	run vitalfew record -o "/tmp/$name.vf" "$@"
 	say "shares $name"
-	vitalfew report --limit 12 --json "/tmp/$name.vf"
+	vitalfew report --limit 12 --json "/tmp/$name.vf" 2>/dev/null
 	say "exit $?"
 }
 
