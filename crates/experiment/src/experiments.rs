@@ -190,6 +190,8 @@ pub(crate) struct Experiments {
     delay_ns: u64,
     /// Running time of a thread between two meetings, in nanoseconds, in the last experiment without delays.
     meeting_every: Option<f64>,
+    /// Threads have met so often that delays are charged at the pace of the line from then on.
+    at_pace: bool,
     /// The program's operations are seen.
     hooks: bool,
     /// The watch of waits, as long as there is one.
@@ -227,6 +229,7 @@ impl Experiments {
             delayed_time: Duration::ZERO,
             delay_ns: 0,
             meeting_every: None,
+            at_pace: false,
             hooks,
             waits,
         }
@@ -317,7 +320,7 @@ impl Experiments {
         let choice = Choice::numbered(choice);
         self.current = Some(Current {
             sampled_before: samples,
-            at_pace: self.is_at_pace(speedup),
+            at_pace: self.is_at_pace(),
             ..Current::new(choice, speedup, now)
         });
         self.set_experiment(page, choice, speedup);
@@ -522,10 +525,12 @@ impl Experiments {
         page.experiment.0.store(running.pack(), Release);
     }
 
-    /// Returns whether delays of the next experiment are charged at the pace of the line.
-    fn is_at_pace(&self, speedup: f64) -> bool {
+    /// Returns whether delays of the next experiment are charged at the pace of the line. Those without delays are, too: keeping to the pace costs
+    /// time at each operation (two threads that took a lock at each allocation did half as much), which is to be on both sides of a comparison.
+    fn is_at_pace(&mut self) -> bool {
         let often = OFTEN_MET * self.period_ns as f64;
-        self.hooks && speedup > 0.0 && self.meeting_every.is_some_and(|every| every < often)
+        self.at_pace |= self.hooks && self.meeting_every.is_some_and(|every| every < often);
+        self.at_pace
     }
 
     /// Begins a new count of delay; what the last one came to, in nanoseconds.

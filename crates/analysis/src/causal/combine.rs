@@ -307,6 +307,11 @@ impl Combined {
         let counts = |it: &Experiment| it.samples > 0 && it.part_of_others(cpus) <= limit;
         let counted = run.experiments.iter().filter(|it| counts(it));
         let losses = Losses::of(run);
+        // Keeping to the pace costs time of its own, which is to be on both sides. (Older profiles have no such baselines.)
+        let keeps_pace = run
+            .experiments
+            .iter()
+            .any(|it| it.at_pace && it.speedup == 0.0);
         let clients = ClientWaits::of(run, counted.map(|it| (it, own_ns(&losses, it))));
         for experiment in &run.experiments {
             self.experiments += 1;
@@ -321,6 +326,9 @@ impl Combined {
                 fragment.observed.push((samples, time));
             }
             let own = own_ns(&losses, experiment);
+            if keeps_pace && !experiment.at_pace {
+                continue;
+            }
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
             } else if experiment.part_of_others(cpus) > limit || own <= 0.0 {

@@ -133,8 +133,8 @@ impl FrequentMeetings {
     /// Returns the meetings of threads that sleep until they are woken.
     fn sleeping(profile: &CausalProfile, every_ns: f64, period: f64) -> Self {
         let experiments = || profile.runs.iter().flat_map(|run| &run.experiments);
-        let delayed = experiments().filter(|it| it.speedup > 0.0).count();
-        let at_pace = 2 * experiments().filter(|it| it.at_pace).count() > delayed;
+        let delayed = || experiments().filter(|it| it.speedup > 0.0);
+        let at_pace = 2 * delayed().filter(|it| it.at_pace).count() > delayed().count();
         let left = match at_pace {
             true => {
                 let lost = between(every_ns, FOLLOWED_AT_PACE * period, LOST_AT_PACE * period);
