@@ -37,6 +37,10 @@ impl EvaluatedFrame<'_> {
     /// The registers of the caller; `None` if there is none.
     pub(crate) fn caller_registers(&self) -> Result<Option<UnwindRegisters>, UnwindStop> {
         let machine = self.registers.machine();
+        // The root needs no register to be told, and not all may be known there.
+        if self.is_root() {
+            return Ok(None);
+        }
         let cfa = self.evaluate_cfa()?;
         let mut caller = *self.registers;
         caller.set_column(machine.sp_column(), cfa);
@@ -53,6 +57,13 @@ impl EvaluatedFrame<'_> {
         }
         caller.set_column(machine.pc_column(), pc);
         Ok(Some(caller))
+    }
+
+    /// Returns whether the row says that nothing called the function.
+    fn is_root(&self) -> bool {
+        let (address, undefined) = (self.row.return_address, RegisterRule::Undefined);
+        let mut rules = self.row.registers.iter();
+        rules.any(|(column, rule)| *column == address && *rule == undefined)
     }
 
     pub(crate) fn evaluate_cfa(&self) -> Result<u64, UnwindStop> {
