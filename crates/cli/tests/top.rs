@@ -191,7 +191,7 @@ fn busy_process() -> Child {
     shell.expect("a shell")
 }
 
-/// What `top` prints without a terminal.
+/// Returns the output of `top` without a terminal.
 fn printed_table(options: &[&str]) -> String {
     let output = Command::new(VITALFEW).arg("top").args(options).output();
     let output = output.expect("vitalfew");

@@ -325,10 +325,10 @@ impl Combined {
                 let (samples, time) = (experiment.samples as f64, experiment.duration_ns as f64);
                 fragment.observed.push((samples, time));
             }
-            let own = own_ns(&losses, experiment);
             if keeps_pace && !experiment.at_pace {
                 continue;
             }
+            let own = own_ns(&losses, experiment);
             if experiment.samples == 0 || experiment.effective_ns() == 0 {
                 self.without_sample += 1;
             } else if experiment.part_of_others(cpus) > limit || own <= 0.0 {

@@ -16,7 +16,7 @@ const LEAST_BASELINES: usize = 6;
 /// Standard deviation of the part of the stolen time that a program loses, before anything is known of it.
 const PRIOR_ERROR: f64 = 0.3;
 
-/// What a run loses to other machines and other processes.
+/// The loss of a run to other machines and other processes.
 pub(super) struct Losses {
     /// Wall time that a nanosecond costs which the hypervisor gave to other machines, 0 to 1.
     of_stolen: f64,
@@ -70,13 +70,9 @@ impl Losses {
 fn measured_loss<'a>(undelayed: impl Iterator<Item = &'a Experiment>) -> Option<(f64, f64)> {
     let rows: Vec<[f64; 3]> = undelayed
         .filter_map(|it| {
-            let visits = it.counts.iter().map(|count| match *count {
-                Progress::Visits(visits) => visits,
-                Progress::Latency { departures, .. } => departures,
-            });
             let stolen = it.disturbance?.stolen_ns as f64;
             let time = it.duration_ns as f64 - waited_in(it);
-            Some([time, stolen, visits.max()? as f64])
+            Some([time, stolen, most_visits(it)? as f64])
         })
         .collect();
     if rows.len() < LEAST_BASELINES {
@@ -99,6 +95,15 @@ fn measured_loss<'a>(undelayed: impl Iterator<Item = &'a Experiment>) -> Option<
     let residual = |it: &[f64; 3]| (it[2] - rate * it[0] - lost * it[1]).powi(2);
     let variance = rows.iter().map(residual).sum::<f64>() / (rows.len() - 2) as f64;
     (rate > 0.0).then(|| (-lost / rate, (variance * time2 / determinant).sqrt() / rate))
+}
+
+/// Returns the visits of an experiment's busiest progress point; `None` without points.
+pub(super) fn most_visits(experiment: &Experiment) -> Option<u64> {
+    let visits = experiment.counts.iter().map(|count| match *count {
+        Progress::Visits(visits) => visits,
+        Progress::Latency { departures, .. } => departures,
+    });
+    visits.max()
 }
 
 /// Wall time of an experiment for which the program waited for processors that other processes had.

@@ -9,7 +9,7 @@
 use super::disturbance;
 use super::effect::{Estimate, Measure};
 use crate::statistics::Interval;
-use profile::{CausalProfile, CausalRun, Progress};
+use profile::{CausalProfile, CausalRun};
 
 /// Sampling periods of a thread's running time between two meetings from which on intervals are as measured. (Two threads that run one line
 /// at a time and meet every 5 ms, `openmp` of `tests/programs/causal`, were predicted 0.7 of the truth.)
@@ -88,15 +88,11 @@ impl Counts {
                 continue;
             };
             let target = experiment.disturbance.and_then(|it| it.target);
-            let visits = experiment.counts.iter().map(|progress| match *progress {
-                Progress::Visits(visits) => visits,
-                Progress::Latency { departures, .. } => departures,
-            });
             sum.ran += target.map_or(experiment.duration_ns, |target| target.ran_ns) as f64;
             sum.queued += disturbance::waited_for_siblings(experiment);
             sum.meetings += meetings as f64;
             sum.spinning += experiment.spinning.unwrap_or(0) as f64;
-            sum.visits += visits.max().unwrap_or(0) as f64;
+            sum.visits += disturbance::most_visits(experiment).unwrap_or(0) as f64;
         }
         sum
     }
