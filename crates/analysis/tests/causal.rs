@@ -464,6 +464,15 @@ fn meetings_that_delays_cannot_follow_widen_the_intervals() {
         "{:?}",
         at_pace.warnings
     );
+    // There it does not matter how far samples are apart.
+    let run = &mut profile.runs[0];
+    run.settings.sample_period_ns *= 4;
+    for fragment in &mut run.fragments {
+        fragment.undelayed_samples /= 4;
+    }
+    let rare_samples = effect(&report(&profile), "line").slope;
+    assert!((rare_samples.low - slope.low).abs() < 1e-3, "{rare_samples:?}");
+    assert!((rare_samples.high - slope.high).abs() < 1e-3, "{rare_samples:?}");
     // What is worth less than nothing stays so.
     let harm = |s: f64| -0.2 * s;
     let mut profile = steady(&[line("line", &harm)], &QUIET, &mut Random(4));

@@ -1,11 +1,11 @@
 //! Control of a run, from the launch to its results.
 
-use crate::code::RememberedCode;
 use crate::launch::Way;
 use crate::memory::CausalMemory;
 use crate::options::MeasuringEnd;
 use crate::outcome::{CausalOutcome, Talk};
-use crate::session::{CausalSession, experiment_settings};
+use crate::period::affordable_period;
+use crate::session::{CausalSession, EarlierRuns, experiment_settings};
 use crate::targets::HeldTarget;
 use crate::{Error, ExperimentOptions, attach, launch};
 use profile::CausalRun;
@@ -25,16 +25,18 @@ pub fn run_experiments(
     stop: &AtomicBool,
     talk: Talk<'_>,
 ) -> Result<CausalOutcome, Error> {
-    run_remembering(options, stop, talk, &mut RememberedCode::default())
+    run_remembering(options, stop, talk, &mut EarlierRuns::default())
 }
 
-/// Does the same, with what earlier runs of this command have found out about its code.
+/// Does the same, with what is known from earlier runs of this command.
 pub(crate) fn run_remembering(
     options: &ExperimentOptions,
     stop: &AtomicBool,
     talk: Talk<'_>,
-    remembered: &mut RememberedCode,
+    remembered: &mut EarlierRuns,
 ) -> Result<CausalOutcome, Error> {
+    // It takes some time, once, which is none of the program's.
+    affordable_period();
     let duration = options.duration;
     let until = MeasuringEnd {
         stop,
@@ -81,7 +83,7 @@ fn run_without_hooks(
     options: &ExperimentOptions,
     until: MeasuringEnd<'_>,
     talk: Talk<'_>,
-    remembered: &mut RememberedCode,
+    remembered: &mut EarlierRuns,
 ) -> Result<CausalOutcome, Error> {
     let memory = CausalMemory::without_hooks()?;
     set_options(&memory, options);
@@ -121,7 +123,7 @@ fn experiment_without_hooks(
     let process = attach::RunningProcess::open(pid)?;
     let (program, memory) = attach::attach_without_hooks(pid, until.stop)?;
     set_options(&memory, options);
-    let known = RememberedCode::default();
+    let known = EarlierRuns::default();
     let prepared = CausalSession::prepare_target(options, memory, pid, known, Some(program));
     let mut session = prepared?.sampled_by_processor(pid)?;
     let mut outcome = session.measure_process(&process, until, talk);
@@ -143,7 +145,7 @@ fn experiment_with_process(
     };
     let (attached, memory) = attach::attach_process(pid, &options.runtime, until.stop)?;
     set_options(&memory, options);
-    let known = RememberedCode::default();
+    let known = EarlierRuns::default();
     let session = CausalSession::prepare_target(options, memory, pid, known, None);
     let session = session.and_then(|session| session.sampled_by_processor(pid));
     let mut session = match session {
@@ -167,7 +169,7 @@ fn experiment_with_process(
 }
 
 fn set_options(memory: &CausalMemory, options: &ExperimentOptions) {
-    memory.period_ns.store(options.period_ns, Relaxed);
+    memory.period_ns.store(affordable_period(), Relaxed);
     let real_clocks = u32::from(options.real_clocks);
     memory.real_clocks.store(real_clocks, Relaxed);
 }

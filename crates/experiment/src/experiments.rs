@@ -5,6 +5,7 @@ use crate::choose::{Dice, Tried};
 use crate::code::TargetCode;
 use crate::fragments;
 use crate::host::Accounts;
+use crate::period::affordable_period;
 use crate::points::PointCount;
 use crate::trials::Trials;
 use crate::waits::wait_call;
@@ -162,6 +163,15 @@ impl Current {
     }
 }
 
+/// How often the threads of a program meet, from one run of a command to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KnownMeetings {
+    /// Running time of a thread between two meetings, in nanoseconds, in the last experiment without delays.
+    every_ns: Option<f64>,
+    /// Threads have met so often that delays are charged at the pace of the line from then on.
+    at_pace: bool,
+}
+
 /// The experiments of a run.
 pub(crate) struct Experiments {
     /// Experiments that are over. The fragment is the number of a [`Choice`].
@@ -188,10 +198,7 @@ pub(crate) struct Experiments {
     delayed_time: Duration,
     /// All delays together.
     delay_ns: u64,
-    /// Running time of a thread between two meetings, in nanoseconds, in the last experiment without delays.
-    meeting_every: Option<f64>,
-    /// Threads have met so often that delays are charged at the pace of the line from then on.
-    at_pace: bool,
+    meetings: KnownMeetings,
     /// The program's operations are seen.
     hooks: bool,
     /// The watch of waits, as long as there is one.
@@ -200,7 +207,12 @@ pub(crate) struct Experiments {
 
 impl Experiments {
     /// `hooks`: the program's operations are seen, so that delays can be charged at the pace of the line.
-    pub fn new(options: &ExperimentOptions, hooks: bool, waits: Weak<ExternalWaits>) -> Self {
+    pub fn new(
+        options: &ExperimentOptions,
+        hooks: bool,
+        waits: Weak<ExternalWaits>,
+        meetings: KnownMeetings,
+    ) -> Self {
         let seed = options.seed.unwrap_or_else(|| {
             let now = std::time::SystemTime::now();
             let now = now.duration_since(std::time::UNIX_EPOCH);
@@ -216,7 +228,7 @@ impl Experiments {
             },
             fixed_speedup: options.fixed_speedup,
             most_delay: options.most_delay,
-            period_ns: options.period_ns,
+            period_ns: affordable_period(),
             shortest: options.shortest,
             length: options.shortest,
             phase: ExperimentPhase::Pause(if whole { Duration::MAX } else { COOLOFF }),
@@ -228,8 +240,7 @@ impl Experiments {
             delayed: Vec::new(),
             delayed_time: Duration::ZERO,
             delay_ns: 0,
-            meeting_every: None,
-            at_pace: false,
+            meetings,
             hooks,
             waits,
         }
@@ -261,9 +272,8 @@ impl Experiments {
         self.watch_in_flight(page, counts, now);
         let rest = self.time_to_rest(now);
         if !rest.is_zero() {
-            let is_latency = |count: &PointCount| matches!(count, PointCount::Latency(..));
-            let watched =
-                matches!(self.phase, ExperimentPhase::Run(_)) && counts.iter().any(is_latency);
+            let watched = matches!(self.phase, ExperimentPhase::Run(_))
+                && counts.iter().any(PointCount::is_latency);
             return if watched {
                 EDGE_TICK
             } else {
@@ -271,7 +281,7 @@ impl Experiments {
             };
         }
         match self.phase {
-            ExperimentPhase::Pause(_) => self.begin_experiment(page, code, now),
+            ExperimentPhase::Pause(_) => self.begin_experiment(page, code, counts, now),
             ExperimentPhase::Settle(_) => match edge_point(counts, now) {
                 Some(point) => {
                     self.phase =
@@ -302,7 +312,13 @@ impl Experiments {
     }
 
     /// Starts an experiment on a fragment that runs now.
-    fn begin_experiment(&mut self, page: &Page, code: &TargetCode, now: Duration) {
+    fn begin_experiment(
+        &mut self,
+        page: &Page,
+        code: &TargetCode,
+        counts: &[PointCount],
+        now: Duration,
+    ) {
         let samples = samples_by_choice(page, code);
         let candidates = self.candidates(page, code, &samples, now);
         let Some((choice, mut speedup)) = self.choose_fragment(&candidates) else {
@@ -320,7 +336,7 @@ impl Experiments {
         let choice = Choice::numbered(choice);
         self.current = Some(Current {
             sampled_before: samples,
-            at_pace: self.is_at_pace(),
+            at_pace: self.is_at_pace(counts),
             ..Current::new(choice, speedup, now)
         });
         self.set_experiment(page, choice, speedup);
@@ -437,7 +453,7 @@ impl Experiments {
         let needed = allocation::needed_for_estimate(self.fixed_speedup.is_some());
         let fragment = allocation::pick_needed(&mut self.dice, candidates, needed)?;
         // The first says how often threads meet, by which the rule of the others is chosen.
-        let speedup = if self.meeting_every.is_none() || self.dice.is_baseline() {
+        let speedup = if self.meetings.every_ns.is_none() || self.dice.is_baseline() {
             0.0
         } else {
             self.choose_above_zero(tried(fragment))
@@ -526,11 +542,14 @@ impl Experiments {
     }
 
     /// Returns whether delays of the next experiment are charged at the pace of the line. Those without delays are, too: keeping to the pace costs
-    /// time at each operation (two threads that took a lock at each allocation did half as much), which is to be on both sides of a comparison.
-    fn is_at_pace(&mut self) -> bool {
+    /// time at each operation (two threads that took a lock at each allocation did a third less), which is to be on both sides of a comparison.
+    /// Not if latencies are measured: a request may be over before the operation at which a delay for it is charged, and how much was in flight
+    /// then is noted with it (of `server` of `tests/programs/causal` half of the truth was found).
+    fn is_at_pace(&mut self, counts: &[PointCount]) -> bool {
         let often = OFTEN_MET * self.period_ns as f64;
-        self.at_pace |= self.hooks && self.meeting_every.is_some_and(|every| every < often);
-        self.at_pace
+        let is_often = self.meetings.every_ns.is_some_and(|every| every < often);
+        self.meetings.at_pace |= self.hooks && is_often;
+        self.meetings.at_pace && !counts.iter().any(PointCount::is_latency)
     }
 
     /// Begins a new count of delay; what the last one came to, in nanoseconds.
@@ -626,7 +645,7 @@ impl Experiments {
         if current.speedup == 0.0 {
             let ran = disturbance.and_then(|it| it.target).map(|it| it.ran_ns);
             let ran = ran.unwrap_or(length.as_nanos() as u64);
-            self.meeting_every = Some(ran as f64 / meetings as f64);
+            self.meetings.every_ns = Some(ran as f64 / meetings as f64);
         }
         Some(Experiment {
             fragment: current.choice.number() as u32,
@@ -689,6 +708,11 @@ impl Experiments {
             None => of_fragment(choice.fragment),
             Some(_) => copies.map(of_fragment).sum(),
         }
+    }
+
+    /// Returns how often threads have met.
+    pub fn meetings(&self) -> KnownMeetings {
+        self.meetings
     }
 
     /// Returns how long experiments with delays took, in nanoseconds.

@@ -26,6 +26,7 @@ mod memory;
 mod options;
 mod outcome;
 mod own_filter;
+mod period;
 mod points;
 mod probes;
 mod progress_choice;

@@ -65,8 +65,6 @@ pub struct ExperimentOptions {
     pub hooks: bool,
     /// Speeds up waits for what is outside of the program too, where the kernel can tell of them.
     pub waits: bool,
-    /// Time between samples of a thread, in nanoseconds of its CPU time.
-    pub period_ns: u64,
     /// Start of the random choices; `None`: another one each time.
     pub seed: Option<u64>,
 }
@@ -95,7 +93,6 @@ impl ExperimentOptions {
             real_clocks: false,
             hooks: true,
             waits: true,
-            period_ns: 1_000_000,
             seed: None,
         }
     }

@@ -35,6 +35,11 @@ impl PointCount {
             Self::Latency(_, ends, _) => ends,
         }
     }
+
+    /// Returns whether it is of a latency pair.
+    pub fn is_latency(&self) -> bool {
+        matches!(self, Self::Latency(..))
+    }
 }
 
 /// A progress point.

@@ -1,11 +1,11 @@
 //! Runs a command as often as it takes: experiments within a long run, or whole short runs as experiments.
 
 use crate::Error;
-use crate::code::RememberedCode;
 use crate::controller::run_remembering;
 use crate::options::{ExperimentOptions, Hint};
 use crate::outcome::{CausalOutcome, LiveProgress};
 use crate::progress_choice::ProgressChoice;
+use crate::session::EarlierRuns;
 use profile::{CausalRun, Fragment};
 use sampler::{Exit, Launched};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -82,7 +82,7 @@ pub fn run_repeatedly(
     options.choose_point &= options.points.is_empty() && options.end_to_end.is_none();
     let (seed, duration) = (options.seed, options.duration);
     let mut learned = Learned::default();
-    let mut remembered = RememberedCode::default();
+    let mut remembered = EarlierRuns::default();
     let mut noticed: Vec<String> = Vec::new();
     let mut number = 0;
     loop {

@@ -3,12 +3,13 @@
 use crate::attach::HooklessProgram;
 use crate::code::{RememberedCode, TargetCode};
 use crate::code_set::{SpeedupSet, find_variable};
-use crate::experiments::{Choice, Experiments};
+use crate::experiments::{Choice, Experiments, KnownMeetings};
 use crate::fragments::KnownFragment;
 use crate::handover::{self, HandoverWatch};
 use crate::memory::CausalMemory;
 use crate::options::MeasuringEnd;
 use crate::outcome::{CausalOutcome, LiveProgress, Talk};
+use crate::period::affordable_period;
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
 use crate::targets::{Target, TargetEnd};
@@ -43,6 +44,13 @@ const NOTICED_SAMPLES: u64 = 500;
 const HOPELESS_SAMPLES: u64 = 20_000;
 /// Time without a visit of a progress point after which there is no use in going on.
 const HOPELESS: Duration = Duration::from_secs(60);
+
+/// Knowledge of a command from its earlier runs.
+#[derive(Default)]
+pub(crate) struct EarlierRuns {
+    pub code: RememberedCode,
+    pub meetings: KnownMeetings,
+}
 
 /// A target with the memory that it shares with us, and what is known of it.
 pub(crate) struct CausalSession<'a> {
@@ -85,10 +93,10 @@ impl<'a> CausalSession<'a> {
         options: &'a ExperimentOptions,
         memory: CausalMemory,
         pid: u32,
-        known: RememberedCode,
+        known: EarlierRuns,
         program: Option<HooklessProgram>,
     ) -> Result<Self, Error> {
-        let mut code = TargetCode::new(pid, options.by, &options.scope, known);
+        let mut code = TargetCode::new(pid, options.by, &options.scope, known.code);
         if matches!(options.set, Some(SpeedupSet::Sequence(_))) {
             code.name_all_images();
         }
@@ -112,7 +120,7 @@ impl<'a> CausalSession<'a> {
         let hookless = program.is_some();
         let watch = || WaitWatch::start(&memory, hookless, !goroutines);
         let waits = options.waits.then(watch).flatten();
-        let ticks = sample_processors(&memory, options.period_ns, hookless, &waits);
+        let ticks = sample_processors(&memory, affordable_period(), hookless, &waits);
         let waits = waits.filter(|_| ticks.is_some());
         let watched = waits.as_ref().filter(|watch| watch.speeds_up);
         let client_waits = watched.map_or_else(Weak::new, |watch| Rc::downgrade(&watch.waits));
@@ -125,7 +133,7 @@ impl<'a> CausalSession<'a> {
             scope_noticed: false,
             ticks,
             waits,
-            experiments: Experiments::new(options, program.is_none(), client_waits),
+            experiments: Experiments::new(options, program.is_none(), client_waits, known.meetings),
             program,
             options,
             memory,
@@ -249,10 +257,13 @@ impl<'a> CausalSession<'a> {
         mut self,
         exit: Option<Exit>,
         launched: Launched,
-        remembered: &mut RememberedCode,
+        remembered: &mut EarlierRuns,
     ) -> CausalOutcome {
         let outcome = self.end_measuring(exit, Some(launched));
-        *remembered = self.code.into_remembered();
+        *remembered = EarlierRuns {
+            meetings: self.experiments.meetings(),
+            code: self.code.into_remembered(),
+        };
         outcome
     }
 
@@ -585,7 +596,7 @@ impl<'a> CausalSession<'a> {
             ));
         }
         let command = self.command_name();
-        let sampled = Duration::from_nanos(samples * self.options.period_ns);
+        let sampled = Duration::from_nanos(samples * affordable_period());
         let others = exit.and_then(|_| self.handover.describe_children(command, sampled));
         if let Some(strange) = self.strange {
             warnings.push(strange.into());
@@ -803,7 +814,7 @@ pub(crate) fn experiment_settings(
 ) -> ExperimentSettings {
     ExperimentSettings {
         by,
-        sample_period_ns: options.period_ns,
+        sample_period_ns: affordable_period(),
         by_processor,
         waits: false,
         kernel_time: false,

@@ -157,13 +157,16 @@ impl Stretch {
         let all = self.ran.load(Relaxed) + ran;
         let found = self.sampled.load(Relaxed) + sampled;
         let rest = self.rest.load(Relaxed) + sampled as i64;
-        let ran_now = i128::from(ran);
-        let at_pace = ran_now * i128::from(found) / i128::from(all.max(1));
-        let spread = ran_now * i128::from(rest) / i128::from((SPREAD * period).max(1));
-        let charged = (at_pace + spread).clamp(0, ran_now) as u64;
-        let keep = u64::from(all > REMEMBERED * period) + 1;
-        self.ran.store(all / keep, Relaxed);
-        self.sampled.store(found / keep, Relaxed);
+        // At nearly all operations, each of which this holds up.
+        let charged = if found == 0 && rest == 0 {
+            0
+        } else {
+            let pace = found as f64 / all.max(1) as f64 + rest as f64 / (SPREAD * period) as f64;
+            (ran as f64 * pace.clamp(0.0, 1.0)) as u64
+        };
+        let keep = u32::from(all > REMEMBERED * period);
+        self.ran.store(all >> keep, Relaxed);
+        self.sampled.store(found >> keep, Relaxed);
         self.rest.store(rest - charged as i64, Relaxed);
         charged
     }

@@ -49,15 +49,17 @@ pub fn settle_before(thread: &Thread, operation: Operation) {
     }
     let epoch = Clock::unpack(page.global.0.load(Acquire)).epoch;
     let period = page.period_ns.load(Relaxed).max(1);
-    let ran = thread.pace.begin_operation(epoch, sys::now(), period);
+    let mut now = sys::now();
+    let ran = thread.pace.begin_operation(epoch, now, period);
     if ran > 0 {
         let running = Running::unpack(page.experiment.0.load(Acquire));
         charge_run(page, thread, running.delay_for(ran, period));
     }
     if owed_delay(page, thread) >= LEAST_DEBT {
         pay_delay(thread);
+        now = sys::now();
     }
-    thread.pace.end_operation(operation.0, sys::now());
+    thread.pace.end_operation(operation.0, now);
 }
 
 /// A wait for something. While it lasts, the thread does not pay.
@@ -100,8 +102,8 @@ const SHORTEST_WAIT: u64 = 20_000;
 /// Ends an operation that may wait. If another thread ended the wait, this one is credited for delays meanwhile: the
 /// other one has paid them. Otherwise it pays them.
 pub fn end_wait(thread: &Thread, operation: Operation, woken_by_thread: bool) {
+    let mut now = sys::now();
     if woken_by_thread && let Some(page) = thread::shared_page() {
-        let now = sys::now();
         let waited = now.saturating_sub(thread.waits_since.load(Relaxed));
         if waited >= SHORTEST_WAIT {
             page.meetings.0.fetch_add(1, Relaxed);
@@ -118,8 +120,9 @@ pub fn end_wait(thread: &Thread, operation: Operation, woken_by_thread: bool) {
     thread.waits.store(waits, Relaxed);
     if !woken_by_thread {
         pay_after_wait(thread);
+        now = sys::now();
     }
     if thread::shared_page().is_some_and(|page| page.at_pace.load(Relaxed) != 0) {
-        thread.pace.end_operation(operation.0, sys::now());
+        thread.pace.end_operation(operation.0, now);
     }
 }

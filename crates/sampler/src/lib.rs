@@ -26,8 +26,8 @@ pub use bpf::{
 pub use clock::{children_cpu_ns, monotonic_ns, own_cpu_ns, thread_cpu_ns};
 pub use error::Error;
 pub use events::{
-    EventKind, EventSpec, ThreadEvent, ThreadEvents, check_thread_event, skid, tracefs_directory,
-    usual_thread_events,
+    EventKind, EventSpec, ThreadEvent, ThreadEvents, check_thread_event, signalled_sample_cost,
+    skid, tracefs_directory, usual_thread_events,
 };
 pub use host::read_host;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};

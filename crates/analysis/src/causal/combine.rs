@@ -305,13 +305,15 @@ impl Combined {
         let cpus = run.host.cpus;
         let limit = OtherLoad::during(&run.experiments, cpus).limit();
         let counts = |it: &Experiment| it.samples > 0 && it.part_of_others(cpus) <= limit;
-        let counted = run.experiments.iter().filter(|it| counts(it));
-        let losses = Losses::of(run);
         // Keeping to the pace costs time of its own, which is to be on both sides. (Older profiles have no such baselines.)
         let keeps_pace = run
             .experiments
             .iter()
             .any(|it| it.at_pace && it.speedup == 0.0);
+        let is_alike = |it: &Experiment| it.at_pace || !keeps_pace;
+        let alike = run.experiments.iter().filter(|it| is_alike(it));
+        let losses = Losses::of(run.host.cpus, alike.clone());
+        let counted = alike.filter(|it| counts(it));
         let clients = ClientWaits::of(run, counted.map(|it| (it, own_ns(&losses, it))));
         for experiment in &run.experiments {
             self.experiments += 1;
@@ -325,7 +327,7 @@ impl Combined {
                 let (samples, time) = (experiment.samples as f64, experiment.duration_ns as f64);
                 fragment.observed.push((samples, time));
             }
-            if keeps_pace && !experiment.at_pace {
+            if !is_alike(experiment) {
                 continue;
             }
             let own = own_ns(&losses, experiment);

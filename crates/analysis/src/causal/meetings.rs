@@ -16,7 +16,10 @@ use profile::{CausalProfile, CausalRun};
 const FOLLOWED: f64 = 8.0;
 /// Sampling periods up to which nothing but the bounds is known, where delays were charged after samples.
 const LOST: f64 = 1.7;
-/// Sampling periods between meetings below which the doubt grows again, where delays were charged at the pace of the
+/// What takes the place of a sampling period where delays were charged at the pace of the line, in nanoseconds. It does not matter there how far samples
+/// are apart (`crates/runtime-abi/tests/pace.rs`), but what was learned of this rule was learned with samples each millisecond.
+const PERIOD_AT_PACE: f64 = 1e6;
+/// Such periods between meetings below which the doubt grows again, where delays were charged at the pace of the
 /// line. Above it, half of the doubt after samples is left. Going to sleep and waking up take a part of such short
 /// times, and no delay makes that part longer. Predictions for `tests/programs/causal/meetings.c` were off by a fifth
 /// of the truth.
@@ -131,12 +134,13 @@ impl FrequentMeetings {
         let experiments = || profile.runs.iter().flat_map(|run| &run.experiments);
         let delayed = || experiments().filter(|it| it.speedup > 0.0);
         let at_pace = 2 * delayed().filter(|it| it.at_pace).count() > delayed().count();
-        let left = match at_pace {
+        let (left, period) = match at_pace {
             true => {
+                let period = PERIOD_AT_PACE;
                 let lost = between(every_ns, FOLLOWED_AT_PACE * period, LOST_AT_PACE * period);
-                0.5 + 0.5 * lost.clamp(0.0, 1.0)
+                (0.5 + 0.5 * lost.clamp(0.0, 1.0), period)
             }
-            false => 1.0,
+            false => (1.0, period),
         };
         Self {
             every_ns,

@@ -4,7 +4,8 @@ use crate::clock::thread_cpu_ns;
 use crate::events::perf::{self, Ring, Scope};
 use crate::{Error, EventSpec};
 use perf_event_open_sys::bindings::perf_event_attr;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Rate at which the probe samples itself.
@@ -26,6 +27,77 @@ pub(crate) fn of_unread(
             source,
         })
     })
+}
+
+/// Returns the time that a sample takes from a program to which a signal tells it, in nanoseconds: the interrupt and the signal, whose handler
+/// does nothing. It is that of this thread's samples. No other thread may handle SIGSTKFLT meanwhile.
+///
+/// # Errors
+/// [`Error::System`], [`Error::Event`] where the kernel does not allow it.
+pub fn signalled_sample_cost() -> Result<u64, Error> {
+    let spec = EventSpec::cpu_clock();
+    let mut attr = perf::event_attributes(&spec, spec.period_at(PROBE_HERTZ));
+    attr.__bindgen_anon_2.wakeup_events = 1;
+    let refused = |source| Error::System {
+        what: "a signal for each sample".into(),
+        source,
+    };
+    let handler = SignalHandler::set(libc::SIGSTKFLT).map_err(refused)?;
+    let cost = measure_gap(&spec, &attr, |fd| {
+        signal_this_thread(fd, handler.signal).map_err(refused)
+    });
+    drop(handler);
+    cost
+}
+
+/// A handler that does nothing, as long as this lives.
+struct SignalHandler {
+    signal: libc::c_int,
+    before: libc::sigaction,
+}
+
+impl SignalHandler {
+    fn set(signal: libc::c_int) -> io::Result<Self> {
+        extern "C" fn ignore(_: libc::c_int) {}
+        // SAFETY: zeros are a valid value of both.
+        let (mut action, mut before): (libc::sigaction, libc::sigaction) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        action.sa_sigaction = ignore as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        // SAFETY: both live during the call, and the handler touches nothing.
+        match unsafe { libc::sigaction(signal, &raw const action, &raw mut before) } {
+            0 => Ok(Self { signal, before }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Drop for SignalHandler {
+    fn drop(&mut self) {
+        // SAFETY: as it was before.
+        unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Has an event send this thread a signal for each sample.
+fn signal_this_thread(event: &OwnedFd, signal: libc::c_int) -> io::Result<()> {
+    const SETSIG: libc::c_int = 10;
+    const SETOWN_EX: libc::c_int = 15;
+    let descriptor = event.as_raw_fd();
+    // SAFETY: has no arguments.
+    let owner = [0, unsafe { libc::gettid() }]; // F_OWNER_TID
+    // SAFETY: on our own descriptor; the owner lives during the call.
+    let results = unsafe {
+        [
+            libc::fcntl(descriptor, SETOWN_EX, owner.as_ptr()),
+            libc::fcntl(descriptor, SETSIG, signal),
+            libc::fcntl(descriptor, libc::F_SETFL, libc::O_ASYNC),
+        ]
+    };
+    match results.contains(&-1) {
+        true => Err(io::Error::last_os_error()),
+        false => Ok(()),
+    }
 }
 
 /// Returns the time that one sample takes from the program it interrupts, in nanoseconds: the median of
