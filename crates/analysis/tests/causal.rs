@@ -488,8 +488,14 @@ fn meetings_that_delays_cannot_follow_widen_the_intervals() {
         experiment.samples /= 4;
     }
     let rare_samples = effect(&report(&profile), "line").slope;
-    assert!((rare_samples.low - slope.low).abs() < 0.01, "{rare_samples:?}");
-    assert!((rare_samples.high - slope.high).abs() < 0.01, "{rare_samples:?}");
+    assert!(
+        (rare_samples.low - slope.low).abs() < 0.01,
+        "{rare_samples:?}"
+    );
+    assert!(
+        (rare_samples.high - slope.high).abs() < 0.01,
+        "{rare_samples:?}"
+    );
     // What is worth less than nothing stays so.
     let harm = |s: f64| -0.2 * s;
     let mut profile = steady(&[line("line", &harm)], &QUIET, &mut Random(4));

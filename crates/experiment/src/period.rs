@@ -1,5 +1,6 @@
 //! The time between samples: short, unless samples are expensive here.
 
+use crate::own_filter::forbidden_call;
 use std::sync::OnceLock;
 
 /// The shortest period, that of Coz (section 3.2), in nanoseconds.
@@ -14,7 +15,11 @@ const BUDGET: f64 = 0.01;
 /// Returns the shortest period at which samples cost little on this machine, in nanoseconds; measured once.
 pub(crate) fn affordable_period() -> u64 {
     static PERIOD: OnceLock<u64> = OnceLock::new();
-    *PERIOD.get_or_init(|| sampler::signalled_sample_cost().map_or(SHORTEST, period_for))
+    *PERIOD.get_or_init(|| match forbidden_call() {
+        Ok(None) => sampler::signalled_sample_cost().map_or(SHORTEST, period_for),
+        // A signal may be the end of this process.
+        _ => SHORTEST,
+    })
 }
 
 fn period_for(cost_ns: u64) -> u64 {

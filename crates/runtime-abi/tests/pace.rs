@@ -499,7 +499,10 @@ fn errors(piece_ns: u64, method: Method) -> (f64, f64) {
     let (mut sum, mut largest, mut n) = (0.0, 0.0f64, 0);
     for (name, program) in programs(piece_ns) {
         for speedup in [0.25, 0.5, 0.75] {
-            let (truth, found) = (truth(&program, speedup), predicted(&program, speedup, method));
+            let (truth, found) = (
+                truth(&program, speedup),
+                predicted(&program, speedup, method),
+            );
             println!(
                 "{:5} us {name:30} {speedup:.2}: truth {truth:5.1}, predicted {found:5.1}",
                 piece_ns / 1000
