@@ -33,7 +33,7 @@ pub(crate) fn of_unread(
 /// does nothing. It is that of this thread's samples. No other thread may handle SIGSTKFLT meanwhile.
 ///
 /// # Errors
-/// [`Error::System`], [`Error::Event`] where the kernel does not allow it.
+/// [`Error::EventRefused`], [`Error::System`] where the kernel does not allow it.
 pub fn signalled_sample_cost() -> Result<u64, Error> {
     let spec = EventSpec::cpu_clock();
     let mut attr = perf::event_attributes(&spec, spec.period_at(PROBE_HERTZ));
