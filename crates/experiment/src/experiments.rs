@@ -163,7 +163,7 @@ impl Current {
     }
 }
 
-/// How often the threads of a program meet, from one run of a command to the next.
+/// Frequency of meetings of a program's threads, from one run of a command to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KnownMeetings {
     /// Running time of a thread between two meetings, in nanoseconds, in the last experiment without delays.
@@ -711,7 +711,7 @@ impl Experiments {
     }
 
     /// Returns how often threads have met.
-    pub fn meetings(&self) -> KnownMeetings {
+    pub fn known_meetings(&self) -> KnownMeetings {
         self.meetings
     }
 

@@ -261,7 +261,7 @@ impl<'a> CausalSession<'a> {
     ) -> CausalOutcome {
         let outcome = self.end_measuring(exit, Some(launched));
         *remembered = EarlierRuns {
-            meetings: self.experiments.meetings(),
+            meetings: self.experiments.known_meetings(),
             code: self.code.into_remembered(),
         };
         outcome

@@ -131,7 +131,7 @@ fn waited_for_others(target: TargetTime, others: f64, duration: f64, delayed: f6
 }
 
 /// Returns how many threads run or want to run at a time, and the running time of the others beside each of them.
-fn at_a_time(target: TargetTime, duration: f64) -> (f64, f64) {
+pub(super) fn at_a_time(target: TargetTime, duration: f64) -> (f64, f64) {
     let (ran, waited) = (target.ran_ns as f64, target.waited_ns as f64);
     let at_a_time = ((ran + waited) / duration).max(1.0);
     (at_a_time, ran * (1.0 - 1.0 / at_a_time))

@@ -16,10 +16,10 @@ use profile::{CausalProfile, CausalRun};
 const FOLLOWED: f64 = 8.0;
 /// Sampling periods up to which nothing but the bounds is known, where delays were charged after samples.
 const LOST: f64 = 1.7;
-/// What takes the place of a sampling period where delays were charged at the pace of the line, in nanoseconds. It does not matter there how far samples
+/// Unit of time between meetings where delays were charged at the pace of the line, in nanoseconds, in place of the sampling period. It does not matter there how far samples
 /// are apart (`crates/runtime-abi/tests/pace.rs`), but what was learned of this rule was learned with samples each millisecond.
 const PERIOD_AT_PACE: f64 = 1e6;
-/// Such periods between meetings below which the doubt grows again, where delays were charged at the pace of the
+/// Such units between meetings below which the doubt grows again, where delays were charged at the pace of the
 /// line. Above it, half of the doubt after samples is left. Going to sleep and waking up take a part of such short
 /// times, and no delay makes that part longer. Predictions for `tests/programs/causal/meetings.c` were off by a fifth
 /// of the truth.

@@ -178,8 +178,8 @@ fn runs_one_thread(profile: &CausalProfile) -> bool {
     experiments.all(|it| {
         let target = it.disturbance.and_then(|it| it.target);
         target.is_some_and(|target| {
-            let wanted = target.ran_ns.saturating_add(target.waited_ns) as f64;
-            wanted <= ONE_THREAD * it.duration_ns as f64
+            let (threads, _) = disturbance::at_a_time(target, (it.duration_ns as f64).max(1.0));
+            threads <= ONE_THREAD
         })
     })
 }

@@ -11,11 +11,6 @@ use perf_event_open_sys::bindings as pe;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Commands and constants of `fcntl(2)`: they set which signal an event sends, and to which thread.
-const F_SETSIG: libc::c_int = 10;
-const F_SETOWN_EX: libc::c_int = 15;
-const F_OWNER_TID: libc::c_int = 0;
-
 /// `si_code` of a signal that tells of an event.
 const TELLS: libc::c_int = 1;
 
@@ -60,17 +55,7 @@ impl Breakpoint {
             cpu: -1,
         };
         let event = perf::open_event(&attr, scope)?;
-        let owner = [F_OWNER_TID, thread];
-        let fd = event.as_raw_fd();
-        // SAFETY: the kernel reads the owner, two numbers, during the call; the others take numbers.
-        let done = unsafe {
-            libc::fcntl(fd, F_SETSIG, signal) == 0
-                && libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()) == 0
-                && libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC) == 0
-        };
-        if !done {
-            return Err(io::Error::last_os_error());
-        }
+        perf::send_signals(&event, thread, signal)?;
         Ok(Self { event, attr })
     }
 

@@ -5,7 +5,7 @@ use crate::events::perf::{self, Ring, Scope};
 use crate::{Error, EventSpec};
 use perf_event_open_sys::bindings::perf_event_attr;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Rate at which the probe samples itself.
@@ -42,9 +42,11 @@ pub fn signalled_sample_cost() -> Result<u64, Error> {
         what: "a signal for each sample".into(),
         source,
     };
-    let handler = SignalHandler::set(libc::SIGSTKFLT).map_err(refused)?;
+    let handler = SignalHandler::install_empty(libc::SIGSTKFLT).map_err(refused)?;
+    // SAFETY: has no arguments.
+    let own = unsafe { libc::gettid() };
     let cost = measure_gap(&spec, &attr, |fd| {
-        signal_this_thread(fd, handler.signal).map_err(refused)
+        perf::send_signals(fd, own, handler.signal).map_err(refused)
     });
     drop(handler);
     cost
@@ -57,12 +59,12 @@ struct SignalHandler {
 }
 
 impl SignalHandler {
-    fn set(signal: libc::c_int) -> io::Result<Self> {
-        extern "C" fn ignore(_: libc::c_int) {}
+    fn install_empty(signal: libc::c_int) -> io::Result<Self> {
+        extern "C" fn do_nothing(_: libc::c_int) {}
         // SAFETY: zeros are a valid value of both.
         let (mut action, mut before): (libc::sigaction, libc::sigaction) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        action.sa_sigaction = ignore as *const () as usize;
+        action.sa_sigaction = do_nothing as *const () as usize;
         action.sa_flags = libc::SA_RESTART;
         // SAFETY: both live during the call, and the handler touches nothing.
         match unsafe { libc::sigaction(signal, &raw const action, &raw mut before) } {
@@ -76,27 +78,6 @@ impl Drop for SignalHandler {
     fn drop(&mut self) {
         // SAFETY: as it was before.
         unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
-    }
-}
-
-/// Has an event send this thread a signal for each sample.
-fn signal_this_thread(event: &OwnedFd, signal: libc::c_int) -> io::Result<()> {
-    const SETSIG: libc::c_int = 10;
-    const SETOWN_EX: libc::c_int = 15;
-    let descriptor = event.as_raw_fd();
-    // SAFETY: has no arguments.
-    let owner = [0, unsafe { libc::gettid() }]; // F_OWNER_TID
-    // SAFETY: on our own descriptor; the owner lives during the call.
-    let results = unsafe {
-        [
-            libc::fcntl(descriptor, SETOWN_EX, owner.as_ptr()),
-            libc::fcntl(descriptor, SETSIG, signal),
-            libc::fcntl(descriptor, libc::F_SETFL, libc::O_ASYNC),
-        ]
-    };
-    match results.contains(&-1) {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
     }
 }
 

@@ -35,6 +35,30 @@ pub(crate) fn event_attributes(spec: &EventSpec, period: u64) -> perf_event_attr
     attr
 }
 
+/// Has an event send a thread a signal for each sample.
+pub(crate) fn send_signals(
+    event: &OwnedFd,
+    thread: libc::pid_t,
+    signal: libc::c_int,
+) -> io::Result<()> {
+    // Of `fcntl(2)`; the C library's bindings lack them.
+    const F_SETSIG: libc::c_int = 10;
+    const F_SETOWN_EX: libc::c_int = 15;
+    const F_OWNER_TID: libc::c_int = 0;
+    let owner = [F_OWNER_TID, thread];
+    let fd = event.as_raw_fd();
+    // SAFETY: the kernel reads the owner, two numbers, during the call; the others take numbers.
+    let done = unsafe {
+        libc::fcntl(fd, F_SETSIG, signal) == 0
+            && libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()) == 0
+            && libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC) == 0
+    };
+    match done {
+        true => Ok(()),
+        false => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Leaves the kernel out, which whoever may not see it has to.
 pub(crate) fn user_only(attr: &mut perf_event_attr) {
     attr.set_exclude_kernel(1);
