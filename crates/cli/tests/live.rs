@@ -387,7 +387,10 @@ fn the_readme_shows_what_its_commands_print() {
         // The README's programs need SQLite and time; a smaller one stands in for them.
         let command = command.replace("30s -- ./import 5000", "8s -- ./inserts none 0 1");
         let command = command.replace("45s -- ./inserts 2 3", "8s -- ./inserts none 0 1");
-        let command = command.replace("./inserts 2 45", "./inserts none 0 3");
+        let command = command.replace(
+            "import.c -- ./import 5000",
+            "lock_bound.c -- ./inserts none 0 3",
+        );
         let command = command.replace("./inserts 2 5", "./inserts none 0 1");
         // A short program would be run again and again.
         let command = command.replace("causal run ", "causal run --runs 1 ");
@@ -404,7 +407,7 @@ fn the_readme_shows_what_its_commands_print() {
         // Headings must be there word for word; names and numbers are the program's own.
         const FIXED: [&str; 4] = [
             "everything else: of the working time (",
-            "experiments in run of /inserts",
+            "experiments in run",
             "executions of functions by threads of /inserts",
             "insertsvf: cpu-clock in calling contexts",
         ];
