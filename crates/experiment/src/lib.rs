@@ -2,7 +2,7 @@
 //!
 //! [`run`] launches a command with the runtime preloaded, or brings it into a process that runs ([`attach`]), tells the runtime whose code is whose,
 //! speeds one fragment after the other up virtually and counts the visits of progress points
-//! meanwhile. `docs/causal.md` describes the protocol between the two.
+//! meanwhile. `docs/causal-method.md` describes the protocol between the two.
 // What attaches to processes and traces functions is made for x86-64, and uses much that nothing else does.
 #![cfg_attr(
     not(target_arch = "x86_64"),
