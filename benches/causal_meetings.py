@@ -3,7 +3,8 @@
 The programs of `tests/programs/causal/meetings.c` (HALF `tuned`: the method was tuned on them) and `encounters.c`
 (`held_out`: written after that, before anybody saw what is predicted for them). The truth follows from the lengths of the pieces, or it is
 measured: the program with its line's work 25, 50 and 75 % less, each between two runs as it is. The prediction is a `causal run` of
-the program as it is for each of 25, 50 and 75 %, all lines at once.
+the program as it is for each of 25, 50 and 75 %, all lines at once. The third, `languages`, are the programs of `standard.cpp` and
+`standard.rs` (written later still); their prediction is one run as a user types it.
 Figures for each half: the mean error, how many truths are inside the interval (their own error allowed for), how many predictions are missing, whether
 the line worth most is first, and how many lines worth nothing (less than a point at all speedups) are called worth it.
 
@@ -28,6 +29,7 @@ SECONDS = float(os.environ.get("CAUSAL_SECONDS", "12"))
 TRUTH = float(os.environ.get("CAUSAL_TRUTH", "0.3"))
 REPEATS = int(os.environ.get("CAUSAL_REPEATS", "3"))
 causal.PROGRAMS |= {"meetings": causal.C, "openmp": causal.C + ["-fopenmp"], "encounters": causal.C}
+causal.PROGRAMS |= {"standard.cpp": causal.PROGRAMS["atomic_wait.cpp"], "standard.rs": causal.PROGRAMS["pipeline.rs"]}
 EXPERIMENT = os.environ.get("CAUSAL_EXPERIMENT", "200ms")
 MICROSECONDS = [int(it) for it in os.environ.get("CAUSAL_MICROSECONDS", "5000,1000,250").split(",")]
 PERCENTS = [25, 50, 75]
@@ -52,6 +54,20 @@ HALVES = {
         "semaphores": ("encounters", ["ping", "pong"]),
         "pool": ("encounters", ["task", "making", "merging"]),
         "stages": ("encounters", ["first_stage", "second_stage", "third_stage"]),
+    },
+    "languages": {
+        "async": ("standard.cpp", ["left_half", "right_half", "joining"]),
+        "condition": ("standard.cpp", ["filling", "emptying"]),
+        "shared": ("standard.cpp", ["looking", "using", "preparing", "changing"]),
+        "permits": ("standard.cpp", ["packing", "sending"]),
+        "phases": ("standard.cpp", ["slow", "between", "fast"]),
+        "guarded": ("standard.cpp", ["section_one", "unguarded", "section_two"]),
+        "channel": ("standard.rs", ["sending", "receiving"]),
+        "many_senders": ("standard.rs", ["making", "collecting"]),
+        "scope": ("standard.rs", ["left", "right", "merging"]),
+        "parking": ("standard.rs", ["serve", "answer"]),
+        "read_write": ("standard.rs", ["reading", "thinking", "writing", "resting"]),
+        "meeting": ("standard.rs", ["longer", "shorter"]),
     },
 }
 
@@ -164,6 +180,9 @@ def predicted(case, program):
     profile = kept / f"{case.kind}-{case.microseconds}.json"
     if not (causal.KEPT and profile.exists()):
         profile.unlink(missing_ok=True)
+        if case.half == "languages":
+            case.rate(program, seconds=SECONDS, wrapper=causal.wrapper(profile))
+            return causal.report(profile)["findings"] if profile.exists() else []
         for percent in PERCENTS:
             part = profile.with_suffix(".part")
             part.unlink(missing_ok=True)

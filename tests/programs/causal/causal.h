@@ -10,12 +10,17 @@
 
 #include "../../../include/vitalfew.h"
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __cplusplus
+#include <atomic>
+using std::atomic_int, std::atomic_long, std::memory_order_relaxed;
+#else
+#include <stdatomic.h>
+#endif
 
 static const char *knob_line = "";
 static long knob_percent;

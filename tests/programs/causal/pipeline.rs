@@ -1,36 +1,10 @@
 //! The pipeline in Rust, with the standard library's Mutex and Condvar (futexes without the C library).
-use std::ffi::{CStr, c_char, c_int, c_void};
+mod progress;
 use std::hint::black_box;
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-
-unsafe extern "C" {
-    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
-}
-
-/// A progress point by the interface of coz.h.
-fn progress(name: &CStr) {
-    type Find = unsafe extern "C" fn(c_int, *const c_char) -> *const AtomicUsize;
-    static COUNTER: AtomicUsize = AtomicUsize::new(1);
-    let mut counter = COUNTER.load(Ordering::Acquire);
-    if counter == 1 {
-        // SAFETY: a name that ends in 0; what has it, has this type; and its counters stay.
-        counter = unsafe {
-            let found = dlsym(std::ptr::null_mut(), c"_coz_get_counter".as_ptr());
-            match found.is_null() {
-                true => 0,
-                false => std::mem::transmute::<*mut c_void, Find>(found)(1, name.as_ptr()) as usize,
-            }
-        };
-        COUNTER.store(counter, Ordering::Release);
-    }
-    if counter != 0 {
-        // SAFETY: as above.
-        unsafe { (*(counter as *const AtomicUsize)).fetch_add(1, Ordering::Relaxed) };
-    }
-}
 
 macro_rules! work {
     ($n:expr) => {{ let mut x: u64 = 1; for _ in 0..$n { x = black_box(x.wrapping_mul(2862933555777941757).wrapping_add(1)); } }};
@@ -67,7 +41,7 @@ fn main() {
     std::thread::spawn(move || loop {
         queue.take();
         work!(last); // line: last
-        progress(c"item");
+        progress::progress(c"item");
         visits.fetch_add(1, Ordering::Relaxed);
     });
     let start = Instant::now();

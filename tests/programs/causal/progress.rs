@@ -1,0 +1,29 @@
+//! A progress point by the interface of coz.h, for the programs in Rust.
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+unsafe extern "C" {
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Counts a visit of the point of this name.
+pub fn progress(name: &CStr) {
+    type Find = unsafe extern "C" fn(c_int, *const c_char) -> *const AtomicUsize;
+    static COUNTER: AtomicUsize = AtomicUsize::new(1);
+    let mut counter = COUNTER.load(Ordering::Acquire);
+    if counter == 1 {
+        // SAFETY: a name that ends in 0; what has it, has this type; and its counters stay.
+        counter = unsafe {
+            let found = dlsym(std::ptr::null_mut(), c"_coz_get_counter".as_ptr());
+            match found.is_null() {
+                true => 0,
+                false => std::mem::transmute::<*mut c_void, Find>(found)(1, name.as_ptr()) as usize,
+            }
+        };
+        COUNTER.store(counter, Ordering::Release);
+    }
+    if counter != 0 {
+        // SAFETY: as above.
+        unsafe { (*(counter as *const AtomicUsize)).fetch_add(1, Ordering::Relaxed) };
+    }
+}
