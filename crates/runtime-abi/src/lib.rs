@@ -261,7 +261,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Makes the slot a thread's that has had no sample yet. How far it is ([`Self::local`]) and its stack are set before.
+    /// Makes the slot a thread's that has had no sample yet. How far it is ([`Self::local`]) and its stack are set before, its
+    /// [`Self::pace`] apart.
     pub fn begin(&self, pid: u32, tid: u32) {
         for word in [
             &self.excess,
@@ -274,7 +275,6 @@ impl Thread {
             word.store(0, Relaxed);
         }
         self.crowded.store(0, Relaxed);
-        self.pace.clear();
         self.outside.clear();
         self.holds.store(0, Relaxed);
         self.waits.store(0, Relaxed);

@@ -36,6 +36,10 @@ pub struct Pace {
     stood: AtomicU64,
     /// Time that samples since then found in the line.
     sampled: AtomicU64,
+    /// Time that it ran in this stretch and that is accounted for already.
+    charged_for: AtomicU64,
+    /// The routine with which the thread began; 0: not known.
+    routine: AtomicU64,
     /// The stretch that began with the last operation.
     stretch: AtomicU64,
     stretches: [Stretch; STRETCHES],
@@ -55,11 +59,17 @@ struct Stretch {
 }
 
 impl Pace {
-    /// Forgets everything: the slot is another thread's.
-    pub fn clear(&self) {
-        self.experiment.store(0, Relaxed);
-        self.between.store(0, Relaxed);
-        self.operated.store(0, Relaxed);
+    /// Begins with another thread, that of `routine` (0: not known). A thread may live for less time than passes between
+    /// two samples: so it goes on with what is known of the last one in this slot that began with the same routine.
+    pub fn begin_thread(&self, routine: u64, now: u64) {
+        if self.routine.swap(routine, Relaxed) != routine || routine == 0 {
+            self.experiment.store(0, Relaxed);
+            self.between.store(0, Relaxed);
+        }
+        self.sampled.store(0, Relaxed);
+        self.stood.store(0, Relaxed);
+        self.charged_for.store(0, Relaxed);
+        self.end_operation(routine, now);
     }
 
     /// Adds a sample that found the selected line for `span` nanoseconds at the time `now`. Returns the time to charge at once.
@@ -87,14 +97,13 @@ impl Pace {
 
     /// An operation begins. Returns how long the selected line ran since the last one, as far as it is to be charged now.
     pub fn begin_operation(&self, epoch: u16, now: u64, period: u64) -> u64 {
-        let last = self.operated.swap(now, Relaxed);
-        let stood = self.stood.swap(0, Relaxed);
-        let ran = now.saturating_sub(last).saturating_sub(stood);
+        let ran = self.ran_until(now);
+        let since_last = self.charged_for.swap(0, Relaxed) + ran;
         if !self.is_of(epoch) {
             self.begin(epoch, now);
             return 0;
         }
-        let long = ran.min(RECENT * period);
+        let long = since_last.min(RECENT * period);
         let between = match self.between.load(Relaxed) {
             0 => long,
             mean => mean - mean / RECENT + long / RECENT,
@@ -102,6 +111,25 @@ impl Pace {
         self.between.store(between.max(1), Relaxed);
         let sampled = self.sampled.swap(0, Relaxed);
         self.stretch_now().run(ran, sampled, period)
+    }
+
+    /// Returns how long the selected line ran in the stretch that goes on, as far as it is to be charged now. To be asked before
+    /// the thread pays in the middle of a stretch: what it is ahead by itself, it does not owe.
+    pub fn charge_part(&self, epoch: u16, now: u64, period: u64) -> u64 {
+        if !self.is_of(epoch) {
+            return 0;
+        }
+        let ran = self.ran_until(now);
+        self.charged_for.fetch_add(ran, Relaxed);
+        let sampled = self.sampled.swap(0, Relaxed);
+        self.stretch_now().run(ran, sampled, period)
+    }
+
+    /// Returns how long the thread ran since it was asked last, or since the last operation.
+    fn ran_until(&self, now: u64) -> u64 {
+        let last = self.operated.swap(now, Relaxed);
+        let stood = self.stood.swap(0, Relaxed);
+        now.saturating_sub(last).saturating_sub(stood)
     }
 
     /// The operation has ended; what kind it was of, and on what, tells the stretch that begins.
@@ -120,6 +148,7 @@ impl Pace {
         }
         self.sampled.store(0, Relaxed);
         self.stood.store(0, Relaxed);
+        self.charged_for.store(0, Relaxed);
         self.operated.store(now, Relaxed);
         self.experiment.store(u64::from(epoch) + 1, Relaxed);
     }
@@ -180,6 +209,8 @@ impl Default for Pace {
             between: AtomicU64::new(0),
             stood: AtomicU64::new(0),
             sampled: AtomicU64::new(0),
+            charged_for: AtomicU64::new(0),
+            routine: AtomicU64::new(0),
             stretch: AtomicU64::new(0),
             stretches: core::array::from_fn(|_| Stretch::default()),
         }

@@ -253,6 +253,11 @@ impl Simulation {
             };
             self.charge(number, ran);
         }
+        if self.owed(number) > 0 && self.rule == Rule::AtPace {
+            let pace = &self.threads[number].pace;
+            let ran = pace.charge_part(EPOCH, self.now, self.period);
+            self.charge(number, ran);
+        }
         let owed = self.owed(number);
         if owed > 0 {
             self.stand_still(number, owed, true);
@@ -552,4 +557,74 @@ fn at_the_pace_rare_samples_are_enough() {
         println!("{piece_ns}: {error:.1}, at most {worst:.1}");
         assert!(error < 1.5, "{piece_ns}: {error}");
     }
+}
+
+/// Threads that live for a piece of 0.7 ms each, one after the other in the same slot; a sample of 4 ms finds one of six in the line.
+#[test]
+fn threads_that_live_shortly_are_charged_like_one_that_lives_long() {
+    const ROUTINE: u64 = 0x1234;
+    let (pace, piece, period) = (Pace::default(), 700_000, 4_000_000);
+    let (mut now, mut sampled, mut charged, mut most) = (0, 0, 0, 0);
+    for thread in 0..6_000u64 {
+        pace.begin_thread(ROUTINE, now);
+        now += piece;
+        if thread % 6 == 3 {
+            sampled += period;
+            let at_once = pace.add_sample(EPOCH, period, now, period);
+            assert!(at_once == 0 || thread < 100, "{at_once} ns at once");
+            charged += at_once;
+        }
+        let ran = pace.begin_operation(EPOCH, now, period);
+        most = most.max(ran);
+        charged += ran;
+        now += 300_000;
+    }
+    let part = charged as f64 / sampled as f64;
+    assert!(
+        (part - 1.0).abs() < 0.02,
+        "{part} of the samples is charged"
+    );
+    assert!(most <= piece, "{most} ns charged for a thread");
+}
+
+#[test]
+fn another_routine_begins_anew() {
+    let (pace, period) = (Pace::default(), 1_000_000);
+    pace.begin_thread(1, 0);
+    for at in 1..100 {
+        pace.begin_operation(EPOCH, at * 500_000, period);
+        pace.add_sample(EPOCH, 500_000, at * 500_000 + 400_000, period);
+    }
+    pace.begin_thread(2, 50_000_000);
+    pace.begin_operation(EPOCH, 50_100_000, period);
+    assert_eq!(pace.begin_operation(EPOCH, 50_500_000, period), 0);
+}
+
+/// A stretch that is charged in parts comes to the same, and is one between two operations.
+#[test]
+fn a_stretch_is_charged_in_parts() {
+    let period = 1_000_000;
+    let charged = |parts: bool| {
+        let (pace, mut now, mut charged) = (Pace::default(), 0, 0);
+        for turn in 0..2_000 {
+            pace.begin_operation(EPOCH, now, period);
+            pace.end_operation(1, now);
+            if turn % 2 == 0 {
+                charged += pace.add_sample(EPOCH, 800_000, now + 400_000, period);
+            }
+            if parts && turn % 3 == 0 {
+                charged += pace.charge_part(EPOCH, now + 500_000, period);
+            }
+            now += 800_000;
+            charged += pace.begin_operation(EPOCH, now, period);
+            pace.end_operation(2, now);
+            now += 100_000;
+        }
+        charged as f64
+    };
+    let (whole, in_parts) = (charged(false), charged(true));
+    assert!(
+        (in_parts / whole - 1.0).abs() < 0.02,
+        "{in_parts} for {whole}"
+    );
 }

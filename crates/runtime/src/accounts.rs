@@ -113,8 +113,20 @@ pub fn handle_call_end(page: &Page, thread: &Thread, frame: Frame, end: CallEnd)
     }
     // In a hooked operation nothing is paid: it is known behind it who ended the wait.
     if thread.waits.load(Relaxed) == 0 {
+        charge_stretch(page, thread, sys::now());
         delay::pay_after_wait(thread);
     }
+}
+
+/// Charges the others for what this thread ran in the middle of a stretch, if it is about to pay there.
+fn charge_stretch(page: &Page, thread: &Thread, now: u64) {
+    if page.at_pace.load(Relaxed) == 0 || delay::owed_delay(page, thread) == 0 {
+        return;
+    }
+    let period = page.period_ns.load(Relaxed).max(1);
+    let ran = (thread.pace).charge_part(experiment_epoch(page), now, period);
+    let running = Running::unpack(page.experiment.0.load(Acquire));
+    delay::charge_run(page, thread, running.delay_for(ran, period));
 }
 
 /// Notes that the controller has to charge for such calls while they last.
@@ -201,6 +213,7 @@ fn pay_in_handler(page: &Page, thread: &Thread) -> bool {
         return delay::pay_delay(thread);
     }
     let begin = sys::now();
+    charge_stretch(page, thread, begin);
     let paid = delay::pay_delay(thread);
     if paid {
         // It did not run the line meanwhile.

@@ -1,7 +1,8 @@
 //! Threads that begin and end to be measured.
 
+use crate::operations::{Operation, settle_before};
 use crate::thread::{set_this, shared_page};
-use crate::{delay, sys, thread_event};
+use crate::{sys, thread_event};
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
@@ -46,6 +47,7 @@ pub fn adopt_here(page: &'static Page, sp: u64) -> Option<&'static Thread> {
     };
     // It owes nothing of what was before.
     thread.local.store(page.global.0.load(Relaxed), Relaxed);
+    thread.start.store(0, Relaxed);
     thread.stack_high.store(0, Relaxed);
     thread.stack_low.store(sp, Relaxed);
     attach_thread(page, thread);
@@ -55,6 +57,8 @@ pub fn adopt_here(page: &'static Page, sp: u64) -> Option<&'static Thread> {
 /// Makes this thread the owner of a slot and starts sampling it.
 pub fn attach_thread(page: &Page, thread: &'static Thread) {
     thread.begin(sys::process_id(), sys::thread_id());
+    let routine = thread.start.load(Relaxed);
+    thread.pace.begin_thread(routine, sys::now());
     set_this(thread);
     at_thread_exit(thread);
     thread_event::begin_sampling(page, thread);
@@ -62,7 +66,7 @@ pub fn attach_thread(page: &Page, thread: &'static Thread) {
 
 /// Ends the measurement of this thread. It pays what it owes, because its end may wake another one.
 pub fn detach_thread(thread: &'static Thread) {
-    delay::pay_delay(thread);
+    settle_before(thread, Operation::of("the end of a thread", &[]));
     // A sample that comes from here on finds no thread: the slot will soon be another one's.
     set_this(core::ptr::null());
     thread_event::end_sampling(thread);
@@ -83,6 +87,7 @@ pub fn after_fork(parent: &'static Thread) {
     };
     // What the parent owed at the fork the child owes too: it goes on from the same moment.
     thread.local.store(parent.local.load(Relaxed), Relaxed);
+    thread.start.store(0, Relaxed);
     for (to, from) in [
         (&thread.stack_low, &parent.stack_low),
         (&thread.stack_high, &parent.stack_high),

@@ -1,8 +1,7 @@
 //! Threads and processes: made, ended, waited for.
 
 use super::waits;
-use crate::delay;
-use crate::operations::Wait;
+use crate::operations::{Operation, Wait, settle_before};
 use crate::real::real;
 use crate::{sys, thread};
 use core::ffi::{c_int, c_uint, c_void};
@@ -18,7 +17,7 @@ type RoutineC11 = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Thread> {
     let page = thread::shared_page()?;
     let parent = thread::current_thread()?;
-    delay::pay_delay(parent);
+    settle_before(parent, Operation::of("the start of a thread", &[routine]));
     let Some(child) = page.take_thread() else {
         page.unmeasured.fetch_add(1, Relaxed);
         return None;
