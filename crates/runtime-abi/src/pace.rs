@@ -38,8 +38,6 @@ pub struct Pace {
     sampled: AtomicU64,
     /// Time that it ran in this stretch and that is accounted for already.
     charged_for: AtomicU64,
-    /// The routine with which the thread began; 0: not known.
-    routine: AtomicU64,
     /// The stretch that began with the last operation.
     stretch: AtomicU64,
     stretches: [Stretch; STRETCHES],
@@ -60,9 +58,10 @@ struct Stretch {
 
 impl Pace {
     /// Begins with another thread, that of `routine` (0: not known). A thread may live for less time than passes between
-    /// two samples: so it goes on with what is known of the last one in this slot that began with the same routine.
+    /// two samples: so it goes on with what is known of those that had this slot before, and its first stretch is that of
+    /// all threads with the same routine.
     pub fn begin_thread(&self, routine: u64, now: u64) {
-        if self.routine.swap(routine, Relaxed) != routine || routine == 0 {
+        if routine == 0 {
             self.experiment.store(0, Relaxed);
             self.between.store(0, Relaxed);
         }
@@ -210,7 +209,6 @@ impl Default for Pace {
             stood: AtomicU64::new(0),
             sampled: AtomicU64::new(0),
             charged_for: AtomicU64::new(0),
-            routine: AtomicU64::new(0),
             stretch: AtomicU64::new(0),
             stretches: core::array::from_fn(|_| Stretch::default()),
         }
