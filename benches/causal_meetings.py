@@ -180,14 +180,12 @@ def predicted(case, program):
     profile = kept / f"{case.kind}-{case.microseconds}.json"
     if not (causal.KEPT and profile.exists()):
         profile.unlink(missing_ok=True)
-        if case.half == "languages":
-            case.rate(program, seconds=SECONDS, wrapper=causal.wrapper(profile))
-            return causal.report(profile)["findings"] if profile.exists() else []
-        for percent in PERCENTS:
+        fixed = [["--experiment", EXPERIMENT, "--fixed-speedup", percent] for percent in PERCENTS]
+        runs = [[]] if case.half == "languages" else fixed
+        for options in runs:
             part = profile.with_suffix(".part")
             part.unlink(missing_ok=True)
-            options = ["--experiment", EXPERIMENT, "--fixed-speedup", percent]
-            case.rate(program, seconds=SECONDS / 3, wrapper=causal.wrapper(part, *options))
+            case.rate(program, seconds=SECONDS / len(runs), wrapper=causal.wrapper(part, *options))
             if part.exists():
                 with profile.open("ab") as file:
                     file.write(part.read_bytes())

@@ -65,10 +65,8 @@ impl Pace {
             self.experiment.store(0, Relaxed);
             self.between.store(0, Relaxed);
         }
-        self.sampled.store(0, Relaxed);
-        self.stood.store(0, Relaxed);
-        self.charged_for.store(0, Relaxed);
-        self.end_operation(routine, now);
+        self.begin_part(now);
+        self.stretch.store(routine, Relaxed);
     }
 
     /// Adds a sample that found the selected line for `span` nanoseconds at the time `now`. Returns the time to charge at once.
@@ -145,11 +143,16 @@ impl Pace {
         for stretch in &self.stretches {
             stretch.forget();
         }
+        self.begin_part(now);
+        self.experiment.store(u64::from(epoch) + 1, Relaxed);
+    }
+
+    /// Forgets what the thread did before `now` and was not charged.
+    fn begin_part(&self, now: u64) {
         self.sampled.store(0, Relaxed);
         self.stood.store(0, Relaxed);
         self.charged_for.store(0, Relaxed);
         self.operated.store(now, Relaxed);
-        self.experiment.store(u64::from(epoch) + 1, Relaxed);
     }
 
     /// The stretch that ends now. Where all places are taken, it gets that of the one that ran least, whose rest goes over to it.

@@ -125,8 +125,7 @@ fn charge_stretch(page: &Page, thread: &Thread, now: u64) {
     }
     let period = page.period_ns.load(Relaxed).max(1);
     let ran = (thread.pace).charge_part(experiment_epoch(page), now, period);
-    let running = Running::unpack(page.experiment.0.load(Acquire));
-    delay::charge_run(page, thread, running.delay_for(ran, period));
+    delay::charge_line(page, thread, ran, period);
 }
 
 /// Notes that the controller has to charge for such calls while they last.

@@ -9,7 +9,7 @@ use crate::thread_event::{while_standing, without_samples};
 use crate::{cpu, sys, thread};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use runtime_abi::{Clock, Page, Thread};
+use runtime_abi::{Clock, Page, Running, Thread};
 
 /// Pays what the thread owes, while it computes; whether that was anything.
 pub fn pay_delay(thread: &Thread) -> bool {
@@ -205,4 +205,12 @@ pub fn charge_run(page: &Page, thread: &Thread, delay_ns: u64) {
     local.delay_ns += delay_ns;
     thread.local.store(local.pack(), Relaxed);
     page.raise_global(local);
+}
+
+/// Charges what the selected line ran for `ran` nanoseconds, by samples of one each `period`.
+pub fn charge_line(page: &Page, thread: &Thread, ran: u64, period: u64) {
+    if ran > 0 {
+        let running = Running::unpack(page.experiment.0.load(Acquire));
+        charge_run(page, thread, running.delay_for(ran, period));
+    }
 }

@@ -1,11 +1,11 @@
 //! Operations of the program by which threads wake each other or wait, as its functions show them.
 
 use crate::clocks::current_clocks;
-use crate::delay::{charge_run, owed_delay, pay_after_wait, pay_delay};
+use crate::delay::{charge_line, owed_delay, pay_after_wait, pay_delay};
 use crate::{sys, thread};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::pace::credited_delay;
-use runtime_abi::{Clock, Running, Thread};
+use runtime_abi::{Clock, Thread};
 
 /// An operation that may wake another thread or wait for one, by its function and what it is on: the
 /// code between two of them is a stretch of its own ([`runtime_abi::pace`]).
@@ -51,10 +51,7 @@ pub fn settle_before(thread: &Thread, operation: Operation) {
     let period = page.period_ns.load(Relaxed).max(1);
     let mut now = sys::now();
     let ran = thread.pace.begin_operation(epoch, now, period);
-    if ran > 0 {
-        let running = Running::unpack(page.experiment.0.load(Acquire));
-        charge_run(page, thread, running.delay_for(ran, period));
-    }
+    charge_line(page, thread, ran, period);
     if owed_delay(page, thread) >= LEAST_DEBT {
         pay_delay(thread);
         now = sys::now();

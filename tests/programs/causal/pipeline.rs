@@ -1,14 +1,10 @@
 //! The pipeline in Rust, with the standard library's Mutex and Condvar (futexes without the C library).
-mod progress;
-use std::hint::black_box;
+#[macro_use]
+mod causal;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-
-macro_rules! work {
-    ($n:expr) => {{ let mut x: u64 = 1; for _ in 0..$n { x = black_box(x.wrapping_mul(2862933555777941757).wrapping_add(1)); } }};
-}
 
 #[derive(Default)]
 struct Queue(Mutex<u32>, Condvar);
@@ -41,7 +37,7 @@ fn main() {
     std::thread::spawn(move || loop {
         queue.take();
         work!(last); // line: last
-        progress::progress(c"item");
+        causal::count_visit(c"item");
         visits.fetch_add(1, Ordering::Relaxed);
     });
     let start = Instant::now();

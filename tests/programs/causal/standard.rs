@@ -4,8 +4,8 @@
 //!
 //! KIND is `channel` (one sends, one receives), `many_senders` (two send), `scope` (threads that live for one piece),
 //! `parking` (two take turns by `park`), `read_write` (RwLock) or `meeting` (Barrier).
-mod progress;
-use std::hint::black_box;
+#[macro_use]
+mod causal;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, RwLock, mpsc};
@@ -15,12 +15,8 @@ use std::time::{Duration, Instant};
 static VISITS: AtomicU64 = AtomicU64::new(0);
 
 fn count_piece() {
-    progress::progress(c"piece");
+    causal::count_visit(c"piece");
     VISITS.fetch_add(1, Ordering::Relaxed);
-}
-
-macro_rules! work {
-    ($n:expr) => {{ let mut x: u64 = 1; for _ in 0..$n { x = black_box(x.wrapping_mul(2862933555777941757).wrapping_add(1)); } }};
 }
 
 #[derive(Clone)]
@@ -31,15 +27,15 @@ struct Knob {
 }
 
 impl Knob {
-    fn part(&self, line: &str, percent: u64) -> u64 {
+    fn part_of(&self, line: &str, percent: u64) -> u64 {
         let n = self.units * percent / 100;
         if self.line == line { n * (100 - self.percent) / 100 } else { n }
     }
 }
 
-fn channel(knob: &Knob) {
+fn send_items(knob: &Knob) {
     let (sender, receiver) = mpsc::sync_channel::<u64>(4);
-    let (sending, receiving) = (knob.part("sending", 45), knob.part("receiving", 70));
+    let (sending, receiving) = (knob.part_of("sending", 45), knob.part_of("receiving", 70));
     thread::spawn(move || loop {
         work!(sending); // line: sending
         sender.send(1).unwrap();
@@ -53,7 +49,7 @@ fn channel(knob: &Knob) {
 
 fn many_senders(knob: &Knob) {
     let (sender, receiver) = mpsc::sync_channel::<u64>(2);
-    let (making, collecting) = (knob.part("making", 110), knob.part("collecting", 35));
+    let (making, collecting) = (knob.part_of("making", 110), knob.part_of("collecting", 35));
     for _ in 0..2 {
         let sender = sender.clone();
         thread::spawn(move || loop {
@@ -68,8 +64,8 @@ fn many_senders(knob: &Knob) {
     });
 }
 
-fn scope(knob: &Knob) {
-    let (left, right, merging) = (knob.part("left", 60), knob.part("right", 40), knob.part("merging", 25));
+fn join_threads(knob: &Knob) {
+    let (left, right, merging) = (knob.part_of("left", 60), knob.part_of("right", 40), knob.part_of("merging", 25));
     thread::spawn(move || loop {
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -82,8 +78,8 @@ fn scope(knob: &Knob) {
     });
 }
 
-fn parking(knob: &Knob) {
-    let (serve, answer) = (knob.part("serve", 55), knob.part("answer", 30));
+fn take_turns(knob: &Knob) {
+    let (serve, answer) = (knob.part_of("serve", 55), knob.part_of("answer", 30));
     let turn = Arc::new(Mutex::new(0));
     let (first_turn, second_turn) = (turn.clone(), turn);
     let second = thread::spawn(move || {
@@ -119,8 +115,8 @@ fn parking(knob: &Knob) {
 
 fn read_write(knob: &Knob) {
     let table = Arc::new(RwLock::new(0));
-    let (reading, thinking) = (knob.part("reading", 35), knob.part("thinking", 55));
-    let (writing, resting) = (knob.part("writing", 30), knob.part("resting", 60));
+    let (reading, thinking) = (knob.part_of("reading", 35), knob.part_of("thinking", 55));
+    let (writing, resting) = (knob.part_of("writing", 30), knob.part_of("resting", 60));
     for _ in 0..2 {
         let table = table.clone();
         thread::spawn(move || loop {
@@ -139,9 +135,9 @@ fn read_write(knob: &Knob) {
     });
 }
 
-fn meeting(knob: &Knob) {
+fn meet_others(knob: &Knob) {
     let barrier = Arc::new(Barrier::new(2));
-    let (longer, shorter) = (knob.part("longer", 80), knob.part("shorter", 55));
+    let (longer, shorter) = (knob.part_of("longer", 80), knob.part_of("shorter", 55));
     let other = barrier.clone();
     thread::spawn(move || loop {
         work!(longer); // line: longer
@@ -163,12 +159,12 @@ fn main() {
         units: 1000 * argument(5, "1000").parse::<u64>().unwrap(),
     };
     match argument(4, "channel").as_str() {
-        "channel" => channel(&knob),
+        "channel" => send_items(&knob),
         "many_senders" => many_senders(&knob),
-        "scope" => scope(&knob),
-        "parking" => parking(&knob),
+        "scope" => join_threads(&knob),
+        "parking" => take_turns(&knob),
         "read_write" => read_write(&knob),
-        _ => meeting(&knob),
+        _ => meet_others(&knob),
     }
     let start = Instant::now();
     thread::sleep(Duration::from_secs_f64(argument(3, "10").parse().unwrap()));

@@ -1,4 +1,4 @@
-//! A progress point by the interface of coz.h, for the programs in Rust.
+//! What the programs in Rust have in common: a progress point by the interface of coz.h, and work of a known length.
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ unsafe extern "C" {
 }
 
 /// Counts a visit of the point of this name.
-pub fn progress(name: &CStr) {
+pub fn count_visit(name: &CStr) {
     type Find = unsafe extern "C" fn(c_int, *const c_char) -> *const AtomicUsize;
     static COUNTER: AtomicUsize = AtomicUsize::new(1);
     let mut counter = COUNTER.load(Ordering::Acquire);
@@ -26,4 +26,9 @@ pub fn progress(name: &CStr) {
         // SAFETY: as above.
         unsafe { (*(counter as *const AtomicUsize)).fetch_add(1, Ordering::Relaxed) };
     }
+}
+
+/// A chain of so many multiplications, each of which waits for the one before, on the line where it is written.
+macro_rules! work {
+    ($n:expr) => {{ let mut x: u64 = 1; for _ in 0..$n { x = std::hint::black_box(x.wrapping_mul(2862933555777941757).wrapping_add(1)); } }};
 }
