@@ -4,7 +4,8 @@ The programs of `tests/programs/causal/meetings.c` (HALF `tuned`: the method was
 (`held_out`: written after that, before anybody saw what is predicted for them). The truth follows from the lengths of the pieces, or it is
 measured: the program with its line's work 25, 50 and 75 % less, each between two runs as it is. The prediction is a `causal run` of
 the program as it is for each of 25, 50 and 75 %, all lines at once. The third, `languages`, are the programs of `standard.cpp` and
-`standard.rs` (written later still); their prediction is one run as a user types it.
+`standard.rs` (written later still), the fourth, `crowds`, those of `crowds.c` (more threads than processors, written when that had been tuned on the third); their
+prediction is one run as a user types it.
 Figures for each half: the mean error, how many truths are inside the interval (their own error allowed for), how many predictions are missing, whether
 the line worth most is first, and how many lines worth nothing (less than a point at all speedups) are called worth it.
 
@@ -28,7 +29,7 @@ import causal
 SECONDS = float(os.environ.get("CAUSAL_SECONDS", "12"))
 TRUTH = float(os.environ.get("CAUSAL_TRUTH", "0.3"))
 REPEATS = int(os.environ.get("CAUSAL_REPEATS", "3"))
-causal.PROGRAMS |= {"meetings": causal.C, "openmp": causal.C + ["-fopenmp"], "encounters": causal.C}
+causal.PROGRAMS |= {"meetings": causal.C, "openmp": causal.C + ["-fopenmp"], "encounters": causal.C, "crowds": causal.C}
 causal.PROGRAMS |= {"standard.cpp": causal.PROGRAMS["atomic_wait.cpp"], "standard.rs": causal.PROGRAMS["pipeline.rs"]}
 EXPERIMENT = os.environ.get("CAUSAL_EXPERIMENT", "200ms")
 MICROSECONDS = [int(it) for it in os.environ.get("CAUSAL_MICROSECONDS", "5000,1000,250").split(",")]
@@ -37,6 +38,8 @@ REAL_TIME = "CAUSAL_REAL_TIME" in os.environ
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 # Their threads share processors: at real-time priority they would not take turns.
 SHARED = ["unequal", "stages"]
+# Halves whose prediction is one run as a user types it.
+AS_TYPED = ["languages", "crowds"]
 # For each half and kind, the program and its lines.
 HALVES = {
     "tuned": {
@@ -68,6 +71,12 @@ HALVES = {
         "parking": ("standard.rs", ["serve", "answer"]),
         "read_write": ("standard.rs", ["reading", "thinking", "writing", "resting"]),
         "meeting": ("standard.rs", ["longer", "shorter"]),
+    },
+    "crowds": {
+        "ring": ("crowds", ["passes_long", "passes_short"]),
+        "farm": ("crowds", ["feeding", "doing"]),
+        "tables": ("crowds", ["in_table", "off_table"]),
+        "checkpoint": ("crowds", ["most_of_it", "some_of_it", "least_of_it"]),
     },
 }
 
@@ -181,7 +190,7 @@ def predicted(case, program):
     if not (causal.KEPT and profile.exists()):
         profile.unlink(missing_ok=True)
         fixed = [["--experiment", EXPERIMENT, "--fixed-speedup", percent] for percent in PERCENTS]
-        runs = [[]] if case.half == "languages" else fixed
+        runs = [[]] if case.half in AS_TYPED else fixed
         for options in runs:
             part = profile.with_suffix(".part")
             part.unlink(missing_ok=True)

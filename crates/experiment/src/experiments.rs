@@ -4,7 +4,7 @@ use crate::allocation::{self, Candidate};
 use crate::choose::{Dice, Tried};
 use crate::code::TargetCode;
 use crate::fragments;
-use crate::host::Accounts;
+use crate::host::{Accounts, shares_processors};
 use crate::period::affordable_period;
 use crate::points::PointCount;
 use crate::trials::Trials;
@@ -641,6 +641,8 @@ impl Experiments {
         let counts = current.progress_until(counts, effective);
         let disturbance = accounts.zip(current.accounts);
         let disturbance = disturbance.map(|(after, before)| after.disturbance_since(&before));
+        let shared = disturbance.is_some_and(|it| shares_processors(&it, length));
+        page.shared.store(u32::from(shared), Release);
         let meetings = meetings.saturating_sub(current.meetings);
         if current.speedup == 0.0 {
             let ran = disturbance.and_then(|it| it.target).map(|it| it.ran_ns);

@@ -5,6 +5,7 @@ use runtime_abi::Page;
 use sampler::ExternalWaits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// The counts of the whole machine and the target's own CPU time, all in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -133,6 +134,19 @@ impl MachineUsage {
             target: None,
         }
     }
+}
+
+/// The part of a processor that other processes use, and the part of their running time for which threads wait for a processor, beyond which
+/// they are taken to wait for these.
+const MUCH_USED: f64 = 0.15;
+const MUCH_WAITED: f64 = 0.1;
+
+/// Returns whether the target's threads had to share processors with other processes during so long an experiment.
+pub(crate) fn shares_processors(disturbance: &Disturbance, length: Duration) -> bool {
+    let used = disturbance.others_ns as f64 > MUCH_USED * length.as_nanos() as f64;
+    used && disturbance
+        .target
+        .is_some_and(|it| it.waited_ns as f64 > MUCH_WAITED * it.ran_ns as f64)
 }
 
 /// Returns the threads' times between two readings; `None` if none could be read. A thread that has begun meanwhile counts from its begin. What

@@ -94,24 +94,37 @@ fn read_clock(which: usize) -> u64 {
     time.seconds * 1_000_000_000 + time.ns
 }
 
-/// The number of times that a thread lost its processor.
-#[derive(PartialEq, Eq)]
+/// How often a thread lost its processor.
 pub struct Switches {
     /// Involuntary switches: the processor was taken from the thread.
     pub preempted: u64,
     /// Voluntary switches: the thread gave the processor up, to wait for something.
     pub gave_up: u64,
+    /// Its CPU time, in nanoseconds, as the kernel has last counted it: at the last tick, or when it lost the processor.
+    pub ran: u64,
+}
+
+impl Switches {
+    /// Returns whether the thread lost its processor no more often.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.preempted == other.preempted && self.gave_up == other.gave_up
+    }
 }
 
 /// Returns how often this thread lost its processor.
 pub fn context_switches() -> Switches {
-    // `struct rusage`: two times and fourteen numbers.
+    // `struct rusage`: two times, each in seconds and microseconds, and fourteen numbers.
     let mut usage = [0u64; 18];
     let to = &raw mut usage as usize;
     // SAFETY: the usage is written through the pointer.
     unsafe { call(GETRUSAGE, [RUSAGE_THREAD, to, 0, 0, 0, 0]) };
-    let [.., gave_up, preempted] = usage;
-    Switches { preempted, gave_up }
+    let [user_s, user_us, system_s, system_us, .., gave_up, preempted] = usage;
+    let ran = 1_000_000_000 * (user_s + system_s) + 1_000 * (user_us + system_us);
+    Switches {
+        preempted,
+        gave_up,
+        ran,
+    }
 }
 
 /// Sleeps until the monotonic clock shows `then`, whatever signals come, without the slack by which the kernel may be late to save power: it is as

@@ -99,6 +99,9 @@ pub struct Page {
     /// 1: in this experiment delays are charged at the pace at which the line runs ([`pace::Pace`]); 0: after each sample; controller.
     pub at_pace: AtomicU32,
 
+    /// 1: in the last experiment the program's threads waited for processors that other processes had; controller.
+    pub shared: AtomicU32,
+
     /// The set of code that experiments are about, if it is no single fragment; controller.
     pub selection: selection::Selection,
 
@@ -181,11 +184,8 @@ pub struct Cpu {
     pub period_ns: AtomicU64,
     /// Time until which samples account for its work, by the monotonic clock; runtime.
     pub sampled: AtomicU64,
-    /// Nanoseconds for which threads of the target have waited for it since its last sample, while another one of them
-    /// ran; runtime.
-    pub waited: AtomicU64,
-    /// The value of `waited` at a sample, as a mean of recent ones; runtime.
-    pub contended: AtomicU64,
+    /// Time at which a thread last found that another process had it meanwhile, by the monotonic clock; 0: never; runtime.
+    pub shared_at: AtomicU64,
 }
 
 /// A progress point in the source. The first two words are `coz_counter_t` of `coz.h`.
@@ -244,14 +244,10 @@ pub struct Thread {
     pub preempted: AtomicU64,
     /// See `looked`.
     pub gave_up: AtomicU64,
-    /// Nanoseconds for which it has waited for a processor since its last sample.
-    pub waited: AtomicU64,
     /// Process that it belongs to.
     pub pid: AtomicU32,
     /// The thread has had its first sample.
     pub sampled: AtomicU32,
-    /// Nanoseconds for which it has waited for a processor between two samples, a mean of recent ones.
-    pub crowded: AtomicU32,
     /// Pace at which it runs the line that is sped up.
     pub pace: pace::Pace,
     /// Locks of [`Page::selection`] that it holds.
@@ -270,11 +266,9 @@ impl Thread {
             &self.ran,
             &self.preempted,
             &self.gave_up,
-            &self.waited,
         ] {
             word.store(0, Relaxed);
         }
-        self.crowded.store(0, Relaxed);
         self.outside.clear();
         self.holds.store(0, Relaxed);
         self.waits.store(0, Relaxed);

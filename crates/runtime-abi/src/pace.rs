@@ -230,8 +230,9 @@ impl Default for Stretch {
 }
 
 /// Returns the delay that a thread has paid or been credited after a wait of `waited` nanoseconds. Before the wait it
-/// was `local`; the thread that ended the wait had paid all delays so far, `global`. The credit is no more than the
-/// wait: beyond that the thread would have gone on without waiting.
-pub fn credited_delay(local: u64, global: u64, waited: u64) -> u64 {
-    local.max(global.min(local.saturating_add(waited)))
+/// was `local`; `reached` is how far those are that it waited for: all delays so far, if a thread ended the wait, which has
+/// paid them; of a processor what that had of them. The credit is no more than the wait: beyond that the thread would have gone
+/// on without waiting.
+pub fn credited_delay(local: u64, reached: u64, waited: u64) -> u64 {
+    local.max(reached.min(local.saturating_add(waited)))
 }

@@ -1,5 +1,5 @@
-//! Virtual speedups of threads that meet often, against real ones, without a machine: each thread has a processor of its
-//! own, its work takes the time that it says, and nothing else happens.
+//! Virtual speedups of threads that meet often or share processors, against real ones, without a machine: work takes the time that it
+//! says, and nothing else happens.
 
 use runtime_abi::pace::{Pace, credited_delay};
 use std::collections::VecDeque;
@@ -15,6 +15,10 @@ const EXPERIMENT: u64 = 500_000_000;
 const EPOCH: u16 = 1;
 /// Capacity of a queue.
 const CAPACITY: usize = 4;
+/// Longest time for which a thread has a processor that others want.
+const TURN: u64 = 3_000_000;
+/// Time between two looks of a thread that stands still.
+const GLANCE: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -42,20 +46,27 @@ enum Rule {
     AfterSamples,
     /// At the pace, and a woken thread is credited for no longer than it waited.
     AtPace,
+    /// The same, and who waited for a processor is credited by the count of the thread that had it.
+    ByTurns,
 }
 
-/// A rule, and the time between samples.
+/// A rule, the time between samples, and how many processors there are.
 #[derive(Clone, Copy)]
 struct Method {
     rule: Rule,
     period: u64,
+    processors: usize,
 }
 
 /// Activity of a thread.
 #[derive(Clone, Copy, PartialEq)]
 enum Doing {
-    Works,
-    StandsUntil { end: u64, in_handler: bool },
+    /// So much work is left of this step.
+    Works(u64),
+    /// It pays: behind a sample, with so much work left, or before an operation.
+    Stands {
+        left: Option<u64>,
+    },
     WaitsSince(u64),
 }
 
@@ -65,27 +76,35 @@ struct Thread {
     /// The thread has begun the step.
     begun: bool,
     doing: Doing,
-    /// Work that is left of this step.
-    left: u64,
+    /// Its last wait is over, which began then.
+    woken: Option<u64>,
     /// Delay that it has paid, was credited, or is ahead by.
     local: u64,
     pace: Pace,
-    next_sample: u64,
-    sampled: u64,
+    /// The processor that it ran on last.
+    processor: usize,
+    /// Time for which it ran, which includes that for which it stood still.
+    ran: u64,
+    /// The scheduler lets the thread with the lowest one go first.
+    rank: u64,
+    /// The time and `ran` when it was looked at last.
+    looked: (u64, u64),
 }
 
 impl Thread {
-    fn new(steps: &[Step], first_sample: u64) -> Self {
+    fn new(steps: &[Step]) -> Self {
         Self {
             steps: steps.to_vec(),
             at: 0,
             begun: false,
-            doing: Doing::Works,
-            left: 0,
+            doing: Doing::Works(0),
+            woken: None,
             local: 0,
             pace: Pace::default(),
-            next_sample: first_sample,
-            sampled: 0,
+            processor: 0,
+            ran: 0,
+            rank: 0,
+            looked: (0, 0),
         }
     }
 
@@ -93,15 +112,18 @@ impl Thread {
         self.at = (self.at + 1) % self.steps.len();
         self.begun = false;
     }
+}
 
-    /// Returns the time at which the thread's activity changes.
-    fn ends(&self, now: u64) -> u64 {
-        match self.doing {
-            Doing::Works => now + self.left,
-            Doing::StandsUntil { end, .. } => end,
-            Doing::WaitsSince(_) => u64::MAX,
-        }
-    }
+#[derive(Default)]
+struct Processor {
+    thread: Option<usize>,
+    /// Threads that are ready to run on it.
+    queue: Vec<usize>,
+    turn_ends: u64,
+    next_sample: u64,
+    sampled: u64,
+    /// The thread that left word last, and how far it was.
+    word: Option<(usize, u64)>,
 }
 
 #[derive(Default)]
@@ -115,6 +137,7 @@ struct Queue {
 struct Simulation {
     now: u64,
     threads: Vec<Thread>,
+    processors: Vec<Processor>,
     global: u64,
     speedup: f64,
     rule: Rule,
@@ -145,16 +168,27 @@ impl Random {
     }
 }
 
+/// An event of a processor.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// Its thread's work or standstill ends, or that gives way.
+    Ends,
+    TurnEnds,
+    Sample,
+}
+
 impl Simulation {
     fn new(program: &Program, speedup: f64, method: Method, seed: u64) -> Self {
         let mut random = Random(seed);
-        let threads = program.iter().map(|steps| {
-            let first = (random.uniform() * method.period as f64) as u64;
-            Thread::new(steps, first)
+        let threads: Vec<_> = program.iter().map(|steps| Thread::new(steps)).collect();
+        let processors = (0..method.processors).map(|_| Processor {
+            next_sample: (random.uniform() * method.period as f64) as u64,
+            ..Processor::default()
         });
         Self {
             now: 0,
-            threads: threads.collect(),
+            threads,
+            processors: processors.collect(),
             global: 0,
             speedup,
             rule: method.rule,
@@ -171,7 +205,10 @@ impl Simulation {
     /// Undelayed time and visits of an experiment.
     fn run(mut self) -> (u64, u64) {
         for number in 0..self.threads.len() {
-            self.proceed(number);
+            if let Line(ns) | Other(ns) = self.threads[number].steps[0] {
+                self.threads[number].doing = Doing::Works(self.random.vary(ns, 0.04));
+            }
+            self.make_ready(number);
         }
         while self.now < EXPERIMENT {
             self.next_event();
@@ -180,38 +217,147 @@ impl Simulation {
     }
 
     fn next_event(&mut self) {
-        let threads = || self.threads.iter().enumerate();
-        let ends = threads().map(|(number, thread)| (thread.ends(self.now), number));
-        let (end, ending) = ends.min().expect("threads");
-        let samples = threads().map(|(number, thread)| (thread.next_sample, number));
-        let (sample, sampled) = samples.min().expect("threads");
-        let passed = end.min(sample) - self.now;
-        self.now += passed;
-        for thread in &mut self.threads {
-            if thread.doing == Doing::Works {
-                thread.left -= passed.min(thread.left);
-            }
+        let events = (0..self.processors.len()).flat_map(|at| self.events_of(at));
+        let (time, event, at) = events.min().expect("samples");
+        let passed = time - self.now;
+        self.now = time;
+        for at in 0..self.processors.len() {
+            self.pass_time(at, passed);
         }
-        if sample < end {
-            self.take_sample(sampled);
+        match event {
+            Event::Sample => self.take_sample(at),
+            Event::TurnEnds => self.end_turn(at),
+            Event::Ends => self.end_doing(at),
+        }
+    }
+
+    /// What happens next on a processor.
+    fn events_of(&self, at: usize) -> impl Iterator<Item = (u64, Event, usize)> {
+        let processor = &self.processors[at];
+        let is_wanted = !processor.queue.is_empty();
+        let ends = processor
+            .thread
+            .map(|number| match self.threads[number].doing {
+                Doing::Works(left) => left,
+                Doing::Stands { .. } if is_wanted => self.owed(number).min(GLANCE),
+                Doing::Stands { .. } => self.owed(number),
+                Doing::WaitsSince(_) => panic!("{number} waits"),
+            });
+        let turn = (is_wanted && ends.is_some()).then(|| processor.turn_ends.max(self.now));
+        [
+            Some((processor.next_sample, Event::Sample, at)),
+            ends.map(|ends| (self.now + ends, Event::Ends, at)),
+            turn.map(|end| (end, Event::TurnEnds, at)),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    fn pass_time(&mut self, at: usize, passed: u64) {
+        let Some(number) = self.processors[at].thread else {
             return;
+        };
+        let owed = self.owed(number);
+        let thread = &mut self.threads[number];
+        thread.ran += passed;
+        thread.rank += passed;
+        match &mut thread.doing {
+            Doing::Works(left) => *left -= passed,
+            Doing::Stands { left } => {
+                thread.local += passed.min(owed);
+                if left.is_some() {
+                    thread.pace.add_standing(passed);
+                }
+            }
+            Doing::WaitsSince(_) => {}
         }
-        let owed = self.owed(ending);
-        let thread = &mut self.threads[ending];
-        match thread.doing {
-            Doing::StandsUntil { in_handler, .. } if owed > 0 => {
-                self.stand_still(ending, owed, in_handler);
+    }
+
+    /// A thread is ready to run: where it ran last, or on a processor that is idle.
+    fn make_ready(&mut self, number: usize) {
+        let last = self.threads[number].processor;
+        let is_idle = |at: &usize| self.processors[*at].thread.is_none();
+        let idle = [last].into_iter().chain(0..self.processors.len());
+        let at = idle.into_iter().find(is_idle).unwrap_or(last);
+        let processor = &mut self.processors[at];
+        let others = processor.queue.iter().chain(&processor.thread);
+        if let Some(lowest) = others.map(|other| self.threads[*other].rank).min() {
+            let rank = &mut self.threads[number].rank;
+            *rank = (*rank).clamp(lowest.saturating_sub(TURN / 2), lowest + TURN);
+        }
+        let rank = self.threads[number].rank;
+        if (processor.thread).is_some_and(|it| rank < self.threads[it].rank) {
+            processor.turn_ends = self.now;
+        }
+        processor.queue.push(number);
+        self.threads[number].processor = at;
+        if processor.thread.is_none() {
+            self.begin_turn(at);
+        }
+    }
+
+    /// Another thread gets the processor, if one is ready anywhere.
+    fn begin_turn(&mut self, at: usize) {
+        if self.processors[at].queue.is_empty() {
+            let longest = (self.processors.iter_mut()).max_by_key(|it| it.queue.len());
+            let queue = &mut longest.expect("processors").queue;
+            if queue.is_empty() {
+                return;
             }
-            Doing::StandsUntil {
-                in_handler: true, ..
-            } => {
-                thread.doing = Doing::Works;
-                thread.sampled = self.now;
+            let moved = queue.remove(0);
+            self.threads[moved].processor = at;
+            self.processors[at].queue.push(moved);
+        }
+        let processor = &mut self.processors[at];
+        let ranks = (processor.queue.iter().enumerate()).map(|it| (self.threads[*it.1].rank, it.0));
+        let (_, first) = ranks.min().expect("somebody is ready");
+        let number = processor.queue.remove(first);
+        processor.thread = Some(number);
+        processor.turn_ends = self.now + TURN;
+        if let Doing::Stands { .. } = self.threads[number].doing {
+            self.take_over(number);
+        }
+    }
+
+    fn end_turn(&mut self, at: usize) {
+        let before = self.processors[at].thread.take();
+        self.processors[at].queue.extend(before);
+        self.begin_turn(at);
+    }
+
+    /// The work or the standstill of a processor's thread has ended.
+    fn end_doing(&mut self, at: usize) {
+        let number = self.processors[at].thread.expect("a thread");
+        if let Some(since) = self.threads[number].woken.take() {
+            self.end_wait(number, since);
+            return self.proceed(number);
+        }
+        match self.threads[number].doing {
+            Doing::Stands { .. } if self.owed(number) > 0 => {
+                let ranks = self.processors[at]
+                    .queue
+                    .iter()
+                    .map(|it| self.threads[*it].rank);
+                let last = ranks.max().unwrap_or(0);
+                let rank = &mut self.threads[number].rank;
+                *rank = (*rank).max(last + 1);
+                self.leave_word(number);
+                self.end_turn(at);
             }
-            Doing::StandsUntil { .. } => self.do_step(ending),
+            Doing::Stands { left: Some(left) } => {
+                self.threads[number].doing = Doing::Works(left);
+                self.processors[at].sampled = self.now;
+                self.leave_word(number);
+            }
+            Doing::Stands { left: None } => {
+                self.leave_word(number);
+                self.proceed(number);
+            }
             _ => {
-                thread.next_step();
-                self.proceed(ending);
+                if let Line(_) | Other(_) = self.threads[number].steps[self.threads[number].at] {
+                    self.threads[number].next_step();
+                }
+                self.proceed(number);
             }
         }
     }
@@ -220,14 +366,25 @@ impl Simulation {
         self.global.saturating_sub(self.threads[number].local)
     }
 
-    fn stand_still(&mut self, number: usize, owed: u64, in_handler: bool) {
-        let end = self.now + owed;
+    /// Credits a thread for a wait for its processor since it was looked at last.
+    fn take_over(&mut self, number: usize) {
         let thread = &mut self.threads[number];
-        thread.local += owed;
-        thread.doing = Doing::StandsUntil { end, in_handler };
-        if in_handler {
-            thread.pace.add_standing(owed);
+        let (then, ran) = std::mem::replace(&mut thread.looked, (self.now, thread.ran));
+        let waited = (self.now - then) - (thread.ran - ran);
+        if let Some((owner, reached)) = self.processors[thread.processor].word
+            && owner != number
+            && self.rule == Rule::ByTurns
+        {
+            thread.local = credited_delay(thread.local, reached, waited);
         }
+        self.leave_word(number);
+    }
+
+    fn leave_word(&mut self, number: usize) {
+        let thread = &self.threads[number];
+        let word = &mut self.processors[thread.processor].word;
+        let reached = word.map_or(0, |(_, reached)| reached);
+        *word = Some((number, thread.local.max(reached)));
     }
 
     /// Charges the others for a run of the line.
@@ -237,30 +394,36 @@ impl Simulation {
         self.global = self.global.max(thread.local);
     }
 
-    fn take_sample(&mut self, number: usize) {
+    fn take_sample(&mut self, at: usize) {
         let next = self.random.vary(self.period, 0.03);
-        let thread = &mut self.threads[number];
-        thread.next_sample = self.now + next;
-        let span = (self.now - thread.sampled).min(self.period);
-        if thread.doing != Doing::Works || span < LEAST_SPAN {
+        let processor = &mut self.processors[at];
+        processor.next_sample = self.now + next;
+        let span = (self.now - processor.sampled).min(self.period);
+        let Some(number) = processor.thread.filter(|_| span >= LEAST_SPAN) else {
             return;
-        }
-        thread.sampled = self.now;
+        };
+        let Doing::Works(left) = self.threads[number].doing else {
+            return;
+        };
+        processor.sampled = self.now;
+        self.take_over(number);
+        let thread = &mut self.threads[number];
         if matches!(thread.steps[thread.at], Line(_)) {
             let ran = match self.rule {
                 Rule::AfterSamples => span,
-                Rule::AtPace => thread.pace.add_sample(EPOCH, span, self.now, self.period),
+                _ => thread.pace.add_sample(EPOCH, span, self.now, self.period),
             };
             self.charge(number, ran);
         }
-        if self.owed(number) > 0 && self.rule == Rule::AtPace {
+        if self.owed(number) > 0 && self.rule != Rule::AfterSamples {
             let pace = &self.threads[number].pace;
             let ran = pace.charge_part(EPOCH, self.now, self.period);
             self.charge(number, ran);
         }
-        let owed = self.owed(number);
-        if owed > 0 {
-            self.stand_still(number, owed, true);
+        self.leave_word(number);
+        if self.owed(number) > 0 {
+            let left = Some(left);
+            self.threads[number].doing = Doing::Stands { left };
         }
     }
 
@@ -268,10 +431,9 @@ impl Simulation {
     fn proceed(&mut self, number: usize) {
         loop {
             let thread = &mut self.threads[number];
-            thread.doing = Doing::Works;
             match thread.steps[thread.at] {
                 Line(ns) | Other(ns) => {
-                    thread.left = self.random.vary(ns, 0.04);
+                    thread.doing = Doing::Works(self.random.vary(ns, 0.04));
                     return;
                 }
                 Progress => {
@@ -280,23 +442,44 @@ impl Simulation {
                 }
                 _ if !thread.begun => {
                     thread.begun = true;
-                    if self.rule == Rule::AtPace {
-                        let ran = thread.pace.begin_operation(EPOCH, self.now, self.period);
-                        self.charge(number, ran);
-                    }
-                    let owed = self.owed(number);
-                    if owed > 0 {
-                        return self.stand_still(number, owed, false);
+                    if self.has_to_pay(number) {
+                        self.threads[number].doing = Doing::Stands { left: None };
+                        return;
                     }
                 }
-                _ => return self.do_step(number),
+                _ => {
+                    if self.do_step(number) {
+                        return self.begin_wait(number);
+                    }
+                    self.end_operation(number);
+                }
             }
         }
     }
 
-    /// Carries out an operation, before which everything is paid.
-    fn do_step(&mut self, number: usize) {
-        let waits = match self.threads[number].steps[self.threads[number].at] {
+    /// Charges a thread before an operation; whether it owes something then.
+    fn has_to_pay(&mut self, number: usize) -> bool {
+        if self.rule != Rule::AfterSamples {
+            self.take_over(number);
+            let pace = &self.threads[number].pace;
+            let ran = pace.begin_operation(EPOCH, self.now, self.period);
+            self.charge(number, ran);
+            self.leave_word(number);
+        }
+        self.owed(number) > 0
+    }
+
+    fn begin_wait(&mut self, number: usize) {
+        let thread = &mut self.threads[number];
+        thread.doing = Doing::WaitsSince(self.now);
+        let at = thread.processor;
+        self.processors[at].thread = None;
+        self.begin_turn(at);
+    }
+
+    /// Carries out an operation, before which everything is paid; whether it has to wait.
+    fn do_step(&mut self, number: usize) -> bool {
+        match self.threads[number].steps[self.threads[number].at] {
             Barrier(barrier) => {
                 self.barriers[barrier].push(number);
                 let is_last = self.barriers[barrier].len() == self.threads.len();
@@ -325,12 +508,6 @@ impl Simulation {
             Push(queue) => self.push(queue, number),
             Pop(queue) => self.pop(queue, number),
             step => panic!("{step:?}"),
-        };
-        if waits {
-            self.threads[number].doing = Doing::WaitsSince(self.now);
-        } else {
-            self.end_operation(number);
-            self.proceed(number);
         }
     }
 
@@ -360,18 +537,27 @@ impl Simulation {
         false
     }
 
-    /// Ends a thread's wait; the one that does has paid everything.
+    /// Ends what a thread waits for; the one that does has paid everything.
     fn wake(&mut self, number: usize) {
         let thread = &mut self.threads[number];
         let Doing::WaitsSince(since) = thread.doing else {
             panic!("{number} does not wait");
         };
+        thread.woken = Some(since);
+        thread.doing = Doing::Works(0);
+        self.make_ready(number);
+    }
+
+    /// A woken thread has got a processor.
+    fn end_wait(&mut self, number: usize, since: u64) {
+        let thread = &mut self.threads[number];
         thread.local = match self.rule {
             Rule::AfterSamples => thread.local.max(self.global),
-            Rule::AtPace => credited_delay(thread.local, self.global, self.now - since),
+            _ => credited_delay(thread.local, self.global, self.now - since),
         };
+        thread.looked = (self.now, thread.ran);
+        self.leave_word(number);
         self.end_operation(number);
-        self.proceed(number);
     }
 
     fn end_operation(&mut self, number: usize) {
@@ -383,16 +569,12 @@ impl Simulation {
 
 /// Returns the program's speedup in percent that virtual speedups predict.
 fn predicted(program: &Program, speedup: f64, method: Method) -> f64 {
-    let period = |speedup: f64| {
-        let runs = (0..8).map(|seed| Simulation::new(program, speedup, method, seed).run());
-        let (time, visits) = runs.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
-        time as f64 / visits as f64
-    };
+    let period = |speedup| mean_period(program, speedup, method, 4);
     100.0 * (1.0 - period(speedup) / period(0.0))
 }
 
 /// Returns the program's speedup in percent if the line is really faster.
-fn truth(program: &Program, speedup: f64) -> f64 {
+fn truth(program: &Program, speedup: f64, processors: usize) -> f64 {
     let shorter = |step: &Step| match *step {
         Line(ns) => Line((ns as f64 * (1.0 - speedup)) as u64),
         step => step,
@@ -404,12 +586,17 @@ fn truth(program: &Program, speedup: f64) -> f64 {
     let method = Method {
         rule: Rule::AfterSamples,
         period: PERIOD,
+        processors,
     };
-    let period = |program: &Program| {
-        let (time, visits) = Simulation::new(program, 0.0, method, 1).run();
-        time as f64 / visits as f64
-    };
+    let period = |program| mean_period(program, 0.0, method, 2);
     100.0 * (1.0 - period(&faster) / period(program))
+}
+
+/// Returns the undelayed time between two visits, of so many experiments.
+fn mean_period(program: &Program, speedup: f64, method: Method, experiments: u64) -> f64 {
+    let runs = (0..experiments).map(|seed| Simulation::new(program, speedup, method, seed).run());
+    let (time, visits) = runs.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    time as f64 / visits as f64
 }
 
 /// Programs whose longest piece of work takes so many nanoseconds.
@@ -499,19 +686,45 @@ fn programs(ns: u64) -> Vec<(&'static str, Program)> {
     ]
 }
 
-/// Mean and largest error in points, of all programs at 25, 50 and 75 %.
-fn errors(piece_ns: u64, method: Method) -> (f64, f64) {
+/// Programs with more threads than processors, of which there are two.
+fn crowded_programs() -> Vec<(&'static str, Program)> {
+    let us = |of: fn(u64) -> Step, us: u64| of(us * 1000);
+    let senders = |making: Step, collecting: Step| {
+        let sender = vec![making, Push(0)];
+        vec![sender.clone(), sender, vec![Pop(0), collecting, Progress]]
+    };
+    let guarded = |locked: Step, free: Step, again: Step| {
+        let thread = vec![Lock, locked, Unlock, free, Lock, again, Unlock, Progress];
+        vec![thread; 3]
+    };
+    let alone = |threads: usize, line: u64| {
+        vec![vec![us(Line, line), us(Other, 1000 - line), Progress]; threads]
+    };
+    let (line, other) = (|it| us(Line, it), |it| us(Other, it));
+    vec![
+        ("two senders", senders(line(1100), other(350))),
+        ("their receiver", senders(other(1100), line(350))),
+        ("a longer lock", guarded(line(300), other(500), other(120))),
+        (
+            "between the locks",
+            guarded(other(300), line(500), other(120)),
+        ),
+        ("a shorter lock", guarded(other(300), other(500), line(120))),
+        ("half of eight threads", alone(8, 500)),
+        ("a third of three threads", alone(3, 300)),
+    ]
+}
+
+/// Mean and largest error in points, of programs at 25, 50 and 75 %.
+fn errors(programs: &[(&str, Program)], method: Method) -> (f64, f64) {
     let (mut sum, mut largest, mut n) = (0.0, 0.0f64, 0);
-    for (name, program) in programs(piece_ns) {
+    for (name, program) in programs {
         for speedup in [0.25, 0.5, 0.75] {
             let (truth, found) = (
-                truth(&program, speedup),
-                predicted(&program, speedup, method),
+                truth(program, speedup, method.processors),
+                predicted(program, speedup, method),
             );
-            println!(
-                "{:5} us {name:30} {speedup:.2}: truth {truth:5.1}, predicted {found:5.1}",
-                piece_ns / 1000
-            );
+            println!("{name:30} {speedup:.2}: truth {truth:5.1}, predicted {found:5.1}");
             sum += (found - truth).abs();
             largest = largest.max((found - truth).abs());
             n += 1;
@@ -520,18 +733,18 @@ fn errors(piece_ns: u64, method: Method) -> (f64, f64) {
     (sum / f64::from(n), largest)
 }
 
-fn at_pace(period: u64) -> Method {
-    let rule = Rule::AtPace;
-    Method { rule, period }
+/// Each thread has a processor of its own.
+fn alone(rule: Rule, period: u64) -> Method {
+    Method {
+        rule,
+        period,
+        processors: 3,
+    }
 }
 
 /// Longer pieces are predicted right with both rules, short ones at the pace only.
 #[test]
 fn at_the_pace_short_pieces_are_predicted_right() {
-    let after_samples = Method {
-        rule: Rule::AfterSamples,
-        period: PERIOD,
-    };
     for (piece_ns, is_short) in [
         (5_000_000, false),
         (2_500_000, false),
@@ -539,8 +752,9 @@ fn at_the_pace_short_pieces_are_predicted_right() {
         (240_000, true),
         (60_000, true),
     ] {
-        let (before, _) = errors(piece_ns, after_samples);
-        let (after, worst) = errors(piece_ns, at_pace(PERIOD));
+        let programs = programs(piece_ns);
+        let (before, _) = errors(&programs, alone(Rule::AfterSamples, PERIOD));
+        let (after, worst) = errors(&programs, alone(Rule::AtPace, PERIOD));
         println!("{piece_ns}: after samples {before:.1}, at pace {after:.1}, at most {worst:.1}");
         assert_eq!(before > 4.0, is_short, "{piece_ns}: {before}");
         // Where pieces are as long as periods, some of the latter's pattern is left.
@@ -553,10 +767,35 @@ fn at_the_pace_short_pieces_are_predicted_right() {
 #[test]
 fn at_the_pace_rare_samples_are_enough() {
     for piece_ns in [5_000_000, 1_000_000, 240_000] {
-        let (error, worst) = errors(piece_ns, at_pace(LONG_PERIOD));
+        let method = alone(Rule::AtPace, LONG_PERIOD);
+        let (error, worst) = errors(&programs(piece_ns), method);
         println!("{piece_ns}: {error:.1}, at most {worst:.1}");
         assert!(error < 1.5, "{piece_ns}: {error}");
     }
+}
+
+/// Where threads wait for processors, they have to be credited for what was done there meanwhile. Where they do not, that changes
+/// nothing.
+#[test]
+fn threads_that_share_processors_go_by_turns() {
+    let error = |programs: &[_], rule, period, processors| {
+        let method = Method {
+            rule,
+            period,
+            processors,
+        };
+        errors(programs, method).0
+    };
+    let crowded = crowded_programs();
+    for period in [PERIOD, LONG_PERIOD] {
+        let at_pace = error(&crowded, Rule::AtPace, period, 2);
+        let by_turns = error(&crowded, Rule::ByTurns, period, 2);
+        println!("{period}: at the pace {at_pace:.1}, by turns {by_turns:.1}");
+        assert!(by_turns < 6.0, "{period}: {by_turns}");
+        assert!(at_pace > 2.0 * by_turns, "{period}: {at_pace}");
+    }
+    let own = error(&programs(1_000_000), Rule::ByTurns, PERIOD, 3);
+    assert!(own < 2.0, "{own}");
 }
 
 /// Threads that live for a piece of 0.7 ms each, one after the other in the same slot; a sample of 4 ms finds one of six in the line.

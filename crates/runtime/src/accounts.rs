@@ -171,7 +171,6 @@ fn end_sample(page: &Page, thread: &Thread) {
         cpu.sampled.store(sys::now(), Relaxed);
     }
     cpu::leave_word(page, thread);
-    cpu::remember_waiting(page, thread);
 }
 
 /// Counts a wait for its fragment, and charges a delay for it if the fragment's waits are sped up.

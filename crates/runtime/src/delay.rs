@@ -55,52 +55,71 @@ fn pay_by(thread: &Thread, how: Payment) -> bool {
 
 /// Pays what is owed now.
 fn pay_part(page: &Page, thread: &Thread, how: Payment) {
-    let (begin, ran) = (sys::now(), sys::cpu_time());
+    let begin = sys::now();
     cpu::take_over(page, thread);
-    if matches!(how, Payment::Busy) && cpu::is_crowded(page, thread) {
-        // Slept, it would be no delay: the processor would do the work of another thread meanwhile.
-        let mut since = ran.saturating_sub(thread.excess.load(Relaxed));
-        without_samples(thread, || since = burn_cpu(page, thread, since));
-        let now = sys::cpu_time();
-        count_standing(page, now.saturating_sub(ran), 0);
-        return thread.excess.store(now.saturating_sub(since), Relaxed);
+    let debt = owed_after_excess(page, thread);
+    match how {
+        _ if debt == 0 => {}
+        // A program that restricts its system calls is left those that it had.
+        Payment::Busy if !sys::calls_restricted() => match debt.saturating_sub(LONG) {
+            // Its clock stands still: what it does meanwhile is nobody's sample.
+            0 => without_samples(thread, || stay_busy(page, thread, begin)),
+            first => sleep_debt(page, thread, begin, first),
+        },
+        _ => sleep_debt(page, thread, begin, debt),
     }
+    cpu::leave_word(page, thread);
+}
+
+/// Returns what a thread owes beyond the time that it stood still too long before, which is then paid.
+fn owed_after_excess(page: &Page, thread: &Thread) -> u64 {
     let debt = owed_delay(page, thread);
-    let epoch = current_epoch(page);
     let excess = thread.excess.load(Relaxed);
+    let used = debt.min(excess);
+    count_paid(page, thread, used);
+    thread.excess.store(excess - used, Relaxed);
+    debt - used
+}
+
+/// Time between two looks at the clock beyond which another thread may have run in between.
+const GAP: u64 = 20_000;
+
+/// Keeps the processor busy, or lets others have it, since `begin` and until nothing is owed. The time for which others have it is not
+/// paid by this thread: it waits for its processor, as at any other time.
+fn stay_busy(page: &Page, thread: &Thread, begin: u64) {
+    let (mut last, mut stood) = (begin, 0);
+    while owed_delay(page, thread) > 0 {
+        cpu::pause(page, last);
+        let now = sys::now();
+        let mut paid = now.saturating_sub(last);
+        last = now;
+        if paid > GAP {
+            paid = paid.saturating_sub(cpu::take_over(page, thread));
+        }
+        stood += paid;
+        let owed = owed_delay(page, thread);
+        count_paid(page, thread, paid.min(owed));
+        // What it stood too long is the thread's own, and shortens what it pays next; the others have
+        // nothing to do with it.
+        thread.excess.fetch_add(paid.saturating_sub(owed), Relaxed);
+    }
+    count_standing(page, stood, 0);
+}
+
+/// Sleeps for a debt, from `begin` on.
+fn sleep_debt(page: &Page, thread: &Thread, begin: u64, debt: u64) {
+    let epoch = current_epoch(page);
     // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
     count_paid(page, thread, debt);
-    if excess >= debt {
-        thread.excess.store(excess - debt, Relaxed);
-        return;
-    }
-    thread.excess.store(0, Relaxed);
     // What accounting takes is part of it.
-    let end = begin + (debt - excess);
-    match how {
-        // Its clock stands still: what it does meanwhile is nobody's sample. A program that restricts its system
-        // calls is left those that it had.
-        Payment::Busy if !sys::calls_restricted() => without_samples(thread, || {
-            stay_until(page, epoch, end);
-        }),
-        _ => while_standing(thread, || sleep_until(page, epoch, end)),
-    }
-    // What it stood too long is the thread's own, and shortens what it pays next; the others have
-    // nothing to do with it.
+    let end = begin + debt;
+    while_standing(thread, || sleep_until(page, epoch, end));
     let now = sys::now();
+    // It is late because another thread had its processor.
     let late = now.saturating_sub(end);
     thread.excess.fetch_add(late, Relaxed);
-    let stood = now.saturating_sub(begin);
-    let without_cpu = match how {
-        Payment::Busy if debt - excess < LONG => {
-            let ran = sys::cpu_time().saturating_sub(ran);
-            stood.saturating_sub(ran)
-        }
-        // It slept, and is late because another thread had its processor.
-        _ => late,
-    };
-    count_standing(page, stood, without_cpu);
-    // Nor is it credited for it as for a wait for its processor, which others had while it let them.
+    count_standing(page, now.saturating_sub(begin), late);
+    // Nor is it credited for it as for a wait for its processor.
     cpu::look_away(page, thread);
 }
 
@@ -122,24 +141,6 @@ fn count_standing(page: &Page, total: u64, without_cpu: u64) {
     let standing = &page.standing.0;
     standing.total.fetch_add(total, Relaxed);
     standing.without_cpu.fetch_add(without_cpu, Relaxed);
-}
-
-/// Pays by keeping the processor busy, in pieces, from when this thread's CPU time was `since`: what accounting takes
-/// is paid too. If another thread gets the processor meanwhile, that one pays for both. Returns when the last piece should have ended.
-fn burn_cpu(page: &Page, thread: &Thread, mut since: u64) -> u64 {
-    const PIECE: u64 = 50_000;
-    loop {
-        let piece = owed_delay(page, thread).min(PIECE);
-        if piece == 0 {
-            return since;
-        }
-        cpu::burn_until(since + piece);
-        // Not what it took longer, by which the next piece is shorter: counted as paid, it would put the thread ahead of
-        // the global count, and its next sample in the line would make the others owe it too.
-        count_paid(page, thread, piece);
-        since += piece;
-        cpu::leave_word(page, thread);
-    }
 }
 
 /// The kernel's usual delay in waking this program's threads, in nanoseconds; on virtual machines
@@ -168,17 +169,6 @@ fn sleep_in_epoch(page: &Page, epoch: u16, wake: u64) -> bool {
         if current_epoch(page) != epoch {
             return false;
         }
-    }
-}
-
-/// Keeps the processor busy until then, or lets others have it; sleeps first if it is long.
-fn stay_until(page: &Page, epoch: u16, end: u64) {
-    let is_long = end.saturating_sub(sys::now()) > LONG;
-    if is_long && !sleep_in_epoch(page, epoch, end - LONG) {
-        return;
-    }
-    while sys::now() < end {
-        sys::give_way();
     }
 }
 

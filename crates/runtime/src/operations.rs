@@ -2,7 +2,7 @@
 
 use crate::clocks::current_clocks;
 use crate::delay::{charge_line, owed_delay, pay_after_wait, pay_delay};
-use crate::{sys, thread};
+use crate::{cpu, sys, thread};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::pace::credited_delay;
 use runtime_abi::{Clock, Thread};
@@ -38,6 +38,9 @@ pub fn settle_current() {
 /// Least debt that is paid at each of many operations: a payment takes some microseconds too.
 const LEAST_DEBT: u64 = 10_000;
 
+/// Shortest time between two looks at a thread at its operations: each is a system call.
+const SELDOM: u64 = 50_000;
+
 /// Pays before an operation what the thread owes. If delays are charged at the pace of the line, it charges first.
 pub fn settle_before(thread: &Thread, operation: Operation) {
     let Some(page) = thread::shared_page() else {
@@ -50,11 +53,17 @@ pub fn settle_before(thread: &Thread, operation: Operation) {
     let epoch = Clock::unpack(page.global.0.load(Acquire)).epoch;
     let period = page.period_ns.load(Relaxed).max(1);
     let mut now = sys::now();
+    let is_due = now.saturating_sub(thread.looked.load(Relaxed)) >= SELDOM;
+    if is_due {
+        cpu::take_over(page, thread);
+    }
     let ran = thread.pace.begin_operation(epoch, now, period);
     charge_line(page, thread, ran, period);
     if owed_delay(page, thread) >= LEAST_DEBT {
         pay_delay(thread);
         now = sys::now();
+    } else if is_due {
+        cpu::leave_word(page, thread);
     }
     thread.pace.end_operation(operation.0, now);
 }
@@ -99,27 +108,35 @@ const SHORTEST_WAIT: u64 = 20_000;
 /// Ends an operation that may wait. If another thread ended the wait, this one is credited for delays meanwhile: the
 /// other one has paid them. Otherwise it pays them.
 pub fn end_wait(thread: &Thread, operation: Operation, woken_by_thread: bool) {
+    let waits = thread.waits.load(Relaxed).saturating_sub(1);
+    let Some(page) = thread::shared_page() else {
+        return thread.waits.store(waits, Relaxed);
+    };
     let mut now = sys::now();
-    if woken_by_thread && let Some(page) = thread::shared_page() {
-        let waited = now.saturating_sub(thread.waits_since.load(Relaxed));
-        if waited >= SHORTEST_WAIT {
-            page.meetings.0.fetch_add(1, Relaxed);
-        }
+    let at_pace = page.at_pace.load(Relaxed) != 0;
+    let waited = now.saturating_sub(thread.waits_since.load(Relaxed));
+    if woken_by_thread {
         let (global, mut local) = current_clocks(page, thread);
-        if page.at_pace.load(Relaxed) != 0 {
+        if at_pace {
             local.delay_ns = credited_delay(local.delay_ns, global.delay_ns, waited);
             thread.local.store(local.pack(), Relaxed);
         } else if global.delay_ns > local.delay_ns {
             thread.local.store(global.pack(), Relaxed);
         }
     }
-    let waits = thread.waits.load(Relaxed).saturating_sub(1);
+    if waited >= SHORTEST_WAIT {
+        page.meetings
+            .0
+            .fetch_add(u64::from(woken_by_thread), Relaxed);
+        // What it waited for a processor behind that is a part of the wait.
+        cpu::look_away(page, thread);
+    }
     thread.waits.store(waits, Relaxed);
     if !woken_by_thread {
         pay_after_wait(thread);
         now = sys::now();
     }
-    if thread::shared_page().is_some_and(|page| page.at_pace.load(Relaxed) != 0) {
+    if at_pace {
         thread.pace.end_operation(operation.0, now);
     }
 }

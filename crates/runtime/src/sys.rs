@@ -84,13 +84,21 @@ pub fn cpu_time() -> u64 {
     read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The number of times that a thread lost its processor.
-#[derive(PartialEq, Eq)]
+/// How often a thread lost its processor.
 pub struct Switches {
     /// Involuntary switches: the processor was taken from the thread.
     pub preempted: u64,
     /// Voluntary switches: the thread gave the processor up, to wait for something.
     pub gave_up: u64,
+    /// Its CPU time, in nanoseconds, as the kernel has last counted it: at the last tick, or when it lost the processor.
+    pub ran: u64,
+}
+
+impl Switches {
+    /// Returns whether the thread lost its processor no more often.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.preempted == other.preempted && self.gave_up == other.gave_up
+    }
 }
 
 /// Returns how often this thread lost its processor.
@@ -105,9 +113,11 @@ pub fn context_switches() -> Switches {
             [libc::RUSAGE_THREAD as usize, to, 0, 0, 0, 0],
         )
     };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
     Switches {
         preempted: usage.ru_nivcsw as u64,
         gave_up: usage.ru_nvcsw as u64,
+        ran: ns(usage.ru_utime) + ns(usage.ru_stime),
     }
 }
 
