@@ -85,7 +85,8 @@ pub fn exit_code(exit: Option<Exit>) -> ExitCode {
 /// The library that is loaded into the command: the one that was given, or the one beside us.
 pub fn find_runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let runtime = match given {
-        Some(runtime) => runtime.clone(),
+        // The dynamic linker looks for a relative path from where the command runs.
+        Some(runtime) => std::path::absolute(runtime).context("--runtime")?,
         None => {
             let own = std::env::current_exe().context("where this program is")?;
             experiment::runtime_library(&own)?
