@@ -1,6 +1,7 @@
 //! System calls of x86-64, without a C library. Programs that restrict theirs are not measured so.
 
 use core::arch::asm;
+use runtime_abi::switches::Switches;
 
 const SCHED_YIELD: usize = 24;
 const GETPID: usize = 39;
@@ -92,23 +93,6 @@ fn read_clock(which: usize) -> u64 {
     // SAFETY: the time is written through the pointer.
     unsafe { call(CLOCK_GETTIME, [which, &raw mut time as usize, 0, 0, 0, 0]) };
     time.seconds * 1_000_000_000 + time.ns
-}
-
-/// How often a thread lost its processor.
-pub struct Switches {
-    /// Involuntary switches: the processor was taken from the thread.
-    pub preempted: u64,
-    /// Voluntary switches: the thread gave the processor up, to wait for something.
-    pub gave_up: u64,
-    /// Its CPU time, in nanoseconds, as the kernel has last counted it: at the last tick, or when it lost the processor.
-    pub ran: u64,
-}
-
-impl Switches {
-    /// Returns whether the thread lost its processor no more often.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.preempted == other.preempted && self.gave_up == other.gave_up
-    }
 }
 
 /// Returns how often this thread lost its processor.

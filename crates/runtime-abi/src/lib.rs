@@ -12,6 +12,7 @@ pub mod layout;
 pub mod pace;
 mod place;
 pub mod selection;
+pub mod switches;
 pub mod trace;
 pub mod wait;
 

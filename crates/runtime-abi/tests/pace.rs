@@ -61,7 +61,7 @@ struct Method {
 /// Activity of a thread.
 #[derive(Clone, Copy, PartialEq)]
 enum Doing {
-    /// So much work is left of this step.
+    /// Works; so much is left of this step.
     Works(u64),
     /// It pays: behind a sample, with so much work left, or before an operation.
     Stands {
@@ -231,7 +231,7 @@ impl Simulation {
         }
     }
 
-    /// What happens next on a processor.
+    /// Returns what happens next on a processor.
     fn events_of(&self, at: usize) -> impl Iterator<Item = (u64, Event, usize)> {
         let processor = &self.processors[at];
         let is_wanted = !processor.queue.is_empty();
@@ -574,7 +574,7 @@ fn predicted(program: &Program, speedup: f64, method: Method) -> f64 {
 }
 
 /// Returns the program's speedup in percent if the line is really faster.
-fn truth(program: &Program, speedup: f64, processors: usize) -> f64 {
+fn true_speedup(program: &Program, speedup: f64, processors: usize) -> f64 {
     let shorter = |step: &Step| match *step {
         Line(ns) => Line((ns as f64 * (1.0 - speedup)) as u64),
         step => step,
@@ -716,12 +716,12 @@ fn crowded_programs() -> Vec<(&'static str, Program)> {
 }
 
 /// Mean and largest error in points, of programs at 25, 50 and 75 %.
-fn errors(programs: &[(&str, Program)], method: Method) -> (f64, f64) {
+fn prediction_errors(programs: &[(&str, Program)], method: Method) -> (f64, f64) {
     let (mut sum, mut largest, mut n) = (0.0, 0.0f64, 0);
     for (name, program) in programs {
         for speedup in [0.25, 0.5, 0.75] {
             let (truth, found) = (
-                truth(program, speedup, method.processors),
+                true_speedup(program, speedup, method.processors),
                 predicted(program, speedup, method),
             );
             println!("{name:30} {speedup:.2}: truth {truth:5.1}, predicted {found:5.1}");
@@ -734,7 +734,7 @@ fn errors(programs: &[(&str, Program)], method: Method) -> (f64, f64) {
 }
 
 /// Each thread has a processor of its own.
-fn alone(rule: Rule, period: u64) -> Method {
+fn on_own_processors(rule: Rule, period: u64) -> Method {
     Method {
         rule,
         period,
@@ -753,8 +753,9 @@ fn at_the_pace_short_pieces_are_predicted_right() {
         (60_000, true),
     ] {
         let programs = programs(piece_ns);
-        let (before, _) = errors(&programs, alone(Rule::AfterSamples, PERIOD));
-        let (after, worst) = errors(&programs, alone(Rule::AtPace, PERIOD));
+        let (before, _) =
+            prediction_errors(&programs, on_own_processors(Rule::AfterSamples, PERIOD));
+        let (after, worst) = prediction_errors(&programs, on_own_processors(Rule::AtPace, PERIOD));
         println!("{piece_ns}: after samples {before:.1}, at pace {after:.1}, at most {worst:.1}");
         assert_eq!(before > 4.0, is_short, "{piece_ns}: {before}");
         // Where pieces are as long as periods, some of the latter's pattern is left.
@@ -767,8 +768,8 @@ fn at_the_pace_short_pieces_are_predicted_right() {
 #[test]
 fn at_the_pace_rare_samples_are_enough() {
     for piece_ns in [5_000_000, 1_000_000, 240_000] {
-        let method = alone(Rule::AtPace, LONG_PERIOD);
-        let (error, worst) = errors(&programs(piece_ns), method);
+        let method = on_own_processors(Rule::AtPace, LONG_PERIOD);
+        let (error, worst) = prediction_errors(&programs(piece_ns), method);
         println!("{piece_ns}: {error:.1}, at most {worst:.1}");
         assert!(error < 1.5, "{piece_ns}: {error}");
     }
@@ -784,7 +785,7 @@ fn threads_that_share_processors_go_by_turns() {
             period,
             processors,
         };
-        errors(programs, method).0
+        prediction_errors(programs, method).0
     };
     let crowded = crowded_programs();
     for period in [PERIOD, LONG_PERIOD] {

@@ -7,9 +7,10 @@
 //! a machine whose processors stand still for a moment.
 
 use crate::clocks::current_clocks;
-use crate::sys::{self, Switches};
+use crate::sys;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use runtime_abi::pace::credited_delay;
+use runtime_abi::switches::Switches;
 use runtime_abi::{Clock, Cpu, Page, Thread};
 
 /// Shortest wait for a processor behind which another process is taken to have had it.
@@ -59,7 +60,7 @@ pub fn take_over(page: &Page, thread: &Thread) -> u64 {
     } else {
         read_together(seen)
     };
-    remember(thread, now, &switches);
+    remember_look(thread, now, &switches);
     // If it waited for something else too, it is not known how long for the processor.
     let waited = match looked != 0 && switches.gave_up == last.gave_up {
         true => (now.saturating_sub(looked)).saturating_sub(switches.ran.saturating_sub(last.ran)),
@@ -83,7 +84,7 @@ pub fn take_over(page: &Page, thread: &Thread) -> u64 {
 }
 
 /// Remembers the state of a thread for the next look.
-fn remember(thread: &Thread, now: u64, switches: &Switches) {
+fn remember_look(thread: &Thread, now: u64, switches: &Switches) {
     thread.looked.store(now, Relaxed);
     thread.ran.store(switches.ran, Relaxed);
     thread.preempted.store(switches.preempted, Relaxed);
@@ -94,7 +95,7 @@ fn remember(thread: &Thread, now: u64, switches: &Switches) {
 /// still by itself, and that is accounted for.
 pub fn look_away(page: &Page, thread: &Thread) {
     let switches = sys::context_switches();
-    remember(thread, sys::now(), &switches);
+    remember_look(thread, sys::now(), &switches);
     leave_word(page, thread);
 }
 
@@ -113,7 +114,7 @@ pub fn leave_word(page: &Page, thread: &Thread) {
 
 /// Stands still for a moment. Whoever waits for the processor gets it, unless that may be another process: that would keep it for longer
 /// than the thread has to stand.
-pub fn pause(page: &Page, now: u64) {
+pub fn pause_thread(page: &Page, now: u64) {
     let is_shared = page.shared.load(Relaxed) != 0
         && current_cpu(page)
             .map(|cpu| cpu.shared_at.load(Relaxed))

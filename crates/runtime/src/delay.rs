@@ -89,7 +89,7 @@ const GAP: u64 = 20_000;
 fn stay_busy(page: &Page, thread: &Thread, begin: u64) {
     let (mut last, mut stood) = (begin, 0);
     while owed_delay(page, thread) > 0 {
-        cpu::pause(page, last);
+        cpu::pause_thread(page, last);
         let now = sys::now();
         let mut paid = now.saturating_sub(last);
         last = now;

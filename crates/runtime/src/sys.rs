@@ -4,6 +4,7 @@
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
+use runtime_abi::switches::Switches;
 
 /// A system call; the result is negative where it failed.
 ///
@@ -82,23 +83,6 @@ pub fn now() -> u64 {
 /// The CPU time of this thread, in nanoseconds.
 pub fn cpu_time() -> u64 {
     read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-/// How often a thread lost its processor.
-pub struct Switches {
-    /// Involuntary switches: the processor was taken from the thread.
-    pub preempted: u64,
-    /// Voluntary switches: the thread gave the processor up, to wait for something.
-    pub gave_up: u64,
-    /// Its CPU time, in nanoseconds, as the kernel has last counted it: at the last tick, or when it lost the processor.
-    pub ran: u64,
-}
-
-impl Switches {
-    /// Returns whether the thread lost its processor no more often.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.preempted == other.preempted && self.gave_up == other.gave_up
-    }
 }
 
 /// Returns how often this thread lost its processor.

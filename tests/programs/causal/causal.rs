@@ -1,4 +1,4 @@
-//! What the programs in Rust have in common: a progress point by the interface of coz.h, and work of a known length.
+//! Parts that the programs in Rust share: a progress point by the interface of coz.h, and work of a known length.
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

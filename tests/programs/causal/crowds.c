@@ -4,7 +4,7 @@
  *
  * KIND is `ring` (four threads pass two tokens around), `farm` (one thread feeds three), `tables` (four threads, two
  * locks) or `checkpoint` (three unequal threads at a barrier). */
-#include "causal.h"
+#include "kinds.h"
 #include <semaphore.h>
 
 static long units;
@@ -108,11 +108,6 @@ static void *do_least(void *unused) {
   return unused;
 }
 
-struct kind {
-  const char *name;
-  void *(*threads[5])(void *);
-};
-
 static const struct kind kinds[] = {
     {"ring", {pass_long, pass_short, pass_short, pass_short}},
     {"farm", {feed, do_job, do_job, do_job}},
@@ -122,17 +117,11 @@ static const struct kind kinds[] = {
 
 int main(int argc, char **argv) {
   setup(argc, argv);
-  const char *name = argc > 4 ? argv[4] : "ring";
-  units = 1000 * (argc > 5 ? atol(argv[5]) : 1000);
-  const struct kind *kind = kinds;
-  while (strcmp(kind->name, name) != 0)
-    if (++kind == kinds + sizeof kinds / sizeof *kinds) return 2;
+  units = piece_length(argc, argv);
+  const struct kind *kind = find_kind(argc, argv, kinds, sizeof kinds / sizeof *kinds);
   for (int i = 0; i < 4; i++) sem_init(&tokens[i], 0, i % 2 == 0);
   pthread_barrier_init(&checkpoint, NULL, 3);
-  for (long i = 0; kind->threads[i]; i++) {
-    pthread_t thread;
-    pthread_create(&thread, NULL, kind->threads[i], (void *)i);
-  }
+  start_threads(kind);
   run_for_a_while();
   return finish();
 }

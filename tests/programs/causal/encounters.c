@@ -4,7 +4,7 @@
  *
  * KIND is `pipes` (two processes pass two items around), `spinlock` (pthread_spin_lock), `semaphores` (two threads take
  * turns), `pool` (two workers do what a third thread makes and merges) or `stages` (a pipeline of three threads). */
-#include "causal.h"
+#include "kinds.h"
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -157,11 +157,6 @@ static void *third_stage(void *unused) {
   return unused;
 }
 
-struct kind {
-  const char *name;
-  void *(*threads[4])(void *);
-};
-
 static const struct kind kinds[] = {
     {"pipes", {parent_process}},
     {"spinlock", {spin_locker, spin_locker}},
@@ -172,19 +167,13 @@ static const struct kind kinds[] = {
 
 int main(int argc, char **argv) {
   setup(argc, argv);
-  const char *name = argc > 4 ? argv[4] : "pipes";
-  units = 1000 * (argc > 5 ? atol(argv[5]) : 1000);
-  const struct kind *kind = kinds;
-  while (strcmp(kind->name, name) != 0)
-    if (++kind == kinds + sizeof kinds / sizeof *kinds) return 2;
+  units = piece_length(argc, argv);
+  const struct kind *kind = find_kind(argc, argv, kinds, sizeof kinds / sizeof *kinds);
   pthread_spin_init(&spinlock, 0);
   sem_init(&turns[0], 0, 1);
   sem_init(&turns[1], 0, 0);
   if (kind == kinds) begin_pipes();
-  for (int i = 0; kind->threads[i]; i++) {
-    pthread_t thread;
-    pthread_create(&thread, NULL, kind->threads[i], NULL);
-  }
+  start_threads(kind);
   run_for_a_while();
   return finish();
 }

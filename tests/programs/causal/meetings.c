@@ -6,7 +6,7 @@
  * one lock for most of their work), `rwlock` (a reader and a writer), `queue` (one makes what the other one uses) or
  * `unequal` (three threads on two processors: two share one, the third has the other); a piece takes about MICROSECONDS. */
 #define _GNU_SOURCE
-#include "causal.h"
+#include "kinds.h"
 #include <sched.h>
 
 static pthread_barrier_t barrier;
@@ -163,11 +163,6 @@ static void *consumer(void *unused) {
   return unused;
 }
 
-struct kind {
-  const char *name;
-  void *(*threads[3])(void *);
-};
-
 static const struct kind kinds[] = {
     {"barrier", {long_one, short_one}},     {"spin", {spin_long, spin_short}},
     {"lock", {locker, locker}},             {"rwlock", {reader, writer}},
@@ -176,12 +171,9 @@ static const struct kind kinds[] = {
 
 int main(int argc, char **argv) {
   setup(argc, argv);
-  const char *name = argc > 4 ? argv[4] : "barrier";
-  long n = 1000 * (argc > 5 ? atol(argv[5]) : 1000);
-  const struct kind *kind = kinds;
-  while (strcmp(kind->name, name) != 0)
-    if (++kind == kinds + sizeof kinds / sizeof *kinds) return 2;
-  int spins = strcmp(name, "spin") == 0;
+  long n = piece_length(argc, argv);
+  const struct kind *kind = find_kind(argc, argv, kinds, sizeof kinds / sizeof *kinds);
+  int spins = strcmp(kind->name, "spin") == 0;
   of_long = work(spins ? "long_spinning" : "long", n);
   of_short = work(spins ? "short_spinning" : "short", n * 69 / 100);
   of_inside = work("inside", n * 60 / 100), of_outside = work("outside", n * 35 / 100);
@@ -191,10 +183,7 @@ int main(int argc, char **argv) {
   of_first = work("first", n * 67 / 10), of_second = work("second", 2 * n), of_alone = work("alone", n * 64 / 10);
   int threads = kind->threads[2] ? 3 : 2;
   pthread_barrier_init(&barrier, NULL, threads);
-  for (int i = 0; i < threads; i++) {
-    pthread_t thread;
-    pthread_create(&thread, NULL, kind->threads[i], NULL);
-  }
+  start_threads(kind);
   run_for_a_while();
   return finish();
 }
