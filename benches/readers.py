@@ -156,14 +156,8 @@ def kind_of(path, data):
         return "V8 log"
     if b"Time and Allocation Profiling Report" in data[:400]:
         return "GHC profile"
-    if b"\nCall graph:\n" in data and b"Analysis" in data[:2000]:
-        return "macOS sample"
-    if re.match(rb"(Weight|Running Time|Bytes Used)[^\n]*\tSymbol Name", data):
-        return "Instruments"
     if re.search(rb"^(events|# callgrind)", data[:4000], re.M) and b"fn=" in data:
         return "callgrind"
-    if re.search(rb"^\s+\S+`\S+.*\n(.*\n)*?\s+\d+\s*$", data[:20000], re.M):
-        return "DTrace"
     if PERF.search(data[:100_000]) or data.startswith(b"# ========\n# captured on"):
         return "perf script"
     lines = [line for line in data.splitlines() if line.strip() and line[:1] != b"#" and line[:2] != b"//"]
@@ -271,14 +265,10 @@ def truth(kind, path, data):
         # Other writers' summaries are not the sum of what they write.
         summary = re.search(rb"^totals:\s*(\d+)", data, re.M) or re.search(rb"^summary:\s*(\d+)", data, re.M)
         return [int(summary[1])] if summary and re.search(rb"^creator: callgrind", data, re.M) else [own_costs(data)]
-    if kind == "DTrace":
-        return [sum(int(n) for n in re.findall(rb"^\s+(\d+)\s*$", data, re.M))]
     if kind == "GHC profile" and b"ticks @" in data:
         return [int(re.search(rb"\((\d+) ticks", data)[1]) * 1e6]
     if kind == "GHC profile":
         return [json.loads(data)["total_ticks"] * json.loads(data)["tick_interval"] * 1e3]
-    if kind == "macOS sample":
-        return [sum(int(n) for n in re.findall(rb"^ {4}(\d+) Thread_", data, re.M))]
     return None
 
 

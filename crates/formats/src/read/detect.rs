@@ -6,8 +6,8 @@ use super::input::{HEAD, ProfileInput};
 use super::options::ReadOptions;
 use super::time_axis::TimeRange;
 use super::{
-    austin, callgrind, dtrace, folded, ghc, gperftools, instruments, jfr, json, macos_sample, otlp,
-    perf_data, perf_script, pprof, pstats, ruby_marshal, v8_log,
+    austin, callgrind, folded, ghc, gperftools, jfr, json, otlp, perf_data, perf_script, pprof,
+    pstats, ruby_marshal, v8_log,
 };
 use std::path::Path;
 
@@ -89,16 +89,6 @@ const READERS: &[FormatReader] = &[
         read: ReadWith::Bytes(ghc::read_ghc),
     },
     FormatReader {
-        name: "sample of macOS",
-        is_format: |head| head.text.is_some_and(macos_sample::detect_macos_sample),
-        read: ReadWith::Bytes(macos_sample::read_macos_sample),
-    },
-    FormatReader {
-        name: "Instruments deep copy",
-        is_format: |head| head.text.is_some_and(instruments::detect_instruments),
-        read: ReadWith::Bytes(instruments::read_instruments),
-    },
-    FormatReader {
         name: "callgrind",
         is_format: |head| head.text.is_some_and(is_callgrind),
         read: ReadWith::Bytes(callgrind::read_callgrind),
@@ -113,11 +103,6 @@ const READERS: &[FormatReader] = &[
         name: "Austin samples",
         is_format: |head| head.text.is_some_and(austin::detect_austin),
         read: ReadWith::Bytes(austin::read_austin),
-    },
-    FormatReader {
-        name: "DTrace stacks",
-        is_format: |head| head.text.is_some_and(dtrace::detect_dtrace),
-        read: ReadWith::Bytes(dtrace::read_dtrace),
     },
     FormatReader {
         name: "folded stacks",

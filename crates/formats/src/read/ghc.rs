@@ -55,7 +55,7 @@ pub(crate) fn read_ghc(
             };
             read += 1;
             let method = draft.intern_method(row.name, row.module)?;
-            let (node, _) = tree.enter_line(&mut draft, row.indent, method, at)?;
+            let node = tree.enter_line(&mut draft, row.indent, method, at)?;
             let [time, allocated] = totals.row_costs(&row, is_exact);
             draft.add_cost(0, node, time);
             draft.add_cost(1, node, allocated);

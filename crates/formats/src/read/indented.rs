@@ -19,34 +19,20 @@ impl IndentedTree {
         }
     }
 
-    /// Adds a line; returns its node and that of its caller, if it has one.
+    /// Adds a line; returns its node.
     pub fn enter_line(
         &mut self,
         draft: &mut TreeDraft,
         indent: usize,
         method: MethodId,
         at: FilePosition,
-    ) -> Result<(DraftNode, Option<DraftNode>), ReadFault> {
+    ) -> Result<DraftNode, ReadFault> {
         while self.open.last().is_some_and(|(other, _)| *other >= indent) {
             self.open.pop();
         }
         let caller = self.open.last().map(|(_, node)| *node);
         let node = draft.child_node(caller.unwrap_or(self.root), method, at)?;
         self.open.push((indent, node));
-        Ok((node, caller))
-    }
-}
-
-/// Adds the inclusive cost of a node to it and takes it from its caller: the rest of each is its own
-/// cost.
-pub(crate) fn add_inclusive(
-    draft: &mut TreeDraft,
-    value: usize,
-    (node, caller): (DraftNode, Option<DraftNode>),
-    cost: i64,
-) {
-    draft.add_cost(value, node, cost);
-    if let Some(caller) = caller {
-        draft.add_cost(value, caller, cost.saturating_neg());
+        Ok(node)
     }
 }

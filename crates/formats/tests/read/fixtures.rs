@@ -283,25 +283,6 @@ fn callgrind_adds_up() {
     assert_eq!(names(&graph), names(&callers));
 }
 
-/// No tool here writes it: made by hand after Firefox's documentation of its tables.
-#[test]
-fn gecko_profile() {
-    let profile = read_profile(&fixture("gecko.json"), &by(&[GroupBy::Thread])).unwrap();
-    assert_eq!(profile.format, "Gecko profile");
-    let expected = [
-        "GeckoMain (1) [[thread]] 1",
-        "GeckoMain (1) [[thread]];(root);libxul.so+0x10 [libxul.so] 1",
-        "GeckoMain (1) [[thread]];(root);libxul.so+0x10 [libxul.so];draw (app.js:7:3) 2",
-        "Worker (9) [[thread]];idle 1",
-    ];
-    assert_eq!(folded(&profile.tree, 0), expected);
-    assert!(
-        profile.notes[0].contains("without symbols"),
-        "{:?}",
-        profile.notes
-    );
-}
-
 /// Gives an event of a JFR recording another, shorter name, without moving anything: as an array of characters, whose
 /// numbers may be longer than they must be.
 fn rename_jfr_event(recording: &mut [u8], old: &str, new: &str) {
@@ -381,7 +362,6 @@ fn slices_of_time_add_up_to_the_profile() {
     for (name, least) in [
         ("work.jfr.gz", 10),
         ("samply.json.gz", 2),
-        ("gecko.json", 1),
         ("perf-fp.data", 2),
         ("perf-pipe.data", 2),
         ("py-spy.speedscope", 0),

@@ -73,12 +73,8 @@ static ALL: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         write(&recording, &symbols, &options, &mut out).unwrap();
         all.push(out);
     }
-    all.push(GECKO.to_vec());
     all
 });
-
-/// A small profile as Gecko writes it.
-const GECKO: &[u8] = include_bytes!("../fixtures/gecko.json");
 
 fn options() -> ReadOptions {
     ReadOptions {

@@ -225,54 +225,14 @@ fn ghc_profiles() {
 }
 
 #[test]
-fn dtrace_stacks() {
-    let text = "CPU     ID                    FUNCTION:NAME\n  0  64091                        :tick-60s\n\n\n\
-        \x20             libc.so.1`write+0xa\n              a.out`main+0x10\n                3\n\n\
-        \x20             0x1000\n              a.out`main+0x14\n                4\n\n";
-    let profile = read_text(text);
-    assert_eq!(profile.format, "DTrace stacks");
-    assert_eq!(
-        folded(&profile.tree, 0),
-        ["main [a.out];0x1000 4", "main [a.out];write [libc.so.1] 3"]
+fn a_profile_as_firefox_hands_it_out_is_refused_with_the_way() {
+    let text = r#"{"meta":{"version":24},"libs":[],"threads":[{"name":"GeckoMain","samples":{"schema":{"stack":0},"data":[[0]]},
+        "stackTable":{"schema":{"prefix":0,"frame":1},"data":[[null,0]]},"stringTable":["main"]}],"processes":[]}"#;
+    let refusal = read_bytes(text.as_bytes(), &ReadOptions::default()).unwrap_err();
+    assert!(
+        refusal.to_string().contains("Firefox Profiler"),
+        "{refusal}"
     );
-}
-
-#[test]
-fn macos_sample() {
-    let text = "Analysis of sampling work (pid 12) every 1 millisecond\nProcess:         work [12]\n\nCall graph:\n\
-        \x20   10 Thread_1   DispatchQueue_1: com.apple.main-thread  (serial)\n\
-        \x20   + 10 main  (in work) + 41  [0x1]\n\
-        \x20   +   7 leaf  (in work) + 3  [0x2]\n\
-        \x20   +   ! 2 sin  (in libm.dylib) + 8  [0x3]\n\
-        \x20   4 Thread_2\n\
-        \x20   + 4 start  (in libc.dylib) + 1  [0x4]\n\n\
-        Total number in stack (recursive counted multiple, when >=5):\n        5       x  (in y) + 0  [0x1]\n";
-    let options = ReadOptions {
-        group_by: vec![GroupBy::Process],
-        ..ReadOptions::default()
-    };
-    let profile = read_bytes(text.as_bytes(), &options).unwrap();
-    assert_eq!(profile.format, "sample of macOS");
-    let expected = [
-        "work [[process]];main [work] 3",
-        "work [[process]];main [work];leaf [work] 5",
-        "work [[process]];main [work];leaf [work];sin [libm.dylib] 2",
-        "work [[process]];start [libc.dylib] 4",
-    ];
-    assert_eq!(folded(&profile.tree, 0), expected);
-}
-
-#[test]
-fn instruments_deep_copy() {
-    let text = "Weight\tSelf Weight\t\tSymbol Name\n1.50 s  100.0%\t0 s\t \tmain\n1.20 s  80.0%\t200.00 ms\t \t left\n1.00 s  66.6%\t1.00 s\t \t  leaf\n300.00 ms  20.0%\t300.00 ms\t \t leaf\n";
-    let profile = read_text(text);
-    assert_eq!(profile.format, "Instruments deep copy");
-    let expected = [
-        "main;leaf 300000000",
-        "main;left 200000000",
-        "main;left;leaf 1000000000",
-    ];
-    assert_eq!(folded(&profile.tree, 0), expected);
 }
 
 /// A field of a protobuf message.

@@ -3,7 +3,6 @@
 //! Stacks are a table of callers already. Until 2025 each thread had tables of its own; since then
 //! threads share them.
 
-use super::rows::{Rows, Schema};
 use super::speedscope::JsonFrame;
 use super::value::{JsonColumn, JsonText, Scalar, value_type};
 use crate::read::draft::{Owner, TreeDraft};
@@ -21,7 +20,6 @@ pub(super) struct ProfileMeta {
     preprocessed_profile_version: Option<f64>,
     symbolicated: Option<bool>,
     /// Start, in milliseconds since 1970.
-    start_time: Scalar,
     sample_units: Option<DeltaUnits>,
 }
 
@@ -34,11 +32,6 @@ struct DeltaUnits {
 impl ProfileMeta {
     pub fn is_processed(&self) -> bool {
         self.preprocessed_profile_version.is_some()
-    }
-
-    /// Returns the start of its threads' times, in milliseconds since 1970; 0 if the profile does not say it.
-    pub fn start_ms(&self) -> f64 {
-        self.start_time.as_number().unwrap_or(0.0)
     }
 
     /// Returns the name and unit of the counts in `threadCPUDelta`, and their factor.
@@ -72,8 +65,6 @@ pub(super) struct ThreadTables {
     func_table: Option<FuncColumns>,
     resource_table: Option<ResourceColumns>,
     string_array: Option<JsonColumn<JsonText>>,
-    /// Gecko's.
-    pub string_table: Option<JsonColumn<JsonText>>,
     /// speedscope's.
     pub frames: JsonColumn<JsonFrame>,
 }
@@ -107,8 +98,6 @@ pub(super) struct SampleColumns {
     weight_type: Option<JsonText>,
     #[serde(rename = "threadCPUDelta")]
     cpu_delta: Option<JsonColumn<Option<f64>>>,
-    pub schema: Schema,
-    pub data: Rows,
 }
 
 #[derive(Default, Deserialize)]
@@ -119,8 +108,6 @@ pub(super) struct StackColumns {
     #[serde(rename = "prefixOffset")]
     prefix_offset: JsonColumn<u32>,
     frame: JsonColumn<u32>,
-    pub schema: Schema,
-    pub data: Rows,
 }
 
 #[derive(Default, Deserialize)]
@@ -129,8 +116,6 @@ pub(super) struct FrameColumns {
     func: JsonColumn<u32>,
     line: JsonColumn<Option<u32>>,
     inline_depth: JsonColumn<Option<u32>>,
-    pub schema: Schema,
-    pub data: Rows,
 }
 
 #[derive(Default, Deserialize)]
@@ -378,7 +363,7 @@ struct ProfileTables<'d> {
 
 impl<'d> ProfileTables<'d> {
     fn new(thread: &'d ThreadTables, shared: &'d ThreadTables, options: &ReadOptions) -> Self {
-        let strings = |t: &'d ThreadTables| t.string_array.as_ref().or(t.string_table.as_ref());
+        let strings = |t: &'d ThreadTables| t.string_array.as_ref();
         Self {
             stacks: thread.stack_table.as_ref().or(shared.stack_table.as_ref()),
             frames: thread.frame_table.as_ref().or(shared.frame_table.as_ref()),

@@ -1,5 +1,4 @@
-//! Profiles in JSON: Firefox Profiler (processed and Gecko), speedscope, Chromium's `.cpuprofile`
-//! and traces.
+//! Profiles in JSON: Firefox Profiler, speedscope, Chromium's `.cpuprofile` and traces.
 //!
 //! Writers order keys as they like, so a file is read into the union of all formats, once and
 //! streaming; which keys it had tells the format.
@@ -7,9 +6,7 @@
 mod chrome;
 mod closing;
 mod firefox;
-mod gecko;
 mod nested;
-mod rows;
 mod speedscope;
 mod stackprof;
 mod trace;
@@ -38,10 +35,7 @@ pub(crate) const NAME: &str = "JSON profile";
 struct Document {
     /// Firefox.
     meta: Option<firefox::ProfileMeta>,
-    libs: gecko::Libs,
     threads: Option<JsonColumn<firefox::ThreadTables>>,
-    /// Gecko: those of other processes.
-    processes: JsonColumn<Subprocess>,
     /// Firefox: the tables that all threads share. speedscope: the frames.
     shared: Option<firefox::ThreadTables>,
     /// speedscope.
@@ -60,38 +54,10 @@ struct Document {
     raw: Option<JsonColumn<f64>>,
     mode: Scalar,
     interval: Scalar,
-    /// The envelope that Firefox's developer tools put around a Gecko profile.
+    /// The envelope that Firefox's developer tools put around a profile.
     profile: Lenient<Box<Document>>,
     /// Safari, which is not read.
     recording: Option<serde::de::IgnoredAny>,
-}
-
-/// Gecko's profile of another process; in old versions, the text of one.
-struct Subprocess(Document);
-
-impl<'de> Deserialize<'de> for Subprocess {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Subprocess;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the profile of a process")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Subprocess, A::Error> {
-                Document::deserialize(MapAccessDeserializer::new(map)).map(Subprocess)
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Subprocess, E> {
-                // Text within text within text would be endless work.
-                if text.contains(r#"\\\""#) {
-                    return Ok(Subprocess(Document::default()));
-                }
-                serde_json::from_str(text)
-                    .map(Subprocess)
-                    .map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
 }
 
 /// `samples` at the top of a file: nodes, or the samples of a trace; a number of stackprof.
@@ -278,8 +244,8 @@ fn read_mozilla(
     let is_processed = meta.is_some_and(firefox::ProfileMeta::is_processed)
         || threads.take(1).any(firefox::ThreadTables::is_processed);
     if !is_processed {
-        let draft = gecko::read_gecko(&processes_of(document), options, used)?;
-        return Ok((draft, "Gecko profile"));
+        let what = "a profile as Firefox hands it out; open it in the Firefox Profiler, and save it from there";
+        return Err(ReadFault::damaged(what, FilePosition::Offset(0)));
     }
     let profile = firefox::ProcessedProfile {
         meta: document.meta.unwrap_or_default(),
@@ -288,23 +254,6 @@ fn read_mozilla(
     };
     let draft = firefox::read_firefox(profile, options, used)?;
     Ok((draft, "Firefox profile"))
-}
-
-/// The profiles of a Gecko profile's processes, which have processes of their own, at most.
-fn processes_of(document: Document) -> Vec<gecko::ProcessProfile> {
-    let (mut pending, mut found) = (vec![document], Vec::new());
-    while let Some(document) = pending.pop() {
-        found.push(gecko::ProcessProfile {
-            libs: document.libs,
-            start_ms: document
-                .meta
-                .as_ref()
-                .map_or(0.0, firefox::ProfileMeta::start_ms),
-            threads: document.threads.unwrap_or_default().0,
-        });
-        pending.extend(document.processes.0.into_iter().map(|process| process.0));
-    }
-    found
 }
 
 fn json_fault(error: serde_json::Error) -> ReadFault {
