@@ -2,7 +2,8 @@
 """Programs in other languages whose time is split 3:1 between two of their functions: what `vitalfew record -g` says of that.
 
 For each interpreter (those given, else those of pyenv and the system's, each JDK, each Go of GOTOOLCHAINS, as "go1.20.14 local", and each node of NODES, as a command and running already), for each way to call: the share of the samples in
-functions of the language that are in or below `three`, how far that is from 75 %, and how much of the samples of the process has functions of its own.
+functions of the language that are in or below `three`, how far that is from 75 %, how much of the samples of the process has functions of its own, and how much of
+those in the two has their callers: `rounds`, and with `recursive` twenty of `descend` above `three`.
 """
 import glob
 import os
@@ -38,7 +39,9 @@ def folded(words, how, seconds, running=False):
 
 def show(name, version, words, seconds, own_frame, three_frame, one_frame, ways=("plain", "recursive", "threads"), running=False):
     for how in ways:
-        total = own = three = one = 0
+        total = own = three = one = called = 0
+        descends = "(descend.*){20}" if how == "recursive" else ""
+        callers = f"(rounds|labelled).*({descends}{three_frame}|{one_frame})"
         for line in folded(words, how, seconds, running).splitlines():
             stack, count = line.rsplit(" ", 1)
             count = int(count)
@@ -46,8 +49,9 @@ def show(name, version, words, seconds, own_frame, three_frame, one_frame, ways=
             own += count if re.search(own_frame, stack) else 0
             three += count if re.search(three_frame, stack) else 0
             one += count if re.search(one_frame, stack) else 0
+            called += count if re.search(callers, stack) else 0
         share = 100 * three / max(three + one, 1)
-        print(f"{name:48} {version:7} {how:10} {total:8} {100 * own / max(total, 1):6.2f}% {share:6.2f}% {share - 75:+6.2f}", flush=True)
+        print(f"{name:48} {version:7} {how:10} {total:8} {100 * own / max(total, 1):6.2f}% {share:6.2f}% {share - 75:+6.2f} {100 * called / max(three + one, 1):6.2f}%", flush=True)
 
 
 def java():
@@ -168,7 +172,7 @@ def main():
     if sys.argv[1:2] == ["cost"]:
         return java_cost() if sys.argv[2:] == ["java"] else cost()
     found = sys.argv[1:] or ["/usr/bin/python3"] + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
-    print(f"{'interpreter':56} {'how':10} {'samples':>8} {'own':>7} {'three':>7} {'off by':>7}")
+    print(f"{'interpreter':56} {'how':10} {'samples':>8} {'own':>7} {'three':>7} {'off by':>6} {'callers':>7}")
     for interpreter in (word for word in found if word not in ("java", "go", "node", "ruby")):
         version = subprocess.run([interpreter, "--version"], capture_output=True, text=True).stdout.split()[1]
         if tuple(map(int, version.split(".")[:2])) < (3, 8):
