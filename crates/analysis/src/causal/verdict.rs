@@ -38,14 +38,14 @@ pub(super) fn judge_effect(effect: &Effect) -> Verdict {
     }
 }
 
-/// Orders effects: effects worth it first, then contention, then unclear ones, then none. Within each, the order is by
-/// the conservative end of the slope.
+/// Orders effects by what is known: effects worth it, then contention, then none; unclear ones come last. Within each, the
+/// order is by the conservative end of the slope.
 pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
     let class = |effect: &Effect| match effect.verdict {
         Verdict::WorthIt(_) | Verdict::WorthItUpTo(_) => 0,
         Verdict::Contention(_) => 1,
-        Verdict::Unclear => 2,
-        Verdict::NoEffect => 3,
+        Verdict::NoEffect => 2,
+        Verdict::Unclear => 3,
     };
     let sure = |effect: &Effect| match effect.verdict {
         Verdict::WorthItUpTo(peak) => peak.low.max(0.0),
@@ -63,5 +63,49 @@ pub(super) fn by_largest_effect(a: &FragmentEffects, b: &FragmentEffects) -> Ord
     match (a.effects.first(), b.effects.first()) {
         (Some(x), Some(y)) => rank_effects(x, y).then_with(|| a.name.cmp(&b.name)),
         (x, y) => y.is_some().cmp(&x.is_some()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::causal::effect::Measure;
+    use crate::causal::phase::Phase;
+    use crate::statistics::Interval;
+
+    fn effect_with(verdict: Verdict, slope: f64) -> Effect {
+        Effect {
+            point: String::new(),
+            measure: Measure::Throughput,
+            baseline_ns: 1.0,
+            points: Vec::new(),
+            curve: Vec::new(),
+            slope: Interval {
+                estimate: slope,
+                low: slope - 0.01,
+                high: slope + 0.01,
+                p: 0.01,
+            },
+            q: 1.0,
+            phase: Phase::ALWAYS,
+            experiments: 0,
+            set_aside: 0,
+            visits: 0,
+            meetings_every_ns: None,
+            verdict,
+        }
+    }
+
+    #[test]
+    fn what_is_known_comes_before_what_is_unclear() {
+        let unclear = effect_with(Verdict::Unclear, -0.38);
+        let known = [
+            effect_with(Verdict::WorthIt(Estimate::default()), 0.1),
+            effect_with(Verdict::Contention(Estimate::default()), -0.1),
+            effect_with(Verdict::NoEffect, 0.0),
+        ];
+        for effect in &known {
+            assert_eq!(rank_effects(effect, &unclear), Ordering::Less);
+        }
     }
 }

@@ -35,7 +35,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     let mut outcome = sampler::record(&options, &signals.stop, &mut |progress| {
         talk.take_progress(progress)
     })?;
-    talk.line.clear();
+    talk.line.show("naming functions");
     if let Some(cgroup) = &args.cgroup {
         results::keep_cgroup(&mut outcome.recording, cgroup);
         if outcome.recording.samples.is_empty() {
@@ -50,6 +50,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
         keep_images(&mut outcome.recording, database.as_ref(), args);
     }
     let recording = &outcome.recording;
+    talk.line.clear();
     let stored = match (&database, &args.output) {
         (Some(database), _) => database.write_recording(recording),
         (None, Some(file)) => store::write_file(recording, file),
@@ -65,7 +66,7 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     signals.pass_on(outcome.running.as_ref());
     let exit = outcome
         .exit
-        .or_else(|| wrapped::wait_for_command(outcome.running, args.quiet));
+        .or_else(|| wrapped::wait_for_saved_command(outcome.running, &signals, args.quiet));
     wrapped::tell_signal(exit, args.quiet);
     Ok(match exit {
         None if args.pid.is_some() || args.all => ExitCode::SUCCESS,

@@ -4,34 +4,46 @@ use crate::screen::tell_user;
 use anyhow::Context;
 use sampler::{Exit, Launched};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::signal_name;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Signals within this time are one request: `timeout` and process managers send theirs to the process and to its group.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// The signals that ask us to stop measuring.
 pub struct Signals {
     /// True once a signal came.
     pub stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
+    /// True once nothing is lost if we end.
+    saved: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// From now on the first saves, the second ends us.
+    /// Makes the first request stop and save, the second say what a third gives up, and the third end us.
     pub fn catch_signals() -> std::io::Result<Self> {
         let signals = Self {
             stop: Arc::default(),
             asked: Arc::default(),
+            saved: Arc::default(),
         };
+        // In the handler itself, so that who is interrupted by the signal sees it.
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let stop = || signals.stop.clone();
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop())?;
-            signal_hook::flag::register(signal, stop())?;
+            signal_hook::flag::register(signal, signals.stop.clone())?;
             let number = signal as usize;
             signal_hook::flag::register_usize(signal, signals.asked.clone(), number)?;
         }
+        let caught = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let saved = signals.saved.clone();
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || count_requests(caught, &saved))?;
         Ok(signals)
     }
 
@@ -47,12 +59,45 @@ impl Signals {
     }
 }
 
-/// Waits for a command that was left running.
-pub fn wait_for_command(running: Option<Launched>, quiet: bool) -> Option<Exit> {
-    let mut running = running?;
-    if !quiet {
+/// Ends us at a signal if nothing is lost by that, else at the third request.
+fn count_requests(mut caught: SignalsInfo, saved: &AtomicBool) {
+    let (mut requests, mut last) = (0, None::<Instant>);
+    for signal in caught.forever() {
+        if last.is_some_and(|last| last.elapsed() < SAME_REQUEST) {
+            continue;
+        }
+        last = Some(Instant::now());
+        requests += 1;
+        if saved.load(Ordering::Relaxed) {
+            std::process::exit(128 + signal);
+        }
+        match requests {
+            1 => {}
+            2 => tell_user("saving what was measured; once more (Ctrl-C) gives it up"),
+            _ => {
+                tell_user("given up: what was measured is lost");
+                std::process::exit(128 + signal);
+            }
+        }
+    }
+}
+
+/// Waits for a command that was left running, after what was measured of it was saved.
+pub fn wait_for_saved_command(
+    running: Option<Launched>,
+    signals: &Signals,
+    quiet: bool,
+) -> Option<Exit> {
+    signals.saved.store(true, Ordering::Relaxed);
+    if running.is_some() && !quiet {
         tell_user("saved; waiting for the command to end (Ctrl-C: leave it running)");
     }
+    wait_for_command(running)
+}
+
+/// Waits for a command that was left running.
+pub fn wait_for_command(running: Option<Launched>) -> Option<Exit> {
+    let mut running = running?;
     loop {
         if let Some(exit) = running.wait() {
             return Some(exit);

@@ -47,14 +47,14 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     let path = talk.path;
     streams.restore_output();
     signals.pass_on(outcome.running.as_ref());
-    let exit = outcome
-        .exit
-        .or_else(|| wrapped::wait_for_command(outcome.running, args.quiet));
     if !args.quiet
         && let Some(path) = path
     {
         report_findings(path, args)?;
     }
+    let exit = outcome
+        .exit
+        .or_else(|| wrapped::wait_for_saved_command(outcome.running, &signals, args.quiet));
     Ok(match args.pid {
         Some(_) => ExitCode::SUCCESS,
         None => wrapped::exit_code(exit),
@@ -95,7 +95,7 @@ pub fn experiment_quietly(
     };
     let outcome = experiment::run_repeatedly(&options, repeats, stop, &mut listener)?;
     let (profile, choice) = (listener.talk.profile, listener.choice);
-    wrapped::wait_for_command(outcome.running, true);
+    wrapped::wait_for_command(outcome.running);
     Ok(QuietExperiments {
         profile,
         choice,

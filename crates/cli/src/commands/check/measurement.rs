@@ -72,7 +72,7 @@ impl CheckMeasurement {
             signals.pass_on(outcome.running.as_ref());
             let exit = outcome
                 .exit
-                .or_else(|| wrapped::wait_for_command(outcome.running, true));
+                .or_else(|| wrapped::wait_for_command(outcome.running));
             if signals.stop.load(Ordering::Relaxed) {
                 return Err(inconclusive_refusal("stopped before all runs".to_owned()));
             }

@@ -35,19 +35,19 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     )?;
     line.clear();
     let (path, result) = keeper.finish(&traced.head)?;
+    if !args.quiet {
+        tell_user(&format!("what was measured is in {}", path.display()));
+        show_result(&result, args, &path)?;
+    }
     let exit = match args.pid {
         Some(_) => Some(Exit::Code(0)),
         None => {
             signals.pass_on(traced.running.as_ref());
             traced
                 .exit
-                .or_else(|| wrapped::wait_for_command(traced.running, args.quiet))
+                .or_else(|| wrapped::wait_for_saved_command(traced.running, &signals, args.quiet))
         }
     };
-    if !args.quiet {
-        tell_user(&format!("what was measured is in {}", path.display()));
-        show_result(&result, args, &path)?;
-    }
     Ok(wrapped::exit_code(exit))
 }
 

@@ -101,10 +101,9 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
         ));
     }
     phases.make_tables_later();
-    phases.pass_on(sampled.running.as_ref());
     let exit = sampled
         .exit
-        .or_else(|| wrapped::wait_for_command(sampled.running, args.quiet));
+        .or_else(|| phases.wait_for_end(sampled.running));
     Ok(match exit {
         None if args.pid.is_some() => ExitCode::SUCCESS,
         exit => wrapped::exit_code(exit),

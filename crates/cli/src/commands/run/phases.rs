@@ -8,7 +8,7 @@ use super::memory::MemoryWatch;
 use super::progress::ProgressLine;
 use crate::commands::annotate;
 use crate::commands::streams::{RepeatedStreams, Silenced};
-use crate::commands::wrapped::Signals;
+use crate::commands::wrapped::{self, Signals};
 use crate::exit::error_chain;
 use crate::later_tables;
 use crate::output::clean_name;
@@ -249,9 +249,10 @@ impl<'a> Phases<'a> {
         &self.asked
     }
 
-    /// Passes on what a command that still runs has not got.
-    pub fn pass_on(&self, running: Option<&Launched>) {
-        self.signals.pass_on(running);
+    /// Passes on what a command that still runs has not got, and waits for its end.
+    pub fn wait_for_end(&self, running: Option<Launched>) -> Option<Exit> {
+        self.signals.pass_on(running.as_ref());
+        wrapped::wait_for_saved_command(running, &self.signals, self.args.quiet)
     }
 
     /// Samples the program, and measures its waits.
@@ -367,7 +368,7 @@ impl<'a> Phases<'a> {
             let outcome = self.record_once(&stop, &mut |_| {});
             self.end_hidden_run();
             let outcome = outcome?;
-            crate::commands::wrapped::wait_for_command(outcome.running, true);
+            wrapped::wait_for_command(outcome.running);
             let again = RunEnd::of_run(outcome.exit, &outcome.recording);
             if self.notice_difference(&first, &again) {
                 break;

@@ -190,7 +190,7 @@ impl Phases<'_> {
         let traced = interference::trace_recorded(args, recording, &self.signals.stop);
         self.end_hidden_run();
         let (path, result, running) = traced?;
-        crate::commands::wrapped::wait_for_command(running, true);
+        crate::commands::wrapped::wait_for_command(running);
         let next = command_words(&["interference", "report", &path.display().to_string()]);
         let findings = analysis::interference::findings(&result.findings, &next);
         self.asked.push(Asked {
