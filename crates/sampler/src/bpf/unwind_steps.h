@@ -30,9 +30,11 @@ __noinline int read_piece(struct walk *walk, u64 address)
 	return !bytes;
 }
 
+/* A word of the stack. The piece holds it only if its offset is below `piece_bytes`: an address in front of the piece has an offset that is
+ * larger than every piece, and a piece of no bytes holds nothing, wherever it began. */
 static __always_inline bool stack_word(struct walk *walk, u64 address, u64 *word)
 {
-	if (address - walk->piece_start + 8 > walk->piece_bytes && read_piece(walk, address))
+	if (address - walk->piece_start >= walk->piece_bytes && read_piece(walk, address))
 		return false;
 	u64 offset = address - walk->piece_start;
 	u32 index = offset / 8;
