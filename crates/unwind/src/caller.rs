@@ -1,7 +1,7 @@
 //! Checks of a caller that both ways of unwinding share: by tables of the image, and by compact ones.
 
+use crate::StackMemory;
 use crate::failure::{UnwindFailure, UnwindStop};
-use crate::{StackMemory, UnwindMachine};
 
 /// Program counter and stack pointer of a frame.
 #[derive(Clone, Copy)]
@@ -18,15 +18,15 @@ pub(crate) fn check_return_address(pc: u64) -> Result<(), UnwindStop> {
     }
 }
 
-/// Refuses a caller whose frame does not lie above. AArch64's innermost function need not have a frame.
+/// Refuses a caller whose frame does not lie above. An interrupted function whose return address is in a register need not have a frame
+/// (`may_stay`).
 pub(crate) fn check_advance(
-    machine: UnwindMachine,
     callee: FramePointers,
-    interrupted: bool,
     caller: FramePointers,
+    may_stay: bool,
 ) -> Result<(), UnwindStop> {
-    let leaf = interrupted && machine.lr_column().is_some() && caller.pc != callee.pc;
-    match caller.sp > callee.sp || leaf && caller.sp == callee.sp {
+    let stays = may_stay && caller.pc != callee.pc && caller.sp == callee.sp;
+    match caller.sp > callee.sp || stays {
         true => Ok(()),
         false => Err(UnwindFailure::NotAdvancing.into()),
     }

@@ -59,6 +59,14 @@ impl EvaluatedFrame<'_> {
         Ok(Some(caller))
     }
 
+    /// Returns whether the row says that the return address is in a register, as in `vfork`.
+    pub(crate) fn returns_by_register(&self) -> bool {
+        let mut rules = self.row.registers.iter();
+        rules.any(|(column, rule)| {
+            *column == self.row.return_address && matches!(rule, RegisterRule::Register(_))
+        })
+    }
+
     /// Returns whether the row says that nothing called the function.
     fn is_root(&self) -> bool {
         let (address, undefined) = (self.row.return_address, RegisterRule::Undefined);

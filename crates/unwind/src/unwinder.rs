@@ -119,6 +119,7 @@ impl Unwinder {
             place.0 = at.registers.pc();
         }
         let has_stack_pointer = at.registers.get_column(machine.sp_column()).is_some();
+        let mut in_register = machine.lr_column().is_some();
         let (caller, signal) = if is_return && has_stack_pointer {
             (Some(interrupted_aarch64(&at.registers, stack)?), true)
         } else if let Some((module, address)) = found.filter(|_| !is_return)
@@ -134,6 +135,7 @@ impl Unwinder {
                 stack,
                 interrupted: at.interrupted,
             };
+            in_register |= frame.returns_by_register();
             (frame.caller_registers()?, row.signal)
         } else {
             (without_table(space, at, stack, first)?, false)
@@ -141,7 +143,7 @@ impl Unwinder {
         let Some(registers) = caller.filter(|c| c.pc() != 0) else {
             return Ok(None);
         };
-        check_caller(at, &registers, signal)?;
+        check_caller(at, &registers, signal, in_register)?;
         Ok(Some(FramePosition {
             registers,
             interrupted: signal,
@@ -154,6 +156,7 @@ fn check_caller(
     at: &FramePosition,
     caller: &UnwindRegisters,
     signal: bool,
+    in_register: bool,
 ) -> Result<(), UnwindStop> {
     check_return_address(caller.pc())?;
     if signal {
@@ -164,7 +167,7 @@ fn check_caller(
         sp: registers.sp(),
     };
     let (from, to) = (pointers(&at.registers), pointers(caller));
-    check_advance(caller.machine(), from, at.interrupted, to)
+    check_advance(from, to, at.interrupted && in_register)
 }
 
 /// The caller of code without tables: by the frame pointer; but a function that was interrupted in

@@ -42,6 +42,7 @@ fn in_offsets(rule: CompactRule) -> Option<CallerRule> {
         return_address: match rule.link {
             CompactReturn::AtCfa => Some(rule.return_offset.into()),
             CompactReturn::InLink => None,
+            CompactReturn::InRegister => return None,
         },
         frame_pointer,
     })
@@ -233,5 +234,52 @@ fn a_table_is_whole_or_not_made() {
         assert_eq!(none, None);
         // It stops soon: each of its tables asks once more at most, and the end does.
         assert!(asked <= most + 4, "{asked} after {most}");
+    }
+}
+
+/// The child of `vfork` overwrites the stack, so that glibc keeps the return address in a register meanwhile. The
+/// caller's stack pointer is the callee's there.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_return_address_in_a_register_leads_to_the_caller() {
+    const RDI: u16 = 5;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let lines: Vec<_> = profile::MapsLine::parse_all(&maps).collect();
+    let Some(libc) = lines.iter().find(|line| line.path.ends_with("/libc.so.6")) else {
+        return; // another C library than the one that the test is about
+    };
+    let bytes = std::fs::read(libc.path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let symbol = file.dynamic_symbols().find(|s| s.name() == Ok("vfork"));
+    let module = Arc::new(ModuleData::open(Path::new(libc.path)).unwrap());
+    let address = symbol.expect("vfork").address();
+    let mut space = AddressSpace::new();
+    let start = 0x7f00_0000_0000;
+    // As if the file were mapped as it is: offsets of code are addresses in glibc's library.
+    let range = ProcessAddress(start)..ProcessAddress(start + bytes.len() as u64);
+    space.add_module(range, 0, module.clone());
+    let (sp, caller) = (0x7000_0000, start + address + 64);
+    // Behind `pop %rdi; mov $58, %eax; syscall`.
+    let pc = start + address + 8;
+    let table = CompactTable::compile("libc", &module).unwrap();
+    let rule = table.find_rule(address + 8);
+    assert_eq!(
+        (rule.link, rule.return_offset),
+        (CompactReturn::InRegister, 5)
+    );
+    assert_eq!(CompactRule::from_bytes(rule.to_bytes()), Some(rule));
+    let words = [0u8; 8];
+    let stack = StackMemory::new(sp, &words);
+    for (known, expected) in [(true, 2), (false, 1)] {
+        let mut registers = UnwindRegisters::x86_64(pc, sp, 0);
+        if known {
+            registers = registers.with(RDI, caller);
+        }
+        let (mut whole, mut compact) = (Vec::new(), Vec::new());
+        Unwinder::new().unwind(&space, &registers, stack, &mut whole);
+        CompactUnwinder::new().unwind(&space, &registers, stack, &mut compact);
+        assert_eq!(whole, compact);
+        assert!(whole.len() >= expected && (known || whole.len() == 1));
+        assert!(!known || whole[1] == ProcessAddress(caller - 1));
     }
 }

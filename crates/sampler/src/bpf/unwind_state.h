@@ -27,7 +27,6 @@ struct {
 
 #define MAPLE_WORDS 32 /* of a node of the tree of mappings */
 #define WALK_PIECE 48 /* words of a stack that are read at once */
-#define WALK_BEFORE 56 /* bytes of them in front of the one that is asked for: saved registers */
 
 /* What a walk knows of V8 (v8.h). */
 struct v8_walk {

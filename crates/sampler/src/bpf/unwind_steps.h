@@ -4,45 +4,7 @@
 #include <bpf/bpf_core_read.h>
 #include "unwind_mappings.h"
 #include "unwind_rules.h"
-
-/* ---- words of the stack ---- */
-/* Copies the piece of the stack around an address; nonzero if that cannot be read. */
-__noinline int read_piece(struct walk *walk, u64 address)
-{
-	u64 from = address - WALK_BEFORE;
-	u32 bytes = WALK_PIECE * 8;
-
-	if (!walk)
-		return 1;
-	if (from < walk->sp || from > address)
-		from = address < walk->sp ? address : walk->sp;
-	if (address - from > WALK_BEFORE)
-		from = address;
-	if (bpf_probe_read_user(walk->piece, WALK_PIECE * 8, (void *)from)) {
-		/* near the end of the stack, or not on it */
-		from = address;
-		bytes = 8;
-		if (bpf_probe_read_user(walk->piece, 8, (void *)from))
-			bytes = 0;
-	}
-	walk->piece_start = from;
-	walk->piece_bytes = bytes;
-	return !bytes;
-}
-
-/* A word of the stack. The piece holds it only if its offset is below `piece_bytes`: an address in front of the piece has an offset that is
- * larger than every piece, and a piece of no bytes holds nothing, wherever it began. */
-static __always_inline bool stack_word(struct walk *walk, u64 address, u64 *word)
-{
-	if (address - walk->piece_start >= walk->piece_bytes && read_piece(walk, address))
-		return false;
-	u64 offset = address - walk->piece_start;
-	u32 index = offset / 8;
-	if (index >= WALK_PIECE || (offset & 7))
-		return false;
-	*word = walk->piece[index];
-	return true;
-}
+#include "stack_window.h"
 
 /* ---- steps ---- */
 enum walk_step { WALK_ON, WALK_COMPLETE, WALK_UNSUPPORTED, WALK_LOST, WALK_ASTRAY };
@@ -56,15 +18,16 @@ enum walk_step { WALK_ON, WALK_COMPLETE, WALK_UNSUPPORTED, WALK_LOST, WALK_ASTRA
 #define CODE_BITS(walk_, address_) (address_)
 #endif
 
-/* A caller that can be one becomes the place. */
-static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp, u64 fp)
+/* A caller that can be one becomes the place. Its stack pointer is above the callee's; `may_stay`: or the same, as of an innermost
+ * function that has its return address in a register. */
+static __always_inline enum walk_step walk_up(struct walk *walk, u64 pc, u64 sp, u64 fp, bool may_stay)
 {
 	pc = CODE_BITS(walk, pc);
 	if (!pc)
 		return WALK_COMPLETE;
 	if (pc < 4096 || pc >> 63)
 		return WALK_ASTRAY;
-	if (sp <= walk->sp && !(HAS_LINK && walk->interrupted && pc != walk->pc && sp == walk->sp))
+	if (sp <= walk->sp && !(may_stay && walk->interrupted && pc != walk->pc && sp == walk->sp))
 		return WALK_ASTRAY;
 	walk->pc = pc;
 	walk->sp = sp;
@@ -73,6 +36,11 @@ static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp,
 	walk->interrupted = 0;
 	walk->sp_is_bound = 0;
 	return WALK_ON;
+}
+
+static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp, u64 fp)
+{
+	return walk_up(walk, pc, sp, fp, HAS_LINK);
 }
 
 /* The frame pointer leads to two words: the caller's frame pointer, and the return address. On x86-64 these are the top of the
@@ -196,6 +164,9 @@ static __always_inline enum walk_step walk_by_rule(struct walk *walk, struct rul
 		if (!HAS_LINK || !walk->interrupted)
 			return WALK_ASTRAY;
 		pc = walk->link;
+	} else if (rule->link == RETURN_IN_REGISTER) {
+		if (!innermost_register(walk, rule->return_offset, &pc))
+			return WALK_UNSUPPORTED;
 	} else if (!stack_word(walk, cfa + (s64)rule->return_offset, &pc)) {
 		return WALK_LOST;
 	}
@@ -209,7 +180,7 @@ static __always_inline enum walk_step walk_by_rule(struct walk *walk, struct rul
 		walk->base_lost = 1;
 	else if (rule->base_slot)
 		restore(walk, cfa - 8 * (u64)rule->base_slot, &walk->base, &walk->base_lost);
-	return walk_to(walk, pc, cfa, fp);
+	return walk_up(walk, pc, cfa, fp, HAS_LINK || rule->link == RETURN_IN_REGISTER);
 }
 
 /* The registers that the kernel put on the stack in front of a signal handler. */

@@ -31,7 +31,7 @@ enum rule_kind {
 	RULE_STACK_SWITCH,
 };
 enum rule_frame { FRAME_SAME, FRAME_AT_CFA, FRAME_AT_FRAME, FRAME_LOST };
-enum rule_return { RETURN_AT_CFA, RETURN_IN_LINK };
+enum rule_return { RETURN_AT_CFA, RETURN_IN_LINK, RETURN_IN_REGISTER };
 #define BASE_LOST 0xffff
 
 struct rule {

@@ -8,52 +8,20 @@ use linux_perf_event_reader::{
 use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use profile::{BuildId, FileIdentity, TakenBranch};
 use rustc_hash::FxHashSet;
+use unwind::{UnwindMachine, UnwindRegisters};
 
 /// Sample fields that every event has, in front of others.
 pub(crate) const SAMPLE_TYPE: u64 =
     (pe::PERF_SAMPLE_IDENTIFIER | pe::PERF_SAMPLE_IP | pe::PERF_SAMPLE_TID | pe::PERF_SAMPLE_TIME)
         as u64;
 
-/// Registers of the interrupted user code, as the unwinder needs them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UserRegisters {
-    /// Program counter.
-    pub ip: u64,
-    /// Stack pointer.
-    pub sp: u64,
-    /// Frame pointer.
-    pub fp: u64,
-    /// Link register; 0 on x86-64.
-    pub lr: u64,
+/// Returns `sample_regs_user` for [`UnwindRegisters`]: all of them, because tables of some functions need others than the stack's.
+pub(crate) fn unwind_register_mask() -> u64 {
+    UnwindMachine::native().map_or(0, UnwindMachine::perf_mask)
 }
 
-/// perf's numbers of the registers that [`UserRegisters`] holds.
-#[cfg(target_arch = "x86_64")]
-mod register {
-    pub const FP: u64 = 6;
-    pub const SP: u64 = 7;
-    pub const IP: u64 = 8;
-    pub const LR: Option<u64> = None;
-}
-#[cfg(target_arch = "aarch64")]
-mod register {
-    pub const FP: u64 = 29;
-    pub const LR: Option<u64> = Some(30);
-    pub const SP: u64 = 31;
-    pub const IP: u64 = 32;
-}
-
-/// `sample_regs_user` for [`UserRegisters`].
-pub(crate) const USER_REGISTERS: u64 = 1 << register::FP
-    | 1 << register::SP
-    | 1 << register::IP
-    | match register::LR {
-        Some(lr) => 1 << lr,
-        None => 0,
-    };
-
-/// `sample_regs_user` for [`machine::Registers`] on x86-64: those of [`USER_REGISTERS`] and the
-/// other integer registers and flags. (perf's order of the registers is not the encoding's.)
+/// `sample_regs_user` for [`machine::Registers`] on x86-64: the integer registers,
+/// the program counter and the flags. (perf's order of the registers is not the encoding's.)
 pub(crate) const ALL_REGISTERS: u64 = 0xff_03ff;
 
 /// perf's numbers of the integer registers in the order of their encoding, and of the flags.
@@ -61,13 +29,16 @@ pub(crate) const ALL_REGISTERS: u64 = 0xff_03ff;
 const INTEGER: [u64; 16] = [0, 2, 3, 1, 7, 6, 4, 5, 16, 17, 18, 19, 20, 21, 22, 23];
 #[cfg(target_arch = "x86_64")]
 const FLAGS: u64 = 9;
+/// perf's number of the program counter.
+#[cfg(target_arch = "x86_64")]
+const COUNTER: u64 = 8;
 
 #[cfg(target_arch = "x86_64")]
 fn all_registers(sample: &SampleRecord<'_>) -> Option<machine::Registers> {
     let registers = sample.user_regs.as_ref()?;
     let mut all = machine::Registers {
         flags: registers.get(FLAGS)?,
-        counter: registers.get(register::IP)?,
+        counter: registers.get(COUNTER)?,
         ..machine::Registers::default()
     };
     for (value, number) in all.integer.iter_mut().zip(INTEGER) {
@@ -109,7 +80,7 @@ pub(crate) enum Body {
         period: Option<u64>,
         /// Innermost first, with perf's context markers.
         callchain: Vec<u64>,
-        stack: Option<(UserRegisters, Vec<u8>)>,
+        stack: Option<(UnwindRegisters, Vec<u8>)>,
         /// All registers of the user code, where they were asked for.
         registers: Option<Box<machine::Registers>>,
         /// The last branches taken before it, the newest first, where they were asked for.
@@ -283,12 +254,10 @@ fn sample_body(sample: &SampleRecord<'_>) -> Body {
         let (bytes, used) = sample.user_stack.as_ref()?;
         let bytes = bytes.as_slice();
         let used = usize::try_from(*used).map_or(bytes.len(), |used| used.min(bytes.len()));
-        let registers = UserRegisters {
-            ip: registers.get(register::IP)?,
-            sp: registers.get(register::SP)?,
-            fp: registers.get(register::FP)?,
-            lr: register::LR.and_then(|lr| registers.get(lr)).unwrap_or(0),
-        };
+        let mask = unwind_register_mask();
+        let numbers = (0..u64::BITS).filter(|bit| mask >> bit & 1 == 1);
+        let values: Option<Vec<u64>> = numbers.map(|n| registers.get(n.into())).collect();
+        let registers = UnwindRegisters::from_perf(UnwindMachine::native()?, mask, &values?)?;
         Some((registers, bytes[..used].to_vec()))
     });
     Body::Sample {

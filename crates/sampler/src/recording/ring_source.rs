@@ -5,7 +5,7 @@ use crate::bpf::snapshots::{Snapshot, Snapshots};
 use crate::events::cost;
 use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
-use crate::events::records::{ALL_REGISTERS, Body, Record, USER_REGISTERS, split_callchain};
+use crate::events::records::{ALL_REGISTERS, Body, Record, split_callchain, unwind_register_mask};
 use crate::events::rings::{self, Mappings, Rings};
 use crate::processes::cgroups::cgroup_of_process;
 use crate::recording::backlog::Backlog;
@@ -765,7 +765,7 @@ fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, s
                 pe::PERF_SAMPLE_CALLCHAIN | pe::PERF_SAMPLE_REGS_USER | pe::PERF_SAMPLE_STACK_USER,
             );
             attr.set_exclude_callchain_user(1);
-            attr.sample_regs_user |= USER_REGISTERS;
+            attr.sample_regs_user |= unwind_register_mask();
             // The kernel wants a multiple of eight, and a record holds less than 64 KiB.
             attr.sample_stack_user =
                 options.stack_bytes.clamp(1024, Options::MOST_STACK_BYTES) & !7;

@@ -1,6 +1,6 @@
 //! User stacks out of copies of them.
 
-use crate::events::records::{Record, UserRegisters};
+use crate::events::records::Record;
 use crate::processes::images::open_same;
 use crate::processes::maps;
 use crate::recording::collection::Collection;
@@ -59,12 +59,12 @@ impl StackReader {
         &mut self,
         collection: &Collection,
         record: &Record,
-        registers: &UserRegisters,
+        registers: &UnwindRegisters,
         bytes: &[u8],
     ) -> Vec<ProcessAddress> {
         let mut frames = Vec::new();
         let Some((mappings, version)) = collection.maps.mappings_at(record.pid, record.time) else {
-            return vec![ProcessAddress(registers.ip)];
+            return vec![ProcessAddress(registers.pc())];
         };
         if self.spaces.len() >= SPACES {
             self.spaces.clear();
@@ -86,13 +86,8 @@ impl StackReader {
             }
             space
         });
-        #[cfg(target_arch = "x86_64")]
-        let registers = UnwindRegisters::x86_64(registers.ip, registers.sp, registers.fp);
-        #[cfg(target_arch = "aarch64")]
-        let registers =
-            UnwindRegisters::aarch64(registers.ip, registers.sp, registers.fp, registers.lr);
         let stack = StackMemory::new(registers.sp(), bytes);
-        let outcome = unwinder.unwind(space, &registers, stack, &mut frames);
+        let outcome = unwinder.unwind(space, registers, stack, &mut frames);
         *unwound += 1;
         *truncated += u64::from(outcome == UnwindOutcome::Truncated);
         frames

@@ -403,6 +403,11 @@ impl Translator<'_> {
             {
                 Ok((CompactReturn::InLink, 0))
             }
+            Some(RegisterRule::Register(register))
+                if usize::from(register.0) < self.machine.pc_column() =>
+            {
+                Ok((CompactReturn::InRegister, register.0 as i16))
+            }
             None | Some(RegisterRule::Undefined) => Err(Untranslated::Root),
             _ => Err(Untranslated::TooHard),
         }

@@ -56,6 +56,9 @@ pub enum CompactReturn {
     AtCfa = 0,
     /// The return address is in the link register, which holds it in the innermost frame only.
     InLink = 1,
+    /// The return address is in the register whose DWARF number is the offset: known in the innermost frame only. C libraries' `vfork`
+    /// keeps it there, because the child overwrites the stack.
+    InRegister = 2,
 }
 
 /// The way to the caller of a place.
@@ -71,7 +74,7 @@ pub struct CompactRule {
     pub extra: u8,
     /// Offset of the canonical frame address.
     pub cfa_offset: i32,
-    /// Offset of the return address.
+    /// Offset of the return address, or the number of its register.
     pub return_offset: i16,
     /// Place of the caller's base register (`rbx` of x86-64), in words below the canonical frame address:
     /// glibc's lazy binding builds on it. 0: in its register still.
@@ -141,7 +144,11 @@ impl CompactRule {
             CompactFrame::AtFrame,
             CompactFrame::Lost,
         ];
-        const LINKS: [CompactReturn; 2] = [CompactReturn::AtCfa, CompactReturn::InLink];
+        const LINKS: [CompactReturn; 3] = [
+            CompactReturn::AtCfa,
+            CompactReturn::InLink,
+            CompactReturn::InRegister,
+        ];
         let [kind, frame, link, extra, rest @ ..] = bytes;
         let [c0, c1, c2, c3, r0, r1, b0, b1, f0, f1, f2, f3] = rest;
         Some(Self {

@@ -149,7 +149,7 @@ impl CompactStep<'_> {
         };
         match rule.kind {
             CompactKind::Uncovered => match self.frameless_caller() {
-                Some((pc, sp)) => self.check_caller(pc, sp, self.at.fp, self.at.base),
+                Some((pc, sp)) => self.check_caller(pc, sp, self.at.fp, self.at.base, false),
                 None => self.by_frame_pointer(),
             },
             CompactKind::Root => Ok(None),
@@ -169,6 +169,7 @@ impl CompactStep<'_> {
             CompactReturn::InLink if self.at.interrupted => self.at.lr,
             // The link register holds one return address, which a frame further down has used.
             CompactReturn::InLink => return Err(UnwindFailure::NotAdvancing.into()),
+            CompactReturn::InRegister => self.innermost_register(rule.return_offset as u16)?,
         };
         let fp = match rule.frame {
             CompactFrame::Same => self.at.fp,
@@ -187,7 +188,7 @@ impl CompactStep<'_> {
                 self.saved_word(address, self.at.base)
             }
         };
-        self.check_caller(pc, cfa, fp, base)
+        self.check_caller(pc, cfa, fp, base, rule.link == CompactReturn::InRegister)
     }
 
     /// A register on the stack. An epilogue has popped it already where it lies below the stack
@@ -225,13 +226,16 @@ impl CompactStep<'_> {
                         .ok_or(UnwindFailure::UnknownRegister(register))?,
                 )
             }
-            CompactKind::Register => {
-                let known = self.registers.get_column(usize::from(rule.extra));
-                let known = known.filter(|_| self.innermost);
-                plus(known.ok_or(UnwindFailure::UnknownRegister(rule.extra.into()))?)
-            }
+            CompactKind::Register => plus(self.innermost_register(rule.extra.into())?),
             _ => plus(self.at.sp),
         })
+    }
+
+    /// Returns a register of the innermost frame by its DWARF number.
+    fn innermost_register(&self, number: u16) -> Result<u64, UnwindStop> {
+        let known = self.registers.get_column(usize::from(number));
+        let known = known.filter(|_| self.innermost);
+        Ok(known.ok_or(UnwindFailure::UnknownRegister(number))?)
     }
 
     /// Returns the canonical frame address of a function with a frame record, to which the frame pointer leads while the
@@ -254,6 +258,7 @@ impl CompactStep<'_> {
         sp: u64,
         fp: Option<u64>,
         base: Option<u64>,
+        in_register: bool,
     ) -> Result<Option<CompactPosition>, UnwindStop> {
         let pc = strip_signature(self.machine, pc);
         if pc == 0 {
@@ -265,7 +270,8 @@ impl CompactStep<'_> {
             sp: self.at.sp,
         };
         let caller = FramePointers { pc, sp };
-        check_advance(self.machine, callee, self.at.interrupted, caller)?;
+        let may_stay = self.at.interrupted && (in_register || self.machine.lr_column().is_some());
+        check_advance(callee, caller, may_stay)?;
         Ok(Some(CompactPosition {
             pc,
             sp,
@@ -300,7 +306,7 @@ impl CompactStep<'_> {
             return Ok(None);
         };
         let sp = self.at.fp.unwrap_or(0).wrapping_add(16);
-        let caller = self.check_caller(pc, sp, Some(saved), None)?;
+        let caller = self.check_caller(pc, sp, Some(saved), None, false)?;
         // On AArch64 a frame record stands anywhere in its frame.
         let sp_is_bound = self.machine.lr_column().is_some();
         Ok(caller.map(|caller| CompactPosition {
