@@ -315,6 +315,46 @@ fn callers_of_java_that_compares_strings_are_known() {
     );
 }
 
+/// Stubs have frames of no known size, with words of calls that have ended.
+#[test]
+fn callers_of_stubs_of_java_have_the_shares_of_their_own_clock() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let Some(classes) = compile_java(&lab, &program().with_file_name("Stubs.java")) else {
+        return;
+    };
+    let classes = classes.to_str().expect("a path");
+    for compilers in ["-XX:+TieredCompilation", "-XX:TieredStopAtLevel=1"] {
+        let words = ["-g", "-F1000", "--", "java", compilers, "-cp", classes];
+        let (file, output) = lab.try_record(words.into_iter().chain(["Stubs", "4"]));
+        let found = report(&file, &[]);
+        let clocks = String::from_utf8_lossy(&output.stdout);
+        let clocks: Vec<(String, f64)> = clocks
+            .lines()
+            .filter_map(|line| {
+                let (method, share) = line.split_once(' ')?;
+                let method = format!("Stubs.{method} (");
+                Some((method, share.parse().ok()?))
+            })
+            .collect();
+        assert_eq!(clocks.len(), 5, "{output:?}");
+        let n: f64 = clocks
+            .iter()
+            .map(|(method, _)| inclusive(&found, method))
+            .sum();
+        assert!(n > 1000.0, "{compilers}: {n} samples");
+        for (method, clock) in &clocks {
+            let share = inclusive(&found, method) / n;
+            assert!(
+                (share - clock).abs() < 0.015 + error(*clock, n),
+                "{compilers}: {method} has {share}, by its clock {clock}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_running_jvm_says_the_names_of_its_functions() {
     if !live() {

@@ -44,7 +44,9 @@ struct {
 #define CLOCK_TICK 10000000ull /* nanoseconds */
 #define HEAD_WORDS 16 /* of a piece of code: HEAD of crate languages */
 #define FARTHEST_SENDER (1ull << 20)
-#define STUB_WORDS 8
+#define STUB_WORDS 128 /* SHA-256 has 79 below its return address */
+#define LONGEST_INDIRECT_CALL 7 /* bytes of a call through a register or memory */
+#define DIRECT_CALL 5
 #define PUSHED_WORDS 8
 /* Below the frame pointer of an interpreter's frame: its method, and where it goes on. */
 #define INTERPRETED_METHOD 24
@@ -52,10 +54,12 @@ struct {
 #define LONGEST_METHOD (1ull << 17) /* its code has 64 KiB at most */
 
 /* Where the block begins in which an address lies; 0: in none. */
-static __always_inline u64 find_code_block(struct hotspot *of, u64 at)
+__noinline u64 find_code_block(struct hotspot *of, u64 at)
 {
 	u64 start = 0, segments = 0;
 
+	if (!of)
+		return 0;
 	for (u32 i = 0; i < CODE_HEAPS; i++) {
 		if (at - of->heap_start[i] < of->heap_end[i] - of->heap_start[i]) {
 			start = of->heap_start[i];
@@ -117,23 +121,83 @@ static __always_inline enum walk_step walk_half_frame(struct walk *walk, bool is
 	return walk_to(walk, pc, sp + 8, fp);
 }
 
-/* Stubs have no frame, or one of no known size: the innermost one's return address is the first word that can be one, if
- * that is near. */
-static __always_inline bool walk_stub(struct walk *walk, struct hotspot *of, u64 *pc, u64 *cfa)
+/* Whether the word is the return address of a call. */
+static __always_inline bool is_behind_call(u64 at)
 {
-	for (u32 i = 0; i < STUB_WORDS; i++) {
-		u64 at = walk->sp + 8 * i;
+	u8 bytes[LONGEST_INDIRECT_CALL];
 
-		/* It has a frame pointer of its own. */
-		if (at == walk->fp || !stack_word(walk, at, pc))
-			return false;
-		/* The JVM's own code calls some, and has addresses of Java code on its stack. */
-		if (is_java_code(of, *pc) || (!i && *pc > 4096 && find_walk_mapping(walk, *pc - 1))) {
-			*cfa = at + 8;
-			return true;
-		}
+	if (bpf_probe_read_user(bytes, sizeof(bytes), (void *)(at - sizeof(bytes))))
+		return false;
+	bool found = bytes[LONGEST_INDIRECT_CALL - DIRECT_CALL] == 0xe8;
+	for (u32 i = 0; i + 1 < LONGEST_INDIRECT_CALL; i++)
+		found |= bytes[i] == 0xff && (bytes[i + 1] & 0x38) == 0x10;
+	return found;
+}
+
+/* Where the call goes that a return address lies behind: `call target`, or `mov r10, target; call r10`. 0: not known. */
+static __always_inline u64 target_of_call(u64 at)
+{
+	struct {
+		u8 move[2];
+		u8 target[8];
+		u8 call[3];
+	} code;
+	u64 target;
+	s32 distance;
+
+	if (bpf_probe_read_user(&code, sizeof(code), (void *)(at - sizeof(code))))
+		return 0;
+	if (code.move[0] == 0x49 && code.move[1] == 0xba && code.call[0] == 0x41 && code.call[1] == 0xff && code.call[2] == 0xd2) {
+		__builtin_memcpy(&target, code.target, sizeof(target));
+		return target;
 	}
-	return false;
+	if (code.target[6] != 0xe8)
+		return 0;
+	u8 bytes[4] = { code.target[7], code.call[0], code.call[1], code.call[2] };
+	__builtin_memcpy(&distance, bytes, sizeof(distance));
+	return at + distance;
+}
+
+/* Whether the word at `slot` is the return address of a call of the code block that the walk is in; which is then the place. Words of
+ * calls that ended long ago lie on the stack, too: hardly one of them is of this block. */
+__noinline int is_return_of_block(struct walk *walk, u64 slot)
+{
+	u64 pc;
+
+	if (!walk)
+		return 0;
+	u32 tgid = walk->tgid;
+	struct hotspot *of = bpf_map_lookup_elem(&hotspots, &tgid);
+	if (!of || !stack_word(walk, slot, &pc) || !is_java_code(of, pc))
+		return 0;
+	u64 target = target_of_call(pc);
+	return target && find_code_block(of, target) == walk->java.block;
+}
+
+/* Whether the word can be the return address of code that has no frame: of the JVM's own code, or of Java code. */
+static __always_inline bool is_any_return(struct walk *walk, struct hotspot *of, u64 pc)
+{
+	if (pc - of->interpreter_start < of->interpreter_end - of->interpreter_start)
+		return true; /* it returns to where the next bytecode begins */
+	return pc > 4096 && !(pc >> 63) && (is_java_code(of, pc) || find_walk_mapping(walk, pc - 1)) && is_behind_call(pc);
+}
+
+/* Code blobs without a frame size: stubs and adapters. Most stubs keep a frame pointer, but between their first instructions and
+ * behind their last it is the caller's, for whom it is any register. Some push words and keep none. */
+static __always_inline int walk_interrupted_stub(struct walk *walk, struct hotspot *of)
+{
+	u64 fp = walk->fp, sp = walk->sp, pc, saved;
+
+	if (!(fp & 7) && fp - sp < FARTHEST_SENDER && is_return_of_block(walk, fp + 8) && stack_word(walk, fp, &saved) &&
+	    stack_word(walk, fp + 8, &pc))
+		return walk_to(walk, pc, fp + 16, saved);
+	for (u32 i = 0; i < STUB_WORDS; i++) {
+		if (is_return_of_block(walk, sp + 8 * i))
+			return stack_word(walk, sp + 8 * i, &pc) ? walk_to(walk, pc, sp + 8 * i + 8, fp) : WALK_LOST;
+	}
+	if (stack_word(walk, sp, &pc) && is_any_return(walk, of, pc))
+		return walk_to(walk, pc, sp + 8, fp);
+	return WALK_UNSUPPORTED;
 }
 
 /* A stub that keeps a frame pointer. The one that compiled code calls at its entry (nmethod entry barrier) has a word of its
@@ -142,20 +206,21 @@ static __always_inline enum walk_step walk_framed_stub(struct walk *walk, struct
 {
 	u64 fp = walk->fp, pc, saved;
 
-	if (!walk->fp_lost && fp >= walk->sp && stack_word(walk, fp, &saved) && stack_word(walk, fp + 8, &pc) &&
-	    (pc == ~0ull || pc - walk->sp < FARTHEST_SENDER) && stack_word(walk, fp + 16, &pc) && is_java_code(of, pc))
+	if (walk->fp_lost || (fp & 7) || fp < walk->sp || !stack_word(walk, fp, &saved) || !stack_word(walk, fp + 8, &pc))
+		return WALK_LOST;
+	if (is_any_return(walk, of, pc))
+		return walk_by_pointer(walk);
+	if ((pc == ~0ull || pc - walk->sp < FARTHEST_SENDER) && stack_word(walk, fp + 16, &pc) && is_java_code(of, pc))
 		return walk_to(walk, pc, fp + 24, saved);
-	return walk_by_pointer(walk);
+	return WALK_LOST;
 }
 
-/* Code whose frame has no known size, or not yet. */
+/* Code whose frame has no known size, or not yet. Where no word is the return address for sure, the stack is cut. */
 static __always_inline int walk_unframed(struct walk *walk, struct hotspot *of)
 {
-	u64 pc, cfa;
+	int step = walk->interrupted ? walk_interrupted_stub(walk, of) : WALK_UNSUPPORTED;
 
-	if (walk->interrupted && walk_stub(walk, of, &pc, &cfa))
-		return walk_to(walk, pc, cfa, walk->fp);
-	return walk_framed_stub(walk, of);
+	return step == WALK_UNSUPPORTED ? walk_framed_stub(walk, of) : step;
 }
 
 /* How much of the frame of the interrupted function there is. */
