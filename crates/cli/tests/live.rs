@@ -242,6 +242,42 @@ fn a_running_process_is_joined_with_threads_that_come_later() {
 }
 
 #[test]
+fn a_process_whose_first_thread_has_ended_keeps_its_names() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("leaderless");
+    for (collector, whole_machine) in [("bpf", false), ("bpf", true), ("ring", false)] {
+        let mut child = Command::new(&program)
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        let pid = child.id().to_string();
+        let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+        while !state().contains(") Z ") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let target = match whole_machine {
+            true => vec!["-a", "--for", "1s"],
+            false => vec!["-p", &pid],
+        };
+        let options = ["-F1000", "--collector", collector].into_iter();
+        let recording = lab.start_recording(options.chain(target));
+        drop(child.stdin.take());
+        let (_, file) = recording.wait();
+        wait_or_kill(child);
+        let of_process = ["--process", "leaderless"];
+        let procedures = report(&file, &of_process[..2 * usize::from(whole_machine)]);
+        let named = share(&procedures, "work_of_threads");
+        assert!(named > 0.9, "{collector}, {whole_machine}: {procedures}");
+        let processes = report(&file, &["--by", "process"]);
+        assert!(amount(&processes, "leaderless") > 0.0, "{processes}");
+        assert_eq!(amount(&processes, "-worker"), 0.0, "{processes}");
+    }
+}
+
+#[test]
 fn code_without_frame_pointers_is_unwound_by_its_tables() {
     if !live() {
         return;

@@ -3,8 +3,8 @@
 
 use crate::options::MergeOptions;
 use crate::retention::remove_expired;
-use profile::{NameId, Recording, ThreadCount};
-use std::collections::BTreeMap;
+use profile::{NameId, ProcessNames, Recording, ThreadCount};
+use std::collections::{BTreeMap, BTreeSet};
 use store::{Database, OpenEpoch};
 
 /// Threads below this part of the samples of their event are counted together: a machine that
@@ -79,27 +79,35 @@ fn name_images(recording: &mut Recording) {
     }
 }
 
-/// Counts small threads together, by name and control group, as process 0.
+/// Counts small threads together, by the name of their process and their control group, as process 0.
 fn fold_threads(recording: &mut Recording) {
+    let names = ProcessNames::of_recording(recording);
     let mut totals = vec![0u64; recording.events.len()];
     for thread in &recording.threads {
         if let Some(total) = totals.get_mut(usize::from(thread.event.0)) {
             *total = total.saturating_add(thread.count);
         }
     }
-    let mut folded: BTreeMap<(u16, u32, Option<NameId>), ThreadCount> = BTreeMap::new();
+    let mut folded: BTreeMap<(u16, NameId, Option<NameId>), ThreadCount> = BTreeMap::new();
+    let is_small = |thread: &ThreadCount| {
+        let total = totals.get(usize::from(thread.event.0)).copied();
+        (thread.count as f64) < SMALL_THREAD * total.unwrap_or(0) as f64
+    };
+    let large = recording.threads.iter().filter(|thread| !is_small(thread));
+    let large: BTreeSet<u32> = large.map(|thread| thread.pid).collect();
     recording.threads.retain(|thread| {
-        let total = totals
-            .get(usize::from(thread.event.0))
-            .copied()
-            .unwrap_or(0);
-        if thread.count as f64 >= SMALL_THREAD * total as f64 {
+        if thread.count == 0 {
+            return large.contains(&thread.pid); // it says the name of its process
+        }
+        if !is_small(thread) {
             return true;
         }
-        let key = (thread.event.0, thread.process.0, thread.cgroup);
+        let process = names.name_of_thread(thread);
+        let key = (thread.event.0, process, thread.cgroup);
         let sum = folded.entry(key).or_insert(ThreadCount {
             pid: 0,
             tid: 0,
+            process,
             count: 0,
             weight: 0,
             ..*thread
@@ -142,15 +150,30 @@ mod tests {
         recording
             .threads
             .extend((2..52).map(|tid| thread(tid, 3, name)));
+        // What they are called by their process goes with them, and stays with large ones.
+        let [java, helper] = ["java", "GC Thread#0"].map(|name| recording.names.intern(name));
+        for (pid, count) in [(100, 2), (200, 1_000_000)] {
+            recording.threads.push(thread(pid, 0, java));
+            recording.threads.push(ThreadCount {
+                pid,
+                ..thread(pid + 1, count, helper)
+            });
+        }
         fold_threads(&mut recording);
-        assert_eq!(recording.threads.len(), 2);
+        let rows: Vec<_> = recording
+            .threads
+            .iter()
+            .map(|thread| (thread.pid, thread.tid, thread.process, thread.count))
+            .collect();
         assert_eq!(
-            recording.threads[1],
-            ThreadCount {
-                pid: 0,
-                tid: 0,
-                ..thread(0, 150, name)
-            }
+            rows,
+            [
+                (1, 1, name, 1_000_000),
+                (200, 200, java, 0),
+                (200, 201, helper, 1_000_000),
+                (0, 0, name, 150),
+                (0, 0, java, 2),
+            ]
         );
     }
 }

@@ -11,6 +11,7 @@ use profile::{Granularity, ImageOffset, SourceFrame};
 use runtime_abi::selection::Steps;
 use runtime_abi::{Page, Place, Rule, Thread};
 use rustc_hash::{FxHashMap, FxHashSet};
+use sampler::process_file;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -509,13 +510,13 @@ impl TargetCode {
 
 /// What a process's program was built from, if it is a Go program.
 fn main_module(pid: u32) -> Option<GoModule> {
-    let file = ReadCache::new(File::open(format!("/proc/{pid}/exe")).ok()?);
+    let file = ReadCache::new(File::open(process_file(pid, "exe")).ok()?);
     GoModule::find_in_image(&ElfImage::parse(&file)?)
 }
 
 /// The path of a process's program; `None` if the process is gone.
 pub(crate) fn executable_of(pid: u32) -> Option<String> {
-    let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let path = std::fs::read_link(process_file(pid, "exe")).ok()?;
     let path = path.to_string_lossy();
     let path = path.strip_suffix(" (deleted)").unwrap_or(&path);
     Some(path.to_owned())

@@ -5,6 +5,7 @@ use crate::attach::mapped_file;
 use object::{Endianness, Object, ObjectSegment, ObjectSymbol, read::elf::ElfFile64};
 use profile::MapsLine;
 use runtime_abi::selection::{LONGEST_SEQUENCE, Steps};
+use sampler::process_file;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -142,7 +143,7 @@ fn is_named(function: &str, wanted: &str) -> bool {
 /// Addresses of a variable in a process: its first byte, and the first behind it.
 pub(crate) fn find_variable(pid: u32, executable: &Path, name: &str) -> Result<(u64, u64), Error> {
     let mut near = BTreeSet::new();
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = std::fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let files = MapsLine::parse_all(&text)
         .filter(|line| line.file_offset == 0 && line.original_path().starts_with('/'));
     for file in files {

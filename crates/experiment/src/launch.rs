@@ -9,6 +9,7 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ReadCache};
 use profile::RunEnd;
 use runtime_abi::{layout, state};
+use sampler::process_file;
 use sampler::{Exit, Launched, find_program};
 use std::ffi::OsString;
 use std::fs::File;
@@ -234,7 +235,7 @@ pub(crate) fn unix_ns() -> u64 {
 
 /// The runtime in a command that was started has not reported.
 pub(crate) fn not_loaded(command: &[String], pid: u32, ended: bool) -> Error {
-    let reason = if !ended && Path::new(&format!("/proc/{pid}/exe")).exists() {
+    let reason = if !ended && Path::new(&process_file(pid, "exe")).exists() {
         "it may have capabilities of its own, or not use the C library"
     } else {
         "it ended before"

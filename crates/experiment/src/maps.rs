@@ -1,6 +1,7 @@
 //! Executable mappings of a process.
 
 use profile::{ImageOffset, MapsLine};
+use sampler::process_file;
 use std::ops::Range;
 
 /// A mapping with code.
@@ -39,7 +40,7 @@ pub(crate) fn mapped_ranges(pid: u32) -> Vec<Range<u64>> {
 
 /// Returns the text of a process's `/proc/PID/maps`; nothing if the process is gone.
 fn text_of_maps(pid: u32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let bytes = std::fs::read(process_file(pid, "maps")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

@@ -9,6 +9,7 @@ use perf_event_open_sys::bindings::{self as pe, perf_event_attr};
 use profile::CountedBy;
 use runtime_abi::{Counter, Page};
 use sampler::ProcessStat;
+use sampler::process_file;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -290,7 +291,7 @@ fn open_in_program(spots: &[Spot], code: &TargetCode, pid: u32) -> Option<Vec<Ow
         return None;
     }
     // The file itself, also if it is another process's view of files that has it.
-    let file = format!("/proc/{pid}/exe");
+    let file = process_file(pid, "exe");
     let opened = spots
         .iter()
         .map(|spot| open_uprobe(&file, spot.offset.0, 0));
@@ -302,7 +303,7 @@ fn open_in_program(spots: &[Spot], code: &TargetCode, pid: u32) -> Option<Vec<Ow
 fn is_run_by_others(pid: u32) -> bool {
     use std::os::unix::fs::MetadataExt;
     let file_of = |process: u32| {
-        let file = std::fs::metadata(format!("/proc/{process}/exe")).ok()?;
+        let file = std::fs::metadata(process_file(process, "exe")).ok()?;
         Some((file.dev(), file.ino()))
     };
     let own = file_of(pid);

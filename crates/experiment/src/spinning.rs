@@ -2,6 +2,7 @@
 
 use crate::code::{PlaceAnswer, TargetCode};
 use runtime_abi::Page;
+use sampler::process_file;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -26,7 +27,7 @@ fn waits_by_looking(pid: u32, address: u64) -> bool {
     // A loop at the begin or the end of what is mapped has less around it.
     let read = |from: u64, length: u64| {
         let mut code = vec![0; length as usize];
-        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let memory = File::open(process_file(pid, "mem")).ok()?;
         memory.read_exact_at(&mut code, from).ok()?;
         Some(code)
     };

@@ -33,6 +33,7 @@ mod image;
 mod interference;
 mod order;
 mod process_maps;
+mod process_names;
 mod rare_stacks;
 mod recording;
 mod stack;
@@ -69,6 +70,7 @@ pub use interference::{
     ThreadScore, WaitEnder,
 };
 pub use process_maps::MapsLine;
+pub use process_names::{ProcessNames, name_processes};
 pub use rare_stacks::{
     FoldedStacks, RARE_STACKS, RARE_STACKS_WARNING, RareStacks, rare_stacks_image,
     rare_stacks_symbol, stack_importance,

@@ -1,9 +1,9 @@
 //! The call tree of one event of a recording, and that of the callers of a procedure.
 
 use crate::place_names::PlaceMethods;
-use crate::process_names::ProcessNames;
 use crate::selection::SampleFilter;
 use crate::wanted::WantedSamples;
+use profile::ProcessNames;
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, Event, EventId, Location, MethodId,
     Recording, Sample, StackId, SymbolTable, Unit, ValueType,

@@ -15,7 +15,6 @@ mod kept;
 mod matching;
 pub mod page;
 mod place_names;
-mod process_names;
 mod refusal;
 mod report;
 mod selection;

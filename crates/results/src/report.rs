@@ -3,9 +3,9 @@
 
 use crate::image_names::image_names;
 use crate::place_names::procedure_name;
-use crate::process_names::ProcessNames;
 use crate::selection::{KeySource, ReportBy, SampleFilter};
 use crate::wanted::WantedSamples;
+use profile::ProcessNames;
 use profile::{
     CallGraph, Container, EventId, ImageKind, Location, NameId, Recording, Sample, SymbolTable,
     ThreadCount, Unit, kernel_name,
@@ -260,7 +260,8 @@ impl Counter<'_> {
             let Some(column) = self.column_of(thread.event) else {
                 continue;
             };
-            if wanted.has_thread(thread) {
+            // Threads without samples say the names of processes only.
+            if thread.count > 0 && wanted.has_thread(thread) {
                 self.totals[column].total += self.add_thread(thread, column);
             }
         }

@@ -1,8 +1,8 @@
 //! Which samples of a recording pass a filter.
 
 use crate::place_names::procedure_name;
-use crate::process_names::ProcessNames;
 use crate::selection::SampleFilter;
+use profile::ProcessNames;
 use profile::{Container, NameId, Recording, Sample, SymbolTable, ThreadCount};
 
 /// A filter over the samples and the threads of a recording.

@@ -34,7 +34,8 @@ pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use processes::cgroups::cgroup_of_process;
 pub use processes::{
     Exit, FindNames, Launched, Named, Names, ProcessStat, Unreadable, find_names, find_program,
-    parse_cpu_list, thread_ids, threads_or_process, usable_cpus, vdso_bytes,
+    has_running_threads, parse_cpu_list, process_file, thread_ids, threads_or_process, usable_cpus,
+    vdso_bytes,
 };
 pub use recording::{
     Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, StackOptions, left_behind,

@@ -131,6 +131,8 @@ impl BorrowedThread {
         let memory = match File::options().read(true).write(true).open(path) {
             Ok(memory) => memory,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // The first thread stays listed when it has ended.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
             Err(error) => return Err(not_traceable(pid, &error)),
         };
         let tid = tid as pid_t;

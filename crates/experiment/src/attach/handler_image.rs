@@ -2,6 +2,7 @@
 
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use sampler::process_file;
 use std::ops::Range;
 
 /// The program that the build script has compiled.
@@ -89,7 +90,7 @@ const PREFIX: &str = "vitalfew-handler-";
 
 /// Finds the handlers, of whatever build, that were brought into a process: the address of each one's first page, and its name.
 pub(super) fn find_handlers(pid: u32) -> Vec<(u64, String)> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = std::fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);
     let named = lines.filter_map(|line| {
         let name = line.original_path().strip_prefix("/memfd:")?;

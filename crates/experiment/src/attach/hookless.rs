@@ -12,6 +12,7 @@ use crate::memory::{COUNTS, CausalMemory, forget_contents};
 use crate::{Error, maps};
 use profile::MapsLine;
 use runtime_abi::SIGNAL;
+use sampler::process_file;
 use sampler::{KernelCredits, Launched};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -121,7 +122,7 @@ fn plant_in_command(
         pid,
         handler,
         process: None,
-        go: is_go_program(Path::new(&format!("/proc/{pid}/exe"))),
+        go: is_go_program(Path::new(&process_file(pid, "exe"))),
         credits,
     })
 }
@@ -134,7 +135,7 @@ pub(crate) fn attach_without_hooks(
     let process = RunningProcess::open(pid)?;
     check_process(pid, WayIn::Handler)?;
     refuse_used(pid)?;
-    let go = is_go_program(Path::new(&format!("/proc/{pid}/exe")));
+    let go = is_go_program(Path::new(&process_file(pid, "exe")));
     let memory = CausalMemory::without_hooks()?;
     lock_memory(&memory)?;
     let credits = load_credits(pid)?;
@@ -215,7 +216,7 @@ fn has_go_stack(thread: &BorrowedThread) -> bool {
 
 /// Finds code by which a thread makes its first call for us and comes back, should we be killed.
 fn find_way_back(pid: u32) -> Option<ReturningCall> {
-    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    let memory = File::open(process_file(pid, "mem")).ok()?;
     let mut search = ReturningCodeSearch::default();
     for mapping in maps::read_mappings(pid) {
         let length = (mapping.range.end - mapping.range.start).min(MOST_CODE);
@@ -231,7 +232,7 @@ fn find_way_back(pid: u32) -> Option<ReturningCall> {
 
 /// Refuses a process that another vitalfew measures now: that one holds a lock on the memory, which ends with it.
 fn refuse_used(pid: u32) -> Result<(), Error> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = std::fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let name = format!("/memfd:{COUNTS}");
     for line in MapsLine::parse_all(&text).filter(|line| line.original_path() == name) {
         let range = line.addresses;

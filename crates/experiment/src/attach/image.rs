@@ -6,6 +6,7 @@ use super::return_frame::{ReturningCall, WayOfReturning};
 use crate::Error;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
+use sampler::process_file;
 use std::fs;
 use std::path::Path;
 
@@ -48,7 +49,7 @@ impl RuntimeImage {
 
     /// Returns its address in a process that it was brought into before.
     pub fn loaded_at(&self, pid: u32) -> Option<u64> {
-        let text = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let text = fs::read_to_string(process_file(pid, "maps")).ok()?;
         let wanted = format!("/memfd:{}", self.name);
         let mut lines = profile::MapsLine::parse_all(&text);
         let first = lines.find(|line| line.original_path() == wanted && line.file_offset == 0);
@@ -58,7 +59,7 @@ impl RuntimeImage {
 
 /// Returns the number of runtimes, of whatever builds, that were brought into a process before.
 pub(super) fn runtimes_loaded(pid: u32) -> usize {
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);
     // Handlers have another word in front of the number.
     let is_runtime = |path: &str| {
@@ -86,7 +87,7 @@ pub(super) struct LibcFunctions {
 impl LibcFunctions {
     /// Finds them.
     pub fn find(pid: u32) -> Result<Self, Error> {
-        let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let text = fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
         let is_libc = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or_default();
             name == "libc.so.6" || name.starts_with("libc-2.") && name.ends_with(".so")
@@ -167,7 +168,7 @@ pub(super) fn allocator_functions(pid: u32) -> Vec<std::ops::Range<u64>> {
         "libmimalloc",
         "libdl",
     ];
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let mut base = (String::new(), 0);
     let mut ranges = Vec::new();
     for line in profile::MapsLine::parse_all(&text) {

@@ -37,6 +37,7 @@ mod waits;
 
 use crate::Error;
 use crate::launch::{ProgramKind, Way, is_go_program, program_kind};
+use sampler::process_file;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
@@ -55,7 +56,7 @@ pub(crate) use unsupported::{
 
 /// Returns how a process can be measured: programs that no library can be loaded into, without hooks.
 pub(crate) fn way_into_process(pid: u32, hooks: bool) -> Way {
-    let executable = format!("/proc/{pid}/exe");
+    let executable = process_file(pid, "exe");
     let executable = Path::new(&executable);
     let go = is_go_program(executable);
     let other = matches!(

@@ -1,6 +1,7 @@
 //! Files in `/proc` about processes and threads.
 
 use crate::Error;
+use sampler::process_file;
 use std::fs::{self, File};
 use std::path::PathBuf;
 
@@ -64,11 +65,11 @@ pub(crate) fn command_of(pid: u32) -> Vec<String> {
 
 /// A path by which a file that a process has mapped can be read, also one that was replaced.
 pub(crate) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf {
-    let direct = PathBuf::from(format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+    let direct = PathBuf::from(process_file(pid, &format!("map_files/{start:x}-{end:x}")));
     if direct.exists() {
         return direct;
     }
-    format!("/proc/{pid}/root{path}").into()
+    process_file(pid, &format!("root{path}")).into()
 }
 
 /// Opens a file of the target's by its descriptor there.

@@ -3,7 +3,8 @@
 use super::proc_files::ThreadStatus;
 use crate::launch::{ProgramKind, is_go_program, program_kind};
 use crate::{Error, maps};
-use sampler::thread_ids;
+use sampler::process_file;
+use sampler::{has_running_threads, thread_ids};
 use std::path::Path;
 
 /// The kind of code that is brought into a process.
@@ -24,7 +25,7 @@ pub(super) fn check_process(pid: u32, way: WayIn) -> Result<(), Error> {
     if pid == std::process::id() {
         return no("that is vitalfew itself");
     }
-    let executable = format!("/proc/{pid}/exe");
+    let executable = process_file(pid, "exe");
     if let Err(error) = std::fs::metadata(&executable) {
         return match error.kind() {
             std::io::ErrorKind::PermissionDenied => no(NOT_ALLOWED),
@@ -77,7 +78,7 @@ fn check_libraries(pid: u32, way: WayIn) -> Result<(), Error> {
         };
         return Err(refusal(pid, reason));
     }
-    if way == WayIn::Library && is_go_program(Path::new(&format!("/proc/{pid}/exe"))) {
+    if way == WayIn::Library && is_go_program(Path::new(&process_file(pid, "exe"))) {
         return Err(refusal(
             pid,
             "it is a Go program: its runtime does not expect functions of ours, and goroutines are no threads",
@@ -107,7 +108,8 @@ fn check_thread(pid: u32, status: &ThreadStatus) -> Result<(), Error> {
     }
     match status.field("State").and_then(|state| state.chars().next()) {
         Some('T' | 't') => no("it is stopped; let it go on first (kill -CONT)"),
-        Some('Z' | 'X') => no("it has ended"),
+        // Where its first thread has ended, others may run on.
+        Some('Z' | 'X') if !has_running_threads(pid) => no("it has ended"),
         _ => Ok(()),
     }
 }

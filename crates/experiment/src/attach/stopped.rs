@@ -5,6 +5,7 @@ use super::refuse::not_traceable;
 use super::urgent::Urgent;
 use crate::Error;
 use rustc_hash::FxHashSet;
+use sampler::process_file;
 use sampler::thread_ids;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -32,7 +33,7 @@ impl StoppedProcess {
     /// # Errors
     /// [`Error::NotAttachable`].
     pub fn stop_threads(pid: u32) -> Result<Option<Self>, Error> {
-        let path = format!("/proc/{pid}/mem");
+        let path = process_file(pid, "mem");
         let memory = File::options().read(true).write(true).open(path);
         let mut stopped = Self {
             threads: Vec::new(),

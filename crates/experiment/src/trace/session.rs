@@ -19,6 +19,7 @@ use crate::memory::wake_waiters;
 use crate::{Error, launch};
 use profile::{TraceBatch, TraceHead, TracedBlock};
 use runtime_abi::state;
+use sampler::process_file;
 use sampler::{EventSpec, Exit, Launched, ThreadEvents};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -180,7 +181,7 @@ impl<'a> TraceSession<'a> {
         pid: u32,
         runs: bool,
     ) -> Result<Self, Error> {
-        let executable = std::fs::read_link(format!("/proc/{pid}/exe"));
+        let executable = std::fs::read_link(process_file(pid, "exe"));
         let executable = executable.map_or(String::new(), |path| {
             let path = path.to_string_lossy().into_owned();
             path.strip_suffix(" (deleted)")

@@ -3,6 +3,7 @@
 use crate::maps::{self, ExecutableMapping};
 use profile::{ImageOffset, ProcessAddress, TracedPlace};
 use rustc_hash::FxHashMap;
+use sampler::process_file;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use symbols::ImageSymbols;
@@ -165,6 +166,6 @@ fn readable_path(pid: u32, path: &str) -> PathBuf {
     if std::path::Path::new(path).exists() {
         path.into()
     } else {
-        format!("/proc/{pid}/root{path}").into()
+        process_file(pid, &format!("root{path}")).into()
     }
 }

@@ -6,6 +6,7 @@ use super::ruby::ruby_method;
 use super::v8::seen_function;
 use crate::Error;
 use crate::processes::jvm::NamedJvms;
+use crate::processes::threads::process_file;
 use languages::ScriptFunction;
 use languages::jvm::JavaCode;
 use languages::python::{CodeObject, CodeText, Interpreter, Version};
@@ -242,7 +243,7 @@ fn all_lines(pid: u32, address: u64, length: u32, copied: &[u8]) -> Vec<u8> {
         return copied.to_vec();
     }
     let mut all = vec![0; length as usize];
-    let read = File::open(format!("/proc/{pid}/mem"))
+    let read = File::open(process_file(pid, "mem"))
         .and_then(|memory| memory.read_exact_at(&mut all, address));
     match read {
         Ok(()) if all.starts_with(copied) => all,

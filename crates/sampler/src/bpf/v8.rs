@@ -1,5 +1,6 @@
 //! User half of v8.h: passes the layout of V8's objects to the kernel, and reads the names of functions.
 
+use crate::processes::threads::process_file;
 use languages::v8::{FunctionReader, JsFunction, SharedFunction, V8Layout};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -29,7 +30,7 @@ pub(super) fn seen_function(
         name: u64::from_ne_bytes(*name),
         script: u64::from_ne_bytes(*script),
     };
-    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    let memory = File::open(process_file(pid, "mem")).ok()?;
     let read = |address: u64, bytes: &mut [u8]| memory.read_exact_at(bytes, address).is_ok();
     functions.read_function(pid, &layout, function, &read)
 }

@@ -1,5 +1,6 @@
 //! The images that samples land in, by the identity of their files.
 
+use crate::processes::threads::process_file;
 use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::File;
@@ -180,7 +181,13 @@ impl ImageTable {
             self.spared.insert(id);
             return;
         }
-        let theirs = || open_same(&format!("/proc/{pid}/root{}", image.path), identity, None);
+        let theirs = || {
+            open_same(
+                &process_file(pid, &format!("root{}", image.path)),
+                identity,
+                None,
+            )
+        };
         let by_mapping = || open_mapped(pid, mapped?, identity);
         if let Some(file) = here.or_else(theirs).or_else(by_mapping) {
             self.held.insert(id, file);
@@ -253,7 +260,7 @@ impl ImageTable {
 
 /// Opens the file if it is still the same one: under its path here, or as `pid` sees it.
 pub(crate) fn open_same(path: &str, identity: FileIdentity, pid: Option<u32>) -> Option<File> {
-    let theirs = pid.map(|pid| format!("/proc/{pid}/root{path}"));
+    let theirs = pid.map(|pid| process_file(pid, &format!("root{path}")));
     let places = std::iter::once(path.to_owned()).chain(theirs);
     places
         .filter(|place| place.starts_with('/'))
@@ -279,7 +286,7 @@ pub(crate) fn open_mapped(pid: u32, mapped: Range<u64>, identity: FileIdentity) 
     let Range { start, end } = mapped;
     let links = [format!("map_files/{start:x}-{end:x}"), "exe".to_owned()];
     links.iter().find_map(|link| {
-        let file = open_regular(&format!("/proc/{pid}/{link}"))?;
+        let file = open_regular(&process_file(pid, link))?;
         is_same(&file, identity).then_some(file)
     })
 }

@@ -1,6 +1,7 @@
 //! A JVM that runs, as seen from outside: its library and its memory.
 
 use crate::processes::ProcessStat;
+use crate::processes::threads::process_file;
 use languages::ElfImage;
 use languages::jvm::{JvmDescription, JvmMemory, MethodLayout, is_jvm_image};
 use object::ReadCache;
@@ -27,15 +28,15 @@ impl RunningJvm {
     /// Returns the JVM of a process; `None` if it has none, or has ended.
     pub fn open(pid: u32) -> Option<Self> {
         let started = ProcessStat::read_process(pid)?.started_ticks;
-        let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
+        let maps = File::open(process_file(pid, "maps")).ok()?;
         let lines = BufReader::new(maps).lines().take(MOST_MAPPINGS);
         let first = lines
             .map_while(Result::ok)
             .find(|line| line.split(' ').nth(2) == Some("00000000") && is_jvm_image(line))?;
         let (range, _) = first.split_once(' ')?;
         let base = u64::from_str_radix(range.split_once('-')?.0, 16).ok()?;
-        let library = File::open(format!("/proc/{pid}/map_files/{range}")).ok()?;
-        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let library = File::open(process_file(pid, &format!("map_files/{range}"))).ok()?;
+        let memory = File::open(process_file(pid, "mem")).ok()?;
         Some(Self {
             started,
             memory,

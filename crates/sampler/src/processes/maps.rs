@@ -2,6 +2,7 @@
 
 use crate::events::records::{Body, Record};
 use crate::processes::images::{ImageTable, UNKNOWN, open_mapped};
+use crate::processes::threads::{has_running_threads, process_file, process_name};
 use profile::{
     BuildId, FileIdentity, ImageId, ImageKind, ImageOffset, Location, MapsLine, ProcessAddress,
 };
@@ -58,6 +59,10 @@ pub(crate) struct ProcessMaps {
     /// The programs of a process id, in order of time.
     processes: FxHashMap<u32, Vec<Program>>,
     ended: Vec<(u32, u64)>,
+    /// Processes whose first thread has ended while others run.
+    leaderless: FxHashSet<u32>,
+    /// Last names of processes: those of their first threads.
+    names: FxHashMap<u32, String>,
     /// Build-ids that came before the record that names their file.
     early_build_ids: FxHashMap<(u32, u64), BuildId>,
     /// Files in which a process describes the code it generates (`jit-PID.dump`).
@@ -109,8 +114,14 @@ impl ProcessMaps {
                     });
                 program.replaced.extend(replaced);
             }
-            Body::Comm { exec: true, .. } => {
-                self.begin_program(pid, record.time, Mappings::default());
+            Body::Comm { name, exec } => {
+                if exec {
+                    self.begin_program(pid, record.time, Mappings::default());
+                }
+                // The thread that executes a program becomes the first one.
+                if exec || record.tid == pid {
+                    self.names.insert(pid, name);
+                }
             }
             Body::Fork { parent } if parent != pid => {
                 let mappings = self
@@ -119,10 +130,31 @@ impl ProcessMaps {
                     .and_then(|programs| programs.last())
                     .map_or_else(Mappings::default, |program| program.mappings.clone());
                 self.begin_program(pid, record.time, mappings);
+                if let Some(name) = self.names.get(&parent).cloned() {
+                    self.names.insert(pid, name);
+                }
             }
-            Body::Exit if record.pid == record.tid => self.ended.push((pid, record.time)),
+            Body::Exit => self.end_thread(pid, record.tid, record.time),
             _ => {}
         }
+    }
+
+    /// A process has ended when no thread is left, be the first one the last or not.
+    fn end_thread(&mut self, pid: u32, tid: u32, time: u64) {
+        if tid != pid && !self.leaderless.contains(&pid) {
+            return;
+        }
+        if has_running_threads(pid) {
+            self.leaderless.insert(pid);
+        } else {
+            self.leaderless.remove(&pid);
+            self.ended.push((pid, time));
+        }
+    }
+
+    /// Returns the last name of a process, where it is known.
+    pub fn name_of_process(&self, pid: u32) -> Option<&str> {
+        self.names.get(&pid).map(String::as_str)
     }
 
     fn build_id(&mut self, pid: u32, start: u64, build_id: BuildId, images: &mut ImageTable) {
@@ -170,7 +202,7 @@ impl ProcessMaps {
 
     /// Reads the mappings of a process that ran before the recording.
     pub fn scan_process(&mut self, pid: u32, images: &mut ImageTable) {
-        let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else {
+        let Ok(text) = std::fs::read(process_file(pid, "maps")) else {
             return; // it has ended, or it is not ours
         };
         let mut mappings = BTreeMap::new();
@@ -192,6 +224,7 @@ impl ProcessMaps {
             };
             mappings.insert(start, mapping);
         }
+        self.names.extend(process_name(pid).map(|name| (pid, name)));
         self.processes.remove(&pid);
         self.begin_program(pid, 0, Rc::new(mappings));
     }
@@ -312,6 +345,7 @@ impl ProcessMaps {
         let processes = &mut self.processes;
         let early = &mut self.early_build_ids;
         let jitdumps = &mut self.jitdumps;
+        let names = &mut self.names;
         self.ended.retain(|&(pid, ended)| {
             if ended >= time {
                 return true;
@@ -325,6 +359,7 @@ impl ProcessMaps {
             early.retain(|key, _| key.0 != pid);
             if !processes.contains_key(&pid) {
                 jitdumps.remove(&pid);
+                names.remove(&pid);
             }
             false
         });
@@ -460,6 +495,58 @@ mod tests {
         assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "/bin/6+0x1010");
         maps.forget_ended(60);
         assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "[unknown]+0x1010");
+    }
+
+    #[test]
+    fn a_process_is_named_as_its_first_thread() {
+        let mut images = ImageTable::new();
+        let mut maps = ProcessMaps::default();
+        let comm = |tid, name: &str, exec| Record {
+            tid,
+            ..record(
+                7,
+                1,
+                Body::Comm {
+                    name: name.into(),
+                    exec,
+                },
+            )
+        };
+        maps.apply_record(comm(7, "sh", true), &mut images);
+        maps.apply_record(record(8, 2, Body::Fork { parent: 7 }), &mut images);
+        maps.apply_record(comm(9, "worker", false), &mut images);
+        assert_eq!(maps.name_of_process(7), Some("sh"));
+        maps.apply_record(comm(7, "renamed", false), &mut images);
+        assert_eq!(maps.name_of_process(7), Some("renamed"));
+        maps.apply_record(comm(9, "server", true), &mut images);
+        assert_eq!(maps.name_of_process(7), Some("server"));
+        assert_eq!(maps.name_of_process(8), Some("sh"));
+        assert_eq!(maps.name_of_process(9), None);
+        maps.apply_record(record(7, 3, Body::Exit), &mut images);
+        maps.forget_ended(4);
+        assert_eq!(maps.name_of_process(7), None);
+    }
+
+    #[test]
+    fn a_process_goes_on_without_its_first_thread() {
+        let mut images = ImageTable::new();
+        let mut maps = ProcessMaps::default();
+        let own = std::process::id();
+        maps.scan_process(own, &mut images);
+        // The test runs in a thread that is not the first.
+        maps.apply_record(record(own, 1, Body::Exit), &mut images);
+        assert_eq!((maps.ended_count(), maps.len()), (0, 1));
+        let of_thread = |pid| Record {
+            tid: pid + 1,
+            ..record(pid, 2, Body::Exit)
+        };
+        maps.apply_record(of_thread(own), &mut images);
+        assert_eq!(maps.ended_count(), 0);
+        maps.leaderless.insert(u32::MAX - 1);
+        maps.apply_record(of_thread(u32::MAX - 1), &mut images);
+        assert_eq!(maps.ended_count(), 1, "the last thread");
+        maps.apply_record(of_thread(u32::MAX - 1), &mut images);
+        assert_eq!(maps.ended_count(), 1);
     }
 
     #[test]

@@ -21,6 +21,6 @@ pub use command_files::find_program;
 pub use cpus::{parse_cpu_list, usable_cpus};
 pub use launch::{Exit, Launched};
 pub use stat::ProcessStat;
-pub use threads::{thread_ids, threads_or_process};
+pub use threads::{has_running_threads, process_file, thread_ids, threads_or_process};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::own_vdso as vdso_bytes;

@@ -11,6 +11,8 @@ pub struct ProcessStat {
     pub parent: u32,
     /// CPU time of it and of its children that it has waited for, in the kernel's ticks.
     pub cpu_ticks: u64,
+    /// Number of its threads. The first one counts until the process is waited for.
+    pub threads: u64,
     /// Start time, in these ticks after the start of the machine.
     pub started_ticks: u64,
 }
@@ -30,6 +32,7 @@ impl ProcessStat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
             cpu_ticks: times.sum::<Result<u64, _>>().ok()?,
+            threads: fields.get(17)?.parse().ok()?,
             started_ticks: fields.get(19)?.parse().ok()?,
         })
     }
@@ -43,9 +46,9 @@ impl ProcessStat {
         unix_ns().saturating_sub(age)
     }
 
-    /// Returns whether it has not ended.
+    /// Returns whether it has not ended. The state is that of its first thread: others may run when that has ended.
     pub fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X')
+        !matches!(self.state, 'Z' | 'X') || self.threads > 1
     }
 }
 
@@ -61,12 +64,19 @@ mod tests {
             state: 'S',
             parent: 42,
             cpu_ticks: 127,
+            threads: 1,
             started_ticks: 777,
         };
         assert_eq!(found, Some(wanted));
         for cut in 0..line.rfind("777").unwrap() {
             assert_eq!(ProcessStat::parse(&line[..cut]), None, "{cut}");
         }
+        let zombie = |threads| ProcessStat {
+            state: 'Z',
+            threads,
+            ..wanted
+        };
+        assert!(!zombie(1).is_alive() && zombie(2).is_alive());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Threads of a process.
 
-use std::fs;
+use std::{fs, io};
 
 /// The threads of a process; none where they cannot be listed, as of one that is gone.
 pub fn thread_ids(pid: u32) -> Vec<u32> {
@@ -16,8 +16,47 @@ pub fn threads_or_process(pid: u32) -> Vec<u32> {
     }
 }
 
+/// Returns the path in `/proc` of a file about the memory of a process (`maps`, `mem`, `exe`, `root`, `map_files/…`). Where the
+/// first thread has ended and others run on, the kernel shows these files under the number of such a thread only.
+pub fn process_file(pid: u32, name: &str) -> String {
+    let has_no_memory = |id: u32| {
+        let program = fs::read_link(format!("/proc/{id}/exe"));
+        program.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let mut id = pid;
+    if has_no_memory(pid) {
+        let mut threads = thread_ids(pid).into_iter();
+        id = threads.find(|tid| !has_no_memory(*tid)).unwrap_or(pid);
+    }
+    format!("/proc/{id}/{name}")
+}
+
+/// Returns the name of a process: that of its first thread, which stays when that ends.
+pub(crate) fn process_name(pid: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// Returns whether a process whose first thread has ended has others that run on.
+pub fn has_running_threads(pid: u32) -> bool {
+    thread_ids(pid).into_iter().any(|tid| tid != pid)
+}
+
 /// Names in a directory that are numbers.
 pub(crate) fn numbers_in(directory: &str) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_process_are_those_of_its_first_thread_while_that_runs() {
+        let own = std::process::id();
+        assert_eq!(process_file(own, "maps"), format!("/proc/{own}/maps"));
+        let ended = u32::MAX;
+        assert_eq!(process_file(ended, "exe"), format!("/proc/{ended}/exe"));
+    }
 }

@@ -9,7 +9,8 @@ use crate::recording::collection::Collection;
 use crate::recording::script_functions::ScriptFunctions;
 use profile::{
     AccessCount, BranchCount, BuildId, EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset,
-    Location, ProcessAddress, RARE_STACKS, Recording, StretchCount, rare_stacks_symbol,
+    Location, ProcessAddress, RARE_STACKS, Recording, StretchCount, name_processes,
+    rare_stacks_symbol,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -71,6 +72,7 @@ pub(crate) fn move_samples(
         warnings: BTreeSet::new(),
     };
     tally.move_into(recording, |location| finisher.place_in_recording(location));
+    name_processes(recording, |pid| collection.maps.name_of_process(pid));
     let branches = std::mem::take(&mut collection.branches).into_iter();
     recording.branches = branches
         .map(

@@ -2,6 +2,7 @@
 
 use crate::processes::images::ImageTable;
 use crate::processes::maps::ProcessMaps;
+use crate::processes::threads::process_file;
 use languages::python::{Interpreter, ThreadNames};
 use languages::{ElfImage, LanguageRuntime};
 use object::ReadCache;
@@ -109,7 +110,7 @@ impl PythonProcess {
             base,
             dictionaries,
         } = self.interpreter.as_mut()?;
-        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let memory = File::open(process_file(pid, "mem")).ok()?;
         let read = |address: u64, bytes: &mut [u8]| memory.read_exact_at(bytes, address).is_ok();
         let names = ThreadNames::of_interpreter(interpreter, &read)?;
         if dictionaries.is_empty() {
@@ -156,7 +157,7 @@ fn is_python(path: &str) -> bool {
 
 /// The interpreter in a process, and where it is mapped.
 fn find_interpreter(pid: u32) -> Option<LoadedInterpreter> {
-    let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
+    let maps = File::open(process_file(pid, "maps")).ok()?;
     let lines = BufReader::new(maps).lines().take(MOST_MAPPINGS);
     let mut code = lines
         .map_while(Result::ok)
@@ -168,7 +169,7 @@ fn find_interpreter(pid: u32) -> Option<LoadedInterpreter> {
         let (start, end) = range.split_once('-')?;
         let (start, end) = (number(start)?, number(end)?);
         let base = start.wrapping_sub(number(words.nth(1)?)?);
-        let file = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")).ok()?;
+        let file = File::open(process_file(pid, &format!("map_files/{start:x}-{end:x}"))).ok()?;
         let data = ReadCache::new(file);
         let image = ElfImage::parse(&data)?;
         let name = line.rsplit('/').next()?;

@@ -12,6 +12,7 @@ use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::launch::{Exit, Launched};
 use crate::processes::runtime_environment::{remove_unasked_logs, runtime_environment};
 use crate::processes::startup_files::startup_files;
+use crate::processes::threads::process_file;
 use crate::recording::branches;
 use crate::recording::collection::{Collection, Slices};
 use crate::recording::finish::finish_recording;
@@ -767,7 +768,7 @@ fn files_of_target(target: &TargetSpec) -> Vec<PathBuf> {
             words.flat_map(|word| startup_files(word)).collect()
         }
         TargetSpec::Process(pid) => {
-            let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+            let maps = std::fs::read(process_file(*pid, "maps")).unwrap_or_default();
             let maps = String::from_utf8_lossy(&maps);
             let code = MapsLine::parse_all(&maps).filter(|line| line.executable);
             let files = code.filter(|line| line.file.is_some());

@@ -3,6 +3,7 @@
 
 use crate::TargetSpec;
 use crate::processes::command_files::find_program;
+use crate::processes::threads::process_file;
 use std::path::PathBuf;
 
 /// Targets that are remembered, and files of each.
@@ -20,7 +21,7 @@ pub(crate) fn target_name(target: &TargetSpec) -> String {
     let name = match target {
         TargetSpec::Machine => "machine".to_owned(),
         TargetSpec::Process(pid) => {
-            let program = std::fs::read_link(format!("/proc/{pid}/exe"));
+            let program = std::fs::read_link(process_file(*pid, "exe"));
             program.unwrap_or_default().to_string_lossy().into_owned()
         }
         TargetSpec::Command(command) => {

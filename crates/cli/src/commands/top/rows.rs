@@ -1,7 +1,9 @@
 //! Rows of `vitalfew top`, made of a recording of the last seconds.
 
 use crate::call_tree_order::children_shown;
-use profile::{EventId, ImageKind, Location, NodeId, Recording, Sample, SymbolTable, plain_name};
+use profile::{
+    EventId, ImageKind, Location, NodeId, ProcessNames, Recording, Sample, SymbolTable, plain_name,
+};
 use results::{ReportBy, SampleFilter, SystemCallName, amount_of_cost, call_tree, make_report};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -219,11 +221,12 @@ fn threads(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>, apart: bool) ->
     // A daemon's samples know their process by its name alone.
     let has_pids = recording.samples.iter().any(|sample| sample.pid.is_some());
     let mut rows: BTreeMap<String, TopRow> = BTreeMap::new();
-    for thread in &recording.threads {
-        let name = recording.names.get(thread.process);
+    let processes = ProcessNames::of_recording(recording);
+    for thread in recording.threads.iter().filter(|thread| thread.count > 0) {
+        let process = recording.names.get(processes.name_of_thread(thread));
         let is_wanted = zoom.is_none_or(|zoom| match zoom.pid {
             Some(pid) => pid == thread.pid,
-            None => zoom.name == name,
+            None => zoom.name == process,
         });
         let number = match recording.event(thread.event).name.as_str() {
             "run-queue" => Some((1, 100.0 / 1e9)),
@@ -238,19 +241,20 @@ fn threads(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>, apart: bool) ->
             true => format!("{pid}/{tid}"),
             false => pid.to_string(),
         };
+        let name = match apart {
+            true => recording.names.get(thread.process),
+            false => process,
+        };
         let row = rows.entry(key.clone()).or_insert_with(|| TopRow {
             name: name.to_owned(),
             detail: key,
             depth: 0,
             numbers: [0.0; 2],
             process: Some(ZoomedProcess {
-                name: name.to_owned(),
+                name: process.to_owned(),
                 pid: has_pids.then_some(pid),
             }),
         });
-        if tid == pid {
-            row.name = name.to_owned();
-        }
         row.numbers[at] += thread.weight as f64 * percent;
     }
     // By name, where a recording does not know its threads.

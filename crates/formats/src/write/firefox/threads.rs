@@ -4,7 +4,7 @@ use super::meta::to_milliseconds;
 use crate::frame::process_name;
 use crate::write::paths::StackPaths;
 use crate::write::rows::{SampleRow, add_up, samples_of};
-use profile::{Event, EventId, NameId, Recording, Unit};
+use profile::{Event, EventId, NameId, ProcessNames, Recording, Unit};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -76,13 +76,13 @@ pub(super) fn threads_with_samples(
             .collect(),
     );
     let mut tids = Unique::default();
-    let processes = process_names(recording, id);
+    let processes = ProcessNames::of_recording(recording);
     rows.chunk_by(|a, b| a.key.0 == b.key.0)
         .filter_map(|rows| {
             let (pid, tid, name) = rows.first()?.key.0;
             let samples = thread_samples(rows, event)?;
             let name = process_name(recording.names.get(name)).to_owned();
-            let main = pid.and_then(|pid| processes.get(&pid));
+            let main = pid.and_then(|pid| processes.name_of_process(pid));
             let pid_text = pid.map_or_else(|| name.clone(), |pid| pid.to_string());
             let tid_text = tid.map_or_else(|| pid_text.clone(), |tid| tid.to_string());
             Some(FirefoxThread {
@@ -94,7 +94,7 @@ pub(super) fn threads_with_samples(
                 paused_ranges: [],
                 is_main_thread: tid.is_none() || tid == pid,
                 process_name: main
-                    .map_or(&*name, |id| process_name(recording.names.get(*id)))
+                    .map_or(&*name, |id| process_name(recording.names.get(id)))
                     .to_owned(),
                 name,
                 pid: pid_text,
@@ -133,19 +133,6 @@ fn thread_samples(
         },
     };
     (length > 0).then_some(samples)
-}
-
-/// Returns the name of each process id: its main thread's, else that of any of its threads.
-fn process_names(recording: &Recording, id: EventId) -> FxHashMap<u32, NameId> {
-    let mut names = FxHashMap::default();
-    for sample in samples_of(recording, id) {
-        let Some(pid) = sample.pid else { continue };
-        let name = names.entry(pid).or_insert(sample.process);
-        if sample.tid == Some(pid) {
-            *name = sample.process;
-        }
-    }
-    names
 }
 
 /// Makes thread ids different from each other, as the front end needs them.

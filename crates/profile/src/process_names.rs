@@ -1,12 +1,14 @@
 //! Names of processes.
 
-use profile::{NameId, Recording, Sample, ThreadCount};
+use crate::{NameId, Recording, Sample, ThreadCount};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// The names of the processes that threads and samples belong to.
 ///
 /// A process is named as its first thread, else as its thread with the most samples. Threads of a JVM or of Node.js have names of their own,
 /// which are none of the process. A first thread belongs to the process that it names: before it executes a program that is another.
+/// Where the last name of the first thread has no samples, or is not its only one, [`name_processes`] says it.
 pub struct ProcessNames {
     by_pid: FxHashMap<u32, NameId>,
     /// By process id, where it is known, and name of the thread: one name, or those of all processes that have such a thread.
@@ -32,16 +34,18 @@ impl ProcessNames {
         names
     }
 
+    /// Returns the name of a process.
+    pub fn name_of_process(&self, pid: u32) -> Option<NameId> {
+        self.by_pid.get(&pid).copied()
+    }
+
     /// Returns the name of a thread's process.
     pub fn name_of_thread(&self, thread: &ThreadCount) -> NameId {
         // Threads that are counted together have no process.
         if thread.tid == thread.pid {
             return thread.process;
         }
-        self.by_pid
-            .get(&thread.pid)
-            .copied()
-            .unwrap_or(thread.process)
+        self.name_of_process(thread.pid).unwrap_or(thread.process)
     }
 
     /// Returns the names that the process of a sample can have: one, unless several processes have a thread of this name and the samples have no
@@ -62,11 +66,39 @@ impl ProcessNames {
     }
 }
 
+/// Adds what the first threads of the recording's processes were called last, as threads without samples. They say the names of
+/// processes whose first thread had no samples, or had others under an earlier name.
+pub fn name_processes<'a>(recording: &mut Recording, last_name: impl Fn(u32) -> Option<&'a str>) {
+    let mut processes: BTreeMap<u32, (ThreadCount, Vec<NameId>)> = BTreeMap::new();
+    for thread in &recording.threads {
+        let (_, names) = processes.entry(thread.pid).or_insert((*thread, Vec::new()));
+        if thread.tid == thread.pid && !names.contains(&thread.process) {
+            names.push(thread.process);
+        }
+    }
+    for (pid, (thread, names)) in processes {
+        let Some(last) = last_name(pid).filter(|_| pid != 0) else {
+            continue;
+        };
+        let process = recording.names.intern(last);
+        if names != [process] {
+            recording.threads.push(ThreadCount {
+                tid: pid,
+                process,
+                count: 0,
+                weight: 0,
+                ..thread
+            });
+        }
+    }
+}
+
 /// Returns the name of each process, by its id.
 fn names_by_pid(recording: &Recording) -> FxHashMap<u32, NameId> {
-    let mut best: FxHashMap<u32, ((bool, u64), NameId)> = FxHashMap::default();
+    let mut best: FxHashMap<u32, ((bool, bool, u64), NameId)> = FxHashMap::default();
     for thread in &recording.threads {
-        let rank = (thread.tid == thread.pid, thread.count);
+        let is_first = thread.tid == thread.pid;
+        let rank = (is_first && thread.count == 0, is_first, thread.count);
         let known = best.entry(thread.pid).or_insert((rank, thread.process));
         if rank > known.0 {
             *known = (rank, thread.process);
@@ -79,23 +111,13 @@ fn names_by_pid(recording: &Recording) -> FxHashMap<u32, NameId> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::{CallGraph, Collector, EventId, Host, StackId, Target, ThreadCount};
+    use crate::{CallGraph, Collector, EventId, Host, StackId, Target, ThreadCount};
 
-    #[test]
-    fn the_first_thread_names_its_process() {
+    fn recording(threads: &[(u32, u32, &str, u64)]) -> Recording {
         let target = Target::Machine;
         let mut recording =
             Recording::new(Host::default(), target, Collector::Bpf, CallGraph::None);
-        for (pid, tid, name, count) in [
-            (7, 8, "C2 CompilerThre", 5),
-            (7, 7, "sh", 1),
-            (7, 7, "java", 2),
-            (9, 10, "helper", 1),
-            (9, 11, "worker", 3),
-            (3, 3, "node", 3),
-            (3, 4, "helper", 1),
-            (0, 0, "helper", 8),
-        ] {
+        for (pid, tid, name, count) in threads.iter().copied() {
             let process = recording.names.intern(name);
             recording.threads.push(ThreadCount {
                 event: EventId(0),
@@ -107,6 +129,68 @@ mod tests {
                 weight: 0,
             });
         }
+        recording
+    }
+
+    #[test]
+    fn a_first_thread_without_samples_names_its_process() {
+        let mut recording = recording(&[
+            (7, 8, "C2 CompilerThre", 5),
+            (7, 9, "GC Thread#0", 50),
+            (6, 6, "sh", 4),
+            (6, 10, "worker", 9),
+            (5, 5, "plain", 1),
+            (4, 11, "unheard of", 1),
+            (0, 0, "swapper", 1),
+        ]);
+        let last_name = |pid| match pid {
+            7 => Some("java"),
+            6 => Some("server"),
+            5 => Some("plain"),
+            0 => Some("nobody"),
+            _ => None,
+        };
+        name_processes(&mut recording, last_name);
+        let names = ProcessNames::of_recording(&recording);
+        let of_thread: Vec<&str> = recording
+            .threads
+            .iter()
+            .map(|thread| recording.names.get(names.name_of_thread(thread)))
+            .collect();
+        assert_eq!(
+            of_thread,
+            [
+                "java",
+                "java",
+                "sh",
+                "server",
+                "plain",
+                "unheard of",
+                "swapper",
+                "server",
+                "java"
+            ]
+        );
+        let added = &recording.threads[7..];
+        assert!(
+            added
+                .iter()
+                .all(|thread| (thread.count, thread.tid) == (0, thread.pid))
+        );
+    }
+
+    #[test]
+    fn the_first_thread_names_its_process() {
+        let mut recording = recording(&[
+            (7, 8, "C2 CompilerThre", 5),
+            (7, 7, "sh", 1),
+            (7, 7, "java", 2),
+            (9, 10, "helper", 1),
+            (9, 11, "worker", 3),
+            (3, 3, "node", 3),
+            (3, 4, "helper", 1),
+            (0, 0, "helper", 8),
+        ]);
         let names = ProcessNames::of_recording(&recording);
         let mut of_sample = |pid: Option<u32>, thread: &str| {
             let process = recording.names.intern(thread);
