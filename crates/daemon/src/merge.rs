@@ -61,7 +61,7 @@ fn merge_once(options: &MergeOptions, database: &Database) -> Result<(), store::
 fn name_images(recording: &mut Recording) {
     let mut paths = BTreeMap::new();
     for image in &recording.images {
-        if let (Some(file), false) = (image.file, image.path.starts_with("[inode ")) {
+        if let (Some(file), false) = (image.file, image.is_nameless()) {
             paths.insert(
                 file,
                 (image.path.clone(), image.build_id.clone(), image.gone),
@@ -69,7 +69,7 @@ fn name_images(recording: &mut Recording) {
         }
     }
     for image in &mut recording.images {
-        if image.path.starts_with("[inode ")
+        if image.is_nameless()
             && let Some((path, build_id, gone)) = image.file.and_then(|file| paths.get(&file))
         {
             image.path.clone_from(path);

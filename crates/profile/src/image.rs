@@ -113,7 +113,26 @@ pub struct Image {
     pub gone: bool,
 }
 
+/// Beginning of the path of a file of which only the number is known.
+const NAMELESS: &str = "[inode ";
+
 impl Image {
+    /// Returns what stands for the path of a file of which only the number is known.
+    pub fn path_of_number(file: FileIdentity) -> String {
+        let FileIdentity {
+            major,
+            minor,
+            inode,
+            ..
+        } = file;
+        format!("{NAMELESS}{major}:{minor}:{inode}]")
+    }
+
+    /// Returns whether it is a file of which only the number is known: nothing in it has a name.
+    pub fn is_nameless(&self) -> bool {
+        self.kind == ImageKind::File && self.path.starts_with(NAMELESS)
+    }
+
     /// The image that samples with no known image are counted on.
     pub fn unknown() -> Self {
         Self {

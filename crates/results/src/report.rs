@@ -236,8 +236,10 @@ impl Counter<'_> {
                 self.add_sample(sample, column, amount, number + 1);
             }
             let leaf = recording.stacks.frame(sample.stack).location;
-            let kind = recording.image(leaf.image).kind;
-            if matches!(kind, ImageKind::Unknown | ImageKind::Anonymous) {
+            let image = recording.image(leaf.image);
+            if matches!(image.kind, ImageKind::Unknown | ImageKind::Anonymous)
+                || image.is_nameless()
+            {
                 self.totals[column].unknown += amount;
             }
             if column == 0 && recording.call_graph != CallGraph::None {
@@ -583,6 +585,35 @@ fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) ->
 mod tests {
     use super::*;
     use profile::{Collector, Event, Host, Image, ImageId, ImageOffset, Target};
+
+    #[test]
+    fn code_of_files_without_a_name_is_unknown() {
+        let target = Target::Machine;
+        let mut recording =
+            Recording::new(Host::default(), target, Collector::Bpf, CallGraph::None);
+        recording.events = vec![Event::new("cpu-clock", Unit::Samples, 1)];
+        let process = recording.names.intern("a");
+        for (number, path) in (0..).zip(["/bin/a", "[inode 8:1:6]"]) {
+            recording.images.push(Image {
+                kind: ImageKind::File,
+                path: path.to_owned(),
+                ..Image::unknown()
+            });
+            let place = Location {
+                image: ImageId(number),
+                offset: ImageOffset(1),
+            };
+            let stack = recording.stacks.intern(place, None);
+            let samples = Sample::new(EventId(0), process, stack, 1 << number);
+            recording.samples.push(samples);
+        }
+        let (table, filter) = (SymbolTable::default(), SampleFilter::default());
+        let report = make_report(&recording, &table, ReportBy::Image, &filter, EventId(0));
+        assert_eq!(
+            (report.events[0].total, report.events[0].unknown),
+            (3.0, 2.0)
+        );
+    }
 
     #[test]
     fn control_groups_are_rows_and_filters() {

@@ -246,7 +246,7 @@ impl ImageTable {
     pub fn finished_image(&self, id: ImageId) -> Image {
         let mut image = self.get(id).clone();
         if let (true, Some(file)) = (image.path.is_empty(), image.file) {
-            image.path = format!("[inode {}:{}:{}]", file.major, file.minor, file.inode);
+            image.path = Image::path_of_number(file);
             image.gone = true;
         }
         image

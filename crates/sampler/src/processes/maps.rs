@@ -2,7 +2,7 @@
 
 use crate::events::records::{Body, Record};
 use crate::processes::images::{ImageTable, UNKNOWN, open_mapped};
-use crate::processes::threads::{has_running_threads, process_file, process_name};
+use crate::processes::threads::{has_running_threads, numbers_in, process_file, process_name};
 use profile::{
     BuildId, FileIdentity, ImageId, ImageKind, ImageOffset, Location, MapsLine, ProcessAddress,
 };
@@ -202,41 +202,44 @@ impl ProcessMaps {
 
     /// Reads the mappings of a process that ran before the recording.
     pub fn scan_process(&mut self, pid: u32, images: &mut ImageTable) {
-        let Ok(text) = std::fs::read(process_file(pid, "maps")) else {
+        let Some(text) = read_maps(pid) else {
             return; // it has ended, or it is not ours
         };
-        let mut mappings = BTreeMap::new();
-        let text = String::from_utf8_lossy(&text);
-        for line in MapsLine::parse_all(&text).filter(|line| line.executable) {
-            let file = line.file.filter(|_| !is_shared_memory(line.path));
-            let image = match file {
-                Some(file) => images.file_of_any_generation(file, line.path),
-                None => image_of(images, pid, None, line.path),
-            };
-            let (start, end) = (line.addresses.start, line.addresses.end);
-            if file.is_some() {
-                images.hold_file(image, pid, Some(line.addresses));
-            }
-            let mapping = Mapping {
-                end,
-                file_offset: line.file_offset,
-                image,
-            };
-            mappings.insert(start, mapping);
-        }
+        let mappings = parse_mappings(pid, &text, images);
         self.names.extend(process_name(pid).map(|name| (pid, name)));
         self.processes.remove(&pid);
-        self.begin_program(pid, 0, Rc::new(mappings));
+        self.begin_program(pid, 0, Rc::new(mappings.into_iter().collect()));
     }
 
-    /// Reads the mappings of every process that runs now.
+    /// Reads the mappings of every process that runs now and is not known.
     pub fn scan_all(&mut self, images: &mut ImageTable) {
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        for entry in entries {
-            if let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok())
-                && !self.processes.contains_key(&pid)
-            {
+        for pid in numbers_in("/proc") {
+            if !self.processes.contains_key(&pid) {
                 self.scan_process(pid, images);
+            }
+        }
+    }
+
+    /// Reads the mappings of every process that runs now, because records of some were lost.
+    pub fn scan_again(&mut self, images: &mut ImageTable) {
+        for pid in numbers_in("/proc") {
+            if let Some(text) = read_maps(pid) {
+                self.add_lost_mappings(pid, &text, images);
+            }
+        }
+    }
+
+    /// Adds the mappings of a process that no record told of, as `/proc` shows them. When they began is not known: they count for all of
+    /// the current program's time.
+    fn add_lost_mappings(&mut self, pid: u32, text: &str, images: &mut ImageTable) {
+        let mappings = parse_mappings(pid, text, images);
+        if !self.processes.contains_key(&pid) {
+            self.names.extend(process_name(pid).map(|name| (pid, name)));
+        }
+        let program = self.current_program(pid, 0);
+        for (start, mapping) in mappings {
+            if program.mappings.get(&start) != Some(&mapping) {
+                insert_mapping(&mut program.mappings, start, mapping);
             }
         }
     }
@@ -375,6 +378,35 @@ impl ProcessMaps {
     }
 }
 
+/// The text of `/proc/PID/maps`.
+fn read_maps(pid: u32) -> Option<String> {
+    let text = std::fs::read(process_file(pid, "maps")).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The executable mappings of a process, with their starts, from the text of its `maps`.
+fn parse_mappings(pid: u32, text: &str, images: &mut ImageTable) -> Vec<(u64, Mapping)> {
+    let mut mappings = Vec::new();
+    for line in MapsLine::parse_all(text).filter(|line| line.executable) {
+        let file = line.file.filter(|_| !is_shared_memory(line.path));
+        let image = match file {
+            Some(file) => images.file_of_any_generation(file, line.path),
+            None => image_of(images, pid, None, line.path),
+        };
+        let (start, end) = (line.addresses.start, line.addresses.end);
+        if file.is_some() {
+            images.hold_file(image, pid, Some(line.addresses));
+        }
+        let mapping = Mapping {
+            end,
+            file_offset: line.file_offset,
+            image,
+        };
+        mappings.push((start, mapping));
+    }
+    mappings
+}
+
 /// The mapping that holds an address, with its start.
 pub(crate) fn find_mapping(
     mappings: &BTreeMap<u64, Mapping>,
@@ -495,6 +527,39 @@ mod tests {
         assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "/bin/6+0x1010");
         maps.forget_ended(60);
         assert_eq!(at(&maps, &mut images, 2, 49, 0x1010), "[unknown]+0x1010");
+    }
+
+    /// A sample names its image by device, inode and generation before any record does.
+    #[test]
+    fn mappings_whose_records_were_lost_are_read_again() {
+        let mut images = ImageTable::new();
+        let mut maps = ProcessMaps::default();
+        let identity = |inode| FileIdentity {
+            major: 8,
+            minor: 1,
+            inode,
+            generation: 1,
+        };
+        maps.apply_record(record(1, 10, mmap(0x1000, 0x1000, 5)), &mut images);
+        maps.apply_record(record(2, 20, Body::Fork { parent: 1 }), &mut images);
+        // It has executed another program, of which nothing was told.
+        let seen = images.file_without_path(identity(6));
+        let text = "1000-3000 r-xp 00002000 08:01 6 /bin/lost\n\
+                    9000-a000 r-xp 00000000 00:00 0\n\
+                    b000-c000 rw-p 00000000 08:01 7 /bin/data\n";
+        maps.add_lost_mappings(2, text, &mut images);
+        maps.add_lost_mappings(3, text, &mut images);
+        for pid in [2, 3] {
+            for time in [25, 40] {
+                let found = at(&maps, &mut images, pid, time, 0x1010);
+                assert_eq!(found, "/bin/lost+0x2010", "{pid} at {time}");
+            }
+            assert_eq!(at(&maps, &mut images, pid, 40, 0xb010), "[unknown]+0xb010");
+        }
+        assert_eq!(at(&maps, &mut images, 2, 40, 0x9010), "[anon 2]+0x9010");
+        assert_eq!(at(&maps, &mut images, 1, 40, 0x1010), "/bin/5+0x1010");
+        assert_eq!(images.get(seen).path, "/bin/lost");
+        assert!(!images.has_nameless());
     }
 
     #[test]

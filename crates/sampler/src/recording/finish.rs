@@ -28,7 +28,7 @@ pub(crate) fn finish_recording(
 ) {
     if collection.images.has_nameless() {
         // A process whose records did not reach us may still be there.
-        collection.maps.scan_all(&mut collection.images);
+        collection.maps.scan_again(&mut collection.images);
     }
     recording.slice_ns = collection.slices.map(|slices| slices.length_ns);
     let sources = NameSources {

@@ -469,6 +469,9 @@ impl<'memory> KernelSource<'memory> {
             }
             maps.apply_record(record, images);
         });
+        if lost > 0 {
+            maps.scan_again(images);
+        }
         if let Some(unwinding) = &mut self.unwinding {
             unwinding.serve_wanted(images, maps);
         }

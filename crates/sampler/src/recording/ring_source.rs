@@ -553,6 +553,7 @@ impl RingSource {
                     }
                     None => {
                         collection.warnings.insert(rings::RECORDS_LOST.into());
+                        collection.maps.scan_again(&mut collection.images);
                     }
                 }
             }
