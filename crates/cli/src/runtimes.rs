@@ -30,10 +30,15 @@ impl Runtime {
                 None => procedure == *function,
             })
     }
+
+    /// Returns whether it generates code.
+    fn has_compiler(&self) -> bool {
+        !ONLY_INTERPRETED.contains(&self.name)
+    }
 }
 
-/// Each was tried with the runtime that Debian 12 has, but that of .NET (not in Debian).
-const RUNTIMES: [Runtime; 10] = [
+/// Each was tried with the runtime that Debian 12 has, but those of .NET, Bun and Deno (not in Debian).
+const RUNTIMES: [Runtime; 13] = [
     Runtime {
         name: "Java",
         images: &["libjvm.so"],
@@ -47,6 +52,27 @@ const RUNTIMES: [Runtime; 10] = [
         interpreter: &[],
         advice: NODE_ADVICE,
         with_stacks: Some(NODE_AGAIN),
+    },
+    Runtime {
+        name: "Deno",
+        images: &["deno"],
+        interpreter: &[],
+        advice: "run deno with --v8-flags=--perf-basic-prof",
+        with_stacks: None,
+    },
+    Runtime {
+        name: "Bun",
+        images: &["bun"],
+        interpreter: &[],
+        advice: "it publishes none; its own profiler (--cpu-prof, where it has that) names them",
+        with_stacks: None,
+    },
+    Runtime {
+        name: "PyPy",
+        images: &["pypy", "libpypy"],
+        interpreter: &[],
+        advice: "it publishes none; where the program runs with CPython, record names them",
+        with_stacks: None,
     },
     Runtime {
         name: ".NET",
@@ -120,6 +146,12 @@ const RUBY_ADVICE: &str =
     "record it with stacks (without --no-stacks), which name them (Ruby 3.1 and 3.3)";
 const RUBY_AGAIN: &str = "where record gave no reason, record it again, as the unwind tables of its interpreter may be ready only now (Ruby 3.1 and 3.3); of others, stackprof --stackcollapse writes the stacks for vitalfew bottlenecks";
 
+/// Advice for code that no known runtime generated, as that of WebAssembly.
+const GENERATED_CODE: &str = "code that was generated while the program ran, and has no names here: have what generates it write /tmp/perf-PID.map or a jitdump (wasmtime: --profile=perfmap)";
+
+/// Interpreted languages whose usual runtime compiles nothing.
+const ONLY_INTERPRETED: [&str; 3] = ["Python", "Perl", "Lua"];
+
 /// Less than this share of the samples without the names of a runtime's functions is not worth a
 /// line.
 const WORTH_A_LINE: f64 = 0.2;
@@ -136,10 +168,12 @@ pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId
         .iter()
         .any(|(runtime, _)| runtime.interpreter.is_empty());
     let mut lines = Vec::new();
+    let mut is_explained = false;
     for (runtime, interpreted) in found {
         let mut amount = *interpreted;
-        if runtime.interpreter.is_empty() || !generators {
+        if runtime.interpreter.is_empty() || !generators && runtime.has_compiler() {
             amount += amounts.generated;
+            is_explained = true;
         }
         if amount > 0 && amount as f64 >= WORTH_A_LINE * amounts.total as f64 {
             let with_stacks = runtime.with_stacks;
@@ -152,6 +186,10 @@ pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId
                 advice
             ));
         }
+    }
+    let generated = amounts.generated as f64 / amounts.total.max(1) as f64;
+    if !is_explained && generated >= WORTH_A_LINE {
+        lines.push(format!("{:.0}% is {GENERATED_CODE}", 100.0 * generated));
     }
     lines
 }
@@ -260,6 +298,33 @@ fn is_python_function(table: &SymbolTable, location: Location) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generated_code_belongs_to_runtimes_that_generate_code() {
+        let advice = |program: &str| {
+            let (recording, table) = recording(&[
+                (program, ImageKind::File, Some("main"), 10),
+                ("[anon 7]", ImageKind::Anonymous, None, 90),
+            ]);
+            runtime_advice(&recording, &table, EventId(0)).join("; ")
+        };
+        for (program, wanted) in [
+            ("/usr/bin/python3.11", "90% is code that was generated"),
+            ("/usr/bin/wasmtime", "90% is code that was generated"),
+            ("/usr/bin/ruby3.1", "90% is code of Ruby "),
+            ("/opt/bun", "90% is code of Bun "),
+            ("/opt/deno", "90% is code of Deno "),
+            ("/usr/lib/libpypy3.9-c.so", "90% is code of PyPy "),
+        ] {
+            let said = advice(program);
+            assert!(said.starts_with(wanted), "{program}: {said}");
+            assert!(
+                !said.contains(';') || !said.contains("; 9"),
+                "{program}: {said}"
+            );
+        }
+    }
+
     use profile::{
         Collector, Event, Host, ImageOffset, Procedure, Resolution, Sample, StackId, Target, Unit,
     };
@@ -384,7 +449,9 @@ mod tests {
     fn programs_without_a_runtime_and_named_code_need_no_advice() {
         use ImageKind::{Anonymous, File, Jit};
         assert!(advice(&[("/usr/bin/app", File, None, 100)]).is_empty());
-        assert!(advice(&[("[anon 1]", Anonymous, None, 100)]).is_empty());
+        let generated = advice(&[("[anon 1]", Anonymous, None, 100)]);
+        assert_eq!(generated.len(), 1, "{generated:?}");
+        assert!(generated[0].starts_with("100% is code that was generated"));
         let named = advice(&[
             ("[jit 1]", Jit, Some("int W.fib(int)"), 90),
             ("/lib/libjvm.so", File, Some("f"), 10),

@@ -1,7 +1,7 @@
 //! Time by state, before any sample is looked at: on a CPU, waiting for one, or blocked.
 
-use crate::output::{format_ns, group_digits, shorten_middle};
-use profile::{Recording, Target, TaskTimes, Unit};
+use crate::output::{format_ns, group_digits, shell_words, shorten_middle};
+use profile::{Collector, Recording, Target, TaskTimes, Unit};
 
 /// The most of a command line that a piece of advice repeats, in characters.
 const LONGEST_COMMAND: usize = 60;
@@ -43,7 +43,10 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
     let times = recording.task_times?;
     let target = match &recording.target {
         Target::Command(command) => {
-            format!("-- {}", shorten_middle(&command.join(" "), LONGEST_COMMAND))
+            format!(
+                "-- {}",
+                shorten_middle(&shell_words(command), LONGEST_COMMAND)
+            )
         }
         Target::Process(pid) => format!("-p {pid}"),
         Target::Machine => return None,
@@ -55,6 +58,10 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
     }
     if recording.events.iter().any(|e| e.unit == Unit::Nanoseconds) {
         return None; // it was recorded
+    }
+    // Without the kernel's account of waits for a CPU, or the right to see waits, nothing is known of the rest.
+    if times.waiting_ns.is_none() || recording.collector != Collector::Bpf {
+        return None;
     }
     let still = wall.saturating_sub(times.ready_ns());
     if still > wall / 2 {
@@ -137,7 +144,7 @@ pub fn main_event(recording: &Recording) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use profile::{CallGraph, Collector, Event, Host};
+    use profile::{CallGraph, Event, Host};
 
     fn recording(wall: u64, times: TaskTimes) -> Recording {
         let host = Host {
@@ -175,6 +182,15 @@ mod tests {
         assert!(advice.contains("8.00 s") && advice.contains("record --off-cpu -- sleep 9"));
         let ran = recording(9 * S, times(8 * S, 0, S));
         assert_eq!(time_advice(&ran), None);
+        // Whether it waited for a CPU is not known, or waits cannot be recorded.
+        let unknown = TaskTimes {
+            waiting_ns: None,
+            ..times(S, 0, 8 * S)
+        };
+        assert_eq!(time_advice(&recording(9 * S, unknown)), None);
+        let mut through_rings = slept;
+        through_rings.collector = Collector::Ring;
+        assert_eq!(time_advice(&through_rings), None);
     }
 
     #[test]

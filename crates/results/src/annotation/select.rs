@@ -223,6 +223,11 @@ impl<'a> SampleSelection<'a> {
             named = all.iter().filter(|one| one.name.contains(wanted)).collect();
         }
         let Some(chosen) = named.first() else {
+            if self.is_script_function(wanted) {
+                return Err(inconclusive_refusal(format!(
+                    "'{wanted}' is a function of a script, which has no machine code of its own: vitalfew report --by line shows its lines"
+                )));
+            }
             let most: Vec<String> = all.iter().take(5).map(|one| one.name.clone()).collect();
             return Err(inconclusive_refusal(if most.is_empty() {
                 "no sample is in a procedure with a name; give START..END with --image".to_owned()
@@ -239,6 +244,13 @@ impl<'a> SampleSelection<'a> {
             chosen: (*chosen).clone(),
             others: others.map(|other| (*other).clone()).collect(),
         })
+    }
+
+    /// Returns whether an interpreter's function of this name has samples.
+    fn is_script_function(&self, wanted: &str) -> bool {
+        let is_script = |image| self.recording.image(image).kind == ImageKind::Script;
+        let mut symbols = self.recording.symbols.iter();
+        symbols.any(|symbol| is_script(symbol.image) && symbol.name.contains(wanted))
     }
 
     fn by_range(&self, wanted: &str, start: u64, end: u64) -> anyhow::Result<ChosenProcedure> {

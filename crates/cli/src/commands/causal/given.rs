@@ -138,23 +138,10 @@ fn given_options(args: &Run) -> Vec<String> {
     words
 }
 
-/// Puts words together for a shell.
-pub fn shell_words(words: &[String]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
-    quoted.join(" ")
-}
-
-fn shell_word(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_alphanumeric() || "_-./:=,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::shell_words;
     use clap::Parser;
     use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -12,7 +12,6 @@ mod suggest;
 mod svg;
 mod text;
 
-pub use given::shell_words;
 pub use report::result_of_files;
 pub use svg::{LONGEST_TITLE, escape_xml, shorten_start};
 

@@ -1,10 +1,10 @@
 //! `vitalfew causal report`.
 
 use super::args::{CausalReport as Args, CausalSource};
-use super::given::shell_words;
 use super::shown_report::Report;
 use super::{json, load, svg, text};
 use crate::exit::INCONCLUSIVE;
+use crate::output::shell_words;
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
 use analysis::causal::{Analysis, Options, Verdict, analyse_profile};

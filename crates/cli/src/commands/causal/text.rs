@@ -1,8 +1,8 @@
 //! `vitalfew causal report` as text, with the curves drawn in characters.
 
-use super::given::shell_words;
 use super::json::{AT, measure_name};
 use super::shown_report::Report;
+use crate::output::shell_words;
 use crate::output::{clean_name, count_noun, format_ns, group_digits};
 use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, Verdict};
 use std::collections::BTreeMap;

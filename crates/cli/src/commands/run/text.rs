@@ -1,8 +1,8 @@
 //! Result of a run, as text.
 
 use super::result::{CommandEnd, LeftProcess, RunResult};
-use crate::commands::causal::shell_words;
 use crate::commands::wrapped;
+use crate::output::shell_words;
 use crate::output::{clean_name, format_ns, shorten_middle};
 use crate::times::time_line;
 use analysis::judgement::SAID_FIRST;
