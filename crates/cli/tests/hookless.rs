@@ -361,3 +361,75 @@ fn go_programs_are_measured_from_their_start_and_while_they_run() {
         assert!(child.wait().expect("it ends").success());
     }
 }
+
+/// Compiles `all_signals.c` with these options.
+fn all_signals(lab: &Lab, name: &str, options: &[&str]) -> PathBuf {
+    let program = lab.path(name);
+    let status = Command::new("cc")
+        .args(["-O2", "-g", "-pthread", "-o"])
+        .args([&program, &source("all_signals.c")])
+        .args(options)
+        .status();
+    assert!(status.expect("a C compiler").success());
+    program
+}
+
+/// Asserts that something was sampled in the last run in the lab's profile.
+fn assert_sampled(lab: &Lab) {
+    let run = last_run(lab);
+    let fragments = run["fragments"].as_array().expect("fragments");
+    let samples = fragments.iter().filter_map(|it| it["samples"].as_u64());
+    assert!(samples.sum::<u64>() > 100, "{run}");
+}
+
+#[test]
+fn commands_that_wait_for_all_signals_get_none_of_ours_and_are_sampled() {
+    let Some(_machine) = alone() else {
+        return;
+    };
+    let lab = Lab::new();
+    let dynamic = all_signals(&lab, "dynamic", &[]);
+    let fixed = all_signals(&lab, "static", &["-static"]);
+    for (program, options) in [
+        (&dynamic, &[][..]),
+        (&dynamic, &["--no-hooks"]),
+        (&fixed, &[]),
+    ] {
+        for waits in ["wait", "descriptor", "poll"] {
+            let mut command = causal(&lab, options);
+            command.args(["--runs", "1", "--progress", "function:serve", "--"]);
+            let output = command.arg(program).args([waits, "2"]).output();
+            let output = output.expect("vitalfew runs");
+            assert!(output.status.success(), "{waits}: {}", said(&output));
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "fine\n");
+            assert_sampled(&lab);
+        }
+    }
+}
+
+#[test]
+fn processes_that_wait_for_all_signals_get_none_of_ours_and_are_sampled() {
+    let Some(_machine) = alone() else {
+        return;
+    };
+    let lab = Lab::new();
+    let program = all_signals(&lab, "dynamic", &[]);
+    for options in [&[][..], &["--no-hooks"]] {
+        for waits in ["wait", "descriptor", "poll"] {
+            let child = start(&program, &[waits, "6"]);
+            let mut command = causal(&lab, options);
+            let pid = child.id().to_string();
+            command.args(["--progress", "function:serve", "--for", "2s", "-p", &pid]);
+            let output = command.output().expect("vitalfew runs");
+            let ended = child.wait_with_output().expect("it ends");
+            let (said, printed) = (said(&output), String::from_utf8_lossy(&ended.stdout));
+            assert!(ended.status.success(), "{waits}: {printed} {said}");
+            // With hooks a thread must wait to load them.
+            if output.status.code() != Some(125) {
+                assert_sampled(&lab);
+            } else {
+                assert!(options.is_empty() && said.contains("waits"), "{said}");
+            }
+        }
+    }
+}

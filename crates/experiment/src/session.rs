@@ -32,6 +32,10 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(10);
 /// The longest time between two looks where the end of the target ends an experiment.
 const EDGE_TICK: Duration = Duration::from_millis(1);
+/// The shortest time between two looks for threads that block the sampling signal.
+const BLOCKING_EVERY: Duration = Duration::from_millis(100);
+/// The part of the samples that may be missing because of them before the user hears of it: one in so many.
+const MOST_BLOCKED: u64 = 20;
 /// The time between two reports to the user.
 const TOLD_EVERY: Duration = Duration::from_millis(250);
 /// The time that a search for a progress point may take before the user hears of it.
@@ -71,6 +75,8 @@ pub(crate) struct CausalSession<'a> {
     choice: Option<ProgressChoice>,
     /// The timers that sample, if they are the processors'.
     ticks: Option<Ticks>,
+    /// When it was last looked for threads that block the sampling signal, and how often such had run by then.
+    looked_for_blocking: (Duration, u64),
     /// The watch of system calls: waits for what is outside, and running in the kernel.
     waits: Option<WaitWatch>,
     /// The program, if it has no hooks. Behind what sends it signals, which ends first.
@@ -132,6 +138,7 @@ impl<'a> CausalSession<'a> {
             notices,
             scope_noticed: false,
             ticks,
+            looked_for_blocking: (Duration::ZERO, 0),
             waits,
             experiments: Experiments::new(options, program.is_none(), client_waits, known.meetings),
             program,
@@ -188,6 +195,7 @@ impl<'a> CausalSession<'a> {
                 self.code.find_stacks(&self.memory);
             }
             let now = self.start.elapsed();
+            self.unblock_signal(now);
             if target.has_ended() {
                 self.experiments.note_end(&self.memory);
             }
@@ -227,6 +235,27 @@ impl<'a> CausalSession<'a> {
             }
             self.rest(seen, next.min(tick));
         }
+    }
+
+    /// Lets threads of a program without hooks have the sampling signal that have blocked it, as daemons do.
+    fn unblock_signal(&mut self, now: Duration) {
+        let (last, seen) = self.looked_for_blocking;
+        let Some(program) = self.program.as_ref() else {
+            return;
+        };
+        if now.saturating_sub(last) < BLOCKING_EVERY {
+            return;
+        }
+        let blocked = self.blocked_ticks();
+        if blocked > seen {
+            program.unblock_signal();
+        }
+        self.looked_for_blocking = (now, blocked);
+    }
+
+    /// Returns how often threads ran that block the sampling signal.
+    fn blocked_ticks(&self) -> u64 {
+        self.ticks.as_ref().map_or(0, Ticks::blocked_ticks)
     }
 
     /// Takes over the kernel's count of how often threads meet, in programs without hooks.
@@ -573,6 +602,14 @@ impl<'a> CausalSession<'a> {
         let outside = self.memory.outside.load(Relaxed);
         let unmeasured = self.memory.unmeasured.load(Relaxed);
         let refused = self.memory.refused.load(Relaxed);
+        let blocked = self.blocked_ticks();
+        if blocked * MOST_BLOCKED > samples.max(FEW_SAMPLES) {
+            let share = 100.0 * blocked as f64 / (blocked + samples) as f64;
+            warnings.push(format!(
+                "{share:.0} % of the program's time is not sampled: its threads block all signals then, the sampling signal \
+                 (SIGSTKFLT) among them; vitalfew record measures them"
+            ));
+        }
         if unmeasured > 0 {
             warnings.push(format!(
                 "{unmeasured} threads were not measured: more than {} at a time",
@@ -604,6 +641,8 @@ impl<'a> CausalSession<'a> {
             warnings.push(handover::describe_background(command, pid));
         } else if let Some(others) = others {
             warnings.push(others);
+        } else if samples == 0 && blocked > 0 {
+            warnings.push("nothing was sampled".into());
         } else if samples == 0 && exit.is_none() && self.stopped.is_none() {
             warnings.push("nothing was sampled: the program did not run meanwhile".into());
         } else if samples == 0 && refused == 0 && self.stopped.is_none() {

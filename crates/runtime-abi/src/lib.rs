@@ -253,6 +253,8 @@ pub struct Thread {
     pub pace: pace::Pace,
     /// Locks of [`Page::selection`] that it holds.
     pub holds: AtomicU32,
+    /// The program has this thread block [`SIGNAL`], which it does not.
+    pub blocks_signal: AtomicU32,
     /// Its waits for what is outside of the program.
     pub outside: wait::ThreadWaits,
 }

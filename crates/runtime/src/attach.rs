@@ -47,6 +47,7 @@ pub fn adopt_here(page: &'static Page, sp: u64) -> Option<&'static Thread> {
     };
     // It owes nothing of what was before.
     thread.local.store(page.global.0.load(Relaxed), Relaxed);
+    thread.blocks_signal.store(0, Relaxed);
     thread.start.store(0, Relaxed);
     thread.stack_high.store(0, Relaxed);
     thread.stack_low.store(sp, Relaxed);
@@ -87,6 +88,8 @@ pub fn after_fork(parent: &'static Thread) {
     };
     // What the parent owed at the fork the child owes too: it goes on from the same moment.
     thread.local.store(parent.local.load(Relaxed), Relaxed);
+    let blocks_signal = parent.blocks_signal.load(Relaxed);
+    thread.blocks_signal.store(blocks_signal, Relaxed);
     thread.start.store(0, Relaxed);
     for (to, from) in [
         (&thread.stack_low, &parent.stack_low),

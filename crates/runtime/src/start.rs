@@ -88,6 +88,8 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
         main.stack_low
             .store(high.saturating_sub(stack_limit()), Relaxed);
         main.local.store(0, Relaxed);
+        let blocks_signal = u32::from(unblock_signal());
+        main.blocks_signal.store(blocks_signal, Relaxed);
         attach::attach_thread(page, main);
     }
 }
@@ -113,6 +115,17 @@ pub fn take_signal() -> libc::sigaction {
         crate::real::sigaction(thread_event::SIGNAL, &raw const action, &raw mut before);
         before
     }
+}
+
+/// Has this thread not block the sampling signal. Returns whether it did: who started the program may block all signals.
+fn unblock_signal() -> bool {
+    let bit = 1u64 << (thread_event::SIGNAL - 1);
+    let mut before = 0u64;
+    let (ours, old) = (&raw const bit as usize, &raw mut before as usize);
+    let how = libc::SIG_UNBLOCK as usize;
+    // SAFETY: both sets live during the call.
+    unsafe { sys::call(libc::SYS_rt_sigprocmask, [how, ours, old, 8, 0, 0]) };
+    before & bit != 0
 }
 
 /// Bytes that the main thread's stack may take.

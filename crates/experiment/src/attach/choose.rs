@@ -144,35 +144,42 @@ impl Stacks {
     }
 }
 
-/// Lets threads that block the sampling signal have it.
+/// Lets threads that block the sampling signal have it, also those that run.
 pub(super) fn unblock_signal(pid: u32) {
-    let bit = 1u64 << (runtime_abi::SIGNAL - 1);
     let start = Instant::now();
     let mut left = thread_ids(pid);
     while !left.is_empty() && start.elapsed() < PICKY {
-        left.retain(|&tid| {
-            let status = ThreadStatus::read(pid, tid);
-            let blocks = status.is_some_and(|status| {
-                // The runtime's own thread blocks all.
-                status.signals("SigBlk") & bit != 0 && status.field("Name") != Some("vitalfew")
-            });
-            if !blocks {
-                return false;
-            }
-            let waits = awaited_call(pid, tid);
-            if !waits.is_some_and(|(number, arguments)| is_plain_wait(number, &arguments)) {
-                return true;
-            }
-            match BorrowedThread::stop_thread(pid, tid, Errand::MakeCalls) {
-                Ok(Some(mut thread)) => {
-                    thread.keep_mask(thread.mask & !bit);
-                    thread.give_back();
-                    false
-                }
-                Ok(None) => true,
-                Err(_) => false,
-            }
-        });
+        left.retain(|&tid| !unblock_in_thread(pid, tid, 0..0));
         std::thread::sleep(PAUSE);
+    }
+}
+
+/// Lets a thread have the sampling signal, unless it is in code at `spared`, the signal's handler. Returns false if it must be tried again.
+pub(super) fn unblock_in_thread(pid: u32, tid: u32, spared: Range<u64>) -> bool {
+    let bit = 1u64 << (runtime_abi::SIGNAL - 1);
+    let status = ThreadStatus::read(pid, tid);
+    let blocks = status.is_some_and(|status| {
+        // The runtime's own thread blocks all.
+        status.signals("SigBlk") & bit != 0 && status.field("Name") != Some("vitalfew")
+    });
+    if !blocks {
+        return true;
+    }
+    // Other calls would fail if they were interrupted.
+    let waits = awaited_call(pid, tid);
+    if waits.is_some_and(|(number, arguments)| !is_plain_wait(number, &arguments)) {
+        return false;
+    }
+    match BorrowedThread::stop_thread(pid, tid, Errand::MakeCalls) {
+        Ok(Some(mut thread)) => {
+            let unblocks = !spared.contains(&thread.registers.rip);
+            if unblocks {
+                thread.keep_mask(thread.mask & !bit);
+            }
+            thread.give_back();
+            unblocks
+        }
+        Ok(None) => false,
+        Err(_) => true,
     }
 }

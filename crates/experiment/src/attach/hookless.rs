@@ -12,8 +12,7 @@ use crate::memory::{COUNTS, CausalMemory, forget_contents};
 use crate::{Error, maps};
 use profile::MapsLine;
 use runtime_abi::SIGNAL;
-use sampler::process_file;
-use sampler::{KernelCredits, Launched};
+use sampler::{KernelCredits, Launched, process_file, thread_ids};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -44,6 +43,8 @@ pub(crate) struct HeldCommand {
 const GO_STARTS: usize = 10_000;
 /// A signal that was sent is with its thread by then.
 const GRACE: Duration = Duration::from_millis(20);
+/// The handler's code is so near its beginning.
+const HANDLER_BYTES: u64 = 1 << 20;
 /// Bytes of a program's code that are searched for a way back, at most.
 const MOST_CODE: u64 = 64 << 20;
 
@@ -275,6 +276,14 @@ impl HooklessProgram {
     /// the memory is given back. The handler stays mapped. Returns whether that was possible.
     pub fn leave(mut self) -> bool {
         self.try_leave()
+    }
+
+    /// Lets threads that have blocked the sampling signal have it.
+    pub fn unblock_signal(&self) {
+        let near = self.handler.saturating_sub(HANDLER_BYTES)..self.handler + HANDLER_BYTES;
+        for tid in thread_ids(self.pid) {
+            choose::unblock_in_thread(self.pid, tid, near.clone());
+        }
     }
 
     fn try_leave(&mut self) -> bool {

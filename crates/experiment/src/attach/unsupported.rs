@@ -47,6 +47,10 @@ impl HeldCommand {
 }
 
 impl HooklessProgram {
+    pub fn unblock_signal(&self) {
+        match self.never {}
+    }
+
     pub fn leave(self) -> bool {
         match self.never {}
     }

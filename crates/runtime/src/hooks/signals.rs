@@ -4,6 +4,7 @@ use super::{waits, wakes};
 use crate::real::real;
 use crate::thread_event::SIGNAL;
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::Relaxed;
 use libc::{pid_t, pthread_t, sighandler_t, siginfo_t, sigset_t, timespec};
 
 wakes! {
@@ -15,7 +16,6 @@ wakes! {
 }
 
 waits! {
-    sigwait(signals: *const sigset_t, signal: *mut c_int) -> c_int, |result| result == 0;
     sigsuspend(mask: *const sigset_t) -> c_int, |_| true;
 }
 
@@ -35,6 +35,19 @@ unsafe fn sent_by_process(info: *const siginfo_t) -> bool {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn sigwait(signals: *const sigset_t, signal: *mut c_int) -> c_int {
+    let wait = crate::operations::Wait::begin(super::operation!(sigwait, signals));
+    // SAFETY: the caller's business.
+    let result = unsafe {
+        let copy = without_ours(signals);
+        let signals = pointer_to(copy.as_ref(), signals);
+        real!(sigwait(signals: *const sigset_t, signal: *mut c_int) -> c_int)
+    };
+    wait.end(result == 0);
+    result
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sigwaitinfo(signals: *const sigset_t, info: *mut siginfo_t) -> c_int {
     // SAFETY: the caller's business.
     unsafe { sigtimedwait(signals, info, core::ptr::null()) }
@@ -51,6 +64,8 @@ unsafe extern "C-unwind" fn sigtimedwait(
         let mut own: siginfo_t = core::mem::zeroed();
         let info = if info.is_null() { &raw mut own } else { info };
         let wait = crate::operations::Wait::begin(super::operation!(sigtimedwait, signals));
+        let copy = without_ours(signals);
+        let signals = pointer_to(copy.as_ref(), signals);
         let result = real!(sigtimedwait(
             signals: *const sigset_t, info: *mut siginfo_t, time: *const timespec) -> c_int);
         wait.end(result > 0 && sent_by_process(info));
@@ -79,23 +94,69 @@ unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sigh
     unsafe { real!(signal(signal: c_int, handler: sighandler_t) -> sighandler_t) }
 }
 
-/// Calls `set` with a mask of signals to block without ours.
+/// Returns a set of signals to wait for without ours, which nobody but us sends.
 ///
 /// # Safety
-/// `mask` is null or to a set.
+/// `signals` is null or to a set.
+unsafe fn without_ours(signals: *const sigset_t) -> Option<sigset_t> {
+    crate::thread::shared_page()?;
+    // SAFETY: see the caller.
+    let mut copy = unsafe { *signals.as_ref()? };
+    // SAFETY: our copy.
+    unsafe { libc::sigdelset(&raw mut copy, SIGNAL) };
+    Some(copy)
+}
+
+/// A pointer to the copy, if there is one.
+fn pointer_to(copy: Option<&sigset_t>, signals: *const sigset_t) -> *const sigset_t {
+    copy.map_or(signals, core::ptr::from_ref)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn signalfd(
+    descriptor: c_int,
+    signals: *const sigset_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's business.
+    unsafe {
+        let copy = without_ours(signals);
+        let signals = pointer_to(copy.as_ref(), signals);
+        real!(signalfd(descriptor: c_int, signals: *const sigset_t, flags: c_int) -> c_int)
+    }
+}
+
+/// Has `set` change the signals that this thread blocks, ours never. What was blocked before is reported as the program has set it.
+///
+/// # Safety
+/// `mask` is null or to a set, `old` is null or has room for one.
 unsafe fn keep_ours_unblocked(
     how: c_int,
     mask: *const sigset_t,
+    old: *mut sigset_t,
     set: impl FnOnce(*const sigset_t) -> c_int,
 ) -> c_int {
-    if mask.is_null() || how == libc::SIG_UNBLOCK || crate::thread::shared_page().is_none() {
-        return set(mask);
-    }
+    // SAFETY: see the caller; both may be the same.
+    let names_ours = !mask.is_null() && unsafe { libc::sigismember(mask, SIGNAL) } == 1;
     // SAFETY: see the caller.
-    let mut copy = unsafe { *mask };
-    // SAFETY: our copy.
-    unsafe { libc::sigdelset(&raw mut copy, SIGNAL) };
-    set(&raw const copy)
+    let copy = unsafe { without_ours(mask) }.filter(|_| how != libc::SIG_UNBLOCK);
+    let result = set(pointer_to(copy.as_ref(), mask));
+    let Some(thread) = crate::thread::current_thread().filter(|_| result == 0) else {
+        return result;
+    };
+    let blocked = thread.blocks_signal.load(Relaxed) != 0;
+    if blocked && !old.is_null() {
+        // SAFETY: see the caller.
+        unsafe { libc::sigaddset(old, SIGNAL) };
+    }
+    let blocks = match how {
+        _ if mask.is_null() => blocked,
+        libc::SIG_BLOCK => blocked || names_ours,
+        libc::SIG_UNBLOCK => blocked && !names_ours,
+        _ => names_ours,
+    };
+    thread.blocks_signal.store(u32::from(blocks), Relaxed);
+    result
 }
 
 #[unsafe(no_mangle)]
@@ -109,6 +170,7 @@ unsafe extern "C-unwind" fn sigprocmask(
         keep_ours_unblocked(
             how,
             mask,
+            old,
             |mask| real!(sigprocmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int),
         )
     }
@@ -125,6 +187,7 @@ unsafe extern "C-unwind" fn pthread_sigmask(
         keep_ours_unblocked(
             how,
             mask,
+            old,
             |mask| real!(pthread_sigmask(how: c_int, mask: *const sigset_t, old: *mut sigset_t) -> c_int),
         )
     }

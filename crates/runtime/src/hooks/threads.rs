@@ -23,6 +23,8 @@ fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&
         return None;
     };
     child.local.store(parent.local.load(Relaxed), Relaxed);
+    let blocks_signal = parent.blocks_signal.load(Relaxed);
+    child.blocks_signal.store(blocks_signal, Relaxed);
     child.start.store(routine as u64, Relaxed);
     child.argument.store(argument as u64, Relaxed);
     child.stack_low.store(stack, Relaxed);

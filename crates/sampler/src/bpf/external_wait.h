@@ -22,6 +22,14 @@ static __always_inline bool is_target(struct task_struct *task)
 	       !(spares_restricted && BPF_CORE_READ(task, seccomp.mode));
 }
 
+/* Whether the thread blocks the signal. It would stay pending until the program takes it for its own: by sigwait, or through a signalfd. */
+static __always_inline bool blocks_signal(struct task_struct *task)
+{
+	u64 blocked = BPF_CORE_READ(task, blocked.sig[0]) | BPF_CORE_READ(task, real_blocked.sig[0]);
+
+	return blocked & (1 << (SIGNAL - 1));
+}
+
 /* mirrored in external_waits.rs */
 struct external_wait {
 	u64 since_ns; /* 0: it does not wait */

@@ -148,7 +148,7 @@ int on_system_call_exit(u64 *ctx)
 	ticks = wait->ticks;
 	wait->waited_ns = 0;
 	wait->ticks = 0;
-	if ((result >= RESTART_FIRST && result <= RESTART_LAST) || !is_target(task))
+	if ((result >= RESTART_FIRST && result <= RESTART_LAST) || !is_target(task) || blocks_signal(task))
 		return 0;
 	if (ns >= SHORTEST_NS) {
 		value = ns < longest ? ns : longest;

@@ -252,6 +252,7 @@ struct task_struct {
 	char comm[16];
 	struct sighand_struct *sighand;
 	sigset_t blocked;
+	sigset_t real_blocked; /* while it waits for signals */
 	struct completion *vfork_done;
 	struct sched_entity se;
 	struct sched_info sched_info;

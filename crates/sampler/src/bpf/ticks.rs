@@ -8,7 +8,7 @@ use crate::bpf::programs;
 use crate::events::perf;
 use crate::host::online_cpus;
 use crate::{Error, EventSpec, ExternalWaits};
-use libbpf_rs::{Link, Object, PerfEventOpts};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, PerfEventOpts};
 
 /// The compiled program.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ticks.bpf.o"));
@@ -26,7 +26,7 @@ pub struct Ticks {
 
 impl Ticks {
     /// Sends SIGSTKFLT to the thread that each processor runs, each time that about `period` nanoseconds have passed, if
-    /// its process has that signal handled at address `handler`; `spares_restricted`: unless the thread has
+    /// its process has that signal handled at address `handler` and it does not block it; `spares_restricted`: unless the thread has
     /// restricted its system calls. In system calls it is `waits` that sends it, when they are complete; without, only threads in user mode get it.
     ///
     /// # Errors
@@ -67,6 +67,14 @@ impl Ticks {
         perf::enable_event(&event)?;
         self.periods.push((cpu as u32, period));
         Ok(())
+    }
+
+    /// Returns how often a thread ran that got no signal, because it blocks it.
+    pub fn blocked_ticks(&self) -> u64 {
+        let mut maps = self.object.maps();
+        let data = maps.find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let value = data.and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?);
+        value.map_or(0, |value| programs::read_u64(&value, 0))
     }
 
     /// Each processor's period, in nanoseconds.
