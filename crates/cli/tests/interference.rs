@@ -227,6 +227,50 @@ fn entries_that_were_made_for_profilers_are_traced() {
     }
 }
 
+/// Of two segments, one of which is written to, and of text one page of which was made writable; started, and while it runs.
+#[test]
+fn functions_of_all_executable_mappings_are_traced() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "segments.c", C);
+    let all = ["-f", "in_*", "-f", "page_*", "--no-events"];
+    is_as_alone(&lab, &program, &all);
+    let names = [
+        "in_first",
+        "in_second",
+        "page_one",
+        "page_two",
+        "page_three",
+    ];
+    let calls = |found: &Value, name: &str| {
+        let count = |key: &str| finding(found, name)[key].as_u64().expect("a count");
+        count("calls") + count("warm_up")
+    };
+    let found = report(&lab, &[]);
+    assert_eq!(names.map(|name| calls(&found, name)), [200; 5]);
+
+    let mut child = common::running::start(&program, &["on"]);
+    let output = Command::new(VITALFEW)
+        .args(["interference", "run", "--quiet", "--runtime"])
+        .arg(runtime())
+        .arg("-o")
+        .arg(lab.path("trace"))
+        .args(all)
+        .args(["--for", "1s", "-p", &child.id().to_string()])
+        .output()
+        .expect("vitalfew runs");
+    let ended = child.try_wait().expect("asked");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && ended.is_none(), "{said}");
+    child.kill().expect("it runs");
+    child.wait().expect("it ended");
+    let found = report(&lab, &[]);
+    assert!(names.iter().all(|name| calls(&found, name) > 10), "{found}");
+}
+
 /// A system call that the program does not allow would end it.
 #[test]
 fn a_program_that_restricts_its_system_calls_goes_on() {

@@ -13,6 +13,8 @@ pub(crate) struct ExecutableMapping {
     pub offset: u64,
     /// The file, or a name in brackets; empty for memory without either.
     pub path: String,
+    /// True if the program may write to its code.
+    pub writable: bool,
 }
 
 impl ExecutableMapping {
@@ -48,6 +50,7 @@ fn parse_maps(text: &str) -> Vec<ExecutableMapping> {
     let code = MapsLine::parse_all(text).filter(|line| line.executable);
     code.map(|line| ExecutableMapping {
         path: line.original_path().to_owned(),
+        writable: line.writable,
         range: line.addresses,
         offset: line.file_offset,
     })

@@ -11,6 +11,8 @@ pub struct MapsLine<'a> {
     pub addresses: Range<u64>,
     /// True if the memory may be executed.
     pub executable: bool,
+    /// True if the program may write to it.
+    pub writable: bool,
     /// Position in the file of the first byte.
     pub file_offset: u64,
     /// The mapped file; `None` for memory without one.
@@ -41,6 +43,7 @@ impl<'a> MapsLine<'a> {
         Some(Self {
             addresses: hex(start)?..hex(end)?,
             executable: permissions.contains('x'),
+            writable: permissions.contains('w'),
             file_offset: hex(offset)?,
             file: (inode != 0).then_some(FileIdentity {
                 major,

@@ -179,20 +179,20 @@ impl Planner {
 
     /// Plans patches for the code that was mapped since the last time, and leaves the steps in the memory.
     pub fn plan(&mut self, shared: &TraceMemory, wish: &Wish<'_>) -> Result<(), Error> {
-        let mappings = maps::read_mappings(self.pid);
+        let mappings = join_mappings(maps::read_mappings(self.pid));
         let memory =
             File::open(format!("/proc/{}/mem", self.pid)).map_err(|source| Error::System {
                 what: "reading the target's code".into(),
                 source,
             })?;
-        // Where an image begins: its mappings are split where their protection was changed.
+        // Each segment's distance from the file. Protections that changed have split no mapping: see `join_mappings`.
         let key = |mapping: &ExecutableMapping| {
             let start = mapping.range.start.wrapping_sub(mapping.offset);
             (mapping.path.clone(), start)
         };
         let seen: Vec<_> = mappings.iter().map(key).collect();
         let before = std::mem::replace(&mut self.seen, seen);
-        let mut images: Vec<(TracedImage, ExecutableMapping)> = Vec::new();
+        let mut images: Vec<(TracedImage, Vec<ExecutableMapping>)> = Vec::new();
         for mapping in &mappings {
             if !mapping.path.starts_with('/') || before.contains(&key(mapping)) {
                 continue;
@@ -200,12 +200,16 @@ impl Planner {
             if mapping.path.ends_with("/libvitalfew_runtime.so") {
                 continue;
             }
+            if let Some((_, others)) = images.iter_mut().find(|it| it.0.path == mapping.path) {
+                others.push(mapping.clone());
+                continue;
+            }
             let file = self.readable(&mapping.path);
             if let Ok(image) = TracedImage::open_image(&mapping.path, &file) {
-                images.push((image, mapping.clone()));
+                images.push((image, vec![mapping.clone()]));
             }
         }
-        let hazard = |(image, _): &(TracedImage, ExecutableMapping)| {
+        let hazard = |(image, _): &(TracedImage, Vec<ExecutableMapping>)| {
             Some((image.path.clone(), image.hazard?))
         };
         let first = self
@@ -222,13 +226,19 @@ impl Planner {
         }
         let wanted = self.choose_functions(&images, wish);
         let mut steps = Steps::default();
-        for ((image, mapping), wanted) in images.iter().zip(&wanted) {
-            for piece in wanted.chunks(PIECE) {
-                self.plan_image(shared, &memory, image, mapping, piece, wish, &mut steps)?;
+        for ((image, mappings), wanted) in images.iter().zip(&wanted) {
+            for mapping in mappings {
+                let mapped = mapped_functions(image, wanted, mapping);
+                for piece in mapped.chunks(PIECE) {
+                    self.plan_image(shared, &memory, image, mapping, piece, wish, &mut steps)?;
+                }
             }
+            self.refuse_unmapped(image, mappings, wanted, wish);
         }
-        for (image, mapping) in &images {
-            self.plan_library_hook(shared, &memory, image, mapping, &mut steps);
+        for (image, mappings) in &images {
+            for mapping in mappings {
+                self.plan_library_hook(shared, &memory, image, mapping, &mut steps);
+            }
         }
         self.marked(shared);
         self.hand_over(shared, &steps)
@@ -250,7 +260,7 @@ impl Planner {
     /// without an image where the executable has nothing of that name.
     fn choose_functions(
         &mut self,
-        images: &[(TracedImage, ExecutableMapping)],
+        images: &[(TracedImage, Vec<ExecutableMapping>)],
         wish: &Wish<'_>,
     ) -> Vec<Vec<usize>> {
         let mut wanted = vec![Vec::new(); images.len()];
@@ -284,7 +294,23 @@ impl Planner {
         wanted
     }
 
-    /// Plans some functions of one image.
+    /// Refuses the functions that are in no executable mapping.
+    fn refuse_unmapped(
+        &mut self,
+        image: &TracedImage,
+        mappings: &[ExecutableMapping],
+        wanted: &[usize],
+        wish: &Wish<'_>,
+    ) {
+        let functions = wanted.iter().filter_map(|at| image.functions.get(*at));
+        for function in functions {
+            if !mappings.iter().any(|mapping| holds(mapping, function)) {
+                self.refuse_function(image, function, TraceRefusal::NoInstruction, wish);
+            }
+        }
+    }
+
+    /// Plans some functions of one mapping of an image.
     #[allow(clippy::too_many_arguments)]
     fn plan_image(
         &mut self,
@@ -375,7 +401,7 @@ impl Planner {
         steps.push_step(step::UNWIND, 0, information, 0);
         self.code.push(base..base + size as u64);
         self.information.push(information);
-        self.patch_steps(shared, memory, patches, steps);
+        self.patch_steps(shared, memory, mapping, patches, steps);
         Ok(())
     }
 
@@ -417,7 +443,7 @@ impl Planner {
         self.used += PAGE as usize;
         steps.push_step(step::MAP, PAGE as usize, base, offset);
         self.code.push(base..base + PAGE);
-        self.patch_steps(shared, memory, vec![patch], steps);
+        self.patch_steps(shared, memory, mapping, vec![patch], steps);
         Some(())
     }
 
@@ -561,6 +587,7 @@ impl Planner {
         &mut self,
         shared: &TraceMemory,
         memory: &File,
+        mapping: &ExecutableMapping,
         mut patches: Vec<(u64, Vec<u8>)>,
         steps: &mut Steps,
     ) {
@@ -595,7 +622,9 @@ impl Planner {
             }
         }
         self.used = self.used.next_multiple_of(PAGE as usize);
-        steps.push_step(step::PROTECT, length as usize, start, read | execute);
+        let own_write = if mapping.writable { write } else { 0 };
+        let access = read | own_write | execute;
+        steps.push_step(step::PROTECT, length as usize, start, access);
     }
 
     /// Leaves the steps by which the runtime unmaps all that was made for it; nobody uses it any more.
@@ -654,9 +683,99 @@ fn other_unwinder(
     (raise != register || !libgcc).then(|| (raise.to_owned(), Hazard::OwnUnwinder))
 }
 
+/// Joins mappings that follow each other in memory as in their file: the program has changed the protection of a part.
+fn join_mappings(mappings: Vec<ExecutableMapping>) -> Vec<ExecutableMapping> {
+    let mut joined: Vec<ExecutableMapping> = Vec::new();
+    for mapping in mappings {
+        match joined.last_mut() {
+            Some(last)
+                if last.path == mapping.path
+                    && last.range.end == mapping.range.start
+                    && last.file_offset(last.range.end).0 == mapping.offset =>
+            {
+                last.range.end = mapping.range.end;
+                last.writable |= mapping.writable;
+            }
+            _ => joined.push(mapping),
+        }
+    }
+    joined
+}
+
+/// Returns whether a function begins in a mapping.
+fn holds(mapping: &ExecutableMapping, function: &TracedFunction) -> bool {
+    let length = mapping.range.end - mapping.range.start;
+    let at = function.offset.0.checked_sub(mapping.offset);
+    at.is_some_and(|at| at < length)
+}
+
+/// Returns those of some functions of an image that begin in a mapping.
+fn mapped_functions(
+    image: &TracedImage,
+    wanted: &[usize],
+    mapping: &ExecutableMapping,
+) -> Vec<usize> {
+    let mapped = |at: &&usize| {
+        let function = image.functions.get(**at);
+        function.is_some_and(|function| holds(mapping, function))
+    };
+    wanted.iter().filter(mapped).copied().collect()
+}
+
 /// Returns what a mapping holds; `None` if it is gone.
 fn text_of(memory: &File, mapping: &ExecutableMapping) -> Option<Vec<u8>> {
     let mut text = vec![0; (mapping.range.end - mapping.range.start) as usize];
     memory.read_exact_at(&mut text, mapping.range.start).ok()?;
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::ImageOffset;
+
+    fn mapping(start: u64, end: u64, offset: u64, writable: bool) -> ExecutableMapping {
+        ExecutableMapping {
+            range: start..end,
+            offset,
+            path: "/a".into(),
+            writable,
+        }
+    }
+
+    #[test]
+    fn mappings_that_were_split_are_one_and_other_segments_are_apart() {
+        let split = vec![
+            mapping(0x1000, 0x2000, 0x1000, false),
+            mapping(0x2000, 0x3000, 0x2000, true),
+            mapping(0x3000, 0x5000, 0x3000, false),
+            // Of the same file: another segment, and the same text once more.
+            mapping(0x5000, 0x6000, 0x9000, false),
+            mapping(0x9000, 0xd000, 0x1000, false),
+        ];
+        let joined = join_mappings(split.clone());
+        assert_eq!(joined[0], mapping(0x1000, 0x5000, 0x1000, true));
+        assert_eq!(joined[1..], split[3..]);
+    }
+
+    #[test]
+    fn functions_are_looked_for_in_the_mapping_that_holds_them() {
+        let function = |offset| TracedFunction {
+            names: Vec::new(),
+            offset: ImageOffset(offset),
+            size: 16,
+            indirect: false,
+        };
+        let image = TracedImage {
+            path: "/a".into(),
+            build_id: None,
+            functions: [0x1000, 0x4ff0, 0x5000, 0x9000].map(function).to_vec(),
+            hazard: None,
+        };
+        let all = [0, 1, 2, 3];
+        let text = mapping(0x1000, 0x5000, 0x1000, false);
+        assert_eq!(mapped_functions(&image, &all, &text), [0, 1]);
+        let second = mapping(0x5000, 0x6000, 0x9000, false);
+        assert_eq!(mapped_functions(&image, &all, &second), [3]);
+    }
 }
