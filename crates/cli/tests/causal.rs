@@ -1135,3 +1135,22 @@ fn delays_keep_within_their_limit() {
     let most = 0.05 * number(&run, "duration_ns") + longest;
     assert!(delays.iter().sum::<f64>() <= most, "{run}");
 }
+
+/// Cancelling unwinds a thread from wherever it is: in a hook, and in the handler of the sampling signal.
+#[test]
+fn threads_are_cancelled_as_they_are_alone() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/cancelled.c", &[]);
+    for options in [&[][..], &["--no-hooks"]] {
+        let mut all = vec!["--by", "function", "--progress", "function:progress"];
+        all.extend(["--experiment", "100ms", "--fixed-speedup", "50"]);
+        all.extend(options);
+        let output = causal(&lab.path("profile"), &all, &program, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(6), "{said}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "300 300\n");
+    }
+}

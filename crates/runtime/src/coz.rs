@@ -11,7 +11,10 @@ use runtime_abi::{Counter, NAME, Page};
 /// # Safety
 /// `name` is null or a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn _coz_get_counter(kind: c_int, name: *const c_char) -> *const Counter {
+pub unsafe extern "C-unwind" fn _coz_get_counter(
+    kind: c_int,
+    name: *const c_char,
+) -> *const Counter {
     let Some(page) = thread::shared_page().filter(|_| !name.is_null()) else {
         return core::ptr::null();
     };
@@ -49,13 +52,13 @@ fn find_counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counte
 
 /// Pays what this thread owes: `coz.h` calls it at progress points.
 #[unsafe(no_mangle)]
-pub extern "C" fn _coz_add_delays() {
+pub extern "C-unwind" fn _coz_add_delays() {
     operations::before_waking(Operation::of("own", &[]));
 }
 
 /// Begins an operation of the program's own that may wait for another thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn _coz_pre_block() {
+pub extern "C-unwind" fn _coz_pre_block() {
     if let Some(thread) = thread::current_thread() {
         operations::begin_wait(thread, Operation::of("own wait", &[]));
     }
@@ -63,7 +66,7 @@ pub extern "C" fn _coz_pre_block() {
 
 /// Ends such an operation; `skip`: another thread ended the wait, so that this one does not pay.
 #[unsafe(no_mangle)]
-pub extern "C" fn _coz_post_block(skip: c_int) {
+pub extern "C-unwind" fn _coz_post_block(skip: c_int) {
     if let Some(thread) = thread::current_thread() {
         operations::end_wait(thread, Operation::of("own wait", &[]), skip != 0);
     }
@@ -71,6 +74,6 @@ pub extern "C" fn _coz_post_block(skip: c_int) {
 
 /// Pays before an operation of the program's own that may wake another thread.
 #[unsafe(no_mangle)]
-pub extern "C" fn _coz_catch_up() {
+pub extern "C-unwind" fn _coz_catch_up() {
     operations::before_waking(Operation::of("own", &[]));
 }

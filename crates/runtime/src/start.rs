@@ -105,13 +105,14 @@ pub fn prepare_threads() {
 /// Makes the sampling signal ours. Returns the program's former action.
 pub fn take_signal() -> libc::sigaction {
     // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
-    // none of the program's own handlers can leave ours by a long jump.
+    // none of the program's own handlers can leave ours by a long jump. So do the C library's own, which
+    // `sigfillset` leaves out: the one by which threads are cancelled unwinds the stack.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         let mut before: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = sample::handle_sample as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-        libc::sigfillset(&raw mut action.sa_mask);
+        (&raw mut action.sa_mask).cast::<u64>().write(u64::MAX);
         crate::real::sigaction(thread_event::SIGNAL, &raw const action, &raw mut before);
         before
     }

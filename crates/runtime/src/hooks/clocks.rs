@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use libc::{clockid_t, itimerspec, timespec, timeval};
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
+unsafe extern "C-unwind" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     // SAFETY: the caller's business.
     unsafe { program_clock::read_clock(clock, time) }
 }
@@ -18,7 +18,7 @@ unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_i
 // what the clock says.
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
     let now = program_time(libc::CLOCK_REALTIME);
     // SAFETY: the caller's business. The zone has been of no use since the kernel has none: two zeros.
     unsafe {
@@ -34,7 +34,7 @@ unsafe extern "C" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_in
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn time(seconds: *mut libc::time_t) -> libc::time_t {
+unsafe extern "C-unwind" fn time(seconds: *mut libc::time_t) -> libc::time_t {
     let now = program_time(libc::CLOCK_REALTIME_COARSE).tv_sec;
     // SAFETY: the caller's business.
     if let Some(seconds) = unsafe { seconds.as_mut() } {
@@ -44,7 +44,7 @@ unsafe extern "C" fn time(seconds: *mut libc::time_t) -> libc::time_t {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn timespec_get(time: *mut timespec, base: c_int) -> c_int {
+unsafe extern "C-unwind" fn timespec_get(time: *mut timespec, base: c_int) -> c_int {
     const TIME_UTC: c_int = 1;
     if base != TIME_UTC {
         return 0;
@@ -111,7 +111,7 @@ unsafe fn expiry(value: *const itimerspec, absolute: bool) -> Option<itimerspec>
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn timerfd_settime(
+unsafe extern "C-unwind" fn timerfd_settime(
     descriptor: c_int,
     flags: c_int,
     new: *const itimerspec,
@@ -126,7 +126,7 @@ unsafe extern "C" fn timerfd_settime(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn timer_settime(
+unsafe extern "C-unwind" fn timer_settime(
     timer: *mut c_void,
     flags: c_int,
     new: *const itimerspec,
@@ -141,7 +141,7 @@ unsafe extern "C" fn timer_settime(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn setitimer(which: c_int, new: *const c_void, old: *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn setitimer(which: c_int, new: *const c_void, old: *mut c_void) -> c_int {
     // The other ones count CPU time.
     if which == libc::ITIMER_REAL {
         count_timer();

@@ -12,7 +12,7 @@ const OPERATION: usize = 0x7f;
 /// `syscall(2)`. Arguments that the caller did not give are whatever the registers hold, which the
 /// kernel does not look at either.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn syscall(
+unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: usize,
     b: usize,
@@ -102,7 +102,7 @@ fn before_time_ends() {
 
 /// `prctl(2)`, which restricts system calls among other things.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize) -> c_int {
+unsafe extern "C-unwind" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize) -> c_int {
     before_prctl(option, b);
     // SAFETY: the caller's business.
     libc_result(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int

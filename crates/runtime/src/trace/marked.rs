@@ -17,7 +17,7 @@ const USED: u32 = 2;
 /// # Safety
 /// The name is a string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vitalfew_block(name: *const c_char) -> u32 {
+pub unsafe extern "C-unwind" fn vitalfew_block(name: *const c_char) -> u32 {
     let Some(memory) = shared_memory().filter(|_| !name.is_null()) else {
         return 0;
     };
@@ -60,7 +60,7 @@ fn has_name(marked: &Marked, name: &[u8]) -> bool {
 
 /// Enters a block.
 #[unsafe(no_mangle)]
-pub extern "C" fn vitalfew_enter(block: u32) {
+pub extern "C-unwind" fn vitalfew_enter(block: u32) {
     let Some(memory) =
         shared_memory().filter(|memory| memory.state.load(Acquire) == state::RUNNING)
     else {
@@ -93,7 +93,7 @@ pub extern "C" fn vitalfew_enter(block: u32) {
 
 /// Leaves a block; what was entered in it and not left is forgotten.
 #[unsafe(no_mangle)]
-pub extern "C" fn vitalfew_leave(block: u32) {
+pub extern "C-unwind" fn vitalfew_leave(block: u32) {
     let (Some(memory), Some(block)) = (shared_memory(), block.checked_sub(1)) else {
         return;
     };

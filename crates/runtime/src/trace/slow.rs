@@ -83,7 +83,7 @@ pub fn publish_addresses(memory: &Memory) {
 }
 
 /// A request: the reason above the block. Whether the execution is traced.
-unsafe extern "C" fn handle_request(request: u64, frame: u64) -> u64 {
+unsafe extern "C-unwind" fn handle_request(request: u64, frame: u64) -> u64 {
     let (why, block) = ((request >> 32) as u32, request as u32);
     let own = replace(BUSY);
     let traced = match shared_memory() {
