@@ -1154,3 +1154,29 @@ fn threads_are_cancelled_as_they_are_alone() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), "300 300\n");
     }
 }
+
+/// A signal for which a thread's stack has no room would end the program.
+#[test]
+fn threads_with_small_stacks_go_on_and_are_said_to_be_unsampled() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = compile(&lab, "causal/small_stacks.c", &[]);
+    for options in [&[][..], &["--no-hooks"]] {
+        for (left, sampled) in [("4000", false), ("5000", false), ("10000", true)] {
+            let mut all = vec!["--by", "function", "--progress", "function:serve"];
+            all.extend(options);
+            let output = causal(&lab.path("profile"), &all, &program, &[left]);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(4), "{left}: {said}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "fine\n");
+            let run = run_of(&lab.path("profile"));
+            let warned = run["warnings"].to_string().contains("no room for a signal");
+            assert!(
+                warned != sampled || run["settings"]["by_processor"] == false,
+                "{left}: {run}"
+            );
+        }
+    }
+}

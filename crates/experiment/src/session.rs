@@ -21,7 +21,7 @@ use profile::{
 };
 use runtime_abi::{Running as Word, state};
 use rustc_hash::FxHashMap;
-use sampler::{Exit, Launched, Ticks};
+use sampler::{Exit, Launched, Ticks, WithheldTicks};
 use std::io;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
@@ -34,8 +34,8 @@ const TICK: Duration = Duration::from_millis(10);
 const EDGE_TICK: Duration = Duration::from_millis(1);
 /// The shortest time between two looks for threads that block the sampling signal.
 const BLOCKING_EVERY: Duration = Duration::from_millis(100);
-/// The part of the samples that may be missing because of them before the user hears of it: one in so many.
-const MOST_BLOCKED: u64 = 20;
+/// The part of the samples that may be missing, because their threads could get no signal, before the user hears of it: one in so many.
+const MOST_WITHHELD: u64 = 20;
 /// The time between two reports to the user.
 const TOLD_EVERY: Duration = Duration::from_millis(250);
 /// The time that a search for a progress point may take before the user hears of it.
@@ -246,16 +246,16 @@ impl<'a> CausalSession<'a> {
         if now.saturating_sub(last) < BLOCKING_EVERY {
             return;
         }
-        let blocked = self.blocked_ticks();
+        let blocked = self.withheld_ticks().blocked;
         if blocked > seen {
             program.unblock_signal();
         }
         self.looked_for_blocking = (now, blocked);
     }
 
-    /// Returns how often threads ran that block the sampling signal.
-    fn blocked_ticks(&self) -> u64 {
-        self.ticks.as_ref().map_or(0, Ticks::blocked_ticks)
+    /// Returns how often threads ran that could not get the sampling signal.
+    fn withheld_ticks(&self) -> WithheldTicks {
+        self.ticks.as_ref().map(Ticks::withheld).unwrap_or_default()
     }
 
     /// Takes over the kernel's count of how often threads meet, in programs without hooks.
@@ -602,13 +602,24 @@ impl<'a> CausalSession<'a> {
         let outside = self.memory.outside.load(Relaxed);
         let unmeasured = self.memory.unmeasured.load(Relaxed);
         let refused = self.memory.refused.load(Relaxed);
-        let blocked = self.blocked_ticks();
-        if blocked * MOST_BLOCKED > samples.max(FEW_SAMPLES) {
-            let share = 100.0 * blocked as f64 / (blocked + samples) as f64;
-            warnings.push(format!(
-                "{share:.0} % of the program's time is not sampled: its threads block all signals then, the sampling signal \
-                 (SIGSTKFLT) among them; vitalfew record measures them"
-            ));
+        let WithheldTicks {
+            blocked,
+            without_room,
+        } = self.withheld_ticks();
+        let all = samples + blocked + without_room;
+        for (ticks, reason) in [
+            (blocked, "its threads block all signals then"),
+            (
+                without_room,
+                "the stacks of its threads have no room for a signal then",
+            ),
+        ] {
+            if ticks * MOST_WITHHELD > all.max(FEW_SAMPLES) {
+                let share = 100.0 * ticks as f64 / all as f64;
+                warnings.push(format!(
+                    "{share:.0} % of the program's time is not sampled: {reason}; vitalfew record measures them"
+                ));
+            }
         }
         if unmeasured > 0 {
             warnings.push(format!(
@@ -633,7 +644,7 @@ impl<'a> CausalSession<'a> {
             ));
         }
         let command = self.command_name();
-        let sampled = Duration::from_nanos(samples * affordable_period());
+        let sampled = Duration::from_nanos(all * affordable_period());
         let others = exit.and_then(|_| self.handover.describe_children(command, sampled));
         if let Some(strange) = self.strange {
             warnings.push(strange.into());
@@ -641,7 +652,7 @@ impl<'a> CausalSession<'a> {
             warnings.push(handover::describe_background(command, pid));
         } else if let Some(others) = others {
             warnings.push(others);
-        } else if samples == 0 && blocked > 0 {
+        } else if samples == 0 && all > 0 {
             warnings.push("nothing was sampled".into());
         } else if samples == 0 && exit.is_none() && self.stopped.is_none() {
             warnings.push("nothing was sampled: the program did not run meanwhile".into());

@@ -38,7 +38,7 @@ const SETOWN_EX: usize = 15;
 /// Starts sampling this thread.
 pub fn begin_sampling(page: &Page, thread: &Thread) {
     thread.standing.store(0, Relaxed);
-    if by_processor(page) {
+    if by_processor(page) || has_small_stack(thread) {
         return;
     }
     let attributes = Attributes {
@@ -89,6 +89,14 @@ pub fn begin_sampling(page: &Page, thread: &Thread) {
     thread.event_id.store(id, Relaxed);
     thread.sampled.store(0, Relaxed);
     thread.event.store(event as i32, Relaxed);
+}
+
+/// Least stack of a thread that is sampled by an event of its own: the program may have used most of it when a signal comes.
+const LEAST_STACK: u64 = 64 << 10;
+
+fn has_small_stack(thread: &Thread) -> bool {
+    let high = thread.stack_high.load(Relaxed);
+    high != 0 && high.saturating_sub(thread.stack_low.load(Relaxed)) < LEAST_STACK
 }
 
 /// Returns whether the processors are sampled, and not each thread by itself.

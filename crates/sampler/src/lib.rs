@@ -21,7 +21,8 @@ mod unwinding;
 
 pub use bpf::{
     Calls, CpuUser, ExternalWaits, FrameLayout, KernelCredits, LeftBehind, PendingCall, ProbedCall,
-    ThreadWait, Ticks, Waits, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins,
+    ThreadWait, Ticks, Waits, WithheldTicks, bpf_file_system, may_count, mounted_bpf_file_system,
+    remove_pins,
 };
 pub use clock::{children_cpu_ns, monotonic_ns, own_cpu_ns, thread_cpu_ns};
 pub use error::Error;

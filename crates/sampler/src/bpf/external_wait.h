@@ -30,6 +30,42 @@ static __always_inline bool blocks_signal(struct task_struct *task)
 	return blocked & (1 << (SIGNAL - 1));
 }
 
+/* Bytes of stack that the kernel's frame of a signal takes with the widest vectors, and the handler. */
+#define NEEDED_STACK 6144
+/* Bytes of the smallest guard below a stack. */
+#define GUARD 4096
+
+#if defined(__TARGET_ARCH_x86)
+static long find_stack_start(struct task_struct *task, struct vm_area_struct *vma, u64 *start)
+{
+	/* The first thread's stack grows. */
+	*start = vma->vm_flags & VM_GROWSDOWN ? 0 : vma->vm_start;
+	return 0;
+}
+
+/* Whether the thread's stack has room for the handler. Without, the signal would end the program. */
+static __always_inline bool has_stack(struct task_struct *task)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	u64 sp = BPF_CORE_READ(regs, sp), start = BPF_CORE_READ(task, sas_ss_sp), size = BPF_CORE_READ(task, sas_ss_size);
+	u8 byte;
+
+	if (size)
+		return sp - start >= size || sp - start >= NEEDED_STACK;
+	/* What the thread has used before is there, and most samples are above that. A guard page is not stepped over. */
+	if (!bpf_probe_read_user(&byte, sizeof(byte), (void *)(sp - NEEDED_STACK + GUARD)) &&
+	    !bpf_probe_read_user(&byte, sizeof(byte), (void *)(sp - NEEDED_STACK)))
+		return true;
+	/* Where the mappings are locked now, nothing is known. */
+	return !bpf_find_vma(task, sp, find_stack_start, &start, 0) && sp - start >= NEEDED_STACK;
+}
+#else
+static __always_inline bool has_stack(struct task_struct *task)
+{
+	return true;
+}
+#endif
+
 /* mirrored in external_waits.rs */
 struct external_wait {
 	u64 since_ns; /* 0: it does not wait */

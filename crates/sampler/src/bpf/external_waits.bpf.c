@@ -156,7 +156,7 @@ int on_system_call_exit(u64 *ctx)
 		value |= (u64)(wait->from_peer != 0) << (LENGTH_BITS + CALL_BITS);
 	}
 	value |= (ticks < MOST_TICKS ? ticks : MOST_TICKS) << TICKS_SHIFT;
-	if (value)
+	if (value && has_stack(task))
 		bpf_send_signal_task(task, SIGNAL, PIDTYPE_PID, value);
 	return 0;
 }

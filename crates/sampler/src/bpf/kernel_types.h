@@ -46,7 +46,7 @@ enum { CALL_MMAP = 9, CALL_MREMAP = 25 };
 enum { CALL_MMAP = 222, CALL_MREMAP = 216 };
 #endif
 enum { MAP_ANONYMOUS = 0x20 };
-enum { VM_EXEC = 4 };
+enum { VM_EXEC = 4, VM_GROWSDOWN = 0x100 };
 /* The loader puts in the running kernel's number. */
 enum cgroup_subsys_id { memory_cgrp_id = 4 };
 
@@ -253,6 +253,8 @@ struct task_struct {
 	struct sighand_struct *sighand;
 	sigset_t blocked;
 	sigset_t real_blocked; /* while it waits for signals */
+	unsigned long sas_ss_sp; /* its stack for signals */
+	unsigned long sas_ss_size;
 	struct completion *vfork_done;
 	struct sched_entity se;
 	struct sched_info sched_info;

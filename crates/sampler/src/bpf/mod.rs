@@ -27,5 +27,5 @@ pub use calls::{Calls, ProbedCall};
 pub use credits::KernelCredits;
 pub use external_waits::{ExternalWaits, PendingCall};
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins};
-pub use ticks::Ticks;
+pub use ticks::{Ticks, WithheldTicks};
 pub use waits::{CpuUser, FrameLayout, ThreadWait, Waits};

@@ -24,6 +24,15 @@ pub struct Ticks {
     object: Object,
 }
 
+/// How often a thread of the program ran and got no signal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WithheldTicks {
+    /// It blocks the signal.
+    pub blocked: u64,
+    /// Its stack has no room for the handler.
+    pub without_room: u64,
+}
+
 impl Ticks {
     /// Sends SIGSTKFLT to the thread that each processor runs, each time that about `period` nanoseconds have passed, if
     /// its process has that signal handled at address `handler` and it does not block it; `spares_restricted`: unless the thread has
@@ -69,12 +78,16 @@ impl Ticks {
         Ok(())
     }
 
-    /// Returns how often a thread ran that got no signal, because it blocks it.
-    pub fn blocked_ticks(&self) -> u64 {
+    /// Returns how often a thread ran that got no signal.
+    pub fn withheld(&self) -> WithheldTicks {
         let mut maps = self.object.maps();
         let data = maps.find(|map| map.name().to_string_lossy().ends_with(".bss"));
         let value = data.and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?);
-        value.map_or(0, |value| programs::read_u64(&value, 0))
+        let value = value.unwrap_or_default();
+        WithheldTicks {
+            blocked: programs::read_u64(&value, 0),
+            without_room: programs::read_u64(&value, 8),
+        }
     }
 
     /// Each processor's period, in nanoseconds.
