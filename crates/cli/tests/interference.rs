@@ -995,4 +995,23 @@ fn what_cannot_be_traced_is_refused_with_the_reason() {
     let still = compile(&lab, "cc", "contention.c", &["-O2", "-static", "-pthread"]);
     says(&["-f", "main"], &still, "statically linked");
     says(&["-f", "main"], Path::new("/etc/hostname"), "");
+    // Without functions it would run twice: it has not run at all, though the reason is in a library.
+    let source = lab.path("collector.c");
+    let code = "#include <stdio.h>\nvoid GC_gcollect(void);\n\
+                #ifdef LIBRARY\nvoid GC_gcollect(void) { }\n\
+                #else\nint main(int count, char **words) { GC_gcollect(); fclose(fopen(\"ran\", \"w\")); return 0; }\n#endif\n";
+    std::fs::write(&source, code).expect("written");
+    let library = lab.path("libcollector.so");
+    let collected = lab.path("collected");
+    let here = format!("-Wl,-rpath,{}", lab.path("").display());
+    for (output, more) in [
+        (&library, vec!["-shared", "-fPIC", "-DLIBRARY"]),
+        (&collected, vec![library.to_str().expect("text"), &here]),
+    ] {
+        let mut compiler = Command::new("cc");
+        compiler.arg("-o").args([output, &source]).args(more);
+        assert!(compiler.status().expect("a compiler").success());
+    }
+    says(&[], &collected, "garbage collector");
+    assert!(!lab.path("ran").exists());
 }

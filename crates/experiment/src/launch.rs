@@ -147,6 +147,35 @@ pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
     })
 }
 
+/// Returns the files that a command brings into memory at its start: its program and the libraries that this needs. A script's are not known.
+pub(crate) fn files_of_start(command: &[String]) -> Vec<PathBuf> {
+    let program = command.first().and_then(|name| find_program(name));
+    let Some(program) = program else {
+        return Vec::new();
+    };
+    let mut files = vec![program.clone()];
+    if matches!(program_kind(&program), Some(ProgramKind::Dynamic)) {
+        // glibc's dynamic linker lists them instead of starting the program, as ldd has it do.
+        let listed = std::process::Command::new(&program)
+            .env("LD_TRACE_LOADED_OBJECTS", "1")
+            .stdin(std::process::Stdio::null())
+            .output();
+        let text = listed.map_or(Vec::new(), |output| output.stdout);
+        files.extend(listed_libraries(&String::from_utf8_lossy(&text)));
+    }
+    files
+}
+
+/// Parses the dynamic linker's list of libraries.
+fn listed_libraries(text: &str) -> Vec<PathBuf> {
+    let paths = text.lines().filter_map(|line| {
+        let (_, found) = line.split_once(" => ")?;
+        let (path, _) = found.rsplit_once(" (0x")?;
+        path.starts_with('/').then(|| path.into())
+    });
+    paths.collect()
+}
+
 fn refuse_unpreloadable(program: &Path) -> Result<(), Error> {
     match needs_library(program, SANITIZER) {
         Some(true) => Err(Error::NotPreloadable {
@@ -349,6 +378,20 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, bytes).unwrap();
         program_kind(file.path())
+    }
+
+    #[test]
+    fn libraries_are_listed_as_they_are_found() {
+        let text = "\tlinux-vdso.so.1 (0x00007ffd12345000)\n\
+             \tliba b.so => /usr/lib/liba b.so (0x00007f0000000000)\n\
+             \tlibgone.so => not found\n\
+             \t/lib64/ld-linux-x86-64.so.2 (0x00007f0000200000)\n";
+        assert_eq!(listed_libraries(text), [Path::new("/usr/lib/liba b.so")]);
+        let own = std::env::current_exe().unwrap();
+        let files = files_of_start(&[own.to_string_lossy().into_owned()]);
+        let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
+        assert_eq!(files[0], own);
+        assert!(names.iter().any(|name| *name == "libc.so.6"), "{names:?}");
     }
 
     #[test]

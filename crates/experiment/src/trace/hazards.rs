@@ -1,7 +1,9 @@
 //! Images that cannot live with code in front of their functions, whichever these are.
 
+use crate::Error;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
+use std::path::PathBuf;
 
 /// A property of a program that makes tracing it unsafe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,14 @@ impl Hazard {
             return Some(*hazard);
         }
         has_own_unwinder(elf, defines("_Unwind_RaiseException")).then_some(Self::OwnUnwinder)
+    }
+
+    /// Returns the refusal of a program with such an image.
+    pub fn refuse_image(self, image: PathBuf) -> Error {
+        Error::NotPreloadable {
+            program: image,
+            reason: self.describe_hazard(),
+        }
     }
 
     /// Describes the hazard in words, with what would help.

@@ -29,7 +29,9 @@ mod waiting;
 pub use entry::trace;
 pub use relocate::TraceRefusal;
 pub use select::FunctionPattern;
-pub use session::{TraceLive, TraceOptions, Traced, call_overhead, event_cost};
+pub use session::{
+    TraceLive, TraceOptions, Traced, call_overhead, check_traced_command, event_cost,
+};
 
 /// The time-stamp counter, which all processors of a machine agree on.
 fn read_tsc() -> u64 {

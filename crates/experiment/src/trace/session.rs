@@ -5,6 +5,7 @@ mod warnings;
 use super::drain::{Reading, TraceDrain};
 use super::ending::Ending;
 use super::events::TracedEvents;
+use super::functions::TracedImage;
 use super::memory::TraceMemory;
 use super::pace::{Pace, SeenExecutions};
 use super::plan::{Planner, Wish};
@@ -93,6 +94,21 @@ pub struct Traced {
     pub exit: Option<Exit>,
     /// The command, to wait for.
     pub running: Option<Launched>,
+}
+
+/// Refuses a command that cannot be traced whatever its functions are, without starting it.
+///
+/// # Errors
+/// [`Error::NotPreloadable`].
+pub fn check_traced_command(command: &[String]) -> Result<(), Error> {
+    launch::check_preloadable(command)?;
+    for file in launch::files_of_start(command) {
+        let image = TracedImage::open_image(&file.to_string_lossy(), &file);
+        if let Some(hazard) = image.ok().and_then(|image| image.hazard) {
+            return Err(hazard.refuse_image(file));
+        }
+    }
+    Ok(())
 }
 
 /// Traces a command: see [`trace`](super::trace).
@@ -223,10 +239,7 @@ impl<'a> TraceSession<'a> {
     /// Refuses a target that cannot be traced, or has none of the requested functions.
     fn check_traceable(&mut self, executable: &str) -> Result<(), Error> {
         if let Some((image, hazard)) = self.planner.hazard.take() {
-            return Err(Error::NotPreloadable {
-                program: image.into(),
-                reason: hazard.describe_hazard(),
-            });
+            return Err(hazard.refuse_image(image.into()));
         }
         if self.shared.state.load(Acquire) != state::READY {
             return Err(Error::NotPreloadable {

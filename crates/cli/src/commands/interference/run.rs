@@ -136,6 +136,8 @@ fn options<'a>(
         functions = hot::functions_of_process(pid, stop)?;
         also = known_names();
     } else if functions.is_empty() {
+        // At once, not behind the first run.
+        experiment::check_traced_command(&args.command.words)?;
         if !args.quiet {
             tell_user(
                 "the command is run twice: now, to its end, to see which functions take time, and then to trace them. \
