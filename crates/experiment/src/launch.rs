@@ -169,7 +169,10 @@ pub(crate) fn files_of_start(command: &[String]) -> Vec<PathBuf> {
 /// Parses the dynamic linker's list of libraries.
 fn listed_libraries(text: &str) -> Vec<PathBuf> {
     let paths = text.lines().filter_map(|line| {
-        let (_, found) = line.split_once(" => ")?;
+        // One that is needed by its path has no name in front.
+        let found = line
+            .split_once(" => ")
+            .map_or(line.trim(), |(_, found)| found);
         let (path, _) = found.rsplit_once(" (0x")?;
         path.starts_with('/').then(|| path.into())
     });
@@ -386,7 +389,8 @@ mod tests {
              \tliba b.so => /usr/lib/liba b.so (0x00007f0000000000)\n\
              \tlibgone.so => not found\n\
              \t/lib64/ld-linux-x86-64.so.2 (0x00007f0000200000)\n";
-        assert_eq!(listed_libraries(text), [Path::new("/usr/lib/liba b.so")]);
+        let found = ["/usr/lib/liba b.so", "/lib64/ld-linux-x86-64.so.2"];
+        assert_eq!(listed_libraries(text), found.map(Path::new));
         let own = std::env::current_exe().unwrap();
         let files = files_of_start(&[own.to_string_lossy().into_owned()]);
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();

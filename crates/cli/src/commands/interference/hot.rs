@@ -1,10 +1,13 @@
 //! Functions that are worth tracing: those that take time (ISPOT, section 5.2).
 
+use crate::commands::wrapped::{self, Signals};
+use anyhow::bail;
 use experiment::FunctionPattern;
 use profile::{ImageKind, Recording, UNNAMED_PROCEDURE};
-use sampler::{Options, TargetSpec};
+use sampler::{Exit, Options, TargetSpec};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use symbols::Detail;
 
@@ -15,11 +18,18 @@ const SHARE: f64 = 0.01;
 
 /// Runs the command once, samples it, and finds the functions that take more than a hundredth of
 /// its CPU time.
-pub fn functions(command: &[String], stop: &AtomicBool) -> anyhow::Result<Vec<FunctionPattern>> {
+pub fn functions(command: &[String], signals: &Signals) -> anyhow::Result<Vec<FunctionPattern>> {
     let options = Options::new(TargetSpec::Command(command.to_vec()));
-    let outcome = sampler::record(&options, stop, &mut |_| {})?;
-    if let Some(mut running) = outcome.running {
-        while running.wait().is_none() {}
+    let outcome = sampler::record(&options, &signals.stop, &mut |_| {})?;
+    signals.pass_on(outcome.running.as_ref());
+    let exit = outcome
+        .exit
+        .or_else(|| wrapped::wait_for_command(outcome.running, true));
+    // Who ended it does not want it to be started again, and would wait for ever.
+    if signals.stop.load(Relaxed) || matches!(exit, Some(Exit::Signal(_))) {
+        bail!(
+            "the command was told to end in its first run, so that nothing was traced; -f FUNCTION traces it in one run"
+        );
     }
     Ok(hot_functions(&outcome.recording))
 }

@@ -24,7 +24,7 @@ const ATTACHED: Duration = Duration::from_secs(30);
 pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch_signals()?;
     let default_arguments = |name: &str| kept_arguments(args, name);
-    let options = options(args, &default_arguments, &signals.stop)?;
+    let options = options(args, &default_arguments, &signals)?;
     let mut keeper = Keeper::new(args, &options)?;
     let line = Line::new(args.quiet);
     let traced = experiment::trace(
@@ -117,7 +117,7 @@ fn known_names() -> Vec<FunctionPattern> {
 fn options<'a>(
     args: &Run,
     default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
-    stop: &AtomicBool,
+    signals: &Signals,
 ) -> anyhow::Result<TraceOptions<'a>> {
     let functions = args
         .functions
@@ -133,7 +133,7 @@ fn options<'a>(
                 "the process is sampled for 3 s, to see which functions take time, and then they are traced",
             );
         }
-        functions = hot::functions_of_process(pid, stop)?;
+        functions = hot::functions_of_process(pid, &signals.stop)?;
         also = known_names();
     } else if functions.is_empty() {
         // At once, not behind the first run.
@@ -146,7 +146,7 @@ fn options<'a>(
         }
         let mut streams = RepeatedStreams::keep_input()?;
         streams.silence_output(Silenced::Kept)?;
-        let found = hot::functions(&args.command.words, stop);
+        let found = hot::functions(&args.command.words, signals);
         streams.restore_output();
         streams.rewind_input()?;
         functions = found?;
