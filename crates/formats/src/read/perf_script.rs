@@ -199,28 +199,62 @@ impl<'l> ScriptFrame<'l> {
         if address.is_empty() || !address.bytes().all(|b| b.is_ascii_hexdigit()) {
             return None;
         }
-        let (symbol, image) = match rest.rsplit_once(" (") {
-            Some((symbol, image)) => (symbol, image.strip_suffix(')')?),
-            None => match rest
-                .trim()
-                .strip_prefix('(')
-                .and_then(|r| r.strip_suffix(')'))
-            {
-                Some(image) => ("", image),
-                None => (rest, ""),
-            },
-        };
-        let symbol = symbol.trim();
-        let hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-        let symbol = match symbol.rsplit_once("+0x") {
-            Some((name, offset)) if hex(offset) => name,
-            _ => symbol,
-        };
+        let (symbol, image) = split_image(rest.trim())?;
         Some(Self {
             address,
             symbol,
             image,
         })
+    }
+}
+
+/// Splits `symbol+offset (image)` into the symbol without its offset and the image; either may be missing. Both
+/// may have spaces and parentheses in them: `std::function<void (int)>`, `/opt/My App (x86)/app (deleted)`.
+fn split_image(text: &str) -> Option<(&str, &str)> {
+    let Some(inner) = text.strip_suffix(')') else {
+        // An open image is a frame that was cut off.
+        return (!text.contains(" (")).then_some((without_offset(text), ""));
+    };
+    let begin = match text.starts_with('(') {
+        true => 0,
+        false => find_image(text)?,
+    };
+    let symbol = text.get(..begin)?.trim();
+    Some((
+        without_offset(symbol),
+        without_offset(inner.get(begin + 1..)?),
+    ))
+}
+
+/// Returns the place of the parenthesis that begins the image. It stands behind the symbol's offset; without one it
+/// is the partner of the last parenthesis, or, of an image whose own have no partners, the first that begins a path.
+fn find_image(text: &str) -> Option<usize> {
+    let begins = || text.rmatch_indices(" (").map(|(at, _)| at);
+    let behind_offset = begins().find(|at| {
+        let symbol = text.get(..*at).unwrap_or_default();
+        without_offset(symbol).len() < symbol.len()
+    });
+    let mut open = 0_i64;
+    let partner = text.bytes().enumerate().rev().find(|(_, byte)| {
+        open += i64::from(*byte == b')') - i64::from(*byte == b'(');
+        open == 0
+    });
+    let partner = partner
+        .and_then(|(at, _)| at.checked_sub(1))
+        .filter(|at| text.as_bytes().get(*at) == Some(&b' '));
+    let begin = behind_offset.or(partner);
+    begin
+        .or_else(|| text.find(" (/"))
+        .or_else(|| begins().next())
+        .map(|at| at + 1)
+}
+
+/// Returns a name without the `+0x…` that perf puts behind symbols, and behind images where it is asked for.
+fn without_offset(text: &str) -> &str {
+    let hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    match text.rsplit_once("+0x") {
+        Some((name, offset)) if hex(offset) => name,
+        _ => text,
     }
 }
 
@@ -549,6 +583,46 @@ mod tests {
                 Some(("0", "[unknown]", "[unknown]")),
             ),
             ("\t  7f (/x)", Some(("7f", "", "/x"))),
+            (
+                "\t  1 f+0x6 (/lib/libssl.so.3 (deleted))",
+                Some(("1", "f", "/lib/libssl.so.3 (deleted)")),
+            ),
+            (
+                "\t  1 f (/memfd:doublemapper (deleted))",
+                Some(("1", "f", "/memfd:doublemapper (deleted)")),
+            ),
+            (
+                "\t  1 std::function<void (int)>::operator()(int) const+0x2 (/opt/My App (x86)/app)",
+                Some((
+                    "1",
+                    "std::function<void (int)>::operator()(int) const",
+                    "/opt/My App (x86)/app",
+                )),
+            ),
+            (
+                "\t  1 operator new (unsigned long) (/opt/My App (x86)/app (deleted))",
+                Some((
+                    "1",
+                    "operator new (unsigned long)",
+                    "/opt/My App (x86)/app (deleted)",
+                )),
+            ),
+            (
+                "\t  1 f+0x2 (/opt/a) (b/x)",
+                Some(("1", "f", "/opt/a) (b/x")),
+            ),
+            ("\t  1 f (/opt/a :)/x)", Some(("1", "f", "/opt/a :)/x"))),
+            ("\t  1 f (/opt/a(b/x)", Some(("1", "f", "/opt/a(b/x"))),
+            (
+                "\t  1 (/SYSV0 (deleted))",
+                Some(("1", "", "/SYSV0 (deleted)")),
+            ),
+            ("\t  1 f+0x2 (/lib/x+0x1136)", Some(("1", "f", "/lib/x"))),
+            (
+                "\t  1 void ns::g(int) (inlined)",
+                Some(("1", "void ns::g(int)", "inlined")),
+            ),
+            ("\t  1 f+0x6 (/lib/x", None),
             ("\t  7f", Some(("7f", "", ""))),
             ("\t  work.c:12", None),
         ] {
