@@ -7,7 +7,7 @@ use super::lines::LineReader;
 use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::{DraftNode, MethodId, ValueType};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Marks of async-profiler and of the FlameGraph scripts: how the frame ran.
 const COMPILED: &[&str] = &["_[j]", "_[0]", "_[1]"];
@@ -31,6 +31,7 @@ pub(crate) fn read_folded(
     let mut lines = LineReader::new(input);
     let (mut fractions, mut comments, mut read) = (0_u64, 0_u64, 0_u64);
     let mut skipped = Skipped::new("lines");
+    let mut differential = DifferentialStacks::default();
     while let Some((at, line)) = lines.next_line()? {
         // Before the split: `# duration: 23873` is no stack, though it ends with a number.
         if is_comment(&line) {
@@ -41,12 +42,14 @@ pub(crate) fn read_folded(
             Some((stack, FoldedValue { value, rest })) => {
                 fractions += u64::from(rest != 0.0);
                 read += 1;
+                differential.add_stack(stack);
                 stacks.add_stack(stack, value, rest, at)?;
             }
             None if line.trim().is_empty() => {}
             None => skipped.skip_part("no number behind the last space", at),
         }
     }
+    differential.refuse()?;
     let mut draft = stacks.draft;
     skipped.note_skipped(read, &mut draft)?;
     if fractions > 0 {
@@ -94,6 +97,41 @@ pub(crate) fn split_value(line: &str) -> Option<(&str, FoldedValue)> {
         }
     };
     Some((stack, value))
+}
+
+/// The stacks of a file in which each has had two values so far, as in the files that compare two profiles. There each
+/// stack stands once; threads named `worker 1`, `worker 2` are the same without their number.
+#[derive(Default)]
+struct DifferentialStacks {
+    seen: FxHashSet<Box<str>>,
+    is_profile: bool,
+}
+
+impl DifferentialStacks {
+    /// Adds the text in front of a line's last value.
+    fn add_stack(&mut self, text: &str) {
+        if self.is_profile {
+            return;
+        }
+        self.is_profile = match split_value(text) {
+            Some((stack, _)) => !self.seen.insert(stack.trim_end().into()),
+            None => true,
+        };
+        if self.is_profile {
+            self.seen = FxHashSet::default();
+        }
+    }
+
+    fn refuse(&self) -> Result<(), ReadFault> {
+        if self.is_profile || self.seen.is_empty() {
+            return Ok(());
+        }
+        Err(ReadFault::Lacks(
+            "differential folded stacks: each has two values, of a profile before and of one after, and is no profile by itself. \
+             Compare the two profiles that it was made of: vitalfew diff BEFORE AFTER"
+                .to_owned(),
+        ))
+    }
 }
 
 struct FoldedStacks {

@@ -37,6 +37,18 @@ fn marks_of_how_a_frame_ran_are_no_part_of_its_name() {
 }
 
 #[test]
+fn differential_stacks_are_no_profile() {
+    let error = read_bytes(b"main;a 3 5\nmain;b 4 1\n", &options()).unwrap_err();
+    assert!(error.to_string().contains("differential"), "{error}");
+    for threads in ["worker 1 3\nworker 2 4\n", "thread 1 7\nmain;a 3\n"] {
+        assert!(
+            read_bytes(threads.as_bytes(), &options()).is_ok(),
+            "{threads}"
+        );
+    }
+}
+
+#[test]
 fn what_is_odd_is_said() {
     let grouped = ReadOptions {
         group_by: vec![GroupBy::Host],
