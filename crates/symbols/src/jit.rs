@@ -16,8 +16,11 @@ pub struct ProcessSymbol {
     pub name: String,
 }
 
+/// Bytes of a page: code behind a procedure whose size is not known is hardly its own beyond.
+const PAGE: u64 = 4096;
+
 /// Procedures that do not overlap: generated code is thrown away and its place used again, so that
-/// a new one drops those that it overlaps.
+/// a new one takes the bytes that it overlaps from older ones.
 #[derive(Default)]
 struct GeneratedCode(BTreeMap<u64, (u64, String)>);
 
@@ -26,14 +29,40 @@ impl GeneratedCode {
         let Some(end) = start.checked_add(size).filter(|end| *end > start) else {
             return;
         };
-        while let Some((old, (old_end, _))) = self.0.range(..end).next_back() {
-            if *old_end <= start {
+        while let Some((&old, &(old_end, _))) = self.0.range(..end).next_back() {
+            if old_end <= start {
                 break;
             }
-            let old = *old;
-            self.0.remove(&old);
+            let Some((_, old_name)) = self.0.remove(&old) else {
+                break;
+            };
+            if old_end > end {
+                self.0.insert(end, (old_end, old_name.clone()));
+            }
+            if old < start {
+                self.0.insert(old, (start, old_name));
+                break;
+            }
         }
         self.0.insert(start, (end, name));
+    }
+
+    /// Adds procedures whose size is not known, where no other one is.
+    fn load_unsized(&mut self, mut unsized_code: Vec<(u64, &str)>) {
+        // Of two at one place the later one counts: the sort is stable, and the last is taken first.
+        unsized_code.sort_by_key(|(start, _)| *start);
+        for (start, name) in unsized_code.into_iter().rev() {
+            let before = self.0.range(..=start).next_back();
+            if before.is_some_and(|(_, (end, _))| *end > start) {
+                continue;
+            }
+            let page_end = (start | (PAGE - 1)).saturating_add(1);
+            let next = self.0.range(start..).next().map_or(page_end, |(at, _)| *at);
+            let end = next.min(page_end);
+            if end > start {
+                self.0.insert(start, (end, name.to_owned()));
+            }
+        }
     }
 
     fn remove_code(&mut self, start: u64) -> Option<String> {
@@ -56,18 +85,21 @@ impl GeneratedCode {
 /// Parses a perf map (`/tmp/perf-PID.map`): lines of `START SIZE NAME`, the numbers hexadecimal.
 /// Returns the procedures by address.
 ///
-/// Where two overlap, the later line counts. The process may be writing the file while it is read,
+/// Where two overlap, the later line counts; what it leaves of the older one stays. A procedure of size 0 ends
+/// where the next one begins, at the latest with its page. The process may be writing the file while it is read,
 /// and some writers get a line wrong now and then: lines of another form are passed over, and
 /// counted in the second value.
 pub fn parse_perf_map(text: &str) -> (Vec<ProcessSymbol>, usize) {
     let mut code = GeneratedCode::default();
-    let mut bad = 0;
+    let (mut bad, mut unsized_code) = (0, Vec::new());
     for line in text.lines().filter(|line| !line.is_empty()) {
         match perf_map_line(line) {
+            Some((start, 0, name)) => unsized_code.push((start, name)),
             Some((start, size, name)) => code.load_code(start, size, name.to_owned()),
             None => bad += 1,
         }
     }
+    code.load_unsized(unsized_code);
     (code.finish_symbols(), bad)
 }
 

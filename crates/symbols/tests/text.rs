@@ -174,7 +174,9 @@ fn perf_maps() {
 not a line
 7f00003000 zz bad size
 7f00003000 10
-7f00004000 0 empty
+7f00004000 0 up to the next
+7f00004080 10 next
+7f00005ff0 0 up to the end of its page
 ffffffffffffffff 10 beyond the end
 7f00001020 40 took its place
 ";
@@ -187,8 +189,16 @@ ffffffffffffffff 10 beyond the end
                 0x7f_0000_0020,
                 "void Foo::bar(int, java.lang.String)"
             ),
+            symbol(
+                0x7f_0000_1000,
+                0x7f_0000_1020,
+                "LazyCompile:*add /app/index.js:3:10"
+            ),
             symbol(0x7f_0000_1020, 0x7f_0000_1060, "took its place"),
             symbol(0x7f_0000_2000, 0x7f_0000_2010, "hexadecimal with prefix"),
+            symbol(0x7f_0000_4000, 0x7f_0000_4080, "up to the next"),
+            symbol(0x7f_0000_4080, 0x7f_0000_4090, "next"),
+            symbol(0x7f_0000_5ff0, 0x7f_0000_6000, "up to the end of its page"),
         ]
     );
     assert_eq!(bad, 3);
