@@ -2,8 +2,9 @@
 
 use crate::args::{Export, Format};
 use crate::commands::causal::args::CausalSource;
+use crate::exit::INCONCLUSIVE;
 use crate::output::{write_all, write_file};
-use crate::screen::Screen;
+use crate::screen::{Screen, tell_user};
 use crate::source;
 use formats::coz;
 use results::{event_named, name_locations};
@@ -64,6 +65,13 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
         Ok(())
     };
     write_output(args, write)?;
+    let mut samples = recording.samples.iter();
+    if !samples.any(|sample| sample.event == options.event) {
+        tell_user(
+            "the profile has no time and no sample of this event: what was exported is empty",
+        );
+        return Ok(ExitCode::from(INCONCLUSIVE));
+    }
     source::warn_of_gaps(&recording, options.event, &resolved, false);
     Ok(ExitCode::SUCCESS)
 }
