@@ -613,10 +613,11 @@ Tables, each with the columns epoch and host:
   events   event unit period frequency multiplex_scale taken stored dropped lost
   images   path kind build_id gone
   epochs   start_unix_ns duration_ns collector call_graph samples open
+weight is nanoseconds (of clocks and waits; else occurrences), whatever the rate: sum(weight).
 
 Examples:
-  vitalfew query \"SELECT image, sum(count) FROM samples GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"
-  vitalfew query --epoch 20261121 \"SELECT procedure, sum(count) n FROM samples
+  vitalfew query \"SELECT image, sum(weight) FROM samples GROUP BY 1 ORDER BY 2 DESC LIMIT 10\"
+  vitalfew query --epoch 20261121 \"SELECT procedure, sum(weight) n FROM samples
       WHERE process = 'nginx' GROUP BY procedure ORDER BY n DESC LIMIT 10\"
 
 The SQL is SQLite's. Exit codes: 0, 1 failure, 2 usage or SQL, 4 there is no epoch,

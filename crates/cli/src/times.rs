@@ -129,9 +129,10 @@ pub fn main_event(recording: &Recording) -> usize {
         Some(times) => times.cpu_ns as f64,
         None => {
             let first = &recording.events[0];
+            let samples = amounts[0] as f64 / first.sample_weight();
             first
                 .frequency
-                .map_or(f64::INFINITY, |hz| amounts[0] as f64 * 1e9 / hz)
+                .map_or(f64::INFINITY, |hz| samples * 1e9 / hz)
         }
     };
     if amounts[longest] as f64 > ran {

@@ -98,6 +98,49 @@ fn a_killed_daemon_loses_nothing() {
     }
 }
 
+/// What a killed daemon counted keeps its rate, and so its time; what the next one counts at another rate is another epoch.
+#[test]
+fn another_rate_after_a_kill_begins_an_epoch() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let db = lab.path("db");
+    let _load = Load::start();
+    for (rate, kill) in [("1000", true), ("100", false)] {
+        let daemon = Daemon::start(&db, &["-F", rate]);
+        daemon.wait_for("collecting", |status| taken(status) > 50);
+        daemon.ask("flush");
+        match kill {
+            true => daemon.kill(),
+            false => assert_eq!(daemon.end("TERM"), Some(0)),
+        }
+    }
+    let events = query(
+        &db,
+        "SELECT epoch, frequency, period FROM events ORDER BY epoch",
+    );
+    let rates: Vec<&Value> = events.iter().map(|event| &event["frequency"]).collect();
+    assert_eq!(rates, [1000.0, 100.0], "{events:?}");
+    assert!(assert_accounted(&db) > 40);
+    // Time, in every table and for epochs of any rate.
+    for table in ["samples", "threads"] {
+        let sums = query(
+            &db,
+            &format!(
+                "SELECT sum(s.weight) AS weight, sum(s.count) * e.period AS time FROM {table} s \
+                 JOIN events e ON s.epoch = e.epoch AND s.event = e.event GROUP BY s.epoch, s.event"
+            ),
+        );
+        assert_eq!(sums.len(), 2);
+        for sum in sums {
+            assert_eq!(sum["weight"], sum["time"], "{table}: {sum:?}");
+        }
+    }
+    let told = report(&db, &["--epoch", ".."]).to_string();
+    assert!(told.contains("different rates"), "{told}");
+}
+
 #[test]
 fn an_upgrade_leaves_no_gap() {
     if !live() {

@@ -252,15 +252,7 @@ impl WriterThread {
                     SampleCounts::counts_of_drain(drained),
                 )])
             }
-            WriterTask::Roll { ticket } => {
-                let next = self.database.begin_epoch(&self.host, unix_ns())?;
-                let old = std::mem::replace(&mut self.epoch, next);
-                let epoch = self.epoch.path().to_owned();
-                Ok(vec![WriterReport::Rolled(
-                    MergeTask::closing_epoch(&old, *ticket),
-                    epoch,
-                )])
-            }
+            WriterTask::Roll { ticket } => Ok(vec![self.roll_epoch(*ticket)?]),
             WriterTask::Flush { ticket } => {
                 let merge = MergeTask::merging_all(&self.epoch, *ticket);
                 Ok(vec![WriterReport::Flushed(merge)])
@@ -277,6 +269,15 @@ impl WriterThread {
                 Ok(done)
             }
         }
+    }
+
+    /// Begins a new epoch, and lets the old one be closed.
+    fn roll_epoch(&mut self, ticket: u64) -> anyhow::Result<WriterReport> {
+        let next = self.database.begin_epoch(&self.host, unix_ns())?;
+        let old = std::mem::replace(&mut self.epoch, next);
+        let epoch = self.epoch.path().to_owned();
+        let merge = MergeTask::closing_epoch(&old, ticket);
+        Ok(WriterReport::Rolled(merge, epoch))
     }
 
     fn read_database_facts(&self) -> DatabaseFacts {
@@ -304,6 +305,10 @@ impl WriterThread {
         if self.epoch.is_closed() {
             // By the process of a daemon that was killed; nothing may be added to it.
             self.epoch = self.database.begin_epoch(&self.host, unix_ns())?;
+        } else if !self.epoch.has_periods_of(&drained.recording)? {
+            // A daemon before this one sampled at another rate. Reported at once: what follows may fail and be tried again.
+            let rolled = self.roll_epoch(0)?;
+            let _ = self.reports.send(rolled);
         }
         loop {
             match self.epoch.add_part(drained.id, &drained.recording) {

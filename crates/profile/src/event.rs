@@ -10,7 +10,7 @@ pub struct EventId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Samples: the weight is the number of samples.
+    /// Samples: the weight is the number of samples, or units of the event where [`Event::mixed_periods`].
     Samples,
     /// Nanoseconds of time that was measured, not sampled (off-CPU time).
     Nanoseconds,
@@ -30,6 +30,10 @@ pub struct Event {
     pub period: u64,
     /// The nominal rate in samples a second per CPU, for events sampled at a rate.
     pub frequency: Option<f64>,
+    /// True where samples of unlike periods were added up. Their weights are then in units of the event, for counts of unlike
+    /// samples mean nothing; `period` and `frequency` are those of the mean sample.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mixed_periods: bool,
     /// Time enabled over time running where the kernel multiplexed the event with others on too
     /// few counters; 1.0 where it always ran. Counts are multiplied with it to be comparable.
     pub multiplex_scale: f64,
@@ -52,6 +56,42 @@ impl Event {
         missing as f64 / self.taken.max(1) as f64
     }
 
+    /// Returns the weight of one sample: of the mean one, where periods are mixed.
+    pub fn sample_weight(&self) -> f64 {
+        match self.mixed_periods {
+            true => self.period.max(1) as f64,
+            false => 1.0,
+        }
+    }
+
+    /// Returns the amount of a weight: nanoseconds of measured time, or samples as if the event had had a counter to itself.
+    pub fn amount_of_weight(&self, weight: u64) -> f64 {
+        match self.unit {
+            Unit::Samples => weight as f64 / self.sample_weight() * self.multiplex_scale,
+            Unit::Nanoseconds => weight as f64,
+        }
+    }
+
+    /// Returns a weight in units of the event, which sum over recordings of any period: nanoseconds of a clock or of
+    /// measured time, else occurrences.
+    pub fn units_of_weight(&self, weight: u64) -> u64 {
+        let units = weight.saturating_mul(self.units_per_weight());
+        match self.unit {
+            Unit::Samples if self.multiplex_scale != 1.0 => {
+                (units as f64 * self.multiplex_scale).round() as u64
+            }
+            _ => units,
+        }
+    }
+
+    /// Returns the units of the event that each unit of its samples' weights stands for.
+    pub fn units_per_weight(&self) -> u64 {
+        match self.unit {
+            Unit::Samples if !self.mixed_periods => self.period.max(1),
+            _ => 1,
+        }
+    }
+
     /// An event that always ran, at no rate, with no sample yet.
     pub fn new(name: &str, unit: Unit, period: u64) -> Self {
         Self {
@@ -59,6 +99,7 @@ impl Event {
             unit,
             period,
             frequency: None,
+            mixed_periods: false,
             multiplex_scale: 1.0,
             taken: 0,
             stored: 0,

@@ -150,7 +150,7 @@ pub struct Sample {
     pub waker: Option<Waker>,
     /// Number of samples (or waits, for off-CPU events).
     pub count: u64,
-    /// Their weight in the unit of the event; equals `count` for [`crate::Unit::Samples`].
+    /// Their weight in the unit of the event; equals `count` for [`crate::Unit::Samples`], unless periods are mixed.
     pub weight: u64,
 }
 

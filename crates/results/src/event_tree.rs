@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// The amount of an event that a cost of its trees stands for: trees have samples or nanoseconds.
 pub fn amount_of_cost(event: &Event) -> f64 {
     match event.unit {
-        Unit::Samples => event.multiplex_scale,
+        Unit::Samples => event.multiplex_scale / event.sample_weight(),
         Unit::Nanoseconds => 1.0,
     }
 }
@@ -172,11 +172,7 @@ impl<'a> EventTree<'a> {
     }
 
     fn cost_of(&self, sample: &Sample) -> i64 {
-        let cost = match self.recording.event(self.event).unit {
-            Unit::Samples => sample.count,
-            Unit::Nanoseconds => sample.weight,
-        };
-        i64::try_from(cost).unwrap_or(i64::MAX)
+        i64::try_from(sample.weight).unwrap_or(i64::MAX)
     }
 
     fn process_method(&mut self, sample: &Sample) -> Result<MethodId, CallTreeError> {

@@ -74,15 +74,9 @@ type Key = (String, Option<String>, Option<String>);
 
 /// The amount of a sample in the unit of its event, corrected for shared counters.
 pub fn sample_amount(recording: &Recording, sample: &Sample) -> f64 {
-    scale_count(recording, sample.event, sample.count, sample.weight)
-}
-
-fn scale_count(recording: &Recording, event: EventId, count: u64, weight: u64) -> f64 {
-    let event = recording.event(event);
-    match event.unit {
-        Unit::Samples => count as f64 * event.multiplex_scale,
-        Unit::Nanoseconds => weight as f64,
-    }
+    recording
+        .event(sample.event)
+        .amount_of_weight(sample.weight)
 }
 
 /// Makes the report.
@@ -348,7 +342,8 @@ impl Counter<'_> {
             | ReportBy::Host => (name, None, None),
         };
         let row = self.find_row(key);
-        let amount = scale_count(self.recording, thread.event, thread.count, thread.weight);
+        let event = self.recording.event(thread.event);
+        let amount = event.amount_of_weight(thread.weight);
         self.rows[row].amounts[column] += amount;
         amount
     }

@@ -340,10 +340,11 @@ fn by_path(
             image: None,
             detail: None,
         };
-        *counts.entry(key).or_insert(0) += match recording.event(event).unit {
-            Unit::Samples => sample.count,
-            Unit::Nanoseconds => sample.weight,
-        };
+        *counts.entry(key).or_insert(0) += sample.weight;
+    }
+    let weight = recording.event(event).sample_weight();
+    for count in counts.values_mut() {
+        *count = (*count as f64 / weight).round() as u64;
     }
     counts
 }

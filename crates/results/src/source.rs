@@ -93,9 +93,7 @@ pub fn open_recording(source: &RecordingSource, wanted: Wanted) -> anyhow::Resul
                 epochs.drain(..last.unwrap_or(0));
                 epochs.truncate(1);
             }
-            if epochs.is_empty() {
-                return Err(no_epoch(database.path()));
-            }
+            let epochs = drained_epochs(epochs, database.path())?;
             Ok(read_epochs(&epochs, wanted)?.into())
         }
         Opened::Database(database) => latest_recording(&database, wanted),
@@ -180,13 +178,43 @@ pub fn choose_epochs(
     Ok(epochs)
 }
 
+/// Returns the epochs of a database that something was added to, of which there is at least one.
+///
+/// # Errors
+/// If there is no epoch, or a daemon has only begun one.
+pub fn drained_epochs(mut epochs: Vec<Epoch>, database: &Path) -> anyhow::Result<Vec<Epoch>> {
+    if epochs.is_empty() {
+        return Err(no_epoch(database));
+    }
+    epochs.retain(|epoch| !epoch.is_empty());
+    match epochs.is_empty() {
+        true => Err(not_drained(database)),
+        false => Ok(epochs),
+    }
+}
+
+fn not_drained(database: &Path) -> anyhow::Error {
+    let path = database.display();
+    inconclusive_refusal(format!(
+        "{path} has only an epoch that a daemon has begun and not written to yet: its samples are still in the kernel; \
+         vitalfew daemon flush --db {path} writes them now"
+    ))
+}
+
 fn no_epoch(path: &Path) -> anyhow::Error {
     inconclusive_refusal(format!("{} has no such epoch", path.display()))
 }
 
 fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<OpenedRecording> {
     let (epoch, damaged) = database.latest_epoch()?;
-    let epoch = epoch.ok_or_else(|| nothing_recorded(database.path()))?;
+    let Some(epoch) = epoch else {
+        // Damaged epochs alone are nothing that a daemon would write soon.
+        let begun = database.epochs()?.iter().any(Epoch::is_empty) && damaged.is_empty();
+        return Err(match begun {
+            true => not_drained(database.path()),
+            false => nothing_recorded(database.path()),
+        });
+    };
     let recording = read_epochs(std::slice::from_ref(&epoch), wanted);
     let recording =
         recording.with_context(|| format!("the last recording, {}", epoch.path.display()))?;

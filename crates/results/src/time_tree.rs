@@ -676,8 +676,8 @@ pub fn each_sample(recording: &Recording) -> f64 {
     let weight: u64 = first.map(|sample| sample.weight).sum();
     match (recording.task_times, event.frequency) {
         (Some(times), _) if weight > 0 => times.cpu_ns as f64 / weight as f64,
-        (_, Some(rate)) if rate > 0.0 => 1e9 / rate,
-        _ => 1e6,
+        (_, Some(rate)) if rate > 0.0 => 1e9 / rate / event.sample_weight(),
+        _ => 1e6 / event.sample_weight(),
     }
 }
 

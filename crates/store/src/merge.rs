@@ -9,7 +9,7 @@ use crate::rare_stacks::fold_rare_stacks;
 use profile::{
     BranchCount, BuildId, CallGraph, Collector, EmbeddedSymbol, Event, EventId, Host, Image,
     ImageId, ImageKind, ImageOffset, Location, NameId, Recording, Sample, StackId, StackWalks,
-    Stretch, StretchCount, StretchSightings, Target, TaskTimes, ThreadCount, Waker,
+    Stretch, StretchCount, StretchSightings, Target, TaskTimes, ThreadCount, Unit, Waker,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 ///
 /// Images are the same if they have the same build-id or, without one, if they were the same file
 /// under the same path on the same host and kernel. Events are the same if they have the same name
-/// and unit. The result begins when the first recording began and ends when the last one ended.
+/// and unit; where their periods differ, samples are weighed in units of the event ([`Event::mixed_periods`]). The result begins when the first recording began and ends when the last one ended.
 /// Where recordings disagree on what they measured and how, a warning says so.
 ///
 /// # Errors
@@ -138,13 +138,18 @@ pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Reco
     let first = recordings.first().ok_or_else(nothing_to_merge)?;
     let mut merger = Merger::new(empty_merged(first, &recordings));
     let mut sums = Vec::with_capacity(parts.iter().map(Vec::len).sum());
-    for (recording, part) in recordings.iter().zip(parts) {
-        let ids = merger.add_all_but_samples(recording)?;
+    let ids = recordings
+        .iter()
+        .map(|recording| merger.add_all_but_samples(recording));
+    let ids: Vec<MergedIds> = ids.collect::<Result<_, _>>()?;
+    // Only now is it known which events have mixed periods.
+    for ((recording, part), ids) in recordings.iter().zip(parts).zip(ids) {
         sums.extend(part.into_iter().map(|sum| SampleSum {
             image: ids.images[sum.image.0 as usize],
             event: ids.events[usize::from(sum.event.0)],
             process: ids.names[sum.process.0 as usize],
             cgroup: sum.cgroup.map(|cgroup| ids.names[cgroup.0 as usize]),
+            weight: merger.merged_weight(recording.event(sum.event), sum.event, &ids, sum.weight),
             ..sum
         }));
     }
@@ -304,7 +309,10 @@ impl Merger {
         let ids = self.add_all_but_samples(recording)?;
         let stacks = self.map_stacks(recording, &ids);
         for sample in &recording.samples {
-            self.add_sample(sample, &ids, &stacks);
+            let event = recording.event(sample.event);
+            let weight = self.merged_weight(event, sample.event, &ids, sample.weight);
+            let sample = Sample { weight, ..*sample };
+            self.add_sample(&sample, &ids, &stacks);
         }
         Ok(())
     }
@@ -322,7 +330,10 @@ impl Merger {
         }
         let ids = self.map_ids(recording)?;
         for thread in &recording.threads {
-            self.add_thread(thread, &ids, &recording.host.name);
+            let event = recording.event(thread.event);
+            let weight = self.merged_weight(event, thread.event, &ids, thread.weight);
+            let thread = ThreadCount { weight, ..*thread };
+            self.add_thread(&thread, &ids, &recording.host.name);
         }
         self.symbols
             .extend(recording.symbols.iter().map(|symbol| EmbeddedSymbol {
@@ -393,9 +404,23 @@ impl Merger {
         match events.get_mut(position) {
             None => events.push(event.clone()),
             Some(merged) => {
-                if merged.period != event.period || merged.frequency != event.frequency {
-                    let name = &event.name;
-                    let warning = format!("{name} was recorded with different periods");
+                let id = EventId(id);
+                let differs = merged.period != event.period || event.mixed_periods;
+                if event.unit == Unit::Samples && differs {
+                    let per_weight = merged.units_per_weight();
+                    merged.mixed_periods = true;
+                    let samples = self.merged.samples.iter_mut();
+                    let samples = samples.filter(|sample| sample.event == id);
+                    let threads = self.merged.threads.iter_mut();
+                    let threads = threads.filter(|thread| thread.event == id);
+                    let weights = samples.map(|sample| &mut sample.weight);
+                    for weight in weights.chain(threads.map(|thread| &mut thread.weight)) {
+                        *weight = weight.saturating_mul(per_weight);
+                    }
+                    let warning = format!(
+                        "{} was recorded at different rates: samples count as the time or events that each stands for",
+                        event.name
+                    );
                     if !self.merged.warnings.contains(&warning) {
                         self.merged.warnings.push(warning);
                     }
@@ -404,6 +429,15 @@ impl Merger {
             }
         }
         Ok(EventId(id))
+    }
+
+    /// Returns the weight that samples of an event of a recording have in the merged one.
+    fn merged_weight(&self, event: &Event, id: EventId, ids: &MergedIds, weight: u64) -> u64 {
+        let merged = self.merged.event(ids.events[usize::from(id.0)]);
+        match merged.mixed_periods {
+            true => weight.saturating_mul(event.units_per_weight()),
+            false => weight,
+        }
     }
 
     fn merge_image(&mut self, image: &Image, host: &Host) -> ImageId {
@@ -532,6 +566,17 @@ impl Merger {
 
 /// Adds the accounting of an event to that of the same event.
 fn merge_event(merged: &mut Event, event: &Event) {
+    let rates = merged.frequency.zip(event.frequency);
+    let first_period = merged.period as f64;
+    let stored = merged.stored as f64 + event.stored as f64;
+    if merged.period != event.period && stored > 0.0 {
+        let units = |event: &Event| event.period as f64 * event.stored as f64;
+        merged.period = ((units(merged) + units(event)) / stored).round() as u64;
+    }
+    merged.frequency = rates.map(|(rate, other)| match merged.mixed_periods {
+        true => rate * first_period / merged.period.max(1) as f64,
+        false => (rate + other) / 2.0,
+    });
     let (mine, theirs) = (merged.taken as f64, event.taken as f64);
     if mine + theirs > 0.0 {
         let scaled = merged.multiplex_scale * mine + event.multiplex_scale * theirs;
@@ -545,9 +590,6 @@ fn merge_event(merged: &mut Event, event: &Event) {
     ] {
         *sum = sum.saturating_add(more);
     }
-    if merged.frequency != event.frequency {
-        merged.frequency = None;
-    }
 }
 
 #[cfg(test)]
@@ -559,7 +601,7 @@ mod tests {
         let (host, target) = (Host::default(), Target::Machine);
         let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
         recording.duration_ns = 1_000 + seed;
-        recording.events = vec![Event::new("cpu-clock", profile::Unit::Samples, 1)];
+        recording.events = vec![Event::new("cpu-clock", Unit::Samples, 1)];
         recording.images = vec![Image::unknown()];
         let process = recording.names.intern("x");
         for number in 0..40 {
@@ -599,5 +641,88 @@ mod tests {
             assert_eq!(places, [500; 4]);
             assert!(merged.rare_stacks_share() > 0.9);
         }
+    }
+
+    /// A recording of one event at a period, with so many samples at each offset.
+    fn recording_at(period: u64, counts: &[(u64, u64)]) -> Recording {
+        let (host, target) = (Host::default(), Target::Machine);
+        let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::None);
+        let stored = counts.iter().map(|(_, count)| count).sum();
+        recording.events = vec![Event {
+            frequency: Some(1e9 / period as f64),
+            taken: stored,
+            stored,
+            ..Event::new("cpu-clock", Unit::Samples, period)
+        }];
+        recording.images = vec![Image::unknown()];
+        let process = recording.names.intern("x");
+        for &(offset, count) in counts {
+            let (image, offset) = (ImageId(0), ImageOffset(offset));
+            let stack = recording.stacks.push_leaf(Location { image, offset });
+            let sample = Sample::new(EventId(0), process, stack, count);
+            recording.threads.push(ThreadCount {
+                event: EventId(0),
+                pid: 1,
+                tid: 1,
+                process,
+                cgroup: None,
+                count,
+                weight: count,
+            });
+            recording.samples.push(sample);
+        }
+        recording
+    }
+
+    /// Nanoseconds and samples of an event's mean sample, at an offset.
+    fn amounts_at(merged: &Recording, offset: u64) -> (u64, f64) {
+        let event = merged.event(EventId(0));
+        let at = |sample: &&Sample| merged.stacks.frame(sample.stack).location.offset.0 == offset;
+        let weight = merged.samples.iter().filter(at).map(|one| one.weight).sum();
+        (
+            event.units_of_weight(weight),
+            event.amount_of_weight(weight),
+        )
+    }
+
+    /// The place with fewer samples has more time: its samples stand for four times as much.
+    #[test]
+    fn samples_of_unlike_periods_are_added_as_time() {
+        let often = recording_at(1_000_000, &[(1, 300), (2, 100)]);
+        let seldom = recording_at(4_000_000, &[(2, 60)]);
+        let mut bounded = BoundedMerger::new(2000);
+        for part in [&often, &seldom, &often] {
+            bounded.add_part(part).unwrap();
+        }
+        let sums = [&often, &seldom, &often].map(|part| {
+            let samples = part.samples.iter();
+            let sums = samples.map(|sample| SampleSum::new(part, sample)).collect();
+            let mut head = part.clone();
+            head.samples.clear();
+            (head, sums)
+        });
+        let bounded = bounded.finish().unwrap();
+        // What was merged is merged again.
+        let again = merge_recordings(&[often.clone(), seldom.clone()]).unwrap();
+        let again = merge_recordings(&[again, often.clone()]).unwrap();
+        let turned = merge_recordings(&[seldom.clone(), often.clone(), often.clone()]).unwrap();
+        for merged in [bounded, merge_sums(sums.into()).unwrap(), again, turned] {
+            let event = merged.event(EventId(0));
+            assert!(event.mixed_periods);
+            assert_eq!(event.stored, 860);
+            assert_eq!(event.period, 1_209_302, "of the mean sample");
+            let rate = event.frequency.expect("a rate");
+            assert!((rate * event.period as f64 - 1e9).abs() < 1e4, "{rate}");
+            let (one, one_samples) = amounts_at(&merged, 1);
+            let (two, two_samples) = amounts_at(&merged, 2);
+            assert_eq!((one, two), (600_000_000, 440_000_000));
+            assert!((one_samples + two_samples - 860.0).abs() < 0.01);
+            let threads: u64 = merged.threads.iter().map(|thread| thread.weight).sum();
+            assert_eq!(event.units_of_weight(threads), 1_040_000_000);
+        }
+        let alike = merge_recordings(&[often.clone(), often]).unwrap();
+        assert!(!alike.event(EventId(0)).mixed_periods);
+        assert_eq!(alike.samples[0].weight, alike.samples[0].count);
+        assert_eq!(amounts_at(&alike, 1), (600_000_000, 600.0));
     }
 }

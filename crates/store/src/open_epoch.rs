@@ -6,13 +6,14 @@
 //! Closing writes `host=<host>/` beside the directory and then removes it; until it is gone it does
 //! not count either. So at every moment, and after every crash, each drain counts once.
 
+use crate::container::Container;
 use crate::database::Database;
 use crate::error::{StoreError, left_out};
 use crate::file::{WrittenFile, read_file, write_file};
 use crate::merge::BoundedMerger;
 use crate::names::{PREFIX, REMOVED, closed_path, encode_name, subdirectories};
 use crate::parts::{DAMAGED, Part, PartId, drop_covered, list_files, list_parts};
-use profile::Recording;
+use profile::{Event, Recording};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -110,6 +111,33 @@ impl OpenEpoch {
         Ok(list_parts(&self.path)?
             .iter()
             .any(|part| part.covers_drains(id, id)))
+    }
+
+    /// Returns whether its last drain has the periods of a recording, as far as they have the same events. Samples of
+    /// another period belong in another epoch, so that the counts of an epoch can be added.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn has_periods_of(&self, recording: &Recording) -> Result<bool, StoreError> {
+        let parts = match list_parts(&self.path) {
+            // Somebody removed it; adding a drain makes it again.
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(true);
+            }
+            parts => parts?,
+        };
+        let last = parts.iter().max_by_key(|part| part.last);
+        // A part that cannot be read is set aside when parts are merged.
+        let read = |part: &Part| Container::open(&part.path)?.read_manifest();
+        let manifest = last.and_then(|part| read(part).ok());
+        let Some(manifest) = manifest else {
+            return Ok(true);
+        };
+        Ok(manifest.events.iter().all(|event| {
+            let same = |other: &&Event| other.name == event.name && other.unit == event.unit;
+            let other = recording.events.iter().find(same);
+            other.is_none_or(|other| other.period == event.period)
+        }))
     }
 
     /// The last drain that was added.

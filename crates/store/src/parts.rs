@@ -2,7 +2,7 @@
 
 use crate::error::{StoreError, left_out};
 use crate::file::read_file;
-use crate::merge::{BoundedMerger, MOST_CALLERS_READ, merge_recordings};
+use crate::merge::{BoundedMerger, MOST_CALLERS_READ};
 use crate::names::closed_path;
 use crate::summary::RecordingSummary;
 use profile::Recording;
@@ -122,7 +122,7 @@ pub(crate) fn read_open_epoch(path: &Path) -> Result<Recording, StoreError> {
         match read_parts(path) {
             Err(error) if was_moved(&error) && tries < RETRIES => {}
             // Removed without having been closed: there was nothing in it.
-            Err(error) if was_moved(&error) && !path.exists() => return merge_recordings(&[]),
+            Err(error) if was_moved(&error) && !path.exists() => return Err(nothing_added(path)),
             result => return result,
         }
     }
@@ -137,12 +137,22 @@ fn read_parts(path: &Path) -> Result<Recording, StoreError> {
             Err(error) => lost.push(error),
         }
     }
-    if merger.is_empty() && !lost.is_empty() {
-        return Err(lost.swap_remove(0));
+    if merger.is_empty() {
+        return Err(lost
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| nothing_added(path)));
     }
     let mut merged = merger.finish()?;
     merged.warnings.extend(lost.iter().map(left_out));
     Ok(merged)
+}
+
+fn nothing_added(path: &Path) -> StoreError {
+    StoreError::NotARecording {
+        path: path.to_owned(),
+        looks_like: "an epoch to which nothing was added yet",
+    }
 }
 
 /// The files of an open epoch; none if it was closed meanwhile.
@@ -173,13 +183,12 @@ pub(crate) fn summarise_open_epoch(
             Err(error) => failed.push(error),
         }
     }
-    let nothing = || StoreError::NotARecording {
-        path: path.to_owned(),
-        looks_like: "an epoch to which nothing was added yet",
-    };
     match sum {
         Some(sum) => (Ok(sum), failed),
-        None => (Err(failed.pop().unwrap_or_else(nothing)), failed),
+        None => (
+            Err(failed.pop().unwrap_or_else(|| nothing_added(path))),
+            failed,
+        ),
     }
 }
 

@@ -41,9 +41,12 @@ fn recordings() -> [Recording; 2] {
     let mut second = common::compile_job(3_000);
     second.host.name = "build 2".into();
     second.start_unix_ns += 1_000_000_000;
+    // Its fewer samples are more time.
+    second.events[0].period *= 10;
     let waits = Event {
         name: "offcpu".into(),
         unit: Unit::Nanoseconds,
+        period: 1,
         ..second.events[0].clone()
     };
     second.events.push(waits);
@@ -106,20 +109,18 @@ fn the_documented_queries_find_what_was_written() {
     );
 
     let clock = samples(&recordings).filter(|(_, s, _)| s.event == EventId(0));
-    let by_image = sums(clock.map(|(r, s, at)| (r.image(at.image).path.as_str(), [s.count])));
+    let by_image = sums(clock.map(|(r, s, at)| {
+        let ns = r.event(s.event).units_of_weight(s.weight);
+        (r.image(at.image).path.as_str(), [ns])
+    }));
     let rows: Vec<_> = by_image.iter().map(|(image, [n])| (image, n)).collect();
     assert_eq!(results[0], serde_json::json!(rows));
 
     let by_process = sums(samples(&recordings).map(|(r, s, _)| {
         // Directory names say it this way; DuckDB undoes it.
-        (
-            (r.host.name.as_str(), r.names.get(s.process)),
-            [s.count, s.weight],
-        )
+        ((r.host.name.as_str(), r.names.get(s.process)), [s.count])
     }));
-    let rows = by_process
-        .iter()
-        .map(|((host, name), [n, weight])| (host, name, n, weight));
+    let rows = by_process.iter().map(|((host, name), [n])| (host, name, n));
     assert_eq!(results[1], serde_json::json!(rows.collect::<Vec<_>>()));
 
     let by_symbol = sums(samples(&recordings).flat_map(|(r, s, at)| {

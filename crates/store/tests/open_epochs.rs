@@ -74,6 +74,23 @@ fn an_epoch_grows_and_is_closed() {
 }
 
 #[test]
+fn an_epoch_knows_samples_of_other_periods() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::create(directory.path()).unwrap();
+    let open = database.begin_epoch("h", 0).unwrap();
+    let (fast, mut slow) = (recording(50), recording(50));
+    slow.events[0].period *= 4;
+    assert!(open.has_periods_of(&slow).unwrap(), "it has none yet");
+    open.add_part(part(0), &fast).unwrap();
+    assert!(open.has_periods_of(&fast).unwrap());
+    assert!(!open.has_periods_of(&slow).unwrap());
+    slow.events[0].name = "cycles".into();
+    assert!(open.has_periods_of(&slow).unwrap(), "another event");
+    fs::remove_dir_all(open.path()).unwrap();
+    assert!(open.has_periods_of(&fast).unwrap());
+}
+
+#[test]
 fn an_epoch_of_nothing_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::create(directory.path()).unwrap();
@@ -85,7 +102,7 @@ fn an_epoch_of_nothing_leaves_nothing() {
     // Who had listed it before finds nothing, as in one that is still there.
     let read = listed[0].read_recording();
     assert!(
-        matches!(read, Err(StoreError::Unmergeable { .. })),
+        matches!(read, Err(StoreError::NotARecording { .. })),
         "{read:?}"
     );
 }
@@ -313,7 +330,7 @@ fn killed_writers_lose_nothing_and_readers_see_each_drain_once() {
             // Between listing and reading it may have been closed, which read() follows, or be new.
             match epoch.read_recording() {
                 Ok(recording) => sum += samples(&recording),
-                Err(StoreError::Unmergeable { .. }) => {}
+                Err(StoreError::NotARecording { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
         }

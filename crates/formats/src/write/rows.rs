@@ -6,7 +6,6 @@ use profile::{Event, EventId, Recording, Sample, Unit};
 pub(crate) struct SampleRow<K> {
     /// The key that its samples share.
     pub key: K,
-    count: u64,
     weight: u64,
 }
 
@@ -15,7 +14,6 @@ impl<K> SampleRow<K> {
     pub fn new(key: K, sample: &Sample) -> Self {
         Self {
             key,
-            count: sample.count,
             weight: sample.weight,
         }
     }
@@ -30,8 +28,8 @@ impl<K> SampleRow<K> {
         match event.unit {
             Unit::Nanoseconds => self.weight,
             // Floating point would lose the last digits of large counts for nothing.
-            Unit::Samples if event.multiplex_scale == 1.0 => self.count,
-            Unit::Samples => (self.count as f64 * event.multiplex_scale).round() as u64,
+            Unit::Samples if event.multiplex_scale == 1.0 && !event.mixed_periods => self.weight,
+            Unit::Samples => event.amount_of_weight(self.weight).round() as u64,
         }
     }
 }
@@ -42,7 +40,6 @@ pub(crate) fn add_up<K: Ord>(mut rows: Vec<SampleRow<K>>) -> Vec<SampleRow<K>> {
     rows.dedup_by(|next, kept| {
         let same = next.key == kept.key;
         if same {
-            kept.count = kept.count.saturating_add(next.count);
             kept.weight = kept.weight.saturating_add(next.weight);
         }
         same

@@ -681,6 +681,7 @@ fn drained_event(
         unit: Unit::Samples,
         period: open.period,
         frequency: timed.then_some(rate as f64),
+        mixed_periods: false,
         multiplex_scale,
         taken: total.taken,
         stored: total.stored,

@@ -745,6 +745,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
                 unit,
                 period,
                 frequency,
+                mixed_periods: false,
                 multiplex_scale: scale,
                 taken: total.taken + total.lost,
                 stored: total.stored,

@@ -37,15 +37,24 @@ fn event() -> impl Strategy<Value = Event> {
         unit,
         option::of(any::<f64>().prop_filter("finite", |f| f.is_finite())),
         scale,
+        any::<bool>(),
         accounts,
     )
         .prop_map(
-            |(name, unit, frequency, multiplex_scale, (period, taken, stored, dropped, lost))| {
+            |(
+                name,
+                unit,
+                frequency,
+                multiplex_scale,
+                mixed_periods,
+                (period, taken, stored, dropped, lost),
+            )| {
                 Event {
                     name,
                     unit,
                     period,
                     frequency,
+                    mixed_periods,
                     multiplex_scale,
                     taken,
                     stored,

@@ -12,7 +12,7 @@ use crate::screen::warn_user;
 use crate::source;
 use answer::answer_query;
 use profile::{EventId, ImageId, NameId, Procedure, Recording, Sample, StackId, SymbolTable, Unit};
-use results::{RecordingSource, name_locations, symbol_gaps};
+use results::{RecordingSource, drained_epochs, name_locations, symbol_gaps};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use rustc_hash::FxHashMap;
@@ -25,6 +25,9 @@ use tables::{EPOCHS, EVENTS, IMAGES, SAMPLES, THREADS, TableShape, create_tables
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let epochs = source::choose_epochs(&args.chosen)?;
+    let database = args.chosen.db.clone();
+    let database = database.unwrap_or_else(store::default_database);
+    let epochs = drained_epochs(epochs, &database)?;
     let words = lower_words(&args.sql);
     let mut connection = Connection::open_in_memory()?;
     let mut warnings = Vec::new();
@@ -270,7 +273,8 @@ fn group_rows(
         };
         let row = rows.entry(key).or_insert([0, 0, sample.stack.0.into()]);
         row[0] = row[0].saturating_add(sample.count);
-        row[1] = row[1].saturating_add(sample.weight);
+        let units = recording.event(sample.event).units_of_weight(sample.weight);
+        row[1] = row[1].saturating_add(units);
     }
     let mut rows: Vec<(Sample, [u64; 3])> = rows.into_iter().collect();
     rows.sort_unstable();
@@ -324,7 +328,7 @@ fn fill_rest(
                     .cgroup
                     .map_or(Value::Null, |id| text_value(recording.names.get(id))),
                 integer_value(thread.count),
-                integer_value(thread.weight),
+                integer_value(recording.event(thread.event).units_of_weight(thread.weight)),
             ]))?;
         }
     }
