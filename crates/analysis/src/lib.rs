@@ -8,6 +8,7 @@ pub mod bottleneck;
 pub mod causal;
 pub mod interference;
 pub mod judgement;
+pub mod ranks;
 pub mod stall;
 pub mod statistics;
 pub mod variation;

@@ -29,6 +29,42 @@ pub struct AttachableCommand {
     pub words: Vec<String>,
 }
 
+/// A command in one argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine(pub Vec<String>);
+
+/// Parses a command as a shell quotes it; variables, globs and operators mean nothing here.
+pub fn parse_command(text: &str) -> Result<CommandLine, String> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut letters = text.chars();
+    let mut quote = None;
+    while let Some(letter) = letters.next() {
+        match (quote, letter) {
+            (None, ' ' | '\t' | '\n') => words.extend(word.take()),
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (Some(open), _) if letter == open => quote = None,
+            (None | Some('"'), '\\') => {
+                let next = letters.next().ok_or("it ends within an escape")?;
+                // Between double quotes, other escapes are two letters.
+                if quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`') {
+                    word.get_or_insert_default().push('\\');
+                }
+                word.get_or_insert_default().push(next);
+            }
+            _ => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    match quote {
+        Some(quote) => Err(format!("a {quote} is not closed")),
+        None if words.is_empty() => Err("there is no command in it".to_owned()),
+        None => Ok(CommandLine(words)),
+    }
+}
+
 /// A percentage above 0.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
@@ -69,5 +105,21 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     match digits.parse::<f64>() {
         Ok(value) if value > 0.0 && value * unit < 1e18 => Ok((value * unit) as u64),
         _ => Err("expected a size such as 500M or 2G".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_read_as_a_shell_quotes_it() {
+        let words = |text| parse_command(text).map(|command| command.0);
+        assert_eq!(words("./a  b"), Ok(vec!["./a".into(), "b".into()]));
+        let quoted = words(r#"a 'b "c' "d\"e\f" g\ h '' "#).expect("words");
+        assert_eq!(quoted, ["a", "b \"c", "d\"e\\f", "g h", ""]);
+        for wrong in ["", " ", "a 'b", "a \\"] {
+            assert!(words(wrong).is_err(), "{wrong}");
+        }
     }
 }

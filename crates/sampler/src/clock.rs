@@ -33,6 +33,11 @@ pub fn children_cpu_ns() -> u64 {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()
     };
+    cpu_ns(&usage)
+}
+
+/// Returns the CPU time in the kernel's account of a process, in nanoseconds.
+pub(crate) fn cpu_ns(usage: &libc::rusage) -> u64 {
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }

@@ -104,12 +104,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Returns a finding for each procedure that differs by more than chance between two recordings, the largest change first.
-/// `runs` has the number of runs in each recording.
+/// The procedures that changed between two recordings.
+#[derive(Default)]
+pub struct ChangedProcedures {
+    /// A finding for each that differs by more than chance, the largest change first.
+    pub findings: Vec<Finding>,
+    /// The one whose time grew most, by chance or not.
+    pub most: Option<MostChanged>,
+}
+
+/// The procedure whose time grew most, with its time in each run.
+#[derive(Clone, Debug, Serialize)]
+pub struct MostChanged {
+    pub name: String,
+    pub before_ns: f64,
+    pub after_ns: f64,
+}
+
+/// Returns the procedures that changed between two recordings. `runs` has the number of runs in each recording.
 ///
 /// # Errors
 /// If they cannot be read or compared.
-pub fn changed_procedures(recordings: [&Path; 2], runs: [f64; 2]) -> anyhow::Result<Vec<Finding>> {
+pub fn changed_procedures(
+    recordings: [&Path; 2],
+    runs: [f64; 2],
+) -> anyhow::Result<ChangedProcedures> {
     let options = CompareOptions {
         work: runs.to_vec(),
         ..CompareOptions::default()
@@ -119,9 +138,18 @@ pub fn changed_procedures(recordings: [&Path; 2], runs: [f64; 2]) -> anyhow::Res
         row_difference(&sets, counts, verdict, background)
     };
     let judged = judge_rows(&sets, measure, by_size);
+    let grown = |row: &&ComparedRow<Difference>| row.numbers.change.estimate;
+    let most = judged.rows.iter().filter(|row| grown(row) > 0.0);
+    let most = most.max_by(|a, b| grown(a).total_cmp(&grown(b)));
+    let most = most.filter(|_| sets.clock).map(|row| MostChanged {
+        name: row.key.name.clone(),
+        before_ns: row.numbers.amounts[0],
+        after_ns: row.numbers.amounts[1],
+    });
     // What was compared is not kept.
     let next = |_: &str| Vec::new();
-    Ok(judged.difference_findings(&sets, CompareBy::Procedure, row_claim, next))
+    let findings = judged.difference_findings(&sets, CompareBy::Procedure, row_claim, next);
+    Ok(ChangedProcedures { findings, most })
 }
 
 /// Compares two sets by procedure and returns what `--json` says, with at most `most` rows, those that differ first. Beside it,

@@ -5,7 +5,7 @@
 //! at the end are read in /proc. Without BPF there is only the CPU time of processes.
 
 use crate::bpf::programs;
-use crate::clock::{children_cpu_ns, monotonic_ns};
+use crate::clock::monotonic_ns;
 use crate::processes::ProcessStat;
 use crate::processes::threads::{numbers_in, thread_ids};
 use crate::{Error, TargetSpec};
@@ -23,6 +23,9 @@ const COUNTING: &str = "adding up the times of threads";
 /// Mostly it takes some milliseconds. But the kernel releases a thread only when all processors have been elsewhere,
 /// which took seconds on a crowded machine. The time that such a thread ran since its last tick is missing.
 const LONGEST_END: Duration = Duration::from_millis(300);
+
+/// Shortfall of a command's accounts that its fork and its last ticks explain.
+const SHORT_NS: u64 = 10_000_000;
 
 /// `struct account`: a thread that the kernel has not given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,8 +120,6 @@ pub(crate) struct TaskAccounts {
     programs: Option<Programs>,
     /// Process, if there are no programs: its id, and its CPU times at the start and at the last look.
     process: Option<(u32, u64, u64)>,
-    /// CPU time of our children before the recording.
-    children_ns: u64,
     machine: bool,
     start_ns: u64,
     /// State of the machine after its threads had been looked at: the time, and the idle time of its CPUs.
@@ -137,7 +138,6 @@ impl TaskAccounts {
         Self {
             programs: Programs::load_programs(machine).ok(),
             process: None,
-            children_ns: 0,
             machine,
             start_ns: 0,
             idle_before: None,
@@ -147,7 +147,6 @@ impl TaskAccounts {
     /// Begins: with this process, which is about to be the command or runs already, or with all.
     pub fn begin(&mut self, process: Option<u32>) {
         self.start_ns = monotonic_ns();
-        self.children_ns = children_cpu_ns();
         match (&self.programs, process) {
             (Some(programs), Some(pid)) => programs.watch_process(pid, self.start_ns),
             (Some(programs), None) => programs.watch_all(self.start_ns),
@@ -170,8 +169,8 @@ impl TaskAccounts {
         }
     }
 
-    /// The times; `ended` is whether a command that we started has ended.
-    pub fn finish(&mut self, cpus: usize, ended: bool) -> Option<TaskTimes> {
+    /// The times. `reaped_ns` is the CPU time that the kernel has accounted to a command that we started and that has ended.
+    pub fn finish(&mut self, cpus: usize, reaped_ns: Option<u64>) -> Option<TaskTimes> {
         if self.start_ns == 0 {
             return None;
         }
@@ -179,18 +178,29 @@ impl TaskAccounts {
             return self.machine_times(cpus);
         }
         if let Some(programs) = &self.programs {
-            return programs.wait_for_totals(LONGEST_END)?.complete_times();
+            let times = programs.wait_for_totals(LONGEST_END)?.complete_times()?;
+            return Some(reaped_ns.map_or(times, |reaped| at_least(times, reaped)));
         }
         self.tick();
         let (_, before, last) = self.process?;
-        let cpu_ns = match ended {
-            true => children_cpu_ns().saturating_sub(self.children_ns),
-            false => last.saturating_sub(before),
-        };
+        let cpu_ns = reaped_ns.unwrap_or_else(|| last.saturating_sub(before));
         Some(TaskTimes {
             cpu_ns,
             ..TaskTimes::default()
         })
+    }
+}
+
+/// Returns times that are not below what the kernel has accounted to a command and the children that it has waited for. If
+/// threads are missing in them, their waits are, too.
+fn at_least(times: TaskTimes, reaped_ns: u64) -> TaskTimes {
+    let short_by = reaped_ns.saturating_sub(times.cpu_ns);
+    let complete = short_by <= reaped_ns / 10 + SHORT_NS;
+    TaskTimes {
+        cpu_ns: times.cpu_ns.max(reaped_ns),
+        waiting_ns: times.waiting_ns.filter(|_| complete),
+        blocked_ns: times.blocked_ns.filter(|_| complete),
+        ..times
     }
 }
 
@@ -402,6 +412,28 @@ mod tests {
         assert_eq!((times.waiting_ns, times.blocked_ns), (None, None));
         totals.lost = 1;
         assert_eq!(totals.complete_times(), None);
+    }
+
+    #[test]
+    fn no_command_has_less_than_the_kernel_accounted_to_it() {
+        let times = |cpu_ns| TaskTimes {
+            cpu_ns,
+            waiting_ns: Some(7),
+            blocked_ns: Some(8),
+            ..TaskTimes::default()
+        };
+        // Processes that nobody waited for are more.
+        assert_eq!(
+            at_least(times(500_000_000), 400_000_000),
+            times(500_000_000)
+        );
+        assert_eq!(
+            at_least(times(399_000_000), 400_000_000),
+            times(400_000_000)
+        );
+        let missed = at_least(times(1_150_000), 400_000_000);
+        assert_eq!(missed.cpu_ns, 400_000_000);
+        assert_eq!((missed.waiting_ns, missed.blocked_ns), (None, None));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::command_files::script_interpreter;
 use crate::Error;
+use crate::clock::cpu_ns;
 use std::ffi::{CString, OsString};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -35,6 +36,8 @@ pub struct Launched {
     failed: std::fs::File,
     program: String,
     exit: Option<Exit>,
+    /// CPU time of the process and of the children that it waited for, known once it is waited for itself.
+    reaped_cpu_ns: Option<u64>,
 }
 
 impl Launched {
@@ -101,6 +104,7 @@ impl Launched {
             failed: failed_read.into(),
             program,
             exit: None,
+            reaped_cpu_ns: None,
         })
     }
 
@@ -178,12 +182,27 @@ impl Launched {
         self.wait_with(0)
     }
 
+    /// Returns the CPU time of the command and of the children that it waited for, once it has ended.
+    pub(crate) fn reaped_cpu_ns(&self) -> Option<u64> {
+        self.reaped_cpu_ns
+    }
+
     fn wait_with(&mut self, flags: libc::c_int) -> Option<Exit> {
         if self.exit.is_none() {
             let mut status = 0;
-            // SAFETY: waits for our own child; the status is written through the pointer.
-            let pid = unsafe { libc::waitpid(self.pid as libc::pid_t, &mut status, flags) };
+            let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+            // SAFETY: waits for our own child; status and usage are written through the pointers.
+            let pid = unsafe {
+                libc::wait4(
+                    self.pid as libc::pid_t,
+                    &mut status,
+                    flags,
+                    usage.as_mut_ptr(),
+                )
+            };
             if pid == self.pid as libc::pid_t {
+                // SAFETY: the kernel has filled it in, and zeroes are a value of it, too.
+                self.reaped_cpu_ns = Some(cpu_ns(&unsafe { usage.assume_init() }));
                 self.exit = Some(if libc::WIFSIGNALED(status) {
                     Exit::Signal(libc::WTERMSIG(status))
                 } else {

@@ -132,7 +132,8 @@ pub fn record(
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
     let left_running = exit.map_or_else(Vec::new, |_| session.remaining_processes());
-    let task_times = (session.accounts).finish(online_cpus().len(), exit.is_some());
+    let reaped = launched.as_ref().and_then(Launched::reaped_cpu_ns);
+    let task_times = (session.accounts).finish(online_cpus().len(), reaped);
     let asked = std::mem::take(&mut session.asked);
     let unfinished = match &session.source {
         Source::Kernel(source) => source.unfinished_tables(),

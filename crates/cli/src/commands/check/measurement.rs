@@ -1,5 +1,6 @@
 //! Times of several runs of a command, kept in a file with a recording of all of them beside it.
 
+use crate::commands::causal::shell_words;
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Signals};
 use crate::kept_file::KeptFile;
@@ -10,6 +11,12 @@ use sampler::{Exit, Options, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Turns of two commands that are made at least and at most, and the time within which others begin, where no number is asked for.
+const FEWEST_TURNS: u32 = 10;
+const MOST_TURNS: u32 = 60;
+const TURNS_TIME: Duration = Duration::from_secs(25);
 
 /// The version of the form.
 const SCHEMA: &str = "vitalfew.check/1";
@@ -57,44 +64,52 @@ impl CheckMeasurement {
     /// # Errors
     /// If it cannot be run or sampled, fails, or is stopped.
     pub fn measure_runs(command: &[String], runs: u32) -> anyhow::Result<(Self, Recording)> {
-        let signals = Signals::catch_signals()?;
-        let mut streams = RepeatedStreams::keep_input()?;
-        let mut recordings = Vec::new();
-        for run in 0..runs {
-            if run > 0 {
-                streams.rewind_input()?;
+        let mut repeated = RepeatedRuns::start()?;
+        let recordings = (0..runs).map(|_| repeated.record_run(command));
+        Self::of_recordings(command, &recordings.collect::<anyhow::Result<Vec<_>>>()?)
+    }
+
+    /// Runs two commands by turns, so many times each, or as often as fits into a time that does not depend on the result.
+    ///
+    /// # Errors
+    /// As [`Self::measure_runs`].
+    pub fn measure_turns(
+        commands: [&[String]; 2],
+        runs: Option<u32>,
+    ) -> anyhow::Result<[(Self, Recording); 2]> {
+        let mut repeated = RepeatedRuns::start()?;
+        let mut recordings = [Vec::new(), Vec::new()];
+        let begun = Instant::now();
+        for turn in 0..runs.unwrap_or(MOST_TURNS) {
+            if runs.is_none() && turn >= FEWEST_TURNS && begun.elapsed() >= TURNS_TIME {
+                break;
             }
-            streams.silence_output(Silenced::All)?;
-            let options = Options::new(TargetSpec::Command(command.to_vec()));
-            let outcome = sampler::record(&options, &signals.stop, &mut |_| {});
-            streams.restore_output();
-            let outcome = outcome?;
-            signals.pass_on(outcome.running.as_ref());
-            let exit = outcome
-                .exit
-                .or_else(|| wrapped::wait_for_command(outcome.running));
-            if signals.stop.load(Ordering::Relaxed) {
-                return Err(inconclusive_refusal("stopped before all runs".to_owned()));
+            // Who goes first changes, so that neither always finds the caches of the other.
+            let first = turn as usize % 2;
+            for side in [first, 1 - first] {
+                recordings[side].push(repeated.record_run(commands[side])?);
             }
-            match exit {
-                Some(exit) if exit.exit_code() == 0 => {}
-                other => anyhow::bail!(
-                    "run {} of the command ended with exit code {}: nothing is compared",
-                    run + 1,
-                    other.map_or(1, Exit::exit_code)
-                ),
-            }
-            recordings.push(outcome.recording);
         }
+        let [base, own] = recordings;
+        Ok([
+            Self::of_recordings(commands[0], &base)?,
+            Self::of_recordings(commands[1], &own)?,
+        ])
+    }
+
+    fn of_recordings(
+        command: &[String],
+        recordings: &[Recording],
+    ) -> anyhow::Result<(Self, Recording)> {
         let measurement = Self {
             schema: SCHEMA.to_owned(),
             command: command.to_vec(),
             host: sampler::read_host(),
             runs: recordings.iter().map(run_times).collect(),
-            recorded_runs: runs,
+            recorded_runs: recordings.len() as u32,
         };
         // One run of a short program has too few samples to say which function changed.
-        let mut all = store::merge_recordings(&recordings)?;
+        let mut all = store::merge_recordings(recordings)?;
         symbols::embed_procedures(&mut all, &symbols::SymbolOptions::default());
         Ok((measurement, all))
     }
@@ -121,6 +136,52 @@ impl CheckMeasurement {
             serde_json::to_writer_pretty(&mut *out, self)?;
             Ok(writeln!(out)?)
         })
+    }
+}
+
+/// Commands that are run again and again, with the same input and no output.
+struct RepeatedRuns {
+    signals: Signals,
+    streams: RepeatedStreams,
+    runs: u32,
+}
+
+impl RepeatedRuns {
+    fn start() -> anyhow::Result<Self> {
+        Ok(Self {
+            signals: Signals::catch_signals()?,
+            streams: RepeatedStreams::keep_input()?,
+            runs: 0,
+        })
+    }
+
+    /// Runs a command once.
+    fn record_run(&mut self, command: &[String]) -> anyhow::Result<Recording> {
+        if self.runs > 0 {
+            self.streams.rewind_input()?;
+        }
+        self.runs += 1;
+        self.streams.silence_output(Silenced::All)?;
+        let options = Options::new(TargetSpec::Command(command.to_vec()));
+        let outcome = sampler::record(&options, &self.signals.stop, &mut |_| {});
+        self.streams.restore_output();
+        let outcome = outcome?;
+        self.signals.pass_on(outcome.running.as_ref());
+        let exit = outcome
+            .exit
+            .or_else(|| wrapped::wait_for_command(outcome.running));
+        if self.signals.stop.load(Ordering::Relaxed) {
+            return Err(inconclusive_refusal("stopped before all runs".to_owned()));
+        }
+        match exit {
+            Some(exit) if exit.exit_code() == 0 => Ok(outcome.recording),
+            other => anyhow::bail!(
+                "run {} of {} ended with exit code {}: nothing is compared",
+                self.runs,
+                shell_words(command),
+                other.map_or(1, Exit::exit_code)
+            ),
+        }
     }
 }
 

@@ -3,20 +3,23 @@
 pub mod args;
 mod measurement;
 
-use crate::commands::diff::changed_procedures;
+use crate::commands::diff::{ChangedProcedures, MostChanged, changed_procedures};
 use crate::exit::{INCONCLUSIVE, WORSE, error_chain};
 use crate::output::{clean_name, format_ns};
 use crate::screen::{Screen, tell_user};
-use analysis::statistics::interval_of_runs;
+use analysis::ranks::{shift_of_pairs, shift_of_runs};
 use args::CheckRun;
 use measurement::{CheckMeasurement, RunTimes, recording_beside};
-use profile::{Finding, Recording};
+use profile::Recording;
 use serde::Serialize;
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const WAITED: &str = "it waited longer for CPUs, which other programs may have had: measure again on a quiet machine";
+const DRIFT: &str = "the base was measured before: a machine that became slower since counts as change, which check --base CMD does not let happen";
+/// Runs of a command, unless another number is asked for.
+const RUNS: u32 = 10;
 /// Procedures that are named.
 const NAMED: usize = 5;
 
@@ -53,31 +56,48 @@ struct Json<'a> {
     verdict: Verdict,
     /// Other programs may be why.
     waited_for_cpus: bool,
+    by_turns: bool,
+    most_changed: Option<&'a MostChanged>,
     claims: crate::claims::JsonClaims,
 }
 
 /// Runs the command.
 pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     // First: what cannot be compared need not be measured.
-    let before = args.against.as_deref().map(CheckMeasurement::read);
-    let before = before.transpose()?;
+    let kept = args.against.as_deref().map(CheckMeasurement::read);
+    let kept = kept.transpose()?;
+    let command = &args.command.words;
+    let runs = args.runs.unwrap_or(RUNS);
     if !args.quiet {
-        tell_user(&format!(
-            "the command is run {} times, and its output not shown",
-            args.runs
-        ));
+        tell_user(&match (&args.base, args.runs) {
+            (Some(_), None) => "both commands are run by turns for half a minute or 10 times, and their output not shown".to_owned(),
+            (Some(_), Some(runs)) => format!("both commands are run {runs} times by turns, and their output not shown"),
+            (None, _) => format!("the command is run {runs} times, and its output not shown"),
+        });
     }
-    let (after, recording) = CheckMeasurement::measure_runs(&args.command.words, args.runs)?;
+    let (before, (after, recording)) = match (&args.base, kept, &args.against) {
+        (Some(base), ..) => {
+            let [before, after] = CheckMeasurement::measure_turns([&base.0, command], args.runs)?;
+            (Some((before.0, BaseRecording::Recorded(before.1))), after)
+        }
+        (None, Some(kept), Some(path)) => {
+            let after = CheckMeasurement::measure_runs(command, runs)?;
+            let beside = BaseRecording::Kept(recording_beside(path));
+            (Some((kept, beside)), after)
+        }
+        _ => (None, CheckMeasurement::measure_runs(command, runs)?),
+    };
     if let Some(path) = &args.output {
         after.keep(path, &recording)?;
     }
-    let (Some(before), Some(path)) = (before, &args.against) else {
+    let Some((before, base)) = before else {
         return Ok(ExitCode::SUCCESS);
     };
-    if before.command != after.command {
+    let by_turns = args.base.is_some();
+    if !by_turns && before.command != after.command {
         tell_user("the measurement that is compared with is of another command line");
     }
-    let times = time_changes(&before.runs, &after.runs);
+    let times = time_changes(&before.runs, &after.runs, by_turns);
     let limit = 1.0 + args.fail_over / 100.0;
     let waited_for_cpus = is_wait_for_cpus(&times, [&before.runs, &after.runs], limit);
     let verdict = match verdict(&times, limit) {
@@ -85,10 +105,10 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
         verdict => verdict,
     };
     let changed = match verdict {
-        Verdict::Allowed => Vec::new(),
-        _ => changed_since(path, &recording, [&before, &after]).unwrap_or_else(|error| {
+        Verdict::Allowed => ChangedProcedures::default(),
+        _ => changed_since(&base, &recording, [&before, &after]).unwrap_or_else(|error| {
             tell_user(&format!("where is not known: {}", error_chain(&error)));
-            Vec::new()
+            ChangedProcedures::default()
         }),
     };
     let mut out = Screen::open_output(args.json);
@@ -101,7 +121,9 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
             times: &times,
             verdict,
             waited_for_cpus,
-            claims: crate::claims::JsonClaims::of_findings(changed),
+            by_turns,
+            most_changed: changed.most.as_ref(),
+            claims: crate::claims::JsonClaims::of_findings(changed.findings),
         };
         serde_json::to_writer_pretty(&mut out, &json)?;
         writeln!(out)?;
@@ -110,6 +132,9 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
         write_text(&mut out, runs, &times, verdict, args.fail_over, &changed)?;
         if waited_for_cpus {
             writeln!(out, "  {WAITED}")?;
+        }
+        if !by_turns && verdict != Verdict::Allowed {
+            writeln!(out, "  {DRIFT}")?;
         }
     }
     out.flush()?;
@@ -120,20 +145,25 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Returns by how much wall and CPU time have changed: the ratio of geometric means, by Welch's interval of the logarithms.
-fn time_changes(before: &[RunTimes], after: &[RunTimes]) -> Vec<TimeChange> {
+/// Returns by how much wall and CPU time have changed: the typical ratio of runs, or of the runs of each turn.
+fn time_changes(before: &[RunTimes], after: &[RunTimes], by_turns: bool) -> Vec<TimeChange> {
     let change = |what: &'static str, time_of: fn(&RunTimes) -> u64| {
         let logarithms = |runs: &[RunTimes]| -> Vec<f64> {
             let times = runs.iter().map(|run| time_of(run).max(1) as f64);
             times.map(f64::ln).collect()
         };
         let (old, new) = (logarithms(before), logarithms(after));
-        let mean = |values: &[f64]| (values.iter().sum::<f64>() / values.len() as f64).exp();
-        let ratio = interval_of_runs(&new, &old)?;
+        let ratio = match by_turns {
+            true => {
+                let turns: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new - old).collect();
+                shift_of_pairs(&turns)?
+            }
+            false => shift_of_runs(&new, &old)?,
+        };
         Some(TimeChange {
             what,
-            before_ns: mean(&old),
-            after_ns: mean(&new),
+            before_ns: median(before.iter().map(time_of)),
+            after_ns: median(after.iter().map(time_of)),
             factor: ratio.estimate.exp(),
             low: ratio.low.exp(),
             high: ratio.high.exp(),
@@ -142,6 +172,14 @@ fn time_changes(before: &[RunTimes], after: &[RunTimes]) -> Vec<TimeChange> {
     let wall = change("wall", |run| run.wall_ns);
     let cpu = change("CPU", |run| run.cpu_ns);
     wall.into_iter().chain(cpu).collect()
+}
+
+fn median(times: impl Iterator<Item = u64>) -> f64 {
+    let mut times: Vec<u64> = times.collect();
+    times.sort_unstable();
+    let middle = [(times.len().max(1) - 1) / 2, times.len() / 2];
+    let times = middle.map(|at| times.get(at).copied().unwrap_or(0) as f64);
+    times.iter().sum::<f64>() / 2.0
 }
 
 fn verdict(times: &[TimeChange], limit: f64) -> Verdict {
@@ -161,13 +199,13 @@ fn is_wait_for_cpus(times: &[TimeChange], runs: [&[RunTimes]; 2], limit: f64) ->
             .iter()
             .any(|time| time.what == what && time.low > limit)
     };
-    let mean = |runs: &[RunTimes], time_of: fn(&RunTimes) -> Option<u64>| {
-        let times: Option<Vec<u64>> = runs.iter().map(time_of).collect();
-        times.map(|times| times.iter().sum::<u64>() as f64 / times.len().max(1) as f64)
+    let typical = |runs: &[RunTimes], time_of: fn(&RunTimes) -> Option<u64>| {
+        let times: Vec<u64> = runs.iter().filter_map(time_of).collect();
+        (2 * times.len() > runs.len()).then(|| median(times.into_iter()))
     };
-    let wall = runs.map(|runs| mean(runs, |run| Some(run.wall_ns)));
-    let waited = runs.map(|runs| mean(runs, |run| run.waiting_ns));
-    let cpu = mean(runs[1], |run| Some(run.cpu_ns));
+    let wall = runs.map(|runs| typical(runs, |run| Some(run.wall_ns)));
+    let waited = runs.map(|runs| typical(runs, |run| run.waiting_ns));
+    let cpu = typical(runs[1], |run| Some(run.cpu_ns));
     let ([Some(wall_before), Some(wall)], [Some(before), Some(after)], Some(cpu)) =
         (wall, waited, cpu)
     else {
@@ -179,17 +217,31 @@ fn is_wait_for_cpus(times: &[TimeChange], runs: [&[RunTimes]; 2], limit: f64) ->
     is_slower("wall") && !is_slower("CPU") && rest <= limit * wall_before
 }
 
-/// Returns the procedures that changed by more than chance.
+/// The recording that is compared with.
+enum BaseRecording {
+    Recorded(Recording),
+    Kept(PathBuf),
+}
+
+/// Returns the procedures that changed.
 fn changed_since(
-    before: &Path,
+    before: &BaseRecording,
     after: &Recording,
     measured: [&CheckMeasurement; 2],
-) -> anyhow::Result<Vec<Finding>> {
+) -> anyhow::Result<ChangedProcedures> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("after.recording");
     store::write_file(after, &path)?;
+    let base = match before {
+        BaseRecording::Kept(path) => path.clone(),
+        BaseRecording::Recorded(recording) => {
+            let path = directory.path().join("before.recording");
+            store::write_file(recording, &path)?;
+            path
+        }
+    };
     let runs = measured.map(|side| f64::from(side.recorded_runs));
-    changed_procedures([&recording_beside(before), &path], runs)
+    changed_procedures([&base, &path], runs)
 }
 
 fn write_text(
@@ -198,7 +250,7 @@ fn write_text(
     times: &[TimeChange],
     verdict: Verdict,
     fail_over: f64,
-    changed: &[Finding],
+    changed: &ChangedProcedures,
 ) -> std::io::Result<()> {
     writeln!(out, "{} runs before, {} now", runs[0], runs[1])?;
     for change in times {
@@ -220,11 +272,19 @@ fn write_text(
         Verdict::Slower => "slower than allowed",
     };
     writeln!(out, "{said} ({fail_over} %)")?;
-    for finding in changed.iter().take(NAMED) {
+    for finding in changed.findings.iter().take(NAMED) {
         writeln!(out, "  {}", clean_name(&finding.sentence()))?;
     }
-    if changed.is_empty() && verdict != Verdict::Allowed {
+    if changed.findings.is_empty() && verdict != Verdict::Allowed {
         writeln!(out, "  no procedure has changed by more than chance")?;
+        if let Some(most) = &changed.most {
+            let (name, before, after) = (clean_name(&most.name), most.before_ns, most.after_ns);
+            let (before, after) = (format_ns(before), format_ns(after));
+            writeln!(
+                out,
+                "  the largest increase is in {name}: {before} -> {after} a run"
+            )?;
+        }
     }
     Ok(())
 }
@@ -245,7 +305,7 @@ mod tests {
     #[test]
     fn the_verdict_goes_by_the_ends_of_the_interval() {
         let before = runs(&[100, 101, 102, 101, 100]);
-        let of = |after: &[u64]| verdict(&time_changes(&before, &runs(after)), 1.05);
+        let of = |after: &[u64]| verdict(&time_changes(&before, &runs(after), false), 1.05);
         assert_eq!(of(&[100, 102, 101, 100, 101]), Verdict::Allowed);
         assert_eq!(of(&[120, 121, 122, 120, 121]), Verdict::Slower);
         assert_eq!(of(&[90, 130, 100, 125, 95]), Verdict::Unclear);
@@ -263,7 +323,11 @@ mod tests {
                 run.wall_ns += 30_000_000;
                 run.waiting_ns = waiting_ns;
             }
-            is_wait_for_cpus(&time_changes(&before, &after), [&before, &after], 1.05)
+            is_wait_for_cpus(
+                &time_changes(&before, &after, false),
+                [&before, &after],
+                1.05,
+            )
         };
         assert!(longer(Some(40_000_000)));
         assert!(!longer(Some(10_000_000)));
@@ -272,8 +336,20 @@ mod tests {
 
     #[test]
     fn the_interval_has_the_truth() {
-        let change = time_changes(&runs(&[100, 102, 98, 100]), &runs(&[110, 112, 108, 110]))[0];
+        let (before, after) = (runs(&[100, 102, 98, 100]), runs(&[110, 112, 108, 110]));
+        let change = time_changes(&before, &after, false)[0];
         assert!(change.low < 1.1 && 1.1 < change.high, "{change:?}");
         assert!((change.factor - 1.1).abs() < 0.01, "{change:?}");
+    }
+
+    /// Every run of the machine's slow hour is slower, of both commands.
+    #[test]
+    fn a_machine_that_becomes_slower_is_no_change_by_turns() {
+        let drift: Vec<u64> = (0..10).map(|turn| 100 + 10 * turn).collect();
+        let slower: Vec<u64> = drift.iter().map(|ms| ms * 110 / 100).collect();
+        let times = time_changes(&runs(&drift), &runs(&slower), true);
+        assert_eq!(verdict(&times, 1.05), Verdict::Slower, "{times:?}");
+        let same = time_changes(&runs(&drift), &runs(&drift), true);
+        assert_eq!(verdict(&same, 1.05), Verdict::Allowed, "{same:?}");
     }
 }
