@@ -1,13 +1,27 @@
-//! Continuous profiling: samples the whole machine for as long as it runs, and stores the counts (DCPI section 4).
+//! Continuous profiling: samples the whole machine for as long as it runs, and stores the counts (DCPI
+//! section 4).
 //!
-//! [`run`] is the daemon. It takes the lease of its database (`lease`: the claim on the collectors, the lock, the socket), and hands
-//! over to the loop (`serve`). The loop drains [`sampler::Continuous`] through `storing`, which keeps the books of drains that are
-//! not stored yet (`backlog`), lets the thread that writes (`epoch_writer`) store them and the processes that merge (`merge_queue`)
-//! merge them. `cost_meter` measures the cost of all that, and `governor`, which is pure, chooses the rate. `take_over`
-//! finds the counts that earlier daemons left behind. Clients [`ask`] over the socket (`control`) and get a [`Status`].
+//! [`run`] is the daemon. It takes the lease of its database (`lease`: the claim on the collectors,
+//! the lock, the socket) and hands over to the loop (`serve`). Clients [`ask`] over the socket
+//! (`control`) and get a [`Status`].
 //!
-//! Two things need much memory for a moment, and so are done by processes of their own: [`merge`] and [`answer_names`]. The program
-//! that the daemon is part of, [`HostProgram`], says how they are started. Messages name the options of `vitalfew daemon run`.
+//! # A drain, step by step
+//!
+//! 1. The collector, [`sampler::Continuous`], flips its two buffers, reads the full one and leaves it
+//!    as it is. Stacks are counted as `record` does; `bpf/labels.rs` of `sampler` keeps what their
+//!    labels mean for the next daemon.
+//! 2. `epoch_writer`, the only thread that touches the database, adds a part to the open epoch
+//!    (`store::OpenEpoch`) under the drain's number. Then the buffer is emptied. `storing` keeps the
+//!    books between the two, and `backlog` the drains that are not stored yet.
+//! 3. `merge_queue` has parts merged ([`merge`]), one after the other, with a bound on the call tree
+//!    (`profile/src/rare_stacks.rs`). `names` has symbols of deleted programs found.
+//! 4. `cost_meter` measures the cost of all that, and `governor`, which is pure, chooses the rate.
+//! 5. With each tick the daemon moves on the time until which the BPF programs sample. `take_over`
+//!    stops the collectors that dead daemons left (`bpf/pins.rs` of `sampler`) and stores their counts.
+//!
+//! Two things need much memory for a moment, so processes of their own do them: [`merge`] and
+//! [`answer_names`]. The program that the daemon is part of, [`HostProgram`], says how to start them.
+//! Messages name the options of `vitalfew daemon run`.
 #![forbid(unsafe_code)]
 
 mod backlog;

@@ -3,6 +3,15 @@
 //! The sampler reads frames in the kernel, at the sample. This crate says where: each [`LanguageRuntime`] recognises itself in an
 //! image. It also names what was read: [`ScriptFunction`]. What a runtime says itself, it is asked for:
 //! [`jvm::write_perf_map`]. What a program has in its own file is read there: [`go::FunctionTable`].
+//!
+//! # A function of a script on a stack
+//!
+//! At an image of an interpreter the kernel's walk calls `python.h`, `ruby.h`, `v8.h` or `hotspot.h`
+//! (`sampler/src/bpf`), which puts the functions of the script on the stack.
+//! `sampler/src/recording/script_functions.rs` makes places of them, in an image for each source file.
+//! `profile::fold_interpreter_frames` hides the interpreter's own frames when stacks are shown. JVMs
+//! whose memory does not tell their methods are asked for names (`jvm_names.rs`); names of Python's
+//! threads are read from memory (`python_threads.rs`). `docs/languages.md` is the method.
 
 #![forbid(unsafe_code)]
 

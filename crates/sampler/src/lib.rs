@@ -7,6 +7,42 @@
 //!
 //! The modules, from the top: `recording` uses all others; `unwinding` uses `bpf` and `processes`; these use `events`.
 //! `capabilities` probes which of all that is available here, and to whom.
+//!
+//! # A recording, step by step
+//!
+//! `vitalfew record -- make` turns its arguments into `Options` and calls [`record`]:
+//!
+//! 1. `recording/session.rs` prepares everything up to the first sample. `capabilities` says which way
+//!    of collecting is open. `bpf/kernel.rs` loads `bpf/collect.bpf.c`; `events/rings.rs` opens the
+//!    kernel's records about processes; `events/cost.rs` measures the cost of a sample, which sets the
+//!    rate. `processes/launch.rs` forks a child that waits.
+//! 2. The child executes the command. A timer (or the PMU) interrupts each CPU. The BPF program looks
+//!    up the mapping at the program counter and counts in a table whose key is device, inode,
+//!    generation, file offset, event, process name, control group and CPU. `bpf/cgroups.h` notes the
+//!    path of a new control group.
+//! 3. Ten times a second `recording/kernel_source.rs` gives each CPU a new random period
+//!    (`events/jitter.rs`) and looks how full the tables are. When they are two fifths full, or
+//!    after 15 s, it flips to the second set, waits until no program can write to the first, and
+//!    drains it. `taken == stored + dropped` is checked for each event.
+//! 4. `processes/maps.rs` and `processes/images.rs` know from the kernel's records which file was
+//!    mapped where and when. They name images and place the addresses that the kernel could not.
+//! 5. `recording/finish.rs` makes the recording. Symbols of code that nobody can read later (kernel,
+//!    vDSO, generated code, deleted files) go into it. The command adds all other procedures' names.
+//!
+//! Samples also come one by one through ring buffers: with `--call-graph dwarf`, without the right to
+//! use BPF, for branch records (`--branches`), or with `--collector ring`.
+//! `recording/ring_source.rs` reads them, `recording/backlog.rs` queues them so that the rings do not
+//! fill, and `recording/stacks.rs` unwinds their stacks.
+//!
+//! With `--registers` the kernel also reads memory (`bpf/snapshot.bpf.c`) by lists of loads that
+//! `machine::Slice` makes. `recording/branches.rs` has the interpreter of `machine` follow the code
+//! from there.
+//!
+//! # Where the sampling rate is set and lowered
+//!
+//! `events/cost.rs` sets the rate before the first sample. `recording/ring_source.rs` lowers it when
+//! the rings fill, and `recording/lowered_rate.rs` keeps the weights right. In the daemon,
+//! `governor.rs` of the crate `daemon` chooses it.
 
 mod bpf;
 pub mod capabilities;

@@ -28,8 +28,25 @@
 //!
 //! Intervals allow for the error of the method beside chance (`method_error`), as far as that was ever measured.
 //!
-//! Experiments in which the fragment had no sample say nothing of it and are left out; so are those during which the
-//! machine did much for others (`disturbance`), and a few more that are far from all others (`outliers`).
+//! # Why an experiment is set aside
+//!
+//! Experiments in which the fragment had no sample say nothing of it and are left out (`combine`).
+//! `disturbance` sets aside those during which the machine did much for others, and `outliers` a few
+//! more that are far from the curve.
+//!
+//! # From experiments to a curve
+//!
+//! `analyse_profile` takes these steps, a file each:
+//!
+//! 1. `combine` groups experiments by fragment, progress point and speedup.
+//! 2. `drift` takes the machine's changing speed out.
+//! 3. `curve` smooths the ratios of periods and has their band; `bootstrap` gives the errors of points
+//!    and slope.
+//! 4. `phase` scales both to the whole run. `verdict` says what the effect means.
+//!
+//! The result is `Effect::curve` (`effect`): an `Estimate` for each speedup. The command reads profiles
+//! by `store::read_causal` or `formats::coz`, and draws the curve as text, SVG and JSON
+//! (`cli/src/commands/causal`); the page draws it in `web/src/views/causal.tsx`.
 
 mod bootstrap;
 mod claims;

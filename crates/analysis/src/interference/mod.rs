@@ -29,6 +29,21 @@
 //! Executions of a kind would all take as long without interference, and some ran nearly
 //! without. The first fails for blocks whose work depends on data; [`profile::Doubt`]s say where it looks like it.
 //! The second fails for blocks that are always slowed down; nothing in one run can show that.
+//!
+//! # An execution, step by step
+//!
+//! `store::TraceReader`, or the buffers of a running program, give the items of a trace. [`Analyser`]
+//! keeps no item:
+//!
+//! 1. In `worker`, `nesting` finds what an execution contains and hashes it to a kind. An execution
+//!    that contains nothing, of a block that its thread has met, takes a short way.
+//! 2. `queue` waits whether an outer execution of the same block follows.
+//! 3. `counting` adds many executions at a time to the sums of their kind (`kinds`, `sketch`), of their
+//!    thread (`cells`) and to the evidence of their block (`blocks`).
+//! 4. `finish` puts rare kinds together (`floor`). For each block, `block_score` says what it loses
+//!    (`loss`) and asks `causes` and `doubts`.
+//!
+//! [`profile::Interference`] is the result; `store` keeps it and the command shows it.
 
 mod analyser;
 mod block_score;

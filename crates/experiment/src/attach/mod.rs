@@ -1,8 +1,15 @@
 //! Bringing the runtime into a process that runs already, and leaving it again.
 //!
-//! A thread of the process that waits in a system call is borrowed ([`borrowed`]): it loads the runtime from memory, which works
-//! in other mount namespaces too, calls it, and goes on with its wait as if nothing had happened. Everything else the
-//! runtime's own thread does (`runtime/attached`), until the [`lifeline`] is let go of.
+//! A thread of the process that waits in a system call is borrowed: `choose` finds it, [`borrowed`]
+//! holds it. `visit` has it load the runtime from memory, which works in other mount namespaces too.
+//! Then the thread goes on with its wait as if nothing had happened. Everything else the runtime's own
+//! thread does (`runtime/attached`): it puts hooks into the libraries' tables, and takes them out when
+//! the [`lifeline`] is let go of.
+//!
+//! Without hooks (static programs, other C libraries), `hookless` holds a command before its first
+//! instruction, or borrows a thread. `plant` has it map the handler of `freestanding`, which `build.rs`
+//! has compiled into an image (`handler_image`). `sampler/src/bpf/credits.bpf.c` counts which thread
+//! wakes which.
 
 #[cfg(target_arch = "x86_64")]
 mod attached;

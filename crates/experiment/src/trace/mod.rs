@@ -3,6 +3,20 @@
 //!
 //! [`trace`] launches a command (or goes to a process that runs, [`attached`]), plans while the runtime waits before `main`, and reads what the
 //! threads write while they run. `docs/interference-run.md` describes the protocol.
+//!
+//! # A trace, step by step
+//!
+//! 1. The command (`cli/src/commands/interference/run.rs`) samples the program once to see which
+//!    functions take time. `session` launches it again with the runtime, which waits before `main`.
+//! 2. `plan` reads the code of the mapped images; `hazards` knows images that must not be traced.
+//!    `relocate` moves the first instructions of a function, `stub` makes the trampoline, and the
+//!    runtime (`trace/steps.rs`) patches the function. Its `trace/frames.rs` keeps frames whose
+//!    executions do not end in order.
+//! 3. Threads write records into segments and `drain` reads them. `probes` adds calls that the kernel's
+//!    probes saw (`sampler::Calls`), `waiting` the waits of `sampler::Waits`; `stacks` unwinds.
+//! 4. With `-p`, [`attached`] has the runtime brought in as for an experiment. `patches` puts the jumps
+//!    in place and takes them back while all threads are stopped; the runtime's `attached/tracing.rs`
+//!    unmaps the rest.
 
 mod attached;
 mod clock;

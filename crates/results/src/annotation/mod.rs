@@ -1,5 +1,17 @@
 //! Annotated procedures: the frequency of each instruction, its time, and the possible reasons of
 //! its waits.
+//!
+//! # An annotated procedure, step by step
+//!
+//! 1. `symbols::ImageSymbols` reads the bytes of the procedure, with its build-id checked, and
+//!    `machine::FlowGraph` makes blocks of them.
+//! 2. `analysis::stall` estimates how often each block ran, also from counts of other tools
+//!    (`formats::counts`).
+//! 3. `machine::ProcessorModel` says what each instruction takes at best, and
+//!    `analysis::stall::culprits` which causes can explain the rest.
+//! 4. `profile::Accesses` sums up data addresses seen with `record --registers`. In the culprits of
+//!    `analysis`, `residence.rs` says which of these data stay in the caches. `reuse.rs` and `rounds.rs`
+//!    tell from the code alone what was accessed shortly before and what loops access.
 
 mod annotator;
 mod autofdo;

@@ -28,7 +28,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Tables are emptied when they are half full, or after this time.
+/// Longest time between two drains; tables that are two fifths full are drained before.
 const LONGEST_FILL_NS: u64 = 15_000_000_000;
 
 /// Longest wait of a command for the tables of files that every program runs.

@@ -1,4 +1,8 @@
 //! `vitalfew bottlenecks`.
+//!
+//! `load` gets a `profile::CallTree` of each profile: from `formats`, the cache or a recording.
+//! `analysis::bottleneck` transforms and indexes the trees; its `search.rs` keeps the state of the
+//! search that `console` talks to.
 
 pub mod args;
 mod auto;

@@ -1,4 +1,6 @@
 //! `vitalfew check`: is a program slower than allowed?
+//!
+//! It compares repeated runs with kept ones, and asks `diff` where they differ.
 
 pub mod args;
 mod measurement;

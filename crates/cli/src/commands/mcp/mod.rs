@@ -1,5 +1,8 @@
-//! `vitalfew mcp`: what vitalfew knows, for programs that ask by the Model Context Protocol. Each tool is one of our own
-//! commands, run as a process of its own, whose JSON is made short.
+//! `vitalfew mcp`: what vitalfew knows, for programs that ask by the Model Context Protocol.
+//!
+//! `tools` has a function for each tool, with the parameters of a call in `parameters`. `permits` says
+//! whether the command or file is allowed. `own_command` runs `vitalfew … --json` as a process of its
+//! own: a call can be ended, and no command has a second way in. `answers` shortens the JSON.
 
 mod answers;
 pub mod args;

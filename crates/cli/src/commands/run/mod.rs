@@ -1,4 +1,12 @@
 //! `vitalfew run`: all methods on one program, and the few findings that matter.
+//!
+//! `phases` asks one method after the other, within the time limit: `sampler::record` with stacks,
+//! waits and threads apart; then, in further runs with the first one's input (`streams.rs`),
+//! `interference::trace_recorded` and `causal::experiment_quietly`, which are those commands without
+//! their words. In `results`, `time_tree.rs` puts running and waiting into one call tree,
+//! `time_kind.rs` says what a thread does in the kernel, and `tail_calls.rs` adds functions that ended
+//! with a call. `analysis::judgement` searches the tree, weighs what each method says of a place and
+//! ranks findings. `Finding::sentence` of `profile` words them, `text` prints them.
 
 pub mod args;
 mod changes;

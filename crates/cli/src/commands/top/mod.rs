@@ -1,4 +1,8 @@
 //! `vitalfew top`: what runs now, live in the terminal.
+//!
+//! `source` samples in a thread of its own, one recording for each table, or has the daemon store its
+//! counts and opens those. `rows` makes the rows of a view. `model` knows what is shown and what keys
+//! do, and `draw` draws it; neither measures.
 
 pub mod args;
 mod draw;
