@@ -33,13 +33,19 @@ impl Signals {
             asked: Arc::default(),
             saved: Arc::default(),
         };
+        // Under `nohup` we go on as the command does. SIGINT is caught even so: shells ignore it for
+        // every command in the background, and `kill -INT` is how scripts end a recording.
+        let ours = [SIGINT, SIGTERM, SIGHUP].into_iter();
+        let ours: Vec<i32> = ours
+            .filter(|signal| *signal != SIGHUP || !sampler::was_ignored(SIGHUP))
+            .collect();
         // In the handler itself, so that who is interrupted by the signal sees it.
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
+        for &signal in &ours {
             signal_hook::flag::register(signal, signals.stop.clone())?;
             let number = signal as usize;
             signal_hook::flag::register_usize(signal, signals.asked.clone(), number)?;
         }
-        let caught = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let caught = signal_hook::iterator::Signals::new(&ours)?;
         let saved = signals.saved.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())

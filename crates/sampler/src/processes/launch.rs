@@ -1,6 +1,7 @@
 //! Starting a command so that it is measured from its first instruction.
 
 use super::command_files::script_interpreter;
+use super::inheritance::restore_inheritance;
 use crate::Error;
 use crate::clock::cpu_ns;
 use std::ffi::{CString, OsString};
@@ -79,7 +80,7 @@ impl Launched {
         let (go_read, go_write) = open_pipe()?;
         let (failed_read, failed_write) = open_pipe()?;
         // SAFETY: until it executes the command the child calls only async-signal-safe functions
-        // (read, write, signal, _exit) and execvp on memory made before the fork.
+        // (read, write, close, sigaction, setrlimit, umask, _exit) and execvp on memory made before the fork.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
             return Err(Error::system("starting a process"));
@@ -241,9 +242,8 @@ unsafe fn become_command(
     // SAFETY: see the caller; all pointers are to live memory of the sizes given.
     unsafe {
         libc::close(go_write.as_raw_fd());
-        // The Rust runtime ignores SIGPIPE; the command must find it as our parent left it.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if libc::read(go_read.as_raw_fd(), (&raw mut byte).cast(), 1) == 1 {
+            restore_inheritance();
             libc::execvpe(file.as_ptr(), pointers.as_ptr(), environment.as_ptr());
             let errno = (*libc::__errno_location()).to_ne_bytes();
             libc::write(failed.as_raw_fd(), errno.as_ptr().cast(), errno.len());

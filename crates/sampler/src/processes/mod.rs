@@ -4,6 +4,7 @@ pub(crate) mod cgroups;
 pub(crate) mod command_files;
 pub(crate) mod cpus;
 pub(crate) mod images;
+mod inheritance;
 pub(crate) mod jvm;
 pub(crate) mod launch;
 pub(crate) mod maps;
@@ -19,6 +20,7 @@ pub(crate) mod vdso;
 
 pub use command_files::find_program;
 pub use cpus::{parse_cpu_list, usable_cpus};
+pub use inheritance::was_ignored;
 pub use launch::{Exit, Launched};
 pub use stat::ProcessStat;
 pub use threads::{has_running_threads, process_file, thread_ids, threads_or_process};

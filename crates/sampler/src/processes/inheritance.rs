@@ -1,0 +1,83 @@
+//! Dispositions, limits and descriptors that our parent gave us, for the commands that we start.
+//!
+//! The Rust runtime ignores SIGPIPE and fills closed standard descriptors before `main`, so they are read earlier.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const SIGNALS: std::ops::RangeInclusive<libc::c_int> = 1..=64;
+static IGNORED: AtomicU64 = AtomicU64::new(0);
+static UMASK: AtomicU32 = AtomicU32::new(0o022);
+static OPEN_FILES: AtomicU64 = AtomicU64::new(0);
+/// A bit for each of the three standard descriptors that was closed.
+static CLOSED: AtomicU32 = AtomicU32::new(0);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static REMEMBER: extern "C" fn() = remember_inheritance;
+
+/// Reads what we inherited, and changes what would hinder ourselves: children that are ignored cannot be
+/// waited for, and measuring needs more descriptors than the soft limit of many shells.
+extern "C" fn remember_inheritance() {
+    let ignored = SIGNALS.filter(|signal| is_ignored_now(*signal));
+    let ignored = ignored.fold(0, |set, signal| set | signal_bit(signal));
+    IGNORED.store(ignored, Ordering::Relaxed);
+    // SAFETY: plain system calls while the process has one thread; the limit is written through the pointer.
+    unsafe {
+        let mask = libc::umask(0);
+        libc::umask(mask);
+        UMASK.store(mask, Ordering::Relaxed);
+        let closed = (0..3).filter(|fd| libc::fcntl(*fd, libc::F_GETFD) < 0);
+        CLOSED.store(closed.fold(0, |set, fd| set | 1 << fd), Ordering::Relaxed);
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        let mut limit = std::mem::zeroed::<libc::rlimit>();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            OPEN_FILES.store(limit.rlim_cur, Ordering::Relaxed);
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+    }
+}
+
+fn is_ignored_now(signal: libc::c_int) -> bool {
+    // SAFETY: an action of zeros is one; the kernel writes the present one through the pointer.
+    unsafe {
+        let mut action = std::mem::zeroed::<libc::sigaction>();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
+fn signal_bit(signal: libc::c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Returns whether our parent had this signal ignored, as `nohup` does.
+pub fn was_ignored(signal: i32) -> bool {
+    SIGNALS.contains(&signal) && IGNORED.load(Ordering::Relaxed) & signal_bit(signal) != 0
+}
+
+/// Gives a child that is about to execute a command all that our parent gave us.
+///
+/// # Safety
+/// Only in a child that has just been forked: the changes are of the whole process.
+pub(super) unsafe fn restore_inheritance() {
+    // SAFETY: async-signal-safe calls only; the limit is read and written through live pointers.
+    unsafe {
+        for signal in SIGNALS {
+            if was_ignored(signal) {
+                libc::signal(signal, libc::SIG_IGN);
+            } else if is_ignored_now(signal) {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+        libc::umask(UMASK.load(Ordering::Relaxed));
+        let mut limit = std::mem::zeroed::<libc::rlimit>();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = OPEN_FILES.load(Ordering::Relaxed);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
+        for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) & (1 << fd) != 0) {
+            libc::close(fd);
+        }
+    }
+}
