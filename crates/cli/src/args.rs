@@ -55,6 +55,20 @@ impl Args {
     }
 }
 
+impl Command {
+    /// The process that the command attaches to, as `-p` names it.
+    pub fn process_mut(&mut self) -> Option<&mut u32> {
+        match self {
+            Self::Run(run) => run.pid.as_mut(),
+            Self::Record(record) => record.pid.as_mut(),
+            Self::Top(top) => top.pid.as_mut(),
+            Self::Causal(causal) => causal.process_mut(),
+            Self::Interference(interference) => interference.process_mut(),
+            _ => None,
+        }
+    }
+}
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {

@@ -27,9 +27,32 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let mut args = Args::parse();
     screen::configure(args.screen_settings());
-    let result = match &args.command {
+    let result = match args.command.process_mut().map_or(Ok(()), find_process) {
+        Ok(()) => run_command(&args.command),
+        Err(error) => Err(error.into()),
+    };
+    match result {
+        Ok(code) => exit::code_when_done(code),
+        Err(error) => exit::explain_failure(&args.command, &error),
+    }
+}
+
+/// Puts the process in place of one of its threads.
+fn find_process(id: &mut u32) -> Result<(), sampler::Error> {
+    let process = sampler::process_of_thread(*id)?;
+    if process != *id {
+        screen::tell_user(&format!(
+            "{id} is a thread of process {process}, which is measured with all its threads"
+        ));
+        *id = process;
+    }
+    Ok(())
+}
+
+fn run_command(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Run(run) => commands::run::run(run),
         Command::Record(record) => commands::record::run(record),
         Command::Daemon(daemon) => commands::daemon::run(daemon),
@@ -50,9 +73,5 @@ fn main() -> ExitCode {
         Command::Top(top) => commands::top::run(top),
         Command::Doctor(doctor) => commands::doctor::run(doctor),
         Command::Generate(generate) => commands::generate::run(generate),
-    };
-    match result {
-        Ok(code) => exit::code_when_done(code),
-        Err(error) => exit::explain_failure(&args.command, &error),
     }
 }

@@ -133,6 +133,9 @@ pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
         return Ok(());
     };
     let reason = match program_kind(&program) {
+        Some(ProgramKind::Static) if is_dynamic_linker(&program) => {
+            "is the dynamic linker, whose own functions are not the program's; start the program by its own name"
+        }
         Some(ProgramKind::Static) => {
             "is statically linked, so that nothing can be preloaded; link it dynamically"
         }
@@ -177,6 +180,14 @@ fn listed_libraries(text: &str) -> Vec<PathBuf> {
         path.starts_with('/').then(|| path.into())
     });
     paths.collect()
+}
+
+/// Returns whether a program is `ld.so`, which executes the program that is its argument.
+fn is_dynamic_linker(program: &Path) -> bool {
+    let file = program.canonicalize();
+    let name = file.as_deref().unwrap_or(program).file_name();
+    name.and_then(|name| name.to_str())
+        .is_some_and(|name| name.starts_with("ld-") && name.contains(".so") || name == "ld.so")
 }
 
 fn refuse_unpreloadable(program: &Path) -> Result<(), Error> {

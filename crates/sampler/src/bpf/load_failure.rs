@@ -6,6 +6,8 @@ use libbpf_rs::{Error as LoaderError, ErrorKind, PrintLevel};
 use std::cell::RefCell;
 use std::error::Error as _;
 
+/// Descriptors that loading the largest program, the collector, and opening its events takes on a small machine.
+const LOADER_FILES: u64 = 160;
 /// The most messages of the loader that are kept, and the most bytes of the end of each: the verifier's log can have 16 MB.
 const MOST_MESSAGES: usize = 64;
 const MOST_BYTES: usize = 4096;
@@ -45,8 +47,20 @@ pub(crate) fn explain_load(what: &str) -> impl FnOnce(LoaderError) -> Error {
                 &Failure::new(&error),
                 &said,
                 capabilities.bpf().err(),
-                kernel,
+                (kernel, open_files()),
             ),
+        }
+    }
+}
+
+/// Number of descriptors that we may have.
+fn open_files() -> u64 {
+    // SAFETY: a limit of zeros is one; the kernel writes it through the pointer.
+    unsafe {
+        let mut limit = std::mem::zeroed::<libc::rlimit>();
+        match libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) {
+            0 => limit.rlim_cur,
+            _ => u64::MAX,
         }
     }
 }
@@ -71,9 +85,20 @@ impl Failure {
 }
 
 /// The reason of a failure, with its remedy.
-fn reason_of(failure: &Failure, said: &[String], gap: Option<Gap>, kernel: &str) -> String {
+fn reason_of(
+    failure: &Failure,
+    said: &[String],
+    gap: Option<Gap>,
+    (kernel, open_files): (&str, u64),
+) -> String {
     if let Some(gap) = gap {
         return format!("{}; {}", gap.missing, gap.fix);
+    }
+    // Without free descriptors the loader takes features of the kernel for missing, and the verifier complains.
+    if open_files < LOADER_FILES {
+        return format!(
+            "only {open_files} open files are allowed, and the collector needs about {LOADER_FILES}: raise the limit with ulimit -n 4096 (ulimit -Hn is its bound)"
+        );
     }
     if let Some((program, complaint)) = said.iter().find_map(|message| complaint_in(message)) {
         return format!(
@@ -131,7 +156,7 @@ mod tests {
 
     fn explain(kind: ErrorKind, text: &str, said: &[&str]) -> String {
         let said: Vec<String> = said.iter().map(|text| (*text).to_owned()).collect();
-        reason_of(&failure(kind, text), &said, None, "6.1.0")
+        reason_of(&failure(kind, text), &said, None, ("6.1.0", 1024))
     }
 
     fn failure(kind: ErrorKind, text: &str) -> Failure {
@@ -173,9 +198,20 @@ mod tests {
         };
         let failure = failure(ErrorKind::InvalidInput, "Invalid argument");
         assert_eq!(
-            reason_of(&failure, &[LOG.to_owned()], Some(gap), "6.1.0"),
+            reason_of(&failure, &[LOG.to_owned()], Some(gap), ("6.1.0", 64)),
             "user 7 has not both cap_bpf and cap_perfmon; sudo setcap …"
         );
+    }
+
+    #[test]
+    fn few_descriptors_are_named_and_not_the_verifier() {
+        let failure = failure(ErrorKind::InvalidInput, "Invalid argument");
+        let reason = reason_of(&failure, &[LOG.to_owned()], None, ("6.1.0", 64));
+        assert!(
+            reason.starts_with("only 64 open files are allowed"),
+            "{reason}"
+        );
+        assert!(!reason.contains("verifier"), "{reason}");
     }
 
     #[test]

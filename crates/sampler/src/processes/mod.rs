@@ -23,6 +23,8 @@ pub use cpus::{parse_cpu_list, usable_cpus};
 pub use inheritance::was_ignored;
 pub use launch::{Exit, Launched};
 pub use stat::ProcessStat;
-pub use threads::{has_running_threads, process_file, thread_ids, threads_or_process};
+pub use threads::{
+    has_running_threads, process_file, process_of_thread, thread_ids, threads_or_process,
+};
 pub use unreadable::{FindNames, Named, Names, Unreadable, find_names};
 pub use vdso::own_vdso as vdso_bytes;

@@ -1,5 +1,6 @@
 //! Threads of a process.
 
+use crate::Error;
 use std::{fs, io};
 
 /// The threads of a process; none where they cannot be listed, as of one that is gone.
@@ -42,6 +43,19 @@ pub fn has_running_threads(pid: u32) -> bool {
     thread_ids(pid).into_iter().any(|tid| tid != pid)
 }
 
+/// Returns the process that a number belongs to, which can be that of any of its threads.
+///
+/// # Errors
+/// [`Error::NoSuchProcess`].
+pub fn process_of_thread(id: u32) -> Result<u32, Error> {
+    let status = fs::read_to_string(format!("/proc/{id}/status"));
+    let status = status.map_err(|_| Error::NoSuchProcess { pid: id })?;
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    Ok(process
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(id))
+}
+
 /// Names in a directory that are numbers.
 pub(crate) fn numbers_in(directory: &str) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -58,5 +72,20 @@ mod tests {
         assert_eq!(process_file(own, "maps"), format!("/proc/{own}/maps"));
         let ended = u32::MAX;
         assert_eq!(process_file(ended, "exe"), format!("/proc/{ended}/exe"));
+    }
+
+    #[test]
+    fn the_process_of_a_thread_is_found() {
+        let own = std::process::id();
+        let thread = std::thread::spawn(|| {
+            // SAFETY: a system call without pointers.
+            let id = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+            (id, process_of_thread(id))
+        });
+        let (id, process) = thread.join().unwrap();
+        assert_ne!(id, own);
+        assert_eq!(process.unwrap(), own);
+        let none = process_of_thread(u32::MAX);
+        assert!(matches!(none, Err(Error::NoSuchProcess { .. })));
     }
 }

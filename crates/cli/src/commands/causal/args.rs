@@ -18,6 +18,14 @@ impl Causal {
     pub fn runs_command(&self) -> bool {
         matches!(self.action, CausalAction::Run(_))
     }
+
+    /// The process that it attaches to.
+    pub fn process_mut(&mut self) -> Option<&mut u32> {
+        match &mut self.action {
+            CausalAction::Run(run) => run.pid.as_mut(),
+            _ => None,
+        }
+    }
 }
 
 /// Actions of `causal`.

@@ -18,6 +18,14 @@ impl Interference {
     pub fn wraps(&self) -> bool {
         matches!(self.action, InterferenceAction::Run(_))
     }
+
+    /// The process that it attaches to.
+    pub fn process_mut(&mut self) -> Option<&mut u32> {
+        match &mut self.action {
+            InterferenceAction::Run(run) => run.pid.as_mut(),
+            _ => None,
+        }
+    }
 }
 
 /// Actions of `interference`.
