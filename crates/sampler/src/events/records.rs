@@ -80,7 +80,8 @@ pub(crate) enum Body {
         period: Option<u64>,
         /// Innermost first, with perf's context markers.
         callchain: Vec<u64>,
-        stack: Option<(UnwindRegisters, Vec<u8>)>,
+        /// A copy of the user stack, with the registers of its innermost frame.
+        stack: Option<Box<(UnwindRegisters, Vec<u8>)>>,
         /// All registers of the user code, where they were asked for.
         registers: Option<Box<machine::Registers>>,
         /// The last branches taken before it, the newest first, where they were asked for.
@@ -258,7 +259,7 @@ fn sample_body(sample: &SampleRecord<'_>) -> Body {
         let numbers = (0..u64::BITS).filter(|bit| mask >> bit & 1 == 1);
         let values: Option<Vec<u64>> = numbers.map(|n| registers.get(n.into())).collect();
         let registers = UnwindRegisters::from_perf(UnwindMachine::native()?, mask, &values?)?;
-        Some((registers, bytes[..used].to_vec()))
+        Some(Box::new((registers, bytes[..used].to_vec())))
     });
     Body::Sample {
         ip: sample.ip.unwrap_or(0),

@@ -86,7 +86,9 @@ fn bytes_of(record: &Record) -> usize {
             ..
         } => {
             8 * callchain.len()
-                + stack.as_ref().map_or(0, |(_, bytes)| bytes.len())
+                + stack
+                    .as_ref()
+                    .map_or(0, |stack| size_of_val(&**stack) + stack.1.len())
                 + registers.as_ref().map_or(0, |all| size_of_val(&**all))
                 + branches.as_ref().map_or(0, |all| size_of_val(&**all))
         }

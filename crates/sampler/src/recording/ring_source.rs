@@ -712,7 +712,7 @@ impl RingSource {
             }
             CallGraph::Dwarf => {
                 let (kernel, _) = split_callchain(callchain);
-                let user = stack.as_ref().map(|(registers, bytes)| {
+                let user = stack.as_deref().map(|(registers, bytes)| {
                     self.stacks
                         .unwind_user(collection, record, registers, bytes)
                 });

@@ -1,9 +1,9 @@
 //! Times of several runs of a command, kept in a file with a recording of all of them beside it.
 
-use crate::commands::causal::shell_words;
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Signals};
 use crate::kept_file::KeptFile;
+use crate::output::shell_words;
 use crate::output::write_file;
 use profile::{Host, Recording};
 use results::inconclusive_refusal;

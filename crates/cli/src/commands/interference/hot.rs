@@ -24,7 +24,7 @@ pub fn functions(command: &[String], signals: &Signals) -> anyhow::Result<Vec<Fu
     signals.pass_on(outcome.running.as_ref());
     let exit = outcome
         .exit
-        .or_else(|| wrapped::wait_for_command(outcome.running, true));
+        .or_else(|| wrapped::wait_for_command(outcome.running));
     // Who ended it does not want it to be started again, and would wait for ever.
     if signals.stop.load(Relaxed) || matches!(exit, Some(Exit::Signal(_))) {
         bail!(
