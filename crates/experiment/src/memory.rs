@@ -98,9 +98,14 @@ impl SharedObject {
         // SAFETY: a plain call on our descriptor; the result is new.
         unsafe {
             let memory = self.descriptor.as_raw_fd();
-            let copy = libc::fcntl(memory, libc::F_DUPFD, LOWEST_DESCRIPTOR);
+            let mut limit = std::mem::zeroed::<libc::rlimit>();
+            libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+            let allowed = limit.rlim_cur.min(i32::MAX as u64) as i32;
+            let copy = libc::fcntl(memory, libc::F_DUPFD, LOWEST_DESCRIPTOR.min(allowed / 2));
             if copy < 0 {
-                return Err(Error::system_error("copying a descriptor"));
+                return Err(Error::system_error(&format!(
+                    "copying a descriptor with {allowed} open files allowed (ulimit -n)"
+                )));
             }
             Ok(OwnedFd::from_raw_fd(copy))
         }
