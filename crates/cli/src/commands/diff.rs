@@ -57,6 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         row_difference(&sets, counts, verdict, background)
     };
     let judged = judge_rows(&sets, measure, by_size);
+    let resolution = judged_resolution(&judged);
     let mut table = ComparisonTable { judged };
     let nothing = table.judged.rows.is_empty().then_some(NOTHING);
     let worse = args
@@ -78,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         table.print_json(&mut out, &sets, kind, json_numbers, row_claim)?;
     } else {
-        for line in heading_lines(&sets, &table.judged.background) {
+        for line in heading_lines(&sets, resolution, &table.judged.background) {
             match args.markdown {
                 true => writeln!(out, "{line}\n")?,
                 false => write!(out, "{}", wrap_sentence(&line))?,
@@ -200,9 +201,41 @@ fn amount_unit(sets: &ComparedSets) -> &'static str {
 
 const NOTHING: &str = "one of the sets has no samples that match the event and filters";
 
-/// Returns the lines before the table: the measure, the change of all samples, and the common factor of all rows.
-fn heading_lines(sets: &ComparedSets, background: &Background) -> Vec<String> {
-    let mut lines = vec![format!("{} {}", sets.event, sets.measure.phrase())];
+/// Returns the smallest factor of the largest row that its interval can tell from 1; `None` where rows have no intervals.
+fn judged_resolution(judged: &JudgedRows<Difference>) -> Option<f64> {
+    let size = |row: &&ComparedRow<Difference>| row.numbers.amounts[0] + row.numbers.amounts[1];
+    let rows = judged
+        .rows
+        .iter()
+        .filter(|row| row.numbers.factor.is_some());
+    let largest = rows.max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let factor = largest.numbers.factor?;
+    let resolution = (factor.high / factor.low).sqrt();
+    resolution.is_finite().then_some(resolution)
+}
+
+/// Returns the lines before the table: the measure with what it cannot tell, the change of all samples, and the common factor of all rows.
+fn heading_lines(
+    sets: &ComparedSets,
+    resolution: Option<f64>,
+    background: &Background,
+) -> Vec<String> {
+    let measure = format!("{} {}", sets.event, sets.measure.phrase());
+    let mut lines = vec![match resolution {
+        Some(factor) => {
+            let more = match sets.measure {
+                Measure::Run => {
+                    "vitalfew check --base BEFORE -- AFTER runs both by turns and tells smaller ones"
+                }
+                _ => "longer recordings tell smaller ones",
+            };
+            let percent = 100.0 * (factor - 1.0);
+            format!(
+                "{measure}; one recording a side cannot tell a change of the largest row below {percent:.0} % from chance: {more}"
+            )
+        }
+        None => measure,
+    }];
     let Some(pair) = &background.pair else {
         return lines;
     };
