@@ -80,7 +80,10 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     let (before, (after, recording)) = match (&args.base, kept, &args.against) {
         (Some(base), ..) => {
             let [before, after] = CheckMeasurement::measure_turns([&base.0, command], args.runs)?;
-            (Some((before.0, BaseRecording::Recorded(Box::new(before.1)))), after)
+            (
+                Some((before.0, BaseRecording::Recorded(Box::new(before.1)))),
+                after,
+            )
         }
         (None, Some(kept), Some(path)) => {
             let after = CheckMeasurement::measure_runs(command, runs)?;
