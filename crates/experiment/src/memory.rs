@@ -103,7 +103,7 @@ impl SharedObject {
             let allowed = limit.rlim_cur.min(i32::MAX as u64) as i32;
             let copy = libc::fcntl(memory, libc::F_DUPFD, LOWEST_DESCRIPTOR.min(allowed / 2));
             if copy < 0 {
-                return Err(Error::system_error(&format!(
+                return Err(Error::system_error(format!(
                     "copying a descriptor with {allowed} open files allowed (ulimit -n)"
                 )));
             }

@@ -5,6 +5,9 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const SIGNALS: std::ops::RangeInclusive<libc::c_int> = 1..=64;
+/// Handler, flags, restorer and mask of the kernel's `struct sigaction`.
+const ACTION_WORDS: usize = 4;
+type Action = [usize; ACTION_WORDS];
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
 static OPEN_FILES: AtomicU64 = AtomicU64::new(0);
@@ -28,7 +31,7 @@ extern "C" fn remember_inheritance() {
         UMASK.store(mask, Ordering::Relaxed);
         let closed = (0..3).filter(|fd| libc::fcntl(*fd, libc::F_GETFD) < 0);
         CLOSED.store(closed.fold(0, |set, fd| set | 1 << fd), Ordering::Relaxed);
-        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        set_handler(libc::SIGCHLD, libc::SIG_DFL);
         let mut limit = std::mem::zeroed::<libc::rlimit>();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
             OPEN_FILES.store(limit.rlim_cur, Ordering::Relaxed);
@@ -39,12 +42,29 @@ extern "C" fn remember_inheritance() {
 }
 
 fn is_ignored_now(signal: libc::c_int) -> bool {
-    // SAFETY: an action of zeros is one; the kernel writes the present one through the pointer.
-    unsafe {
-        let mut action = std::mem::zeroed::<libc::sigaction>();
-        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
-            && action.sa_sigaction == libc::SIG_IGN
-    }
+    let mut action = [0; ACTION_WORDS];
+    // SAFETY: the kernel writes an action, which has that size, through the pointer.
+    let read = unsafe { sigaction(signal, std::ptr::null(), &raw mut action) };
+    read == 0 && action[0] == libc::SIG_IGN
+}
+
+/// # Safety
+/// Changes the whole process.
+unsafe fn set_handler(signal: libc::c_int, handler: libc::sighandler_t) {
+    let mut action = [0; ACTION_WORDS];
+    action[0] = handler;
+    // SAFETY: an action without flags and mask; the handler is one of the two of the kernel.
+    unsafe { sigaction(signal, &raw const action, std::ptr::null_mut()) };
+}
+
+/// Asks the kernel itself: the C library hides the two signals that it uses for threads.
+///
+/// # Safety
+/// As `sigaction(2)`.
+unsafe fn sigaction(signal: libc::c_int, new: *const Action, old: *mut Action) -> libc::c_long {
+    const MASK_BYTES: usize = 8;
+    // SAFETY: see the caller; both pointers are null or to an action.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, new, old, MASK_BYTES) }
 }
 
 fn signal_bit(signal: libc::c_int) -> u64 {
@@ -65,9 +85,9 @@ pub(super) unsafe fn restore_inheritance() {
     unsafe {
         for signal in SIGNALS {
             if was_ignored(signal) {
-                libc::signal(signal, libc::SIG_IGN);
+                set_handler(signal, libc::SIG_IGN);
             } else if is_ignored_now(signal) {
-                libc::signal(signal, libc::SIG_DFL);
+                set_handler(signal, libc::SIG_DFL);
             }
         }
         libc::umask(UMASK.load(Ordering::Relaxed));
