@@ -281,7 +281,9 @@ fn jitdump() {
             .record(3, &[], b"")
             .record(0, &[0x9000, 0x9000, 0x40, 4], b"after the end\0");
         let expected = [
+            symbol(0x1000, 0x1020, "first"),
             symbol(0x1020, 0x1030, "in the place of the first"),
+            symbol(0x1030, 0x1040, "first"),
             symbol(0x3000, 0x3040, "second"),
         ];
         assert_eq!(parse(&dump).unwrap(), expected);

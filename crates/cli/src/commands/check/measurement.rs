@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Turns of two commands that are made at least and at most, and the time within which others begin, where no number is asked for.
-const FEWEST_TURNS: u32 = 10;
+const FEWEST_TURNS: u32 = 12;
 const MOST_TURNS: u32 = 60;
 const TURNS_TIME: Duration = Duration::from_secs(25);
 

@@ -72,7 +72,7 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     let runs = args.runs.unwrap_or(RUNS);
     if !args.quiet {
         tell_user(&match (&args.base, args.runs) {
-            (Some(_), None) => "both commands are run by turns for half a minute or 10 times, and their output not shown".to_owned(),
+            (Some(_), None) => "both commands are run by turns for half a minute or 12 times, and their output not shown".to_owned(),
             (Some(_), Some(runs)) => format!("both commands are run {runs} times by turns, and their output not shown"),
             (None, _) => format!("the command is run {runs} times, and its output not shown"),
         });
