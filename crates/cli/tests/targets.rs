@@ -25,3 +25,33 @@ fn programs_print_and_return_what_they_do_alone_or_are_refused() {
     let wrong = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{table}\n{wrong}");
 }
+
+/// In a PID namespace of its own, as in a container, processes have other numbers than in the kernel's samples.
+#[test]
+fn a_pid_namespace_is_named_as_the_reason() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("hot_line");
+    for words in [
+        &["record", "-o", "r.vf"][..],
+        &["record", "--collector", "ring", "-o", "r.vf"],
+        &["run", "--once"],
+        &["check", "--runs", "1", "-o", "b.json"],
+    ] {
+        let output = Command::new("unshare")
+            .args(["-pf", "--mount-proc", VITALFEW])
+            .args(words)
+            .arg("--")
+            .arg(&program)
+            .arg("1000")
+            .current_dir(lab.path(""))
+            .env("VITALFEW_DB", lab.path("db"))
+            .output()
+            .expect("unshare runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{words:?}: {said}");
+        assert!(said.contains("PID namespace"), "{words:?}: {said}");
+    }
+}

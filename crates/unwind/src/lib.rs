@@ -12,6 +12,7 @@
 
 mod cache;
 mod caller;
+mod caller_rule;
 mod compact;
 mod elf;
 mod error;
@@ -26,6 +27,7 @@ mod stack;
 mod unwinder;
 
 pub use cache::ModuleCache;
+pub use caller_rule::CallerRule;
 pub use compact::{
     CompactFrame, CompactKind, CompactReturn, CompactRule, CompactTable, CompactUnwinder,
 };
@@ -33,7 +35,6 @@ pub use error::Error;
 pub use failure::UnwindFailure;
 pub use module::ModuleData;
 pub use registers::{UnwindMachine, UnwindRegisters};
-pub use rule::CallerRule;
 pub use space::AddressSpace;
 pub use stack::StackMemory;
 pub use unwinder::{MAX_FRAMES, UnwindOutcome, Unwinder};

@@ -1,4 +1,5 @@
 use crate::caller::{FramePointers, check_advance, check_return_address, frame_record};
+use crate::caller_rule::{CallerRule, go_caller_rule};
 use crate::evaluate::{EvaluatedFrame, strip_signature};
 use crate::failure::{UnwindFailure, UnwindStop};
 use crate::rows::RowCache;
@@ -137,6 +138,10 @@ impl Unwinder {
             };
             in_register |= frame.returns_by_register();
             (frame.caller_registers()?, row.signal)
+        } else if let Some((module, address)) = found.filter(|_| !is_return)
+            && let Some(rule) = go_caller_rule(module, address)
+        {
+            (Some(caller_by_rule(&at.registers, rule, stack)?), false)
         } else {
             (without_table(space, at, stack, first)?, false)
         };
@@ -168,6 +173,30 @@ fn check_caller(
     };
     let (from, to) = (pointers(&at.registers), pointers(caller));
     check_advance(from, to, at.interrupted && in_register)
+}
+
+/// Returns the caller of a Go function, whose frame size is known. Functions without a frame keep no frame record, so that the frame
+/// pointer alone would pass their caller over.
+fn caller_by_rule(
+    callee: &UnwindRegisters,
+    rule: CallerRule,
+    stack: StackMemory<'_>,
+) -> Result<UnwindRegisters, UnwindStop> {
+    let machine = callee.machine();
+    let frame_address = callee.sp().wrapping_add_signed(rule.cfa);
+    let word = |offset: i64| stack.read_word(frame_address.wrapping_add_signed(offset));
+    let mut caller = *callee;
+    for column in (0..machine.pc_column()).filter(|column| *column != machine.fp_column()) {
+        caller.forget_column(column);
+    }
+    if let Some(offset) = rule.frame_pointer {
+        caller.set_column(machine.fp_column(), word(offset)?);
+    }
+    if let Some(offset) = rule.return_address {
+        caller.set_column(machine.pc_column(), word(offset)?);
+    }
+    caller.set_column(machine.sp_column(), frame_address);
+    Ok(caller)
 }
 
 /// The caller of code without tables: by the frame pointer; but a function that was interrupted in

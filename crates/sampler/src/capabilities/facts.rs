@@ -1,8 +1,10 @@
 //! Facts about the user, the machine, and the kernel's settings.
 
 use super::system::System;
+use crate::Error;
 use crate::host::CpuFacts;
 use serde::Serialize;
+use std::path::Path;
 
 /// A right of a process that matters here: its name, and its bit in `/proc/self/status`.
 pub(super) type Right = (&'static str, u32);
@@ -131,26 +133,44 @@ fn settings_read_only(system: &dyn System) -> bool {
     })
 }
 
-/// Returns the evidence that this is a container: the files and cgroups of the usual ones, or a PID
-/// namespace of its own.
+/// The first PID namespace, whose number the kernel has fixed.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Refuses to sample in a PID namespace of our own. There `/proc` and system calls number processes otherwise than samples do, so
+/// that no sample would belong to a process that we know.
+pub(crate) fn check_pid_namespace() -> Result<(), Error> {
+    match std::fs::read_link("/proc/self/ns/pid") {
+        Ok(namespace) if namespace != Path::new(FIRST_PID_NAMESPACE) => Err(Error::Refused {
+            what: "sampling".to_owned(),
+            reason: "vitalfew runs in a PID namespace of its own (a container), where processes have other numbers than in the \
+                     kernel's samples; run it on the host, or give the container the host's PID namespace (--pid=host)"
+                .to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the evidence that this is a container: the files and cgroups of the usual ones, and a PID namespace of its own.
 fn container_sign(system: &dyn System) -> Option<String> {
-    for (path, name) in [
+    let files = [
         ("/.dockerenv", "Docker"),
         ("/run/.containerenv", "Podman"),
         ("/run/systemd/container", "systemd-nspawn or alike"),
-    ] {
-        if system.open_file(path).is_ok() {
-            return Some(format!("{name} ({path})"));
-        }
-    }
+    ];
+    let file = files
+        .iter()
+        .find(|(path, _)| system.open_file(path).is_ok())
+        .map(|(path, name)| format!("{name} ({path})"));
     let cgroups = system.read_text("/proc/self/cgroup").unwrap_or_default();
     let marks = ["docker", "kubepods", "containerd", "libpod", "lxc"];
-    if let Some(mark) = marks.iter().find(|mark| cgroups.contains(**mark)) {
-        return Some(format!("{mark} (/proc/self/cgroup)"));
-    }
-    // The number of the kernel's first namespace is fixed.
-    let namespace = system.read_link("/proc/self/ns/pid").ok()?;
-    (namespace != "pid:[4026531836]").then(|| "a PID namespace of its own".to_owned())
+    let mark = marks.iter().find(|mark| cgroups.contains(**mark));
+    let runtime = file.or_else(|| Some(format!("{} (/proc/self/cgroup)", mark?)));
+    let namespace = system.read_link("/proc/self/ns/pid").ok();
+    let own_namespace = namespace
+        .is_some_and(|namespace| namespace != FIRST_PID_NAMESPACE)
+        .then(|| "a PID namespace of its own".to_owned());
+    let signs: Vec<String> = runtime.into_iter().chain(own_namespace).collect();
+    (!signs.is_empty()).then(|| signs.join(", "))
 }
 
 impl Machine {

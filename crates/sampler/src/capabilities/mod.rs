@@ -17,6 +17,7 @@ mod system;
 mod tests;
 
 pub use answers::{Capabilities, Fix, Gap, Probe, Question, SCHEMA};
+pub(crate) use facts::check_pid_namespace;
 pub use facts::{Limits, Machine, User};
 pub use probe::probe_machine;
 pub use program::{DebugInfo, FramePointers, Linking, Program, ProgramError};

@@ -10,6 +10,7 @@ use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::{Accounting, MAX_EVENTS};
 use crate::bpf::pins::{self, LeftBehind};
 use crate::bpf::tables::{StackTables, Tables};
+use crate::capabilities::check_pid_namespace;
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
@@ -160,6 +161,7 @@ impl<'memory> Continuous<'memory> {
         options: ContinuousOptions,
         memory: &'memory mut LoaderMemory,
     ) -> Result<Self, Error> {
+        check_pid_namespace()?;
         let specs = crate::recording::session::choose_events(&options.events)?;
         if specs.len() > MAX_EVENTS {
             return Err(Error::TooManyEvents {

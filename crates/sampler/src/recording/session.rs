@@ -3,6 +3,7 @@
 use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::MAX_EVENTS;
 use crate::bpf::task_accounts::TaskAccounts;
+use crate::capabilities::check_pid_namespace;
 use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
@@ -181,6 +182,7 @@ struct Session<'a, 'memory> {
 impl<'a, 'memory> Session<'a, 'memory> {
     /// Everything up to, and not including, the first sample.
     fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
+        check_pid_namespace()?;
         let mut specs = choose_events(&options.events)?;
         if options.branches && !specs.iter().any(|spec| spec.branches) {
             specs.push(EventSpec::branch_records());
