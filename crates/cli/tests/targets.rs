@@ -38,7 +38,7 @@ fn a_pid_namespace_is_named_as_the_reason() {
         &["record", "-o", "r.vf"][..],
         &["record", "--collector", "ring", "-o", "r.vf"],
         &["run", "--once"],
-        &["check", "--runs", "1", "-o", "b.json"],
+        &["check", "--runs", "2", "-o", "b.json"],
     ] {
         let output = Command::new("unshare")
             .args(["-pf", "--mount-proc", VITALFEW])
