@@ -26,32 +26,61 @@ fn programs_print_and_return_what_they_do_alone_or_are_refused() {
     assert!(output.status.success(), "{table}\n{wrong}");
 }
 
-/// In a PID namespace of its own, as in a container, processes have other numbers than in the kernel's samples.
+/// Runs vitalfew inside of namespaces, and returns what it said.
+fn run_inside(lab: &Lab, namespaces: &[&str], words: &[&str]) -> (bool, String) {
+    let output = Command::new("unshare")
+        .args(namespaces)
+        .arg(VITALFEW)
+        .args(words)
+        .current_dir(lab.path(""))
+        .env("VITALFEW_DB", lab.path("db"))
+        .output()
+        .expect("unshare runs");
+    let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+    (output.status.success(), said.into_owned())
+}
+
+/// In a PID namespace of its own, as in a container, processes have other numbers than in the kernel.
 #[test]
-fn a_pid_namespace_is_named_as_the_reason() {
+fn programs_are_measured_in_a_pid_namespace() {
     if !live() {
         return;
     }
     let lab = Lab::new();
-    let program = lab.program("hot_line");
-    for words in [
-        &["record", "-o", "r.vf"][..],
-        &["record", "--collector", "ring", "-o", "r.vf"],
-        &["run", "--once"],
-        &["check", "--runs", "2", "-o", "b.json"],
+    lab.program("hot_line");
+    for way in [
+        &["--collector", "bpf"][..],
+        &["--collector", "bpf", "-g"],
+        &["--off-cpu"],
+        &["--collector", "ring"],
+        &["--call-graph", "dwarf"],
     ] {
-        let output = Command::new("unshare")
-            .args(["-pf", "--mount-proc", VITALFEW])
-            .args(words)
-            .arg("--")
-            .arg(&program)
-            .arg("1000")
-            .current_dir(lab.path(""))
-            .env("VITALFEW_DB", lab.path("db"))
-            .output()
-            .expect("unshare runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{words:?}: {said}");
-        assert!(said.contains("PID namespace"), "{words:?}: {said}");
+        let words = [&["record", "-o", "r.vf"], way, &["--", "./hot_line"]].concat();
+        let (_, said) = run_inside(&lab, &["-pf", "--mount-proc"], &words);
+        assert!(lab.path("r.vf").exists(), "{way:?}: {said}");
+        let report = report(&lab.path("r.vf"), &["--event", "cpu-clock"]);
+        assert!(total(&report) > 50.0, "{way:?}: {said}");
+        assert!(share(&report, "hot") > 0.5, "{way:?}: {report}");
+        std::fs::remove_file(lab.path("r.vf")).expect("written");
     }
+}
+
+/// There vitalfew would take other processes for its own.
+#[test]
+fn proc_of_another_pid_namespace_is_refused() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    for words in [
+        &["record", "-o", "r.vf", "--", "true"][..],
+        &["run", "--once", "--", "true"],
+        &["check", "--runs", "2", "-o", "b.json", "--", "true"],
+        &["daemon", "run"],
+    ] {
+        let (ok, said) = run_inside(&lab, &["-pf"], words);
+        assert!(!ok && said.contains("PID namespace"), "{words:?}: {said}");
+    }
+    let (ok, said) = run_inside(&lab, &["-pf", "--mount-proc"], &["daemon", "run"]);
+    assert!(!ok && said.contains("--pid=host"), "{said}");
 }

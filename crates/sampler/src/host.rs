@@ -1,6 +1,7 @@
 //! The machine that is measured.
 
 use profile::Host;
+use std::path::Path;
 
 /// Reads the facts of this machine.
 pub fn read_host() -> Host {
@@ -15,6 +16,21 @@ pub fn read_host() -> Host {
         clock_hz: cpu.clock_hz,
         cpus: online_cpus().len() as u32,
     }
+}
+
+/// Inode of the first PID namespace, which the kernel has fixed.
+const FIRST_PID_NAMESPACE: u32 = 4_026_531_836;
+
+/// Returns the inode of the PID namespace of this process, if that is not the first one: a container's.
+pub(crate) fn own_pid_namespace() -> Option<u32> {
+    parse_namespace(&std::fs::read_link("/proc/self/ns/pid").ok()?)
+}
+
+/// Parses the target of `/proc/PID/ns/pid`; `None` of the first namespace.
+pub(crate) fn parse_namespace(link: &Path) -> Option<u32> {
+    let number = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
+    let inode = number.parse().ok()?;
+    (inode != FIRST_PID_NAMESPACE).then_some(inode)
 }
 
 /// Facts of the processor, as the kernel tells them.
@@ -100,5 +116,13 @@ mod tests {
         let arm = CpuFacts::parse("CPU implementer\t: 0x41\nCPU part\t: 0xd40\n", "");
         assert_eq!(arm.id.as_deref(), Some("0x41-0xd40"));
         assert_eq!((arm.clock_hz, arm.hypervisor), (None, false));
+    }
+
+    #[test]
+    fn only_other_namespaces_than_the_first_have_a_number() {
+        let parse = |link| parse_namespace(Path::new(link));
+        assert_eq!(parse("pid:[4026531836]"), None);
+        assert_eq!(parse("pid:[4026532281]"), Some(4_026_532_281));
+        assert_eq!(parse("mnt:[4026532281]"), None);
     }
 }

@@ -3,6 +3,7 @@
  * be traced by code in front of them. */
 #include "kernel_types.h"
 #include "lost.h"
+#include "task_ids.h"
 #include <bpf/bpf_helpers.h>
 
 /* The kernel follows as many returns of a thread. */
@@ -91,8 +92,9 @@ SEC("uretprobe")
 int on_leave(struct pt_regs *ctx)
 {
 #if defined(__TARGET_ARCH_x86)
-	u64 now = bpf_ktime_get_ns(), stack = ctx->sp - sizeof(u64), ids = bpf_get_current_pid_tgid();
-	struct thread_calls *own = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	u64 now = bpf_ktime_get_ns(), stack = ctx->sp - sizeof(u64);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_calls *own = bpf_task_storage_get(&threads, task, 0, 0);
 
 	if (!own)
 		return 0;
@@ -112,8 +114,8 @@ int on_leave(struct pt_regs *ctx)
 		call->leave_ns = now;
 		for (int at = 0; at < ARGUMENTS; at++)
 			call->arguments[at] = top->arguments[at];
-		call->pid = ids >> 32;
-		call->tid = ids;
+		call->pid = tgid_of(task);
+		call->tid = tid_of(task);
 		call->block = top->block;
 		call->reserved = 0;
 		bpf_ringbuf_submit(call, BPF_RB_NO_WAKEUP);

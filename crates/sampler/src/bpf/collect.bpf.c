@@ -552,13 +552,17 @@ static __always_inline u64 user_frames(void *ctx, struct task_struct *task, stru
 
 static __always_inline void read_stacks(void *ctx, struct scratch *scratch, bool in_kernel, u64 *user, u64 *kernel)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+
 	*kernel = in_kernel ? helper_frames(ctx, &scratch->kernel, 0) : 0;
 	scratch->walk.by_address = !by_tables;
 	scratch->walk.in_kernel = in_kernel;
-	if (by_tables)
-		*user = table_frames(bpf_get_current_task_btf(), scratch->user, &scratch->walk);
+	if (!tgid_of(task))
+		*user = 0; /* user space cannot find the program, whose threads wake ours */
+	else if (by_tables)
+		*user = table_frames(task, scratch->user, &scratch->walk);
 	else
-		*user = user_frames(ctx, bpf_get_current_task_btf(), scratch->user, scratch->piece);
+		*user = user_frames(ctx, task, scratch->user, scratch->piece);
 }
 
 static __always_inline bool keep_frames(void *table, u64 hash, struct frames *frames, struct accounting *account)
@@ -653,8 +657,8 @@ static __noinline bool take_place(struct thread_key *thread, u64 ip, struct acco
  * (PERF_EVENT_IOC_REFRESH), and disables the event, and so its interrupts, when none is left. */
 static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 {
-	u64 ids = bpf_get_current_pid_tgid();
-	u32 tgid = ids >> 32;
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tgid = tgid_of(task);
 	u32 flips = control.active, buffer = flips & 1;
 	u64 now = bpf_ktime_get_ns();
 
@@ -664,13 +668,12 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 	if ((flips & STOPPED) || !is_target(tgid))
 		return 0;
 	struct accounting *acc = account(buffer, event);
-	struct task_struct *task = bpf_get_current_task_btf();
 	if (!acc)
 		return 0;
 	acc->taken++;
 
 	u16 cpu = bpf_get_smp_processor_id();
-	struct thread_key thread = { .tgid = tgid, .tid = (u32)ids, .cgroup = cgroup_of(task), .event = event, .cpu = cpu };
+	struct thread_key thread = { .tgid = tgid, .tid = tid_of(task), .cgroup = cgroup_of(task), .event = event, .cpu = cpu };
 	bpf_get_current_comm(thread.name, sizeof(thread.name));
 	struct run *run = count_thread(buffer, &thread, acc, now);
 	bool kept = false;
@@ -690,7 +693,7 @@ static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 			key->event = event;
 			key->cpu = cpu;
 			if (per_thread)
-				key->tid = (u32)ids;
+				key->tid = thread.tid;
 			__builtin_memcpy(key->name, thread.name, NAME_LEN);
 			kept = count_stack(ctx, buffer, key, scratch, acc, ip >> 63, now);
 		}
@@ -724,7 +727,7 @@ int on_tracepoint(void *ctx)
 	u32 event = cookie & (MAX_EVENTS - 1);
 
 	if (period > 1) {
-		if (!is_target(bpf_get_current_pid_tgid() >> 32))
+		if (!is_target(tgid_of(bpf_get_current_task_btf())))
 			return 0;
 		u64 *tick = bpf_map_lookup_elem(&ticks, &event);
 		if (!tick || ++*tick < period)
@@ -771,8 +774,8 @@ static __always_inline void count_wait(u32 buffer, struct off_key *key, u16 even
 static __always_inline void set_waker(struct off_key *key, struct task_struct *task)
 {
 	key->waker_user = key->waker_kernel = 0;
-	key->waker_tgid = task->tgid;
-	key->waker_tid = task->pid;
+	key->waker_tgid = tgid_of(task);
+	key->waker_tid = tid_of(task);
 	key->waker_space = 0;
 	if (task->pid)
 		bpf_get_current_comm(key->waker_name, NAME_LEN);
@@ -806,14 +809,15 @@ int on_switch(u64 *ctx)
 		bpf_map_delete_elem(&waiting, &tid);
 	}
 	/* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD: the thread ends. */
-	if (!is_target(prev->tgid) || (!preempted && (state & 0xb0)))
+	u32 tgid = tgid_of(prev);
+	if (!is_target(tgid) || (!preempted && (state & 0xb0)))
 		return 0;
 	struct waiting *out = &scratch->waiting;
 	__builtin_memset(out, 0, sizeof(*out));
 	out->since_ns = now;
 	out->woken_ns = preempted || !state ? now : 0;
-	out->key.thread.tgid = prev->tgid;
-	out->key.thread.tid = prev->pid;
+	out->key.thread.tgid = tgid;
+	out->key.thread.tid = tid_of(prev);
 	out->key.thread.space = address_space(prev);
 	out->key.thread.cgroup = cgroup_of(prev);
 	name_cgroup(out->key.thread.cgroup);
@@ -843,7 +847,7 @@ int on_waking(u64 *ctx)
 		return 0;
 	/* In an interrupt, "current" is whoever happened to run there. User space sees that by the
 	 * kernel stack; which symbols are interrupt entries is not known here. */
-	u64 ids = bpf_get_current_pid_tgid(), user = 0, kernel = 0;
+	u64 user = 0, kernel = 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));
 	read_stacks(ctx, scratch, true, &user, &kernel);
@@ -851,8 +855,8 @@ int on_waking(u64 *ctx)
 		user = kernel = 0; /* no room: the waker is known, its stack is not */
 	entry->key.waker_user = user;
 	entry->key.waker_kernel = kernel;
-	entry->key.waker_tgid = ids >> 32;
-	entry->key.waker_tid = (u32)ids;
+	entry->key.waker_tgid = tgid_of(task);
+	entry->key.waker_tid = tid_of(task);
 	entry->key.waker_space = address_space(task);
 	bpf_get_current_comm(entry->key.waker_name, NAME_LEN);
 	entry->woken_ns = bpf_ktime_get_ns();

@@ -2,6 +2,7 @@
 /* Programs that wait for samples, and what is kept of a system call until it is complete: external_waits.bpf.c keeps its waits, ticks.bpf.c
  * the times at which a processor's timer found the thread in it. */
 #pragma once
+#include "task_ids.h"
 
 /* runtime_abi::SIGNAL */
 #define SIGNAL 16
@@ -81,11 +82,11 @@ struct external_wait {
 	u64 for_clients_ns; /* of all waits for work so far, those that another program ended */
 	u64 client_ns; /* in this system call so far: it may come to nothing */
 	u32 by_client; /* another program ended the wait */
-	u32 unused;
+	u32 tid; /* as user space knows it */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 16384); /* by the kernel's own ids */
 	__type(key, u32);
 	__type(value, struct external_wait);
 } waiting SEC(".maps");

@@ -63,6 +63,7 @@ static __always_inline void begin_wait(struct task_struct *task, u64 now)
 	if (call < 0)
 		return;
 	fresh.call = call;
+	fresh.tid = tid_of(task);
 	fresh.pc = BPF_CORE_READ(regs, ip);
 	fresh.sp = BPF_CORE_READ(regs, sp);
 	fresh.from_peer = IS_READ(call) && leads_to_peer(task, BPF_CORE_READ(regs, di));

@@ -12,6 +12,8 @@ const WHAT: &str = "watching what the program waits for";
 const RECORD: usize = 88;
 /// Where the time is in it for which the thread waited for work from other programs.
 const FOR_CLIENTS: usize = 64;
+/// Where the thread's id is in it.
+const TID: usize = 84;
 /// Words of the calls that wait for work.
 const CALL_WORDS: usize = 8;
 /// The program that tells a thread.
@@ -79,19 +81,16 @@ impl ExternalWaits {
 
     /// Returns how long each thread has waited for work from other programs so far, in nanoseconds; of waits that are over.
     pub fn for_clients(&self) -> BTreeMap<u32, u64> {
-        self.each_record(|key, record| Some((read_u32(key, 0), read_u64(record, FOR_CLIENTS))))
+        self.each_record(|record| Some((read_u32(record, TID), read_u64(record, FOR_CLIENTS))))
     }
 
     /// Reads what is kept of each thread's call.
-    fn each_record<T, All: FromIterator<T>>(
-        &self,
-        parse: impl Fn(&[u8], &[u8]) -> Option<T>,
-    ) -> All {
+    fn each_record<T, All: FromIterator<T>>(&self, parse: impl Fn(&[u8]) -> Option<T>) -> All {
         let map = self.map();
         let keys = map.iter().flat_map(|map| map.keys());
         let parsed = keys.filter_map(|key| {
             let record = map.as_ref()?.lookup(&key, MapFlags::ANY).ok()??;
-            parse(&key, &record)
+            parse(&record)
         });
         parsed.collect()
     }
@@ -118,12 +117,12 @@ fn bits_of(numbers: impl Iterator<Item = u32>) -> [u64; CALL_WORDS] {
 }
 
 /// A call as the programs keep it; `None` if there is nothing to be said of it.
-fn parse_call(key: &[u8], record: &[u8]) -> Option<PendingCall> {
+fn parse_call(record: &[u8]) -> Option<PendingCall> {
     let (since_ns, woken_ns) = (read_u64(record, 0), read_u64(record, 8));
     let waits = since_ns > 0 && woken_ns == 0;
     let ticks = read_u32(record, 52);
     (record.len() >= RECORD && (waits || ticks > 0)).then(|| PendingCall {
-        tid: read_u32(key, 0),
+        tid: read_u32(record, TID),
         pc: read_u64(record, 16),
         sp: read_u64(record, 24),
         waits_since_ns: waits.then_some(since_ns),
@@ -146,14 +145,13 @@ mod tests {
     fn calls_that_are_over_are_not_pending() {
         let record = |since: u64, woken: u64, ticks: u64| {
             let words = [since, woken, 0x1234, 0x7fff_0000, 0, 0, ticks << 32, 9];
-            let clients = [0; 3];
+            let clients = [0, 0, 17 << 32];
             let bytes = words
                 .iter()
                 .chain(&clients)
                 .flat_map(|word| word.to_ne_bytes());
             bytes.collect::<Vec<_>>()
         };
-        let key = 17u32.to_ne_bytes();
         let waiting = PendingCall {
             tid: 17,
             pc: 0x1234,
@@ -162,16 +160,16 @@ mod tests {
             ticks: 0,
             ran_since_ns: 9,
         };
-        assert_eq!(parse_call(&key, &record(5, 0, 0)), Some(waiting));
-        assert_eq!(parse_call(&key, &record(5, 6, 0)), None);
-        assert_eq!(parse_call(&key, &record(0, 0, 0)), None);
+        assert_eq!(parse_call(&record(5, 0, 0)), Some(waiting));
+        assert_eq!(parse_call(&record(5, 6, 0)), None);
+        assert_eq!(parse_call(&record(0, 0, 0)), None);
         let running = PendingCall {
             waits_since_ns: None,
             ticks: 3,
             ..waiting
         };
-        assert_eq!(parse_call(&key, &record(0, 0, 3)), Some(running));
-        assert_eq!(parse_call(&key, &record(5, 0, 0)[..40]), None);
-        assert_eq!(parse_call(&[], &[]), None);
+        assert_eq!(parse_call(&record(0, 0, 3)), Some(running));
+        assert_eq!(parse_call(&record(5, 0, 0)[..40]), None);
+        assert_eq!(parse_call(&[]), None);
     }
 }

@@ -6,7 +6,7 @@
 SEC("perf_event")
 int on_sample(void *context)
 {
-	return is_target(bpf_get_current_pid_tgid() >> 32); /* 0: no sample is written */
+	return is_target(tgid_of(bpf_get_current_task_btf())); /* 0: no sample is written */
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

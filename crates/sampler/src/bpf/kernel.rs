@@ -101,6 +101,7 @@ impl<'memory> Kernel<'memory> {
         let mut open = CollectSkelBuilder::default()
             .open(memory)
             .map_err(Error::bpf("reading the collector"))?;
+        programs::set_pid_namespace(open.open_object_mut());
         let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
         let whole_room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
         let room = match setting.lasting && setting.stacks {

@@ -217,7 +217,12 @@ struct css_set {
 	struct cgroup_subsys_state *subsys[16];
 	struct cgroup *dfl_cgrp;
 };
-struct pid_namespace;
+struct ns_common {
+	u32 inum;
+};
+struct pid_namespace {
+	struct ns_common ns;
+};
 struct upid {
 	int nr;
 	struct pid_namespace *ns;

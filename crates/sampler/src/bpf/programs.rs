@@ -3,9 +3,10 @@
 
 use crate::Error;
 use crate::bpf::load_failure::{explain_load, listen_to_loader};
+use crate::host::own_pid_namespace;
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PerfEventOpts, ProgramMut,
-    RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PerfEventOpts,
+    ProgramMut, RingBuffer, RingBufferBuilder,
 };
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -27,6 +28,7 @@ pub fn load_with_map(
 ) -> Result<Object, Error> {
     listen_to_loader();
     let mut open = (ObjectBuilder::default().open_memory(code)).map_err(Error::bpf(what))?;
+    set_pid_namespace(&mut open);
     for mut map in open.maps_mut() {
         if let Some(shared) = shared.filter(|shared| map.name() == shared.name()) {
             (map.reuse_fd(shared.as_fd())).map_err(Error::bpf(what))?;
@@ -39,6 +41,18 @@ pub fn load_with_map(
         }
     }
     open.load().map_err(explain_load(what))
+}
+
+/// Tells programs that are not loaded yet which ids this process knows others by (task_ids.h).
+pub fn set_pid_namespace(open: &mut OpenObject) {
+    let mut maps = open.maps_mut();
+    let namespace = own_pid_namespace().unwrap_or(0).to_ne_bytes();
+    if let Some(mut map) = maps.find(|map| map.name() == ".rodata.namespace")
+        && let Some(data) = map.initial_value_mut()
+        && let Some(data) = data.get_mut(..namespace.len())
+    {
+        data.copy_from_slice(&namespace);
+    }
 }
 
 /// Attaches a program to an open event; `what` names the activity in errors.

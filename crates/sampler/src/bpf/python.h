@@ -74,7 +74,7 @@ enum script_language {
 struct code_record {
 	u64 number;
 	u64 lines_address;
-	u32 tgid;
+	u32 tgid; /* set as the walk begins */
 	u32 first_line;
 	u32 lines_length;
 	u32 lines_copied;
@@ -180,7 +180,6 @@ static __always_inline void tell_address(struct code_record *record, u64 *slot, 
 
 	record->number = number;
 	record->lines_address = address;
-	record->tgid = bpf_get_current_pid_tgid() >> 32;
 	record->first_line = record->lines_length = record->minor = 0;
 	record->lines_copied = copied;
 	record->language = language;
@@ -319,7 +318,6 @@ __noinline int tell_code(struct python_walk *python)
 	u64 file = python_word(python, of->code_file), name = python_word(python, of->code_name);
 	u64 lines = python_word(python, of->code_lines);
 
-	record->tgid = bpf_get_current_pid_tgid() >> 32;
 	record->lines_address = lines + of->bytes_data;
 	record->minor = of->minor;
 	record->language = LANGUAGE_PYTHON;

@@ -188,7 +188,6 @@ __noinline int tell_method(struct ruby_walk *ruby)
 	struct code_record *record = &ruby->record;
 	u64 path = ruby_word(ruby, of->location), label = ruby_word(ruby, of->location + 16);
 
-	record->tgid = bpf_get_current_pid_tgid() >> 32;
 	record->lines_address = 0;
 	record->minor = 0;
 	record->language = LANGUAGE_RUBY;

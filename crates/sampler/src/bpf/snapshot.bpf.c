@@ -131,13 +131,14 @@ static long carry_out(u32 index, struct work *work)
 SEC("perf_event")
 int on_sample(struct sampled *context)
 {
-	u64 ip = context->ip, id = bpf_get_current_pid_tgid();
-	struct task_struct *task = (void *)bpf_get_current_task();
+	u64 ip = context->ip;
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tgid = tgid_of(task);
 	struct snapshot *one;
 	struct work work;
 	u64 flags;
 
-	if (!is_target(id >> 32))
+	if (!is_target(tgid))
 		return 0; /* not asked for: no sample is written either */
 	if ((context->cs & 3) != 3)
 		return 1;
@@ -147,8 +148,8 @@ int on_sample(struct sampled *context)
 		return 1;
 	}
 	one->time_ns = bpf_ktime_get_ns();
-	one->pid = id >> 32;
-	one->tid = id;
+	one->pid = tgid;
+	one->tid = tid_of(task);
 	one->ip = ip;
 	one->flags = context->flags;
 	one->count = 0;

@@ -2,6 +2,7 @@
 /* The processes that are sampled: a command or a process, and what it starts. */
 #pragma once
 #include "kernel_types.h"
+#include "task_ids.h"
 #include <bpf/bpf_helpers.h>
 
 const volatile bool only_targets = false; /* only processes in `targets` */
@@ -23,7 +24,7 @@ struct {
 static __always_inline bool is_target(u32 tgid)
 {
 	if (!tgid)
-		return false; /* the idle task */
+		return false; /* the idle task, or of another PID namespace */
 	if (!only_targets)
 		return true;
 	struct target *target = bpf_map_lookup_elem(&targets, &tgid);
@@ -34,7 +35,7 @@ SEC("tp_btf/sched_process_fork")
 int on_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	u32 from = parent->tgid, to = child->tgid;
+	u32 from = tgid_of(parent), to = tgid_of(child);
 	struct target target = { .start = child->start_time, .armed = 1 };
 
 	if (from == to)
@@ -50,7 +51,7 @@ int on_fork(u64 *ctx)
 SEC("tp_btf/sched_process_exec")
 int on_exec(u64 *ctx)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u32 tgid = tgid_of(bpf_get_current_task_btf());
 	struct target *target = bpf_map_lookup_elem(&targets, &tgid);
 
 	if (target)
@@ -62,7 +63,7 @@ SEC("tp_btf/sched_process_free")
 int on_free(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	u32 tgid = task->tgid;
+	u32 tgid = tgid_of(task);
 	struct target *target = bpf_map_lookup_elem(&targets, &tgid);
 
 	if (task->pid != task->tgid || !target)

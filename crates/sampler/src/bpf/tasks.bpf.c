@@ -2,6 +2,7 @@
 /* How long the threads of the target ran, waited for a CPU and lived: the scheduler's own accounts,
  * read when it gives a thread up. Nothing here runs at a switch or a sample. */
 #include "kernel_types.h"
+#include "task_ids.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -86,13 +87,18 @@ SEC("tp_btf/sched_process_fork")
 int on_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	u32 from = parent->tgid, to = child->tgid, one = 1;
-	struct account account = { .start_ns = bpf_ktime_get_ns(), .tid = child->pid };
+	u32 from = tgid_of(parent), to = tgid_of(child), one = 1;
+	struct account account = { .start_ns = bpf_ktime_get_ns(), .tid = tid_of(child) };
 	struct totals *totals;
 
+	if (!account.tid)
+		return 0; /* of another PID namespace */
 	if (!everything) {
-		if (!bpf_map_lookup_elem(&processes, &from))
+		if (!bpf_map_lookup_elem(&processes, &from)) {
+			if (from != to)
+				bpf_map_delete_elem(&processes, &to); /* of the id's last owner */
 			return 0;
+		}
 		totals = own_sums();
 		if (from != to && bpf_map_update_elem(&processes, &to, &one, BPF_ANY) && totals)
 			totals->lost++;
@@ -106,7 +112,7 @@ int on_exit(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	u64 key = (u64)task;
-	u32 tid = task->pid;
+	u32 tid = tid_of(task);
 	struct account *account = bpf_map_lookup_elem(&threads, &key);
 
 	if (account) {
@@ -129,7 +135,7 @@ int on_free(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	u64 key = (u64)task;
-	u32 tgid = task->tgid;
+	u32 tgid = tgid_of(task);
 	struct account *account = bpf_map_lookup_elem(&threads, &key);
 	struct totals *totals = own_sums();
 
@@ -145,7 +151,7 @@ int on_free(u64 *ctx)
 	}
 	if (account)
 		bpf_map_delete_elem(&threads, &key);
-	if ((u32)task->pid == tgid)
+	if (task->pid == task->tgid)
 		bpf_map_delete_elem(&processes, &tgid);
 	return 0;
 }

@@ -3,6 +3,7 @@
  * wait belongs to the block that the thread was in. Aggregates are collect.bpf.c's business. */
 #include "kernel_types.h"
 #include "lost.h"
+#include "task_ids.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
@@ -49,6 +50,8 @@ struct waiting {
 	u32 waker_tid;
 	u32 waker_block;
 	u32 preempted;
+	u32 waker; /* its id, as the kernel has it */
+	u32 unused;
 	u64 taken_ns; /* taken_ns below when it was ready */
 	u64 held_ns;
 	u64 n; /* times kept in last, and those that were */
@@ -75,6 +78,7 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } threads SEC(".maps");
+/* By the kernel's own ids. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -197,9 +201,10 @@ static __always_inline void charge(struct task_struct *prev, u64 since, u64 now)
 	since = since > ready_since ? since : ready_since;
 	if (!ready_threads || !prev->pid || now <= since)
 		return;
-	struct taker taker = {.tgid = prev->tgid, .is_own = is_started(prev->tgid)};
+	struct taker taker = {.tgid = tgid_of(prev)};
 	u64 ns = now - since;
 
+	taker.is_own = is_started(taker.tgid);
 	bpf_probe_read_kernel(&taker.comm, sizeof(taker.comm), prev->comm);
 	sum = bpf_map_lookup_elem(&takers, &taker);
 	if (sum)
@@ -249,7 +254,7 @@ static __always_inline void change_slice(struct task_struct *prev, struct task_s
 		charge(prev, slice->since_ns, now);
 	slice->since_ns = now;
 	was_foreign = slice->state == NOT_YET ? is_usable & USABLE_FIRST : slice->state == FOREIGN;
-	is_foreign = (is_usable & USABLE) && next->pid && !is_started(next->tgid);
+	is_foreign = (is_usable & USABLE) && next->pid && !is_started(tgid_of(next));
 	slice->state = is_foreign ? FOREIGN : NOT_FOREIGN;
 	if (is_foreign == was_foreign)
 		return;
@@ -262,7 +267,7 @@ static __always_inline void change_slice(struct task_struct *prev, struct task_s
  * slept. Had it not been stopped, it would have run on. */
 static __always_inline bool is_wake_up(struct waiting *waited, struct task_struct *prev, u64 queued)
 {
-	return !waited->preempted && queued < WAKE_UP_NS && (!prev->pid || prev->pid == waited->waker_tid);
+	return !waited->preempted && queued < WAKE_UP_NS && (!prev->pid || prev->pid == waited->waker);
 }
 
 SEC("tp_btf/sched_switch")
@@ -273,7 +278,7 @@ int on_switch(u64 *ctx)
 	u32 state = ctx[3], tid = next->pid;
 	u64 now = bpf_ktime_get_ns();
 	struct waiting *waited = tid ? bpf_map_lookup_elem(&waiting, &tid) : 0;
-	u32 handed_to = 0, handed_for = NONE;
+	u32 handed_to = 0, handed_to_tid = 0, handed_for = NONE;
 
 	change_slice(prev, next, now);
 	if (waited && waited->since_ns) {
@@ -291,8 +296,9 @@ int on_switch(u64 *ctx)
 		else if (taken)
 			remember(waited, ready, now, taken);
 		/* Who wakes a thread and loses its CPU to it hands over what that one waited for. */
-		if (!waited->preempted && waited->waker_tid == prev->pid) {
+		if (!waited->preempted && waited->waker == prev->pid) {
 			handed_to = tid;
+			handed_to_tid = tid_of(next);
 			handed_for = waited->system_call;
 		}
 		struct wait *wait = bpf_ringbuf_reserve(&waits, sizeof(*wait), 0);
@@ -300,7 +306,7 @@ int on_switch(u64 *ctx)
 			wait->start_ns = waited->since_ns;
 			wait->end_ns = now;
 			wait->queued_ns = queued;
-			wait->tid = tid;
+			wait->tid = tid_of(next);
 			wait->system_call = waited->system_call;
 			wait->waker_tid = waited->waker_tid;
 			wait->waker_block = waited->waker_block;
@@ -314,7 +320,7 @@ int on_switch(u64 *ctx)
 		}
 		waited->since_ns = 0;
 	}
-	if (!is_target(prev->tgid))
+	if (!is_target(tgid_of(prev)))
 		return 0;
 	tid = prev->pid;
 	waited = bpf_map_lookup_elem(&waiting, &tid);
@@ -340,7 +346,8 @@ int on_switch(u64 *ctx)
 		return 0;
 	waited->woken_ns = ready ? now : 0;
 	waited->system_call = ready ? handed_for : system_call_of(prev);
-	waited->waker_tid = ready ? handed_to : 0;
+	waited->waker = ready ? handed_to : 0;
+	waited->waker_tid = ready ? handed_to_tid : 0;
 	waited->waker_block = NONE;
 	waited->preempted = ready;
 	waited->taken_ns = taken_ns;
@@ -370,15 +377,15 @@ int on_waking(u64 *ctx)
 
 	if (!entry || !entry->since_ns || entry->woken_ns)
 		return 0;
-	u64 ids = bpf_get_current_pid_tgid();
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	/* A thread wakes another one in a system call; otherwise an interrupt did, and "current" is
 	 * whoever happened to run there. */
-	if (is_target(ids >> 32) && system_call_of(task) != NONE) {
-		entry->waker_tid = (u32)ids;
-		entry->waker_block = current_block((u32)ids);
-		entry->held_ns = held_since((u32)ids, entry->since_ns);
+	if (is_target(tgid_of(task)) && system_call_of(task) != NONE) {
+		entry->waker = task->pid;
+		entry->waker_tid = tid_of(task);
+		entry->waker_block = current_block(entry->waker_tid);
+		entry->held_ns = held_since(entry->waker, entry->since_ns);
 	}
 	entry->woken_ns = bpf_ktime_get_ns();
 	becomes_ready(entry->woken_ns);
@@ -390,9 +397,9 @@ SEC("tp_btf/sched_process_fork")
 int on_fork(u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	u32 pid = child->tgid, one = 1;
+	u32 pid = tgid_of(child), one = 1;
 
-	if (pid != parent->tgid && is_started(parent->tgid))
+	if (child->tgid != parent->tgid && is_started(tgid_of(parent)))
 		bpf_map_update_elem(&started, &pid, &one, BPF_ANY);
 	return 0;
 }
@@ -402,14 +409,14 @@ int on_exec(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 	struct linux_binprm *binary = (void *)ctx[2];
-	u32 pid = task->tgid, one = 1;
+	u32 pid = tgid_of(task), id = task->pid, one = 1;
 
 	if (!is_started(pid))
 		return 0;
 	/* The runtime is gone with the program that it was in. */
 	bpf_map_delete_elem(&processes, &pid);
 	bpf_map_delete_elem(&ended, &pid); /* Its other threads have ended. */
-	bpf_map_delete_elem(&waiting, &pid);
+	bpf_map_delete_elem(&waiting, &id);
 	bpf_map_update_elem(&started, &pid, &one, BPF_ANY);
 	char *name = bpf_ringbuf_reserve(&programs, PROGRAM, 0);
 	if (name) {
@@ -424,7 +431,7 @@ SEC("tp_btf/sched_process_exit")
 int on_exit(u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
-	u32 pid = task->tgid;
+	u32 pid = tgid_of(task);
 
 	if (is_target(pid)) {
 		u64 now = bpf_ktime_get_ns();

@@ -2,7 +2,7 @@
 
 use super::system::System;
 use crate::Error;
-use crate::host::CpuFacts;
+use crate::host::{CpuFacts, own_pid_namespace, parse_namespace};
 use serde::Serialize;
 use std::path::Path;
 
@@ -133,20 +133,30 @@ fn settings_read_only(system: &dyn System) -> bool {
     })
 }
 
-/// The first PID namespace, whose number the kernel has fixed.
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
-
-/// Refuses to sample in a PID namespace of our own. There `/proc` and system calls number processes otherwise than samples do, so
-/// that no sample would belong to a process that we know.
-pub(crate) fn check_pid_namespace() -> Result<(), Error> {
-    match std::fs::read_link("/proc/self/ns/pid") {
-        Ok(namespace) if namespace != Path::new(FIRST_PID_NAMESPACE) => Err(Error::Refused {
+/// Refuses to sample where `/proc` is of another PID namespace than this process: there it numbers processes otherwise than system
+/// calls and samples do.
+pub(crate) fn check_process_ids() -> Result<(), Error> {
+    match std::fs::read_link("/proc/self") {
+        Ok(own) if own != Path::new(&std::process::id().to_string()) => Err(Error::Refused {
             what: "sampling".to_owned(),
-            reason: "vitalfew runs in a PID namespace of its own (a container), where processes have other numbers than in the \
-                     kernel's samples; run it on the host, or give the container the host's PID namespace (--pid=host)"
+            reason: "/proc is of another PID namespace than vitalfew, so that its numbers are of other processes; mount it \
+                     anew for this namespace (unshare --mount-proc)"
                 .to_owned(),
         }),
         _ => Ok(()),
+    }
+}
+
+/// Refuses to watch a whole machine from a PID namespace of its own, which knows its own processes only.
+pub(crate) fn check_first_pid_namespace() -> Result<(), Error> {
+    match own_pid_namespace() {
+        Some(_) => Err(Error::Refused {
+            what: "sampling the whole machine all the time".to_owned(),
+            reason: "vitalfew runs in a PID namespace of its own (a container) and sees no other processes; run it on the host, or \
+                     give the container the host's PID namespace (--pid=host)"
+                .to_owned(),
+        }),
+        None => Ok(()),
     }
 }
 
@@ -167,7 +177,7 @@ fn container_sign(system: &dyn System) -> Option<String> {
     let runtime = file.or_else(|| Some(format!("{} (/proc/self/cgroup)", mark?)));
     let namespace = system.read_link("/proc/self/ns/pid").ok();
     let own_namespace = namespace
-        .is_some_and(|namespace| namespace != FIRST_PID_NAMESPACE)
+        .is_some_and(|namespace| parse_namespace(Path::new(&namespace)).is_some())
         .then(|| "a PID namespace of its own".to_owned());
     let signs: Vec<String> = runtime.into_iter().chain(own_namespace).collect();
     (!signs.is_empty()).then(|| signs.join(", "))

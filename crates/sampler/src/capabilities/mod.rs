@@ -17,8 +17,8 @@ mod system;
 mod tests;
 
 pub use answers::{Capabilities, Fix, Gap, Probe, Question, SCHEMA};
-pub(crate) use facts::check_pid_namespace;
 pub use facts::{Limits, Machine, User};
+pub(crate) use facts::{check_first_pid_namespace, check_process_ids};
 pub use probe::probe_machine;
 pub use program::{DebugInfo, FramePointers, Linking, Program, ProgramError};
 pub use render::{render_capabilities, render_program};

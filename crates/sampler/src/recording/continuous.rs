@@ -10,7 +10,7 @@ use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::{Accounting, MAX_EVENTS};
 use crate::bpf::pins::{self, LeftBehind};
 use crate::bpf::tables::{StackTables, Tables};
-use crate::capabilities::check_pid_namespace;
+use crate::capabilities::{check_first_pid_namespace, check_process_ids};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
@@ -161,7 +161,8 @@ impl<'memory> Continuous<'memory> {
         options: ContinuousOptions,
         memory: &'memory mut LoaderMemory,
     ) -> Result<Self, Error> {
-        check_pid_namespace()?;
+        check_process_ids()?;
+        check_first_pid_namespace()?;
         let specs = crate::recording::session::choose_events(&options.events)?;
         if specs.len() > MAX_EVENTS {
             return Err(Error::TooManyEvents {

@@ -3,12 +3,12 @@
 use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::MAX_EVENTS;
 use crate::bpf::task_accounts::TaskAccounts;
-use crate::capabilities::check_pid_namespace;
+use crate::capabilities::check_process_ids;
 use crate::clock::{monotonic_ns, own_cpu_ns, unix_ns};
 use crate::events::cost::rate_within;
 use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
-use crate::host::{online_cpus, read_host};
+use crate::host::{online_cpus, own_pid_namespace, read_host};
 use crate::options::{Options, Path, Rate, Separation, TargetSpec};
 use crate::processes::launch::{Exit, Launched};
 use crate::processes::runtime_environment::{remove_unasked_logs, runtime_environment};
@@ -182,7 +182,7 @@ struct Session<'a, 'memory> {
 impl<'a, 'memory> Session<'a, 'memory> {
     /// Everything up to, and not including, the first sample.
     fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
-        check_pid_namespace()?;
+        check_process_ids()?;
         let mut specs = choose_events(&options.events)?;
         if options.branches && !specs.iter().any(|spec| spec.branches) {
             specs.push(EventSpec::branch_records());
@@ -236,6 +236,11 @@ impl<'a, 'memory> Session<'a, 'memory> {
             bursts: None,
             collection: Collection::new(specs.len() + off_cpu_events),
         };
+        if options.target == TargetSpec::Machine && own_pid_namespace().is_some() {
+            session.notes.push(
+                "of this machine only the processes of vitalfew's own PID namespace (a container) are known; for all of them record on the host, or give the container the host's PID namespace (--pid=host)".into(),
+            );
+        }
         let cpus = online_cpus();
         match session.kernel_source(&specs, memory, &cpus)? {
             Some(source) => session.source = Source::Kernel(source),
