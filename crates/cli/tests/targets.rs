@@ -84,3 +84,31 @@ fn proc_of_another_pid_namespace_is_refused() {
     let (ok, said) = run_inside(&lab, &["-pf", "--mount-proc"], &["daemon", "run"]);
     assert!(!ok && said.contains("--pid=host"), "{said}");
 }
+
+/// The clock that programs read in a time namespace is another than the kernel stamps its events with.
+#[test]
+fn time_in_a_time_namespace_is_the_kernels() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    lab.program("hot_line");
+    let words = ["record", "-o", "r.vf", "--", "./hot_line"];
+    let (_, said) = run_inside(&lab, &["-T", "--monotonic", "1000"], &words);
+    let recorded = report(&lab.path("r.vf"), &[]);
+    let blocked = recorded["task_times"]["blocked_ns"].as_f64();
+    assert!(blocked.is_some_and(|ns| ns < 100e9), "{said}: {recorded}");
+
+    let words = ["interference", "run", "--no-events", "-f", "hot", "--json"];
+    let words = [&words[..], &["-o", "i.trace", "--", "./hot_line"]].concat();
+    let (_, said) = run_inside(&lab, &["-T", "--monotonic", "1000"], &words);
+    let output = Command::new(VITALFEW)
+        .args(["interference", "report", "--json"])
+        .arg(lab.path("i.trace"))
+        .output()
+        .expect("vitalfew runs");
+    let traced: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let duration = traced["duration_ns"].as_f64();
+    let is_sane = duration.is_some_and(|ns| ns > 50e6 && ns < 100e9);
+    assert!(is_sane, "{said}: {traced}");
+}

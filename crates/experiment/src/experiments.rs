@@ -534,7 +534,8 @@ impl Experiments {
             waiting: choice.waiting,
             delay_ns: (speedup * self.period_ns as f64).round() as u32,
         };
-        let now = sampler::monotonic_ns();
+        let ahead = sampler::clock_ahead_of(page.pid.load(Acquire));
+        let now = sampler::monotonic_ns().wrapping_add_signed(ahead);
         page.experiment_since.store(now, Release);
         let at_pace = self.current.as_ref().is_some_and(|it| it.at_pace);
         page.at_pace.store(u32::from(at_pace), Release);

@@ -128,6 +128,8 @@ pub(crate) struct WaitWatch {
     slots: FxHashMap<u32, usize>,
     /// The experiment that they are of.
     epoch: u16,
+    /// Start of that experiment, on the kernel's clock.
+    since: u64,
     /// Duration of a look.
     look: Duration,
 }
@@ -146,6 +148,7 @@ impl WaitWatch {
             charged: FxHashMap::default(),
             slots: FxHashMap::default(),
             epoch: 0,
+            since: 0,
             look: Duration::ZERO,
         })
     }
@@ -166,10 +169,12 @@ impl WaitWatch {
         let Clock { epoch, .. } = Clock::unpack(page.global.0.load(Acquire));
         if epoch != self.epoch {
             self.epoch = epoch;
+            let ahead = sampler::clock_ahead_of(page.pid.load(Relaxed));
+            let since = page.experiment_since.load(Relaxed);
+            self.since = since.wrapping_add_signed(ahead.wrapping_neg());
             self.charged.clear();
             self.slots = threads_by_id(page);
         }
-        let since = page.experiment_since.load(Relaxed);
         let period = page.period_ns.load(Relaxed).max(1);
         let now = sampler::monotonic_ns();
         for call in self.waits.pending() {
@@ -182,7 +187,7 @@ impl WaitWatch {
             if thread.tid.load(Relaxed) != call.tid || !is_meant {
                 continue;
             }
-            let Some((begun, ns)) = time_of(&call, running, [since, now], period) else {
+            let Some((begun, ns)) = time_of(&call, running, [self.since, now], period) else {
                 continue;
             };
             let charged = self.charged.entry(call.tid).or_default();

@@ -108,7 +108,7 @@ pub struct Page {
 
     /// The experiment that runs.
     pub experiment: Line<AtomicU64>,
-    /// Start of the experiment, by the monotonic clock in nanoseconds; controller.
+    /// Start of the experiment, by the target's monotonic clock in nanoseconds; controller.
     pub experiment_since: AtomicU64,
     /// The delay that every thread owes ([`Clock`]); both.
     pub global: Line<AtomicU64>,

@@ -60,7 +60,7 @@ pub use bpf::{
     ThreadWait, Ticks, Waits, WithheldTicks, bpf_file_system, may_count, mounted_bpf_file_system,
     remove_pins,
 };
-pub use clock::{children_cpu_ns, monotonic_ns, own_cpu_ns, thread_cpu_ns};
+pub use clock::{children_cpu_ns, clock_ahead_of, monotonic_ns, own_cpu_ns, thread_cpu_ns};
 pub use error::Error;
 pub use events::{
     EventKind, EventSpec, ThreadEvent, ThreadEvents, check_thread_event, signalled_sample_cost,
