@@ -119,6 +119,7 @@ fn cpu_users(head: &TraceHead, own: bool) -> Option<String> {
     let part = |user: &TracedCpuUser| {
         let of = match user.target {
             true => "of the program itself".to_owned(),
+            false if user.pid == 0 => "outside of this container".to_owned(),
             false => format!("process {}", user.pid),
         };
         let share = 100.0 * user.ns as f64 / all.max(1) as f64;

@@ -87,7 +87,11 @@ fn machine(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
         let all: u64 = machine.others.iter().map(|user| user.ns).sum();
         let user = |user: &TracedCpuUser| {
             let share = 100.0 * user.ns as f64 / all.max(1) as f64;
-            format!("{} (process {}) {share:.0}%", user.name, user.pid)
+            match user.pid {
+                // None that this PID namespace has a number for.
+                0 => format!("{} (outside of this container) {share:.0}%", user.name),
+                pid => format!("{} (process {pid}) {share:.0}%", user.name),
+            }
         };
         let users: Vec<String> = machine.others.iter().take(NAMED).map(user).collect();
         let text = format!(
