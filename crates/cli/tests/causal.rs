@@ -915,7 +915,7 @@ fn time_in_the_kernel_counts_for_the_line_that_asked_for_it() {
         let profile = lab.path(line);
         let place = marked_line("kernel.c", line);
         let options = ["--fixed-line", &place, "--fixed-speedup", "50"];
-        let output = causal(&profile, &options, &program, &["none", "0", "8"]);
+        let output = causal(&profile, &options, &program, &["none", "0", "16"]);
         assert!(output.status.success(), "{output:?}");
         let run = run_of(&profile);
         assert_eq!(run["settings"]["kernel_time"], true);

@@ -1,4 +1,4 @@
-/* Runs in the kernel for two thirds of its time: it copies what a device hands out, in a system call of some 2 ms, and touches pages that it has given
+/* Runs in the kernel for two thirds of its time: it copies what a device hands out, in a system call, and touches pages that it has given
  * back, each of which is a page fault. */
 #include "causal.h"
 #include <fcntl.h>
@@ -8,7 +8,7 @@ enum { LARGEST = 64 << 20, PAGE = 4096 };
 
 int main(int argc, char **argv) {
   setup(argc, argv);
-  long bytes = work("copy", 40 << 20), pages = work("touch", 1500), n = work("compute", 2000000);
+  long bytes = work("copy", 30 << 20), pages = work("touch", 2500), n = work("compute", 2000000);
   int device = open("/dev/zero", O_RDONLY);
   char *to = mmap(NULL, LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   char *lent = mmap(NULL, LARGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
