@@ -291,7 +291,7 @@ pub struct DaemonAsk {
     /// The daemon's socket (default: in the database)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// JSON (schema: docs/report-json.md)
+    /// JSON (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -431,7 +431,7 @@ pub struct Shown {
     /// Names in full, however long
     #[arg(long)]
     pub wide: bool,
-    /// JSON instead of a table (schema: docs/report-json.md)
+    /// JSON instead of a table (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
 }
@@ -613,7 +613,7 @@ pub struct Epochs {
     /// Which.
     #[command(flatten)]
     pub chosen: Chosen,
-    /// JSON instead of a table (schema: docs/report-json.md)
+    /// JSON instead of a table (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
 }

@@ -10,7 +10,7 @@ fn repository() -> PathBuf {
 
 /// The README and all pages of docs/, with their texts.
 fn pages() -> Vec<(PathBuf, String)> {
-    let folders = ["docs", "docs/decisions"].map(|folder| repository().join(folder));
+    let folders = ["docs", "docs/decisions", "docs/method"].map(|folder| repository().join(folder));
     let docs = folders
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).expect("docs"));

@@ -2,7 +2,7 @@
 //!
 //! [`run`] launches a command with the runtime preloaded, or brings it into a process that runs
 //! ([`attach`]). It speeds one fragment after the other up virtually and counts the visits of progress
-//! points meanwhile. `docs/causal-method.md` describes the protocol between the two.
+//! points meanwhile. `docs/method/causal.md` describes the protocol between the two.
 //!
 //! # An experiment, step by step
 //!

@@ -2,7 +2,7 @@
 //!
 //! One [`Page`], made by the controller and mapped by both. Everything in it is atomic: the target
 //! may write anything anywhere at any time, and neither side trusts an index it finds there.
-//! `docs/causal-method.md` is the protocol; the fields here say who writes them.
+//! `docs/method/causal.md` is the protocol; the fields here say who writes them.
 #![no_std]
 #![forbid(unsafe_code)]
 

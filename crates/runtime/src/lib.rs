@@ -2,7 +2,7 @@
 //!
 //! It carries out virtual speedups (Coz, section 3.4): it samples each thread of the target, counts
 //! samples in the selected fragment as delay that all other threads owe, and makes threads pay what
-//! they owe. `docs/causal-method.md` is the protocol, `runtime_abi` the memory shared with the controller.
+//! they owe. `docs/method/causal.md` is the protocol, `runtime_abi` the memory shared with the controller.
 //!
 //! It must never be the reason that a program misbehaves: after the start it allocates nothing, takes
 //! no lock that a thread of the target can wait for, opens no file, and knows nothing of symbols.

@@ -2,7 +2,7 @@
 //!
 //! The method of ISPOT (the SCI paper), §2 and §3.3: the fastest execution of a block of code is taken to be
 //! free of interference, and what others take longer is what interference costs,
-//! `SCI = Σ (d_j − d_min) / duration of the thread`. `docs/interference-method.md` describes the method as a whole.
+//! `SCI = Σ (d_j − d_min) / duration of the thread`. `docs/method/interference.md` describes the method as a whole.
 //!
 //! [`Analyser`] takes the items of a run as they come, while the program runs or from a file, in
 //! memory that does not depend on how long it ran. What it counts depends on the order of the items

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_cause_has_a_letter_of_its_own_and_a_row_in_the_docs() {
-        let docs = include_str!("../../../../../docs/annotate-causes.md");
+        let docs = include_str!("../../../../../docs/method/annotate-causes.md");
         let rows = docs.lines().filter(|line| line.starts_with("| "));
         let letters = rows.filter_map(|row| row.trim_start_matches("| ").split(" | ").next());
         let documented: BTreeSet<&str> = letters.flat_map(|cell| cell.split(", ")).collect();
@@ -122,7 +122,7 @@ mod tests {
             let letter = cause.letter();
             assert!(met.insert(letter), "{letter} is another cause's, too");
             let is_documented = documented.contains(letter.to_string().as_str());
-            assert!(is_documented, "docs/annotate-causes.md has no row {letter}");
+            assert!(is_documented, "annotate-causes.md has no row {letter}");
         }
         for reason in Static::ALL {
             assert!(met.insert(reason.letter()), "{reason:?}");

@@ -162,7 +162,7 @@ pub struct Run {
     /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub db: Option<PathBuf>,
-    /// JSON instead of text (schema: docs/report-json.md)
+    /// JSON instead of text (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
     /// Say nothing but errors, and no result
