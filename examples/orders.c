@@ -6,7 +6,7 @@
  *   vitalfew record -g -F 2000 -o off.vf -- ./orders 0 3
  *   vitalfew bottlenecks on.vf --against off.vf --focus '^order_all$' --auto
  *
- * Usage: orders 0|1 [ROUNDS]: foreign keys off or on. docs/bottlenecks-examples.md has the results.
+ * Usage: orders 0|1 [ROUNDS]: foreign keys off or on. docs/bottlenecks.md has the results.
  */
 #include "sqlite3.h"
 #include <stdio.h>

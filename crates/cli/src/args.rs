@@ -493,7 +493,7 @@ pub struct Annotate {
     /// All blocks, also those with few samples
     #[arg(long)]
     pub all: bool,
-    /// JSON instead of text (schema: docs/annotate.md)
+    /// JSON instead of text (schema: docs/json.md)
     #[arg(long, conflicts_with = "cfg")]
     pub json: bool,
 }

@@ -11,7 +11,7 @@ pub struct JsonClaim {
     pub finding: Finding,
 }
 
-/// The part of a report's JSON that is the same for all methods; see `docs/finding.md`.
+/// The part of a report's JSON that is the same for all methods; see `docs/json.md`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JsonClaims {
     schema: String,

@@ -125,7 +125,7 @@ fn every_kind_in_a_finding_is_explained() {
     for (definition, page) in [
         ("CauseKind", "docs/interference.md"),
         ("DoubtKind", "docs/interference.md"),
-        ("Claim", "docs/finding.md"),
+        ("Claim", "docs/json.md"),
     ] {
         let text = read(page);
         let kinds = schema["$defs"][definition]["oneOf"].as_array();

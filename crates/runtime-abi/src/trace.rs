@@ -2,7 +2,7 @@
 //!
 //! [`Memory`] lies at the start of one shared memory object. Behind it, at [`SEGMENTS_OFFSET`], are the
 //! [`SEGMENTS`] that threads write their records into, and at [`CODE_OFFSET`] the code that the
-//! controller makes for the target. `docs/interference-run.md` is the protocol.
+//! controller makes for the target. `docs/method/interference.md` is the protocol.
 
 use core::sync::atomic::{
     AtomicI32, AtomicI64, AtomicU32, AtomicU64,

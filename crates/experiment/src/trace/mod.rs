@@ -2,7 +2,7 @@
 //! here, outside of the target; the runtime in it only puts the code in place.
 //!
 //! [`trace`] launches a command (or goes to a process that runs, [`attached`]), plans while the runtime waits before `main`, and reads what the
-//! threads write while they run. `docs/interference-run.md` describes the protocol.
+//! threads write while they run. `docs/method/interference.md` describes the protocol.
 //!
 //! # A trace, step by step
 //!

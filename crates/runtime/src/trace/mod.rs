@@ -2,7 +2,7 @@
 //!
 //! The controller makes code that stands in front of each traced function and writes records by
 //! itself; the runtime puts it in place ([`steps`]), and is called by it for what is rare ([`slow`]): a
-//! thread's first call, a full segment, a stack. `docs/interference-run.md` is the protocol.
+//! thread's first call, a full segment, a stack. `docs/method/interference.md` is the protocol.
 
 mod calls;
 pub mod frames;

@@ -39,7 +39,7 @@ pub struct Bottlenecks {
     /// it is run by sh when "set suggester NAME" and "suggest" are typed (docs/bottlenecks.md)
     #[arg(long, value_name = "NAME=COMMAND", value_parser = own_suggester)]
     pub suggester: Vec<OwnSuggester>,
-    /// JSON, one object for each result (schema: docs/bottlenecks.md); without --script, of --auto
+    /// JSON, one object for each result (schema: docs/json.md); without --script, of --auto
     #[arg(long)]
     pub json: bool,
     /// Which of the profile's values is the cost (default: the profile's own choice)

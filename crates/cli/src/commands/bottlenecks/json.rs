@@ -1,4 +1,4 @@
-//! Results as JSON (docs/bottlenecks.md).
+//! Results as JSON (docs/json.md).
 
 use super::auto::Report;
 use crate::claims::JsonClaims;

@@ -46,7 +46,7 @@ Examples:
   vitalfew causal report --svg causal.svg --all
   vitalfew causal report profile.coz             a profile of Coz
 
-What the numbers mean: docs/causal-profile.md
+What the numbers mean: docs/causal.md
 
 Exit codes: 0, 1 failure, 2 usage, 4 the experiments do not tell what any code is worth.")]
 pub struct CausalReport {
@@ -62,7 +62,7 @@ pub struct CausalReport {
     /// All lines, not only the first five, and why others are left out
     #[arg(long)]
     pub all: bool,
-    /// JSON (schema: docs/causal-profile.md)
+    /// JSON (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
     /// Draw the same lines into this file

@@ -1,4 +1,4 @@
-//! `vitalfew causal report --json`; the schema is documented in docs/causal-profile.md.
+//! `vitalfew causal report --json`; the schema is documented in docs/json.md.
 
 use super::shown_report::Report;
 use crate::claims::JsonClaims;

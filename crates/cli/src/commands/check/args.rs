@@ -37,7 +37,7 @@ pub struct CheckRun {
     /// Keep the measurement in this file, and a recording beside it
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// JSON instead of text (schema: docs/check.md)
+    /// JSON instead of text (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
     /// Say nothing but the result

@@ -203,7 +203,7 @@ pub struct Shown {
     /// Draw the durations of the same functions: into this file (.svg), or each into a file in this directory
     #[arg(long, value_name = "OUT.svg|DIR")]
     pub curves: Option<PathBuf>,
-    /// JSON (schema: docs/interference.md)
+    /// JSON (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
 }

@@ -1,4 +1,4 @@
-//! `vitalfew interference report --json`; the schema is documented in docs/interference-json.md.
+//! `vitalfew interference report --json`; the schema is documented in docs/json.md.
 
 use super::shown_report::Report;
 use crate::claims::JsonClaims;

@@ -1,4 +1,4 @@
-//! Result of a run, as data: printed, and kept as JSON. The schema is documented in docs/run.md.
+//! Result of a run, as data: printed, and kept as JSON. The schema is documented in docs/json.md.
 
 use super::phases::Asked;
 use crate::claims::JsonClaims;
