@@ -11,7 +11,7 @@
 //! `sampler/src/recording/script_functions.rs` makes places of them, in an image for each source file.
 //! `profile::fold_interpreter_frames` hides the interpreter's own frames when stacks are shown. JVMs
 //! whose memory does not tell their methods are asked for names (`jvm_names.rs`); names of Python's
-//! threads are read from memory (`python_threads.rs`). `docs/languages.md` is the method.
+//! threads are read from memory (`python_threads.rs`). `docs/method/languages.md` is the method.
 
 #![forbid(unsafe_code)]
 
