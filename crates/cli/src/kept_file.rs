@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// A kind of file that is kept.
 pub struct KeptFile {
-    /// Name of the kind for people, such as "a saved search".
+    /// Name of the kind for people, such as "a measurement".
     pub what: &'static str,
     /// The schema that it names.
     pub schema: &'static str,

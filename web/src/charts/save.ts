@@ -30,11 +30,6 @@ export function saveCanvas(canvas: HTMLCanvasElement, title: string): void {
   copy.toBlob((blob) => blob && offer(fileName(title, "png"), blob));
 }
 
-/** Text as a file. */
-export function saveText(title: string, ending: string, text: string): void {
-  offer(fileName(title, ending), new Blob([text], { type: "text/plain" }));
-}
-
 const escaped = (text: string) => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`).replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
 
 /** Boxes with their names, and texts, as an SVG document. */

@@ -1,5 +1,5 @@
 /** Labels of call sequences, in the URL by the names of methods: so they are right when the data are newer, and in another page of the same program. No DOM. */
-import type { Profile, Result } from "./data";
+import type { Profile } from "./data";
 import type { Path } from "./sequences";
 
 /** A label: a name, and a sequence of methods by what they are called in the URL. */
@@ -62,23 +62,4 @@ export function parseLabels(text: string): Label[] {
 export function pathOfSteps(keys: ReadonlyMap<string, number>, steps: readonly string[]): Path | null {
   const path = steps.map((step) => keys.get(step) ?? -1);
   return path.includes(-1) || path.length === 0 ? null : path;
-}
-
-interface SavedLabel { readonly label: string; readonly path: readonly { readonly name: string; readonly module: string }[] }
-
-/** The labels as the console's `load` reads them. */
-export function savedSearch(profile: Pick<Profile, "names" | "module" | "modules">, labels: readonly { readonly name: string; readonly path: Path }[], suggester: string, cutoff: number, zoom: boolean): string {
-  const saved = labels.map(({ name, path }): SavedLabel => ({ label: name, path: path.map((method) => ({ name: profile.names[method]!, module: profile.modules[profile.module[method]!]! })) }));
-  return `${JSON.stringify({ schema: "vitalfew.search/1", suggester, cutoff, zoom, labels: saved }, null, 2)}\n`;
-}
-
-/** Labels that the console's `save` wrote, as far as this profile has their methods. */
-export function loadedLabels(profile: Pick<Profile, "names" | "module" | "modules">, steps: readonly string[], results: readonly Result[]): Label[] {
-  const key = (name: string, module: string) => `${name}\0${module}`;
-  const known = new Map(profile.names.map((name, method) => [key(name, profile.modules[profile.module[method]!]!), steps[method]!] as const).reverse());
-  const saved = results.filter((one) => one.schema === "vitalfew.search/1").flatMap((one) => (Array.isArray(one["labels"]) ? (one["labels"] as SavedLabel[]) : []));
-  return saved.flatMap((one) => {
-    const path = one.path.map((method) => known.get(key(method.name, method.module)));
-    return path.includes(undefined) ? [] : [{ name: one.label, steps: path as string[] }];
-  });
 }

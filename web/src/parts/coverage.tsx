@@ -22,10 +22,9 @@ interface Props {
   readonly onOpen: (path: Path) => void;
   readonly onDrop: (label: Label) => void;
   readonly onClear: () => void;
-  readonly onSave: () => void;
 }
 
-export function Coverage({ labelled, overlap, whole, name, missing, text, onOpen, onDrop, onClear, onSave }: Props) {
+export function Coverage({ labelled, overlap, whole, name, missing, text, onOpen, onDrop, onClear }: Props) {
   const part = (cost: number) => percent(cost / whole);
   const covered = overlap.reduce((sum, one) => sum + one.added, 0);
   const wide = (cost: number) => ({ width: `${(100 * Math.max(0, cost)) / whole}%` });
@@ -57,7 +56,7 @@ export function Coverage({ labelled, overlap, whole, name, missing, text, onOpen
           </table>
         </div>
       )}
-      {labelled.length > 0 && <p class="bar"><SaveMenu save={saved} /><button type="button" onClick={onSave}>Save for the console</button><button type="button" onClick={onClear}>Remove all labels</button><span class="quiet">Hatched: other labels have it, too. Labels are in the address of this page; <code>load FILE</code> in <code>vitalfew bottlenecks</code> reads what is saved.</span></p>}
+      {labelled.length > 0 && <p class="bar"><SaveMenu save={saved} /><button type="button" onClick={onClear}>Remove all labels</button><span class="quiet">Hatched: other labels have it, too. Labels are in the address of this page.</span></p>}
       {missing.length > 0 && <p class="doubt">Not in this profile: {grouped(missing.length)} labelled {missing.length === 1 ? "sequence" : "sequences"} ({shortened(missing.join(", "), 120)}).</p>}
     </section>
   );

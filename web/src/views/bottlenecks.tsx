@@ -1,8 +1,7 @@
 /** The search over call sequences, by clicking: start with one, zoom to longer ones, label it, and see what all labels cover. */
 import { useMemo } from "preact/hooks";
-import { saveText } from "../charts/save";
 import { amount, grouped, percent, shortened } from "../model/format";
-import { type Label, formatLabels, formatSteps, loadedLabels, parseLabels, parseSteps, pathOfSteps, savedSearch, stepNames } from "../model/labels";
+import { type Label, formatLabels, formatSteps, parseLabels, parseSteps, pathOfSteps, stepNames } from "../model/labels";
 import { compilePattern } from "../model/search";
 import { type Path, type Sequence, newCum, overlapOf, sequenceOf } from "../model/sequences";
 import { SUGGESTERS, type Suggester, suggestedSequences } from "../model/suggest";
@@ -29,7 +28,6 @@ export function Bottlenecks() {
   const current = useMemo(() => (calls && asked ? sequenceOf(calls, which, asked) : null), [calls, which, asked]);
   const labels = useMemo(() => parseLabels(labelText), [labelText]);
   const labelled = useMemo(() => (calls ? labelledSequences(labels, keys, (one) => sequenceOf(calls, which, one)) : []), [labels, keys, calls, which]);
-  const offered = useMemo(() => (shown ? loadedLabels(shown, steps, page.value!.results) : []), [shown, steps, page.value]);
   const list = useMemo(() => (calls && sums && shown ? listed(suggester as Suggester | "", find, labelled) : []), [calls, sums, which, suggester, find, labelled]);
   if (!shown || !calls || !sums || whole.value === 0) return <ProfileEmpty />;
   const cutoff = Number(cutoffText) > 0 && Number(cutoffText) <= 1 ? Number(cutoffText) : 0.95;
@@ -45,9 +43,7 @@ export function Bottlenecks() {
       <h1>Bottlenecks</h1>
       <p class="quiet">A call sequence is methods that call each other, anywhere in a stack; its cost is what they and all below them cost, and what sequences share counts once. As in <code>vitalfew bottlenecks</code>.</p>
       <Coverage labelled={labelled} overlap={overlapOf(calls, which, labelled.map((one) => one.sequence))} whole={whole.value} name={shortened(shown.name, 80)} missing={labels.filter((one) => !labelled.some((known) => known.label === one)).map((one) => one.name)} text={text} onOpen={open}
-        onDrop={(label) => setLabels(labels.filter((one) => one !== label))} onClear={() => setLabels([])}
-        onSave={() => saveText(`search of ${shown.name}`, "json", savedSearch(shown, labelled.map((one) => ({ name: one.label.name, path: one.sequence.path })), by === "Auto" ? "HighCum" : by, cutoff, zoom !== "off"))} />
-      {offered.length > 0 && labels.length === 0 && <p><button type="button" onClick={() => setLabels(offered)}>Show the {grouped(offered.length)} labels of the saved search</button></p>}
+        onDrop={(label) => setLabels(labels.filter((one) => one !== label))} onClear={() => setLabels([])} />
       {path !== "" && !current && <p role="alert">This profile has no call sequence {shortened(parseSteps(path).join(" › "), 200)}.</p>}
       {current && (
         <section class="card" aria-label="The call sequence">

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatLabels, formatSteps, loadedLabels, parseLabels, parseSteps, pathOfSteps, savedSearch, stepNames } from "../../src/model/labels";
+import { formatLabels, formatSteps, parseLabels, parseSteps, pathOfSteps, stepNames } from "../../src/model/labels";
 import { procedureCosts } from "../../src/model/procedures";
 import { endsOfSequence, extensionsOf, newCum, overlapOf, sequenceOf, totalOf, trimmed, zoomed } from "../../src/model/sequences";
 import { suggestedSequences } from "../../src/model/suggest";
@@ -83,10 +83,5 @@ describe("labels", () => {
     expect(parseLabels(formatLabels(labels))).toEqual(labels);
     expect([parseLabels(""), parseLabels("a"), parseLabels("a="), parseSteps("")]).toEqual([[], [], [], []]);
     expect(pathOfSteps(keys, ["gone"])).toBeNull();
-  });
-  it("go to the console and come from it", () => {
-    const saved = JSON.parse(savedSearch(profile, [{ name: "one", path: [0, 2] }], "HighCum", 0.9, true));
-    expect(saved.labels).toEqual([{ label: "one", path: [{ name: "main", module: "app" }, { name: "main", module: "ld.so" }] }]);
-    expect(loadedLabels(profile, steps, [saved, { schema: "vitalfew.search/1", labels: [{ label: "gone", path: [{ name: "none", module: "" }] }] }])).toEqual([{ name: "one", steps: [steps[0], steps[2]] }]);
   });
 });

@@ -432,18 +432,12 @@ impl<'p, P: Profile> Search<'p, P> {
         labels.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Gives the current summary a label.
+    /// Gives the current summary a label. A label may have several summaries.
     ///
     /// # Errors
     /// If there is no current summary.
     pub fn label(&mut self, name: &str) -> Result<(), SearchError> {
         let summary = self.current().cloned().ok_or(SearchError::NoCurrent)?;
-        self.label_summary(name, summary);
-        Ok(())
-    }
-
-    /// Gives a summary a label. A label may have several summaries.
-    pub fn label_summary(&mut self, name: &str, summary: P::Summary) {
         let mut summaries = self
             .labels
             .remove(name)
@@ -456,6 +450,7 @@ impl<'p, P: Profile> Search<'p, P> {
         self.labels
             .insert(name.to_owned(), Label { summaries, cover });
         self.update_labelled();
+        Ok(())
     }
 
     /// Takes a label away.

@@ -3,7 +3,6 @@
 use analysis::bottleneck::suggesters::{SUGGESTERS, Suggester};
 use regex::Regex;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 /// A command.
 #[derive(Clone, Debug)]
@@ -19,8 +18,6 @@ pub enum Command {
     Unlabel(String),
     Labels,
     Auto(Option<usize>),
-    Save(PathBuf),
-    Load(PathBuf),
     Help(Option<String>),
     Quit,
 }
@@ -113,13 +110,6 @@ A label means what you want it to; several summaries can have the same one.",
         "find at most N call sequences that cover much",
         "",
     ),
-    ("save", "save FILE", "write labels and settings", ""),
-    (
-        "load",
-        "load FILE",
-        "read labels and settings, of this profile or another one",
-        "",
-    ),
     ("help", "help [COMMAND]", "this, or more of a command", ""),
     ("quit", "quit", "end", ""),
 ];
@@ -181,8 +171,6 @@ pub fn parse(line: &str) -> Result<Command, Mistake> {
             .parse()
             .map(|n: NonZeroUsize| Command::Auto(Some(n.get())))
             .map_err(|_| usage()),
-        "save" => named(|name| Command::Save(name.into())),
-        "load" => named(|name| Command::Load(name.into())),
         "help" => Ok(Command::Help((!rest.is_empty()).then(|| rest.to_owned()))),
         "quit" | "exit" => alone(Command::Quit),
         "go" | "find" => Err(usage()),

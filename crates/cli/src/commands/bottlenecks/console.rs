@@ -3,7 +3,7 @@
 use super::args::{Bottlenecks, OwnSuggester};
 use super::auto;
 use super::command::{self, ChosenSuggester, Command, Setting};
-use super::{json, own_suggester, saved, text};
+use super::{json, own_suggester, text};
 use crate::output::clean_name;
 use analysis::bottleneck::auto::Options;
 use analysis::bottleneck::forest::{CallSequence, Forest};
@@ -95,19 +95,6 @@ impl<'f> Console<'f> {
             Command::Unlabel(name) => self.search.unlabel(&name)?,
             Command::Labels => self.print_labels()?,
             Command::Auto(count) => drop(self.search_alone(count)?),
-            Command::Save(path) => saved::save_search(&path, &self.search, self.suggester)?,
-            Command::Load(path) => {
-                let (suggester, missing) = saved::load_search(&path, &mut self.search)?;
-                if let Some(suggester) = suggester {
-                    self.change_setting(Setting::Suggester(suggester))?;
-                }
-                for label in missing {
-                    let label = clean_name(&label);
-                    eprintln!(
-                        "vitalfew: note: the sequence labelled {label} is not in this profile"
-                    );
-                }
-            }
             Command::Help(about) => self.print_help(about.as_deref())?,
             Command::Quit => return Ok(false),
         }

@@ -13,7 +13,6 @@ mod json;
 mod load;
 mod own_suggester;
 mod prompt;
-mod saved;
 mod text;
 
 use crate::exit::INCONCLUSIVE;

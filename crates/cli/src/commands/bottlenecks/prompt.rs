@@ -5,7 +5,7 @@ use super::console::Console;
 use crate::output::clean_name;
 use analysis::bottleneck::interface::Profile;
 use analysis::bottleneck::suggesters::SUGGESTERS;
-use rustyline::completion::{Completer, FilenameCompleter, Pair};
+use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
@@ -68,7 +68,6 @@ struct Words {
     methods: Vec<String>,
     labels: Vec<String>,
     suggesters: Vec<String>,
-    files: FilenameCompleter,
 }
 
 /// Candidates listed for one word. The line editor shows more of them through a pager, which takes the keys
@@ -93,7 +92,6 @@ impl Words {
             methods,
             labels: Vec::new(),
             suggesters: console.own_suggesters().map(clean_name).collect(),
-            files: FilenameCompleter::new(),
         }
     }
 
@@ -153,20 +151,15 @@ impl Completer for Words {
         &self,
         line: &str,
         position: usize,
-        context: &Context<'_>,
+        _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
-        let (start, candidates) = match split_at_word(&line[..position]) {
-            ("save" | "load", _) => return self.files.complete(line, position, context),
-            (command, start) => (
-                position - start.len(),
-                self.completion_candidates(command, start),
-            ),
-        };
+        let (command, start) = split_at_word(&line[..position]);
+        let candidates = self.completion_candidates(command, start).into_iter();
         let pair = |word: String| Pair {
             display: word.clone(),
             replacement: word,
         };
-        Ok((start, candidates.into_iter().map(pair).collect()))
+        Ok((position - start.len(), candidates.map(pair).collect()))
     }
 }
 
@@ -197,7 +190,6 @@ mod tests {
             methods: vec!["main".into(), "Map".into(), "é".into()],
             labels: vec!["lock".into()],
             suggesters: vec!["Locks".into()],
-            files: FilenameCompleter::new(),
         };
         assert_eq!(words.completion_candidates("go", "ma"), ["main", "Map"]);
         assert_eq!(words.completion_candidates("label", ""), ["lock"]);
