@@ -19,6 +19,7 @@ mod runtimes;
 mod sampling_error;
 mod screen;
 mod source;
+mod svg;
 mod table;
 mod times;
 

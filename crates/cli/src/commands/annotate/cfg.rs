@@ -1,10 +1,13 @@
 //! The control-flow graph of a procedure, as Graphviz's dot or as SVG.
 
 use super::cycles::amount_text;
-use crate::output::{clean_name, group_digits, shorten_middle};
+use crate::output::{clean_name, group_digits, shorten_middle, write_file};
+use crate::svg::{escape_xml, write_head};
 use machine::{Edge, EdgeKind};
 use results::annotation::AnnotatedProcedure;
-use std::fmt::Write as _;
+use results::usage_refusal;
+use std::ffi::OsStr;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
@@ -14,14 +17,19 @@ const MOST: usize = 1000;
 /// Instructions of a block that are shown.
 const SHOWN: usize = 12;
 
-/// The file's contents; `None` if its name does not end in a format.
-pub fn render_graph(path: &Path, analysed: &AnnotatedProcedure) -> Option<String> {
+/// Writes the graph in the format that the file's name ends in.
+pub fn write_graph(path: &Path, analysed: &AnnotatedProcedure) -> anyhow::Result<()> {
     let drawing = Drawing::new(analysed);
-    match path.extension()?.to_str()? {
-        "dot" => Some(drawing.render_dot()),
-        "svg" => Some(drawing.render_svg()),
-        _ => None,
-    }
+    let write = match path.extension().and_then(OsStr::to_str) {
+        Some("dot") => Drawing::write_dot,
+        Some("svg") => Drawing::write_svg,
+        _ => {
+            let path = path.display();
+            let refused = format!("{path}: write to a name that ends in .svg or .dot");
+            return Err(usage_refusal(refused));
+        }
+    };
+    write_file(path, |out| Ok(write(&drawing, out)?))
 }
 
 struct Drawing<'a> {
@@ -111,21 +119,22 @@ impl<'a> Drawing<'a> {
             })
     }
 
-    fn render_dot(&self) -> String {
-        let mut out = String::from(
-            "digraph procedure {\n  node [shape=box fontname=monospace style=filled];\n",
-        );
+    fn write_dot(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "digraph procedure {{\n  node [shape=box fontname=monospace style=filled];"
+        )?;
         for block in &self.blocks {
             let text: String = self
                 .block_lines(*block)
                 .iter()
                 .map(|line| quote_dot(line) + "\\l")
                 .collect();
-            let _ = writeln!(
+            writeln!(
                 out,
                 "  b{block} [label=\"{text}\" fillcolor=\"0.05 {:.2} 1.0\"];",
                 self.block_heat(*block)
-            );
+            )?;
         }
         for (edge, from, to, often) in self.drawn_edges() {
             let (from, to) = (self.blocks[from], self.blocks[to]);
@@ -135,14 +144,13 @@ impl<'a> Drawing<'a> {
             } else {
                 " [style=bold]"
             };
-            let _ = writeln!(out, "  b{from} -> b{to}{label}{style};");
+            writeln!(out, "  b{from} -> b{to}{label}{style};")?;
         }
-        out.push_str("}\n");
-        out
+        writeln!(out, "}}")
     }
 
     /// Blocks below each other in the order of addresses; jumps down on the right, up on the left.
-    fn render_svg(&self) -> String {
+    fn write_svg(&self, out: &mut dyn Write) -> io::Result<()> {
         const LINE: usize = 15;
         const WIDTH: usize = 560;
         const MARGIN: usize = 160;
@@ -157,28 +165,30 @@ impl<'a> Drawing<'a> {
             tops.push(top);
             top += text.len() * LINE + 34;
         }
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{top}\" font-family=\"monospace\" font-size=\"12\">\n\
-             <title>{}</title>\n<defs><marker id=\"a\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\">\
-             <path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
-            WIDTH + 2 * MARGIN,
+        let font = r#"font-family="monospace" font-size="12""#;
+        let width = WIDTH + 2 * MARGIN;
+        write_head(width as f64, top as f64, font, out)?;
+        writeln!(
+            out,
+            "<title>{}</title>\n<defs><marker id=\"a\" markerWidth=\"8\" markerHeight=\"8\" refX=\"7\" refY=\"4\" orient=\"auto\">\
+             <path d=\"M0,0 L8,4 L0,8 z\"/></marker></defs>",
             escape_xml(&self.analysed.name)
-        );
+        )?;
         for ((block, text), top) in self.blocks.iter().zip(&texts).zip(&tops) {
             let cold = (255.0 * (1.0 - self.block_heat(*block))) as u8;
             let height = text.len() * LINE + 8;
-            let _ = writeln!(
+            writeln!(
                 out,
                 "<rect x=\"{MARGIN}\" y=\"{top}\" width=\"{WIDTH}\" height=\"{height}\" fill=\"rgb(255,{cold},{cold})\" stroke=\"black\"/>"
-            );
+            )?;
             for (row, line) in text.iter().enumerate() {
-                let _ = writeln!(
+                writeln!(
                     out,
                     "<text x=\"{}\" y=\"{}\">{}</text>",
                     MARGIN + 6,
                     top + (row + 1) * LINE,
                     escape_xml(line)
-                );
+                )?;
             }
         }
         let bottom = |place: usize| tops[place] + texts[place].len() * LINE + 8;
@@ -199,13 +209,12 @@ impl<'a> Drawing<'a> {
                 format!("M{side},{start} C{bend},{start} {bend},{end} {side},{end}")
             };
             let title = often.map_or(String::new(), |often| format!("<title>{often:.0}</title>"));
-            let _ = writeln!(
+            writeln!(
                 out,
                 "<path d=\"{path}\" fill=\"none\" stroke=\"black\" marker-end=\"url(#a)\">{title}</path>"
-            );
+            )?;
         }
-        out.push_str("</svg>\n");
-        out
+        writeln!(out, "</svg>")
     }
 }
 
@@ -231,13 +240,6 @@ fn block_samples(analysed: &AnnotatedProcedure, block: usize) -> f64 {
 
 fn quote_dot(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
-}
-
-fn escape_xml(text: &str) -> String {
-    clean_name(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

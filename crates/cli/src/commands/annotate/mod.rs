@@ -112,13 +112,7 @@ fn show_procedure(
     code: &ImageSymbols,
 ) -> anyhow::Result<()> {
     if let Some(path) = &args.cfg {
-        let text = cfg::render_graph(path, analysed).ok_or_else(|| {
-            usage_refusal(format!(
-                "{}: write to a name that ends in .svg or .dot",
-                path.display()
-            ))
-        })?;
-        return write_file(path, |out| Ok(out.write_all(text.as_bytes())?));
+        return cfg::write_graph(path, analysed);
     }
     let mut out = Screen::open_output(args.json);
     if args.json {

@@ -4,16 +4,15 @@ pub mod args;
 mod given;
 mod json;
 pub mod load;
+mod plots;
 mod report;
 mod run;
 pub use run::{QuietExperiments, experiment_quietly};
 mod shown_report;
 mod suggest;
-mod svg;
 mod text;
 
 pub use report::result_of_files;
-pub use svg::{LONGEST_TITLE, escape_xml, shorten_start};
 
 use args::{Causal, CausalAction};
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use super::args::{CausalReport as Args, CausalSource};
 use super::shown_report::Report;
-use super::{json, load, svg, text};
+use super::{json, load, plots, text};
 use crate::exit::INCONCLUSIVE;
 use crate::output::shell_words;
 use crate::output::write_file;
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         all: args.all,
     };
     if let Some(path) = &args.svg {
-        write_file(path, |out| Ok(svg::write_plots(&report, out)?))?;
+        write_file(path, |out| Ok(plots::write_plots(&report, out)?))?;
     }
     let mut out = Screen::open_output(args.json);
     match args.json {

@@ -2,7 +2,7 @@
 
 use super::args::{InterferenceReport as Args, Regroup, Shown};
 use super::shown_report::Report;
-use super::{json, load, svg, text};
+use super::{json, load, plots, text};
 use crate::exit::INCONCLUSIVE;
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
@@ -85,7 +85,7 @@ pub fn print(
 /// Into one file, or each into its own in a directory.
 fn curves(report: &Report<'_>, path: &Path) -> anyhow::Result<()> {
     if path.extension().is_some_and(|e| e == "svg") {
-        return write_file(path, |out| Ok(svg::write(report.shown, out)?));
+        return write_file(path, |out| Ok(plots::write_plots(report.shown, out)?));
     }
     std::fs::create_dir_all(path).with_context(|| format!("writing {}", path.display()))?;
     for (number, finding) in report.shown.iter().enumerate() {
@@ -93,7 +93,7 @@ fn curves(report: &Report<'_>, path: &Path) -> anyhow::Result<()> {
         let name: String = finding.name.chars().map(plain).take(60).collect();
         let file = path.join(format!("{:02}-{name}.svg", number + 1));
         write_file(&file, |out| {
-            Ok(svg::write(std::slice::from_ref(finding), out)?)
+            Ok(plots::write_plots(std::slice::from_ref(finding), out)?)
         })?;
     }
     Ok(())
