@@ -18,11 +18,10 @@ use super::input::ProfileInput;
 use super::options::ReadOptions;
 use closing::ClosingReader;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use std::fmt;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess};
 use std::io::BufReader;
-use value::{JsonColumn, Lenient, OVER_BUDGET, ObjectTable, Scalar};
+use value::{AnyValue, JsonColumn, Lenient, OVER_BUDGET, ObjectTable, Scalar, read_any};
 
 pub(crate) use nested::{detect_nested_json as detect_nested, read_nested_json as read_nested};
 
@@ -67,100 +66,62 @@ struct TopSamples {
     traced: Vec<trace::TracedSample>,
 }
 
-impl<'de> Deserialize<'de> for TopSamples {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = TopSamples;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("samples")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<TopSamples, A::Error> {
-                let mut all = TopSamples::default();
-                while let Some(sample) = seq.next_element::<OneSample>()? {
-                    match sample {
-                        OneSample::Node(node) => all.nodes.push(node),
-                        OneSample::Traced(sample) => all.traced.push(sample),
-                        OneSample::Other => {}
-                    }
-                }
-                Ok(all)
-            }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<TopSamples, E> {
-                Ok(TopSamples::default())
-            }
-            fn visit_unit<E: Error>(self) -> Result<TopSamples, E> {
-                Ok(TopSamples::default())
+impl<'de> AnyValue<'de> for TopSamples {
+    fn from_array<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
+        let mut all = Self::default();
+        while let Some(sample) = seq.next_element::<OneSample>()? {
+            match sample {
+                OneSample::Node(node) => all.nodes.push(node),
+                OneSample::Traced(sample) => all.traced.push(sample),
+                OneSample::Other => {}
             }
         }
-        deserializer.deserialize_any(Any)
+        Ok(all)
+    }
+}
+
+impl<'de> Deserialize<'de> for TopSamples {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_any(deserializer)
     }
 }
 
 /// An element of [`TopSamples`].
+#[derive(Default)]
 enum OneSample {
     Node(u64),
     Traced(trace::TracedSample),
+    #[default]
     Other,
+}
+
+impl<'de> AnyValue<'de> for OneSample {
+    fn from_unsigned<E: Error>(node: u64) -> Result<Self, E> {
+        value::charge_budget(size_of::<u64>())?;
+        Ok(Self::Node(node))
+    }
+    fn from_object<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        value::charge_budget(size_of::<trace::TracedSample>())?;
+        trace::TracedSample::deserialize(MapAccessDeserializer::new(map)).map(Self::Traced)
+    }
 }
 
 impl<'de> Deserialize<'de> for OneSample {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = OneSample;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a sample")
-            }
-            fn visit_u64<E: Error>(self, node: u64) -> Result<OneSample, E> {
-                value::charge_budget(size_of::<u64>())?;
-                Ok(OneSample::Node(node))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneSample, A::Error> {
-                value::charge_budget(size_of::<trace::TracedSample>())?;
-                let map = MapAccessDeserializer::new(map);
-                trace::TracedSample::deserialize(map).map(OneSample::Traced)
-            }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<OneSample, E> {
-                Ok(OneSample::Other)
-            }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<OneSample, E> {
-                Ok(OneSample::Other)
-            }
-            fn visit_str<E: Error>(self, _: &str) -> Result<OneSample, E> {
-                Ok(OneSample::Other)
-            }
-            fn visit_unit<E: Error>(self) -> Result<OneSample, E> {
-                Ok(OneSample::Other)
-            }
-        }
-        deserializer.deserialize_any(Any)
+        read_any(deserializer)
     }
 }
 
-/// The whole file: an object, or the array of a trace's events.
-struct Root(Document);
-
-impl<'de> Deserialize<'de> for Root {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Root;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object or an array")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Root, A::Error> {
-                Document::deserialize(MapAccessDeserializer::new(map)).map(Root)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Root, A::Error> {
-                let seq = serde::de::value::SeqAccessDeserializer::new(seq);
-                Ok(Root(Document {
-                    trace_events: Some(JsonColumn::deserialize(seq)?),
-                    ..Document::default()
-                }))
-            }
-        }
-        deserializer.deserialize_any(Any)
+impl<'de> AnyValue<'de> for Document {
+    fn from_object<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        Self::deserialize(MapAccessDeserializer::new(map))
+    }
+    /// The events of a trace.
+    fn from_array<A: SeqAccess<'de>>(seq: A) -> Result<Self, A::Error> {
+        Ok(Self {
+            trace_events: Some(JsonColumn::deserialize(SeqAccessDeserializer::new(seq))?),
+            ..Self::default()
+        })
     }
 }
 
@@ -173,7 +134,7 @@ pub(crate) fn read_json(
     // It takes single bytes, and so needs a buffer of its own.
     let input = BufReader::with_capacity(1 << 16, ClosingReader::new(input));
     let mut deserializer = serde_json::Deserializer::from_reader(input);
-    let Root(mut document) = Root::deserialize(&mut deserializer).map_err(json_fault)?;
+    let mut document: Document = read_any(&mut deserializer).map_err(json_fault)?;
     let used = options.limits.memory - value::remaining_budget().min(options.limits.memory);
     // A tail is somebody's mistake.
     deserializer.end().map_err(json_fault)?;

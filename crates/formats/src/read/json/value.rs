@@ -5,8 +5,9 @@
 
 use profile::ValueType;
 use rustc_hash::FxHashMap;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{
-    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Visitor,
+    Deserialize, DeserializeOwned, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use std::cell::Cell;
 use std::fmt;
@@ -35,6 +36,69 @@ pub(super) fn charge_budget<E: Error>(bytes: usize) -> Result<(), E> {
     let left = BUDGET.get().checked_sub(bytes as u64);
     BUDGET.set(left.ok_or_else(|| E::custom(OVER_BUDGET))?);
     Ok(())
+}
+
+/// A type that is made of whatever value stands in a place. Kinds of values that mean nothing there are skipped.
+///
+/// An untagged enumeration of `serde` would first copy the value, past the budget.
+pub(super) trait AnyValue<'de>: Default {
+    fn from_unsigned<E: Error>(number: u64) -> Result<Self, E> {
+        Self::from_number(number as f64)
+    }
+    fn from_number<E: Error>(_: f64) -> Result<Self, E> {
+        Ok(Self::default())
+    }
+    fn from_text<E: Error>(_: &str) -> Result<Self, E> {
+        Ok(Self::default())
+    }
+    fn from_array<A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Self::default())
+    }
+    fn from_object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self::default())
+    }
+}
+
+/// Reads whatever value comes next.
+pub(super) fn read_any<'de, T: AnyValue<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    deserializer.deserialize_any(AnyVisitor(PhantomData))
+}
+
+struct AnyVisitor<T>(PhantomData<T>);
+
+impl<'de, T: AnyValue<'de>> Visitor<'de> for AnyVisitor<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        T::from_unsigned(number)
+    }
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        T::from_number(number as f64)
+    }
+    fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
+        T::from_number(number)
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        T::from_text(text)
+    }
+    fn visit_bool<E: Error>(self, _: bool) -> Result<T, E> {
+        Ok(T::default())
+    }
+    fn visit_unit<E: Error>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<T, A::Error> {
+        T::from_array(seq)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+        T::from_object(map)
+    }
 }
 
 /// An array.
@@ -133,44 +197,19 @@ impl Scalar {
     }
 }
 
+impl<'de> AnyValue<'de> for Scalar {
+    fn from_number<E: Error>(number: f64) -> Result<Self, E> {
+        Ok(Self::Number(number))
+    }
+    fn from_text<E: Error>(text: &str) -> Result<Self, E> {
+        charge_budget(text.len())?;
+        Ok(Self::Text(JsonText(text.to_owned())))
+    }
+}
+
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Scalar;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("any value")
-            }
-            fn visit_u64<E: Error>(self, value: u64) -> Result<Scalar, E> {
-                Ok(Scalar::Number(value as f64))
-            }
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Scalar, E> {
-                Ok(Scalar::Number(value as f64))
-            }
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Scalar, E> {
-                Ok(Scalar::Number(value))
-            }
-            fn visit_str<E: Error>(self, value: &str) -> Result<Scalar, E> {
-                charge_budget(value.len())?;
-                Ok(Scalar::Text(JsonText(value.to_owned())))
-            }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Scalar, E> {
-                Ok(Scalar::None)
-            }
-            fn visit_unit<E: Error>(self) -> Result<Scalar, E> {
-                Ok(Scalar::None)
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar, A::Error> {
-                while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
-                Ok(Scalar::None)
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
-                use serde::de::IgnoredAny;
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Scalar::None)
-            }
-        }
-        deserializer.deserialize_any(Any)
+        read_any(deserializer)
     }
 }
 
@@ -184,32 +223,20 @@ impl<T> Default for ObjectTable<T> {
     }
 }
 
+impl<'de, T: Deserialize<'de>> AnyValue<'de> for ObjectTable<T> {
+    fn from_object<A: MapAccess<'de>>(mut map: A) -> Result<Self, A::Error> {
+        let mut all = FxHashMap::default();
+        while let Some((JsonText(key), value)) = map.next_entry::<JsonText, T>()? {
+            charge_budget(2 * size_of::<T>() + 64)?;
+            all.insert(key, value);
+        }
+        Ok(Self(all))
+    }
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectTable<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MapEntries<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for MapEntries<T> {
-            type Value = ObjectTable<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ObjectTable<T>, A::Error> {
-                let mut all = FxHashMap::default();
-                while let Some((JsonText(key), value)) = map.next_entry::<JsonText, T>()? {
-                    charge_budget(2 * size_of::<T>() + 64)?;
-                    all.insert(key, value);
-                }
-                Ok(ObjectTable(all))
-            }
-            // Another format's table of the same name.
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ObjectTable<T>, A::Error> {
-                while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
-                Ok(ObjectTable(FxHashMap::default()))
-            }
-            fn visit_unit<E: Error>(self) -> Result<ObjectTable<T>, E> {
-                Ok(ObjectTable(FxHashMap::default()))
-            }
-        }
-        deserializer.deserialize_any(MapEntries(PhantomData))
+        read_any(deserializer)
     }
 }
 
@@ -223,42 +250,16 @@ impl<T> Default for Lenient<T> {
     }
 }
 
+impl<'de, T: DeserializeOwned> AnyValue<'de> for Lenient<T> {
+    fn from_object<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
+        let object = T::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Self(Some(object)))
+    }
+}
+
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ObjectFields<T>(PhantomData<T>);
-        impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectFields<T> {
-            type Value = Lenient<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("any value")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Lenient<T>, A::Error> {
-                let object = T::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-                Ok(Lenient(Some(object)))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Lenient<T>, A::Error> {
-                while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
-                Ok(Lenient(None))
-            }
-            fn visit_bool<E: Error>(self, _: bool) -> Result<Lenient<T>, E> {
-                Ok(Lenient(None))
-            }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<Lenient<T>, E> {
-                Ok(Lenient(None))
-            }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<Lenient<T>, E> {
-                Ok(Lenient(None))
-            }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<Lenient<T>, E> {
-                Ok(Lenient(None))
-            }
-            fn visit_str<E: Error>(self, _: &str) -> Result<Lenient<T>, E> {
-                Ok(Lenient(None))
-            }
-            fn visit_unit<E: Error>(self) -> Result<Lenient<T>, E> {
-                Ok(Lenient(None))
-            }
-        }
-        deserializer.deserialize_any(ObjectFields(PhantomData))
+        read_any(deserializer)
     }
 }
 
