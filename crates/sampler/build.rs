@@ -5,11 +5,10 @@ use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
 /// Loaded as they are.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 7] = [
     "waits",
     "external_waits",
     "credits",
-    "calls",
     "ticks",
     "snapshot",
     "follow",

@@ -73,7 +73,6 @@ impl Trace {
             kind: BlockKind::Function,
             arguments: arguments.to_vec(),
             period: 1,
-            probe_ticks: 0,
             refused: None,
             unfinished: 0,
             calls: 0,

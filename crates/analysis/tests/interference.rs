@@ -224,34 +224,6 @@ fn who_waits_for_the_work_of_others_is_ranked_behind() {
     }
 }
 
-/// The overhead that probes of the kernel add to their callers is subtracted.
-#[test]
-fn what_probes_cost_is_not_the_callers() {
-    let mut trace = Trace::new("./probed");
-    let outer = trace.block("outer", &[]);
-    let inner = trace.block("inner", &[]);
-    trace.head.blocks[inner as usize].probe_ticks = 20 * US;
-    let thread = trace.thread("worker", 0);
-    for n in 0..1_000 {
-        let start = 1_000 + n * 200 * US;
-        let calls = 1 + n % 3;
-        for call in 0..calls {
-            trace.execute(thread, inner, start + 100 + call * 25 * US, US);
-        }
-        trace.execute(thread, outer, start, 10 * US + calls * 20 * US);
-    }
-    trace.end();
-    let result = analyse(&trace);
-    let found = of(&result, "outer");
-    assert_eq!(found.durations.mean_ns, 10.0 * 1000.0, "{found:?}");
-    assert!(
-        of(&result, "inner")
-            .doubts
-            .iter()
-            .any(|d| d.kind == DoubtKind::Probed)
-    );
-}
-
 /// In short functions a traced call adds less to its caller than was measured at the start.
 #[test]
 fn a_caller_takes_no_less_than_what_it_called() {

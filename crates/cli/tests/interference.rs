@@ -449,9 +449,9 @@ fn known_causes_are_found_and_their_repair_is_seen() {
     }
 }
 
-/// Functions that no jump can be put in front of are named with the reason. On request the kernel's probes trace them.
+/// Functions that no jump can be put in front of are named with the reason.
 #[test]
-fn functions_that_cannot_be_patched_are_probed_by_choice() {
+fn functions_that_cannot_be_patched_are_named_with_the_reason() {
     if !live() {
         return;
     }
@@ -462,34 +462,16 @@ fn functions_that_cannot_be_patched_are_probed_by_choice() {
     let mut options: Vec<&str> = names.iter().flat_map(|name| ["-f", *name]).collect();
     options.extend(["--overhead", "100"]);
     is_as_alone(&lab, &program, &options);
-    let left_out = report(&lab, &[])["left_out"].to_string();
+    let found = report(&lab, &[]);
+    let left_out = found["left_out"].to_string();
     for reason in ["shorter than the jump", "jumps back"] {
         assert!(left_out.contains(reason), "{left_out}");
     }
-    options.extend(["--uprobe", "all"]);
-    is_as_alone(&lab, &program, &options);
-    let found = report(&lab, &[]);
-    // The kernel may refuse us, here as with the scheduler's events: then that is said.
-    if found["waits"] == false {
-        let left_out = found["left_out"].to_string();
-        assert!(left_out.contains("cannot be probed"), "{left_out}");
-        return;
-    }
-    for (name, executions) in [
-        ("tiny", 1000),
-        ("turns", 1000),
-        ("early", 900),
-        ("outer", 1000),
-    ] {
+    for (name, executions) in [("early", 900), ("outer", 1000)] {
         let finding = finding(&found, name);
         let count = |key: &str| finding[key].as_u64().expect("a count");
         assert_eq!(count("calls") + count("warm_up"), executions, "{finding}");
-        let probed = finding["doubts"].to_string().contains("probed");
-        assert_eq!(probed, ["tiny", "turns"].contains(&name), "{finding}");
     }
-    // In order, and in what called them.
-    let outer = finding(&found, "outer");
-    assert!(outer["kinds"][0]["inside"].as_u64() >= Some(2), "{outer}");
     let warnings = found["warnings"].to_string();
     assert!(!warnings.contains("contradict the clock"), "{warnings}");
 }

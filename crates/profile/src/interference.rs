@@ -481,8 +481,6 @@ pub enum DoubtKind {
     /// One thread waits in it for the work of the program's other threads, and is idle. The value is the part of the
     /// score that it waited for. It is ranked behind all others.
     Idle,
-    /// The kernel's probes traced it; the value is what an execution costs, in nanoseconds.
-    Probed,
     /// The recorded executions stand for more time than their threads had; the value is for how many times as much.
     Overstated,
 }

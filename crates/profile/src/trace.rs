@@ -126,10 +126,6 @@ pub struct TracedBlock {
     pub arguments: Vec<u8>,
     /// Sampling period at the end of the run (§3.2.3): one in so many executions was recorded; 1: all.
     pub period: u32,
-    /// Cost of one execution, outside of its duration or inside, in ticks, if the kernel's probes traced the block; 0
-    /// if they did not.
-    #[serde(default)]
-    pub probe_ticks: u64,
     /// Reason that the block could not be traced; `None` if it was.
     pub refused: Option<String>,
     /// Calls that ended before the block did: longjmp over it, or a thread that ended in it.

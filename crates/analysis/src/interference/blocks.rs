@@ -21,11 +21,9 @@ const STACKS: usize = 64;
 pub(super) struct BlockState {
     pub base: u64,
     pub excluded: bool,
-    /// See [`TracedBlock::probe_ticks`].
-    pub probe_ticks: u64,
     /// The longest period of a thread.
     pub period: u32,
-    /// True if its executions need no special handling (no exclusion, probes or yields), unless a thread does not
+    /// True if its executions need no special handling (no exclusion or yields), unless a thread does not
     /// record all of them.
     pub plain: bool,
     /// Positions of the arguments that executions are told apart by.
@@ -64,9 +62,8 @@ impl BlockState {
         let recorded = block.arguments.len().min(TRACED_ARGUMENTS);
         Self {
             base: base(number),
-            probe_ticks: block.probe_ticks,
             excluded,
-            plain: !excluded && block.probe_ticks == 0 && !yields,
+            plain: !excluded && !yields,
             period: 1,
             watched: (0..recorded).filter(|at| !grouping.contains(at)).collect(),
             kept: std::array::from_fn(|at| if grouping.contains(&at) { u64::MAX } else { 0 }),

@@ -33,13 +33,12 @@ pub(super) fn doubts(known: &Known<'_>, causes: &[Cause]) -> Vec<Doubt> {
         not_concurrent(known),
         work(known),
         idle(known, causes).or_else(|| one_thread(known)),
-        probed(known),
     ];
     let slight = known.sci() < SLIGHT;
     let always = |doubt: &Doubt| {
         matches!(
             doubt.kind,
-            DoubtKind::Floor | DoubtKind::Recursion | DoubtKind::Probed | DoubtKind::Overstated
+            DoubtKind::Floor | DoubtKind::Recursion | DoubtKind::Overstated
         )
     };
     let all = all.into_iter().flatten().chain(arguments(known));
@@ -171,15 +170,6 @@ fn idle(known: &Known<'_>, causes: &[Cause]) -> Option<Doubt> {
                 they are not held up; ranked behind all others"
         .to_owned();
     doubt(DoubtKind::Idle, share, text)
-}
-
-fn probed(known: &Known<'_>) -> Option<Doubt> {
-    let cost = known.state.probe_ticks as f64 * known.ns;
-    let text = format!(
-        "the kernel's probes traced it: each execution costs {:.1} µs or more, part of which is in its duration",
-        cost / 1000.0
-    );
-    (cost > 0.0).then(|| doubt(DoubtKind::Probed, cost, text))?
 }
 
 /// Arguments that the duration follows and that executions are not told apart by.

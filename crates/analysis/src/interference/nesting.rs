@@ -20,8 +20,6 @@ pub(super) struct More {
     /// In place of the kinds, where it is not one execution.
     pub sequences: Option<(Sequence, Collapsed)>,
     pub waits: Option<Arc<WaitSum>>,
-    /// Time that probes of the kernel added to the execution around it, in ticks.
-    pub probes: u64,
     /// Something was lost in it.
     pub hole: bool,
 }
@@ -46,8 +44,6 @@ pub(super) struct Inside {
     /// Duration of its direct callees.
     pub net: u64,
     pub waits: Option<Arc<WaitSum>>,
-    /// Time that probes of the kernel inside added, in ticks.
-    pub probes: u64,
     /// True if its contents are not completely known.
     pub ragged: bool,
 }
@@ -59,7 +55,6 @@ impl Inside {
         count: 0,
         net: 0,
         waits: None,
-        probes: 0,
         ragged: false,
     };
 
@@ -95,7 +90,6 @@ impl Inside {
             None => self.add(node),
         }
         self.ragged |= more.hole;
-        self.probes = self.probes.saturating_add(more.probes);
         if more.waits.is_some() {
             self.waits = WaitSum::join(self.waits.take(), more.waits);
         }
@@ -237,14 +231,13 @@ impl Pending {
         });
     }
 
-    /// Adds details to the last execution: its waits, or the overhead of probes.
-    pub fn say_more(&mut self, waits: Option<Arc<WaitSum>>, probes: u64) {
+    /// Adds its waits to the last execution.
+    pub fn say_more(&mut self, waits: Option<Arc<WaitSum>>) {
         if let Some(node) = self.nodes.last_mut() {
             node.more = true;
             self.calls_from = self.nodes.len();
             self.more.push(More {
                 waits,
-                probes,
                 ..More::default()
             });
         }
@@ -297,7 +290,6 @@ impl Pending {
             self.more.push(More {
                 sequences: Some((inside.exact, inside.collapsed)),
                 waits: inside.waits,
-                probes: inside.probes,
                 hole: inside.ragged,
             });
         }

@@ -85,11 +85,10 @@ impl Options {
     /// Returns how long an execution took without what its traced calls added to it. They add less in very short blocks
     /// than was measured, because the processor overlaps more: never less than they took themselves.
     ///
-    /// It took `duration`; inside it `count` others took `inside`, and probes of the kernel `probes`.
+    /// It took `duration`; inside it `count` others took `inside`.
     #[inline]
-    pub(super) fn net(&self, duration: u64, count: u64, probes: u64, inside: u64) -> u64 {
+    pub(super) fn net(&self, duration: u64, count: u64, inside: u64) -> u64 {
         let added = count.saturating_mul(self.call_overhead);
-        let added = added.saturating_add(probes);
         duration.saturating_sub(added).max(inside.min(duration))
     }
 

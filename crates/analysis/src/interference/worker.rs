@@ -240,7 +240,7 @@ impl Worker<'_> {
                     exact,
                     collapsed,
                     inside: calls.count,
-                    net: self.options.net(duration, calls.count, 0, calls.net),
+                    net: self.options.net(duration, calls.count, calls.net),
                 }
             })
         };
@@ -271,9 +271,8 @@ impl Worker<'_> {
         let mut inside = pending.take(enter, pairs);
         let (exact, collapsed) = block.kinds_with(&inside);
         let count = inside.count;
-        let net = self.options.net(duration, count, inside.probes, inside.net);
+        let net = self.options.net(duration, count, inside.net);
         let (times, size) = ((enter, leave), (count + 1, net));
-        let probes = inside.probes.saturating_add(block.probe_ticks);
         if let Some(waits) = inside.waits.as_mut().filter(|_| !block.excluded) {
             WaitSum::inside(waits, number);
         }
@@ -282,20 +281,18 @@ impl Worker<'_> {
             let more = More {
                 sequences: Some((Sequence::EMPTY, Collapsed::EMPTY)),
                 waits: Some(Arc::new(WaitSum::yielded(net, number))),
-                probes,
                 ..More::default()
             };
             pending.push_other(times, TRANSPARENT, (0, 0), more, pairs);
         } else if followed {
             pending.push(times, number, (exact, collapsed), size, pairs);
-            if inside.waits.is_some() || probes > 0 {
-                pending.say_more(inside.waits.clone(), probes);
+            if inside.waits.is_some() {
+                pending.say_more(inside.waits.clone());
             }
         } else {
             let more = More {
                 sequences: Some((inside.exact, inside.collapsed)),
                 waits: inside.waits.clone(),
-                probes,
                 hole: inside.ragged,
             };
             pending.push_other(times, NO_BLOCK, size, more, pairs);

@@ -1,7 +1,6 @@
 //! Reads what the threads of the target have written.
 
 use super::memory::TraceMemory;
-use super::probes::Probes;
 use super::stacks::TracedStacks;
 use super::waiting::ThreadWaits;
 use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedBlock, TracedThread};
@@ -52,8 +51,6 @@ pub(super) struct TraceDrain {
     by_id: FxHashMap<u32, ThreadIndex>,
     /// Living threads, by id.
     living: FxHashMap<u32, ThreadIndex>,
-    /// Living threads that only the kernel's probes have seen so far, with their processes.
-    probed: FxHashMap<u32, u32>,
     /// All threads that have been seen.
     pub threads: Vec<TracedThread>,
     pub lost: u64,
@@ -78,7 +75,6 @@ impl TraceDrain {
             reading: Vec::new(),
             living: FxHashMap::default(),
             by_id: FxHashMap::default(),
-            probed: FxHashMap::default(),
             threads: Vec::new(),
             lost: 0,
             records_read: 0,
@@ -116,14 +112,12 @@ impl TraceDrain {
         shared: &TraceMemory,
         stacks: &mut TracedStacks,
         waiting: &mut ThreadWaits,
-        probes: &mut Probes,
         how: Reading,
         sink: &mut dyn FnMut(&TraceBatch),
     ) -> bool {
         let all = how != Reading::Some;
         let mut is_more = false;
         waiting.tick();
-        probes.ripen(waiting);
         let now = super::read_tsc();
         let used = (shared.used.load(Acquire) as usize).min(shared.threads.len());
         self.reading
@@ -141,10 +135,7 @@ impl TraceDrain {
             let mut reading = known.unwrap_or_else(|| {
                 let start = thread.start.load(Relaxed);
                 let (pid, tid) = (thread.pid.load(Relaxed), thread.tid.load(Relaxed));
-                let seen = self.probed.remove(&tid).is_some();
-                let known = self.living.get(&tid).filter(|_| seen).copied();
-                let index = known
-                    .unwrap_or_else(|| self.add_thread(pid, tid, thread_name(&thread.name), start));
+                let index = self.add_thread(pid, tid, thread_name(&thread.name), start);
                 waiting.begin(pid, tid, thread.address.load(Relaxed));
                 ThreadReader {
                     index,
@@ -172,7 +163,6 @@ impl TraceDrain {
                 known.end = known.end.max(end);
             }
             let tid = thread.tid.load(Relaxed);
-            probes.merge(tid, &mut batch.items, waiting);
             if !batch.items.is_empty() {
                 waiting.merge(tid, &mut batch.items, &self.by_id);
                 sink(&batch);
@@ -183,13 +173,11 @@ impl TraceDrain {
                 }
                 self.living.remove(&tid);
                 waiting.end(tid);
-                probes.end(tid);
                 shared.give_thread(slot as u32);
             } else if let Some(to) = self.reading.get_mut(slot) {
                 *to = Some(reading);
             }
         }
-        self.hand_over_strangers(probes, waiting, now, sink);
         waiting.forget_others(|tid| self.living.contains_key(&tid));
         is_more
     }
@@ -216,62 +204,6 @@ impl TraceDrain {
         self.living.insert(tid, index);
         self.by_id.insert(tid, index);
         index
-    }
-
-    /// Hands over what probes have seen of threads that have written no record. They are observed from the first
-    /// such execution to their end.
-    fn hand_over_strangers(
-        &mut self,
-        probes: &mut Probes,
-        waiting: &mut ThreadWaits,
-        now: u64,
-        sink: &mut dyn FnMut(&TraceBatch),
-    ) {
-        let mut batch = TraceBatch::default();
-        let with_slot =
-            |own: &Self, tid| own.living.contains_key(&tid) && !own.probed.contains_key(&tid);
-        for (tid, pid) in probes.threads() {
-            if with_slot(self, tid) {
-                continue; // its records are read next time
-            }
-            batch.items.clear();
-            probes.merge(tid, &mut batch.items, waiting);
-            let Some(TraceItem::Execution(first)) = batch.items.first() else {
-                continue;
-            };
-            let start = first.leave - first.duration;
-            batch.thread = match self.probed.insert(tid, pid).and(self.living.get(&tid)) {
-                Some(known) => *known,
-                None => {
-                    let path = format!("/proc/{pid}/task/{tid}/comm");
-                    let name = std::fs::read_to_string(path).unwrap_or_default();
-                    self.add_thread(pid, tid, name.trim_end().to_owned(), start)
-                }
-            };
-            let last = batch.items.iter().rev().find_map(|item| match item {
-                TraceItem::Execution(execution) => Some(execution.leave),
-                _ => None,
-            });
-            if let Some(thread) = self.threads.get_mut(batch.thread as usize) {
-                thread.end = thread.end.max(last.unwrap_or(start));
-            }
-            waiting.merge(tid, &mut batch.items, &self.by_id);
-            sink(&batch);
-        }
-        let (threads, living) = (&mut self.threads, &mut self.living);
-        self.probed.retain(|tid, pid| {
-            let lives = std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
-            let thread = living.get(tid).and_then(|at| threads.get_mut(*at as usize));
-            match thread {
-                Some(thread) if lives => thread.end = now,
-                _ => {
-                    living.remove(tid);
-                    probes.end(*tid);
-                    waiting.end(*tid);
-                }
-            }
-            lives
-        });
     }
 
     /// Reads the segments of a thread as far as they are written, or the first few of them. Returns whether it was the latter.

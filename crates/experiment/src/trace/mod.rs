@@ -12,8 +12,7 @@
 //!    `relocate` moves the first instructions of a function, `stub` makes the trampoline, and the
 //!    runtime (`trace/steps.rs`) patches the function. Its `trace/frames.rs` keeps frames whose
 //!    executions do not end in order.
-//! 3. Threads write records into segments and `drain` reads them. `probes` adds calls that the kernel's
-//!    probes saw (`sampler::Calls`), `waiting` the waits of `sampler::Waits`; `stacks` unwinds.
+//! 3. Threads write records into segments and `drain` reads them. `waiting` adds the waits of `sampler::Waits`; `stacks` unwinds.
 //! 4. With `-p`, [`attached`] has the runtime brought in as for an experiment. `patches` puts the jumps
 //!    in place and takes them back while all threads are stopped; the runtime's `attached/tracing.rs`
 //!    unmaps the rest.
@@ -31,7 +30,6 @@ mod memory;
 mod pace;
 mod patches;
 mod plan;
-mod probes;
 mod relocate;
 mod select;
 mod session;

@@ -179,7 +179,6 @@ mod tests {
             kind: BlockKind::Function,
             arguments: Vec::new(),
             period: 1,
-            probe_ticks: 0,
             refused: None,
             unfinished: 0,
             calls: 0,

@@ -31,8 +31,6 @@ pub(super) struct Wish<'a> {
     pub patterns: &'a [FunctionPattern],
     pub arguments: &'a [(FunctionPattern, Vec<u8>)],
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
-    /// The functions that the kernel's probes may trace where that cannot be done here.
-    pub probes: &'a [FunctionPattern],
 }
 
 /// The plan so far.
@@ -53,8 +51,6 @@ pub(super) struct Planner {
     personality: u64,
     unwinder: Unwinder,
     matched: Vec<bool>,
-    /// Blocks that were refused and are to be probed.
-    pub to_probe: Vec<u32>,
     /// Jumps that the runtime puts in place, or we do ([`Planner::keeps_jumps`]).
     pub patches: Vec<Patch>,
     /// The program runs already: we put the jumps in place ourselves.
@@ -127,7 +123,6 @@ impl Planner {
             personality: shared.personality.load(Relaxed),
             unwinder: Unwinder::new(),
             matched: vec![false; patterns],
-            to_probe: Vec::new(),
             patches: Vec::new(),
             keeps_jumps: false,
             code: Vec::new(),
@@ -233,7 +228,7 @@ impl Planner {
                     self.plan_image(shared, &memory, image, mapping, piece, wish, &mut steps)?;
                 }
             }
-            self.refuse_unmapped(image, mappings, wanted, wish);
+            self.refuse_unmapped(image, mappings, wanted);
         }
         for (image, mappings) in &images {
             for mapping in mappings {
@@ -300,12 +295,11 @@ impl Planner {
         image: &TracedImage,
         mappings: &[ExecutableMapping],
         wanted: &[usize],
-        wish: &Wish<'_>,
     ) {
         let functions = wanted.iter().filter_map(|at| image.functions.get(*at));
         for function in functions {
             if !mappings.iter().any(|mapping| holds(mapping, function)) {
-                self.refuse_function(image, function, TraceRefusal::NoInstruction, wish);
+                self.add_block(image, function, Err(TraceRefusal::NoInstruction));
             }
         }
     }
@@ -341,7 +335,7 @@ impl Planner {
         let Some(base) = place.filter(|_| room) else {
             for at in wanted {
                 if let Some(function) = image.functions.get(*at) {
-                    self.refuse_function(image, function, TraceRefusal::TooFar, wish);
+                    self.add_block(image, function, Err(TraceRefusal::TooFar));
                 }
             }
             return Ok(());
@@ -387,9 +381,9 @@ impl Planner {
             match planned {
                 Ok((patch, arguments)) => {
                     patches.push(patch);
-                    self.add_block(image, function, arguments, None);
+                    self.add_block(image, function, Ok(arguments));
                 }
-                Err(refusal) => self.refuse_function(image, function, refusal, wish),
+                Err(refusal) => self.add_block(image, function, Err(refusal)),
             }
         }
         if patches.is_empty() {
@@ -468,7 +462,6 @@ impl Planner {
                 kind: BlockKind::Marked,
                 arguments: Vec::new(),
                 period: 1,
-                probe_ticks: 0,
                 refused: None,
                 unfinished: 0,
                 calls: 0,
@@ -529,42 +522,21 @@ impl Planner {
         Ok(((prologue.at, jump), arguments))
     }
 
-    fn refuse_function(
-        &mut self,
-        image: &TracedImage,
-        function: &TracedFunction,
-        refusal: TraceRefusal,
-        wish: &Wish<'_>,
-    ) {
-        let executable = image.path == self.executable;
-        let asked = |pattern: &FunctionPattern| {
-            let image = pattern.is_anywhere() || pattern.is_for(&image.path, executable);
-            image && pattern.means_function(function)
-        };
-        let before = self.blocks.len() as u32;
-        let probed = refusal.may_be_probed() && wish.probes.iter().any(asked);
-        let arguments = match probed {
-            true => wish.arguments_of(function),
-            false => Vec::new(),
-        };
-        self.add_block(image, function, arguments, Some(refusal.to_string()));
-        if probed && self.blocks.len() as u32 > before {
-            self.to_probe.push(before);
-        }
-    }
-
     fn add_block(
         &mut self,
         image: &TracedImage,
         function: &TracedFunction,
-        arguments: Vec<u8>,
-        refused: Option<String>,
+        arguments: Result<Vec<u8>, TraceRefusal>,
     ) {
         let key = (image.path.clone(), function.offset.0);
         if self.known.contains_key(&key) {
             return;
         }
         self.known.insert(key, self.blocks.len() as u32);
+        let (arguments, refused) = match arguments {
+            Ok(arguments) => (arguments, None),
+            Err(refusal) => (Vec::new(), Some(refusal.to_string())),
+        };
         let name = function.names.first().map_or("", String::as_str);
         self.blocks.push(TracedBlock {
             name: symbols::demangle_name(name).into_owned(),
@@ -574,7 +546,6 @@ impl Planner {
             kind: BlockKind::Function,
             arguments,
             period: 1,
-            probe_ticks: 0,
             refused,
             unfinished: 0,
             calls: 0,

@@ -43,12 +43,7 @@ pub enum TraceRefusal {
     TooMany,
 }
 
-impl TraceRefusal {
-    /// Returns whether the kernel's probes may do what cannot be done in front of the function.
-    pub fn may_be_probed(&self) -> bool {
-        !matches!(self, Self::Special | Self::Indirect | Self::TooMany)
-    }
-}
+impl TraceRefusal {}
 
 /// The first instructions of a function.
 #[derive(Debug)]

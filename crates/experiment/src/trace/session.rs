@@ -9,7 +9,6 @@ use super::functions::TracedImage;
 use super::memory::TraceMemory;
 use super::pace::{Pace, SeenExecutions};
 use super::plan::{Planner, Wish};
-use super::probes::Probes;
 use super::read_tsc;
 use super::select::FunctionPattern;
 use super::stacks::TracedStacks;
@@ -51,8 +50,6 @@ pub struct TraceOptions<'a> {
     pub arguments: Vec<(FunctionPattern, Vec<u8>)>,
     /// Recorded arguments of a function by its name otherwise.
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
-    /// Functions that the kernel's probes may trace where code in front of them cannot: some hundred times slower.
-    pub probes: Vec<FunctionPattern>,
     /// Events to sample in the target meanwhile, at most [`profile::TRACED_EVENTS`], and what a sample costs, in ticks
     /// ([`event_cost`]).
     pub events: Vec<(EventSpec, u64)>,
@@ -176,7 +173,6 @@ pub(super) struct TraceSession<'a> {
     stacks: TracedStacks,
     waiting: ThreadWaits,
     throttling: Throttling,
-    probes: Probes,
     pace: Pace,
     start: Instant,
     start_ticks: u64,
@@ -220,7 +216,6 @@ impl<'a> TraceSession<'a> {
             stacks: TracedStacks::new(pid, &options.runtime),
             waiting: ThreadWaits::new(pid, TracedEvents::open_events(&options.events, pid)?),
             throttling: Throttling::of(pid),
-            probes: Probes::new(pid),
             pace,
             start: Instant::now(),
             start_ticks: read_tsc(),
@@ -292,21 +287,8 @@ impl<'a> TraceSession<'a> {
             patterns: &self.patterns,
             arguments: &self.options.arguments,
             default_arguments: self.options.default_arguments,
-            probes: &self.options.probes,
         };
         self.planner.plan(&self.shared, &wish)?;
-        for number in std::mem::take(&mut self.planner.to_probe) {
-            let path = self
-                .planner
-                .blocks
-                .get(number as usize)
-                .map(|b| b.image.clone());
-            let file = path.map(|path| self.planner.readable(&path));
-            if let (Some(block), Some(file)) = (self.planner.blocks.get_mut(number as usize), file)
-            {
-                self.probes.add(block, number, &file);
-            }
-        }
         if self.options.every > 1 {
             for block in known..self.planner.blocks.len() {
                 Pace::set(
@@ -377,7 +359,6 @@ impl<'a> TraceSession<'a> {
             &self.shared,
             &mut self.stacks,
             &mut self.waiting,
-            &mut self.probes,
             how,
             &mut |batch| sink(blocks, batch),
         )
@@ -448,7 +429,6 @@ impl<'a> TraceSession<'a> {
     /// Whoever calls a traced function from now on is let through.
     pub(super) fn let_go(&mut self) {
         self.shared.state.store(state::OFF, Release);
-        self.probes.stop();
         for block in 0..self.planner.blocks.len() {
             if let Some(word) = self.shared.periods.get(block) {
                 word.store(u32::MAX, Relaxed);
@@ -466,8 +446,8 @@ impl<'a> TraceSession<'a> {
                 .filter(|b| b.refused.is_none())
                 .count(),
             threads: self.drain.threads.len(),
-            executions: self.drain.executions.iter().sum::<u64>() + self.probes.executions,
-            lost: self.drain.lost + self.probes.lost(),
+            executions: self.drain.executions.iter().sum::<u64>(),
+            lost: self.drain.lost,
         }
     }
 
@@ -499,7 +479,7 @@ impl<'a> TraceSession<'a> {
             blocks: self.planner.blocks,
             threads: self.drain.threads,
             places: self.stacks.named(),
-            lost: self.drain.lost + self.probes.lost(),
+            lost: self.drain.lost,
             waits: self.waiting.works(),
             cpu_users: self.waiting.cpu_users(),
             events: self.waiting.events.finish_events(),

@@ -1,7 +1,6 @@
 //! The BPF programs, and the user half of each, which loads it and reads its counts and records.
 //! The C files beside this one are the other half.
 
-pub(crate) mod calls;
 pub(crate) mod credits;
 pub(crate) mod external_waits;
 pub(crate) mod followed;
@@ -23,7 +22,6 @@ pub(crate) mod ticks;
 pub(crate) mod v8;
 pub(crate) mod waits;
 
-pub use calls::{Calls, ProbedCall};
 pub use credits::KernelCredits;
 pub use external_waits::{ExternalWaits, PendingCall};
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins};

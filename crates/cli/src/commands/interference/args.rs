@@ -62,13 +62,8 @@ pub struct Run {
     /// repeated (default: those that take 1 % of the time, and functions that synchronise or do I/O)
     #[arg(short, long = "function", value_name = "FUNCTION")]
     pub functions: Vec<String>,
-    /// Let the kernel's probes trace these functions where code in front of them cannot (`all`: wherever that is so):
-    /// each execution takes some 10 µs longer; exceptions must not pass through them; can be repeated
-    #[arg(long = "uprobe", value_name = "FUNCTION")]
-    pub probes: Vec<String>,
     /// A process that runs already: it is traced for the time (30 s by default), or until Ctrl-C, and runs on
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..),
-        conflicts_with = "probes")]
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub pid: Option<u32>,
     /// Stop tracing after this time (30s, 5m); the command runs on
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]

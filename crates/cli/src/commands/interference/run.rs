@@ -173,7 +173,6 @@ fn trace_options<'a>(
             .map(|(name, numbers)| (FunctionPattern::parse(name), numbers.clone()))
             .collect(),
         default_arguments,
-        probes: args.probes.iter().map(|text| probe(text)).collect(),
         events: with_costs(events)?,
         no_events,
         room: args.buffer << 20,
@@ -219,11 +218,6 @@ fn with_costs(events: Vec<EventSpec>) -> anyhow::Result<Vec<(EventSpec, u64)>> {
         false => (spec, cost),
     });
     Ok(events.collect())
-}
-
-/// Returns which functions may be probed.
-fn probe(text: &str) -> FunctionPattern {
-    FunctionPattern::parse(if text == "all" { "*" } else { text })
 }
 
 /// Consumer of the events: it analyses them as they come, and keeps them.

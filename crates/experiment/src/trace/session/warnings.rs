@@ -13,7 +13,6 @@ impl TraceSession<'_> {
     /// Adds what the reader should know of the run, in sentences.
     pub(super) fn warn(&mut self) {
         self.warn_of_programs();
-        self.warn_of_probes();
         self.warnings.extend(self.waiting.events.loss_warning());
         self.warnings
             .extend(stolen_warning(self.host, MachineUsage::read_machine()));
@@ -91,40 +90,6 @@ impl TraceSession<'_> {
                 named.join(", ")
             ));
         }
-    }
-
-    /// Warns of the cost of the kernel's probes, and of programs that they break.
-    fn warn_of_probes(&mut self) {
-        let (functions, executions) = (self.probes.functions(), self.probes.executions);
-        if functions == 0 {
-            if !self.options.probes.is_empty() {
-                let none = "the kernel's probes traced nothing: no function that was to be traced and could not be patched may be probed";
-                self.warnings.push(none.to_owned());
-            }
-            return;
-        }
-        let per_ns = self.ticks_per_ns();
-        let each = self.probes.cost as f64 / per_ns;
-        let threads = self.drain.threads.iter();
-        let time: u64 = threads.map(|t| t.end.saturating_sub(t.start)).sum();
-        let share = 100.0 * each * executions as f64 / (time as f64 / per_ns).max(1.0);
-        self.warnings.push(format!(
-            "{functions} functions were traced by the kernel's probes: {executions} executions, each of which costs {:.1} µs or \
-             more here, together {share:.1} % of the threads' time; an exception or a panic that passes through them ends the \
-             program, forks are not followed, and of recursion the outermost 64 are seen",
-            each / 1000.0
-        ));
-        let lost = self.probes.lost();
-        if lost > 0 {
-            self.warnings.push(format!(
-                "{lost} executions of probed functions were lost: they came too fast, or nested too deep"
-            ));
-        }
-    }
-
-    fn ticks_per_ns(&self) -> f64 {
-        let ticks = crate::trace::read_tsc().saturating_sub(self.start_ticks) as f64;
-        (ticks / self.start.elapsed().as_nanos().max(1) as f64).max(1e-9)
     }
 }
 
