@@ -43,3 +43,22 @@ pub fn before_sending(descriptor: i32, operation: Operation) {
 pub fn sent_count() -> u64 {
     thread::shared_page().map_or(0, |page| page.internal_writes.load(Relaxed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_known_until_they_are_closed() {
+        for descriptor in [0, 63, 64, KNOWN as i32 - 1] {
+            mark_internal(descriptor, true);
+            assert!(is_internal(descriptor) && !is_internal(descriptor + 1));
+            mark_internal(descriptor, false);
+            assert!(!is_internal(descriptor));
+        }
+        for unknown in [-1, KNOWN as i32] {
+            mark_internal(unknown, true);
+            assert!(!is_internal(unknown));
+        }
+    }
+}

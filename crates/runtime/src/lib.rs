@@ -12,14 +12,18 @@
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, unused_variables)
 )]
-#![no_std]
+#![cfg_attr(not(test), no_std)]
+// Tests have no hooks and no start: they would stand in front of the test program's own functions.
+#![cfg_attr(test, allow(dead_code, unused_imports))]
 
 // Nothing of it is called: it brings what a library must have to be linked (the panic handler, and
 // the personality of unwinding, which no stable language feature can give).
+#[cfg(not(test))]
 extern crate std as _;
 
 mod accounts;
 mod attach;
+#[cfg(not(test))]
 mod attached;
 mod clocks;
 mod coz;
@@ -27,6 +31,7 @@ mod cpu;
 mod delay;
 mod descriptors;
 mod holds;
+#[cfg(not(test))]
 mod hooks;
 mod late;
 mod link_map;
@@ -36,6 +41,7 @@ mod real;
 mod sample;
 mod stack;
 mod stack_memory;
+#[cfg(not(test))]
 mod start;
 mod sys;
 mod thread;

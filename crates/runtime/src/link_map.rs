@@ -298,3 +298,142 @@ unsafe fn choose_indirect(resolver: usize) -> *mut c_void {
         choose(features)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUCKETS: usize = 3;
+
+    /// Symbols and their tables, as a linker lays them out.
+    struct MadeUpObject {
+        symbols: Vec<Symbol>,
+        strings: Vec<u8>,
+        versions: Vec<u16>,
+        gnu_hash: Vec<u32>,
+        hash: Vec<u32>,
+    }
+
+    impl MadeUpObject {
+        /// Symbols by name, type, section and version. The address of each is its position here.
+        fn of(symbols: &[(&str, u8, u16, u16)]) -> Self {
+            let gnu = |name: &str| {
+                let add = |hash: u32, letter| hash.wrapping_mul(33).wrapping_add(u32::from(letter));
+                name.bytes().fold(5381, add)
+            };
+            let elf = |name: &str| {
+                name.bytes().fold(0u32, |hash, letter| {
+                    let hash = (hash << 4).wrapping_add(u32::from(letter));
+                    (hash ^ (hash & 0xf000_0000) >> 24) & 0x0fff_ffff
+                })
+            };
+            let bucket = |hash: u32| hash as usize % BUCKETS;
+            let mut order: Vec<usize> = (0..symbols.len()).collect();
+            order.sort_by_key(|at| bucket(gnu(symbols[*at].0)));
+            // The first symbol is none; one word of a filter that nobody reads here.
+            let mut own = Self {
+                symbols: vec![symbol(0, 0, 0, 0)],
+                strings: vec![0],
+                versions: vec![0],
+                gnu_hash: vec![BUCKETS as u32, 1, 1, 0, 0, 0, 0, 0, 0],
+                hash: vec![0; 2 + BUCKETS + 1 + symbols.len()],
+            };
+            (own.hash[0], own.hash[1]) = (BUCKETS as u32, symbols.len() as u32 + 1);
+            for (number, at) in (1..).zip(&order) {
+                let (name, kind, section, version) = symbols[*at];
+                own.symbols
+                    .push(symbol(own.strings.len(), kind, section, *at + 1));
+                own.strings.extend(name.bytes().chain([0]));
+                own.versions.push(version);
+                let of = bucket(gnu(name));
+                if own.gnu_hash[6 + of] == 0 {
+                    own.gnu_hash[6 + of] = number as u32;
+                }
+                let next = order.get(number).map(|next| bucket(gnu(symbols[*next].0)));
+                own.gnu_hash
+                    .push(gnu(name) & !1 | u32::from(next != Some(of)));
+                let head = 2 + bucket(elf(name));
+                own.hash[2 + BUCKETS + number] = own.hash[head];
+                own.hash[head] = number as u32;
+            }
+            own
+        }
+
+        /// Returns the addresses that both tables have for a name.
+        fn find(&self, name: &CStr) -> [Option<usize>; 2] {
+            let mut table = SymbolTable {
+                base: 0,
+                symbols: self.symbols.as_ptr(),
+                strings: self.strings.as_ptr().cast(),
+                versions: self.versions.as_ptr(),
+                gnu_hash: self.gnu_hash.as_ptr(),
+                hash: self.hash.as_ptr(),
+            };
+            // SAFETY: the tables are whole, and live as long as this object.
+            let by_gnu_hash = unsafe { table.find_function(name) };
+            table.gnu_hash = core::ptr::null();
+            // SAFETY: likewise.
+            let by_hash = unsafe { table.find_function(name) };
+            [by_gnu_hash, by_hash].map(|found| found.map(|found| found as usize))
+        }
+    }
+
+    fn symbol(name: usize, info: u8, section: u16, value: usize) -> Symbol {
+        let (name, other, size) = (name as u32, 0, 0);
+        Symbol {
+            name,
+            info,
+            other,
+            section,
+            value,
+            size,
+        }
+    }
+
+    #[test]
+    fn functions_are_found_in_their_default_version() {
+        const OBJECT: u8 = 1;
+        let object = MadeUpObject::of(&[
+            ("wait", FUNCTION, 1, HIDDEN | 2),
+            ("wait", FUNCTION, 1, 3),
+            ("lock", 1 << 4 | FUNCTION, 1, 2),
+            ("unlock", FUNCTION, 1, 2),
+            ("imported", FUNCTION, 0, 2),
+            ("local", FUNCTION, 1, 0),
+            ("data", OBJECT, 1, 2),
+            ("start", NO_TYPE, 1, 2),
+        ]);
+        for (name, found) in [
+            (c"wait", Some(2)),
+            (c"lock", Some(3)),
+            (c"unlock", Some(4)),
+            (c"start", Some(8)),
+            (c"imported", None),
+            (c"local", None),
+            (c"data", None),
+            (c"loc", None),
+            (c"", None),
+        ] {
+            assert_eq!(object.find(name), [found; 2], "{name:?}");
+        }
+        assert_eq!(MadeUpObject::of(&[]).find(c"wait"), [None; 2]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no dynamic linker")]
+    fn functions_are_those_that_the_dynamic_linker_finds() {
+        for name in [
+            c"pthread_cond_wait",
+            c"pthread_mutex_lock",
+            c"memcpy",
+            c"sem_post",
+            c"no_such_function",
+        ] {
+            // SAFETY: looks a name up.
+            let linked = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+            assert_eq!(function_behind(name), linked, "{name:?}");
+        }
+        // SAFETY: the program comes first in the list.
+        assert!(is_own(unsafe { (*_r_debug.first).dynamic }));
+    }
+}

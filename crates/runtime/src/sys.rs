@@ -191,3 +191,38 @@ pub fn close(descriptor: i32) {
     // SAFETY: the caller owns it.
     unsafe { call(libc::SYS_close, [descriptor as usize, 0, 0, 0, 0, 0]) };
 }
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_calls_answer_as_those_of_the_c_library() {
+        assert_eq!(process_id(), std::process::id());
+        // SAFETY: a call without arguments.
+        assert_eq!(thread_id(), unsafe { libc::gettid() } as u32);
+        // SAFETY: closes nothing.
+        let failed = unsafe { call(libc::SYS_close, [usize::MAX, 0, 0, 0, 0, 0]) };
+        assert_eq!(failed, -(libc::EBADF as isize));
+    }
+
+    #[test]
+    fn a_thread_sleeps_until_its_time_or_its_word_changes() {
+        let begin = now();
+        sleep_exactly_until(begin + 2_000_000);
+        assert!(now() >= begin + 2_000_000);
+        let word = AtomicU32::new(1);
+        assert!(wait_on(&word, 0, u64::MAX >> 2), "it has another value");
+        assert!(!wait_on(&word, 1, 1_000_000), "the time is over");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while word.load(Relaxed) == 1 {
+                    wait_on(&word, 1, u64::MAX >> 2);
+                }
+            });
+            word.store(2, Relaxed);
+            wake_waiters(&word);
+        });
+    }
+}

@@ -105,3 +105,29 @@ pub fn set_this(thread: *const Thread) {
     // SAFETY: only this thread uses the word.
     unsafe { *local() = word };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "assembly")]
+    fn a_thread_has_its_own_slot_until_the_next_session() {
+        // SAFETY: all of it are atomic numbers.
+        let slot: Thread = unsafe { core::mem::zeroed() };
+        assert!(current_thread().is_none());
+        set_this(&raw const slot);
+        assert!(is_current(&slot));
+        let elsewhere = std::thread::scope(|scope| {
+            let other = scope.spawn(|| current_thread().is_none());
+            other.join().unwrap()
+        });
+        assert!(elsewhere);
+        begin_session();
+        assert!(current_thread().is_none());
+        set_this(&raw const slot);
+        assert!(is_current(&slot));
+        set_this(core::ptr::null());
+        assert!(current_thread().is_none());
+    }
+}

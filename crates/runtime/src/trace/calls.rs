@@ -201,3 +201,46 @@ pub fn reset_counts(local: &mut Local) {
     // SAFETY: replaces the counts, which only this thread uses.
     unsafe { sys::call(libc::SYS_mmap, map) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::local::begin_thread;
+    use crate::trace::pointer::{BUSY, replace};
+    use crate::trace::shared::map_memory;
+
+    /// Returns how many calls of a block the controller reads.
+    fn calls_seen(memory: &Memory, local: &Local, block: u32) -> u64 {
+        let page = local.call_pages[block as usize / PAGE_BLOCKS] - 1;
+        // SAFETY: a call page of the memory.
+        let page = unsafe { &*(counter_address(memory, page) as *const CallPage) };
+        page.calls(block as usize % PAGE_BLOCKS)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "assembly")]
+    fn all_calls_are_counted_and_one_in_a_period_is_recorded() {
+        let memory = map_memory(8);
+        assert!(begin_thread(memory));
+        // SAFETY: this thread's own, which stays.
+        let local = unsafe { &mut *(replace(BUSY) as *mut Local) };
+        let record_calls = |local: &mut Local, block: u32, count: usize| {
+            let recorded = (0..count).filter(|_| count_call(memory, local, block));
+            recorded.count()
+        };
+        assert_eq!(record_calls(local, 5, 1000), 1000);
+        assert_eq!(calls_seen(memory, local, 5), 1000);
+        // The memory has halves: one in ten.
+        let block = 3 * PAGE_BLOCKS as u32 + 1;
+        memory.periods[block as usize].store(20, Relaxed);
+        let recorded = record_calls(local, block, 10_000);
+        assert!((900..1100).contains(&recorded), "{recorded}");
+        assert_eq!(calls_seen(memory, local, block), 10_000);
+        let_calls_pass(memory, local, block);
+        assert_eq!(calls_seen(memory, local, block), 10_000);
+        // Another period is no change of the count.
+        memory.periods[5].store(200, Relaxed);
+        record_calls(local, 5, 500);
+        assert_eq!(calls_seen(memory, local, 5), 1500);
+    }
+}

@@ -123,3 +123,84 @@ pub fn own_stack(main: (u64, u64), size: u64) -> (u64, u64) {
     }
     (end.saturating_sub(size), size)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread with frames of these blocks, of which those of `marked` are of marked blocks.
+    fn with_frames(blocks: &[u64], marked: &[usize]) -> (Box<Local>, Vec<Frame>) {
+        // SAFETY: zeros are a value of both: all of them are numbers.
+        let (mut local, zeroed) = unsafe {
+            let local: Box<Local> = Box::new(core::mem::zeroed());
+            (local, || core::mem::zeroed::<Frame>())
+        };
+        let own = &raw mut *local as u64;
+        let frames = blocks.iter().enumerate().map(|(at, block)| Frame {
+            block: *block,
+            local: own,
+            return_address: u64::from(!marked.contains(&at)),
+            ..zeroed()
+        });
+        let frames: Vec<Frame> = frames.collect();
+        local.base = frames.as_ptr() as u64;
+        local.top = local.base + size_of_val(frames.as_slice()) as u64;
+        (local, frames)
+    }
+
+    fn frames_left(local: &Local) -> u64 {
+        (local.top - local.base) / size_of::<Frame>() as u64
+    }
+
+    fn memory() -> Box<Memory> {
+        // SAFETY: zeros are a value of it, and the allocation is the box's.
+        unsafe {
+            Box::from_raw(std::alloc::alloc_zeroed(core::alloc::Layout::new::<Memory>()).cast())
+        }
+    }
+
+    #[test]
+    fn the_last_execution_takes_what_was_marked_in_it_along() {
+        let memory = memory();
+        let (mut local, mut frames) = with_frames(&[1, 2, 3, ENDED], &[2]);
+        assert!(is_last(&memory, &mut local, &mut frames[1]));
+        assert_eq!(frames_left(&local), 2);
+        assert_eq!(memory.unordered.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_frame_behind_which_others_live_stays() {
+        let memory = memory();
+        let (mut local, mut frames) = with_frames(&[1, 2, 3], &[]);
+        assert!(!is_last(&memory, &mut local, &mut frames[0]));
+        assert_eq!(
+            (frames_left(&local), memory.unordered.load(Relaxed)),
+            (3, 1)
+        );
+        // Nor does a frame of another thread's go.
+        frames[2].local += 1;
+        assert!(!is_last(&memory, &mut local, &mut frames[2]));
+    }
+
+    #[test]
+    fn ended_frames_are_given_back_from_the_end() {
+        for (blocks, left) in [
+            (&[1, ENDED, ENDED][..], 1),
+            (&[1, ENDED, 2], 3),
+            (&[ENDED, ENDED], 0),
+            (&[], 0),
+        ] {
+            let (mut local, _frames) = with_frames(blocks, &[]);
+            assert_eq!(reclaim_ended(&mut local), left < blocks.len() as u64);
+            assert_eq!(frames_left(&local), left, "{blocks:?}");
+        }
+    }
+
+    #[test]
+    fn a_stack_has_its_lowest_address_and_not_its_end() {
+        let (mut local, _frames) = with_frames(&[], &[]);
+        (local.stack_low, local.stack_size) = (0x1000, 0x1000);
+        let own = [0xfff, 0x1000, 0x1fff, 0x2000].map(|at| is_own_stack(&local, at));
+        assert_eq!(own, [false, true, true, false]);
+    }
+}

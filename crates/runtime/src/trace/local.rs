@@ -174,3 +174,34 @@ unsafe extern "C" fn child_of_fork() {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::shared::{map_memory, set_memory};
+
+    #[test]
+    #[cfg_attr(miri, ignore = "assembly")]
+    fn a_thread_has_its_slot_until_it_ends() {
+        let memory = map_memory(8);
+        set_memory(core::ptr::from_ref(memory).cast_mut());
+        assert!(begin_thread(memory));
+        let own = replace(BUSY);
+        let thread = &memory.threads[0];
+        let state = || thread.state.load(Relaxed);
+        // SAFETY: it compares the address only: the thread is not traced, or by another state.
+        unsafe {
+            thread_ends(own as *mut c_void);
+            replace(own);
+            thread_ends((own + LENGTH) as *mut c_void);
+        }
+        assert_eq!(state(), 1);
+        replace(own);
+        // SAFETY: this thread's own state, which stays.
+        unsafe { thread_ends(own as *mut c_void) };
+        assert_eq!((state(), thread.first.load(Relaxed)), (2, 1));
+        assert_eq!(thread.tid.load(Relaxed), sys::thread_id());
+        assert!(thread.end.load(Relaxed) >= thread.start.load(Relaxed));
+        assert_eq!(replace(0), BUSY, "it is not traced again");
+    }
+}

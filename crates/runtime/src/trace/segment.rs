@@ -175,3 +175,72 @@ pub fn write_record(at: u64, first: u64, second: u64) {
         AtomicU64::from_ptr(at as *mut u64).store(first, Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::shared::map_memory;
+
+    /// A thread with a first segment and room for records that have none.
+    fn begin_thread(memory: &Memory, spill: &mut [u64]) -> Local {
+        // SAFETY: all of it are numbers.
+        let mut local: Local = unsafe { core::mem::zeroed() };
+        local.spill = spill.as_mut_ptr() as u64;
+        assert_eq!(first_segment(memory, &mut local), 1);
+        local
+    }
+
+    fn put_executions(memory: &Memory, local: &mut Local, count: usize) {
+        for _ in 0..count {
+            put_record(local, ticks() << record::TAG | 7, 100);
+            go_on(memory, local);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "assembly")]
+    fn records_go_on_in_the_next_segment_and_count_as_lost_where_there_is_none() {
+        let memory = map_memory(2);
+        let mut spill = vec![0; 2 * SPARE * RECORD / 8];
+        let mut local = begin_thread(memory, &mut spill);
+        put_executions(memory, &mut local, RECORDS);
+        let head = segment_head(memory, 0);
+        assert_eq!(
+            (head.records.load(Relaxed), head.next.load(Relaxed)),
+            (RECORDS as u32, 2)
+        );
+        put_executions(memory, &mut local, RECORDS);
+        assert!(discards_records(&local));
+        let head = segment_head(memory, 1);
+        assert_eq!(
+            (head.records.load(Relaxed), head.next.load(Relaxed)),
+            (RECORDS as u32, 0)
+        );
+        put_executions(memory, &mut local, 3 * SPARE - 1);
+        // What is no execution is not one that was lost.
+        put_record(&mut local, record::PERIOD, 2);
+        memory.room.store(3, Relaxed);
+        go_on(memory, &mut local);
+        let lost = 3 * SPARE as u64 - 1;
+        assert_eq!(memory.threads[0].lost.load(Relaxed), lost);
+        assert_eq!((head.next.load(Relaxed), local.lost), (3, 0));
+        let first = segment_address(memory, 2) + size_of::<SegmentHead>() as u64;
+        // SAFETY: the first record of a segment.
+        let [tag, value] = unsafe { *(first as *const [u64; 2]) };
+        assert_eq!((tag & record::ARGUMENTS, value), (record::LOST, lost));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "assembly")]
+    fn a_thread_without_a_segment_loses_all_of_its_records() {
+        let memory = map_memory(0);
+        let mut spill = vec![0; 2 * SPARE * RECORD / 8];
+        // SAFETY: all of it are numbers.
+        let mut local: Local = unsafe { core::mem::zeroed() };
+        local.spill = spill.as_mut_ptr() as u64;
+        assert_eq!(first_segment(memory, &mut local), 0);
+        put_executions(memory, &mut local, 1000);
+        count_lost(memory, &mut local);
+        assert_eq!(memory.threads[0].lost.load(Relaxed), 1000);
+    }
+}

@@ -33,3 +33,20 @@ pub fn ticks() -> u64 {
     // SAFETY: reads a counter.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
+
+/// Maps memory as the controller makes it, for a test.
+#[cfg(test)]
+pub fn map_memory(room: u32) -> &'static Memory {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let length = runtime_abi::trace::LENGTH;
+    // SAFETY: a new mapping, which stays; zeros are a value of the memory.
+    let memory = unsafe {
+        let at = libc::mmap(core::ptr::null_mut(), length, access, flags, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        &*at.cast::<Memory>()
+    };
+    memory.room.store(room, Relaxed);
+    (memory.state).store(runtime_abi::trace::state::RUNNING, Release);
+    memory
+}
