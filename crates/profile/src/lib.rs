@@ -80,7 +80,7 @@ pub use recording::{
     ThreadCount, Waker, kernel_name, name_thread,
 };
 pub use stack::{StackFrame, StackId, StackTable};
-pub use stack_walks::{FRAMES_SUMMARY, StackWalkCounts, StackWalks};
+pub use stack_walks::{FRAMES_SUMMARY, StackWalkCounts, StackWalks, warn_of_lost_stacks};
 pub use symbol::{
     EmbeddedSymbol, Procedure, Resolution, SourceFrame, SymbolTable, UNNAMED_PROCEDURE,
 };

@@ -4,6 +4,18 @@ use serde::{Deserialize, Serialize};
 /// only if much is missing.
 pub const FRAMES_SUMMARY: &str = "user frames: ";
 
+/// Returns a warning if many of the stacks end in code that neither tables nor a frame pointer lead out of.
+pub fn warn_of_lost_stacks(lost: u64, stacks: u64) -> Option<String> {
+    let share = lost as f64 / stacks.max(1) as f64;
+    (share > 0.05).then(|| {
+        format!(
+            "{:.0} % of the stacks end in code that has no unwind tables and keeps no frame pointer: callers are missing there; \
+             build it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer",
+            100.0 * share
+        )
+    })
+}
+
 /// Counts of how user stacks were walked in the kernel: frames by the method that found them, stacks by the reason that
 /// they ended.
 #[derive(
@@ -125,7 +137,9 @@ impl StackWalks {
 
     /// Returns warnings about stacks that could not be walked, each a sentence.
     pub fn warnings(self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        // Where tables were not made yet, the code may have some.
+        let lost = self.lost.saturating_sub(self.by_pointer_early);
+        let mut warnings = Vec::from_iter(warn_of_lost_stacks(lost, self.walked()));
         if self.narrow > 0 {
             warnings.push(format!(
                 "{} samples are of 32-bit programs, whose stacks are not unwound: they have one frame",
@@ -174,6 +188,15 @@ mod tests {
         assert_eq!(counts.warnings().len(), 1);
         assert_eq!(counts.sentences().len(), 2);
         assert_eq!(counts.whole_share(), Some(0.99));
+        // Stacks that may have ended before a table was made say nothing of the code.
+        for (early, warnings) in [(0, 2), (39, 1)] {
+            let counts = StackWalks {
+                lost: 40,
+                by_pointer_early: early,
+                ..counts
+            };
+            assert_eq!(counts.warnings().len(), warnings);
+        }
     }
 
     #[test]

@@ -181,6 +181,24 @@ fn address_of(program: &Path, function: &str) -> u64 {
     u64::from_str_radix(address.expect("a symbol"), 16).expect("a number")
 }
 
+/// Such a stack was whole: the walk took a zero in the frame pointer's register for the root.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn stacks_that_end_in_generated_code_are_cut() {
+    let Some(_alone) = live() else { return };
+    let lab = tempfile::tempdir().expect("a directory");
+    let program = compile(lab.path(), "generated.c", &[]).expect("it compiles");
+    let program = program.to_str().expect("UTF-8");
+    let options = options(lab.path(), &[program, "500", "caller"]);
+    // The first recording makes the tables.
+    record(&options);
+    let recording = record(&options);
+    let lost = percent_before(&recording, "end where no frame pointer");
+    assert!(lost > 80.0, "{:?}", recording.warnings);
+    let said = |warning: &String| warning.contains("keeps no frame pointer");
+    assert!(recording.warnings.iter().any(said));
+}
+
 #[test]
 fn tables_are_kept_on_disk_and_made_anew_if_they_are_damaged() {
     let Some(_alone) = live() else { return };

@@ -1,7 +1,8 @@
 //! Checks of a caller that both ways of unwinding share: by tables of the image, and by compact ones.
 
-use crate::StackMemory;
+use crate::evaluate::strip_signature;
 use crate::failure::{UnwindFailure, UnwindStop};
+use crate::{StackMemory, UnwindMachine};
 
 /// Program counter and stack pointer of a frame.
 #[derive(Clone, Copy)]
@@ -32,22 +33,40 @@ pub(crate) fn check_advance(
     }
 }
 
-/// Reads the two words that a frame pointer leads to: the caller's frame pointer, and the return address. `None` at the root.
+/// Two words that a frame pointer leads to.
+pub(crate) struct FrameRecord {
+    /// Frame pointer of the caller.
+    pub fp: u64,
+    /// Return address, without a signature.
+    pub pc: u64,
+}
+
+/// Reads the frame record of a function. `None` at the root: a null ends the chain of records that led there (`by_record`). Where a table
+/// or a guess led to the frame, the register may hold the zero of a function that keeps no frame pointer.
 pub(crate) fn frame_record(
+    machine: UnwindMachine,
     stack: StackMemory<'_>,
     fp: Option<u64>,
     sp: u64,
-    innermost: bool,
-) -> Result<Option<(u64, u64)>, UnwindStop> {
+    by_record: bool,
+) -> Result<Option<FrameRecord>, UnwindStop> {
+    let root = || match by_record {
+        true => Ok(None),
+        false => Err(UnwindStop::from(UnwindFailure::NoTable)),
+    };
     let fp = fp.ok_or(UnwindFailure::NoTable)?;
-    match fp {
-        0 if innermost => return Err(UnwindFailure::NoTable.into()),
-        0 => return Ok(None),
-        _ if fp < sp || fp % 8 != 0 => return Err(UnwindFailure::NoTable.into()),
-        _ => {}
+    if fp == 0 {
+        return root();
     }
-    Ok(Some((
-        stack.read_word(fp)?,
-        stack.read_word(fp.wrapping_add(8))?,
-    )))
+    if fp < sp || fp % 8 != 0 {
+        return Err(UnwindFailure::NoTable.into());
+    }
+    let record = FrameRecord {
+        fp: stack.read_word(fp)?,
+        pc: strip_signature(machine, stack.read_word(fp.wrapping_add(8))?),
+    };
+    match record.pc {
+        0 => root(),
+        _ => Ok(Some(record)),
+    }
 }

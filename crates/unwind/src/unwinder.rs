@@ -13,8 +13,8 @@ pub const MAX_FRAMES: usize = 512;
 /// The end of an unwind. The frames found until then are good in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnwindOutcome {
-    /// The unwind ended at the root: the tables say that the function has no caller, or the return
-    /// address or the frame pointer that leads to it is null.
+    /// The unwind ended at the root: the tables say that the function has no caller, its return address is null, or a chain of frame
+    /// records ends with a null.
     Complete,
     /// The unwind ended at the end of the copied bytes. A stack that was switched (a signal handler
     /// on a stack of its own, a coroutine) ends like this, too.
@@ -51,6 +51,8 @@ struct FramePosition {
     registers: UnwindRegisters,
     /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its function.
     interrupted: bool,
+    /// True if a frame record led to the frame.
+    by_record: bool,
 }
 
 impl FramePosition {
@@ -84,13 +86,14 @@ impl Unwinder {
         let mut at = FramePosition {
             registers: *registers,
             interrupted: true,
+            by_record: false,
         };
         loop {
             if out.len() == MAX_FRAMES {
                 return UnwindOutcome::TooDeep;
             }
             let mut place = ProcessAddress(at.code_address());
-            let caller = self.step_to_caller(space, &at, stack, out.is_empty(), &mut place);
+            let caller = self.step_to_caller(space, &at, stack, &mut place);
             out.push(place);
             match caller {
                 Ok(Some(caller)) => at = caller,
@@ -107,7 +110,6 @@ impl Unwinder {
         space: &AddressSpace,
         at: &FramePosition,
         stack: StackMemory<'_>,
-        first: bool,
         place: &mut ProcessAddress,
     ) -> Result<Option<FramePosition>, UnwindStop> {
         let machine = at.registers.machine();
@@ -121,6 +123,7 @@ impl Unwinder {
         }
         let has_stack_pointer = at.registers.get_column(machine.sp_column()).is_some();
         let mut in_register = machine.lr_column().is_some();
+        let mut by_record = false;
         let (caller, signal) = if is_return && has_stack_pointer {
             (Some(interrupted_aarch64(&at.registers, stack)?), true)
         } else if let Some((module, address)) = found.filter(|_| !is_return)
@@ -143,7 +146,13 @@ impl Unwinder {
         {
             (Some(caller_by_rule(&at.registers, rule, stack)?), false)
         } else {
-            (without_table(space, at, stack, first)?, false)
+            let guess = frameless_caller(space, at, stack);
+            by_record = guess.is_none();
+            let caller = match guess {
+                Some(caller) => Some(caller),
+                None => caller_by_record(at, stack)?,
+            };
+            (caller, false)
         };
         let Some(registers) = caller.filter(|c| c.pc() != 0) else {
             return Ok(None);
@@ -152,6 +161,7 @@ impl Unwinder {
         Ok(Some(FramePosition {
             registers,
             interrupted: signal,
+            by_record,
         }))
     }
 }
@@ -199,46 +209,46 @@ fn caller_by_rule(
     Ok(caller)
 }
 
-/// The caller of code without tables: by the frame pointer; but a function that was interrupted in
-/// a known image may be assembly without a frame, whose return address is where a call put it.
-fn without_table(
+/// Returns the caller of a function that was interrupted in a known image and has no rules: it may be assembly without a frame, whose
+/// return address is where a call put it.
+fn frameless_caller(
     space: &AddressSpace,
     at: &FramePosition,
     stack: StackMemory<'_>,
-    first: bool,
-) -> Result<Option<UnwindRegisters>, UnwindStop> {
+) -> Option<UnwindRegisters> {
     let (machine, sp) = (at.registers.machine(), at.registers.sp());
-    let mut caller = at.registers;
-    if at.interrupted
-        && space
-            .mapping_at(at.code_address())
-            .is_some_and(|m| m.module.has_tables())
-    {
-        let (pc, new_sp) = match machine.lr_column() {
-            None => (stack.read_word(sp).ok(), sp.wrapping_add(8)),
-            Some(lr) => (
-                at.registers
-                    .get_column(lr)
-                    .map(|pc| strip_signature(machine, pc)),
-                sp,
-            ),
-        };
-        if let Some(pc) = pc.filter(|pc| space.mapping_at(pc.wrapping_sub(1)).is_some()) {
-            caller.set_column(machine.pc_column(), pc);
-            caller.set_column(machine.sp_column(), new_sp);
-            return Ok(Some(caller));
-        }
+    let mapping = space.mapping_at(at.code_address())?;
+    if !at.interrupted || !mapping.module.has_tables() {
+        return None;
     }
+    let (pc, new_sp) = match machine.lr_column() {
+        None => (stack.read_word(sp).ok()?, sp.wrapping_add(8)),
+        Some(lr) => (strip_signature(machine, at.registers.get_column(lr)?), sp),
+    };
+    space.mapping_at(pc.wrapping_sub(1))?;
+    let mut caller = at.registers;
+    caller.set_column(machine.pc_column(), pc);
+    caller.set_column(machine.sp_column(), new_sp);
+    Some(caller)
+}
+
+/// Returns the caller of code without tables by the frame pointer; `None` at the root.
+fn caller_by_record(
+    at: &FramePosition,
+    stack: StackMemory<'_>,
+) -> Result<Option<UnwindRegisters>, UnwindStop> {
+    let machine = at.registers.machine();
     let fp = at.registers.get_column(machine.fp_column());
-    let Some((saved, pc)) = frame_record(stack, fp, sp, first)? else {
+    let Some(record) = frame_record(machine, stack, fp, at.registers.sp(), at.by_record)? else {
         return Ok(None);
     };
+    let mut caller = at.registers;
     for column in 0..machine.pc_column() {
         caller.forget_column(column);
     }
-    caller.set_column(machine.fp_column(), saved);
+    caller.set_column(machine.fp_column(), record.fp);
     caller.set_column(machine.sp_column(), fp.unwrap_or(0).wrapping_add(16));
-    caller.set_column(machine.pc_column(), strip_signature(machine, pc));
+    caller.set_column(machine.pc_column(), record.pc);
     if machine.lr_column().is_some() {
         // A frame record stands anywhere in its frame: the stack pointer is above it, but not known.
         caller.forget_column(machine.sp_column());

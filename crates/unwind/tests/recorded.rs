@@ -264,6 +264,22 @@ fn frame_pointers_lead_through_code_without_tables() {
     assert_eq!(outcome, UnwindOutcome::Failed(UnwindFailure::NoTable));
 }
 
+/// A function without tables may use the frame pointer's register for numbers: its zero is no root.
+#[test]
+fn a_null_that_no_frame_record_led_to_is_no_root() {
+    let recorded = Recorded::x86_64();
+    let mut space = recorded.whole();
+    let tableless = Arc::new(ModuleData::without_tables());
+    space.add_module(recorded.code_of("deepest"), 0, tableless);
+    let registers = recorded.registers.with(6, 0);
+    let (mut frames, mut compact) = (Vec::new(), Vec::new());
+    let outcome = Unwinder::new().unwind(&space, &registers, recorded.stack(), &mut frames);
+    let by_rows = CompactUnwinder::new().unwind(&space, &registers, recorded.stack(), &mut compact);
+    assert_eq!(recorded.names(&frames), ["capture", "deepest"]);
+    let lost = UnwindOutcome::Failed(UnwindFailure::NoTable);
+    assert_eq!((outcome, by_rows, compact), (lost, lost, frames));
+}
+
 #[test]
 fn endless_recursion_is_cut() {
     let words: Vec<u64> = (1..2000)

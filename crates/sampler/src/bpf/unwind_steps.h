@@ -34,7 +34,7 @@ static __always_inline enum walk_step walk_up(struct walk *walk, u64 pc, u64 sp,
 	walk->fp = fp;
 	walk->link = 0;
 	walk->interrupted = 0;
-	walk->sp_is_bound = 0;
+	walk->by_record = 0;
 	return WALK_ON;
 }
 
@@ -43,25 +43,37 @@ static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp,
 	return walk_up(walk, pc, sp, fp, HAS_LINK);
 }
 
+/* A null in place of the next frame record is the root only at the end of a chain of them: where a table or a guess led to the frame, the
+ * register may hold the zero of a function that keeps no frame pointer. */
+static __always_inline enum walk_step end_of_records(struct walk *walk)
+{
+	return walk->by_record ? WALK_COMPLETE : WALK_LOST;
+}
+
 /* The frame pointer leads to two words: the caller's frame pointer, and the return address. On x86-64 these are the top of the
  * frame. On AArch64 they stand anywhere in it, mostly at its bottom, so that the caller's stack pointer is above them, but not known. */
 static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
 {
 	u64 fp = walk->fp, saved, pc;
 
-	if (!fp && !walk->fp_lost && walk->depth)
-		return WALK_COMPLETE;
-	if (walk->fp_lost || fp < walk->sp || (fp & 7))
+	if (walk->fp_lost)
+		return WALK_LOST;
+	if (!fp)
+		return end_of_records(walk);
+	if (fp < walk->sp || (fp & 7))
 		return WALK_LOST;
 	if (!stack_word(walk, fp, &saved) || !stack_word(walk, fp + 8, &pc))
 		return WALK_LOST;
+	if (!CODE_BITS(walk, pc))
+		return end_of_records(walk);
 	walk->base_lost = 1;
 	enum walk_step step = walk_to(walk, pc, fp + 16, saved);
-	walk->sp_is_bound = HAS_LINK;
+	walk->by_record = 1;
 	return step;
 }
 
-/* The caller on another stack, which may lie anywhere: the number of frames is what ends a circle. */
+/* The caller on another stack, which may lie anywhere: the number of frames is what ends a circle. Go's functions that switch stacks keep a
+ * frame pointer, and set it to null where they have no caller. */
 static __always_inline enum walk_step walk_across_stacks(struct walk *walk)
 {
 	u64 fp = walk->fp, saved, pc;
@@ -131,7 +143,7 @@ static __always_inline bool frame_address(struct walk *walk, struct rule *rule, 
 	} else if (kind == RULE_REGISTER) {
 		if (!innermost_register(walk, rule->extra, &base))
 			return false;
-	} else if (HAS_LINK && walk->sp_is_bound) {
+	} else if (HAS_LINK && walk->by_record) {
 		return address_by_record(walk, rule, cfa);
 	}
 	*cfa = base + offset;
@@ -207,6 +219,7 @@ static __always_inline enum walk_step walk_to_interrupted(struct walk *walk)
 		return WALK_ASTRAY;
 	walk->pc = pc;
 	walk->sp = sp;
+	walk->by_record = 0;
 	walk->interrupted = 1;
 	return WALK_ON;
 }
@@ -249,7 +262,7 @@ static __always_inline enum walk_step walk_step(struct walk *walk, struct rule *
 	case RULE_UNSUPPORTED:
 		return WALK_UNSUPPORTED;
 	case RULE_SIGNAL_RETURN:
-		if (HAS_LINK && walk->sp_is_bound) {
+		if (HAS_LINK && walk->by_record) {
 			/* Where the registers are is not known. A frame record that the kernel made leads on. */
 			walk->counts.by_pointer++;
 			return walk_by_pointer(walk);

@@ -359,7 +359,7 @@ static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct
 	walk->tgid = walk->python.record.tgid = walk->ruby.record.tgid = tgid_of(task);
 	walk->piece_bytes = 0;
 	walk->here.start = walk->here.end = 0;
-	walk->fp_lost = walk->base_lost = walk->sp_is_bound = 0;
+	walk->fp_lost = walk->base_lost = walk->by_record = 0;
 	walk->interrupted = 1;
 	walk->depth = 0;
 	walk->python.image = walk->python.image_interpreter = 0;

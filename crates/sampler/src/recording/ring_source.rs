@@ -511,7 +511,7 @@ impl RingSource {
         }
         collection
             .warnings
-            .extend(self.stacks.cut_short(self.stack_bytes));
+            .extend(self.stacks.warnings(self.stack_bytes));
         let snapshots = self.snapshots.iter();
         collection
             .warnings

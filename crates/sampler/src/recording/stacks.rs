@@ -8,7 +8,8 @@ use profile::{FileIdentity, ImageId, ImageKind, ProcessAddress};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use unwind::{
-    AddressSpace, ModuleCache, ModuleData, StackMemory, UnwindOutcome, UnwindRegisters, Unwinder,
+    AddressSpace, ModuleCache, ModuleData, StackMemory, UnwindFailure, UnwindOutcome,
+    UnwindRegisters, Unwinder,
 };
 
 /// Memory for unwind tables, in bytes.
@@ -25,6 +26,7 @@ pub(crate) struct StackReader {
     vdso: Option<Arc<ModuleData>>,
     unwound: u64,
     truncated: u64,
+    lost: u64,
 }
 
 impl StackReader {
@@ -39,19 +41,22 @@ impl StackReader {
             vdso,
             unwound: 0,
             truncated: 0,
+            lost: 0,
         }
     }
 
-    /// Returns a warning if many stacks were longer than the copied part.
-    pub fn cut_short(&self, copied: u32) -> Option<String> {
+    /// Returns warnings if many stacks were longer than the copied part, or end in code that nothing leads out of.
+    pub fn warnings(&self, copied: u32) -> Vec<String> {
         let share = self.truncated as f64 / self.unwound.max(1) as f64;
         let most = crate::Options::MOST_STACK_BYTES;
-        (share > 0.01 && copied < most).then(|| {
+        let cut = (share > 0.01 && copied < most).then(|| {
             format!(
                 "{:.1} % of the stacks were cut at {copied} bytes; deeper: --call-graph dwarf,{most}",
                 100.0 * share
             )
-        })
+        });
+        let lost = profile::warn_of_lost_stacks(self.lost, self.unwound);
+        cut.into_iter().chain(lost).collect()
     }
 
     /// The user frames of a sample, innermost first, callers inside their call instructions.
@@ -76,6 +81,7 @@ impl StackReader {
             vdso,
             unwound,
             truncated,
+            lost,
         } = self;
         let space = spaces.entry(version).or_insert_with(|| {
             let mut space = AddressSpace::new();
@@ -90,6 +96,7 @@ impl StackReader {
         let outcome = unwinder.unwind(space, registers, stack, &mut frames);
         *unwound += 1;
         *truncated += u64::from(outcome == UnwindOutcome::Truncated);
+        *lost += u64::from(outcome == UnwindOutcome::Failed(UnwindFailure::NoTable));
         frames
     }
 }

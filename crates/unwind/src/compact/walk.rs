@@ -24,8 +24,8 @@ pub struct CompactUnwinder {
 struct CompactPosition {
     pc: u64,
     sp: u64,
-    /// True if the stack pointer is not known, and only not below `sp`.
-    sp_is_bound: bool,
+    /// True if a frame record led to the frame.
+    by_record: bool,
     /// Frame pointer; `None`: the tables do not say where it is.
     fp: Option<u64>,
     /// Base register, likewise.
@@ -72,7 +72,7 @@ impl CompactUnwinder {
         let mut at = CompactPosition {
             pc: registers.pc(),
             sp: registers.sp(),
-            sp_is_bound: false,
+            by_record: false,
             fp: registers.get_column(machine.fp_column()),
             base: machine
                 .base_column()
@@ -140,6 +140,11 @@ fn counts_from_stack_pointer(kind: CompactKind) -> bool {
 }
 
 impl CompactStep<'_> {
+    /// Returns whether the stack pointer is not known, and only not below `sp`: on AArch64 a frame record stands anywhere in its frame.
+    fn sp_is_bound(&self) -> bool {
+        self.at.by_record && self.machine.lr_column().is_some()
+    }
+
     fn caller_position(
         &self,
         rule: Option<CompactRule>,
@@ -154,7 +159,7 @@ impl CompactStep<'_> {
             },
             CompactKind::Root => Ok(None),
             CompactKind::Unsupported => Err(UnwindFailure::BadTable.into()),
-            CompactKind::SignalReturn if self.at.sp_is_bound => self.by_frame_pointer(),
+            CompactKind::SignalReturn if self.sp_is_bound() => self.by_frame_pointer(),
             CompactKind::SignalReturn => self.interrupted_by_signal(),
             CompactKind::StackSwitch => self.across_stacks(),
             _ => self.by_rule(rule),
@@ -207,7 +212,7 @@ impl CompactStep<'_> {
             self.at.fp.ok_or(UnwindFailure::UnknownRegister(register))
         };
         let extra = u64::from(rule.extra);
-        if self.at.sp_is_bound && counts_from_stack_pointer(rule.kind) {
+        if self.sp_is_bound() && counts_from_stack_pointer(rule.kind) {
             return self.cfa_by_record(rule);
         }
         Ok(match rule.kind {
@@ -275,7 +280,7 @@ impl CompactStep<'_> {
         Ok(Some(CompactPosition {
             pc,
             sp,
-            sp_is_bound: false,
+            by_record: false,
             fp,
             base,
             lr: 0,
@@ -301,16 +306,14 @@ impl CompactStep<'_> {
     }
 
     fn by_frame_pointer(&self) -> Result<Option<CompactPosition>, UnwindStop> {
-        let record = frame_record(self.stack, self.at.fp, self.at.sp, self.innermost)?;
-        let Some((saved, pc)) = record else {
+        let (stack, at) = (self.stack, &self.at);
+        let Some(record) = frame_record(self.machine, stack, at.fp, at.sp, at.by_record)? else {
             return Ok(None);
         };
-        let sp = self.at.fp.unwrap_or(0).wrapping_add(16);
-        let caller = self.check_caller(pc, sp, Some(saved), None, false)?;
-        // On AArch64 a frame record stands anywhere in its frame.
-        let sp_is_bound = self.machine.lr_column().is_some();
+        let sp = at.fp.unwrap_or(0).wrapping_add(16);
+        let caller = self.check_caller(record.pc, sp, Some(record.fp), None, false)?;
         Ok(caller.map(|caller| CompactPosition {
-            sp_is_bound,
+            by_record: true,
             ..caller
         }))
     }
@@ -331,7 +334,7 @@ impl CompactStep<'_> {
         Ok(Some(CompactPosition {
             pc,
             sp: fp.wrapping_add(16),
-            sp_is_bound: false,
+            by_record: false,
             fp: Some(saved),
             base: None,
             lr: 0,
@@ -347,7 +350,7 @@ impl CompactStep<'_> {
             UnwindMachine::X86_64 => CompactPosition {
                 pc: word(168)?,
                 sp: word(160)?,
-                sp_is_bound: false,
+                by_record: false,
                 fp: Some(word(120)?),
                 base: Some(word(128)?),
                 lr: 0,
@@ -357,7 +360,7 @@ impl CompactStep<'_> {
             UnwindMachine::Aarch64 => CompactPosition {
                 pc: word(312 + 8 * 32)?,
                 sp: word(312 + 8 * 31)?,
-                sp_is_bound: false,
+                by_record: false,
                 fp: Some(word(312 + 8 * 29)?),
                 base: None,
                 lr: word(312 + 8 * 30)?,
