@@ -2,6 +2,18 @@
 #include <stdlib.h>
 #include <time.h>
 
+#ifdef ASSEMBLY
+/* By hand, without unwind tables and without frame pointers. */
+unsigned outer(unsigned x);
+__asm__(".type outer, @function\n.type leaf, @function\nouter:\n\t"
+	"push %rbp\n\tpush %r12\n\tsub $40, %rsp\n\tmov $1000, %ebp\n"
+	"1:\tmov $200, %ecx\n"
+	"2:\timul $22695477, %edi, %edi\n\tinc %edi\n\tdec %ecx\n\tjnz 2b\n\t"
+	"call leaf\n\tdec %ebp\n\tjnz 1b\n\t"
+	"mov %edi, %eax\n\tadd $40, %rsp\n\tpop %r12\n\tpop %rbp\n\tret\n.size outer, .-outer\n"
+	"leaf:\tmov $200, %ecx\n"
+	"3:\timul $1664525, %edi, %edi\n\tadd $1013904223, %edi\n\tdec %ecx\n\tjnz 3b\n\tret\n.size leaf, .-leaf\n");
+#else
 __attribute__((noinline)) static unsigned leaf(unsigned x)
 {
 	for (int i = 0; i < 200; i++)
@@ -18,6 +30,7 @@ __attribute__((noinline)) static unsigned outer(unsigned x)
 	}
 	return x;
 }
+#endif
 
 static double now(void)
 {

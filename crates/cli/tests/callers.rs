@@ -119,3 +119,32 @@ fn leaves_of_other_languages_keep_their_callers() {
         }
     }
 }
+
+/// Code without unwind tables and without frame pointers, whose frames its instructions tell.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn leaves_without_tables_keep_their_callers() {
+    const NO_TABLES: &str = "-fno-asynchronous-unwind-tables";
+    let Some(_alone) = alone() else { return };
+    let builds: [(&str, &[&str], bool); 7] = [
+        ("musl-gcc", &["-O2", "-static", NO_TABLES], false),
+        ("musl-gcc", &["-Os", "-static", NO_TABLES], false),
+        ("musl-gcc", &["-O2", "-static"], false),
+        ("gcc", &["-O2", NO_TABLES], false),
+        ("clang", &["-O2", NO_TABLES], false),
+        ("gcc", &["-O2", "-static"], true),
+        ("gcc", &["-O2", "-DASSEMBLY"], false),
+    ];
+    for (compiler, flags, is_stripped) in builds {
+        let lab = Lab::new();
+        let Some(program) = build(&lab, compiler, "leaf.c", flags) else {
+            continue;
+        };
+        if is_stripped {
+            let tables = ["-R", ".eh_frame", "-R", ".eh_frame_hdr"];
+            let stripped = Command::new("objcopy").args(tables).arg(&program).status();
+            assert!(stripped.expect("binutils").success());
+        }
+        assert_all_ways(&lab, &program, &format!("{compiler} {flags:?}"));
+    }
+}

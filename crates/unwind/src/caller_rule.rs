@@ -1,5 +1,6 @@
 //! The way from a frame to its caller by offsets alone.
 
+use crate::code_frames::CodeRule;
 use crate::{ModuleData, UnwindMachine};
 use languages::go::GoFrameKind;
 
@@ -28,8 +29,16 @@ impl CallerRule {
     };
 }
 
-/// The rule at an address of a Go program without other tables. Its frames have the caller's frame pointer on top.
-pub(crate) fn go_caller_rule(module: &ModuleData, address: u64) -> Option<CallerRule> {
+/// The rule at an address without tables: out of the code, or of a Go program's functions. The
+/// frames of these have the caller's frame pointer on top.
+pub(crate) fn tableless_rule(module: &ModuleData, address: u64) -> CodeRule {
+    match go_caller_rule(module, address) {
+        Some(rule) => CodeRule::Caller(rule),
+        None => module.code_frames.rule_at(address),
+    }
+}
+
+fn go_caller_rule(module: &ModuleData, address: u64) -> Option<CallerRule> {
     let functions = module.go_functions.as_ref()?;
     let function = functions.function_at(address)?;
     if module.machine != Some(UnwindMachine::X86_64)

@@ -4,8 +4,8 @@
 use crate::{Error, UnwindMachine};
 use languages::go::{FunctionTable, GoImage};
 use object::elf::{
-    ELFCLASS64, ELFDATA2LSB, EM_AARCH64, EM_X86_64, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_LOAD,
-    ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
+    ELFCLASS64, ELFDATA2LSB, EM_AARCH64, EM_X86_64, FileHeader64, PF_X, PT_GNU_EH_FRAME, PT_INTERP,
+    PT_LOAD, ProgramHeader64, SHF_COMPRESSED, SHT_NOBITS, SectionHeader64,
 };
 use object::pod;
 use object::{LittleEndian as LE, U32, U64};
@@ -20,6 +20,10 @@ const MAX_TABLE: u64 = 256 << 20;
 const MAX_HEADERS: u64 = 4 << 20;
 /// The largest table of section names that is read.
 const MAX_NAMES: u64 = 1 << 20;
+
+/// The most code without tables that is followed, in bytes. For a moment that takes 30 times as much
+/// memory.
+const MAX_CODE: u64 = 8 << 20;
 
 type Header = FileHeader64<LE>;
 type Program = ProgramHeader64<LE>;
@@ -47,6 +51,13 @@ pub(crate) struct ElfBytes {
     pub(crate) bytes: Vec<u8>,
 }
 
+impl ElfBytes {
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        let into = address.checked_sub(self.address);
+        into.is_some_and(|into| into < self.bytes.len() as u64)
+    }
+}
+
 /// The parts of an image that unwinding needs.
 #[derive(Debug)]
 pub(crate) struct ElfLayout {
@@ -59,6 +70,10 @@ pub(crate) struct ElfLayout {
     pub(crate) go_functions: Option<FunctionTable>,
     pub(crate) text: u64,
     pub(crate) got: u64,
+    /// Address of the program's first instruction, if it has one.
+    pub(crate) entry: u64,
+    /// True if no dynamic linker is needed to start it.
+    pub(crate) is_static: bool,
 }
 
 /// Reads parts of one image, and names it in errors.
@@ -183,6 +198,8 @@ impl ElfReader<'_> {
             go_functions: None,
             text: 0,
             got: 0,
+            entry: header.e_entry.get(LE),
+            is_static: !programs.iter().any(|p| p.p_type.get(LE) == PT_INTERP),
         };
         self.read_sections(&header, &mut layout)?;
         if layout.eh_frame.is_none() {
@@ -266,6 +283,31 @@ impl ElfReader<'_> {
             }
             _ => false,
         }
+    }
+
+    /// Reads the code at some addresses, as far as the file has it; none if it is too much.
+    pub(crate) fn read_code(
+        &self,
+        segments: &[ElfSegment],
+        addresses: &[Range<u64>],
+    ) -> Vec<ElfBytes> {
+        let sizes = addresses.iter().map(|range| range.end - range.start);
+        if sizes.fold(0, u64::saturating_add) > MAX_CODE {
+            return Vec::new();
+        }
+        let read = |range: &Range<u64>| {
+            let inside = |s: &&ElfSegment| {
+                let into = range.start.checked_sub(s.address);
+                s.executable && into.is_some_and(|into| into < s.size)
+            };
+            let segment = segments.iter().find(inside)?;
+            let offset = segment.offset.checked_add(range.start - segment.address)?;
+            Some(ElfBytes {
+                address: range.start,
+                bytes: self.read_exact(offset, range.end - range.start).ok()?,
+            })
+        };
+        addresses.iter().filter_map(read).collect()
     }
 
     /// The section's bytes, if it has some here: `objcopy --only-keep-debug` leaves none, and

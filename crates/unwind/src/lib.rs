@@ -3,8 +3,8 @@
 //! A sample of `record --call-graph dwarf` carries the user registers and the first bytes of the
 //! user stack. [`Unwinder::unwind`] turns them into return addresses with the unwind tables
 //! (`.eh_frame`, `.debug_frame`) of what is mapped into the process, an [`AddressSpace`] of
-//! [`ModuleData`]; and with frame pointers where there are no tables (generated code, stripped
-//! assembly). x86-64 and AArch64, whichever of them this runs on.
+//! [`ModuleData`]. Files without tables are followed by their instructions (x86-64), generated
+//! code by frame pointers. x86-64 and AArch64, whichever of them this runs on.
 //!
 //! The registers, the stack and the tables come from other people's programs: whatever is in them,
 //! an unwind ends after [`MAX_FRAMES`] frames and a bounded amount of work, and says how it ended.
@@ -13,6 +13,7 @@
 mod cache;
 mod caller;
 mod caller_rule;
+mod code_frames;
 mod compact;
 mod elf;
 mod error;

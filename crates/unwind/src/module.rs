@@ -1,3 +1,4 @@
+use crate::code_frames::CodeFrames;
 use crate::elf::{ElfBytes, ElfLayout, ElfReader, ElfSegment, ElfSource};
 use crate::{Error, UnwindMachine};
 use gimli::{
@@ -6,6 +7,7 @@ use gimli::{
 };
 use languages::go::FunctionTable;
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,6 +26,8 @@ pub struct ModuleData {
     pub(crate) tables: Vec<UnwindTable>,
     /// The functions of a Go program with the sizes of their frames.
     pub(crate) go_functions: Option<FunctionTable>,
+    /// Frames of code without tables, out of its instructions.
+    pub(crate) code_frames: CodeFrames,
     /// Image address of the kernel's signal return code, where it needs to be known.
     pub(crate) signal_return: Option<u64>,
 }
@@ -55,6 +59,13 @@ enum TableIndex {
 /// length must not make every frame expensive; real ones have some kilobytes.
 pub(crate) const MAX_ENTRY: usize = 256 << 10;
 
+/// Shorter gaps between functions with tables fill up to the next multiple of 16.
+const LEAST_CODE: u64 = 16;
+
+/// Larger gaps, in images that are described for the most part, are interpreters that keep frame
+/// pointers and jump through tables (V8 has 1 to 2 MiB, JavaScriptCore more than 100 KiB).
+const MOST_ASSEMBLY: u64 = 64 << 10;
+
 /// `mov x8, #139; svc #0`: how AArch64 returns from a signal handler.
 const SIGNAL_RETURN_AARCH64: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
 
@@ -77,7 +88,7 @@ impl ModuleData {
     /// As [`Self::open`].
     pub fn from_file(name: &str, file: &File) -> Result<Self, Error> {
         let source = ElfSource::File(file);
-        Ok(Self::new(ElfReader { name, source }.read_layout()?))
+        Self::read(&ElfReader { name, source })
     }
 
     /// The tables of an ELF image in memory, as the vDSO is; `name` is for messages.
@@ -86,7 +97,7 @@ impl ModuleData {
     /// If it is no ELF image of a known machine, or ends too early.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Self, Error> {
         let source = ElfSource::Bytes(bytes);
-        let mut new = Self::new(ElfReader { name, source }.read_layout()?);
+        let mut new = Self::read(&ElfReader { name, source })?;
         if new.machine == Some(UnwindMachine::Aarch64) {
             new.signal_return = find_signal_return(&new.segments, bytes);
         }
@@ -102,8 +113,45 @@ impl ModuleData {
             segments: Vec::new(),
             tables: Vec::new(),
             go_functions: None,
+            code_frames: CodeFrames::default(),
             signal_return: None,
         }
+    }
+
+    fn read(reader: &ElfReader<'_>) -> Result<Self, Error> {
+        let layout = reader.read_layout()?;
+        let (entry, is_static) = (layout.entry, layout.is_static && layout.entry != 0);
+        let mut new = Self::new(layout);
+        if let Some(machine @ UnwindMachine::X86_64) = new.machine
+            && new.go_functions.is_none()
+        {
+            let code = reader.read_code(&new.segments, &new.uncovered_code(machine, is_static));
+            new.code_frames = CodeFrames::follow_code(&code, entry);
+        }
+        Ok(new)
+    }
+
+    /// Returns the code without tables that is followed instead.
+    fn uncovered_code(&self, machine: UnwindMachine, is_static: bool) -> Vec<Range<u64>> {
+        let executable = self.segments.iter().filter(|segment| segment.executable);
+        let mut free: Vec<_> = executable
+            .map(|segment| segment.address..segment.address.saturating_add(segment.size))
+            .collect();
+        free.sort_unstable_by_key(|range| range.start);
+        let total = |ranges: &[Range<u64>]| -> u64 {
+            let sizes = ranges.iter().map(|range| range.end - range.start);
+            sizes.fold(0, u64::saturating_add)
+        };
+        let whole = total(&free);
+        for table in &self.tables {
+            free = remove_ranges(&free, &mut table.covered_code(machine));
+        }
+        let all = is_static || total(&free) > whole / 2;
+        free.retain(|range| {
+            let size = range.end - range.start;
+            size >= LEAST_CODE && (all || size <= MOST_ASSEMBLY)
+        });
+        free
     }
 
     fn new(layout: ElfLayout) -> Self {
@@ -125,9 +173,10 @@ impl ModuleData {
         }
     }
 
-    /// Returns whether [`crate::Unwinder::caller_rule`] knows its code: by unwind tables, or by a Go program's table of its functions.
+    /// Returns whether [`crate::Unwinder::caller_rule`] knows its code: by unwind tables, by a Go
+    /// program's table of its functions, or by its instructions.
     pub fn has_caller_rules(&self) -> bool {
-        self.has_tables() || self.go_functions.is_some()
+        self.has_tables() || self.go_functions.is_some() || !self.code_frames.is_empty()
     }
 
     /// Returns whether it has unwind tables.
@@ -140,7 +189,7 @@ impl ModuleData {
         let segments = self.segments.capacity() * size_of::<ElfSegment>();
         let tables: usize = self.tables.iter().map(UnwindTable::memory_size).sum();
         let functions = self.go_functions.as_ref().map_or(0, FunctionTable::size);
-        size_of::<Self>() + segments + tables + functions
+        size_of::<Self>() + segments + tables + functions + self.code_frames.size()
     }
 
     /// Returns the address in the image of the byte at `offset` of its file. Segments can share a page
@@ -214,6 +263,17 @@ impl UnwindTable {
         }
     }
 
+    /// Returns the code that has entries.
+    fn covered_code(&self, machine: UnwindMachine) -> Vec<Range<u64>> {
+        let entries = match self.kind {
+            TableKind::EhFrame => self.with_eh_frame(machine, |s| table_entries(s, &self.bases)),
+            TableKind::DebugFrame => {
+                self.with_debug_frame(machine, |s| table_entries(s, &self.bases))
+            }
+        };
+        entries.into_iter().map(|(code, _)| code).collect()
+    }
+
     fn memory_size(&self) -> usize {
         let index = match &self.index {
             TableIndex::Header(bytes) => bytes.capacity(),
@@ -256,6 +316,18 @@ pub(crate) fn sorted_entries<'a, S>(section: &S, bases: &BaseAddresses) -> Vec<(
 where
     S: UnwindSection<Slice<'a>>,
 {
+    let entries = table_entries(section, bases).into_iter();
+    let mut index: Vec<_> = entries.map(|(code, offset)| (code.start, offset)).collect();
+    index.sort_unstable();
+    index.shrink_to_fit();
+    index
+}
+
+/// Returns the code of each entry, and the entry's offset.
+fn table_entries<'a, S>(section: &S, bases: &BaseAddresses) -> Vec<(Range<u64>, u64)>
+where
+    S: UnwindSection<Slice<'a>>,
+{
     let mut index = Vec::new();
     let mut entries = section.entries(bases);
     while let Ok(Some(entry)) = entries.next() {
@@ -264,10 +336,34 @@ where
             && entry.len() > 0
         {
             // An empty one belongs to a function that the linker discarded.
-            index.push((entry.initial_address(), entry.offset() as u64));
+            let code = entry.initial_address()..entry.end_address();
+            index.push((code, entry.offset() as u64));
         }
     }
-    index.sort_unstable();
-    index.shrink_to_fit();
     index
+}
+
+/// Returns what of sorted, disjoint ranges is in none of `others`.
+fn remove_ranges(ranges: &[Range<u64>], others: &mut [Range<u64>]) -> Vec<Range<u64>> {
+    others.sort_unstable_by_key(|other| other.start);
+    let mut left = Vec::new();
+    for range in ranges {
+        let mut start = range.start;
+        let first = others
+            .partition_point(|other| other.start < range.start)
+            .saturating_sub(1);
+        for other in others[first..]
+            .iter()
+            .take_while(|other| other.start < range.end)
+        {
+            if start < other.start {
+                left.push(start..other.start);
+            }
+            start = start.max(other.end);
+        }
+        if start < range.end {
+            left.push(start..range.end);
+        }
+    }
+    left
 }

@@ -1,6 +1,7 @@
 //! The rules of a place in a form for those who cannot evaluate tables.
 
-use crate::caller_rule::{CallerRule, go_caller_rule};
+use crate::caller_rule::{CallerRule, tableless_rule};
+use crate::code_frames::CodeRule;
 use crate::evaluate::EvaluatedFrame;
 use crate::{ModuleData, StackMemory, UnwindRegisters, Unwinder};
 use gimli::RegisterRule;
@@ -12,7 +13,10 @@ impl Unwinder {
         let machine = module.machine?;
         let address = module.image_address(file_offset)?;
         let Some(row) = self.rows.row_at(module, address) else {
-            return go_caller_rule(module, address);
+            return match tableless_rule(module, address) {
+                CodeRule::Caller(rule) => Some(rule),
+                _ => None,
+            };
         };
         if row.signal {
             return None;

@@ -1,5 +1,6 @@
 use crate::caller::{FramePointers, check_advance, check_return_address, frame_record};
-use crate::caller_rule::{CallerRule, go_caller_rule};
+use crate::caller_rule::{CallerRule, tableless_rule};
+use crate::code_frames::CodeRule;
 use crate::evaluate::{EvaluatedFrame, strip_signature};
 use crate::failure::{UnwindFailure, UnwindStop};
 use crate::rows::RowCache;
@@ -142,9 +143,19 @@ impl Unwinder {
             in_register |= frame.returns_by_register();
             (frame.caller_registers()?, row.signal)
         } else if let Some((module, address)) = found.filter(|_| !is_return)
-            && let Some(rule) = go_caller_rule(module, address)
+            && let rule = tableless_rule(module, address)
+            && rule != CodeRule::Unknown
         {
-            (Some(caller_by_rule(&at.registers, rule, stack)?), false)
+            match rule {
+                CodeRule::Caller(rule) => {
+                    (Some(caller_by_rule(&at.registers, rule, stack)?), false)
+                }
+                CodeRule::SignalReturn => {
+                    place.0 = at.registers.pc();
+                    (Some(interrupted_x86_64(&at.registers, stack)?), true)
+                }
+                CodeRule::Root | CodeRule::Unknown => return Ok(None),
+            }
         } else {
             let guess = frameless_caller(space, at, stack);
             by_record = guess.is_none();
@@ -185,15 +196,23 @@ fn check_caller(
     check_advance(from, to, at.interrupted && in_register)
 }
 
-/// Returns the caller of a Go function, whose frame size is known. Functions without a frame keep no frame record, so that the frame
-/// pointer alone would pass their caller over.
+/// Returns the caller of a function without tables whose frame size is known. Functions without a frame keep no frame record, so that the
+/// frame pointer alone would pass their caller over.
 fn caller_by_rule(
     callee: &UnwindRegisters,
     rule: CallerRule,
     stack: StackMemory<'_>,
 ) -> Result<UnwindRegisters, UnwindStop> {
     let machine = callee.machine();
-    let frame_address = callee.sp().wrapping_add_signed(rule.cfa);
+    let base = match rule.from_frame_pointer {
+        false => callee.sp(),
+        true => {
+            let column = machine.fp_column();
+            let unknown = UnwindFailure::UnknownRegister(column as u16);
+            callee.get_column(column).ok_or(unknown)?
+        }
+    };
+    let frame_address = base.wrapping_add_signed(rule.cfa);
     let word = |offset: i64| stack.read_word(frame_address.wrapping_add_signed(offset));
     let mut caller = *callee;
     for column in (0..machine.pc_column()).filter(|column| *column != machine.fp_column()) {
@@ -258,6 +277,22 @@ fn caller_by_record(
 
 fn is_signal_return(code: Option<u64>, address: u64) -> bool {
     code.is_some_and(|code| (code.saturating_sub(1)..code.saturating_add(8)).contains(&address))
+}
+
+/// Returns the registers that the kernel put into the `ucontext` in front of a signal handler.
+fn interrupted_x86_64(
+    handler: &UnwindRegisters,
+    stack: StackMemory<'_>,
+) -> Result<UnwindRegisters, UnwindStop> {
+    /// DWARF's numbers of the registers from `uc_mcontext` on, up to the program counter.
+    const ORDER: [u16; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
+    const MCONTEXT: u64 = 40;
+    let mut new = *handler;
+    for (place, column) in (0..).zip(ORDER) {
+        let address = handler.sp().wrapping_add(MCONTEXT + 8 * place);
+        new.set_column(column.into(), stack.read_word(address)?);
+    }
+    Ok(new)
 }
 
 /// AArch64's vDSO has no rules that recover all registers of an interrupted function, but the

@@ -202,6 +202,27 @@ fn at_every_instruction_of_c() {
     }
 }
 
+/// Code without unwind tables, and the C library's too: with a frame pointer or without, on another stack. (Frames that are both
+/// realigned and of any size are not followed.)
+#[test]
+fn at_every_instruction_without_tables() {
+    const NO_TABLES: &str = "-fno-asynchronous-unwind-tables";
+    let directory = tempfile::tempdir().unwrap();
+    for (compiler, options) in [
+        ("gcc", &["-O2", NO_FRAME_POINTER, NO_TABLES, LAZY][..]),
+        ("gcc", &["-O3", NO_TABLES, "-static"]),
+        ("clang", &["-O2", NO_TABLES, "-fcf-protection=none"]),
+        ("musl-gcc", &["-O2", NO_TABLES, "-static"]),
+        ("musl-gcc", &["-Os", NO_TABLES, "-static"]),
+        ("musl-gcc", &["-O2", "-static"]),
+    ] {
+        let options = [options, &["-DALIGNMENT=16"]].concat();
+        if let Some(program) = compile(directory.path(), compiler, "chain.c", &options) {
+            assert_steps(&program, 2, 2000);
+        }
+    }
+}
+
 #[test]
 fn at_every_instruction_of_the_vdso() {
     let directory = tempfile::tempdir().unwrap();

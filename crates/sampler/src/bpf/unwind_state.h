@@ -70,7 +70,9 @@ struct walk {
 	u8 by_address; /* a frame is an address, which means nothing without its process */
 	u8 ending; /* the native stack has ended; an interpreter's frames that are left over follow */
 	u8 in_kernel; /* the thread is in the kernel, and its registers are those with which it came there */
-	u8 by_record; /* a frame record led here. On AArch64 the stack pointer is not known then, and is not below `sp`: see walk_by_pointer */
+	/* A frame record led here. On AArch64 the stack pointer is not known then, and is not below
+	 * `sp`: see walk_by_pointer. */
+	u8 by_record;
 	u8 unused[1];
 	u64 code_mask; /* bits of an address of code, see CODE_BITS */
 	u64 piece[WALK_PIECE];

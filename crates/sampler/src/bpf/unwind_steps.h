@@ -43,8 +43,9 @@ static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp,
 	return walk_up(walk, pc, sp, fp, HAS_LINK);
 }
 
-/* A null in place of the next frame record is the root only at the end of a chain of them: where a table or a guess led to the frame, the
- * register may hold the zero of a function that keeps no frame pointer. */
+/* A null in place of the next frame record is the root only at the end of a chain of them: where a
+ * table or a guess led to the frame, the register may hold the zero of a function that keeps no
+ * frame pointer. */
 static __always_inline enum walk_step end_of_records(struct walk *walk)
 {
 	return walk->by_record ? WALK_COMPLETE : WALK_LOST;
@@ -72,8 +73,9 @@ static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
 	return step;
 }
 
-/* The caller on another stack, which may lie anywhere: the number of frames is what ends a circle. Go's functions that switch stacks keep a
- * frame pointer, and set it to null where they have no caller. */
+/* The caller on another stack, which may lie anywhere: the number of frames is what ends a circle.
+ * Go's functions that switch stacks keep a frame pointer, and set it to null where they have no
+ * caller. */
 static __always_inline enum walk_step walk_across_stacks(struct walk *walk)
 {
 	u64 fp = walk->fp, saved, pc;

@@ -3,6 +3,8 @@
 use super::expression::{self, Operand};
 use super::rule::{BASE_LOST, CompactFrame, CompactKind, CompactReturn, CompactRule};
 use super::table::CompactTable;
+use crate::caller_rule::CallerRule;
+use crate::code_frames::{CodeFrames, CodeRule};
 use crate::module::{MAX_ENTRY, Slice, TableKind, UnwindTable, sorted_entries};
 use crate::{Error, ModuleData, UnwindMachine};
 use gimli::{
@@ -82,6 +84,9 @@ impl CompactTable {
             && machine == UnwindMachine::X86_64
         {
             compiler.take_go_functions(functions).map_err(refused)?;
+        }
+        if !compiler.take_code_frames(&module.code_frames) {
+            return Err(refused("more rows than 8 million"));
         }
         let table = Self::pack_changes(&compiler.rule_changes());
         let table = table.map_err(|_| refused("more rows than 16 million"))?;
@@ -267,6 +272,23 @@ impl Compiler<'_> {
         Ok(())
     }
 
+    /// Takes the frames of code without tables; false if there are too many.
+    fn take_code_frames(&mut self, frames: &CodeFrames) -> bool {
+        for (addresses, rule) in frames.rules() {
+            match rule {
+                CodeRule::Caller(rule) => self.add_rule(addresses, offset_rule(rule)),
+                CodeRule::Root => self.add_rule(addresses, CompactRule::bare(CompactKind::Root)),
+                CodeRule::SignalReturn => {
+                    let rule = CompactRule::bare(CompactKind::SignalReturn);
+                    self.add_rule(addresses, rule);
+                }
+                CodeRule::Unknown => {}
+            }
+        }
+        self.finish_table();
+        self.done.len() <= MOST_CHANGES
+    }
+
     fn add_rule(&mut self, addresses: Range<u64>, rule: CompactRule) {
         let next = self.rules.len() as u32;
         let rule = *self.numbers.entry(rule).or_insert_with(|| {
@@ -307,6 +329,31 @@ impl Compiler<'_> {
         }
         changes.extend(end.map(|end| (end, uncovered)));
         changes
+    }
+}
+
+/// The rule of a function without tables that saves no other register at a known place than the frame pointer.
+fn offset_rule(rule: CallerRule) -> CompactRule {
+    let small = |offset: i64| i32::try_from(offset).ok();
+    let kind = match rule.from_frame_pointer {
+        true => CompactKind::FramePointer,
+        false => CompactKind::StackPointer,
+    };
+    let (Some(cfa_offset), Some(frame_offset)) =
+        (small(rule.cfa), small(rule.frame_pointer.unwrap_or(0)))
+    else {
+        return CompactRule::bare(CompactKind::Unsupported);
+    };
+    CompactRule {
+        cfa_offset,
+        return_offset: -8,
+        frame: match rule.frame_pointer {
+            None => CompactFrame::Same,
+            Some(_) => CompactFrame::AtCfa,
+        },
+        frame_offset,
+        base_slot: BASE_LOST,
+        ..CompactRule::bare(kind)
     }
 }
 

@@ -12,7 +12,7 @@ const MOST_WORDS: usize = 1 << 24;
 /// The most different rules of an image.
 const MOST_RULES: usize = u16::MAX as usize;
 
-const MAGIC: [u8; 8] = *b"vfrows3\n";
+const MAGIC: [u8; 8] = *b"vfrows4\n";
 
 /// The unwind rules of one image, by offset in its file.
 ///

@@ -8,6 +8,9 @@
 
 #define KEEP __attribute__((noinline, noclone))
 static volatile int sink;
+#ifndef ALIGNMENT
+#define ALIGNMENT 64
+#endif
 
 KEEP int deepest(int n) {
     sink += n;
@@ -19,9 +22,9 @@ KEEP void handler(int signal) {
     sink += deepest(signal);
 }
 
-// Realigned to 64 bytes: the frame's address is kept in another register, then in memory.
+// Realigned if more than 16 bytes are asked for: the frame's address is kept in another register, then in memory.
 KEEP int realigned(int n) {
-    int aligned[16] __attribute__((aligned(64)));
+    int aligned[16] __attribute__((aligned(ALIGNMENT)));
     memset(aligned, n, sizeof aligned);
     char *grown = alloca(n + 16);
     memset(grown, n, n + 16);

@@ -1,0 +1,621 @@
+//! Frames of code without unwind tables, out of its instructions: what each of them does to the
+//! stack pointer and the frame pointer.
+
+use crate::caller_rule::CallerRule;
+use crate::elf::ElfBytes;
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic,
+    OpKind, Register,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
+
+/// Functions begin at multiples of this, unless they were built for size.
+const ALIGNMENT: u64 = 16;
+
+/// The way to the caller, as far as the instructions tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CodeRule {
+    Caller(CallerRule),
+    /// The function has no caller: it cleared the frame pointer without saving it, as the ABI wants
+    /// it of the first function.
+    Root,
+    /// A signal handler returns to the code, which asks the kernel for the interrupted function's
+    /// registers.
+    SignalReturn,
+    Unknown,
+}
+
+/// The rules of an image's code without tables.
+#[derive(Debug, Default)]
+pub(crate) struct CodeFrames {
+    /// Addresses from which on rules hold, sorted.
+    changes: Vec<(u64, CodeRule)>,
+}
+
+impl CodeFrames {
+    /// Follows the instructions of code from the functions' beginnings: targets of calls, pointers
+    /// in the code, and what is left over behind the end of another function. The parts of `code`
+    /// are sorted; the program starts at `entry`.
+    pub(crate) fn follow_code(code: &[ElfBytes], entry: u64) -> Self {
+        if code.is_empty() {
+            return Self::default();
+        }
+        let mut flow = StackFlow {
+            code,
+            sweep: CodeSweep::default(),
+            met: FxHashMap::default(),
+            open: Vec::new(),
+            returning: FxHashSet::default(),
+            untold: Vec::new(),
+            waiting: FxHashMap::default(),
+            switches: FxHashMap::default(),
+            factory: InstructionInfoFactory::new(),
+        };
+        for part in code {
+            flow.sweep.take_code(part, code);
+        }
+        flow.follow_functions(entry);
+        flow.rule_changes()
+    }
+
+    pub(crate) fn rule_at(&self, address: u64) -> CodeRule {
+        let behind = self.changes.partition_point(|(from, _)| *from <= address);
+        let last = self.changes[..behind].last();
+        last.map_or(CodeRule::Unknown, |(_, rule)| *rule)
+    }
+
+    /// Returns the addresses of each rule. The last one, at which the code ends, is
+    /// [`CodeRule::Unknown`].
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (Range<u64>, CodeRule)> {
+        let pairs = self.changes.windows(2);
+        pairs.map(|pair| (pair[0].0..pair[1].0, pair[0].1))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.changes.capacity() * size_of::<(u64, CodeRule)>()
+    }
+}
+
+/// Offsets between the canonical frame address, the stack pointer and the frame pointer in front of
+/// an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StackFrame {
+    /// Canonical frame address less the stack pointer.
+    above_stack: Option<i64>,
+    /// Canonical frame address less the frame pointer, where the function has set one.
+    above_pointer: Option<i64>,
+    /// Place of the caller's frame pointer, from the canonical frame address.
+    saved_pointer: Option<i64>,
+    is_root: bool,
+}
+
+impl StackFrame {
+    /// Behind a call.
+    const ENTERED: Self = Self {
+        above_stack: Some(8),
+        above_pointer: None,
+        saved_pointer: None,
+        is_root: false,
+    };
+    const ROOT: Self = Self {
+        is_root: true,
+        ..Self::ENTERED
+    };
+
+    fn rule(self) -> CodeRule {
+        let (from_frame_pointer, cfa) = match (self.above_stack, self.above_pointer) {
+            _ if self.is_root => return CodeRule::Root,
+            (Some(above), _) => (false, above),
+            (None, Some(above)) => (true, above),
+            (None, None) => return CodeRule::Unknown,
+        };
+        CodeRule::Caller(CallerRule {
+            from_frame_pointer,
+            cfa,
+            return_address: Some(-8),
+            frame_pointer: self.saved_pointer,
+        })
+    }
+
+    fn move_stack(&mut self, bytes: i64) {
+        self.above_stack = self.above_stack.and_then(|above| above.checked_sub(bytes));
+    }
+
+    /// The frame pointer is read from the stack.
+    fn load_pointer(&mut self, from: Option<i64>) -> Option<()> {
+        if self.saved_pointer != from || from.is_none() {
+            return self.set_pointer(None);
+        }
+        (self.saved_pointer, self.above_pointer) = (None, None);
+        Some(())
+    }
+
+    /// The frame pointer gets another value; `None` if the caller's is lost by that.
+    fn set_pointer(&mut self, above: Option<i64>) -> Option<()> {
+        self.above_pointer = above;
+        (self.saved_pointer.is_some() || self.is_root).then_some(())
+    }
+
+    /// Returns the frame behind an instruction; `None` if it is not known.
+    fn follow(mut self, at: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Self> {
+        let first = (at.op_count() > 0 && at.op0_kind() == OpKind::Register)
+            .then(|| at.op0_register().full_register());
+        let second = (at.op_count() > 1 && at.op1_kind() == OpKind::Register)
+            .then(|| at.op1_register().full_register());
+        let immediate = || {
+            at.try_immediate(1)
+                .ok()
+                .map(|immediate| immediate.cast_signed())
+        };
+        let place = match at.memory_base() {
+            _ if at.memory_index() != Register::None => None,
+            Register::RSP => self.above_stack,
+            Register::RBP => self.above_pointer,
+            _ => None,
+        };
+        // The place in memory that an operand is about, from the canonical frame address.
+        let place =
+            place.map(|above| (at.memory_displacement64().cast_signed()).wrapping_sub(above));
+        match (at.mnemonic(), first) {
+            (Mnemonic::Push, _) => {
+                self.move_stack(-at.stack_pointer_increment().unsigned_abs().cast_signed() as i64);
+                if first == Some(Register::RBP)
+                    && (self.saved_pointer, self.above_pointer) == (None, None)
+                {
+                    self.saved_pointer = self.above_stack.map(|above| -above);
+                }
+            }
+            (Mnemonic::Pop, _) => {
+                let from = self.above_stack.map(|above| -above);
+                self.move_stack(at.stack_pointer_increment().into());
+                match first {
+                    Some(Register::RBP) => self.load_pointer(from)?,
+                    Some(Register::RSP) => self.above_stack = None,
+                    _ => {}
+                }
+            }
+            (Mnemonic::Leave, _) => {
+                let from = self.above_pointer.map(|above| -above);
+                self.above_stack = self.above_pointer.map(|above| above - 8);
+                self.load_pointer(from)?;
+            }
+            (Mnemonic::Sub, Some(Register::RSP)) if second.is_none() => {
+                self.move_stack(-immediate()?)
+            }
+            (Mnemonic::Add, Some(Register::RSP)) if second.is_none() => {
+                self.move_stack(immediate()?)
+            }
+            (Mnemonic::Lea, Some(Register::RSP)) => self.above_stack = place.map(|place| -place),
+            (Mnemonic::Lea, Some(Register::RBP)) => self.set_pointer(place.map(|place| -place))?,
+            (Mnemonic::Mov, Some(Register::RSP)) if second == Some(Register::RBP) => {
+                self.above_stack = self.above_pointer;
+            }
+            (Mnemonic::Mov, Some(Register::RBP)) if second == Some(Register::RSP) => {
+                self.set_pointer(self.above_stack)?;
+            }
+            (Mnemonic::Mov, Some(Register::RBP)) if second.is_none() && place.is_some() => {
+                self.load_pointer(place)?;
+            }
+            (Mnemonic::Mov, None) if second == Some(Register::RBP) => {
+                if (self.saved_pointer, self.above_pointer) == (None, None) {
+                    self.saved_pointer = place.filter(|place| *place < 0);
+                }
+            }
+            (Mnemonic::Xor, Some(Register::RBP))
+                if second == first && self.saved_pointer.is_none() =>
+            {
+                self.is_root = true;
+            }
+            (Mnemonic::Call, _) => {}
+            _ => {
+                let info = factory.info(at);
+                let written = |register: Register| {
+                    let used = info.used_registers().iter();
+                    let mut same = used.filter(|used| used.register().full_register() == register);
+                    same.any(|used| is_write(used.access()))
+                };
+                if written(Register::RSP) {
+                    self.above_stack = None;
+                }
+                if written(Register::RBP) {
+                    self.set_pointer(None)?;
+                }
+            }
+        }
+        Some(self)
+    }
+}
+
+fn is_write(access: iced_x86::OpAccess) -> bool {
+    use iced_x86::OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+    matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
+}
+
+/// Number of the system call that returns from a signal handler.
+const SIGNAL_RETURN: u64 = 15;
+
+/// What all instructions say, one after the other.
+#[derive(Default)]
+struct CodeSweep {
+    /// Addresses of instructions, and whether each only fills a gap.
+    instructions: Vec<(u64, bool)>,
+    /// Targets of calls, and pointers to code.
+    functions: FxHashSet<u64>,
+    /// Targets of jumps.
+    labels: FxHashSet<u64>,
+    /// Instructions that return from a signal handler, and the ones in front, where the call would
+    /// be.
+    signal_returns: FxHashSet<u64>,
+}
+
+impl CodeSweep {
+    fn take_code(&mut self, part: &ElfBytes, code: &[ElfBytes]) {
+        let mut decoder = Decoder::with_ip(64, &part.bytes, part.address, DecoderOptions::NONE);
+        let mut before = [Instruction::default(); 2];
+        for at in &mut decoder {
+            let [_, number] = before;
+            if at.mnemonic() == Mnemonic::Syscall
+                && number.mnemonic() == Mnemonic::Mov
+                && number.op0_register().full_register() == Register::RAX
+                && number.try_immediate(1).ok() == Some(SIGNAL_RETURN)
+            {
+                let all = before.iter().chain([&at]).map(Instruction::ip);
+                self.signal_returns.extend(all);
+            }
+            before = [number, at];
+            let fills = matches!(at.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+            self.instructions.push((at.ip(), fills || at.is_invalid()));
+            let pointer = match at.mnemonic() {
+                Mnemonic::Lea if at.is_ip_rel_memory_operand() => at.ip_rel_memory_address(),
+                Mnemonic::Mov => at.try_immediate(1).unwrap_or(0),
+                _ => 0,
+            };
+            if part_at(code, pointer).is_some() {
+                self.functions.insert(pointer);
+            }
+            match at.flow_control() {
+                FlowControl::Call => self.functions.insert(at.near_branch_target()),
+                FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                    self.labels.insert(at.near_branch_target())
+                }
+                _ => false,
+            };
+        }
+    }
+}
+
+/// Code to follow.
+#[derive(Clone, Copy)]
+struct FlowPoint {
+    address: u64,
+    frame: StackFrame,
+    /// Where its function begins.
+    function: u64,
+}
+
+/// What goes on if a function returns.
+enum Waiting {
+    /// The code behind a call of it.
+    Caller(FlowPoint),
+    /// A function that ends with a jump to it.
+    Function(u64),
+}
+
+fn part_at(code: &[ElfBytes], address: u64) -> Option<&ElfBytes> {
+    let behind = code.partition_point(|part| part.address <= address);
+    code[..behind].last().filter(|part| part.contains(address))
+}
+
+struct StackFlow<'a> {
+    code: &'a [ElfBytes],
+    sweep: CodeSweep,
+    /// The frame in front of each instruction that was met.
+    met: FxHashMap<u64, FlowPoint>,
+    open: Vec<FlowPoint>,
+    /// Functions that return, and those whose callers were not told yet.
+    returning: FxHashSet<u64>,
+    untold: Vec<u64>,
+    /// What waits for functions that may never return.
+    waiting: FxHashMap<u64, Vec<Waiting>>,
+    /// The frames at jumps through tables, whose targets are not known.
+    switches: FxHashMap<u64, StackFrame>,
+    factory: InstructionInfoFactory,
+}
+
+impl StackFlow<'_> {
+    fn follow_functions(&mut self, entry: u64) {
+        self.meet_function(entry, StackFrame::ROOT);
+        let instructions = &self.sweep.instructions;
+        let begins = |at: &&u64| {
+            instructions
+                .binary_search_by_key(*at, |(at, _)| *at)
+                .is_ok()
+        };
+        let functions: Vec<u64> = self
+            .sweep
+            .functions
+            .iter()
+            .filter(begins)
+            .copied()
+            .collect();
+        for function in functions {
+            self.meet_function(function, StackFrame::ENTERED);
+        }
+        self.follow_all();
+        // What is jumped to only by code that is not met yet is not known before that is met.
+        for is_last in [false, true] {
+            let mut switch = None;
+            for index in 0..self.sweep.instructions.len() {
+                let (at, fills) = self.sweep.instructions[index];
+                if self.met.contains_key(&at) {
+                    let begins = self.sweep.functions.contains(&at) || at == entry;
+                    switch = switch.filter(|_| !begins);
+                    switch = self.switches.get(&at).copied().or(switch);
+                    continue;
+                }
+                let waits =
+                    self.sweep.labels.contains(&at) && !(is_last && at.is_multiple_of(ALIGNMENT));
+                if !fills && !waits {
+                    let block = switch.filter(|_| !self.is_prologue(at));
+                    self.meet_function(at, block.unwrap_or(StackFrame::ENTERED));
+                    self.follow_all();
+                }
+            }
+        }
+    }
+
+    /// Returns whether a function begins there by its looks.
+    fn is_prologue(&self, address: u64) -> bool {
+        let first = self.decode(address);
+        first.is_some_and(|at| match at.mnemonic() {
+            Mnemonic::Push | Mnemonic::Endbr64 => true,
+            Mnemonic::Sub => at.op0_register() == Register::RSP,
+            _ => false,
+        })
+    }
+
+    fn decode(&self, address: u64) -> Option<Instruction> {
+        let part = part_at(self.code, address)?;
+        let bytes = &part.bytes[(address - part.address) as usize..];
+        let at = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
+        (!at.is_invalid()).then_some(at)
+    }
+
+    fn meet_function(&mut self, address: u64, frame: StackFrame) {
+        self.meet(FlowPoint {
+            address,
+            frame,
+            function: address,
+        });
+    }
+
+    fn meet(&mut self, point: FlowPoint) {
+        let known = self.met.get(&point.address).map(|known| known.function);
+        match known {
+            None => {
+                self.met.insert(point.address, point);
+                self.open.push(point);
+            }
+            Some(other) if other != point.function => {
+                self.wait_for(other, Waiting::Function(point.function));
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn wait_for(&mut self, function: u64, waiting: Waiting) {
+        if self.returning.contains(&function) || !self.met.contains_key(&function) {
+            self.go_on(waiting);
+        } else {
+            self.waiting.entry(function).or_default().push(waiting);
+        }
+    }
+
+    fn go_on(&mut self, waiting: Waiting) {
+        match waiting {
+            Waiting::Caller(point) => self.meet(point),
+            Waiting::Function(function) => self.untold.push(function),
+        }
+    }
+
+    fn follow_all(&mut self) {
+        loop {
+            if let Some(function) = self.untold.pop() {
+                if self.returning.insert(function) {
+                    let waiting = self.waiting.remove(&function);
+                    waiting
+                        .into_iter()
+                        .flatten()
+                        .for_each(|one| self.go_on(one));
+                }
+                continue;
+            }
+            let Some(point) = self.open.pop() else {
+                return;
+            };
+            let at = self.decode(point.address);
+            let next = at.and_then(|at| point.frame.follow(&at, &mut self.factory));
+            let (Some(at), Some(frame)) = (at, next) else {
+                self.untold.push(point.function);
+                continue;
+            };
+            let to = |address: u64| FlowPoint {
+                address,
+                frame,
+                ..point
+            };
+            let behind = to(at.next_ip());
+            match at.flow_control() {
+                FlowControl::UnconditionalBranch => self.meet(to(at.near_branch_target())),
+                FlowControl::ConditionalBranch => {
+                    self.meet(to(at.near_branch_target()));
+                    self.meet(behind);
+                }
+                FlowControl::IndirectBranch => {
+                    self.switches.insert(point.address, point.frame);
+                    self.untold.push(point.function);
+                }
+                FlowControl::Return => self.untold.push(point.function),
+                FlowControl::Call => {
+                    self.wait_for(at.near_branch_target(), Waiting::Caller(behind));
+                }
+                FlowControl::Exception | FlowControl::Interrupt => {}
+                _ if at.code() == Code::Hlt => {}
+                _ => self.meet(behind),
+            }
+        }
+    }
+
+    fn rule_changes(&self) -> CodeFrames {
+        let mut changes: Vec<(u64, CodeRule)> = Vec::new();
+        let mut change = |from: u64, rule: CodeRule| {
+            if changes.last().is_none_or(|(_, last)| *last != rule) {
+                changes.push((from, rule));
+            }
+        };
+        let mut end = 0;
+        for (at, _) in &self.sweep.instructions {
+            if *at >= end {
+                change(end, CodeRule::Unknown);
+                let part = part_at(self.code, *at);
+                end = part.map_or(end, |part| part.address + part.bytes.len() as u64);
+            }
+            let point = self.met.get(at);
+            let rule = match self.sweep.signal_returns.contains(at) {
+                true => CodeRule::SignalReturn,
+                false => point.map_or(CodeRule::Unknown, |point| point.frame.rule()),
+            };
+            change(*at, rule);
+        }
+        change(end, CodeRule::Unknown);
+        changes.shrink_to_fit();
+        CodeFrames { changes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn frames(bytes: &[u8], entry: u64) -> CodeFrames {
+        let part = ElfBytes {
+            address: 0x1000,
+            bytes: bytes.to_vec(),
+        };
+        CodeFrames::follow_code(&[part], entry)
+    }
+
+    fn by_stack(cfa: i64, frame_pointer: Option<i64>) -> CodeRule {
+        CodeRule::Caller(CallerRule {
+            from_frame_pointer: false,
+            cfa,
+            return_address: Some(-8),
+            frame_pointer,
+        })
+    }
+
+    fn rules(bytes: &[u8], places: &[u64]) -> Vec<CodeRule> {
+        let frames = frames(bytes, 0);
+        places
+            .iter()
+            .map(|at| frames.rule_at(0x1000 + at))
+            .collect()
+    }
+
+    #[test]
+    fn the_stack_pointer_is_followed_and_a_set_frame_pointer_serves_where_it_is_lost() {
+        // push %rbp; mov %rsp,%rbp; push %rbx; sub %rax,%rsp; nop; lea -8(%rbp),%rsp; pop %rbx; pop
+        // %rbp; ret
+        let code = [
+            0x55, 0x48, 0x89, 0xe5, 0x53, 0x48, 0x29, 0xc4, 0x90, 0x48, 0x8d, 0x65, 0xf8, 0x5b,
+            0x5d, 0xc3,
+        ];
+        let by_pointer = CodeRule::Caller(CallerRule::WITH_FRAME_POINTER);
+        let saved = Some(-16);
+        assert_eq!(
+            rules(&code, &[0, 1, 5, 8, 13, 14, 15, 16]),
+            [
+                by_stack(8, None),
+                by_stack(16, saved),
+                by_stack(24, saved),
+                by_pointer,
+                by_stack(24, saved),
+                by_stack(16, saved),
+                by_stack(8, None),
+                CodeRule::Unknown,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_function_behind_a_call_that_does_not_return_is_another_one() {
+        // push %rbx; test %edi,%edi; je +6; call 0x100c; pop %rbx; ret; (0x100c) hlt; (0x100d) push
+        // %rcx; pop %rcx; ret
+        let code = [
+            0x53, 0x85, 0xff, 0x74, 0x05, 0xe8, 0x02, 0, 0, 0, 0x5b, 0xc3, 0xf4, 0x51, 0x59, 0xc3,
+        ];
+        assert_eq!(
+            rules(&code, &[5, 10, 12, 13, 14]),
+            [16, 16, 8, 8, 16].map(|cfa| by_stack(cfa, None))
+        );
+        // push %rbx; call 0x100a; (0x1006) push %rcx; pop %rcx; ret; nop; (0x100a) ud2: the first
+        // one does not end.
+        let code = [
+            0x53, 0xe8, 0x04, 0, 0, 0, 0x51, 0x59, 0xc3, 0x90, 0x0f, 0x0b,
+        ];
+        assert_eq!(
+            rules(&code, &[1, 6, 7]),
+            [16, 8, 16].map(|cfa| by_stack(cfa, None))
+        );
+    }
+
+    #[test]
+    fn blocks_behind_a_jump_through_a_table_are_of_its_function() {
+        // push %rbx; jmp *(,%rdi,8); nop %rax...: xor %eax,%eax; pop %rbx; ret
+        let code = [
+            0x53, 0xff, 0x24, 0xfd, 0, 0x20, 0, 0, 0x31, 0xc0, 0x5b, 0xc3,
+        ];
+        assert_eq!(
+            rules(&code, &[8, 10, 11]),
+            [16, 16, 8].map(|cfa| by_stack(cfa, None))
+        );
+    }
+
+    #[test]
+    fn first_functions_and_returns_of_signal_handlers_are_known() {
+        // xor %ebp,%ebp; pop %rdi; call *%r9; ret; mov $15,%eax; syscall
+        let code = [
+            0x31, 0xed, 0x5f, 0x41, 0xff, 0xd1, 0xc3, 0xb8, 15, 0, 0, 0, 0x0f, 0x05,
+        ];
+        let root = CodeRule::Root;
+        assert_eq!(
+            rules(&code, &[0, 2, 5, 6, 7, 13]),
+            [
+                by_stack(8, None),
+                root,
+                root,
+                CodeRule::SignalReturn,
+                CodeRule::SignalReturn,
+                CodeRule::SignalReturn
+            ]
+        );
+        assert_eq!(frames(&code, 0x1000).rule_at(0x1000), root);
+    }
+
+    proptest! {
+        #[test]
+        fn any_code_has_sorted_rules(bytes in prop::collection::vec(any::<u8>(), 0..600), entry in 0x0ff0u64..0x1300) {
+            let frames = frames(&bytes, entry);
+            let end = 0x1000 + bytes.len() as u64;
+            prop_assert!(frames.changes.is_sorted_by_key(|(at, _)| *at));
+            prop_assert_eq!(frames.rule_at(0xfff), CodeRule::Unknown);
+            prop_assert_eq!(frames.rule_at(end), CodeRule::Unknown);
+        }
+    }
+}
