@@ -587,3 +587,23 @@ impl Drop for Ended {
         let _ = self.0.wait();
     }
 }
+
+#[test]
+fn a_runtime_that_did_not_run_is_not_warned_of() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let source = program().with_file_name("unknown_engine.c");
+    let path = |name: &str| lab.path(name).display().to_string();
+    let (ran, idle) = (path("ran"), path("idle"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-rdynamic", "-o", &ran]).arg(source);
+    assert!(compiler.status().expect("a compiler").success());
+    std::fs::copy(&ran, &idle).expect("copied");
+    // Tables are made of all words of a command that are programs.
+    let (_, output) = lab.try_record(["-g", "--", &ran, &idle]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("{ran} is V8 99.1")), "{said}");
+    assert!(!said.contains(&format!("{idle} is")), "{said}");
+}

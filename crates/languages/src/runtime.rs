@@ -3,7 +3,7 @@
 use crate::ElfImage;
 use object::ReadRef;
 
-/// Reason that a runtime is not understood, in words.
+/// Reason that a runtime is not understood: a predicate of its image, as "is Ruby 1.9, which was never tried".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotSupported(pub String);
 

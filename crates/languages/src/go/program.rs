@@ -60,13 +60,13 @@ impl LanguageRuntime for GoProgram {
         let minor = minor_of(&version);
         let Some((thread_goroutine, labels, form)) = minor.and_then(offsets_of_version) else {
             return Err(NotSupported(format!(
-                "{name} was built by {version}, which was never tried"
+                "was built by {version}, which was never tried"
             )));
         };
         let Some(goroutine) = goroutine_offset(image) else {
-            return Err(NotSupported(format!(
-                "{name} does not say where it has its goroutines"
-            )));
+            return Err(NotSupported(
+                "does not say where it has its goroutines".to_owned(),
+            ));
         };
         Ok(Some(Self {
             goroutine,

@@ -48,8 +48,8 @@ impl LanguageRuntime for Interpreter {
             let (code_type, _) = image.exported_symbol("PyCode_Type")?;
             Some((version, code_type, image.code_distance(first)?))
         };
-        let (version, code_type, distance) = found()
-            .ok_or_else(|| NotSupported(format!("{name} is a Python of unknown version")))?;
+        let (version, code_type, distance) =
+            found().ok_or_else(|| NotSupported("is a Python of unknown version".to_owned()))?;
         let offsets = Offsets::of_version(version).or_else(|| {
             let bytes = image.bytes(runtime, PUBLISHED as u64)?;
             Offsets::published(bytes)
@@ -57,7 +57,7 @@ impl LanguageRuntime for Interpreter {
         let offsets = offsets.ok_or_else(|| {
             let Version { major, minor } = version;
             NotSupported(format!(
-                "{name} is a build of Python {major}.{minor} that was never tried"
+                "is a build of Python {major}.{minor} that was never tried"
             ))
         })?;
         let whole = first..first.saturating_add(size);

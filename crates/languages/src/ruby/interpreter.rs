@@ -84,13 +84,13 @@ impl LanguageRuntime for RubyInterpreter {
         let (major, minor) = (number(0), number(4));
         let Some(offsets) = offsets_of_version(major, minor) else {
             return Err(NotSupported(format!(
-                "{name} is Ruby {major}.{minor}, which was never tried"
+                "is Ruby {major}.{minor}, which was never tried"
             )));
         };
         if image.elf.architecture() != object::Architecture::X86_64 {
-            return Err(NotSupported(format!(
-                "{name} is Ruby for another processor than x86-64"
-            )));
+            return Err(NotSupported(
+                "is Ruby for another processor than x86-64".to_owned(),
+            ));
         }
         let found = || -> Option<Self> {
             let (first, size) = image.any_symbol(EVALUATION)?;
@@ -108,7 +108,7 @@ impl LanguageRuntime for RubyInterpreter {
         };
         found().map(Some).ok_or_else(|| {
             NotSupported(format!(
-                "{name} is a stripped Ruby {major}.{minor} that does not say where it has its frames"
+                "is a stripped Ruby {major}.{minor} that does not say where it has its frames"
             ))
         })
     }

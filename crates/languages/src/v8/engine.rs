@@ -184,30 +184,30 @@ impl LanguageRuntime for V8Engine {
             number(&symbol).and_then(|number| u32::try_from(number).ok())
         };
         let (Some(major), Some(minor)) = (version("major"), version("minor")) else {
-            return Err(NotSupported(format!(
-                "{name} does not say which version of V8 it is"
-            )));
+            return Err(NotSupported(
+                "does not say which version of V8 it is".to_owned(),
+            ));
         };
         if !TRIED.contains(&(major, minor)) {
             return Err(NotSupported(format!(
-                "{name} is V8 {major}.{minor}, which was never tried (10.2, 11.3, 12.4 and 13.6 were: Node.js 18, 20, 22, 24)"
+                "is V8 {major}.{minor}, which was never tried (10.2, 11.3, 12.4 and 13.6 were: Node.js 18, 20, 22, 24)"
             )));
         }
         if image.elf.architecture() != object::Architecture::X86_64 {
-            return Err(NotSupported(format!(
-                "{name} is V8 for another processor than x86-64"
-            )));
+            return Err(NotSupported(
+                "is V8 for another processor than x86-64".to_owned(),
+            ));
         }
         let constant = |name: &str| number(&format!("v8dbg_{name}"));
         let other = |(name, value): &&(&str, i64)| constant(name) != Some(*value);
         if let Some((name_of_other, _)) = TAKEN_FOR_GRANTED.iter().find(other) {
             return Err(NotSupported(format!(
-                "{name} is a build of V8 {major}.{minor} with another {name_of_other} than was tried"
+                "is a build of V8 {major}.{minor} with another {name_of_other} than was tried"
             )));
         }
         let layout = V8Layout::by_constants(&constant).ok_or_else(|| {
             NotSupported(format!(
-                "{name} is a build of V8 {major}.{minor} that does not say where its objects have what"
+                "is a build of V8 {major}.{minor} that does not say where its objects have what"
             ))
         })?;
         Ok(Some(Self { layout }))

@@ -442,7 +442,6 @@ impl<'memory> Continuous<'memory> {
         if account.taken >= FEW_SAMPLES && account.spent_ns > 0 {
             self.sample_cost_ns = self.interrupt_cost_ns + account.spent_ns / account.taken;
         }
-        self.note_walks(&mut recording);
         for (number, total) in self.collection.totals.iter().enumerate() {
             let scale = self.source.multiplex_scale(number);
             recording
@@ -450,6 +449,7 @@ impl<'memory> Continuous<'memory> {
                 .push(drained_event(&self.source.events[number], *total, scale));
         }
         self.move_samples(&mut recording);
+        self.note_walks(&mut recording);
         if self.collection.functions.end_drain() {
             self.source.tell_functions_anew()?;
         }
@@ -496,7 +496,8 @@ impl<'memory> Continuous<'memory> {
     fn note_walks(&mut self, recording: &mut Recording) {
         if let Some(walks) = self.source.walk_counts() {
             recording.set_walks(Some(walks.since(self.walks)));
-            recording.warnings.extend(self.source.walk_notes());
+            let notes = self.source.walk_notes(&recording.images);
+            recording.warnings.extend(notes);
             self.walks = walks;
         }
     }

@@ -141,13 +141,13 @@ impl JvmNames {
         }
     }
 
-    /// Returns notes for the reader: each a sentence.
-    pub fn notes(&self) -> Vec<String> {
+    /// Returns notes for the reader on the processes that have samples: each a sentence.
+    pub fn notes(&self, is_sampled: impl Fn(u32) -> bool) -> Vec<String> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let failed: Vec<_> = answers
             .iter()
             .filter_map(|(pid, answer)| Some((pid, answer.as_ref().err()?)))
-            .filter(|(_, error)| **error != AttachError::Ended)
+            .filter(|(pid, error)| is_sampled(**pid) && **error != AttachError::Ended)
             .collect();
         let mut notes: Vec<String> = failed
             .iter()

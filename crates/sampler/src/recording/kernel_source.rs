@@ -20,9 +20,10 @@ use crate::recording::walked_stacks::DrainedFrames;
 use crate::unwinding::{TableSettings, UnfinishedTables, Unwinding, target_name};
 use crate::{Error, EventSpec, Options, TargetSpec};
 use profile::{
-    EventId, FileIdentity, ImageOffset, Location, ProcessAddress, StackId, StackWalks, Waker,
+    EventId, FileIdentity, Image, ImageOffset, Location, ProcessAddress, StackId, StackWalks, Waker,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
@@ -212,12 +213,12 @@ impl<'memory> KernelSource<'memory> {
         unwinding.is_some_and(|unwinding| unwinding.names_methods(pid))
     }
 
-    /// Returns notes on the walks up stacks, beside their counts.
-    pub fn walk_notes(&self) -> Vec<String> {
+    /// Returns notes on the walks up stacks, beside their counts; of those on images, those on images with samples.
+    pub fn walk_notes(&self, sampled: &[Image]) -> BTreeSet<String> {
         let Some(unwinding) = &self.unwinding else {
-            return Vec::new();
+            return BTreeSet::new();
         };
-        let mut notes = unwinding.notes();
+        let mut notes = unwinding.notes(sampled);
         notes.extend(self.kernel.interpreter_notes());
         let codes = self.codes.as_ref();
         notes.extend(codes.and_then(CodeRecords::warn_of_unread));

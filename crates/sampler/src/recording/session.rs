@@ -25,6 +25,7 @@ use crate::unwinding::UnfinishedTables;
 use crate::{Error, EventKind, EventSpec};
 use profile::{CallGraph, Collector, Event, MapsLine, Recording, Target, Unit};
 use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -624,7 +625,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         if let Some(mut jvms) = self.jvms.take() {
             let Collection { maps, images, .. } = &self.collection;
             jvms.ask_remaining(maps, images, |pid| self.asks_jvm(pid));
-            self.collection.warnings.extend(jvms.notes());
+            self.jvms = Some(jvms);
         }
     }
 
@@ -724,7 +725,6 @@ impl<'a, 'memory> Session<'a, 'memory> {
         recording.warnings = self.notes.clone();
         if let Source::Kernel(source) = &self.source {
             recording.set_walks(source.walk_counts());
-            recording.warnings.extend(source.walk_notes());
         }
         #[cfg(target_arch = "x86_64")]
         recording
@@ -764,6 +764,16 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let directory = options.table_directory.as_deref();
         finish_recording(self.collection, &mut recording, directory);
         self.python_threads.name_threads(&mut recording);
+        let mut notes = BTreeSet::new();
+        if let Source::Kernel(source) = &self.source {
+            notes = source.walk_notes(&recording.images);
+        }
+        if let Some(jvms) = &self.jvms {
+            let pids: FxHashSet<_> = recording.samples.iter().map(|sample| sample.pid).collect();
+            let is_sampled = |pid| pids.contains(&Some(pid)) || pids.contains(&None);
+            notes.extend(jvms.notes(is_sampled));
+        }
+        recording.warnings.extend(notes);
         recording
     }
 }

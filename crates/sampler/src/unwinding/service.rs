@@ -4,7 +4,7 @@ use super::counts::{clear_walks, read_walks};
 use super::disk::TableFiles;
 use super::hotspot::JvmStacks;
 use super::store::{ImageKey, TableStore};
-use super::worker::{TableJob, UnfinishedTables, Worker};
+use super::worker::{TableJob, TableNote, UnfinishedTables, Worker};
 use crate::Error;
 use crate::bpf::frame_words::{FIRST_LABEL, MOST_LABELS};
 use crate::bpf::kernel::WalkMaps;
@@ -13,8 +13,9 @@ use crate::processes::images::{ImageTable, identity_of, open_regular, open_same}
 use crate::processes::jvm::NamedJvms;
 use crate::processes::maps::ProcessMaps;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use profile::{FileIdentity, StackWalks};
+use profile::{FileIdentity, Image, StackWalks};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -321,20 +322,38 @@ impl Unwinding {
         read_walks(&self.counts)
     }
 
-    /// Returns notes for the reader beside the counts of walks: each a sentence.
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+    /// Returns notes for the reader beside the counts of walks: each a sentence. Tables are made ahead of images that
+    /// may never run: notes on images without samples are left out.
+    pub fn notes(&self, sampled: &[Image]) -> BTreeSet<String> {
         let progress = &self.worker.progress;
-        if progress.no_room.load(Ordering::Relaxed) > 0 {
-            notes.push(
-                "some images had no room for their unwind tables and went by frame pointers: raise --unwind-memory".into(),
-            );
-        }
-        if let Ok(messages) = progress.messages.lock() {
-            notes.extend(messages.iter().cloned());
-        }
-        notes
+        let notes = progress.notes.lock();
+        notes.map_or_else(
+            |_| BTreeSet::new(),
+            |notes| messages_on_images(&notes, sampled),
+        )
     }
+}
+
+/// Returns the messages on these images and on all, each once.
+fn messages_on_images(notes: &[TableNote], images: &[Image]) -> BTreeSet<String> {
+    let is_sampled = |key: ImageKey| {
+        let mut files = images.iter().filter_map(|image| image.file);
+        files.any(|file| {
+            // What /proc says of a file has no generation.
+            let key = match file.generation {
+                0 => ImageKey {
+                    generation: 0,
+                    ..key
+                },
+                _ => key,
+            };
+            key_of(file) == key
+        })
+    };
+    let on_images = notes
+        .iter()
+        .filter(|note| note.image.is_none_or(is_sampled));
+    on_images.map(|note| note.message.clone()).collect()
 }
 
 fn vdso_table() -> CompactTable {
@@ -364,5 +383,44 @@ fn identity_of_key(key: ImageKey) -> FileIdentity {
         minor: key.device & 0xf_ffff,
         inode: key.inode,
         generation: key.generation.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::ImageKind;
+
+    #[test]
+    fn notes_on_images_are_for_those_with_samples() {
+        let identity = |inode, generation| FileIdentity {
+            major: 8,
+            minor: 1,
+            inode,
+            generation,
+        };
+        let note = |image: Option<FileIdentity>, message: &str| TableNote {
+            image: image.map(key_of),
+            message: message.to_owned(),
+        };
+        let image = |file| Image {
+            kind: ImageKind::File,
+            path: "/usr/bin/ruby".to_owned(),
+            build_id: None,
+            file: Some(file),
+            gone: false,
+        };
+        let notes = [
+            note(None, "all"),
+            note(Some(identity(1, 7)), "ran"),
+            note(Some(identity(2, 7)), "did not run"),
+            note(Some(identity(3, 7)), "same number as one that ran"),
+            note(Some(identity(4, 7)), "mapped before the recording"),
+            note(Some(identity(4, 7)), "all"),
+        ];
+        let sampled =
+            [(1, 7), (3, 8), (4, 0)].map(|(inode, generation)| image(identity(inode, generation)));
+        let said = Vec::from_iter(messages_on_images(&notes, &sampled));
+        assert_eq!(said, ["all", "mapped before the recording", "ran"]);
     }
 }

@@ -26,9 +26,11 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Niceness of the thread. At 19 a busy machine would leave it a sixtieth of a processor, and a table
 /// would come when the program has ended.
 const NICE: libc::c_int = 5;
-/// The most messages that are kept, and the most files whose tables were not finished.
-const MOST_MESSAGES: usize = 8;
+/// The most notes that are kept, and the most files whose tables were not finished.
+const MOST_NOTES: usize = 256;
 const MOST_UNFINISHED: usize = 64;
+/// Note on the images for whose tables there was no memory.
+const NO_ROOM: &str = "some images had no room for their unwind tables and went by frame pointers: raise --unwind-memory";
 /// Time after the last sample in which tables are still made, for the next recording. Debug builds make them so slowly that they would never
 /// have those of large images.
 const LONGEST_AFTER_SAMPLES: Duration =
@@ -98,18 +100,25 @@ impl JobQueue {
     }
 }
 
+/// Note for the reader on what is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableNote {
+    /// The image that lacks it; `None`: all do.
+    pub image: Option<ImageKey>,
+    /// Sentence for the reader.
+    pub message: String,
+}
+
 /// Progress of the thread.
 #[derive(Default)]
 pub(crate) struct Progress {
     pub done: AtomicU64,
     /// CPU time that the thread took, in nanoseconds.
     pub cpu_ns: AtomicU64,
-    /// Tables for which there was no memory.
-    pub no_room: AtomicU64,
     /// True if the kernel refused a table: no more are tried.
     pub failed: AtomicBool,
-    /// Tables that could not be made: each a sentence.
-    pub messages: Mutex<Vec<String>>,
+    /// Tables and runtimes that are missing.
+    pub notes: Mutex<Vec<TableNote>>,
     /// Files whose tables would have been kept on disk, but for the end of the work.
     unfinished: Mutex<Vec<PathBuf>>,
     /// End of the work, on the monotonic clock; 0 while stacks are walked.
@@ -279,7 +288,7 @@ impl Workbench {
                     .next_round()
                     .and_then(|()| self.store.forget_images());
                 if let Err(error) = tidied {
-                    self.add_note(format!("unwind tables: {error}"));
+                    self.add_note(None, format!("unwind tables: {error}"));
                 }
             }
         }
@@ -287,7 +296,8 @@ impl Workbench {
 
     fn perform_job(&mut self, job: &TableJob) {
         if let Err(error) = self.make_table(job) {
-            self.add_note(format!("no unwind table for {}: {error}", job.name));
+            let message = format!("no unwind table for {}: {error}", job.name);
+            self.add_note(Some(job.key), message);
             self.progress.failed.store(true, Ordering::Relaxed);
         }
         self.progress.done.fetch_add(1, Ordering::Release);
@@ -310,7 +320,7 @@ impl Workbench {
         let table = table.unwrap_or_default();
         let installed = self.store.install_table(image, &table, runtime.as_ref())?;
         if installed == Installed::NoRoom {
-            self.progress.no_room.fetch_add(1, Ordering::Relaxed);
+            self.add_note(Some(job.key), NO_ROOM.to_owned());
         }
         Ok(())
     }
@@ -334,7 +344,8 @@ impl Workbench {
                 let program = recognise::<GoProgram>(name, &image)?;
                 Some(program.map(ImageRuntime::Go))
             });
-        found?.map_err(|note| self.add_note(note)).ok()
+        let add_note = |reason| self.add_note(Some(job.key), format!("{} {reason}", job.name));
+        found?.map_err(add_note).ok()
     }
 
     /// The table of a file, from disk if it is there.
@@ -348,7 +359,7 @@ impl Workbench {
                 None
             }
             Err(error) => {
-                self.add_note(error.to_string());
+                self.add_note(Some(job.key), error.to_string());
                 None
             }
         }
@@ -365,17 +376,19 @@ impl Workbench {
         }
     }
 
-    fn add_note(&self, message: String) {
-        if let Ok(mut messages) = self.progress.messages.lock()
-            && messages.len() < MOST_MESSAGES
+    fn add_note(&self, image: Option<ImageKey>, message: String) {
+        let note = TableNote { image, message };
+        if let Ok(mut notes) = self.progress.notes.lock()
+            && notes.len() < MOST_NOTES
+            && !notes.contains(&note)
         {
-            messages.push(message);
+            notes.push(note);
         }
     }
 }
 
-/// Recognises the runtime in an image; `None` if the image is another. Fails with a sentence that says why the runtime
-/// is not supported and what is lost.
+/// Recognises the runtime in an image; `None` if the image is another. Fails with a predicate of the image that says why
+/// the runtime is not supported and what is lost.
 fn recognise<'data, L: LanguageRuntime>(
     name: &str,
     image: &ElfImage<'data, &'data object::ReadCache<&'data File>>,
