@@ -79,6 +79,9 @@ const TITLES = VIEWS.map(([name, title]) => [name, title] as const);
 /** Views in which a value or a thread changes nothing. */
 const OF_ALL = ["findings", "compare", "causal", "machine"];
 
+/** What is chosen within a profile: in another one it would be of another program. */
+const OF_ONE = Object.fromEntries(["value", "thread", "range", "zoom", "view", "method", "image", "focus", "callers", "callees", "line", "procedure", "at", "path"].map((name) => [name, ""]));
+
 /** What of which profile is shown. */
 function Choices() {
   const shown = profile.value;
@@ -87,7 +90,7 @@ function Choices() {
   const narrows = !OF_ALL.includes(route.value.view);
   return (
     <section class="bar choices-bar" aria-label="What is shown">
-      {profiles.length > 1 ? <label>Profile <select value={String(profileIndex.value)} onChange={(event) => change({ profile: event.currentTarget.value, value: "", thread: "", range: "", zoom: "", method: "", image: "" })}>{shortPaths(profiles.map((one) => one.name)).map((name, at) => <option key={at} value={String(at)} title={shortened(profiles[at]!.name, 300)}>{shortened(name, 60)}</option>)}</select></label> : <span class="file">{shortened(shown.name, 80)}</span>}
+      {profiles.length > 1 ? <label>Profile <select value={String(profileIndex.value)} onChange={(event) => change({ profile: event.currentTarget.value, ...OF_ONE })}>{shortPaths(profiles.map((one) => one.name)).map((name, at) => <option key={at} value={String(at)} title={shortened(profiles[at]!.name, 300)}>{shortened(name, 60)}</option>)}</select></label> : <span class="file">{shortened(shown.name, 80)}</span>}
       {narrows && shown.values.length > 1 && <label>Value <select value={String(valueIndex.value)} onChange={(event) => change({ value: event.currentTarget.value })}>{shown.values.map((one, at) => <option key={at} value={String(at)}>{one.name}</option>)}</select></label>}
       {narrows && shown.threads.length > 1 && <label>Thread <select value={thread.value === null ? "" : shown.names[thread.value]!} onChange={(event) => change({ thread: event.currentTarget.value, zoom: "" })}><option value="">all {shown.threads.length}</option>{shown.threads.map((method) => <option key={method} value={shown.names[method]!}>{shortened(shown.names[method]!, 50)}</option>)}</select></label>}
       {narrows && range.value && shown.timeline && <button type="button" class="chip" onClick={() => change({ range: "", zoom: "" })} aria-label="Show all of the time">{rangeText(shown.timeline, range.value)} ×</button>}

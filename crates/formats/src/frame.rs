@@ -98,8 +98,8 @@ fn unnamed_place(image: &Image, offset: ImageOffset) -> Cow<'_, str> {
     Cow::Owned(format!("{}+{:#x}", base_name(image), offset.0))
 }
 
-/// The last part of an image's path; a name in brackets as it is.
-pub(crate) fn base_name(image: &Image) -> &str {
+/// Returns the last part of an image's path; a name in brackets as it is.
+pub fn base_name(image: &Image) -> &str {
     base_of_path(&image.path)
 }
 

@@ -14,3 +14,5 @@ pub mod read;
 pub mod write;
 
 mod frame;
+
+pub use frame::base_name;

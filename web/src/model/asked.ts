@@ -38,7 +38,7 @@ const text = (value: unknown) => (typeof value === "string" ? value : "");
 /** The questions of each `run`; without one, the questions by which results are there. */
 export function askedGroups(page: Pick<Page, "results" | "profiles">): AskedGroup[] {
   const runs = page.results.filter((one) => Array.isArray(one["asked"]));
-  if (runs.length > 0) return runs.map((run) => ({ about: commandOf(run), methods: (run["asked"] as readonly RawAsked[]).map((one) => askedOfRun(one, page.results)) }));
+  if (runs.length > 0) return runs.map((run) => ({ about: commandOf(run), methods: (run["asked"] as readonly RawAsked[]).map((one) => askedOfRun(one, page.results.filter((other) => commandOf(other) === commandOf(run)))) }));
   return [{ about: "", methods: QUESTIONS.map((one) => askedOfResults(one, page)) }];
 }
 

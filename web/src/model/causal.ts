@@ -3,6 +3,7 @@ import { commandOf } from "./claims";
 import type { Profile, Result } from "./data";
 
 export interface CausalProgram {
+  readonly command: string;
   /** All profiles of the program. */
   readonly files: readonly string[];
   /** The analyses of those together, and of choices of them. */
@@ -39,12 +40,13 @@ export interface LineText {
   readonly row: number;
 }
 
-/** Finds a line by its name, `file:number`; the file can be spelled by its end. */
-export function lineNamed(profiles: readonly Pick<Profile, "lines">[], name: string): LineText | null {
+/** Finds a line by its name, `file:number`, in the profiles of these positions; the file can be spelled by its end. */
+export function lineNamed(profiles: readonly Pick<Profile, "lines">[], among: readonly number[], name: string): LineText | null {
   const [, path, digits] = /^(.+):(\d+)$/.exec(name) ?? [];
   if (path === undefined) return null;
   const line = Number(digits);
-  for (const [profile, { lines }] of profiles.entries()) {
+  for (const profile of among) {
+    const { lines } = profiles[profile]!;
     for (const part of lines?.sources ?? []) {
       const file = lines!.files[part.file]!;
       if ((file === path || file.endsWith(`/${path}`)) && part.first <= line && line < part.first + part.text.length) {

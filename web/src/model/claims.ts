@@ -1,6 +1,7 @@
 /** Claims of all methods, put together by what they are a part of: amounts of different wholes are not compared. */
 import type { Claim, Profile, Result } from "./data";
 import { percent } from "./format";
+import { lastPart, methodNamed, moduleOf } from "./identity";
 
 export const VITAL_FEW = 5;
 
@@ -10,6 +11,8 @@ export interface ClaimGroup {
   readonly question: string;
   readonly axis: string;
   readonly about: string;
+  /** The names of the profiles that are compared, if it is about several. */
+  readonly sets: readonly string[];
   /** Parts that do not overlap: they add up to no more than the whole. */
   readonly exclusive: boolean;
   readonly view: string;
@@ -46,17 +49,17 @@ export function groupedClaims(results: readonly Result[], profiles: readonly Nam
       const kind = claim.claim === "speedup_hurts" ? "worth_speedup" : claim.claim;
       if (!(kind in KINDS)) continue;
       const about = typeof result["profile"] === "string" ? result["profile"] : commandOf(result);
-      const base = JSON.stringify([kind, claim.amount.relative_to, about]);
+      const base = JSON.stringify([kind, claim.amount.relative_to, about, setsOf(result)]);
       groups.set(base, [...(groups.get(base) ?? []), claim]);
     }
   }
   const made = [...groups].map(([base, claims]): ClaimGroup => {
-    const [kind, relative, about] = JSON.parse(base) as [string, unknown, string];
+    const [kind, relative, about, sets] = JSON.parse(base) as [string, unknown, string, readonly string[]];
     const key = `${kind}-${[...groups.keys()].indexOf(base)}`;
     const part = typeof relative === "object" && relative !== null ? Object.entries(relative).map(([name, point]) => `${name} of ${String(point)}`).join() : "";
     const sorted = KINDS[kind]!.exclusive ? claims : [...claims].sort((a, b) => Math.abs(conservative(b)) - Math.abs(conservative(a)));
     const show = kind === "changed" ? times : percent;
-    return { ...KINDS[kind]!, show, key, axis: KINDS[kind]!.axis + (part ? ` (${part})` : ""), about, claims: sorted };
+    return { ...KINDS[kind]!, show, key, axis: KINDS[kind]!.axis + (part ? ` (${part})` : ""), about, sets, claims: sorted };
   });
   return made.sort((a, b) => kindOf(a) - kindOf(b));
 }
@@ -65,7 +68,7 @@ type Named = Pick<Profile, "name" | "facts">;
 
 /** Of two programs nearly everything differs, and nobody changed it: that is no finding. */
 function comparesPrograms(result: Result, profiles: readonly Named[]): boolean {
-  const sets = result.schema === "vitalfew.diff/1" && Array.isArray(result["sets"]) ? result["sets"].map(String) : [];
+  const sets = result.schema === "vitalfew.diff/1" ? setsOf(result) : [];
   const programs = sets.flatMap((set) => profiles.find((one) => one.name === set)?.facts?.command?.[0]?.split("/").at(-1) ?? []);
   return new Set(programs).size > 1;
 }
@@ -81,10 +84,12 @@ export function withoutRepeats(groups: readonly ClaimGroup[], profiles: readonly
 const times = (value: number) => `${value.toFixed(2)} ×`;
 const kindOf = (group: ClaimGroup) => ORDER.indexOf(group.key.slice(0, group.key.lastIndexOf("-")));
 
+const setsOf = (result: Result) => (Array.isArray(result["sets"]) ? result["sets"].map(String) : []);
+
 /** The command that a result is of, as a line; empty if it says none. */
 export function commandOf(result: Result): string {
-  const sets = result["sets"];
-  if (Array.isArray(sets)) return sets.join(" → ");
+  const sets = setsOf(result);
+  if (sets.length > 0) return sets.join(" → ");
   const runs = result["runs"];
   const target = result["target"] as { command?: unknown } | undefined;
   const command = Array.isArray(runs) ? (runs[0] as { command?: unknown } | undefined)?.command : (result["command"] ?? target?.command);
@@ -96,12 +101,13 @@ export function isBeside(claim: Pick<Claim, "evidence" | "place">): boolean {
   return claim.place.what.kind === "program" && claim.evidence.some((one) => one["kind"] === "time_spent" && one["on"] === "no_cpu");
 }
 
-/** The dearest line of a function, with what it calls, as a position among the profile's lines; -1 if none is known. */
-export function hottestLine(profile: Pick<Profile, "lines">, name: string): number {
+/** The dearest line of a method, with what it calls, as a position among the profile's lines; -1 if none is known. */
+export function hottestLine(profile: Pick<Profile, "lines" | "names" | "module" | "modules">, method: number): number {
   const { lines } = profile;
   let best = -1;
   lines?.function.forEach((one, at) => {
-    if (one === name && (best < 0 || lines.total[at]! > lines.total[best]!)) best = at;
+    const isIn = one === profile.names[method] && lines.images[lines.image[at]!] === moduleOf(profile, method);
+    if (isIn && (best < 0 || lines.total[at]! > lines.total[best]!)) best = at;
   });
   return best;
 }
@@ -111,19 +117,24 @@ const FOREIGN = /^(\/usr\/|\/lib|\/build\/|\/rustc\/|\.{1,2}\/)|\/sysdeps\/|\/si
 
 const fileOf = (profile: Pick<Profile, "lines">, line: number) => profile.lines!.files[profile.lines!.file[line]!]!;
 
-/** The position of `file:line` among the profile's lines, the file spelled by its end; -1 if it has none. */
-function lineAt(profile: Pick<Profile, "lines">, name: string): number {
+/** The position of `file:line` among the profile's lines, the file spelled by its end; of several images' that of this one. -1 if it has none. */
+function lineAt({ lines }: Pick<Profile, "lines">, name: string, image: string | undefined): number {
   const [, path = "", digits = ""] = /^(.+):(\d+)$/.exec(name) ?? [];
-  return profile.lines?.line.findIndex((line, at) => line === Number(digits) && (fileOf(profile, at) === path || fileOf(profile, at).endsWith(`/${path}`))) ?? -1;
+  const isIt = (at: number) => lines!.line[at] === Number(digits) && (lines!.files[lines!.file[at]!] === path || lines!.files[lines!.file[at]!]!.endsWith(`/${path}`));
+  const found = [...(lines?.line.keys() ?? [])].filter(isIt);
+  return found.find((at) => lines!.images[lines!.image[at]!] === image) ?? found[0] ?? -1;
 }
 
-/** The line to look at for a finding: of the innermost function that is the program's own code, else of any. -1 if none is known. */
-export function lineToChange(profile: Pick<Profile, "lines">, claim: Pick<Claim, "place" | "evidence">, name: string): number {
-  const dear = claim.evidence.find((one) => one["kind"] === "dear_line");
-  const said = dear ? lineAt(profile, String(dear["line"])) : -1;
+/** The line to look at for a finding: of the innermost of its calls that is the program's own code, else of any. -1 if none is known. */
+export function lineToChange(profile: Pick<Profile, "lines" | "names" | "module" | "modules">, claim: Pick<Claim, "place" | "evidence">, calls: readonly number[]): number {
+  const image = claim.place.image && lastPart(claim.place.image);
+  const own = lineAt(profile, claim.place.what.line ?? "", image);
+  if (own >= 0) return own;
+  const said = lineAt(profile, String(claim.evidence.find((one) => one["kind"] === "dear_line")?.["line"]), image);
   if (said >= 0 && !FOREIGN.test(fileOf(profile, said))) return said;
-  const callers = [...(claim.place.what.path ?? [])].reverse();
-  const behalf = claim.evidence.filter((one) => one["kind"] === "on_behalf_of").map((one) => String(one["function"]));
-  const found = [name, ...callers, ...behalf].map((one) => hottestLine(profile, one)).filter((line) => line >= 0);
-  return found.find((line) => !FOREIGN.test(fileOf(profile, line))) ?? found[0] ?? -1;
+  const named = [...(claim.place.what.path ?? [])].reverse().concat(claim.evidence.filter((one) => one["kind"] === "on_behalf_of").map((one) => String(one["function"])));
+  const methods = [...[...calls].reverse(), ...named.map((name) => methodNamed(profile, name, image))];
+  const found = methods.map((method) => hottestLine(profile, method)).filter((line) => line >= 0);
+  // All programs have the libraries' callers in common.
+  return found.find((line) => !FOREIGN.test(fileOf(profile, line))) ?? hottestLine(profile, calls.at(-1) ?? -1);
 }

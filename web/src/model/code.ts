@@ -1,5 +1,6 @@
 /** Questions about a procedure's code: what its lines, blocks and instructions cost, and why. No DOM. */
 import type { Lines, Procedure } from "./data";
+import { lastPart } from "./identity";
 
 /** Causes of stalls by the letters of `annotate`: what it means, and what helps. */
 export const CAUSES: Readonly<Record<string, string>> = {
@@ -84,6 +85,12 @@ export function drawnBlocks(procedure: Procedure, most: number): number[] {
   return all.sort((a, b) => samples.get(b)! - samples.get(a)! || a - b).slice(0, most).sort((a, b) => a - b);
 }
 
+/** The position of a procedure of this name, in that image if it is said and known; -1 if there is none. */
+export function procedureNamed(procedures: readonly Procedure[], name: string, image?: string): number {
+  const own = procedures.findIndex((one) => one.name === name && lastPart(one.image) === image);
+  return own >= 0 ? own : procedures.findIndex((one) => one.name === name);
+}
+
 /** The procedure whose hottest instructions are of a line; -1 if there is none. */
 export function procedureOfLine(procedures: readonly Procedure[], path: string, line: number): number {
   let [found, most] = [-1, -1];
@@ -95,11 +102,17 @@ export function procedureOfLine(procedures: readonly Procedure[], path: string, 
 }
 
 /** A row of the lines as an address says it: it finds the same line in a newer recording. */
-export function addressOfLine(lines: Lines, row: number): string {
+function addressOfLine(lines: Lines, row: number): string {
   return `${lines.files[lines.file[row]!]!}:${lines.line[row]} ${lines.function[row]}`;
 }
 
-/** The row of such an address; -1 if there is none. */
-export function rowOfAddress(lines: Lines, address: string): number {
-  return lines.line.findIndex((_, row) => addressOfLine(lines, row) === address);
+/** The same with its image, as parameters of the source view. */
+export function paramsOfLine(lines: Lines, row: number): { readonly line: string; readonly image: string } {
+  return { line: addressOfLine(lines, row), image: lines.images[lines.image[row]!]! };
+}
+
+/** The row of such an address, in that image if it is said and known; -1 if there is none. */
+export function rowOfAddress(lines: Lines, address: string, image?: string): number {
+  const rows = [...lines.line.keys()].filter((row) => addressOfLine(lines, row) === address);
+  return rows.find((row) => lines.images[lines.image[row]!] === image) ?? rows[0] ?? -1;
 }

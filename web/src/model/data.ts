@@ -31,6 +31,8 @@ export interface Lines {
   readonly file: readonly number[];
   readonly line: readonly number[];
   readonly function: readonly string[];
+  readonly images: readonly string[];
+  readonly image: readonly number[];
   readonly own: readonly number[];
   readonly total: readonly number[];
   readonly sources: readonly { readonly file: number; readonly first: number; readonly text: readonly string[] }[];

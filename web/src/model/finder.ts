@@ -1,6 +1,7 @@
 /** Search over everything that the page has. No DOM. */
-import { addressOfLine } from "./code";
+import { paramsOfLine } from "./code";
 import type { Page, Profile } from "./data";
+import { lastPart, moduleOf } from "./identity";
 
 export interface Hit {
   readonly kind: "View" | "Finding" | "Procedure" | "Line" | "Thread" | "Code";
@@ -24,10 +25,10 @@ export function findAll(page: Page, shown: Profile | null, total: Float64Array |
   if (!shown) return hits;
   const methods = shown.names.map((_, method) => method).filter((method) => has(shown.names[method]!) && (total?.[method] ?? 1) !== 0 && shown.slice[method]! < 0 && !shown.threads.includes(method));
   methods.sort((a, b) => rank(shown.names[a]!) - rank(shown.names[b]!) || (total?.[b] ?? 0) - (total?.[a] ?? 0));
-  hits.push(...methods.slice(0, EACH).map((method): Hit => ({ kind: "Procedure", text: shown.names[method]!, view: "sandwich", params: { method: shown.names[method]! } })));
-  hits.push(...(shown.code?.procedures ?? []).filter((one) => has(one.name)).slice(0, EACH).map((one): Hit => ({ kind: "Code", text: one.name, view: "source", params: { procedure: one.name } })));
+  hits.push(...methods.slice(0, EACH).map((method): Hit => ({ kind: "Procedure", text: shown.names[method]!, view: "sandwich", params: { method: shown.names[method]!, image: moduleOf(shown, method) } })));
+  hits.push(...(shown.code?.procedures ?? []).filter((one) => has(one.name)).slice(0, EACH).map((one): Hit => ({ kind: "Code", text: one.name, view: "source", params: { procedure: one.name, image: lastPart(one.image) } })));
   const lines = (shown.lines?.line ?? []).map((line, index) => ({ index, text: `${shown.lines!.files[shown.lines!.file[index]!]!.split("/").at(-1)!}:${line} ${shown.lines!.function[index]!}` }));
-  hits.push(...lines.filter((one) => has(one.text)).slice(0, EACH).map((one): Hit => ({ kind: "Line", text: one.text, view: "source", params: { line: addressOfLine(shown.lines!, one.index) } })));
+  hits.push(...lines.filter((one) => has(one.text)).slice(0, EACH).map((one): Hit => ({ kind: "Line", text: one.text, view: "source", params: paramsOfLine(shown.lines!, one.index) })));
   hits.push(...shown.threads.filter((method) => has(shown.names[method]!)).slice(0, EACH).map((method): Hit => ({ kind: "Thread", text: shown.names[method]!, view: "flame", params: { thread: shown.names[method]! } })));
   return hits;
 }

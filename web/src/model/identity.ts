@@ -3,12 +3,35 @@ import type { Profile } from "./data";
 
 type Methods = Pick<Profile, "names" | "module" | "modules">;
 
-const keyOf = (profile: Methods, method: number) => `${profile.names[method]!}\0${profile.modules[profile.module[method]!]!}`;
+/** The module of a method: the last part of its image's path. */
+export const moduleOf = (profile: Pick<Methods, "module" | "modules">, method: number) => profile.modules[profile.module[method]!]!;
+
+/** The last part of a path, as modules are called. */
+export const lastPart = (path: string) => path.split("/").at(-1)!;
+
+const numbered = new WeakMap<readonly string[], Map<string, number[]>>();
+
+/** The methods of a name, in all images. */
+export function methodsNamed({ names }: Pick<Methods, "names">, name: string): readonly number[] {
+  let known = numbered.get(names);
+  if (!known) {
+    known = new Map();
+    for (const [method, one] of names.entries()) {
+      const methods = known.get(one);
+      if (methods) methods.push(method);
+      else known.set(one, [method]);
+    }
+    numbered.set(names, known);
+  }
+  return known.get(name) ?? [];
+}
+
+const keyOf = (profile: Methods, method: number) => `${profile.names[method]!}\0${moduleOf(profile, method)}`;
 
 /** The method of that name, in that image if it is said; -1 if there is none. */
 export function methodNamed(profile: Methods, name: string, image?: string): number {
-  const own = image === undefined ? -1 : profile.names.findIndex((one, method) => one === name && profile.modules[profile.module[method]!] === image);
-  return own >= 0 ? own : profile.names.indexOf(name);
+  const methods = methodsNamed(profile, name);
+  return methods.find((method) => moduleOf(profile, method) === image) ?? methods[0] ?? -1;
 }
 
 export interface CommonMethods {

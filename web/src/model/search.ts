@@ -21,6 +21,11 @@ export function markMethods(names: readonly string[], matches: (name: string) =>
   return Uint8Array.from(names, (name) => (matches(name) ? 1 : 0));
 }
 
+/** Marks one of so many methods. */
+export function markMethod(methods: number, only: number): Uint8Array {
+  return new Uint8Array(methods).fill(1, only, only + 1);
+}
+
 export interface Coverage {
   /** Cost of all calls of marked methods, calls in such calls counted once. */
   readonly cost: number;

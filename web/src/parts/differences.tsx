@@ -2,6 +2,7 @@
 import { ChangeBar } from "../charts/change";
 import { type Comparison, type Difference, type Judgement, axisOf, judgementOf, leastChange } from "../model/differences";
 import { amount, grouped, percent, printable, shortened } from "../model/format";
+import { lastPart } from "../model/identity";
 import { change as changeRoute, linkTo, route } from "../state/route";
 import { type Column, VirtualTable, sortedRows } from "./table";
 
@@ -18,7 +19,7 @@ export function Differences({ comparison }: { readonly comparison: Comparison })
   const rank = (row: Difference) => (row.differs ? 2 : row.q === null ? 0 : 1);
   const columns: readonly Column<Difference>[] = [
     { key: "differs", title: "By more than chance", help: "Of all rows that are said to differ, at most 5 % are expected not to", sort: (x, y) => rank(y) - rank(x) || Math.abs(leastChange(y)) - Math.abs(leastChange(x)) || Math.abs(y.change) - Math.abs(x.change), cell: (row) => (row.differs ? <b>{SIGNS[judgementOf(row)]}</b> : SIGNS[judgementOf(row)]) },
-    { key: "name", title: "Procedure", wide: true, sort: (x, y) => (x.name < y.name ? -1 : 1), cell: (row) => <a href={linkTo("sandwich", { method: row.name })} title={printable(row.image ?? row.name)}>{shortened(row.name, 44)}</a> },
+    { key: "name", title: "Procedure", wide: true, sort: (x, y) => (x.name < y.name ? -1 : 1), cell: (row) => <a href={linkTo("sandwich", { method: row.name, image: lastPart(row.image ?? "") })} title={printable(row.image ?? row.name)}>{shortened(row.name, 44)}</a> },
     { key: "a", title: "A", number: true, sort: (x, y) => y.a - x.a, cell: (row) => show(row.a) },
     { key: "b", title: "B", number: true, ...(comparison.common ? { help: "Divided by what all rows have in common" } : {}), sort: (x, y) => y.b - x.b, cell: (row) => show(row.b) },
     { key: "change", title: "Change", number: true, sort: (x, y) => Math.abs(y.change) - Math.abs(x.change), cell: (row) => signed(row.change) },

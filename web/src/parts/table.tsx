@@ -1,6 +1,7 @@
 /** A table of any length: only the rows that are seen exist. Headings sort. */
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
+import { narrow } from "./narrow";
 
 export interface Column<Row> {
   readonly key: string;
@@ -25,8 +26,10 @@ interface Props<Row> {
 
 const ROW = 28;
 
-export function VirtualTable<Row>({ label, columns, rows, id, sorted, onSort, height = 560 }: Props<Row>) {
+export function VirtualTable<Row>({ label, columns: given, rows, id, sorted, onSort, height = 560 }: Props<Row>) {
   const [top, setTop] = useState(0);
+  // Where there is no room for all, names come first and stay in sight.
+  const columns = narrow.value ? [...given].sort((a, b) => Number(b.wide ?? false) - Number(a.wide ?? false)) : given;
   const box = useRef<HTMLDivElement>(null);
   const first = Math.max(0, Math.min(rows.length - 1, Math.floor(top / ROW) - 5));
   const last = Math.min(rows.length, first + Math.ceil(height / ROW) + 12);
@@ -36,7 +39,7 @@ export function VirtualTable<Row>({ label, columns, rows, id, sorted, onSort, he
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.key} scope="col" class={column.number ? "number" : ""} aria-sort={sorted === column.key ? "descending" : "none"} title={column.help}>
+              <th key={column.key} scope="col" class={column.number ? "number" : column.wide ? "fills" : ""} aria-sort={sorted === column.key ? "descending" : "none"} title={column.help}>
                 <button type="button" onClick={() => onSort(column.key)}>{column.title}{sorted === column.key ? " ▾" : ""}</button>
               </th>
             ))}

@@ -24,10 +24,17 @@ export const route = signal<Route>(parseRoute(typeof location === "undefined" ? 
 /** Parameters that hold in every view. */
 const COMMON = ["profile", "value", "thread", "range"];
 
-/** Goes to a view; parameters that hold in every view are kept. */
+/** Another view with parameters of its own; those that hold in every view are kept, but in another profile. */
+function routeTo(view: string, params: Readonly<Record<string, string>>): Route {
+  const now = route.value.params;
+  const isOther = params["profile"] !== undefined && params["profile"] !== (now["profile"] ?? "0");
+  const kept = isOther ? [] : COMMON.filter((name) => name in now).map((name) => [name, now[name]!]);
+  return { view, params: { ...Object.fromEntries(kept), ...params } };
+}
+
+/** Goes to a view. */
 export function go(view: string, params: Readonly<Record<string, string>> = {}): void {
-  const kept = Object.fromEntries(COMMON.filter((name) => name in route.value.params).map((name) => [name, route.value.params[name]!]));
-  show({ view, params: { ...kept, ...params } }, false);
+  show(routeTo(view, params), false);
 }
 
 /** Changes parameters of this view; `replace` for what changes with each key, so that the back button does not go through it. */
@@ -44,8 +51,7 @@ function show(next: Route, replace: boolean): void {
 
 /** The address of a view, for links. */
 export function linkTo(view: string, params: Readonly<Record<string, string>> = {}): string {
-  const kept = Object.fromEntries(COMMON.filter((name) => name in route.value.params).map((name) => [name, route.value.params[name]!]));
-  return formatRoute({ view, params: { ...kept, ...params } });
+  return formatRoute(routeTo(view, params));
 }
 
 /** Follows the browser's own navigation. */

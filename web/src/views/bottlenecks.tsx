@@ -4,7 +4,8 @@ import { amount, grouped, percent, shortened } from "../model/format";
 import { type Label, formatLabels, formatSteps, parseLabels, parseSteps, pathOfSteps, stepNames } from "../model/labels";
 import { compilePattern } from "../model/search";
 import { type Path, type Sequence, newCum, overlapOf, sequenceOf } from "../model/sequences";
-import { SUGGESTERS, type Suggester, suggestedSequences } from "../model/suggest";
+import { callsOf } from "../model/subject";
+import { SUGGESTERS, type Suggested, type Suggester, suggestedSequences, withoutOverlap } from "../model/suggest";
 import { type Labelled, Coverage } from "../parts/coverage";
 import { LabelForm } from "../parts/label-form";
 import { Nearby } from "../parts/nearby";
@@ -14,7 +15,6 @@ import { change, route } from "../state/route";
 
 /** So many sequences are suggested or found. */
 const LISTED = 14;
-
 
 export function Bottlenecks() {
   const shown = profile.value;
@@ -29,6 +29,7 @@ export function Bottlenecks() {
   const labels = useMemo(() => parseLabels(labelText), [labelText]);
   const labelled = useMemo(() => (calls ? labelledSequences(labels, keys, (one) => sequenceOf(calls, which, one)) : []), [labels, keys, calls, which]);
   const list = useMemo(() => (calls && sums && shown ? listed(suggester as Suggester | "", find, labelled) : []), [calls, sums, which, suggester, find, labelled]);
+  const beside = (one: Suggested) => (Math.abs(one.amount - one.sequence.cum) <= 1e-9 * whole.value ? null : <span class="quiet"> (of {percent(one.sequence.cum / whole.value)} with all that it calls)</span>);
   if (!shown || !calls || !sums || whole.value === 0) return <ProfileEmpty />;
   const cutoff = Number(cutoffText) > 0 && Number(cutoffText) <= 1 ? Number(cutoffText) : 0.95;
   const stepsOf = (one: Path) => one.map((method) => steps[method]!);
@@ -60,7 +61,7 @@ export function Bottlenecks() {
         <label>Suggester <select value={by} onChange={(event) => change({ suggester: event.currentTarget.value })}>{SUGGESTERS.filter(([name]) => name !== "Auto" || defaultSuggester() === "Auto").map(([name, what]) => <option key={name} value={name}>{name}: {what}</option>)}</select></label>
         <label>Find <input type="search" value={find} placeholder="name or /regex/" onInput={(event) => change({ find: event.currentTarget.value }, true)} /></label>
       </div>
-      <ul class="choices" aria-label="Suggested">{list.map((one) => <li key={formatSteps(stepsOf(one.path))}><button type="button" onClick={() => open(one.path)}><b>{percent(one.cum / whole.value)}</b> {text(one.path.slice(-4))}</button></li>)}</ul>
+      <ul class="choices" aria-label="Suggested">{list.map((one) => <li key={formatSteps(stepsOf(one.sequence.path))}><button type="button" onClick={() => open(one.sequence.path)}><b>{percent(one.amount / whole.value)}</b> {text(one.sequence.path.slice(-4))}{beside(one)}</button></li>)}</ul>
       {list.length === 0 && <p class="quiet">{find === "" ? "Nothing to suggest: labels have all of it." : "Nothing has this in its name."}</p>}
     </div>
   );
@@ -75,18 +76,18 @@ function labelledSequences(labels: readonly Label[], keys: ReadonlyMap<string, n
   return found.sort((a, b) => (a.label.name === b.label.name ? b.sequence.cum - a.sequence.cum : a.label.name < b.label.name ? -1 : 1));
 }
 
-/** What is found by name, or suggested. */
-function listed(suggester: Suggester | "", find: string, labelled: readonly Labelled[]): Sequence[] {
+/** What is found by name, or suggested: the most first. */
+function listed(suggester: Suggester | "", find: string, labelled: readonly Labelled[]): Suggested[] {
   const [shown, calls, sums, which] = [profile.value!, tree.value!, costs.value!, valueIndex.value];
   const pattern = compilePattern(find);
   if (find !== "") {
     if (typeof pattern !== "function") return [];
     const methods = [...shown.names.keys()].filter((method) => sums.total[method]! > 0 && pattern(shown.names[method]!));
-    return methods.sort((a, b) => sums.total[b]! - sums.total[a]!).slice(0, LISTED).map((method) => sequenceOf(calls, which, [method])!);
+    return methods.sort((a, b) => sums.total[b]! - sums.total[a]!).slice(0, LISTED).map((method) => ({ sequence: sequenceOf(calls, which, [method])!, amount: sums.total[method]! }));
   }
   const by = suggester === "" ? defaultSuggester() : suggester;
   if (by !== "Auto") return suggestedSequences(calls, which, sums, by, labelled.map((one) => one.sequence), LISTED);
-  return autoPaths().flatMap((path) => sequenceOf(calls, which, path) ?? []);
+  return withoutOverlap(calls, which, autoPaths().flatMap((path) => sequenceOf(calls, which, path) ?? []));
 }
 
 const defaultSuggester = (): Suggester => (autoPaths().length > 0 ? "Auto" : "HighCum");
@@ -95,11 +96,5 @@ const defaultSuggester = (): Suggester => (autoPaths().length > 0 ? "Auto" : "Hi
 function autoPaths(): Path[] {
   const shown = profile.value;
   const result = page.value?.results.find((one) => one.schema === "vitalfew.bottlenecks-claims/1" && one["profile"] === shown?.name);
-  if (!shown || !result) return [];
-  const number = new Map(shown.names.map((name, method) => [name, method]));
-  return (result.claims?.list ?? []).flatMap((claim) => {
-    const path = (claim.place.what.path ?? []).map((name) => number.get(name) ?? -1);
-    return path.length === 0 || path.includes(-1) ? [] : [path];
-  });
+  return shown ? (result?.claims?.list ?? []).map((claim) => callsOf(shown, claim)).filter((path) => path !== null) : [];
 }
-

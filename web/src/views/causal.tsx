@@ -2,11 +2,13 @@
 import { Curve, type Effect } from "../charts/curve";
 import { type CausalProgram, causalPrograms, chosenResult, lineNamed } from "../model/causal";
 import { commandOf } from "../model/claims";
-import { addressOfLine } from "../model/code";
+import { profilesOf } from "../model/subject";
+import { paramsOfLine } from "../model/code";
 import type { Result } from "../model/data";
 import { grouped, percent, shortened } from "../model/format";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
+import { OnlyOf, isShown } from "../parts/only-of";
 import { SyntaxLine, piecesOfPart } from "../parts/syntax";
 import { page } from "../state/page";
 import { change, linkTo, route } from "../state/route";
@@ -19,7 +21,8 @@ const VERDICTS: Readonly<Record<string, string>> = { worth_it: "worth it", worth
 export function Causal() {
   const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1");
   if (results.length === 0) return <Empty why="No performance experiments are in this page. They say what making a line or function faster is worth." type={["vitalfew causal run --by function -- COMMAND", "vitalfew html page.html app.vf"]} />;
-  return <div><h1>Causal</h1>{causalPrograms(results).map((program, at) => <Program key={at} program={program} number={at} />)}</div>;
+  const programs = causalPrograms(results);
+  return <div><h1>Causal</h1><OnlyOf commands={programs.map(({ command }) => command)} />{programs.map((program, at) => isShown(program.command) && <Program key={at} program={program} number={at} />)}</div>;
 }
 
 /** The runs of a program: all together, or those that are switched on. */
@@ -57,7 +60,7 @@ function Curves({ result }: { readonly result: Result }) {
           <section key={at} class="card">
             <h2>{shortened(fragment.name, 60)}</h2>
             <p><strong>{VERDICTS[effect.verdict] ?? effect.verdict}</strong>{effect.up_to && `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}</p>
-            <SourceLine name={fragment.copy_of ?? fragment.name} />
+            <SourceLine name={fragment.copy_of ?? fragment.name} about={commandOf(result)} />
             <Curve effect={effect} least={least} most={most} name={fragment.name} />
             <p class="quiet">{shortened(effect.point, 40)} ({effect.measure}); {effect.experiments} experiments, {effect.visits.toLocaleString("en-US")} visits; {percent(fragment.share)} of the samples</p>
             <details class="twin"><summary>As a table</summary><table><thead><tr><th scope="col">Code faster by</th><th scope="col">Program</th><th scope="col">from</th><th scope="col">to</th></tr></thead><tbody>{effect.curve.filter((_, index) => index % Math.max(1, Math.floor(effect.curve.length / 10)) === 0).map((one) => <tr key={one.speedup}><th scope="row">{percent(one.speedup)}</th><td>{percent(one.program)}</td><td>{percent(one.low)}</td><td>{percent(one.high)}</td></tr>)}</tbody></table></details>
@@ -68,10 +71,11 @@ function Curves({ result }: { readonly result: Result }) {
   );
 }
 
-/** The text of the line that a fragment is, if a profile of the page has it. */
-function SourceLine({ name }: { readonly name: string }) {
-  const found = lineNamed(page.value!.profiles, name);
+/** The text of the line that a fragment is, if a recording of its command has it. */
+function SourceLine({ name, about }: { readonly name: string; readonly about: string }) {
+  const { profiles } = page.value!;
+  const found = lineNamed(profiles, profilesOf(profiles, { about, sets: [] }), name);
   if (!found) return null;
   const text = <SyntaxLine pieces={piecesOfPart(found.path, found.text)[found.offset]!} />;
-  return <p class="source-line">{found.row < 0 ? text : <a href={linkTo("source", { profile: String(found.profile), line: addressOfLine(page.value!.profiles[found.profile]!.lines!, found.row) })}>{text}</a>}</p>;
+  return <p class="source-line">{found.row < 0 ? text : <a href={linkTo("source", { profile: String(found.profile), ...paramsOfLine(profiles[found.profile]!.lines!, found.row) })}>{text}</a>}</p>;
 }

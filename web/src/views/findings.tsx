@@ -1,10 +1,14 @@
 /** The front: what to do, by what it is worth. */
+import { useMemo } from "preact/hooks";
 import { askedGroups } from "../model/asked";
-import { type ClaimGroup, VITAL_FEW, groupedClaims, isBeside, lineToChange, withoutRepeats } from "../model/claims";
-import { addressOfLine } from "../model/code";
+import { type ClaimGroup, VITAL_FEW, commandOf, groupedClaims, isBeside, withoutRepeats } from "../model/claims";
+import { paramsOfLine, procedureNamed } from "../model/code";
 import type { Claim } from "../model/data";
 import { evidenceParts, evidenceTexts, runGain, words } from "../model/evidence";
 import { amount, commandLine, percent, printable, shortened, withInterval } from "../model/format";
+import { lastPart, moduleOf } from "../model/identity";
+import { formatSteps, stepNames } from "../model/labels";
+import { type ClaimPlace, callNames, placeOfClaim, profilesOf } from "../model/subject";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
 import { Spark } from "../charts/curve";
@@ -33,9 +37,8 @@ export function Findings() {
 function Group({ group }: { readonly group: ClaimGroup }) {
   const all = route.value.params["all"] === group.key;
   const shown = all ? group.claims : group.claims.slice(0, VITAL_FEW);
-  const longest = Math.max(0.01, ...shown.map((claim) => Math.abs(claim.amount.interval?.[1] ?? claim.amount.value)));
-  // Of parts of a whole a long bar is to look like its part.
-  const most = group.exclusive && longest > 0.5 ? 1 : longest;
+  // Parts of a whole stand below the bar of the whole, on its scale.
+  const most = group.exclusive ? 1 : Math.max(0.01, ...shown.map((claim) => Math.abs(claim.amount.interval?.[1] ?? claim.amount.value)));
   const parts = shown.filter((claim) => !isBeside(claim));
   const rest = group.exclusive ? 1 - parts.reduce((sum, claim) => sum + claim.amount.value, 0) : null;
   return (
@@ -54,30 +57,67 @@ function Group({ group }: { readonly group: ClaimGroup }) {
 }
 
 function Row({ claim, group, most, number }: { readonly claim: Claim; readonly group: ClaimGroup; readonly most: number; readonly number: number }) {
-  const what = claim.place.what;
-  // Of a path, the innermost that a profile has: a system call or a wait is no procedure there.
-  const name = what.kind === "call_path" ? (what.path?.findLast((one) => profileWith(one, group.about) >= 0) ?? what.path?.at(-1)) : (what.name ?? what.line ?? what.procedure);
+  const { path } = claim.place.what;
   const shared = claim.evidence.find((one) => one["kind"] === "call_cost");
-  const at = name === undefined ? -1 : profileWith(name, group.about);
-  const line = at < 0 ? -1 : lineToChange(page.value!.profiles[at]!, claim, name!);
   const factor = group.exclusive && shared ? Number(shared["cost"]) / (Number(shared["new"]) || 1) : 1;
   return (
     <li class="claim">
       <p class="sentence"><span class="number" aria-hidden="true">{number}</span> {shortened(claim.sentence, 240)}</p>
       <Worth claim={claim} show={group.show} />
       <IntervalBar value={claim.amount.value} interval={claim.amount.interval} withShared={factor > 1.001 ? claim.amount.value * factor : undefined} most={most} />
-      {what.path && what.path.length > 1 && <p class="path">{what.path.slice(-6).map((step) => shortened(step, 60)).join(" › ")}</p>}
-      <Picture claim={claim} name={name ?? ""} group={group} />
+      {path && path.length > 1 && <p class="path">{path.slice(-6).map((step) => shortened(step, 60)).join(" › ")}{claim.place.image && ` (${shortened(lastPart(claim.place.image), 40)})`}</p>}
+      <Picture claim={claim} group={group} />
       <ul class="evidence">{evidenceTexts(claim).map((text, at) => <li key={at}>{text}</li>)}</ul>
       {claim.doubts.length > 0 && <p class="doubt">Doubt: {claim.doubts.map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"]))).join(", ")}</p>}
-      <p class="links">
-        {line >= 0 && <><a href={linkTo("source", { profile: String(at), line: addressOfLine(page.value!.profiles[at]!.lines!, line) })}>Source line</a> </>}
-        {name !== undefined && at >= 0 && <><a href={linkTo("flame", { q: name, profile: String(at) })}>Flame graph</a> <a href={linkTo("sandwich", { method: name, profile: String(at) })}>Callers and callees</a></>}
-        {" "}<a href={linkTo(group.view)}>{group.viewName}</a>
-      </p>
+      <Links claim={claim} group={group} />
       {claim.next.length > 0 && <Command text={commandLine(claim.next)} />}
     </li>
   );
+}
+
+/** Where a finding leads to: each link says the program that it is about. */
+function Links({ claim, group }: { readonly claim: Claim; readonly group: ClaimGroup }) {
+  const { profiles } = page.value!;
+  const place = useMemo(() => placeOfClaim(profiles, group, claim), [profiles, group.about, claim]);
+  const view = linkToMethod(group, claim, place);
+  if (!place) return view && <p class="links"><a href={view}>{group.viewName}</a></p>;
+  const shown = profiles[place.profile]!;
+  const profile = String(place.profile);
+  const innermost = place.calls.at(-1)!;
+  const method = { profile, method: shown.names[innermost]!, image: moduleOf(shown, innermost) };
+  return (
+    <p class="links">
+      {place.line >= 0 && <><a href={linkTo("source", { profile, ...paramsOfLine(shown.lines!, place.line) })}>Source line</a> </>}
+      <a href={linkTo("flame", method)}>Flame graph</a> <a href={linkTo("sandwich", method)}>Callers and callees</a>
+      {view && <>{" "}<a href={view}>{group.viewName}</a></>}
+    </p>
+  );
+}
+
+/** The view of the method that a finding is of, with its program chosen; null if the page does not have that. */
+function linkToMethod(group: ClaimGroup, claim: Claim, place: ClaimPlace | null): string | null {
+  const { profiles } = page.value!;
+  const own = place?.profile ?? profilesOf(profiles, group)[0];
+  const profile = own === undefined ? {} : { profile: String(own) };
+  switch (group.view) {
+    case "causal": return linkTo("causal", { of: group.about });
+    case "interference": return linkTo("interference", { of: group.about, block: callNames(claim).at(-1) ?? "" });
+    case "compare": {
+      const [a = -1, b = -1] = group.sets.map((name) => profiles.findIndex((one) => one.name === name));
+      return linkTo("compare", a < 0 || b < 0 ? {} : { profile: String(a), against: String(b) });
+    }
+    case "source": {
+      const { procedure = "" } = claim.place.what;
+      const image = lastPart(claim.place.image ?? "");
+      const at = [own ?? 0, ...profiles.keys()].find((one) => procedureNamed(profiles[one]?.code?.procedures ?? [], procedure, image) >= 0);
+      return at === undefined ? null : linkTo("source", { profile: String(at), procedure, image });
+    }
+    default: {
+      if (own === undefined) return null;
+      const steps = place && stepNames(profiles[own]!);
+      return linkTo(group.view, { ...profile, ...(place && steps ? { path: formatSteps(place.calls.map((method) => steps[method]!)) } : {}) });
+    }
+  }
 }
 
 /** A finding as a bar of a saved picture. */
@@ -102,9 +142,10 @@ function Worth({ claim, show }: { readonly claim: Claim; readonly show: (value: 
 }
 
 /** The evidence as a small picture; the text below says the same. */
-function Picture({ claim, name, group }: { readonly claim: Claim; readonly name: string; readonly group: ClaimGroup }) {
+function Picture({ claim, group }: { readonly claim: Claim; readonly group: ClaimGroup }) {
   if (group.method === "causal") {
-    const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1" && one.claims);
+    const name = claim.place.what.line ?? claim.place.what.name;
+    const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1" && one.claims && commandOf(one) === group.about);
     const fragments = results.flatMap((one) => one["findings"] as readonly Fragment[]);
     const effect = fragments.find((one) => one.name === name)?.effects.find((one) => one.curve.length > 1);
     return effect ? <Spark effect={effect} /> : null;
@@ -112,13 +153,6 @@ function Picture({ claim, name, group }: { readonly claim: Claim; readonly name:
   const parts = evidenceParts(claim);
   if (parts.length === 0) return null;
   return <div class="parts" aria-hidden="true">{parts.map(({ name, part }, at) => <span key={at} class={name === "" ? "share else" : `share p${at % 3}`} style={{ width: `${100 * part}%` }} title={name}>{part > 0.1 ? shortened(name, Math.max(4, Math.floor(part * 90))) : ""}</span>)}</div>;
-}
-
-/** The profile that has a procedure of this name: that which the claim is about, or any. -1 if none has. */
-function profileWith(name: string, about: string): number {
-  const profiles = page.value!.profiles;
-  const own = profiles.findIndex((one) => one.name === about && one.names.includes(name));
-  return own >= 0 ? own : profiles.findIndex((one) => one.names.includes(name));
 }
 
 /** All of it as one bar: parts do not overlap, so that they cannot add up to more than the whole. */

@@ -4,9 +4,10 @@ import { changeColour, imageColour } from "../charts/colours";
 import { Flame } from "../charts/flame";
 import { type Profile, type TimeAxis, treeOfThreads } from "../model/data";
 import { amount, grouped, percent, printable, shortened } from "../model/format";
+import { methodNamed, moduleOf } from "../model/identity";
 import { LANGUAGES, languageOf } from "../model/languages";
 import { procedureCosts } from "../model/procedures";
-import { compilePattern, coverageOf, markMethods } from "../model/search";
+import { compilePattern, coverageOf, markMethod, markMethods } from "../model/search";
 import { utcTime } from "../model/timeline";
 import { byCallee, calleesOf, callersOf } from "../model/transforms";
 import { ProfileEmpty } from "../parts/profile-empty";
@@ -16,15 +17,19 @@ import { change, go, route } from "../state/route";
 export function FlameView() {
   const shown = profile.value;
   const base = shownTree.value;
-  const { q = "", shape = "callers", order = "down", focus = "", recursion = "", inline = "", arrange = "heavy", colour = "image", zoom = "0", view = "" } = route.value.params;
+  const { q = "", shape = "callers", order = "down", focus = "", recursion = "", inline = "", arrange = "heavy", colour = "image", zoom = "0", view = "", method: only, image } = route.value.params;
   const tree = useMemo(() => {
     if (!shown || !base) return null;
-    const method = focus === "" ? -1 : shown.names.indexOf(focus.slice(1));
+    const method = focus === "" ? -1 : methodNamed(shown, focus.slice(1), image);
     if (method >= 0) return focus.startsWith("<") ? callersOf(base, shown.names.length, method) : calleesOf(base, shown.names.length, method);
     return shape === "callees" ? byCallee(base, shown.names.length) : base;
-  }, [shown, base, shape, focus]);
+  }, [shown, base, shape, focus, image]);
   const pattern = useMemo(() => compilePattern(q), [q]);
-  const marked = useMemo(() => (shown && typeof pattern === "function" ? markMethods(shown.names, pattern) : null), [shown, pattern]);
+  const marked = useMemo(() => {
+    if (!shown) return null;
+    if (only !== undefined) return markMethod(shown.names.length, methodNamed(shown, only, image));
+    return typeof pattern === "function" ? markMethods(shown.names, pattern) : null;
+  }, [shown, pattern, only, image]);
   const found = useMemo(() => (tree && marked ? coverageOf(tree, valueIndex.value, marked) : null), [tree, marked, valueIndex.value]);
   const languages = useMemo(() => (shown && colour === "language" ? shown.names.map((name, method) => languageOf(name, shown.modules[shown.module[method]!]!)) : []), [shown, colour]);
   const changes = useMemo(() => (colour === "change" ? changesOf() : null), [shown, colour, costs.value]);
@@ -46,7 +51,8 @@ export function FlameView() {
     <div>
       <h1>Flame graph</h1>
       <div class="bar controls">
-        <label>Search <input type="search" id="flame-search" value={q} placeholder="name or /regex/" onInput={(event) => change({ q: event.currentTarget.value }, true)} /></label>
+        <label>Search <input type="search" id="flame-search" value={q} placeholder="name or /regex/" onInput={(event) => change({ q: event.currentTarget.value, method: "" }, true)} /></label>
+        {only !== undefined && <button type="button" class="chip" onClick={() => change({ method: "" })} aria-label="Mark nothing">{shortened(only, 60)}{image && `, ${shortened(image, 40)}`} ×</button>}
         <output data-testid="search-total">{typeof pattern === "string" ? pattern : found ? `${percent(found.cost / all)} in ${grouped(found.nodes)} contexts, overlap counted once` : ""}</output>
         <label>Stacks <select value={shape} onChange={(event) => change({ shape: event.currentTarget.value, zoom: "", view: "" })}><option value="callers">from their callers</option><option value="callees">merged by callee</option></select></label>
         <label>Order <select value={arrange} onChange={(event) => change({ arrange: event.currentTarget.value, zoom: "", view: "" })}><option value="heavy">heaviest first</option><option value="time" disabled={!shown.timeline}>by time{shown.timeline ? "" : " (record --timeline)"}</option></select></label>
@@ -59,7 +65,7 @@ export function FlameView() {
       <Flame tree={tree} values={[which]} names={names} unit={value.value.unit} upward={order === "up"} zoom={Number(zoom) || 0} onZoom={(node) => change({ zoom: node === 0 ? "" : String(node), view: "" })}
         view={view} onView={(next) => change({ view: next }, true)}
         colour={paint} marked={marked} label={`Flame graph of ${shown.name}`}
-        onMethod={(method) => go("sandwich", { method: shown.names[method]! })} onFocus={(method, where) => change({ focus: `${where === "callers" ? "<" : ">"}${shown.names[method]!}`, zoom: "", view: "" })}
+        onMethod={(method) => go("sandwich", { method: shown.names[method]!, image: moduleOf(shown, method) })} onFocus={(method, where) => change({ focus: `${where === "callers" ? "<" : ">"}${shown.names[method]!}`, image: moduleOf(shown, method), method: "", zoom: "", view: "" })}
         details={(node) => node === 0 ? [amount(all, value.value.unit)] : [shown.modules[shown.module[tree.method[node]!]!]!, ...fileOf(tree.method[node]!), `${amount(tree.total[which]![node]!, value.value.unit)}, ${percent(tree.total[which]![node]! / all)}`, `self ${amount(tree.own[which]![node]!, value.value.unit)}`, ...(colour === "language" ? [languages[tree.method[node]!]!] : []), ...(changes ? [`${changes[tree.method[node]!]! >= 0 ? "more" : "less"} than in ${shortened(otherProfile()?.name ?? "", 40)}`] : [])]} />
       <p class="quiet">Width is {value.value.name}; {arrange === "time" ? "slices of time stand in their order" : "the heaviest stands first"}. {colour === "image" ? "Colour is the image." : colour === "language" ? `Colour is the language, guessed from names: ${[...new Set(languages)].join(", ")}.` : "Orange costs a larger part of this profile than of the other one, blue a smaller part, grey the same."} {shown.leftOut && `${grouped(shown.leftOut.nodes)} contexts with less than ${percent(shown.leftOut.share)} each are not in this file: they count as their callers'.`}</p>
     </div>

@@ -3,10 +3,12 @@ import { useMemo } from "preact/hooks";
 import { Graph } from "../charts/graph";
 import { IntervalBar } from "../charts/interval";
 import { SortedCurve } from "../charts/sorted-curve";
+import { commandOf } from "../model/claims";
 import type { Result } from "../model/data";
 import { amount, grouped, percent, shortened } from "../model/format";
 import { type Block, blocksByStanding, wakeGraph, waitGraph } from "../model/interference";
 import { Empty } from "../parts/empty";
+import { OnlyOf, isShown } from "../parts/only-of";
 import { page, profile } from "../state/page";
 import { change, route } from "../state/route";
 
@@ -17,7 +19,8 @@ export function Interference() {
   return (
     <div>
       <h1>Interference</h1>
-      {results.map((result, at) => <Run key={at} result={result} />)}
+      <OnlyOf commands={results.map(commandOf)} />
+      {results.map((result, at) => isShown(commandOf(result)) && <Run key={at} result={result} />)}
       {wakes && <Wakers />}
     </div>
   );
@@ -29,7 +32,7 @@ function Run({ result }: { readonly result: Result }) {
   const most = Math.max(0.01, ...blocks.slice(0, 50).map((block) => Math.min(1, block.program.high)));
   const chosen = blocks.find((block) => block.name === route.value.params["block"]) ?? blocks[0];
   const choose = (name: string) => change({ block: name });
-  const command = Array.isArray(result["command"]) ? result["command"].join(" ") : "";
+  const command = commandOf(result);
   return (
     <section>
       <p class="quiet">{shortened(command, 100)}{command && ": "}{grouped(Number(result["executions"]))} executions by {String(result["threads"])} threads. Each execution is held against the fastest of its kind: what is longer is lost.</p>

@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { amount, grouped, isScaled, percent, shortened } from "../model/format";
 import { compilePattern } from "../model/search";
+import { narrow } from "../parts/narrow";
 import { ProfileEmpty } from "../parts/profile-empty";
 import { type Column, VirtualTable, sortedRows } from "../parts/table";
 import { costs, profile, value, whole } from "../state/page";
@@ -26,7 +27,7 @@ export function Procedures() {
   // Amounts without a scale of units have theirs in the head: it is the same in each row.
   const plain = unit !== "" && !isScaled(unit);
   const text = (cost: number) => (plain ? grouped(cost) : amount(cost, unit));
-  const headed = (title: string) => (plain ? `${title}, ${unit}` : title);
+  const headed = (title: string) => (plain && !narrow.value ? `${title}, ${unit}` : title);
   const columns: Column<Row>[] = [
     { key: "own", title: headed("Self"), number: true, help: "in it itself", sort: (a, b) => b.own - a.own, cell: (row) => <Bar part={row.own / whole.value} text={text(row.own)} /> },
     { key: "total", title: headed("Total"), number: true, help: "with what it called; recursion counted once", sort: (a, b) => b.total - a.total, cell: (row) => <Bar part={row.total / whole.value} text={text(row.total)} /> },

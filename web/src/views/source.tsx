@@ -1,7 +1,9 @@
 /** Source lines with what they cost, beside the instructions that were made of them. */
 import { useMemo } from "preact/hooks";
-import { addressOfLine, procedureOfLine, rowOfAddress } from "../model/code";
+import { paramsOfLine, procedureNamed, procedureOfLine, rowOfAddress } from "../model/code";
+import type { Procedure } from "../model/data";
 import { amount, percent, printable, shortened } from "../model/format";
+import { lastPart } from "../model/identity";
 import { Empty } from "../parts/empty";
 import { SyntaxLine, piecesOfPart } from "../parts/syntax";
 import { profile, value } from "../state/page";
@@ -14,8 +16,8 @@ export function Source() {
   const procedures = shown?.code?.procedures ?? [];
   const whole = shown?.byThread.total[0]?.[0] ?? 0;
   const readable = lines ? lines.line.findIndex((line, index) => lines.sources.some((one) => one.file === lines.file[index] && one.first <= line && line < one.first + one.text.length)) : 0;
-  const { line: asked, procedure: named } = route.value.params;
-  const known = useMemo(() => (lines && asked !== undefined ? rowOfAddress(lines, asked) : -1), [lines, asked]);
+  const { line: asked, procedure: named, image } = route.value.params;
+  const known = useMemo(() => (lines && asked !== undefined ? rowOfAddress(lines, asked, image) : -1), [lines, asked, image]);
   const at = known >= 0 ? known : Math.max(0, readable);
   const costs = useMemo(() => new Map(lines?.line.map((line, index) => [`${lines.file[index]}:${line}`, index])), [lines]);
   if (!lines || lines.line.length === 0 && procedures.length === 0) return <Empty why="Source lines and instructions are known of vitalfew's own recordings; lines of programs with debug information (-g of the compiler)." type={["vitalfew record -g -o app.vf -- COMMAND", "vitalfew html page.html app.vf"]} />;
@@ -23,7 +25,7 @@ export function Source() {
   const line = row < 0 ? null : { path: lines.files[lines.file[row]!]!, number: lines.line[row]! };
   // Where no line can be read, the hottest code is what there is to see.
   const unread = asked === undefined && readable < 0 && procedures.length > 0;
-  const index = named !== undefined ? procedures.findIndex((one) => one.name === named) : unread ? 0 : line ? procedureOfLine(procedures, line.path, line.number) : -1;
+  const index = named !== undefined ? procedureNamed(procedures, named, image) : unread ? 0 : line ? procedureOfLine(procedures, line.path, line.number) : -1;
   const procedure = procedures[index];
   const unit = shown!.values[0]?.unit ?? value.value.unit;
   const part = line === null ? undefined : lines.sources.find((one) => one.file === lines.file[row] && one.first <= line.number && line.number < one.first + one.text.length);
@@ -33,9 +35,9 @@ export function Source() {
       <h1>Source{procedure && <>: {shortened(procedure.name, 90)}</>}</h1>
       <div class="source">
         <div>
-          {procedures.length > 0 && <label class="wide-choice">Procedure <select value={index < 0 ? "" : String(index)} onChange={(event) => change({ procedure: procedures[Number(event.currentTarget.value)]?.name ?? "", line: "", at: "" })}>{index < 0 && <option value="">of the line</option>}{procedures.map((one, number) => <option key={number} value={String(number)}>{shortened(one.name, 60)}</option>)}</select></label>}
+          {procedures.length > 0 && <label class="wide-choice">Procedure <select value={index < 0 ? "" : String(index)} onChange={(event) => chooseProcedure(procedures[Number(event.currentTarget.value)])}>{index < 0 && <option value="">of the line</option>}{procedures.map((one, number) => <option key={number} value={String(number)}>{shortened(one.name, 60)}</option>)}</select></label>}
           <ol class="lines" aria-label="Lines with most cost">{lines.line.slice(0, 100).map((number, index) => (
-            <li key={index}><a href={linkTo("source", { line: addressOfLine(lines, index) })} aria-current={index === row && named === undefined && !unread ? "true" : undefined}><b>{percent(lines.own[index]! / whole)}</b> {shortened(lines.files[lines.file[index]!]!.split("/").at(-1)!, 30)}:{number} <span class="quiet">{shortened(lines.function[index]!, 40)}</span></a></li>
+            <li key={index}><a href={linkTo("source", paramsOfLine(lines, index))} aria-current={index === row && named === undefined && !unread ? "true" : undefined}><b>{percent(lines.own[index]! / whole)}</b> {shortened(lines.files[lines.file[index]!]!.split("/").at(-1)!, 30)}:{number} <span class="quiet">{shortened(lines.function[index]!, 40)}</span></a></li>
           ))}</ol>
         </div>
         {procedure ? <Code procedure={procedure} lines={lines} line={named === undefined && !unread ? line : null} /> : line && (
@@ -53,4 +55,8 @@ export function Source() {
       {shown!.code?.notes.map((note) => <p key={note} class="quiet">{shortened(note, 300)}</p>)}
     </div>
   );
+}
+
+function chooseProcedure(procedure: Procedure | undefined) {
+  change({ procedure: procedure?.name ?? "", image: procedure ? lastPart(procedure.image) : "", line: "", at: "" });
 }

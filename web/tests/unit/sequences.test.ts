@@ -59,7 +59,7 @@ describe("suggesters", () => {
   const { tree, names } = treeOf("s;m;a;x 40\ns;m;b;x 30\ns;m;b 20\ns;m;c 10");
   const shown = (by: Parameters<typeof suggestedSequences>[3], labelled: string[] = []) => {
     const costs = procedureCosts(tree, 0, names.length);
-    return suggestedSequences(tree, 0, costs, by, labelled.map((one) => sequenceOf(tree, 0, [names.indexOf(one)])!), 3).map((one) => one.path.map((method) => names[method]).join(""));
+    return suggestedSequences(tree, 0, costs, by, labelled.map((one) => sequenceOf(tree, 0, [names.indexOf(one)])!), 3).map(({ sequence }) => sequence.path.map((method) => names[method]).join(""));
   };
   it("begin above or below, or with what no label has", () => {
     expect(shown("HighCum")).toEqual(["sm", "x", "b"]);

@@ -167,7 +167,7 @@ describe("what was asked", () => {
     expect(group!.methods.map(({ state, had, why, type }) => [state, had, why, type])).toEqual([
       ["asked", "2326 samples", "", ""], ["not asked", "", "one thread does the work", ""], ["no answer", "0 in 1 runs", "too little time", ""], ["not asked", "", "", "vitalfew annotate"],
     ]);
-    const alone = askedGroups({ results: [run, { schema: "vitalfew.interference/1" }], profiles: [] });
+    const alone = askedGroups({ results: [run, { schema: "vitalfew.interference/1", command: ["./app"] }], profiles: [] });
     expect(alone[0]!.methods[1]!.state).toBe("asked");
   });
 
@@ -207,26 +207,30 @@ describe("causal profiles", () => {
   });
 
   it("have the text of their lines", () => {
-    const lines = { files: ["/src/app.c"], file: [0], line: [8], function: ["f"], own: [1], total: [1], sources: [{ file: 0, first: 7, text: ["a", "b"] }] };
-    expect(lineNamed([{}, { lines }], "app.c:8")).toMatchObject({ path: "/src/app.c", offset: 1, profile: 1, row: 0 });
-    expect([lineNamed([{ lines }], "app.c:9"), lineNamed([{ lines }], "p.c:8"), lineNamed([{ lines }], "main")]).toEqual([null, null, null]);
+    const lines = { files: ["/src/app.c"], file: [0], line: [8], function: ["f"], images: ["app"], image: [0], own: [1], total: [1], sources: [{ file: 0, first: 7, text: ["a", "b"] }] };
+    expect(lineNamed([{}, { lines }], [0, 1], "app.c:8")).toMatchObject({ path: "/src/app.c", offset: 1, profile: 1, row: 0 });
+    expect(["app.c:9", "p.c:8", "main"].map((name) => lineNamed([{ lines }], [0], name))).toEqual([null, null, null]);
+    expect(lineNamed([{ lines }, {}], [1], "app.c:8")).toBeNull();
   });
 });
 
 describe("findings", () => {
   it("lead to the dearest line, and waiting for a CPU is no part of the working time", () => {
-    const lines = { files: ["/a.c"], file: [0, 0], line: [3, 9], function: ["g", "f"], own: [2, 1], total: [2, 1], sources: [] };
-    expect([hottestLine({ lines }, "f"), hottestLine({ lines }, "h"), hottestLine({}, "f")]).toEqual([1, -1, -1]);
+    const lines = { files: ["/a.c"], file: [0, 0, 0], line: [3, 9, 5], function: ["g", "f", "f"], images: ["app", "other"], image: [0, 0, 1], own: [2, 1, 9], total: [2, 1, 9], sources: [] };
+    const methods = { names: ["f", "h", "f"], module: [0, 0, 1], modules: ["app", "other"] };
+    expect([0, 1, 2].map((method) => hottestLine({ lines, ...methods }, method))).toEqual([1, -1, 2]);
+    expect(hottestLine(methods, 0)).toBe(-1);
     const on = (kind: string, what: string) => isBeside({ place: { what: { kind } }, evidence: [{ kind: "time_spent", on: what, part: 1 }] });
     expect([on("program", "no_cpu"), on("program", "locks"), on("call_path", "no_cpu")]).toEqual([true, false, false]);
   });
 });
 
 describe("the line to change", () => {
-  const lines = { files: ["/usr/include/c++/12/string.h", "src/app.cc"], file: [0, 1, 1, 1], line: [9, 20, 21, 40], function: ["copy", "keep", "keep", "main"], own: [50, 1, 2, 0], total: [50, 3, 60, 70], sources: [] };
+  const lines = { files: ["/usr/include/c++/12/string.h", "src/app.cc"], file: [0, 1, 1, 1], line: [9, 20, 21, 40], function: ["copy", "keep", "keep", "main"], images: ["app"], image: [0, 0, 0, 0], own: [50, 1, 2, 0], total: [50, 3, 60, 70], sources: [] };
   const claim = (path: string[], ...evidence: Record<string, unknown>[]) => ({ place: { what: { kind: "call_path", path } }, evidence });
   it("is of the program's own code, the innermost", () => {
-    const row = (...given: Parameters<typeof claim>) => lineToChange({ lines }, claim(...given), given[0].at(-1)!);
+    const methods = { names: ["main", "keep", "copy", "stripped"], module: [0, 0, 0, 0], modules: ["app"] };
+    const row = (...given: Parameters<typeof claim>) => lineToChange({ lines, ...methods }, claim(...given), given[0].map((name) => methods.names.indexOf(name)));
     expect(row(["main", "keep", "copy"])).toBe(2);
     expect(row(["copy"])).toBe(0);
     expect(row(["copy"], { kind: "on_behalf_of", function: "keep", part: 0.9 })).toBe(2);
@@ -234,6 +238,8 @@ describe("the line to change", () => {
     expect(row(["copy"], { kind: "dear_line", line: "string.h:9", part: 0.5 })).toBe(0);
     expect(row(["main"])).toBe(3);
     expect(row(["gone"])).toBe(-1);
+    // Callers in libraries are those of other programs, too.
+    expect(row(["copy", "stripped"])).toBe(-1);
   });
 });
 

@@ -19,6 +19,10 @@ pub struct PageLines {
     pub line: Vec<u32>,
     /// The function that it is in.
     pub function: Vec<String>,
+    /// The last parts of paths of images.
+    pub images: Vec<String>,
+    /// The position in `images` of the image that each line's code is in.
+    pub image: Vec<u32>,
     /// Cost of the first event at the line itself.
     pub own: Vec<f64>,
     /// With what it called; recursion counted once.
@@ -72,7 +76,7 @@ impl PageLines {
         table: &SymbolTable,
         procedures: &[PageProcedure],
     ) -> Self {
-        let mut costs: FxHashMap<(&str, u32), (Cost, &str)> = FxHashMap::default();
+        let mut costs: FxHashMap<(&str, u32, &str), (Cost, &str)> = FxHashMap::default();
         let mut seen = FxHashSet::default();
         for sample in recording.samples.iter().filter(|s| s.event == EventId(0)) {
             let amount = sample_amount(recording, sample);
@@ -80,12 +84,13 @@ impl PageLines {
             let mut innermost = true;
             for location in recording.stacks.locations(sample.stack) {
                 let frames = table.get(location).map_or(&[][..], |r| &r.inlined);
+                let image = formats::base_name(recording.image(location.image));
                 for frame in frames {
                     let at_leaf = std::mem::take(&mut innermost);
                     let (Some(file), Some(line)) = (&frame.file, frame.line) else {
                         continue;
                     };
-                    let key = (&**file, line);
+                    let key = (&**file, line, image);
                     let (cost, _) = costs
                         .entry(key)
                         .or_insert_with(|| (Cost::default(), &frame.function));
@@ -111,12 +116,14 @@ impl PageLines {
         });
         let mut lines = Self::default();
         let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
-        for ((file, line), (cost, function)) in rows {
-            let number = *numbers.entry(file).or_insert_with(|| {
-                lines.files.push(file.to_owned());
-                lines.files.len() as u32 - 1
-            });
-            lines.file.push(number);
+        let mut images: FxHashMap<&str, u32> = FxHashMap::default();
+        for ((file, line, image), (cost, function)) in rows {
+            lines
+                .file
+                .push(number_of(file, &mut numbers, &mut lines.files));
+            lines
+                .image
+                .push(number_of(image, &mut images, &mut lines.images));
             lines.line.push(line);
             lines.function.push(function.to_owned());
             lines.own.push(cost.own);
@@ -124,11 +131,7 @@ impl PageLines {
         }
         let mut shown = Vec::new();
         for (file, line) in procedures.iter().flat_map(PageProcedure::sampled_lines) {
-            let number = *numbers.entry(file).or_insert_with(|| {
-                lines.files.push(file.to_owned());
-                lines.files.len() as u32 - 1
-            });
-            shown.push((number, line));
+            shown.push((number_of(file, &mut numbers, &mut lines.files), line));
         }
         lines.read_sources(&shown);
         lines
@@ -173,6 +176,18 @@ impl PageLines {
             }
         }
     }
+}
+
+/// Returns the position of a name in `names`, which it is added to if it is new.
+fn number_of<'a>(
+    name: &'a str,
+    numbers: &mut FxHashMap<&'a str, u32>,
+    names: &mut Vec<String>,
+) -> u32 {
+    *numbers.entry(name).or_insert_with(|| {
+        names.push(name.to_owned());
+        names.len() as u32 - 1
+    })
 }
 
 /// Returns the positions of the `count` largest amounts; of equal ones, those of the first.

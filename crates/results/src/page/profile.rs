@@ -190,8 +190,7 @@ impl PageMethods {
             let Some(resolution) = table.get(frame.location) else {
                 continue;
             };
-            let path = &recording.image(frame.location.image).path;
-            let module = path.rsplit('/').next().unwrap_or(path);
+            let module = formats::base_name(recording.image(frame.location.image));
             let mut functions = resolution.inlined.iter().rev();
             let outermost = functions.next().map(|one| &*one.function);
             let procedure = resolution.procedure.as_ref().map(|one| &*one.name);
