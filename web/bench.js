@@ -1,4 +1,5 @@
-// Measures the page and speedscope: node bench.js PAGE.html FILE.folded SPEEDSCOPE; benches/page.py calls it.
+// Measures the page and speedscope: node bench.js PAGE.html FILE.folded SPEEDSCOPE; benches/page.py
+// calls it.
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -11,7 +12,10 @@ const median = (list) => [...list].sort((a, b) => a - b)[Math.floor(list.length 
 /** speedscope's own way to open a file: a script beside the page that hands it over. */
 function peerPage() {
   const script = join(folded, "../speedscope-file.js");
-  writeFileSync(script, `speedscope.loadFileFromBase64("large.folded", ${JSON.stringify(readFileSync(folded).toString("base64"))})`);
+  writeFileSync(
+    script,
+    `speedscope.loadFileFromBase64("large.folded", ${JSON.stringify(readFileSync(folded).toString("base64"))})`,
+  );
   const page = readdirSync(join(speedscope, "dist/release")).find((name) => name === "index.html");
   return `file://${join(speedscope, "dist/release", page)}#localProfilePath=${script}`;
 }
@@ -25,7 +29,8 @@ const SUBJECTS = {
   },
   speedscope: {
     address: peerPage(),
-    // Its menu has the profile's name once it is loaded; a box in the minimap is drawn in the same task.
+    // Its menu has the profile's name once it is loaded; a box in the minimap is drawn in the same
+    // task.
     ready: () => document.title.includes("large") && document.querySelector("canvas") !== null,
     search: async (page) => {
       await page.keyboard.press("Control+f");
@@ -41,11 +46,12 @@ async function busy(client) {
   return 1000 * metrics.find((one) => one.name === "TaskDuration").value;
 }
 
-const twoFrames = (page) => page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+const twoFrames = (page) =>
+  page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
 
 /** Waits until the main thread has had nothing to do for half a second. */
 async function settled(page, client) {
-  for (let before = -1; ; ) {
+  for (let before = -1; ;) {
     const now = await busy(client);
     if (now - before < 20) return;
     before = now;
@@ -57,18 +63,27 @@ async function memory(browser, client) {
   await client.send("HeapProfiler.collectGarbage");
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send("SystemInfo.getProcessInfo");
-  const sizes = processInfo.filter((one) => one.type === "renderer").map((one) => Number(readFileSync(`/proc/${one.id}/smaps_rollup`, "utf8").match(/^Pss:\s+(\d+)/m)[1]) / 1000);
+  const sizes = processInfo
+    .filter((one) => one.type === "renderer")
+    .map((one) => Number(readFileSync(`/proc/${one.id}/smaps_rollup`, "utf8").match(/^Pss:\s+(\d+)/m)[1]) / 1000);
   return Math.max(...sizes);
 }
 
 async function measure(subject) {
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox"],
+  });
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, bypassCSP: true });
   page.setDefaultTimeout(60_000);
   const client = await page.context().newCDPSession(page);
   await client.send("Performance.enable");
   await page.goto(subject.address);
-  const start = await (await page.waitForFunction(`(${subject.ready})() && new Promise((resolve) => requestAnimationFrame(() => resolve(performance.now())))`)).jsonValue();
+  const start = await (
+    await page.waitForFunction(
+      `(${subject.ready})() && new Promise((resolve) => requestAnimationFrame(() => resolve(performance.now())))`,
+    )
+  ).jsonValue();
   await settled(page, client);
   await page.mouse.move(640, 520);
   const frames = async (turn) => {
@@ -97,7 +112,13 @@ async function measure(subject) {
 }
 
 const GOALS = { start: [2000, "ms"], zoom: [16, "ms"], pan: [16, "ms"], search: [100, "ms"], memory: [400, "MB"] };
-const TITLES = { start: "interactive after", zoom: "a frame while zooming", pan: "a frame while moving", search: "search over all", memory: "memory of the process" };
+const TITLES = {
+  start: "interactive after",
+  zoom: "a frame while zooming",
+  pan: "a frame while moving",
+  search: "search over all",
+  memory: "memory of the process",
+};
 const found = {};
 for (let run = 0; run < RUNS; run++) {
   for (const [name, subject] of Object.entries(SUBJECTS)) {
@@ -108,6 +129,8 @@ console.log("| | vitalfew | speedscope | goal | |\n| --- | --- | --- | --- | ---
 for (const [key, [goal, unit]] of Object.entries(GOALS)) {
   const [ours, theirs] = ["vitalfew", "speedscope"].map((name) => median(found[name].map((one) => one[key])));
   const digits = ours < 100 ? 1 : 0;
-  console.log(`| ${TITLES[key]} | ${ours.toFixed(digits)} ${unit} | ${theirs.toFixed(digits)} ${unit} | ≤ ${goal} ${unit} | ${ours <= goal ? "met" : "missed"}; ${(ours / theirs).toFixed(2)} times speedscope's |`);
+  console.log(
+    `| ${TITLES[key]} | ${ours.toFixed(digits)} ${unit} | ${theirs.toFixed(digits)} ${unit} | ≤ ${goal} ${unit} | ${ours <= goal ? "met" : "missed"}; ${(ours / theirs).toFixed(2)} times speedscope's |`,
+  );
 }
 console.log(`\nMedians of ${RUNS} runs; a frame is the median of ${TURNS} turns of the wheel.`);

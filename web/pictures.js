@@ -1,10 +1,16 @@
-/** pictures.js PAGE DIRECTORY: what a reader of a page sees first (page.png), and after a click on the first finding's place (click.png). */
+/**
+ * pictures.js PAGE DIRECTORY: what a reader of a page sees first (page.png), and after a click on
+ * the first finding's place (click.png).
+ */
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 const [page, directory] = process.argv.slice(2);
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox"],
+});
 const view = await browser.newPage({ viewport: { width: 1280, height: 900 } });
 await view.goto(pathToFileURL(resolve(page)).href);
 await view.waitForSelector("main");

@@ -16,7 +16,10 @@ export interface BarRow {
 const [WIDTH, EDGE, HEAD, ROW, BAR] = [960, 16, 44, 46, 12];
 /** Letters that fit beside the worth. */
 const LETTERS = 110;
-const COLOURS = { light: { value: "#9cc3e6", shared: "#d5e4f2", range: "#1d4f80" }, dark: { value: "#3f6f9e", shared: "#2c4257", range: "#d0e3f5" } };
+const COLOURS = {
+  light: { value: "#9cc3e6", shared: "#d5e4f2", range: "#1d4f80" },
+  dark: { value: "#3f6f9e", shared: "#2c4257", range: "#d0e3f5" },
+};
 
 /** Saves them as a file. */
 export function saveBars(title: string, rows: readonly BarRow[], how: "svg" | "png"): void {
@@ -27,15 +30,43 @@ export function saveBars(title: string, rows: readonly BarRow[], how: "svg" | "p
   const texts = rows.flatMap((row, at) => {
     const worth = cut(row.worth, 40);
     // Letters of 12 pixels are some 6.5 pixels wide.
-    return [{ x: EDGE, y: top(at) + 8, text: `${at + 1}. ${cut(row.text, LETTERS)}` }, { x: WIDTH - EDGE - 6.5 * worth.length, y: top(at) + 8, text: worth }];
+    return [
+      { x: EDGE, y: top(at) + 8, text: `${at + 1}. ${cut(row.text, LETTERS)}` },
+      { x: WIDTH - EDGE - 6.5 * worth.length, y: top(at) + 8, text: worth },
+    ];
   });
-  saveDrawing(title, how, WIDTH, top(rows.length) + 8, (emit) => rows.forEach((row, at) => {
-    const y = top(at) + 18;
-    emit(EDGE, y, across(row.value), BAR, colours.value, row.text, true);
-    if (row.shared) emit(EDGE + across(row.value - row.shared), y, across(row.shared), BAR, colours.shared, `${row.text}: shared`, true);
-    if (row.interval) {
-      const [low, high] = [across(row.interval[0]), across(row.interval[1])];
-      emit(EDGE + Math.min(low, high), y + BAR / 2 - 1, Math.max(1, Math.abs(high - low)), 2, colours.range, row.worth, true);
-    }
-  }), [{ x: EDGE, y: 18, text: cut(title, LETTERS + 30) }, ...texts]);
+  saveDrawing(
+    title,
+    how,
+    WIDTH,
+    top(rows.length) + 8,
+    (emit) =>
+      rows.forEach((row, at) => {
+        const y = top(at) + 18;
+        emit(EDGE, y, across(row.value), BAR, colours.value, row.text, true);
+        if (row.shared)
+          emit(
+            EDGE + across(row.value - row.shared),
+            y,
+            across(row.shared),
+            BAR,
+            colours.shared,
+            `${row.text}: shared`,
+            true,
+          );
+        if (row.interval) {
+          const [low, high] = [across(row.interval[0]), across(row.interval[1])];
+          emit(
+            EDGE + Math.min(low, high),
+            y + BAR / 2 - 1,
+            Math.max(1, Math.abs(high - low)),
+            2,
+            colours.range,
+            row.worth,
+            true,
+          );
+        }
+      }),
+    [{ x: EDGE, y: 18, text: cut(title, LETTERS + 30) }, ...texts],
+  );
 }

@@ -1,7 +1,21 @@
-/** Colours of boxes: by image, or by change. Told apart by lightness, too, and never the only sign: names and tables say the same. */
+/**
+ * Colours of boxes: by image, or by change. Told apart by lightness, too, and never the only sign:
+ * names and tables say the same.
+ */
 
-/** Hues that people with any colour vision tell apart (after Okabe and Ito), as hue and saturation. */
-const HUES: readonly (readonly [number, number])[] = [[28, 78], [205, 62], [160, 48], [46, 82], [265, 38], [340, 48], [185, 44], [90, 38]];
+/**
+ * Hues that people with any colour vision tell apart (after Okabe and Ito), as hue and saturation.
+ */
+const HUES: readonly (readonly [number, number])[] = [
+  [28, 78],
+  [205, 62],
+  [160, 48],
+  [46, 82],
+  [265, 38],
+  [340, 48],
+  [185, 44],
+  [90, 38],
+];
 
 export function imageColour(image: number, name: string, dark: boolean): string {
   const [hue, saturation] = HUES[image % HUES.length]!;

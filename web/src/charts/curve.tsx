@@ -4,27 +4,88 @@ import { shortened } from "../model/format";
 import { SaveMenu } from "../parts/menu";
 import { saveElement } from "./save";
 
-export interface Estimate { readonly speedup: number; readonly program: number; readonly low: number; readonly high: number }
-export interface Effect { readonly point: string; readonly measure: string; readonly verdict: string; readonly slope: number; readonly slope_low: number; readonly slope_high: number; readonly experiments: number; readonly visits: number; readonly up_to: Estimate | null; readonly curve: readonly Estimate[]; readonly points: readonly { readonly speedup: number; readonly program: number; readonly error: number; readonly experiments: number }[] }
+export interface Estimate {
+  readonly speedup: number;
+  readonly program: number;
+  readonly low: number;
+  readonly high: number;
+}
+export interface Effect {
+  readonly point: string;
+  readonly measure: string;
+  readonly verdict: string;
+  readonly slope: number;
+  readonly slope_low: number;
+  readonly slope_high: number;
+  readonly experiments: number;
+  readonly visits: number;
+  readonly up_to: Estimate | null;
+  readonly curve: readonly Estimate[];
+  readonly points: readonly {
+    readonly speedup: number;
+    readonly program: number;
+    readonly error: number;
+    readonly experiments: number;
+  }[];
+}
 
 /** A curve with its band; it can be saved. */
-export function Curve({ effect, least, most, name }: { readonly effect: Effect; readonly least: number; readonly most: number; readonly name: string }) {
+export function Curve({
+  effect,
+  least,
+  most,
+  name,
+}: {
+  readonly effect: Effect;
+  readonly least: number;
+  readonly most: number;
+  readonly name: string;
+}) {
   const x = (speedup: number) => 42 + 246 * speedup;
   const y = (program: number) => 8 + (120 * (most - Math.max(least, Math.min(most, program)))) / (most - least);
-  const line = (pick: (one: Estimate) => number, curve: readonly Estimate[]) => curve.map((one) => `${x(one.speedup).toFixed(1)},${y(pick(one)).toFixed(1)}`).join(" ");
+  const line = (pick: (one: Estimate) => number, curve: readonly Estimate[]) =>
+    curve.map((one) => `${x(one.speedup).toFixed(1)},${y(pick(one)).toFixed(1)}`).join(" ");
   const band = `${line((one) => one.high, effect.curve)} ${line((one) => one.low, [...effect.curve].reverse())}`;
   const picture = useRef<SVGSVGElement>(null);
   return (
     <div class="saved">
-    <svg ref={picture} class="curve" viewBox="0 0 296 150" role="img" aria-label={`Curve of ${shortened(name, 60)}; the numbers are in the table`}>
-      <line class="grid" x1={x(0)} x2={x(1)} y1={y(0)} y2={y(0)} />
-      <polygon class="band" points={band} />
-      <polyline class="estimate" points={line((one) => one.program, effect.curve)} />
-      {effect.points.map((point) => <circle key={point.speedup} cx={x(point.speedup)} cy={y(point.program)} r={Math.min(4, 1.5 + Math.sqrt(point.experiments) / 2)} />)}
-      <text x="38" y={y(0) + 4} text-anchor="end">0</text><text x="38" y={y(most) + 8} text-anchor="end">{Math.round(100 * most)} %</text>{y(least) - y(0) > 14 && <text x="38" y={y(least)} text-anchor="end">{Math.round(100 * least)} %</text>}
-      <text x={x(0)} y="146">0 %</text><text x={x(1)} y="146" text-anchor="end">100 % faster</text>
-    </svg>
-    <SaveMenu save={(how) => picture.current && saveElement(picture.current, `Curve of ${name}`, how)} />
+      <svg
+        ref={picture}
+        class="curve"
+        viewBox="0 0 296 150"
+        role="img"
+        aria-label={`Curve of ${shortened(name, 60)}; the numbers are in the table`}
+      >
+        <line class="grid" x1={x(0)} x2={x(1)} y1={y(0)} y2={y(0)} />
+        <polygon class="band" points={band} />
+        <polyline class="estimate" points={line((one) => one.program, effect.curve)} />
+        {effect.points.map((point) => (
+          <circle
+            key={point.speedup}
+            cx={x(point.speedup)}
+            cy={y(point.program)}
+            r={Math.min(4, 1.5 + Math.sqrt(point.experiments) / 2)}
+          />
+        ))}
+        <text x="38" y={y(0) + 4} text-anchor="end">
+          0
+        </text>
+        <text x="38" y={y(most) + 8} text-anchor="end">
+          {Math.round(100 * most)} %
+        </text>
+        {y(least) - y(0) > 14 && (
+          <text x="38" y={y(least)} text-anchor="end">
+            {Math.round(100 * least)} %
+          </text>
+        )}
+        <text x={x(0)} y="146">
+          0 %
+        </text>
+        <text x={x(1)} y="146" text-anchor="end">
+          100 % faster
+        </text>
+      </svg>
+      <SaveMenu save={(how) => picture.current && saveElement(picture.current, `Curve of ${name}`, how)} />
     </div>
   );
 }
@@ -33,12 +94,19 @@ export function Curve({ effect, least, most, name }: { readonly effect: Effect; 
 export function Spark({ effect }: { readonly effect: Effect }) {
   const values = effect.curve.flatMap((one) => [one.low, one.high]);
   const [least, most] = [Math.max(-1, Math.min(0, ...values)), Math.min(2, Math.max(0.02, ...values))];
-  const point = (one: Estimate, program: number) => `${(118 * one.speedup + 1).toFixed(1)},${(2 + (30 * (most - Math.max(least, Math.min(most, program)))) / (most - least)).toFixed(1)}`;
+  const point = (one: Estimate, program: number) =>
+    `${(118 * one.speedup + 1).toFixed(1)},${(2 + (30 * (most - Math.max(least, Math.min(most, program)))) / (most - least)).toFixed(1)}`;
   const zero = 2 + (30 * most) / (most - least);
   return (
     <svg class="curve spark" viewBox="0 0 120 34" aria-hidden="true">
       <line class="grid" x1="0" x2="120" y1={zero} y2={zero} />
-      <polygon class="band" points={`${effect.curve.map((one) => point(one, one.high)).join(" ")} ${[...effect.curve].reverse().map((one) => point(one, one.low)).join(" ")}`} />
+      <polygon
+        class="band"
+        points={`${effect.curve.map((one) => point(one, one.high)).join(" ")} ${[...effect.curve]
+          .reverse()
+          .map((one) => point(one, one.low))
+          .join(" ")}`}
+      />
       <polyline class="estimate" points={effect.curve.map((one) => point(one, one.program)).join(" ")} />
     </svg>
   );

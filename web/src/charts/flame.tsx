@@ -5,7 +5,18 @@ import { type CallTree, childrenOf, pathOf } from "../model/tree";
 import { SaveMenu } from "../parts/menu";
 import { dark } from "../parts/theme";
 import { TEXT } from "./colours";
-import { type Camera, type Layout, cameraOf, formatView, heldCamera, layoutOf, nodeAt, parseView, visitVisible, zoomedCamera } from "./layout";
+import {
+  type Camera,
+  type Layout,
+  cameraOf,
+  formatView,
+  heldCamera,
+  layoutOf,
+  nodeAt,
+  parseView,
+  visitVisible,
+  zoomedCamera,
+} from "./layout";
 import { saveCanvas, saveDrawing } from "./save";
 
 export interface FlameProps {
@@ -53,7 +64,9 @@ export function Flame(props: FlameProps) {
     setMoved(null);
   }, [layout, root]);
   useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => entry && setWidth(Math.max(200, Math.floor(entry.contentRect.width))));
+    const watch = new ResizeObserver(
+      ([entry]) => entry && setWidth(Math.max(200, Math.floor(entry.contentRect.width))),
+    );
     if (box.current) watch.observe(box.current);
     return () => watch.disconnect();
   }, []);
@@ -83,7 +96,11 @@ export function Flame(props: FlameProps) {
     const sideways = event.deltaX !== 0 ? event.deltaX : event.shiftKey ? event.deltaY : 0;
     if (!turn && sideways === 0) return;
     event.preventDefault();
-    show(turn ? zoomedCamera(camera, event.offsetX, Math.exp(-event.deltaY / 300)) : { ...camera, left: camera.left + sideways / camera.scale });
+    show(
+      turn
+        ? zoomedCamera(camera, event.offsetX, Math.exp(-event.deltaY / 300))
+        : { ...camera, left: camera.left + sideways / camera.scale },
+    );
   };
   const at = (event: MouseEvent) => {
     const row = Math.floor(event.offsetY / ROW);
@@ -101,17 +118,31 @@ export function Flame(props: FlameProps) {
     const next = neighbour(tree, selected, event.key, upward);
     if (event.key === "Enter") props.onZoom(selected);
     else if (event.key === "Escape" || event.key === "Backspace") props.onZoom(tree.parent[root]!);
-    else if (event.key === "+" || event.key === "=" || event.key === "-") show(zoomedCamera(camera, width / 2, event.key === "-" ? 1 / 1.4 : 1.4));
-    else if (event.key === "a" || event.key === "d") show({ ...camera, left: camera.left + ((event.key === "a" ? -0.15 : 0.15) * width) / camera.scale });
+    else if (event.key === "+" || event.key === "=" || event.key === "-")
+      show(zoomedCamera(camera, width / 2, event.key === "-" ? 1 / 1.4 : 1.4));
+    else if (event.key === "a" || event.key === "d")
+      show({ ...camera, left: camera.left + ((event.key === "a" ? -0.15 : 0.15) * width) / camera.scale });
     else if (next !== null) setSelected(next);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
   // The canvas has what is marked, too.
-  const save = (how: "svg" | "png") => (how === "png" ? canvas.current && saveCanvas(canvas.current, props.label) : saveDrawing(props.label, how, width, height, (emit) => {
-    visitVisible(tree, layout, camera, width, (node, x, w) => emit(Math.max(0, x), y(tree.depth[node]!, rows, upward), Math.min(w, width - Math.max(0, x)), ROW - 1, props.colour(tree.method[node]!, node, dark.value), props.names[tree.method[node]!]!));
-  }));
+  const save = (how: "svg" | "png") =>
+    how === "png"
+      ? canvas.current && saveCanvas(canvas.current, props.label)
+      : saveDrawing(props.label, how, width, height, (emit) => {
+          visitVisible(tree, layout, camera, width, (node, x, w) =>
+            emit(
+              Math.max(0, x),
+              y(tree.depth[node]!, rows, upward),
+              Math.min(w, width - Math.max(0, x)),
+              ROW - 1,
+              props.colour(tree.method[node]!, node, dark.value),
+              props.names[tree.method[node]!]!,
+            ),
+          );
+        });
   return (
     <figure class="flame">
       <div class="bar">
@@ -119,10 +150,20 @@ export function Flame(props: FlameProps) {
         <SaveMenu save={save} />
       </div>
       <div ref={box} class="canvas" style={{ height: `min(${height + 2}px, max(16rem, 100vh - 21rem))` }}>
-        <canvas ref={canvas} width={width} height={height} style={{ width: `${width}px`, height: `${height}px` }} tabIndex={0} role="application"
+        <canvas
+          ref={canvas}
+          width={width}
+          height={height}
+          style={{ width: `${width}px`, height: `${height}px` }}
+          tabIndex={0}
+          role="application"
           aria-label={`${props.label}. Arrow keys move, Enter zooms, Escape goes back; the same as a table is below.`}
-          aria-roledescription="flame graph" onKeyDown={key} onMouseLeave={() => setHovered(0)}
-          onMouseDown={(event) => { dragged.current = { x: event.clientX, left: camera.left, far: false }; }}
+          aria-roledescription="flame graph"
+          onKeyDown={key}
+          onMouseLeave={() => setHovered(0)}
+          onMouseDown={(event) => {
+            dragged.current = { x: event.clientX, left: camera.left, far: false };
+          }}
           onMouseMove={(event) => {
             const start = dragged.current;
             follow(event);
@@ -130,16 +171,67 @@ export function Flame(props: FlameProps) {
             start.far ||= Math.abs(event.clientX - start.x) > 4;
             if (start.far) show({ ...camera, left: start.left - (event.clientX - start.x) / camera.scale });
           }}
-          onClick={(event) => { const far = dragged.current?.far; dragged.current = null; if (far) return; const node = at(event); setSelected(node); if (node) props.onZoom(node); }}
-          onContextMenu={(event) => { const node = at(event); if (node && props.onMethod) { event.preventDefault(); props.onMethod(tree.method[node]!); } }} />
-        <div ref={tip} class="tip" aria-hidden="true" hidden={hovered === 0}>{hovered > 0 && <><b>{shortened(props.names[tree.method[hovered]!]!, 200)}</b>{props.details(hovered).map((line) => <span key={line}>{line}</span>)}</>}</div>
+          onClick={(event) => {
+            const far = dragged.current?.far;
+            dragged.current = null;
+            if (far) return;
+            const node = at(event);
+            setSelected(node);
+            if (node) props.onZoom(node);
+          }}
+          onContextMenu={(event) => {
+            const node = at(event);
+            if (node && props.onMethod) {
+              event.preventDefault();
+              props.onMethod(tree.method[node]!);
+            }
+          }}
+        />
+        <div ref={tip} class="tip" aria-hidden="true" hidden={hovered === 0}>
+          {hovered > 0 && (
+            <>
+              <b>{shortened(props.names[tree.method[hovered]!]!, 200)}</b>
+              {props.details(hovered).map((line) => (
+                <span key={line}>{line}</span>
+              ))}
+            </>
+          )}
+        </div>
       </div>
       <figcaption aria-live="polite" data-testid="flame-details">
         <strong>{shown === 0 ? "all" : shortened(props.names[tree.method[shown]!]!, 300)}</strong>
-        {props.details(shown).map((line) => <span key={line}>{line}</span>)}
-        {shown > 0 && <button type="button" onClick={() => void navigator.clipboard.writeText(pathOf(tree, shown).map((method) => printable(props.names[method]!)).join("\n"))}>Copy stack</button>}
-        {shown > 0 && props.onMethod && <button type="button" onClick={() => props.onMethod?.(tree.method[shown]!)}>Callers and callees</button>}
-        {shown > 0 && props.onFocus && <><button type="button" onClick={() => props.onFocus?.(tree.method[shown]!, "callees")}>Only what it calls</button><button type="button" onClick={() => props.onFocus?.(tree.method[shown]!, "callers")}>Only its callers</button></>}
+        {props.details(shown).map((line) => (
+          <span key={line}>{line}</span>
+        ))}
+        {shown > 0 && (
+          <button
+            type="button"
+            onClick={() =>
+              void navigator.clipboard.writeText(
+                pathOf(tree, shown)
+                  .map((method) => printable(props.names[method]!))
+                  .join("\n"),
+              )
+            }
+          >
+            Copy stack
+          </button>
+        )}
+        {shown > 0 && props.onMethod && (
+          <button type="button" onClick={() => props.onMethod?.(tree.method[shown]!)}>
+            Callers and callees
+          </button>
+        )}
+        {shown > 0 && props.onFocus && (
+          <>
+            <button type="button" onClick={() => props.onFocus?.(tree.method[shown]!, "callees")}>
+              Only what it calls
+            </button>
+            <button type="button" onClick={() => props.onFocus?.(tree.method[shown]!, "callers")}>
+              Only its callers
+            </button>
+          </>
+        )}
       </figcaption>
       <Twin {...props} root={root} />
     </figure>
@@ -152,11 +244,25 @@ function y(depth: number, rows: number, upward: boolean): number {
 
 function visibleRows(tree: CallTree, layout: Layout, root: number, width: number): number {
   let deepest = 0;
-  visitVisible(tree, layout, cameraOf(layout, root, width), width, (node) => (deepest = Math.max(deepest, tree.depth[node]!)));
+  visitVisible(
+    tree,
+    layout,
+    cameraOf(layout, root, width),
+    width,
+    (node) => (deepest = Math.max(deepest, tree.depth[node]!)),
+  );
   return Math.min(deepest + 1, 1600);
 }
 
-function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, camera: Camera, width: number, height: number, focus: number): void {
+function draw(
+  canvas: HTMLCanvasElement,
+  props: FlameProps,
+  layout: Layout,
+  camera: Camera,
+  width: number,
+  height: number,
+  focus: number,
+): void {
   const started = performance.now();
   const { tree, names, upward, marked } = props;
   const ratio = Math.min(2, devicePixelRatio || 1);
@@ -178,12 +284,13 @@ function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, came
     const shown = Math.min(from + w, width) - x;
     const top = y(tree.depth[node]!, rows, upward);
     let colour = props.values.length > 1 ? undefined : colours.get(method);
-    if (colour === undefined) colours.set(method, (colour = node === 0 ? (night ? "#3a3833" : "#e6e2d8") : props.colour(method, node, night)));
+    if (colour === undefined)
+      colours.set(method, (colour = node === 0 ? (night ? "#3a3833" : "#e6e2d8") : props.colour(method, node, night)));
     context.globalAlpha = marked && node > 0 && marked[method] !== 1 ? 0.28 : 1;
     context.fillStyle = colour;
     context.fillRect(x, top, Math.max(0.5, shown - (shown > 3 ? 1 : 0)), ROW - 1);
     context.globalAlpha = 1;
-    if (node === focus && node > 0 || (marked && node > 0 && marked[method] === 1 && shown > 2)) {
+    if ((node === focus && node > 0) || (marked && node > 0 && marked[method] === 1 && shown > 2)) {
       context.strokeStyle = ink;
       context.lineWidth = node === focus ? 2 : 1;
       context.strokeRect(x + 1, top + 1, Math.max(1, shown - 3), ROW - 3);
@@ -197,7 +304,10 @@ function draw(canvas: HTMLCanvasElement, props: FlameProps, layout: Layout, came
   canvas.dataset["milliseconds"] = (performance.now() - started).toFixed(2);
 }
 
-/** The part of a name that fits, by the mean width of letters: measuring each costs more than drawing it. Wide ones are drawn narrower. */
+/**
+ * The part of a name that fits, by the mean width of letters: measuring each costs more than
+ * drawing it. Wide ones are drawn narrower.
+ */
 function fitting(name: string, pixels: number): string {
   const letters = Math.floor(pixels / 6.6);
   return letters < 3 ? "" : shortened(name, letters);
@@ -206,7 +316,7 @@ function fitting(name: string, pixels: number): string {
 function neighbour(tree: CallTree, node: number, key: string, upward: boolean): number | null {
   const up = upward ? "ArrowDown" : "ArrowUp";
   const down = upward ? "ArrowUp" : "ArrowDown";
-  if (key === up || key === "h" ) return tree.parent[node]!;
+  if (key === up || key === "h") return tree.parent[node]!;
   if (key === down || key === "l") return tree.end[node]! > node + 1 ? node + 1 : node;
   if (key !== "ArrowLeft" && key !== "ArrowRight") return null;
   const siblings = childrenOf(tree, tree.parent[node]!);
@@ -220,8 +330,17 @@ function Crumbs(props: FlameProps & { readonly root: number }) {
   const shown = nodes.length > 7 ? [...nodes.slice(0, 2), ...nodes.slice(-4)] : nodes;
   return (
     <div class="crumbs" role="group" aria-label="Zoomed to">
-      <button type="button" onClick={() => props.onZoom(0)}>all</button>
-      {shown.map((node, at) => <span key={node}>{at === 2 && shown.length < nodes.length ? " … " : " › "}<button type="button" onClick={() => props.onZoom(node)}>{shortened(props.names[props.tree.method[node]!]!, 40)}</button></span>)}
+      <button type="button" onClick={() => props.onZoom(0)}>
+        all
+      </button>
+      {shown.map((node, at) => (
+        <span key={node}>
+          {at === 2 && shown.length < nodes.length ? " … " : " › "}
+          <button type="button" onClick={() => props.onZoom(node)}>
+            {shortened(props.names[props.tree.method[node]!]!, 40)}
+          </button>
+        </span>
+      ))}
     </div>
   );
 }
@@ -234,14 +353,29 @@ function Twin(props: FlameProps & { readonly root: number }) {
   const whole = tree.total[value]![0] || 1;
   return (
     <details class="twin">
-      <summary>As a table: {children.length} below {root === 0 ? "the root" : shortened(props.names[tree.method[root]!]!, 60)}</summary>
+      <summary>
+        As a table: {children.length} below {root === 0 ? "the root" : shortened(props.names[tree.method[root]!]!, 60)}
+      </summary>
       <table>
-        <thead><tr><th scope="col">Frame</th><th scope="col">Total</th><th scope="col">Part</th><th scope="col">Self</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">Frame</th>
+            <th scope="col">Total</th>
+            <th scope="col">Part</th>
+            <th scope="col">Self</th>
+          </tr>
+        </thead>
         <tbody>
           {children.slice(0, 200).map((node) => (
             <tr key={node}>
-              <th scope="row"><button type="button" onClick={() => props.onZoom(node)}>{shortened(props.names[tree.method[node]!]!)}</button></th>
-              <td>{amount(tree.total[value]![node]!, props.unit)}</td><td>{percent(tree.total[value]![node]! / whole)}</td><td>{amount(tree.own[value]![node]!, props.unit)}</td>
+              <th scope="row">
+                <button type="button" onClick={() => props.onZoom(node)}>
+                  {shortened(props.names[tree.method[node]!]!)}
+                </button>
+              </th>
+              <td>{amount(tree.total[value]![node]!, props.unit)}</td>
+              <td>{percent(tree.total[value]![node]! / whole)}</td>
+              <td>{amount(tree.own[value]![node]!, props.unit)}</td>
             </tr>
           ))}
         </tbody>

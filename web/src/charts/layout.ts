@@ -8,11 +8,14 @@ export interface Layout {
   readonly deepest: number;
 }
 
-/** Places each node below its caller, in order. Width is the sum of the sizes of the values given. */
+/**
+ * Places each node below its caller, in order. Width is the sum of the sizes of the values given.
+ */
 export function layoutOf(tree: CallTree, values: readonly number[]): Layout {
   const count = tree.method.length;
   const width = new Float64Array(count);
-  for (const value of values) for (let node = 0; node < count; node++) width[node]! += Math.abs(tree.own[value]![node]!);
+  for (const value of values)
+    for (let node = 0; node < count; node++) width[node]! += Math.abs(tree.own[value]![node]!);
   let deepest = 0;
   for (let node = count - 1; node > 0; node--) {
     width[tree.parent[node]!]! += width[node]!;
@@ -70,14 +73,25 @@ export function parseView(layout: Layout, zoom: number, text: string, pixels: nu
   const whole = cameraOf(layout, zoom, pixels);
   const [from = NaN, to = NaN] = text.split("_").map(Number);
   if (!(from >= 0 && to > from && to <= 1.001)) return whole;
-  return heldCamera(layout, zoom, { left: whole.left + (from * pixels) / whole.scale, scale: whole.scale / (to - from) }, pixels);
+  return heldCamera(
+    layout,
+    zoom,
+    { left: whole.left + (from * pixels) / whole.scale, scale: whole.scale / (to - from) },
+    pixels,
+  );
 }
 
 /** Narrower boxes are not drawn. */
 export const NARROWEST = 0.5;
 
 /** Calls `draw` for each box that is seen, callers first. */
-export function visitVisible(tree: CallTree, layout: Layout, camera: Camera, pixels: number, draw: (node: number, x: number, width: number) => void): void {
+export function visitVisible(
+  tree: CallTree,
+  layout: Layout,
+  camera: Camera,
+  pixels: number,
+  draw: (node: number, x: number, width: number) => void,
+): void {
   const count = tree.method.length;
   for (let node = 1; node < count; node++) {
     const width = layout.width[node]! * camera.scale;

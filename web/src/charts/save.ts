@@ -1,10 +1,22 @@
-/** Pictures as files, with the paper that they stand on: outside of the page nothing else gives them one. */
+/** Pictures as files, with their paper: outside of the page nothing else gives them one. */
 import { dark } from "../parts/theme";
 import { PAPER, TEXT } from "./colours";
 
-/** Calls with a box: where, how large, its colour and its name; `bare`: without its name written on it. */
-export type EmitBox = (x: number, y: number, width: number, height: number, colour: string, name: string, bare?: boolean) => void;
-export interface PlacedText { readonly x: number; readonly y: number; readonly text: string }
+/** Calls with a box: where, how large, its colour and its name; `bare`: without its name on it. */
+export type EmitBox = (
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  colour: string,
+  name: string,
+  bare?: boolean,
+) => void;
+export interface PlacedText {
+  readonly x: number;
+  readonly y: number;
+  readonly text: string;
+}
 
 const paper = () => (dark.value ? PAPER.dark : PAPER.light);
 
@@ -16,7 +28,11 @@ function offer(name: string, blob: Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-const fileName = (title: string, ending: string) => `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").slice(0, 60)}.${ending}`;
+const fileName = (title: string, ending: string) =>
+  `${title
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .slice(0, 60)}.${ending}`;
 
 export function saveCanvas(canvas: HTMLCanvasElement, title: string): void {
   const copy = document.createElement("canvas");
@@ -30,22 +46,40 @@ export function saveCanvas(canvas: HTMLCanvasElement, title: string): void {
   copy.toBlob((blob) => blob && offer(fileName(title, "png"), blob));
 }
 
-const escaped = (text: string) => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`).replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
+const escaped = (text: string) =>
+  text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`).replace(/[\p{Cc}\p{Cf}]/gu, "\ufffd");
 
 /** Boxes with their names, and texts, as an SVG document. */
-export function svgOf(width: number, height: number, boxes: (emit: EmitBox) => void, texts: readonly PlacedText[] = [], night = false): string {
+export function svgOf(
+  width: number,
+  height: number,
+  boxes: (emit: EmitBox) => void,
+  texts: readonly PlacedText[] = [],
+  night = false,
+): string {
   const parts = [`<rect width="${width}" height="${height}" fill="${night ? PAPER.dark : PAPER.light}"/>`];
   boxes((x, y, w, h, colour, name, bare) => {
     const letters = bare ? 0 : Math.floor((w - 8) / 6.6);
-    const label = letters > 2 ? `<text x="${(x + 4).toFixed(1)}" y="${y + h - 5}">${escaped(name.slice(0, letters))}</text>` : "";
-    parts.push(`<g><title>${escaped(name.slice(0, 2000))}</title><rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${w.toFixed(1)}" height="${h.toFixed(1)}" fill="${colour}"/>${label}</g>`);
+    const label =
+      letters > 2 ? `<text x="${(x + 4).toFixed(1)}" y="${y + h - 5}">${escaped(name.slice(0, letters))}</text>` : "";
+    parts.push(
+      `<g><title>${escaped(name.slice(0, 2000))}</title><rect x="${x.toFixed(1)}" y="${y.toFixed(1)}" width="${w.toFixed(1)}" height="${h.toFixed(1)}" fill="${colour}"/>${label}</g>`,
+    );
   });
-  for (const { x, y, text } of texts) parts.push(`<text x="${x.toFixed(1)}" y="${(y + 4).toFixed(1)}">${escaped(text)}</text>`);
+  for (const { x, y, text } of texts)
+    parts.push(`<text x="${x.toFixed(1)}" y="${(y + 4).toFixed(1)}">${escaped(text)}</text>`);
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" fill="${night ? TEXT.dark : TEXT.light}">${parts.join("\n")}</svg>`;
 }
 
 /** Saves boxes and texts as a picture of either kind. */
-export function saveDrawing(title: string, how: "svg" | "png", width: number, height: number, boxes: (emit: EmitBox) => void, texts: readonly PlacedText[] = []): void {
+export function saveDrawing(
+  title: string,
+  how: "svg" | "png",
+  width: number,
+  height: number,
+  boxes: (emit: EmitBox) => void,
+  texts: readonly PlacedText[] = [],
+): void {
   saveSvgText(svgOf(width, height, boxes, texts, dark.value), title, how, width, height);
 }
 
@@ -80,9 +114,20 @@ function withStyles(element: SVGSVGElement): SVGSVGElement {
     for (const name of STYLES) copies[at]!.setAttribute(name, style.getPropertyValue(name));
   });
   const { width, height } = element.getBoundingClientRect();
-  for (const [name, value] of [["xmlns", "http://www.w3.org/2000/svg"], ["width", String(Math.ceil(width))], ["height", String(Math.ceil(height))], ["font-family", "sans-serif"]] as const) if (name !== "font-family" || !copy.hasAttribute(name)) copy.setAttribute(name, value);
+  for (const [name, value] of [
+    ["xmlns", "http://www.w3.org/2000/svg"],
+    ["width", String(Math.ceil(width))],
+    ["height", String(Math.ceil(height))],
+    ["font-family", "sans-serif"],
+  ] as const)
+    if (name !== "font-family" || !copy.hasAttribute(name)) copy.setAttribute(name, value);
   const ground = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  for (const [name, value] of [["width", "100%"], ["height", "100%"], ["fill", paper()]] as const) ground.setAttribute(name, value);
+  for (const [name, value] of [
+    ["width", "100%"],
+    ["height", "100%"],
+    ["fill", paper()],
+  ] as const)
+    ground.setAttribute(name, value);
   copy.prepend(ground);
   return copy;
 }

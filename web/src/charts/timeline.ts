@@ -1,4 +1,7 @@
-/** Draws threads over time: in each slice the parts in which a thread ran, waited for a CPU and was blocked. */
+/**
+ * Draws threads over time: in each slice the parts in which a thread ran, waited for a CPU and was
+ * blocked.
+ */
 import { printable, shortened } from "../model/format";
 import type { Range, TimeAxis } from "../model/data";
 import { type ThreadTime, sliceLength, utcTime } from "../model/timeline";
@@ -7,9 +10,19 @@ import type { EmitBox, PlacedText } from "./save";
 
 export const STATES = ["running", "ready", "blocked"] as const;
 export type ThreadState = (typeof STATES)[number];
-export const NAMES: Readonly<Record<ThreadState, string>> = { running: "running", ready: "waiting for a CPU", blocked: "blocked" };
-/** Told apart by lightness as well, and by place: running grows from below, blocked hangs from above. */
-const COLOURS = { light: { running: "#2f6fb3", ready: "#e69f00", blocked: "#d9d4c7" }, dark: { running: "#4d93d9", ready: "#e0a63a", blocked: "#3f3c35" } } as const;
+export const NAMES: Readonly<Record<ThreadState, string>> = {
+  running: "running",
+  ready: "waiting for a CPU",
+  blocked: "blocked",
+};
+/**
+ * Told apart by lightness as well, and by place: running grows from below, blocked hangs from
+ * above.
+ */
+const COLOURS = {
+  light: { running: "#2f6fb3", ready: "#e69f00", blocked: "#d9d4c7" },
+  dark: { running: "#4d93d9", ready: "#e0a63a", blocked: "#3f3c35" },
+} as const;
 
 export interface Picture {
   readonly axis: TimeAxis;
@@ -43,11 +56,25 @@ export function timelineBoxes(picture: Picture): (emit: EmitBox) => void {
   const step = (width - left) / axis.slices;
   const wide = Math.max(0.6, step - (step > 5 ? 1 : 0));
   return (emit) => {
-    const most = Math.max(1, ...Array.from({ length: axis.slices }, (_, slice) => threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0)));
+    const most = Math.max(
+      1,
+      ...Array.from({ length: axis.slices }, (_, slice) =>
+        threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0),
+      ),
+    );
     for (let slice = 0; slice < axis.slices; slice++) {
       const busy = threads.reduce((sum, one) => sum + one.running[slice]! / sliceLength(axis, slice), 0);
       const high = ((overview - 30) * busy) / most;
-      if (high > 0) emit(left + slice * step, overview - 8 - high, wide, high, colours.running, `${picture.overall}: ${busy.toFixed(1)}`, true);
+      if (high > 0)
+        emit(
+          left + slice * step,
+          overview - 8 - high,
+          wide,
+          high,
+          colours.running,
+          `${picture.overall}: ${busy.toFixed(1)}`,
+          true,
+        );
     }
     threads.forEach((thread, at) => {
       const top = overview + at * row;
@@ -59,12 +86,29 @@ export function timelineBoxes(picture: Picture): (emit: EmitBox) => void {
           const part = Math.min(1, thread[state][slice]! / sliceLength(axis, slice)) * high;
           if (part < 0.3) continue;
           low -= part;
-          emit(x, Math.max(top, low), wide, Math.min(part, high), colours[state], `${printable(thread.name)}: ${NAMES[state]}`, true);
+          emit(
+            x,
+            Math.max(top, low),
+            wide,
+            Math.min(part, high),
+            colours[state],
+            `${printable(thread.name)}: ${NAMES[state]}`,
+            true,
+          );
         }
       }
     });
     const bottom = overview + threads.length * row;
-    for (const [part, text] of marksOf(axis, width - left)) emit(Math.round(left + part * (width - left)), 2, 1, bottom - 2, picture.night ? "#55524a" : "#cfc9ba", text, true);
+    for (const [part, text] of marksOf(axis, width - left))
+      emit(
+        Math.round(left + part * (width - left)),
+        2,
+        1,
+        bottom - 2,
+        picture.night ? "#55524a" : "#cfc9ba",
+        text,
+        true,
+      );
   };
 }
 
@@ -79,8 +123,17 @@ export function timelineTexts({ axis, threads, width, row, overview, overall }: 
   const letters = Math.floor((left - 8) / 6.8);
   return [
     { x: 4, y: (overview + 10) / 2, text: overall },
-    ...threads.map((thread, at) => ({ x: 4, y: overview + at * row + row / 2 - 2, text: shortened(thread.name, letters), thread: at })),
-    ...marksOf(axis, width - left).map(([part, text]) => ({ x: Math.min(Math.round(left + part * (width - left)) + 2, width - 7 * text.length), y: 9, text })),
+    ...threads.map((thread, at) => ({
+      x: 4,
+      y: overview + at * row + row / 2 - 2,
+      text: shortened(thread.name, letters),
+      thread: at,
+    })),
+    ...marksOf(axis, width - left).map(([part, text]) => ({
+      x: Math.min(Math.round(left + part * (width - left)) + 2, width - 7 * text.length),
+      y: 9,
+      text,
+    })),
   ];
 }
 
@@ -111,7 +164,8 @@ export function drawTimeline(canvas: HTMLCanvasElement, picture: LivePicture): v
   context.textBaseline = "middle";
   context.fillStyle = ink;
   for (const { x, y, text, thread } of timelineTexts(picture)) {
-    context.globalAlpha = thread === undefined || picture.only === null || picture.only === threads[thread]!.method ? 1 : 0.45;
+    context.globalAlpha =
+      thread === undefined || picture.only === null || picture.only === threads[thread]!.method ? 1 : 0.45;
     context.fillText(text, x, y);
   }
   context.globalAlpha = 1;
@@ -130,7 +184,10 @@ function timeMarks(axis: TimeAxis, width: number): Mark[] {
   const rough = (seconds * 110) / width;
   const unit = 10 ** Math.floor(Math.log10(rough));
   const every = [1, 2, 5, 10].map((times) => times * unit).find((one) => one >= rough) ?? unit;
-  return Array.from({ length: Math.floor(seconds / every) + 1 }, (_, at) => [(at * every) / seconds, `${Number((at * every).toPrecision(4))} s`]);
+  return Array.from({ length: Math.floor(seconds / every) + 1 }, (_, at) => [
+    (at * every) / seconds,
+    `${Number((at * every).toPrecision(4))} s`,
+  ]);
 }
 
 /** Where epochs begin; the day where it is another one than before. */

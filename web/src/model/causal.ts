@@ -10,14 +10,19 @@ export interface CausalProgram {
   readonly results: readonly Result[];
 }
 
-const filesOf = (result: Result) => (Array.isArray(result["files"]) ? (result["files"] as readonly unknown[]).map(String) : []);
+const filesOf = (result: Result) =>
+  Array.isArray(result["files"]) ? (result["files"] as readonly unknown[]).map(String) : [];
 
-/** Results by program. One that does not name its files, as `causal report --json` says, stands alone. */
+/**
+ * Results by program. One that does not name its files, as `causal report --json` says, stands
+ * alone.
+ */
 export function causalPrograms(results: readonly Result[]): CausalProgram[] {
   const programs: { files: string[]; results: Result[]; command: string }[] = [];
   for (const result of results) {
     const [files, command] = [filesOf(result), commandOf(result)];
-    const known = files.length === 0 ? undefined : programs.find((one) => one.command === command && one.files.length > 0);
+    const known =
+      files.length === 0 ? undefined : programs.find((one) => one.command === command && one.files.length > 0);
     if (known) {
       known.results.push(result);
       known.files.push(...files.filter((file) => !known.files.includes(file)));
@@ -28,7 +33,11 @@ export function causalPrograms(results: readonly Result[]): CausalProgram[] {
 
 /** The analysis of some profiles together; null if the page has none. */
 export function chosenResult(program: CausalProgram, files: readonly string[]): Result | null {
-  return program.results.find((one) => filesOf(one).length === files.length && filesOf(one).every((file) => files.includes(file))) ?? null;
+  return (
+    program.results.find(
+      (one) => filesOf(one).length === files.length && filesOf(one).every((file) => files.includes(file)),
+    ) ?? null
+  );
 }
 
 export interface LineText {
@@ -40,8 +49,15 @@ export interface LineText {
   readonly row: number;
 }
 
-/** Finds a line by its name, `file:number`, in the profiles of these positions; the file can be spelled by its end. */
-export function lineNamed(profiles: readonly Pick<Profile, "lines">[], among: readonly number[], name: string): LineText | null {
+/**
+ * Finds a line by its name, `file:number`, in the profiles of these positions; the file can be
+ * spelled by its end.
+ */
+export function lineNamed(
+  profiles: readonly Pick<Profile, "lines">[],
+  among: readonly number[],
+  name: string,
+): LineText | null {
   const [, path, digits] = /^(.+):(\d+)$/.exec(name) ?? [];
   if (path === undefined) return null;
   const line = Number(digits);
@@ -50,7 +66,13 @@ export function lineNamed(profiles: readonly Pick<Profile, "lines">[], among: re
     for (const part of lines?.sources ?? []) {
       const file = lines!.files[part.file]!;
       if ((file === path || file.endsWith(`/${path}`)) && part.first <= line && line < part.first + part.text.length) {
-        return { path: file, text: part.text, offset: line - part.first, profile, row: lines!.line.findIndex((one, row) => one === line && lines!.file[row] === part.file) };
+        return {
+          path: file,
+          text: part.text,
+          offset: line - part.first,
+          profile,
+          row: lines!.line.findIndex((one, row) => one === line && lines!.file[row] === part.file),
+        };
       }
     }
   }

@@ -1,4 +1,7 @@
-/** Questions about a procedure's code: what its lines, blocks and instructions cost, and why. No DOM. */
+/**
+ * Questions about a procedure's code: what its lines, blocks and instructions cost, and why. No
+ * DOM.
+ */
 import type { Lines, Procedure } from "./data";
 import { lastPart } from "./identity";
 
@@ -71,9 +74,14 @@ export function blockFacts(procedure: Procedure, block: number): BlockFacts {
   const most = Math.max(0, ...blocks.frequency.map((one) => one ?? 0));
   const known = frequency !== null && frequency > 0;
   return {
-    samples, instructions: end - first, best: sum(instructions.best) / count,
+    samples,
+    instructions: end - first,
+    best: sum(instructions.best) / count,
     often: known && most > 0 ? frequency / most : null,
-    cpi: known && blocks.doubt[block] === null && instructions.cycles.slice(first, end).some((one) => one !== null) ? samples / (frequency * count) : null,
+    cpi:
+      known && blocks.doubt[block] === null && instructions.cycles.slice(first, end).some((one) => one !== null)
+        ? samples / (frequency * count)
+        : null,
   };
 }
 
@@ -82,10 +90,16 @@ export function drawnBlocks(procedure: Procedure, most: number): number[] {
   const all = procedure.blocks.first.map((_, block) => block);
   if (all.length <= most) return all;
   const samples = new Map(all.map((block) => [block, blockFacts(procedure, block).samples]));
-  return all.sort((a, b) => samples.get(b)! - samples.get(a)! || a - b).slice(0, most).sort((a, b) => a - b);
+  return all
+    .sort((a, b) => samples.get(b)! - samples.get(a)! || a - b)
+    .slice(0, most)
+    .sort((a, b) => a - b);
 }
 
-/** The position of a procedure of this name, in that image if it is said and known; -1 if there is none. */
+/**
+ * The position of a procedure of this name, in that image if it is said and known; -1 if there is
+ * none.
+ */
 export function procedureNamed(procedures: readonly Procedure[], name: string, image?: string): number {
   const own = procedures.findIndex((one) => one.name === name && lastPart(one.image) === image);
   return own >= 0 ? own : procedures.findIndex((one) => one.name === name);

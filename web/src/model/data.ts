@@ -12,8 +12,23 @@ export interface Value {
 export interface Claim {
   readonly sentence: string;
   readonly claim: string;
-  readonly place: { readonly image?: string; readonly what: { readonly kind: string; readonly path?: readonly string[]; readonly name?: string; readonly line?: string; readonly procedure?: string } };
-  readonly amount: { readonly value: number; readonly interval?: readonly [number, number]; readonly unit: unknown; readonly relative_to: unknown; readonly certainty: string };
+  readonly place: {
+    readonly image?: string;
+    readonly what: {
+      readonly kind: string;
+      readonly path?: readonly string[];
+      readonly name?: string;
+      readonly line?: string;
+      readonly procedure?: string;
+    };
+  };
+  readonly amount: {
+    readonly value: number;
+    readonly interval?: readonly [number, number];
+    readonly unit: unknown;
+    readonly relative_to: unknown;
+    readonly certainty: string;
+  };
   readonly evidence: readonly Readonly<Record<string, unknown>>[];
   readonly doubts: readonly Readonly<Record<string, unknown>>[];
   readonly next: readonly string[];
@@ -68,8 +83,19 @@ export interface Procedure {
   readonly misses_edges: boolean;
   readonly samples: number;
   readonly files: readonly string[];
-  readonly blocks: { readonly first: readonly number[]; readonly end: readonly number[]; readonly frequency: readonly (number | null)[]; readonly confidence: readonly (string | null)[]; readonly doubt: readonly (string | null)[] };
-  readonly edges: { readonly from: readonly (number | null)[]; readonly to: readonly (number | null)[]; readonly kind: readonly string[]; readonly frequency: readonly (number | null)[] };
+  readonly blocks: {
+    readonly first: readonly number[];
+    readonly end: readonly number[];
+    readonly frequency: readonly (number | null)[];
+    readonly confidence: readonly (string | null)[];
+    readonly doubt: readonly (string | null)[];
+  };
+  readonly edges: {
+    readonly from: readonly (number | null)[];
+    readonly to: readonly (number | null)[];
+    readonly kind: readonly string[];
+    readonly frequency: readonly (number | null)[];
+  };
   readonly instructions: {
     readonly address: readonly number[];
     readonly text: readonly string[];
@@ -144,17 +170,43 @@ export interface Page {
 /** The version of the form that this page reads. */
 export const SCHEMA = "vitalfew.page/1";
 
-interface RawProfile extends Omit<Profile, "defaultValue" | "names" | "module" | "modules" | "inlined" | "byThread" | "threads" | "slice" | "leftOut"> {
+interface RawProfile extends Omit<
+  Profile,
+  "defaultValue" | "names" | "module" | "modules" | "inlined" | "byThread" | "threads" | "slice" | "leftOut"
+> {
   readonly default_value: number;
-  readonly methods: { readonly name: string[]; readonly module: number[]; readonly modules: string[]; readonly inlined?: number[] };
-  readonly tree: { readonly depth: number[]; readonly method: number[]; readonly cost: number[][]; readonly left_out?: { nodes: number; share: number } };
+  readonly methods: {
+    readonly name: string[];
+    readonly module: number[];
+    readonly modules: string[];
+    readonly inlined?: number[];
+  };
+  readonly tree: {
+    readonly depth: number[];
+    readonly method: number[];
+    readonly cost: number[][];
+    readonly left_out?: { nodes: number; share: number };
+  };
 }
 
 /** Reads the document. Throws, with a sentence, on what it is not. */
 export function readPage(json: string): Page {
-  const raw = JSON.parse(json) as { schema?: string; made_by?: string; live?: boolean; profiles?: RawProfile[]; results?: Result[]; not_read?: string[] };
+  const raw = JSON.parse(json) as {
+    schema?: string;
+    made_by?: string;
+    live?: boolean;
+    profiles?: RawProfile[];
+    results?: Result[];
+    not_read?: string[];
+  };
   if (raw.schema !== SCHEMA) throw new Error(`The data are ${String(raw.schema)}; this page reads ${SCHEMA}.`);
-  return { madeBy: raw.made_by ?? "", live: raw.live ?? false, profiles: (raw.profiles ?? []).map(readProfile), results: raw.results ?? [], notRead: raw.not_read ?? [] };
+  return {
+    madeBy: raw.made_by ?? "",
+    live: raw.live ?? false,
+    profiles: (raw.profiles ?? []).map(readProfile),
+    results: raw.results ?? [],
+    notRead: raw.not_read ?? [],
+  };
 }
 
 function readProfile(raw: RawProfile): Profile {
@@ -163,7 +215,17 @@ function readProfile(raw: RawProfile): Profile {
   const byThread = treeOfColumns(raw.tree.depth, raw.tree.method, raw.tree.cost);
   const threads = names.map((_, method) => method).filter((method) => modules[module[method]!] === "[thread]");
   return {
-    name: raw.name, format: raw.format, notes: raw.notes, values: raw.values, defaultValue: raw.default_value, names, module, modules, inlined: raw.methods.inlined ?? [], byThread, threads,
+    name: raw.name,
+    format: raw.format,
+    notes: raw.notes,
+    values: raw.values,
+    defaultValue: raw.default_value,
+    names,
+    module,
+    modules,
+    inlined: raw.methods.inlined ?? [],
+    byThread,
+    threads,
     slice: Int32Array.from(names, (name, method) => (modules[module[method]!] === "[slice]" ? Number(name) : -1)),
     ...(raw.facts ? { facts: raw.facts } : {}),
     ...(raw.lines ? { lines: raw.lines } : {}),
@@ -177,7 +239,10 @@ function readProfile(raw: RawProfile): Profile {
 /** Slices of time, from the first up to and without the last. */
 export type Range = readonly [number, number];
 
-/** The tree of one thread (by its method), or of all together, of a range of time or of all, without the frames that stand for threads and times. */
+/**
+ * The tree of one thread (by its method), or of all together, of a range of time or of all, without
+ * the frames that stand for threads and times.
+ */
 export function treeOfThreads(profile: Profile, thread: number | null, range: Range | null = null): CallTree {
   if (profile.threads.length === 0 && !profile.timeline) return profile.byThread;
   const threads = new Set(profile.threads);
@@ -186,5 +251,10 @@ export function treeOfThreads(profile: Profile, thread: number | null, range: Ra
     if (slice >= 0) return range === null || (slice >= range[0] && slice < range[1]);
     return thread === null || method === thread || !threads.has(method);
   };
-  return filtered(profile.byThread, profile.names.length, (method) => !threads.has(method) && profile.slice[method]! < 0, inside);
+  return filtered(
+    profile.byThread,
+    profile.names.length,
+    (method) => !threads.has(method) && profile.slice[method]! < 0,
+    inside,
+  );
 }

@@ -47,18 +47,30 @@ function factor(value: unknown): readonly [number, number, number] | null {
 
 /** The comparisons in the page. */
 export function comparisonsOf(results: readonly Result[]): Comparison[] {
-  return results.filter((one) => one.schema === "vitalfew.diff/1").map((one): Comparison => ({
-    sets: list(one["sets"]), event: typeof one["event"] === "string" ? one["event"] : "", per: typeof one["per"] === "string" ? one["per"] : "",
-    unit: typeof one["amount_unit"] === "string" ? one["amount_unit"] : one["per"] === "samples" ? "fraction" : "",
-    rows: Array.isArray(one["rows"]) ? (one["rows"] as readonly Difference[]) : [],
-    total: number(one["rows_total"]), tested: number(one["rows_tested"]), different: number(one["rows_different"]),
-    noise: typeof one["noise"] === "number" ? one["noise"] : null, all: factor(one["total"]), common: factor(one["common"]),
-    why: typeof one["why_not"] === "string" ? one["why_not"] : "", warnings: list(one["warnings"]),
-    note: "The numbers are those of `vitalfew diff`.",
-  }));
+  return results
+    .filter((one) => one.schema === "vitalfew.diff/1")
+    .map((one): Comparison => ({
+      sets: list(one["sets"]),
+      event: typeof one["event"] === "string" ? one["event"] : "",
+      per: typeof one["per"] === "string" ? one["per"] : "",
+      unit: typeof one["amount_unit"] === "string" ? one["amount_unit"] : one["per"] === "samples" ? "fraction" : "",
+      rows: Array.isArray(one["rows"]) ? (one["rows"] as readonly Difference[]) : [],
+      total: number(one["rows_total"]),
+      tested: number(one["rows_tested"]),
+      different: number(one["rows_different"]),
+      noise: typeof one["noise"] === "number" ? one["noise"] : null,
+      all: factor(one["total"]),
+      common: factor(one["common"]),
+      why: typeof one["why_not"] === "string" ? one["why_not"] : "",
+      warnings: list(one["warnings"]),
+      note: "The numbers are those of `vitalfew diff`.",
+    }));
 }
 
-/** The comparison of two files, in whichever order it was made; of two files whose names are the same, none. */
+/**
+ * The comparison of two files, in whichever order it was made; of two files whose names are the
+ * same, none.
+ */
 export function comparisonBetween(comparisons: readonly Comparison[], a: string, b: string): Comparison | null {
   return comparisons.find(({ sets }) => sets.length === 2 && a !== b && sets.includes(a) && sets.includes(b)) ?? null;
 }
@@ -76,7 +88,10 @@ export function leastChange(row: Difference): number {
   return row.low > 0 ? row.low : row.high < 0 ? row.high : 0;
 }
 
-/** How far the axis goes to both sides: as far as the intervals of what differs; where nothing does, somewhat farther than the changes. */
+/**
+ * How far the axis goes to both sides: as far as the intervals of what differs; where nothing does,
+ * somewhat farther than the changes.
+ */
 export function axisOf(rows: readonly Difference[]): number {
   const sure = rows.filter((row) => row.differs);
   if (sure.length > 0) return Math.max(...sure.map((row) => Math.max(Math.abs(row.low), Math.abs(row.high))));

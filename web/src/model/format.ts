@@ -2,7 +2,10 @@
 
 const DECEPTIVE = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\u2028\u2029]/gu;
 
-/** Cleans a name: what steers a display or turns the direction of text becomes U+FFFD, as in the commands. */
+/**
+ * Cleans a name: what steers a display or turns the direction of text becomes U+FFFD, as in the
+ * commands.
+ */
 export function printable(name: string): string {
   return name.replace(DECEPTIVE, "\ufffd");
 }
@@ -12,7 +15,8 @@ function withoutArguments(name: string): string {
   let [short, depth, last] = ["", 0, " "];
   for (const letter of name) {
     // `operator<`, `->`, and Rust's `<Type as Trait>::function` have other brackets.
-    const opens = letter === "<" ? depth > 0 || /[\w:]/.test(last) : letter === "(" && (depth > 0 || /[\w>]/.test(last));
+    const opens =
+      letter === "<" ? depth > 0 || /[\w:]/.test(last) : letter === "(" && (depth > 0 || /[\w>]/.test(last));
     const closes = depth > 0 && (letter === ")" || (letter === ">" && last !== "-"));
     if (closes && --depth === 0) short += "…";
     if (depth === 0) short += letter;
@@ -50,7 +54,12 @@ export function percent(part: number): string {
 export function amount(value: number, unit: string): string {
   switch (unit) {
     case "nanoseconds":
-      return scaled(value, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
+      return scaled(value, [
+        [1e9, "s"],
+        [1e6, "ms"],
+        [1e3, "µs"],
+        [1, "ns"],
+      ]);
     case "microseconds":
       return amount(value * 1e3, "nanoseconds");
     case "milliseconds":
@@ -58,7 +67,12 @@ export function amount(value: number, unit: string): string {
     case "seconds":
       return amount(value * 1e9, "nanoseconds");
     case "bytes":
-      return scaled(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
+      return scaled(value, [
+        [1e9, "GB"],
+        [1e6, "MB"],
+        [1e3, "kB"],
+        [1, "B"],
+      ]);
     default:
       return `${grouped(value)}\u00a0${unit === "" ? "units" : unit}`;
   }
@@ -75,18 +89,30 @@ export function grouped(value: number): string {
 }
 
 /** A number of things, with their name: `1 epoch`, `1,200 epochs`. */
-export const counted = (count: number, one: string, many = `${one}s`) => `${grouped(count)} ${count === 1 ? one : many}`;
+export const counted = (count: number, one: string, many = `${one}s`) =>
+  `${grouped(count)} ${count === 1 ? one : many}`;
 
 function scaled(value: number, units: readonly (readonly [number, string])[]): string {
   const size = Math.abs(value);
   const [factor, unit] = units.find(([factor]) => size >= factor) ?? units.at(-1)!;
   const number = value / factor;
-  const digits = value === 0 || factor === 1 && Number.isInteger(number) ? 0 : Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2;
+  const digits =
+    value === 0 || (factor === 1 && Number.isInteger(number))
+      ? 0
+      : Math.abs(number) >= 100
+        ? 0
+        : Math.abs(number) >= 10
+          ? 1
+          : 2;
   return `${number.toFixed(digits)}\u00a0${unit}`;
 }
 
 /** An interval in the unit of fractions: 12.3 % [10.1 %, 14.5 %]. */
-export function withInterval(value: number, interval: readonly [number, number] | undefined, show: (value: number) => string): string {
+export function withInterval(
+  value: number,
+  interval: readonly [number, number] | undefined,
+  show: (value: number) => string,
+): string {
   return interval ? `${show(value)} [${show(interval[0])}, ${show(interval[1])}]` : show(value);
 }
 

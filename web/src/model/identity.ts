@@ -1,10 +1,14 @@
-/** Which methods are the same: names alone do not tell, since several images may have a `main` or `_start`. */
+/**
+ * Which methods are the same: names alone do not tell, since several images may have a `main` or
+ * `_start`.
+ */
 import type { Profile } from "./data";
 
 type Methods = Pick<Profile, "names" | "module" | "modules">;
 
 /** The module of a method: the last part of its image's path. */
-export const moduleOf = (profile: Pick<Methods, "module" | "modules">, method: number) => profile.modules[profile.module[method]!]!;
+export const moduleOf = (profile: Pick<Methods, "module" | "modules">, method: number) =>
+  profile.modules[profile.module[method]!]!;
 
 /** The last part of a path, as modules are called. */
 export const lastPart = (path: string) => path.split("/").at(-1)!;
@@ -40,7 +44,10 @@ export interface CommonMethods {
   readonly numbers: readonly (readonly number[])[];
 }
 
-/** Common numbers for the methods of profiles: the same name in the same image, or, beside the first profile, the only ones of their name, as where a program was renamed. */
+/**
+ * Common numbers for the methods of profiles: the same name in the same image, or, beside the first
+ * profile, the only ones of their name, as where a program was renamed.
+ */
 export function commonMethods(first: Methods, ...others: readonly Methods[]): CommonMethods {
   const names: string[] = [];
   const known = new Map<string, number>();

@@ -4,7 +4,11 @@ import { amount, shortened } from "./format";
 import type { GraphEdge, GraphNode } from "./layered";
 import { type Wake, wakesIn } from "./timeline";
 
-export interface Between { readonly estimate: number; readonly low: number; readonly high: number }
+export interface Between {
+  readonly estimate: number;
+  readonly low: number;
+  readonly high: number;
+}
 
 export interface Cause {
   readonly kind: string;
@@ -34,7 +38,13 @@ export interface Block {
   readonly causes: readonly Cause[];
   readonly doubts: readonly { readonly kind: string; readonly text: string }[];
   readonly curve: readonly { readonly up_to_ns: number; readonly calls: number }[];
-  readonly threads: readonly { readonly tid: number; readonly name: string; readonly sci: number; readonly calls: number; readonly min_ns: number }[];
+  readonly threads: readonly {
+    readonly tid: number;
+    readonly name: string;
+    readonly sci: number;
+    readonly calls: number;
+    readonly min_ns: number;
+  }[];
   readonly stacks: readonly { readonly frames: readonly string[]; readonly count: number; readonly mean_ns: number }[];
 }
 
@@ -71,11 +81,18 @@ export interface WaitGraph {
   readonly edges: readonly GraphEdge[];
 }
 
-interface Arrow { readonly from: string; readonly to: string; readonly ns: number }
+interface Arrow {
+  readonly from: string;
+  readonly to: string;
+  readonly ns: number;
+}
 
 function graphOf(arrows: readonly Arrow[]): WaitGraph {
   const all = arrows.reduce((sum, one) => sum + one.ns, 0);
-  const shown = arrows.filter((one) => one.ns >= LEAST_PART * all).sort((a, b) => b.ns - a.ns).slice(0, MOST_ARROWS);
+  const shown = arrows
+    .filter((one) => one.ns >= LEAST_PART * all)
+    .sort((a, b) => b.ns - a.ns)
+    .slice(0, MOST_ARROWS);
   const most = Math.max(1, ...shown.map((one) => one.ns));
   const waited = new Map<string, number>();
   for (const { from, to, ns } of shown) {
@@ -83,17 +100,37 @@ function graphOf(arrows: readonly Arrow[]): WaitGraph {
     if (!waited.has(to)) waited.set(to, 0);
   }
   const longest = Math.max(1, ...waited.values());
-  const nodes = [...waited].map(([id, ns]) => ({ id, heat: ns / longest, lines: [shortened(id, 40), ...(ns > 0 ? [`waited ${amount(ns, "nanoseconds")}`] : [])] }));
-  const edges = shown.map((one) => ({ from: one.from, to: one.to, label: amount(one.ns, "nanoseconds"), weight: Math.sqrt(one.ns / most) }));
+  const nodes = [...waited].map(([id, ns]) => ({
+    id,
+    heat: ns / longest,
+    lines: [shortened(id, 40), ...(ns > 0 ? [`waited ${amount(ns, "nanoseconds")}`] : [])],
+  }));
+  const edges = shown.map((one) => ({
+    from: one.from,
+    to: one.to,
+    label: amount(one.ns, "nanoseconds"),
+    weight: Math.sqrt(one.ns / most),
+  }));
   return { nodes, edges };
 }
 
 /** From functions that wait to those that ended their waits. */
 export function waitGraph(blocks: readonly Block[]): WaitGraph {
-  return graphOf(blocks.flatMap((block) => block.causes.flatMap((cause) => (cause.ended_by ?? []).filter((one) => one.ns > 0).map((one) => ({ from: block.name, to: one.block, ns: one.ns })))));
+  return graphOf(
+    blocks.flatMap((block) =>
+      block.causes.flatMap((cause) =>
+        (cause.ended_by ?? [])
+          .filter((one) => one.ns > 0)
+          .map((one) => ({ from: block.name, to: one.block, ns: one.ns })),
+      ),
+    ),
+  );
 }
 
-/** From threads that waited to those that woke them; others of one name are one, and all where many waited. */
+/**
+ * From threads that waited to those that woke them; others of one name are one, and all where many
+ * waited.
+ */
 export function wakeGraph(wakes: Wakes): WaitGraph & { readonly wakes: readonly Wake[] } {
   const found = wakesIn(wakes, null);
   const waiting = new Set(found.map((one) => one.thread));
@@ -107,13 +144,20 @@ export function wakeGraph(wakes: Wakes): WaitGraph & { readonly wakes: readonly 
   return { ...graphOf([...sums.values()]), wakes: found.slice(0, 100) };
 }
 
-/** Executions in the order of their durations, as steps: from which to which part of them, and how long they took at most. */
-export function sortedSteps(curve: Block["curve"]): { readonly from: number; readonly to: number; readonly ns: number }[] {
+/**
+ * Executions in the order of their durations, as steps: from which to which part of them, and how
+ * long they took at most.
+ */
+export function sortedSteps(
+  curve: Block["curve"],
+): { readonly from: number; readonly to: number; readonly ns: number }[] {
   const all = curve.reduce((sum, one) => sum + one.calls, 0);
   let before = 0;
-  return curve.filter((one) => one.calls > 0).map((one) => {
-    const step = { from: before / all, to: (before + one.calls) / all, ns: one.up_to_ns };
-    before += one.calls;
-    return step;
-  });
+  return curve
+    .filter((one) => one.calls > 0)
+    .map((one) => {
+      const step = { from: before / all, to: (before + one.calls) / all, ns: one.up_to_ns };
+      before += one.calls;
+      return step;
+    });
 }

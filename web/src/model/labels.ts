@@ -1,4 +1,7 @@
-/** Labels of call sequences, in the URL by the names of methods: so they are right when the data are newer, and in another page of the same program. No DOM. */
+/**
+ * Labels of call sequences, in the URL by the names of methods: so they are right when the data are
+ * newer, and in another page of the same program. No DOM.
+ */
 import type { Profile } from "./data";
 import type { Path } from "./sequences";
 
@@ -24,7 +27,8 @@ export function stepNames(profile: Pick<Profile, "names" | "module" | "modules">
   for (const name of profile.names) counts.set(name, (counts.get(name) ?? 0) + 1);
   const seen = new Set<string>();
   return profile.names.map((name, method) => {
-    const first = counts.get(name) === 1 ? short(name) : `${short(name)}@${short(profile.modules[profile.module[method]!]!)}`;
+    const first =
+      counts.get(name) === 1 ? short(name) : `${short(name)}@${short(profile.modules[profile.module[method]!]!)}`;
     let key = first;
     for (let number = 2; seen.has(key); number++) key = `${first}@${number}`;
     seen.add(key);
@@ -49,7 +53,8 @@ const plain = (text: string) => text.replace(/\\(.)/gs, "$1");
 
 export const formatSteps = (steps: readonly string[]) => steps.map(escaped).join(";");
 export const parseSteps = (text: string) => (text === "" ? [] : cutAt(text, ";").map(plain));
-export const formatLabels = (labels: readonly Label[]) => labels.map((one) => `${escaped(one.name)}=${formatSteps(one.steps)}`).join("|");
+export const formatLabels = (labels: readonly Label[]) =>
+  labels.map((one) => `${escaped(one.name)}=${formatSteps(one.steps)}`).join("|");
 
 export function parseLabels(text: string): Label[] {
   return cutAt(text, "|").flatMap((one) => {

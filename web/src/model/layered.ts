@@ -22,11 +22,22 @@ export interface GraphEdge {
 export interface PlacedGraph {
   readonly width: number;
   readonly height: number;
-  readonly nodes: readonly (GraphNode & { readonly x: number; readonly y: number; readonly width: number; readonly height: number })[];
-  readonly edges: readonly (GraphEdge & { readonly points: readonly { readonly x: number; readonly y: number }[]; readonly at: { readonly x: number; readonly y: number } })[];
+  readonly nodes: readonly (GraphNode & {
+    readonly x: number;
+    readonly y: number;
+    readonly width: number;
+    readonly height: number;
+  })[];
+  readonly edges: readonly (GraphEdge & {
+    readonly points: readonly { readonly x: number; readonly y: number }[];
+    readonly at: { readonly x: number; readonly y: number };
+  })[];
 }
 
-interface Place { readonly x: number; readonly y: number }
+interface Place {
+  readonly x: number;
+  readonly y: number;
+}
 
 /** So far an arrow from a box to itself reaches out of it. */
 const LOOP = 26;
@@ -35,29 +46,56 @@ const LOOP = 26;
 const LETTER = 6.7;
 export const LINE = 15;
 
-export function placeGraph(nodes: readonly GraphNode[], edges: readonly GraphEdge[], direction: "TB" | "LR" = "TB"): PlacedGraph {
+export function placeGraph(
+  nodes: readonly GraphNode[],
+  edges: readonly GraphEdge[],
+  direction: "TB" | "LR" = "TB",
+): PlacedGraph {
   const graph = new graphlib.Graph({ multigraph: true });
   graph.setGraph({ rankdir: direction, nodesep: 26, ranksep: 42, marginx: 10, marginy: 10 });
   const known = new Set(nodes.map((node) => node.id));
-  for (const node of nodes) graph.setNode(node.id, { width: Math.max(60, 16 + LETTER * Math.max(...node.lines.map((line) => line.length))), height: 10 + LINE * node.lines.length });
+  for (const node of nodes)
+    graph.setNode(node.id, {
+      width: Math.max(60, 16 + LETTER * Math.max(...node.lines.map((line) => line.length))),
+      height: 10 + LINE * node.lines.length,
+    });
   const drawn = edges.filter((edge) => known.has(edge.from) && known.has(edge.to));
   // Dagre draws an arrow from a box to itself out of the picture.
   const between = drawn.filter((edge) => edge.from !== edge.to);
   const loops = drawn.filter((edge) => edge.from === edge.to);
-  between.forEach((edge, index) => graph.setEdge(edge.from, edge.to, { width: LETTER * edge.label.length, height: edge.label === "" ? 0 : LINE, labelpos: "c" }, String(index)));
+  between.forEach((edge, index) =>
+    graph.setEdge(
+      edge.from,
+      edge.to,
+      { width: LETTER * edge.label.length, height: edge.label === "" ? 0 : LINE, labelpos: "c" },
+      String(index),
+    ),
+  );
   layout(graph);
   const label = graph.graph() as { width?: number; height?: number };
-  const placed = nodes.map((node) => ({ ...node, ...(graph.node(node.id) as Place & { width: number; height: number }) }));
+  const placed = nodes.map((node) => ({
+    ...node,
+    ...(graph.node(node.id) as Place & { width: number; height: number }),
+  }));
   const byId = new Map(placed.map((node) => [node.id, node]));
   const arrows = between.map((edge, index) => {
-    const { points, x, y } = graph.edge(edge.from, edge.to, String(index)) as { points: Place[]; x?: number; y?: number };
+    const { points, x, y } = graph.edge(edge.from, edge.to, String(index)) as {
+      points: Place[];
+      x?: number;
+      y?: number;
+    };
     const middle = points[Math.floor(points.length / 2)]!;
     return { ...edge, points, at: { x: x ?? middle.x, y: y ?? middle.y } };
   });
   const rings = loops.map((edge) => {
     const { x, y, width, height } = byId.get(edge.from)!;
     const [right, reach] = [x + width / 2, LOOP + LETTER * edge.label.length];
-    const points = [{ x: right, y: y + height / 4 }, { x: right + reach, y: y + height / 4 }, { x: right + reach, y: y - height / 4 }, { x: right, y: y - height / 4 }];
+    const points = [
+      { x: right, y: y + height / 4 },
+      { x: right + reach, y: y + height / 4 },
+      { x: right + reach, y: y - height / 4 },
+      { x: right, y: y - height / 4 },
+    ];
     return { ...edge, points, at: { x: right + reach / 2 + 4, y } };
   });
   const right = Math.max(label.width ?? 0, ...rings.map((ring) => ring.points[1]!.x + 8));

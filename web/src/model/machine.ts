@@ -56,7 +56,13 @@ export function epochsByHost(results: readonly Result[]): HostEpochs[] {
   }
   return [...hosts].map(([host, epochs]) => {
     const sum = (pick: (epoch: Epoch) => number | undefined) => epochs.reduce((all, one) => all + (pick(one) ?? 0), 0);
-    return { host, epochs: epochs.sort((a, b) => (a.start_unix_ns ?? 0) - (b.start_unix_ns ?? 0)), samples: sum((one) => one.samples), lost: sum((one) => one.lost), bytes: sum((one) => one.bytes) };
+    return {
+      host,
+      epochs: epochs.sort((a, b) => (a.start_unix_ns ?? 0) - (b.start_unix_ns ?? 0)),
+      samples: sum((one) => one.samples),
+      lost: sum((one) => one.lost),
+      bytes: sum((one) => one.bytes),
+    };
   });
 }
 

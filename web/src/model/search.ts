@@ -1,7 +1,10 @@
 /** Searches by name: what matches, and what that costs, overlap counted once. */
 import type { CallTree } from "./tree";
 
-/** Compiles what was typed: /regex/ between slashes, else a part of the name. Null: matches nothing; a string says why. */
+/**
+ * Compiles what was typed: /regex/ between slashes, else a part of the name. Null: matches nothing;
+ * a string says why.
+ */
 export function compilePattern(text: string): ((name: string) => boolean) | string | null {
   if (text === "") return null;
   if (text.length > 2 && text.startsWith("/") && text.endsWith("/")) {

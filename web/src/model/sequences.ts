@@ -1,4 +1,7 @@
-/** Call sequences: methods that call each other, wherever in the tree. Costs, extensions and zooming as in `vitalfew bottlenecks` (docs/bottlenecks.md). */
+/**
+ * Call sequences: methods that call each other, wherever in the tree. Costs, extensions and zooming
+ * as in `vitalfew bottlenecks` (docs/bottlenecks.md).
+ */
 import type { CallTree } from "./tree";
 
 export type Path = readonly number[];
@@ -20,7 +23,10 @@ export interface Metrics {
 
 export interface Sequence extends Occurrences, Metrics {}
 
-/** The nodes at which a call sequence ends: where its methods follow each other, the last one innermost. */
+/**
+ * The nodes at which a call sequence ends: where its methods follow each other, the last one
+ * innermost.
+ */
 export function endsOfSequence(tree: CallTree, path: Path): number[] {
   const ends: number[] = [];
   if (path.length === 0) return ends;
@@ -38,7 +44,9 @@ export function endsOfSequence(tree: CallTree, path: Path): number[] {
   return ends;
 }
 
-/** What sequences cost together: sums over sets of nodes, so that recursion and overlap count once. */
+/**
+ * What sequences cost together: sums over sets of nodes, so that recursion and overlap count once.
+ */
 export function totalOf(tree: CallTree, value: number, sequences: readonly Occurrences[]): Metrics {
   const own = tree.own[value]!;
   const along = new Set<number>();
@@ -59,7 +67,8 @@ export function totalOf(tree: CallTree, value: number, sequences: readonly Occur
     covered = tree.end[end]!;
     starts.push(end);
   }
-  // Callers along the way have their own cost as well, where they are in no subtree that is counted already.
+  // Callers along the way have their own cost as well, where they are in no subtree that is counted
+  // already.
   for (const node of along) if (own[node] !== 0 && !isInside(tree, starts, node)) cum += own[node]!;
   return { base, cum };
 }
@@ -103,7 +112,9 @@ export function extensionsOf(tree: CallTree, value: number, from: Occurrences, s
   }
   const longer = (method: number) => (side === "above" ? [method, ...from.path] : [...from.path, method]);
   // The children of nodes in a recursion do not ascend.
-  const all = [...nodes].map(([method, ends]) => measured(tree, value, { path: longer(method), ends: ends.sort((a, b) => a - b) })!);
+  const all = [...nodes].map(([method, ends]) =>
+    measured(tree, value, { path: longer(method), ends: ends.sort((a, b) => a - b) })!,
+  );
   return all.sort((a, b) => b.cum - a.cum || lastOf(a, side) - lastOf(b, side));
 }
 
@@ -113,7 +124,10 @@ const lastOf = (one: Occurrences, side: Side) => (side === "above" ? one.path[0]
 const without = (path: Path, side: Side) => (side === "above" ? path.slice(1) : path.slice(0, -1));
 
 export interface Zoomed {
-  /** The last sequence that has the cost to itself, and that zooming went through; null if there was none. */
+  /**
+   * The last sequence that has the cost to itself, and that zooming went through; null if there was
+   * none.
+   */
   readonly through: Sequence | null;
   /** The extensions of it, or of the sequence itself, that have the cost together. */
   readonly extensions: readonly Sequence[];
@@ -122,7 +136,10 @@ export interface Zoomed {
 /** Zooming adds at most so many steps: longer paths cannot be read. */
 const MOST_STEPS = 1000;
 
-/** What matters beside a sequence: the extensions that have `cutoff` of its cum together, those of the only one that has it where one has it alone, and so on. */
+/**
+ * What matters beside a sequence: the extensions that have `cutoff` of its cum together, those of
+ * the only one that has it where one has it alone, and so on.
+ */
 export function zoomed(tree: CallTree, value: number, sequence: Sequence, side: Side, cutoff: number): Zoomed {
   const goal = cutoff * sequence.cum;
   let through: Sequence | null = null;
@@ -133,12 +150,16 @@ export function zoomed(tree: CallTree, value: number, sequence: Sequence, side: 
     if (count !== 1) return { through, extensions: extensions.slice(0, count) };
     const only = extensions[0]!;
     // Recursion adds steps and no information.
-    if (from.path.includes(lastOf(only, side)) || from.path.length >= sequence.path.length + MOST_STEPS) return { through, extensions: [] };
+    if (from.path.includes(lastOf(only, side)) || from.path.length >= sequence.path.length + MOST_STEPS)
+      return { through, extensions: [] };
     through = only;
   }
 }
 
-/** The smallest number of extensions, from the first, that cost as much together; 0 if all together do not. */
+/**
+ * The smallest number of extensions, from the first, that cost as much together; 0 if all together
+ * do not.
+ */
 function smallestReaching(tree: CallTree, value: number, extensions: readonly Sequence[], goal: number): number {
   const together = (count: number) => totalOf(tree, value, extensions.slice(0, count)).cum;
   if (extensions.length === 0) return 0;
@@ -153,8 +174,17 @@ function smallestReaching(tree: CallTree, value: number, extensions: readonly Se
   return high;
 }
 
-/** The first shorter sequence with notably more cost, or the last there is; null for a single method. */
-export function trimmed(tree: CallTree, value: number, sequence: Sequence, side: Side, cutoff: number): Sequence | null {
+/**
+ * The first shorter sequence with notably more cost, or the last there is; null for a single
+ * method.
+ */
+export function trimmed(
+  tree: CallTree,
+  value: number,
+  sequence: Sequence,
+  side: Side,
+  cutoff: number,
+): Sequence | null {
   let found: Sequence | null = null;
   for (let path = without(sequence.path, side); path.length > 0; path = without(path, side)) {
     found = sequenceOf(tree, value, path)!;
@@ -165,11 +195,20 @@ export function trimmed(tree: CallTree, value: number, sequence: Sequence, side:
 
 /** What a sequence has that others do not have. */
 export function newCum(tree: CallTree, value: number, sequence: Sequence, others: readonly Occurrences[]): number {
-  return others.length === 0 ? sequence.cum : totalOf(tree, value, [...others, sequence]).cum - totalOf(tree, value, others).cum;
+  return others.length === 0
+    ? sequence.cum
+    : totalOf(tree, value, [...others, sequence]).cum - totalOf(tree, value, others).cum;
 }
 
-/** Costs of sequences shown together: of each what it adds to those before it, and what others have as well. */
-export function overlapOf(tree: CallTree, value: number, sequences: readonly Sequence[]): { added: number; shared: number }[] {
+/**
+ * Costs of sequences shown together: of each what it adds to those before it, and what others have
+ * as well.
+ */
+export function overlapOf(
+  tree: CallTree,
+  value: number,
+  sequences: readonly Sequence[],
+): { added: number; shared: number }[] {
   const whole = totalOf(tree, value, sequences).cum;
   let before = 0;
   return sequences.map((one, at) => {

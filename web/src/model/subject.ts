@@ -1,4 +1,7 @@
-/** What a claim is about: its program, and its place there. Other programs of the page may have procedures of the same name. No DOM. */
+/**
+ * What a claim is about: its program, and its place there. Other programs of the page may have
+ * procedures of the same name. No DOM.
+ */
 import { type ClaimGroup, lineToChange } from "./claims";
 import type { Claim, Profile } from "./data";
 import { lastPart, methodNamed, methodsNamed, moduleOf } from "./identity";
@@ -13,16 +16,31 @@ export interface ClaimPlace {
   readonly line: number;
 }
 
-/** The profiles of the program that claims are about, the surest first: the one that is named, and recordings of the same command. */
-export function profilesOf(profiles: readonly Pick<Profile, "name" | "facts">[], { about, sets }: Pick<ClaimGroup, "about" | "sets">): number[] {
+/**
+ * The profiles of the program that claims are about, the surest first: the one that is named, and
+ * recordings of the same command.
+ */
+export function profilesOf(
+  profiles: readonly Pick<Profile, "name" | "facts">[],
+  { about, sets }: Pick<ClaimGroup, "about" | "sets">,
+): number[] {
   const numbers = [...profiles.keys()];
   // Of a change, what is now comes first.
   const named = [about, ...[...sets].reverse()].flatMap((name) => numbers.filter((at) => profiles[at]!.name === name));
-  return [...new Set([...named, ...numbers.filter((at) => about !== "" && profiles[at]!.facts?.command?.join(" ") === about)])];
+  return [
+    ...new Set([
+      ...named,
+      ...numbers.filter((at) => about !== "" && profiles[at]!.facts?.command?.join(" ") === about),
+    ]),
+  ];
 }
 
 /** The place of a claim in a profile of its program; null if the page has none. */
-export function placeOfClaim(profiles: readonly Profile[], group: Pick<ClaimGroup, "about" | "sets">, claim: Claim): ClaimPlace | null {
+export function placeOfClaim(
+  profiles: readonly Profile[],
+  group: Pick<ClaimGroup, "about" | "sets">,
+  claim: Claim,
+): ClaimPlace | null {
   const own = profilesOf(profiles, group);
   for (const at of own.length > 0 ? own : profiles.keys()) {
     const profile = profiles[at]!;
@@ -33,7 +51,10 @@ export function placeOfClaim(profiles: readonly Profile[], group: Pick<ClaimGrou
   return null;
 }
 
-/** Whether a profile that is not known to be of the claim's program has its image: that of the same executable, or of several programs. */
+/**
+ * Whether a profile that is not known to be of the claim's program has its image: that of the same
+ * executable, or of several programs.
+ */
 function mayHave(profile: Profile, about: string, claim: Claim): boolean {
   const image = lastPart(claim.place.image ?? "");
   if (!profile.modules.includes(image) || image === "") return false;
@@ -47,10 +68,16 @@ export function callNames({ place: { what } }: Pick<Claim, "place">): readonly s
   return what.path ?? (name === undefined ? [] : [name]);
 }
 
-/** So many ways to read a sequence of names are tried, where several images have procedures of these names. */
+/**
+ * So many ways to read a sequence of names are tried, where several images have procedures of these
+ * names.
+ */
 const MOST_READINGS = 64;
 
-/** The calls that these names stand for: as a sequence if the profile has it, else the innermost alone. */
+/**
+ * The calls that these names stand for: as a sequence if the profile has it, else the innermost
+ * alone.
+ */
 export function callsOf(profile: Profile, claim: Pick<Claim, "place">): Path | null {
   const image = claim.place.image && lastPart(claim.place.image);
   const names = callNames(claim);
@@ -58,7 +85,10 @@ export function callsOf(profile: Profile, claim: Pick<Claim, "place">): Path | n
   const end = names.findLastIndex((name) => methodsNamed(profile, name).length > 0) + 1;
   if (end === 0) return null;
   const steps = names.slice(0, end).map((name) => methodsNamed(profile, name));
-  const readings = steps.reduce<Path[]>((all, step) => (all.length > MOST_READINGS ? [] : all.flatMap((path) => step.map((method) => [...path, method]))), [[]]);
+  const readings = steps.reduce<Path[]>(
+    (all, step) => (all.length > MOST_READINGS ? [] : all.flatMap((path) => step.map((method) => [...path, method]))),
+    [[]],
+  );
   const inImage = (path: Path) => (path.some((method) => moduleOf(profile, method) === image) ? 1 : 0);
   const found = readings.flatMap((path) => sequenceOf(profile.byThread, profile.defaultValue, path) ?? []);
   const [best] = found.sort((a, b) => inImage(b.path) - inImage(a.path) || b.cum - a.cum);

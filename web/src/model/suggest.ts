@@ -23,19 +23,33 @@ export interface Suggested {
 const CANDIDATES = 1000;
 
 /** The sequences that a ranking of methods begins with; `Auto` is no ranking. */
-export function suggestedSequences(tree: CallTree, value: number, costs: ProcedureCosts, by: Exclude<Suggester, "Auto">, labelled: readonly Occurrences[], limit: number): Suggested[] {
+export function suggestedSequences(
+  tree: CallTree,
+  value: number,
+  costs: ProcedureCosts,
+  by: Exclude<Suggester, "Auto">,
+  labelled: readonly Occurrences[],
+  limit: number,
+): Suggested[] {
   const amounts = by.endsWith("Cum") ? costs.total : costs.own;
-  const methods = [...amounts.keys()].filter((method) => amounts[method]! > 0).sort((a, b) => amounts[b]! - amounts[a]! || a - b);
-  if (by === "HighCum") return joinedCallers(tree, value, methods, costs, limit).map((sequence) => ({ sequence, amount: sequence.cum }));
+  const methods = [...amounts.keys()]
+    .filter((method) => amounts[method]! > 0)
+    .sort((a, b) => amounts[b]! - amounts[a]! || a - b);
+  if (by === "HighCum")
+    return joinedCallers(tree, value, methods, costs, limit).map((sequence) => ({ sequence, amount: sequence.cum }));
   const measured = (method: number) => sequenceOf(tree, value, [method])!;
-  if (by === "HighBase" || labelled.length === 0) return methods.slice(0, limit).map((method) => ({ sequence: measured(method), amount: amounts[method]! }));
+  if (by === "HighBase" || labelled.length === 0)
+    return methods.slice(0, limit).map((method) => ({ sequence: measured(method), amount: amounts[method]! }));
   const found: Suggested[] = [];
   const before = totalOf(tree, value, labelled).base;
   for (const method of methods.slice(0, CANDIDATES)) {
     // What is new is no more than the amount.
     if (found.length >= limit && amounts[method]! < found[limit - 1]!.amount) break;
     const sequence = measured(method);
-    const amount = by === "NewCum" ? newCum(tree, value, sequence, labelled) : totalOf(tree, value, [...labelled, sequence]).base - before;
+    const amount =
+      by === "NewCum"
+        ? newCum(tree, value, sequence, labelled)
+        : totalOf(tree, value, [...labelled, sequence]).base - before;
     const place = found.findIndex((one) => one.amount < amount);
     found.splice(place < 0 ? found.length : place, 0, { sequence, amount });
   }
@@ -48,8 +62,17 @@ export function withoutOverlap(tree: CallTree, value: number, sequences: readonl
   return added.sort((a, b) => b.amount - a.amount);
 }
 
-/** Joins each method that only calls one other, which nobody else calls, with that one: a list by cum would begin with the whole way to `main`. */
-function joinedCallers(tree: CallTree, value: number, methods: readonly number[], costs: ProcedureCosts, limit: number): Sequence[] {
+/**
+ * Joins each method that only calls one other, which nobody else calls, with that one: a list by
+ * cum would begin with the whole way to `main`.
+ */
+function joinedCallers(
+  tree: CallTree,
+  value: number,
+  methods: readonly number[],
+  costs: ProcedureCosts,
+  limit: number,
+): Sequence[] {
   const rest = new Set(methods);
   const kept: Sequence[] = [];
   for (const method of methods) {
@@ -59,7 +82,8 @@ function joinedCallers(tree: CallTree, value: number, methods: readonly number[]
     while (sequence.base === 0) {
       const callees = extensionsOf(tree, value, sequence, "below");
       const callee = callees[0]?.path.at(-1);
-      if (callees.length !== 1 || callee === undefined || costs.total[callee] !== sequence.cum || !rest.delete(callee)) break;
+      if (callees.length !== 1 || callee === undefined || costs.total[callee] !== sequence.cum || !rest.delete(callee))
+        break;
       sequence = callees[0]!;
     }
     kept.push(sequence);

@@ -20,19 +20,47 @@ export interface SyntaxPiece {
 const grammars = createLowlight({ c, cpp, go, java, python, ruby, rust, typescript });
 
 /** Languages by the ending of a file's name. */
-const ENDINGS: Readonly<Record<string, string>> = Object.fromEntries(([
-  ["c", "c"], ["cpp", "h cc cpp cxx hh hpp hxx inl ipp tcc cu"], ["go", "go"], ["java", "java"], ["python", "py pyx"],
-  ["ruby", "rb"], ["rust", "rs"], ["typescript", "js mjs ts tsx"],
-] as const).flatMap(([language, endings]) => endings.split(" ").map((ending) => [ending, language])));
+const ENDINGS: Readonly<Record<string, string>> = Object.fromEntries(
+  (
+    [
+      ["c", "c"],
+      ["cpp", "h cc cpp cxx hh hpp hxx inl ipp tcc cu"],
+      ["go", "go"],
+      ["java", "java"],
+      ["python", "py pyx"],
+      ["ruby", "rb"],
+      ["rust", "rs"],
+      ["typescript", "js mjs ts tsx"],
+    ] as const
+  ).flatMap(([language, endings]) => endings.split(" ").map((ending) => [ending, language])),
+);
 
 /** What grammars call pieces, by the first word of it. */
 const KINDS: Readonly<Record<string, SyntaxKind>> = {
-  keyword: "keyword", literal: "keyword", meta: "keyword", operator: "keyword", doctag: "comment",
-  type: "type", built_in: "type", class: "type", title: "name", function: "name", string: "text", char: "text", regexp: "text", symbol: "text", subst: "text",
-  number: "number", comment: "comment", quote: "comment",
+  keyword: "keyword",
+  literal: "keyword",
+  meta: "keyword",
+  operator: "keyword",
+  doctag: "comment",
+  type: "type",
+  built_in: "type",
+  class: "type",
+  title: "name",
+  function: "name",
+  string: "text",
+  char: "text",
+  regexp: "text",
+  symbol: "text",
+  subst: "text",
+  number: "number",
+  comment: "comment",
+  quote: "comment",
 };
 
-/** Longer texts, and texts with longer lines, have no colours: grammars take long for those, and nobody reads them. */
+/**
+ * Longer texts, and texts with longer lines, have no colours: grammars take long for those, and
+ * nobody reads them.
+ */
 const LONGEST_TEXT = 200_000;
 const LONGEST_LINE = 1_000;
 
@@ -49,11 +77,15 @@ interface SyntaxNode {
   readonly children?: readonly unknown[];
 }
 
-/** Cuts lines that follow each other in a file into pieces: comments and texts go on from line to line. Together, the pieces of a line are the line. */
+/**
+ * Cuts lines that follow each other in a file into pieces: comments and texts go on from line to
+ * line. Together, the pieces of a line are the line.
+ */
 export function syntaxPieces(path: string, lines: readonly string[]): SyntaxPiece[][] {
   const grammar = grammarOf(path);
   const size = lines.reduce((sum, line) => sum + line.length + 1, 0);
-  if (grammar === null || size > LONGEST_TEXT || lines.some((line) => line.length > LONGEST_LINE)) return lines.map((text) => [{ text, kind: "" }]);
+  if (grammar === null || size > LONGEST_TEXT || lines.some((line) => line.length > LONGEST_LINE))
+    return lines.map((text) => [{ text, kind: "" }]);
   const made: SyntaxPiece[][] = [[]];
   const visit = (node: SyntaxNode, kind: SyntaxKind | "") => {
     if (node.type === "text") {
@@ -72,9 +104,20 @@ export function syntaxPieces(path: string, lines: readonly string[]): SyntaxPiec
   return made;
 }
 
-const ASSEMBLY = /^\s*(?:(?:lock|rep\w*|notrack|bnd)\s+)?[a-z][\w.]*|\b0x[\da-f]+\b|\b\d[\da-f]*h\b|\b\d+\b|<[^>]*>|[^\w<]+|\w+|</giu;
+const ASSEMBLY =
+  /^\s*(?:(?:lock|rep\w*|notrack|bnd)\s+)?[a-z][\w.]*|\b0x[\da-f]+\b|\b\d[\da-f]*h\b|\b\d+\b|<[^>]*>|[^\w<]+|\w+|</giu;
 
 /** An instruction as pieces: what it does, numbers, names of places. */
 export function instructionPieces(text: string): SyntaxPiece[] {
-  return [...text.matchAll(ASSEMBLY)].map(([piece], at): SyntaxPiece => ({ text: piece, kind: at === 0 ? "keyword" : /^(\d|0x)/.test(piece) ? "number" : piece.length > 1 && piece.startsWith("<") ? "name" : "" }));
+  return [...text.matchAll(ASSEMBLY)].map(([piece], at): SyntaxPiece => ({
+    text: piece,
+    kind:
+      at === 0
+        ? "keyword"
+        : /^(\d|0x)/.test(piece)
+          ? "number"
+          : piece.length > 1 && piece.startsWith("<")
+            ? "name"
+            : "",
+  }));
 }

@@ -2,11 +2,22 @@
 import type { Profile, Range } from "./data";
 import { type CallTree, TreeBuilder } from "./tree";
 
-/** Inverted trees can be larger than what they are made of: past this, what is farther from the root is its caller's cost. */
+/**
+ * Inverted trees can be larger than what they are made of: past this, what is farther from the root
+ * is its caller's cost.
+ */
 const LARGEST = 2_000_000;
 
-/** The tree without some frames: `keep` says of a method whether it stays, `inside` whether what it calls counts at all. */
-export function filtered(tree: CallTree, methods: number, keep: (method: number) => boolean, inside: (method: number) => boolean): CallTree {
+/**
+ * The tree without some frames: `keep` says of a method whether it stays, `inside` whether what it
+ * calls counts at all.
+ */
+export function filtered(
+  tree: CallTree,
+  methods: number,
+  keep: (method: number) => boolean,
+  inside: (method: number) => boolean,
+): CallTree {
   const builder = new TreeBuilder(methods, tree.own.length);
   const place = new Int32Array(tree.method.length);
   for (let node = 0; node < tree.method.length; node++) {
@@ -23,15 +34,23 @@ export function filtered(tree: CallTree, methods: number, keep: (method: number)
   return builder.finish();
 }
 
-/** The stacks of each slice of time one after the other, without the frames of threads: across is time, as far as there was cost. */
-export function inTimeOrder(profile: Pick<Profile, "byThread" | "names" | "slice" | "threads">, thread: number | null, range: Range | null): CallTree {
+/**
+ * The stacks of each slice of time one after the other, without the frames of threads: across is
+ * time, as far as there was cost.
+ */
+export function inTimeOrder(
+  profile: Pick<Profile, "byThread" | "names" | "slice" | "threads">,
+  thread: number | null,
+  range: Range | null,
+): CallTree {
   const { byThread: tree, slice } = profile;
   const threads = new Set(profile.threads);
   const tops: number[] = [];
   for (let node = 1; node < tree.method.length; node++) {
     const method = tree.method[node]!;
     const at = slice[method]!;
-    if (tree.depth[node] === 1 && threads.has(method) && thread !== null && method !== thread) node = tree.end[node]! - 1;
+    if (tree.depth[node] === 1 && threads.has(method) && thread !== null && method !== thread)
+      node = tree.end[node]! - 1;
     else if (at >= 0) {
       if (!range || (at >= range[0] && at < range[1])) tops.push(node);
       node = tree.end[node]! - 1;
@@ -53,7 +72,12 @@ export function inTimeOrder(profile: Pick<Profile, "byThread" | "names" | "slice
 
 /** The tree without frames of some methods: what they cost is their caller's. */
 export function withoutMethods(tree: CallTree, methods: number, hidden: ReadonlySet<number>): CallTree {
-  return filtered(tree, methods, (method) => !hidden.has(method), () => true);
+  return filtered(
+    tree,
+    methods,
+    (method) => !hidden.has(method),
+    () => true,
+  );
 }
 
 /** Direct recursion as one call: a method that calls itself is not deeper for it. */
@@ -121,7 +145,10 @@ function invert(builder: TreeBuilder, tree: CallTree, node: number): number {
   return place;
 }
 
-/** What becomes part of a tree: one value of another one, scaled. `number` gives methods common numbers. */
+/**
+ * What becomes part of a tree: one value of another one, scaled. `number` gives methods common
+ * numbers.
+ */
 export interface TreePart {
   readonly tree: CallTree;
   readonly value: number;

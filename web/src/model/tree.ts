@@ -1,4 +1,7 @@
-/** Call trees as columns in preorder: node 0 is the root, a node's descendants are the numbers after it up to `end`. */
+/**
+ * Call trees as columns in preorder: node 0 is the root, a node's descendants are the numbers after
+ * it up to `end`.
+ */
 
 export interface CallTree {
   readonly method: Int32Array;
@@ -11,10 +14,18 @@ export interface CallTree {
   readonly total: readonly Float64Array[];
 }
 
-/** Makes a tree of columns without the root, as the data have them; costs begin with the root's. Throws on what is no tree. */
-export function treeOfColumns(depths: readonly number[], methods: readonly number[], costs: readonly (readonly number[])[]): CallTree {
+/**
+ * Makes a tree of columns without the root, as the data have them; costs begin with the root's.
+ * Throws on what is no tree.
+ */
+export function treeOfColumns(
+  depths: readonly number[],
+  methods: readonly number[],
+  costs: readonly (readonly number[])[],
+): CallTree {
   const count = depths.length + 1;
-  if (methods.length !== depths.length || costs.some((cost) => cost.length !== count)) throw new Error("columns of different lengths");
+  if (methods.length !== depths.length || costs.some((cost) => cost.length !== count))
+    throw new Error("columns of different lengths");
   const method = new Int32Array(count);
   const depth = new Int32Array(count);
   const parent = new Int32Array(count);
@@ -29,7 +40,12 @@ export function treeOfColumns(depths: readonly number[], methods: readonly numbe
     parent[node] = open[deep - 1]!;
     open.push(node);
   }
-  return withSums(method, parent, depth, costs.map((cost) => Float64Array.from(cost)));
+  return withSums(
+    method,
+    parent,
+    depth,
+    costs.map((cost) => Float64Array.from(cost)),
+  );
 }
 
 function withSums(method: Int32Array, parent: Int32Array, depth: Int32Array, own: Float64Array[]): CallTree {
@@ -53,7 +69,11 @@ export class TreeBuilder {
   private readonly index = new Map<number, number>();
   private readonly span: number;
 
-  constructor(methodCount: number, values: number, private readonly limit = Infinity) {
+  constructor(
+    methodCount: number,
+    values: number,
+    private readonly limit = Infinity,
+  ) {
     this.span = methodCount + 1;
     this.costs = Array.from({ length: values }, () => [0]);
   }
@@ -80,14 +100,21 @@ export class TreeBuilder {
     this.costs[value]![node]! += cost;
   }
 
-  /** The tree, in each node the heaviest child first (by the sum of all values, which views give as one or two sides), or in the order in which they were added. */
+  /**
+   * The tree, in each node the heaviest child first (by the sum of all values, which views give as
+   * one or two sides), or in the order in which they were added.
+   */
   finish(asAdded = false): CallTree {
     const count = this.methods.length;
     const weight = new Float64Array(count);
     for (const cost of this.costs) for (let node = 0; node < count; node++) weight[node]! += Math.abs(cost[node]!);
     for (let node = count - 1; node > 0; node--) weight[this.parents[node]!]! += weight[node]!;
     const order = Array.from({ length: count }, (_, node) => node);
-    order.sort((a, b) => this.parents[b]! - this.parents[a]! || (asAdded ? b - a : weight[a]! - weight[b]! || this.methods[b]! - this.methods[a]!));
+    order.sort(
+      (a, b) =>
+        this.parents[b]! - this.parents[a]! ||
+        (asAdded ? b - a : weight[a]! - weight[b]! || this.methods[b]! - this.methods[a]!),
+    );
     // By caller: where its children begin in `order`, the lightest first.
     const first = new Int32Array(count + 1).fill(-1);
     const last = new Int32Array(count + 1);
@@ -110,7 +137,9 @@ export class TreeBuilder {
       parent[at] = node === 0 ? 0 : place[this.parents[node]!]!;
       depth[at] = node === 0 ? 0 : depth[parent[at]!]! + 1;
       own.forEach((column, value) => (column[at] = this.costs[value]![node]!));
-      if (first[node] !== -1) for (let child = first[node]!; child < last[node]!; child++) if (order[child] !== 0) waiting.push(order[child]!);
+      if (first[node] !== -1)
+        for (let child = first[node]!; child < last[node]!; child++)
+          if (order[child] !== 0) waiting.push(order[child]!);
     }
     return withSums(method, parent, depth, own);
   }

@@ -5,7 +5,13 @@ import { findAll } from "../model/finder";
 import { costs, page, profile } from "../state/page";
 import { go } from "../state/route";
 
-export function Finder({ views, onClose }: { readonly views: readonly (readonly [string, string])[]; readonly onClose: () => void }) {
+export function Finder({
+  views,
+  onClose,
+}: {
+  readonly views: readonly (readonly [string, string])[];
+  readonly onClose: () => void;
+}) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
@@ -26,8 +32,26 @@ export function Finder({ views, onClose }: { readonly views: readonly (readonly 
   };
   return (
     <dialog ref={dialog} class="finder" aria-label="Search over everything" onClose={onClose}>
-      <input type="search" aria-controls="hits" aria-activedescendant={hits.length > 0 ? `hit-${at}` : undefined} aria-label="Search views, findings, procedures, lines and threads" placeholder="procedure, line, thread, finding or view" value={text} onInput={(event) => { setText(event.currentTarget.value); setAt(0); }} onKeyDown={key} />
-      <ul id="hits" role="listbox" aria-label="Found">{hits.map((hit, index) => <li key={index} id={`hit-${index}`} role="option" aria-selected={index === at} onClick={() => open(index)}><span class="quiet">{hit.kind}</span> {shortened(hit.text, 90)}</li>)}</ul>
+      <input
+        type="search"
+        aria-controls="hits"
+        aria-activedescendant={hits.length > 0 ? `hit-${at}` : undefined}
+        aria-label="Search views, findings, procedures, lines and threads"
+        placeholder="procedure, line, thread, finding or view"
+        value={text}
+        onInput={(event) => {
+          setText(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={key}
+      />
+      <ul id="hits" role="listbox" aria-label="Found">
+        {hits.map((hit, index) => (
+          <li key={index} id={`hit-${index}`} role="option" aria-selected={index === at} onClick={() => open(index)}>
+            <span class="quiet">{hit.kind}</span> {shortened(hit.text, 90)}
+          </li>
+        ))}
+      </ul>
       {hits.length === 0 && <p>Nothing has “{shortened(text, 60)}” in its name.</p>}
     </dialog>
   );

@@ -20,9 +20,25 @@ export function LabelForm({ names, own, suggestion, onLabel }: Props) {
   };
   return (
     <form class="bar" onSubmit={submit}>
-      <label>Label <input type="text" list="label-names" maxLength={200} value={name} placeholder={suggestion} onInput={(event) => setName(event.currentTarget.value)} /></label>
-      <datalist id="label-names">{names.map((one) => <option key={one} value={one} />)}</datalist>
-      <button type="submit" disabled={own.includes(chosen)}>Label this sequence</button>
+      <label>
+        Label{" "}
+        <input
+          type="text"
+          list="label-names"
+          maxLength={200}
+          value={name}
+          placeholder={suggestion}
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
+      </label>
+      <datalist id="label-names">
+        {names.map((one) => (
+          <option key={one} value={one} />
+        ))}
+      </datalist>
+      <button type="submit" disabled={own.includes(chosen)}>
+        Label this sequence
+      </button>
       {own.length > 0 && <span>Labelled {own.map((one) => shortened(one, 50)).join(", ")}.</span>}
     </form>
   );

@@ -3,7 +3,18 @@ export function SaveMenu({ save }: { readonly save: (how: "svg" | "png") => void
   return (
     <details class="menu">
       <summary>Save</summary>
-      <div>{([["As SVG", "svg"], ["As PNG", "png"]] as const).map(([name, how]) => <button key={how} type="button" onClick={() => save(how)}>{name}</button>)}</div>
+      <div>
+        {(
+          [
+            ["As SVG", "svg"],
+            ["As PNG", "png"],
+          ] as const
+        ).map(([name, how]) => (
+          <button key={how} type="button" onClick={() => save(how)}>
+            {name}
+          </button>
+        ))}
+      </div>
     </details>
   );
 }

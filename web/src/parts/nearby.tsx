@@ -1,4 +1,7 @@
-/** Longer and shorter sequences beside the current one: those that matter, by zooming, or all by one step. */
+/**
+ * Longer and shorter sequences beside the current one: those that matter, by zooming, or all by one
+ * step.
+ */
 import { useMemo } from "preact/hooks";
 import { percent, shortened } from "../model/format";
 import { type Path, type Sequence, type Side, extensionsOf, trimmed, zoomed } from "../model/sequences";
@@ -26,15 +29,48 @@ export function Nearby(props: Props) {
   return (
     <>
       <div class="bar">
-        <label><input type="checkbox" checked={zoom} onChange={(event) => change({ zoom: event.currentTarget.checked ? "" : "off" })} /> Zoom to what matters</label>
-        {zoom && <label>until it has <select value={String(cutoff)} onChange={(event) => change({ cutoff: event.currentTarget.value })}>{[...new Set([...CUTOFFS, cutoff])].sort().map((one) => <option key={one} value={String(one)}>{percent(one)}</option>)}</select> of the sequence</label>}
+        <label>
+          <input
+            type="checkbox"
+            checked={zoom}
+            onChange={(event) => change({ zoom: event.currentTarget.checked ? "" : "off" })}
+          />{" "}
+          Zoom to what matters
+        </label>
+        {zoom && (
+          <label>
+            until it has{" "}
+            <select value={String(cutoff)} onChange={(event) => change({ cutoff: event.currentTarget.value })}>
+              {[...new Set([...CUTOFFS, cutoff])].sort().map((one) => (
+                <option key={one} value={String(one)}>
+                  {percent(one)}
+                </option>
+              ))}
+            </select>{" "}
+            of the sequence
+          </label>
+        )}
       </div>
-      <div class="two"><Sided {...props} side="above" /><Sided {...props} side="below" /></div>
+      <div class="two">
+        <Sided {...props} side="above" />
+        <Sided {...props} side="below" />
+      </div>
     </>
   );
 }
 
-function Sided({ tree, value, sequence, zoom, cutoff, whole, names, fresh, onOpen, side }: Props & { readonly side: Side }) {
+function Sided({
+  tree,
+  value,
+  sequence,
+  zoom,
+  cutoff,
+  whole,
+  names,
+  fresh,
+  onOpen,
+  side,
+}: Props & { readonly side: Side }) {
   const { longer, shorter } = useMemo(() => {
     // One step shorter, or by zooming the first with notably more cost.
     const shorter = trimmed(tree, value, sequence, side, zoom ? cutoff : Infinity);
@@ -46,12 +82,20 @@ function Sided({ tree, value, sequence, zoom, cutoff, whole, names, fresh, onOpe
   const added = (one: Sequence) => {
     const more = one.path.length - sequence.path.length;
     const steps = side === "above" ? one.path.slice(0, more) : one.path.slice(-more);
-    const shown = steps.length > 5 ? [...steps.slice(0, 2).map(name), "…", ...steps.slice(-2).map(name)] : steps.map(name);
+    const shown =
+      steps.length > 5 ? [...steps.slice(0, 2).map(name), "…", ...steps.slice(-2).map(name)] : steps.map(name);
     return shown.join(" › ");
   };
   const row = (one: Sequence, text: string) => {
     const rest = fresh(one);
-    return <li key={one.path.join()}><button type="button" onClick={() => onOpen(one.path)}><b>{percent(one.cum / whole)}</b> {text}{rest !== null && <span class="quiet"> ({percent(rest / whole)} new)</span>}</button></li>;
+    return (
+      <li key={one.path.join()}>
+        <button type="button" onClick={() => onOpen(one.path)}>
+          <b>{percent(one.cum / whole)}</b> {text}
+          {rest !== null && <span class="quiet"> ({percent(rest / whole)} new)</span>}
+        </button>
+      </li>
+    );
   };
   return (
     <section aria-label={side === "above" ? "Callers" : "Callees"}>
@@ -61,7 +105,15 @@ function Sided({ tree, value, sequence, zoom, cutoff, whole, names, fresh, onOpe
         {shorter && row(shorter, `shorter: ${shorter.path.map(name).join(" › ")}`)}
       </ul>
       {longer.length > LISTED && <p class="quiet">{longer.length - LISTED} more</p>}
-      {longer.length === 0 && <p class="quiet">{zoom ? `None of the ${side === "above" ? "callers" : "callees"}, alone or together, has as much.` : side === "above" ? "Nobody calls it." : "It calls nothing."}</p>}
+      {longer.length === 0 && (
+        <p class="quiet">
+          {zoom
+            ? `None of the ${side === "above" ? "callers" : "callees"}, alone or together, has as much.`
+            : side === "above"
+              ? "Nobody calls it."
+              : "It calls nothing."}
+        </p>
+      )}
     </section>
   );
 }

@@ -6,7 +6,19 @@ const shown = (text: string) => printable(text.replaceAll("\t", "    "));
 
 /** The pieces of one line. */
 export function SyntaxLine({ pieces }: { readonly pieces: readonly SyntaxPiece[] }) {
-  return <code>{pieces.map(({ text, kind }, at) => (kind === "" ? shown(text) : <span key={at} class={`syntax-${kind}`}>{shown(text)}</span>))}</code>;
+  return (
+    <code>
+      {pieces.map(({ text, kind }, at) =>
+        kind === "" ? (
+          shown(text)
+        ) : (
+          <span key={at} class={`syntax-${kind}`}>
+            {shown(text)}
+          </span>
+        ),
+      )}
+    </code>
+  );
 }
 
 const made = new WeakMap<readonly string[], SyntaxPiece[][]>();

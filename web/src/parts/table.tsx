@@ -34,25 +34,54 @@ export function VirtualTable<Row>({ label, columns: given, rows, id, sorted, onS
   const first = Math.max(0, Math.min(rows.length - 1, Math.floor(top / ROW) - 5));
   const last = Math.min(rows.length, first + Math.ceil(height / ROW) + 12);
   return (
-    <div class="table" ref={box} style={{ maxHeight: `${height}px` }} tabIndex={0} role="region" aria-label={label} onScroll={() => setTop(box.current?.scrollTop ?? 0)}>
+    <div
+      class="table"
+      ref={box}
+      style={{ maxHeight: `${height}px` }}
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+      onScroll={() => setTop(box.current?.scrollTop ?? 0)}
+    >
       <table aria-rowcount={rows.length + 1}>
         <thead>
           <tr>
             {columns.map((column) => (
-              <th key={column.key} scope="col" class={column.number ? "number" : column.wide ? "fills" : ""} aria-sort={sorted === column.key ? "descending" : "none"} title={column.help}>
-                <button type="button" onClick={() => onSort(column.key)}>{column.title}{sorted === column.key ? " ▾" : ""}</button>
+              <th
+                key={column.key}
+                scope="col"
+                class={column.number ? "number" : column.wide ? "fills" : ""}
+                aria-sort={sorted === column.key ? "descending" : "none"}
+                title={column.help}
+              >
+                <button type="button" onClick={() => onSort(column.key)}>
+                  {column.title}
+                  {sorted === column.key ? " ▾" : ""}
+                </button>
               </th>
             ))}
           </tr>
         </thead>
         <tbody>
-          {first > 0 && <tr aria-hidden="true" style={{ height: `${first * ROW}px` }}><td colSpan={columns.length} /></tr>}
+          {first > 0 && (
+            <tr aria-hidden="true" style={{ height: `${first * ROW}px` }}>
+              <td colSpan={columns.length} />
+            </tr>
+          )}
           {rows.slice(first, last).map((row, at) => (
             <tr key={id(row)} aria-rowindex={first + at + 2} style={{ height: `${ROW}px` }}>
-              {columns.map((column) => <td key={column.key} class={column.number ? "number" : column.wide ? "fills" : ""}>{column.cell(row)}</td>)}
+              {columns.map((column) => (
+                <td key={column.key} class={column.number ? "number" : column.wide ? "fills" : ""}>
+                  {column.cell(row)}
+                </td>
+              ))}
             </tr>
           ))}
-          {last < rows.length && <tr aria-hidden="true" style={{ height: `${(rows.length - last) * ROW}px` }}><td colSpan={columns.length} /></tr>}
+          {last < rows.length && (
+            <tr aria-hidden="true" style={{ height: `${(rows.length - last) * ROW}px` }}>
+              <td colSpan={columns.length} />
+            </tr>
+          )}
         </tbody>
       </table>
     </div>

@@ -8,7 +8,10 @@ system?.addEventListener("change", (event) => (systemDark.value = event.matches)
 const KEPT = "vitalfew-theme";
 const chosen = signal<"light" | "dark" | "">("");
 
-/** Takes up what was chosen before. A browser may refuse to keep anything: then the system's choice holds again. */
+/**
+ * Takes up what was chosen before. A browser may refuse to keep anything: then the system's choice
+ * holds again.
+ */
 export function restoreTheme(): void {
   try {
     const kept = localStorage.getItem(KEPT);

@@ -15,7 +15,9 @@ const number = (name: string, fallback: number, count: number) => {
 
 export const profileIndex = computed(() => number("profile", 0, page.value?.profiles.length ?? 0));
 export const profile = computed(() => page.value?.profiles[profileIndex.value] ?? null);
-export const valueIndex = computed(() => number("value", profile.value?.defaultValue ?? 0, profile.value?.values.length ?? 0));
+export const valueIndex = computed(() =>
+  number("value", profile.value?.defaultValue ?? 0, profile.value?.values.length ?? 0),
+);
 export const value = computed(() => profile.value?.values[valueIndex.value] ?? { name: "", unit: "" });
 export const thread = computed(() => {
   const name = route.value.params["thread"];
@@ -28,16 +30,24 @@ export const range = computed((): Range | null => {
   return Number.isInteger(from) && Number.isInteger(to) && from >= 0 && from < to && to <= slices ? [from, to] : null;
 });
 export const tree = computed(() => (profile.value ? treeOfThreads(profile.value, thread.value, range.value) : null));
-/** The tree as views show it: recursion collapsed, inlined calls left out, in the order of time, if that is wanted. */
+/**
+ * The tree as views show it: recursion collapsed, inlined calls left out, in the order of time, if
+ * that is wanted.
+ */
 export const shownTree = computed(() => {
   const shown = profile.value;
   if (!tree.value || !shown) return null;
   const { recursion, inline, arrange } = route.value.params;
-  let made = arrange === "time" && route.value.view === "flame" && shown.timeline ? inTimeOrder(shown, thread.value, range.value) : tree.value;
+  let made =
+    arrange === "time" && route.value.view === "flame" && shown.timeline
+      ? inTimeOrder(shown, thread.value, range.value)
+      : tree.value;
   if (inline === "hide") made = withoutMethods(made, shown.names.length, new Set(shown.inlined));
   return recursion === "once" ? withoutRecursion(made, shown.names.length) : made;
 });
-export const costs = computed(() => (tree.value && profile.value ? procedureCosts(tree.value, valueIndex.value, profile.value.names.length) : null));
+export const costs = computed(() =>
+  tree.value && profile.value ? procedureCosts(tree.value, valueIndex.value, profile.value.names.length) : null,
+);
 export const whole = computed(() => tree.value?.total[valueIndex.value]?.[0] ?? 0);
 
 /** Reads what stands in the page, or asks the server that sent it. */
@@ -60,7 +70,10 @@ async function fetchData(): Promise<string> {
   return answer.text();
 }
 
-/** Asks for newer data of a live recording. That the server has ended is no failure: what is shown stays. */
+/**
+ * Asks for newer data of a live recording. That the server has ended is no failure: what is shown
+ * stays.
+ */
 async function refresh(): Promise<void> {
   try {
     const answer = await fetch("data.json", { headers: { "If-None-Match": tag } });

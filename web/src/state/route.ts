@@ -1,4 +1,7 @@
-/** What is shown, in the URL: `#/view?name=value`. The back button goes through it, and a reload keeps it. */
+/**
+ * What is shown, in the URL: `#/view?name=value`. The back button goes through it, and a reload
+ * keeps it.
+ */
 import { signal } from "@preact/signals";
 
 export interface Route {
@@ -24,7 +27,10 @@ export const route = signal<Route>(parseRoute(typeof location === "undefined" ? 
 /** Parameters that hold in every view. */
 const COMMON = ["profile", "value", "thread", "range"];
 
-/** Another view with parameters of its own; those that hold in every view are kept, but in another profile. */
+/**
+ * Another view with parameters of its own; those that hold in every view are kept, but in another
+ * profile.
+ */
 function routeTo(view: string, params: Readonly<Record<string, string>>): Route {
   const now = route.value.params;
   const isOther = params["profile"] !== undefined && params["profile"] !== (now["profile"] ?? "0");
@@ -37,7 +43,10 @@ export function go(view: string, params: Readonly<Record<string, string>> = {}):
   show(routeTo(view, params), false);
 }
 
-/** Changes parameters of this view; `replace` for what changes with each key, so that the back button does not go through it. */
+/**
+ * Changes parameters of this view; `replace` for what changes with each key, so that the back
+ * button does not go through it.
+ */
 export function change(params: Readonly<Record<string, string>>, replace = false): void {
   show({ view: route.value.view, params: { ...route.value.params, ...params } }, replace);
 }

@@ -14,15 +14,39 @@ import { page } from "../state/page";
 import { change, linkTo, route } from "../state/route";
 
 /** As `causal report --json` has it. */
-export interface Fragment { readonly name: string; readonly detail: string; readonly copy_of?: string | null; readonly share: number; readonly effects: readonly Effect[] }
+export interface Fragment {
+  readonly name: string;
+  readonly detail: string;
+  readonly copy_of?: string | null;
+  readonly share: number;
+  readonly effects: readonly Effect[];
+}
 
-const VERDICTS: Readonly<Record<string, string>> = { worth_it: "worth it", worth_it_up_to: "worth it, up to a point", contention: "makes it slower: threads meet more often", no_effect: "changes nothing", unclear: "not found out" };
+const VERDICTS: Readonly<Record<string, string>> = {
+  worth_it: "worth it",
+  worth_it_up_to: "worth it, up to a point",
+  contention: "makes it slower: threads meet more often",
+  no_effect: "changes nothing",
+  unclear: "not found out",
+};
 
 export function Causal() {
   const results = page.value!.results.filter((one) => one.schema === "vitalfew.causal/1");
-  if (results.length === 0) return <Empty why="No performance experiments are in this page. They say what making a line or function faster is worth." type={["vitalfew causal run --by function -- COMMAND", "vitalfew html page.html app.vf"]} />;
+  if (results.length === 0)
+    return (
+      <Empty
+        why="No performance experiments are in this page. They say what making a line or function faster is worth."
+        type={["vitalfew causal run --by function -- COMMAND", "vitalfew html page.html app.vf"]}
+      />
+    );
   const programs = causalPrograms(results);
-  return <div><h1>Causal</h1><OnlyOf commands={programs.map(({ command }) => command)} />{programs.map((program, at) => isShown(program.command) && <Program key={at} program={program} number={at} />)}</div>;
+  return (
+    <div>
+      <h1>Causal</h1>
+      <OnlyOf commands={programs.map(({ command }) => command)} />
+      {programs.map((program, at) => isShown(program.command) && <Program key={at} program={program} number={at} />)}
+    </div>
+  );
 }
 
 /** The runs of a program: all together, or those that are switched on. */
@@ -38,9 +62,33 @@ function Program({ program, number }: { readonly program: CausalProgram; readonl
   };
   return (
     <section aria-label={`Experiments with program ${number + 1}`}>
-      {program.files.length > 1 && <fieldset class="runs"><legend>{on.length} of {program.files.length} profiles together: more experiments make narrower bands</legend>{program.files.map((file, at) => <label key={at}><input type="checkbox" checked={!off.has(String(at))} onChange={() => turn(at)} /> {shortened(file, 60)}</label>)}</fieldset>}
-      {result ? <Curves result={result} /> : <p>{on.length === 0 ? "No profile is switched on." : "Of so many profiles the page has all together, and each alone."}</p>}
-      {program.files.length === 1 && <p class="quiet">More runs make narrower bands: <Command text={`vitalfew html page.html ${shortened(program.files[0]!, 60)} SECOND.json`} /></p>}
+      {program.files.length > 1 && (
+        <fieldset class="runs">
+          <legend>
+            {on.length} of {program.files.length} profiles together: more experiments make narrower bands
+          </legend>
+          {program.files.map((file, at) => (
+            <label key={at}>
+              <input type="checkbox" checked={!off.has(String(at))} onChange={() => turn(at)} /> {shortened(file, 60)}
+            </label>
+          ))}
+        </fieldset>
+      )}
+      {result ? (
+        <Curves result={result} />
+      ) : (
+        <p>
+          {on.length === 0
+            ? "No profile is switched on."
+            : "Of so many profiles the page has all together, and each alone."}
+        </p>
+      )}
+      {program.files.length === 1 && (
+        <p class="quiet">
+          More runs make narrower bands:{" "}
+          <Command text={`vitalfew html page.html ${shortened(program.files[0]!, 60)} SECOND.json`} />
+        </p>
+      )}
     </section>
   );
 }
@@ -53,17 +101,53 @@ function Curves({ result }: { readonly result: Result }) {
   const least = Math.min(-0.02, ...values.filter(Number.isFinite).map((one) => Math.max(one, -1)));
   return (
     <>
-      <p class="quiet">{grouped(Number(result["experiments"]))} experiments in {grouped(Array.isArray(result["runs"]) ? result["runs"].length : 1)} run{Array.isArray(result["runs"]) && result["runs"].length === 1 ? "" : "s"} of {shortened(commandOf(result), 60)}. Across: how much faster the code is. Up: how much faster the program is, with 95 % bands; all on one scale.</p>
+      <p class="quiet">
+        {grouped(Number(result["experiments"]))} experiments in{" "}
+        {grouped(Array.isArray(result["runs"]) ? result["runs"].length : 1)} run
+        {Array.isArray(result["runs"]) && result["runs"].length === 1 ? "" : "s"} of {shortened(commandOf(result), 60)}.
+        Across: how much faster the code is. Up: how much faster the program is, with 95 % bands; all on one scale.
+      </p>
       {cards.length === 0 && <p>The experiments do not tell yet what any code is worth.</p>}
       <div class="multiples">
         {cards.map(({ fragment, effect }, at) => (
           <section key={at} class="card">
             <h2>{shortened(fragment.name, 60)}</h2>
-            <p><strong>{VERDICTS[effect.verdict] ?? effect.verdict}</strong>{effect.up_to && `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}</p>
+            <p>
+              <strong>{VERDICTS[effect.verdict] ?? effect.verdict}</strong>
+              {effect.up_to &&
+                `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}
+            </p>
             <SourceLine name={fragment.copy_of ?? fragment.name} about={commandOf(result)} />
             <Curve effect={effect} least={least} most={most} name={fragment.name} />
-            <p class="quiet">{shortened(effect.point, 40)} ({effect.measure}); {effect.experiments} experiments, {effect.visits.toLocaleString("en-US")} visits; {percent(fragment.share)} of the samples</p>
-            <details class="twin"><summary>As a table</summary><table><thead><tr><th scope="col">Code faster by</th><th scope="col">Program</th><th scope="col">from</th><th scope="col">to</th></tr></thead><tbody>{effect.curve.filter((_, index) => index % Math.max(1, Math.floor(effect.curve.length / 10)) === 0).map((one) => <tr key={one.speedup}><th scope="row">{percent(one.speedup)}</th><td>{percent(one.program)}</td><td>{percent(one.low)}</td><td>{percent(one.high)}</td></tr>)}</tbody></table></details>
+            <p class="quiet">
+              {shortened(effect.point, 40)} ({effect.measure}); {effect.experiments} experiments,{" "}
+              {effect.visits.toLocaleString("en-US")} visits; {percent(fragment.share)} of the samples
+            </p>
+            <details class="twin">
+              <summary>As a table</summary>
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">Code faster by</th>
+                    <th scope="col">Program</th>
+                    <th scope="col">from</th>
+                    <th scope="col">to</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {effect.curve
+                    .filter((_, index) => index % Math.max(1, Math.floor(effect.curve.length / 10)) === 0)
+                    .map((one) => (
+                      <tr key={one.speedup}>
+                        <th scope="row">{percent(one.speedup)}</th>
+                        <td>{percent(one.program)}</td>
+                        <td>{percent(one.low)}</td>
+                        <td>{percent(one.high)}</td>
+                      </tr>
+                    ))}
+                </tbody>
+              </table>
+            </details>
           </section>
         ))}
       </div>
@@ -77,5 +161,20 @@ function SourceLine({ name, about }: { readonly name: string; readonly about: st
   const found = lineNamed(profiles, profilesOf(profiles, { about, sets: [] }), name);
   if (!found) return null;
   const text = <SyntaxLine pieces={piecesOfPart(found.path, found.text)[found.offset]!} />;
-  return <p class="source-line">{found.row < 0 ? text : <a href={linkTo("source", { profile: String(found.profile), ...paramsOfLine(profiles[found.profile]!.lines!, found.row) })}>{text}</a>}</p>;
+  return (
+    <p class="source-line">
+      {found.row < 0 ? (
+        text
+      ) : (
+        <a
+          href={linkTo("source", {
+            profile: String(found.profile),
+            ...paramsOfLine(profiles[found.profile]!.lines!, found.row),
+          })}
+        >
+          {text}
+        </a>
+      )}
+    </p>
+  );
 }

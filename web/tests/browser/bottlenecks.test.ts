@@ -11,27 +11,57 @@ let folded = "";
 
 beforeAll(async () => {
   browser = await launch();
-  folded = write("search.folded", "main;parse;read;copy 40\nmain;parse;read;check 30\nmain;parse;read;copy;check 28\nmain;parse;alloc 3\nmain;write;alloc 9\nmain;parse;parse;read;copy 5\nmain 2\nmain;parse;<script>=;|\\ 1\n");
+  folded = write(
+    "search.folded",
+    "main;parse;read;copy 40\nmain;parse;read;check 30\nmain;parse;read;copy;check 28\nmain;parse;alloc 3\nmain;write;alloc 9\nmain;parse;parse;read;copy 5\nmain 2\nmain;parse;<script>=;|\\ 1\n",
+  );
   vitalfew("html", "search.html", folded);
   file = `file://${join(folder, "search.html")}`;
 });
 afterAll(() => browser.close());
 
-interface Near { readonly relation: string; readonly cum: number; readonly new: number | null }
-interface Said { readonly kind: string; readonly whole: number; readonly cum: number; readonly nearby: readonly Near[]; readonly total?: { readonly cum: number } }
+interface Near {
+  readonly relation: string;
+  readonly cum: number;
+  readonly new: number | null;
+}
+interface Said {
+  readonly kind: string;
+  readonly whole: number;
+  readonly cum: number;
+  readonly nearby: readonly Near[];
+  readonly total?: { readonly cum: number };
+}
 
 /** What the console says to these commands. */
 function said(...commands: string[]): Said[] {
   const text = vitalfew("bottlenecks", folded, "--script", write("search.txt", `${commands.join("\n")}\n`), "--json");
-  return text.split("\n").filter((one) => one.trim() !== "").map((one) => JSON.parse(one) as Said);
+  return text
+    .split("\n")
+    .filter((one) => one.trim() !== "")
+    .map((one) => JSON.parse(one) as Said);
 }
 
-it.each([["on", ["main", "parse"]], ["off", ["main", "parse"]], ["on", ["parse", "read"]], ["off", ["alloc"]], ["on", ["check"]]] as const)("lists beside a sequence what the console lists, zoom %s", async (zoom, path) => {
+it.each([
+  ["on", ["main", "parse"]],
+  ["off", ["main", "parse"]],
+  ["on", ["parse", "read"]],
+  ["off", ["alloc"]],
+  ["on", ["check"]],
+] as const)("lists beside a sequence what the console lists, zoom %s", async (zoom, path) => {
   const [summary] = said(`set zoom ${zoom}`, `go ${path.join(" ; ")}`).filter((one) => one.kind === "summary");
-  const { page, complaints } = await open(browser, `${file}#/bottlenecks?zoom=${zoom}&path=${encodeURIComponent(path.join(";"))}`);
+  const { page, complaints } = await open(
+    browser,
+    `${file}#/bottlenecks?zoom=${zoom}&path=${encodeURIComponent(path.join(";"))}`,
+  );
   expect(await page.locator("[data-testid=sequence-cost] b").innerText()).toBe(percent(summary!.cum / summary!.whole));
-  for (const [side, relations] of [["Callers", ["above", "trim_top"]], ["Callees", ["below", "trim_bottom"]]] as const) {
-    const expected = summary!.nearby.filter((one) => relations.some((relation) => relation === one.relation)).map((one) => percent(one.cum / summary!.whole));
+  for (const [side, relations] of [
+    ["Callers", ["above", "trim_top"]],
+    ["Callees", ["below", "trim_bottom"]],
+  ] as const) {
+    const expected = summary!.nearby
+      .filter((one) => relations.some((relation) => relation === one.relation))
+      .map((one) => percent(one.cum / summary!.whole));
     expect((await page.locator(`section[aria-label=${side}] li b`).allInnerTexts()).sort()).toEqual(expected.sort());
   }
   expect(complaints).toEqual([]);

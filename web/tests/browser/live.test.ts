@@ -41,7 +41,10 @@ it("follows a directory: new profiles appear, and what is none is said", async (
     await page.waitForSelector("tbody >> text=one");
     put("second.folded", "main;two_is_new 10\n");
     put("broken.json", "{ no profile");
-    await page.waitForSelector("[aria-label='What is shown'] option >> text=second.folded", { state: "attached", timeout: 15_000 });
+    await page.waitForSelector("[aria-label='What is shown'] option >> text=second.folded", {
+      state: "attached",
+      timeout: 15_000,
+    });
     await page.getByLabel("Profile").selectOption({ index: 0 });
     await page.goto(`${server.url}#/machine`);
     await page.waitForSelector("[aria-label='Not shown'] >> text=broken.json", { timeout: 15_000 });
@@ -53,7 +56,17 @@ it("follows a directory: new profiles appear, and what is none is said", async (
 });
 
 it("shows the epochs of a database", async () => {
-  for (const name of ["one", "two"]) vitalfew("record", "-q", "--db", "machine.db", "--", "sh", "-c", `: ${name}; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done`);
+  for (const name of ["one", "two"])
+    vitalfew(
+      "record",
+      "-q",
+      "--db",
+      "machine.db",
+      "--",
+      "sh",
+      "-c",
+      `: ${name}; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done`,
+    );
   vitalfew("html", "machine.html", "machine.db");
   const { page, complaints } = await open(browser, `file://${join(folder, "machine.html")}#/machine`);
   expect(await page.locator(".epochs rect").count()).toBe(2);
@@ -64,12 +77,35 @@ it("shows the epochs of a database", async () => {
 });
 
 it("shows epochs on the time axis, and one that is chosen filters all views", async () => {
-  // As a database of a daemon has them; sampling the whole machine takes rights, and the names of all that runs take their time.
-  const methods = { name: ["app", "0", "1", "2", "main", "work"], module: [0, 1, 1, 1, 2, 2], modules: ["[thread]", "[slice]", "app"] };
-  const tree = { depth: [1, 2, 3, 4, 2, 3, 2, 3, 4], method: [0, 1, 4, 5, 2, 4, 3, 4, 5], cost: [[0, 0, 0, 10, 20, 0, 40, 0, 0, 80]] };
-  const epochs = [0, 3600, 90_000].map((seconds) => ({ start_unix_ns: (1_795_236_713 + seconds) * 1e9, duration_ns: (seconds + 1) * 1e8 }));
-  const profile = { name: "machine.db", format: "recording", notes: [], values: [{ name: "cpu-clock", unit: "samples", per_second: 100 }], default_value: 0, methods, tree, timeline: { slice_ns: 9e12, slices: 3, epochs } };
-  const data = gzipSync(JSON.stringify({ schema: SCHEMA, made_by: "test", live: false, profiles: [profile], results: [] })).toString("base64");
+  // As a database of a daemon has them; sampling the whole machine takes rights, and the names of
+  // all that runs take their time.
+  const methods = {
+    name: ["app", "0", "1", "2", "main", "work"],
+    module: [0, 1, 1, 1, 2, 2],
+    modules: ["[thread]", "[slice]", "app"],
+  };
+  const tree = {
+    depth: [1, 2, 3, 4, 2, 3, 2, 3, 4],
+    method: [0, 1, 4, 5, 2, 4, 3, 4, 5],
+    cost: [[0, 0, 0, 10, 20, 0, 40, 0, 0, 80]],
+  };
+  const epochs = [0, 3600, 90_000].map((seconds) => ({
+    start_unix_ns: (1_795_236_713 + seconds) * 1e9,
+    duration_ns: (seconds + 1) * 1e8,
+  }));
+  const profile = {
+    name: "machine.db",
+    format: "recording",
+    notes: [],
+    values: [{ name: "cpu-clock", unit: "samples", per_second: 100 }],
+    default_value: 0,
+    methods,
+    tree,
+    timeline: { slice_ns: 9e12, slices: 3, epochs },
+  };
+  const data = gzipSync(
+    JSON.stringify({ schema: SCHEMA, made_by: "test", live: false, profiles: [profile], results: [] }),
+  ).toString("base64");
   const made = readFileSync(vitalfewPage(), "utf8").replace(/(id="vitalfew-data">)[^<]*/, `$1${data}`);
   const { page, complaints } = await open(browser, `file://${write("epochs.html", made)}#/timeline`);
   expect(await colours(page, ".timeline canvas")).toBeGreaterThan(2);
@@ -84,7 +120,9 @@ it("shows epochs on the time axis, and one that is chosen filters all views", as
     await page.waitForSelector(".flame");
     return Number((await page.getByTestId("flame-details").innerText()).match(/\d+/)![0]);
   };
-  expect([await samples("0-1"), await samples("1-2"), await samples("1-3"), await samples("")]).toEqual([30, 40, 120, 150]);
+  expect([await samples("0-1"), await samples("1-2"), await samples("1-3"), await samples("")]).toEqual([
+    30, 40, 120, 150,
+  ]);
   await page.goto(`${page.url().split("#")[0]!}#/flame?arrange=time`);
   await page.waitForSelector(".twin th >> text=2026-11-21 04:51:53", { state: "attached" });
   expect(complaints).toEqual([]);

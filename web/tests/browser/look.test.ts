@@ -1,4 +1,7 @@
-/** What a page looks like: pictures that are saved, the choice of light or dark, what is said at the pointer. */
+/**
+ * What a page looks like: pictures that are saved, the choice of light or dark, what is said at the
+ * pointer.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
@@ -11,36 +14,75 @@ let file = "";
 beforeAll(async () => {
   browser = await launch();
   const other = write("other.folded", "main;work;first_phase 70\nmain;cold 30\n");
-  for (const name of ["one", "two"]) vitalfew("record", "-q", "--db", "epochs.db", "--", "sh", "-c", `: ${name}; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done`);
-  vitalfew("html", "look.html", recordedThreads().path, other, "epochs.db", join(ROOT, "crates/cli/tests/causal/search.json"), join(ROOT, "crates/cli/tests/interference/lock.trace"));
+  for (const name of ["one", "two"])
+    vitalfew(
+      "record",
+      "-q",
+      "--db",
+      "epochs.db",
+      "--",
+      "sh",
+      "-c",
+      `: ${name}; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done`,
+    );
+  vitalfew(
+    "html",
+    "look.html",
+    recordedThreads().path,
+    other,
+    "epochs.db",
+    join(ROOT, "crates/cli/tests/causal/search.json"),
+    join(ROOT, "crates/cli/tests/interference/lock.trace"),
+  );
   file = `file://${join(folder, "look.html")}`;
 });
 afterAll(() => browser.close());
 
 /** The colours of a picture outside of the page, and how much of it is seen through. */
-async function looksLike(page: Page, kind: string, saved: Buffer): Promise<{ colours: number; clear: number; corner: number }> {
-  return page.evaluate(async (address) => {
-    const image = new Image();
-    image.src = address;
-    await image.decode();
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [image.width, image.height];
-    const context = canvas.getContext("2d")!;
-    context.drawImage(image, 0, 0);
-    const pixels = context.getImageData(0, 0, canvas.width, canvas.height).data;
-    const all = new Uint32Array(pixels.buffer);
-    let clear = 0;
-    for (let at = 3; at < pixels.length; at += 4) if (pixels[at]! < 255) clear++;
-    return { colours: new Set(all).size, clear: clear / all.length, corner: pixels[4 * (canvas.width * 2 - 2)]! };
-  }, `data:image/${kind};base64,${saved.toString("base64")}`);
+async function looksLike(
+  page: Page,
+  kind: string,
+  saved: Buffer,
+): Promise<{ colours: number; clear: number; corner: number }> {
+  return page.evaluate(
+    async (address) => {
+      const image = new Image();
+      image.src = address;
+      await image.decode();
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [image.width, image.height];
+      const context = canvas.getContext("2d")!;
+      context.drawImage(image, 0, 0);
+      const pixels = context.getImageData(0, 0, canvas.width, canvas.height).data;
+      const all = new Uint32Array(pixels.buffer);
+      let clear = 0;
+      for (let at = 3; at < pixels.length; at += 4) if (pixels[at]! < 255) clear++;
+      return { colours: new Set(all).size, clear: clear / all.length, corner: pixels[4 * (canvas.width * 2 - 2)]! };
+    },
+    `data:image/${kind};base64,${saved.toString("base64")}`,
+  );
 }
 
 describe.each(["light", "dark"] as const)("pictures of a page that is %s", (scheme) => {
-  it.each(["findings", "flame", "timeline", "sandwich", "source?show=graph", "compare", "causal", "interference", "machine", "bottlenecks?labels=hot%3Dfirst_phase"])("of %s are saved with their paper", async (view) => {
+  it.each([
+    "findings",
+    "flame",
+    "timeline",
+    "sandwich",
+    "source?show=graph",
+    "compare",
+    "causal",
+    "interference",
+    "machine",
+    "bottlenecks?labels=hot%3Dfirst_phase",
+  ])("of %s are saved with their paper", async (view) => {
     const { page, complaints } = await open(browser, `${file}#/${view}`, scheme);
     // On a processor without a model, there is no graph of blocks.
-    if (view.startsWith("source") && await page.locator(".menu summary").count() === 0) return page.close();
-    for (const [how, kind] of [["As SVG", "svg+xml"], ["As PNG", "png"]] as const) {
+    if (view.startsWith("source") && (await page.locator(".menu summary").count()) === 0) return page.close();
+    for (const [how, kind] of [
+      ["As SVG", "svg+xml"],
+      ["As PNG", "png"],
+    ] as const) {
       const menu = page.locator(".menu", { hasText: "Save" }).first();
       await menu.locator("summary").click();
       const download = page.waitForEvent("download");
@@ -85,7 +127,9 @@ it("says at the pointer what a frame costs, and begins at the root of a flame gr
   const box = (await page.locator(".flame canvas").boundingBox())!;
   await page.mouse.move(box.x + 60, box.y + 30);
   await page.waitForSelector(".tip b");
-  expect(await page.locator(".tip").innerText()).toBe((await page.getByTestId("flame-details").innerText()).replace(/\s*Copy stack[^]*/, "").trim());
+  expect(await page.locator(".tip").innerText()).toBe(
+    (await page.getByTestId("flame-details").innerText()).replace(/\s*Copy stack[^]*/, "").trim(),
+  );
   await page.mouse.move(box.x - 10, box.y - 10);
   expect(await page.locator(".tip b").count()).toBe(0);
   await page.setViewportSize({ width: 1280, height: 420 });
@@ -105,14 +149,17 @@ it("leads to the same line in a newer page, and says where there is none", async
   await link.click();
   expect(decodeURIComponent(page.url()).replaceAll("+", " ")).toMatch(/line=\/.*:\d+ \S+/);
   await page.reload();
-  expect((await page.locator("[aria-label='Lines with most cost'] a[aria-current]").innerText())).toContain(text);
+  expect(await page.locator("[aria-label='Lines with most cost'] a[aria-current]").innerText()).toContain(text);
   await page.goto(`${file}#/source?line=%2Fgone.c%3A1+gone`);
   await page.waitForSelector("[role=alert] >> text=/gone.c:1 gone");
   await page.close();
 });
 
 it("shows the lines of a Python program, and does not look for instructions that it has not", async () => {
-  const source = write("words.py", "import time\ndef count(words):\n    return sum(words.count(one) for one in words)\nend = time.process_time() + 0.6\nwhile time.process_time() < end:\n    count(['a', 'b'] * 60)\n");
+  const source = write(
+    "words.py",
+    "import time\ndef count(words):\n    return sum(words.count(one) for one in words)\nend = time.process_time() + 0.6\nwhile time.process_time() < end:\n    count(['a', 'b'] * 60)\n",
+  );
   vitalfew("record", "-g", "-q", "-o", "words.vf", "--", "/usr/bin/python3", source);
   vitalfew("html", "words.html", "words.vf");
   const { page, complaints } = await open(browser, `file://${join(folder, "words.html")}#/source`);

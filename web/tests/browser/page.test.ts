@@ -4,11 +4,30 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { VIEWS } from "../../src/app";
-import { ROOT, VITALFEW, colours, folder, launch, open, recorded, recordedThreads, violations, vitalfew, write } from "./vitalfew";
+import {
+  ROOT,
+  VITALFEW,
+  colours,
+  folder,
+  launch,
+  open,
+  recorded,
+  recordedThreads,
+  violations,
+  vitalfew,
+  write,
+} from "./vitalfew";
 
 /** A new view is held to the same rules by being one. */
 const NAMES = VIEWS.map(([name]) => name);
-const HOSTILE = ["<script>document.title='run'</script>", "\u202eevil\u202c", "\u001b[31mred", "x".repeat(100_000), "'\"><img src=x onerror=alert(1)>", "__proto__"];
+const HOSTILE = [
+  "<script>document.title='run'</script>",
+  "\u202eevil\u202c",
+  "\u001b[31mred",
+  "x".repeat(100_000),
+  "'\"><img src=x onerror=alert(1)>",
+  "__proto__",
+];
 
 let browser: Browser;
 let file = "";
@@ -19,13 +38,24 @@ let waits = false;
 beforeAll(async () => {
   browser = await launch();
   const other = write("other.folded", "main;recurse;hot_leaf 70\nmain;cold 30\n");
-  vitalfew("html", "all.html", recorded(), other, join(ROOT, "crates/cli/tests/causal/search.json"), join(ROOT, "crates/cli/tests/interference/lock.trace"));
+  vitalfew(
+    "html",
+    "all.html",
+    recorded(),
+    other,
+    join(ROOT, "crates/cli/tests/causal/search.json"),
+    join(ROOT, "crates/cli/tests/interference/lock.trace"),
+  );
   file = `file://${join(folder, "all.html")}`;
   const threads = recordedThreads();
   waits = threads.waits;
   vitalfew("html", "timed.html", threads.path);
   timed = `file://${join(folder, "timed.html")}`;
-  vitalfew("html", "hostile.html", write("hostile.folded", HOSTILE.map((name, at) => `main;${name} ${100 + at}`).join("\n")));
+  vitalfew(
+    "html",
+    "hostile.html",
+    write("hostile.folded", HOSTILE.map((name, at) => `main;${name} ${100 + at}`).join("\n")),
+  );
   hostile = `file://${join(folder, "hostile.html")}`;
 });
 afterAll(() => browser.close());
@@ -71,7 +101,12 @@ it("leads from a finding to the source line by the keyboard alone", async () => 
   await page.waitForSelector("[role=option][aria-selected=true] >> text=hot_leaf");
   expect(await violations(page)).toEqual([]);
   // What is found first may be a finding that names it: the procedure follows.
-  for (let tries = 0; tries < 20 && await page.locator("[aria-selected=true] >> text=Procedure").count() === 0; tries++) await page.keyboard.press("ArrowDown");
+  for (
+    let tries = 0;
+    tries < 20 && (await page.locator("[aria-selected=true] >> text=Procedure").count()) === 0;
+    tries++
+  )
+    await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
   await page.waitForSelector("h1:has-text('hot_leaf')");
   await page.close();
@@ -143,8 +178,18 @@ it("says which differences are more than chance, by sign and interval", async ()
   const before = readFileSync(join(folder, "hot.c"), "utf8");
   const loop = (turns: number) => before.replace("sink++;", `for (int i = 0; i < ${turns}; i++) sink ^= i;`);
   // Another version of one program.
-  for (const [name, turns] of [["less", 5_000], ["more", 50_000]] as const) {
-    execFileSync("cc", ["-g", "-O1", "-fno-optimize-sibling-calls", "-o", join(folder, "grown"), write(`${name}.c`, loop(turns))]);
+  for (const [name, turns] of [
+    ["less", 5_000],
+    ["more", 50_000],
+  ] as const) {
+    execFileSync("cc", [
+      "-g",
+      "-O1",
+      "-fno-optimize-sibling-calls",
+      "-o",
+      join(folder, "grown"),
+      write(`${name}.c`, loop(turns)),
+    ]);
     vitalfew("record", "-g", "-q", "-o", `${name}.vf`, "--", "./grown");
   }
   vitalfew("html", "grown.html", "less.vf", "more.vf");
@@ -158,11 +203,17 @@ it("says which differences are more than chance, by sign and interval", async ()
 });
 
 it("compares sets of recordings, and a part of the time with the rest of it", async () => {
-  const runs = Array.from({ length: 10 }, (_, at) => write(`run${at}.folded`, `main;work;steady ${500 + 3 * at}\nmain;work;grown ${at < 5 ? 100 + at : 300 + at}\n`));
+  const runs = Array.from({ length: 10 }, (_, at) =>
+    write(`run${at}.folded`, `main;work;steady ${500 + 3 * at}\nmain;work;grown ${at < 5 ? 100 + at : 300 + at}\n`),
+  );
   vitalfew("html", "sets.html", ...runs);
   const { page, complaints } = await open(browser, `file://${join(folder, "sets.html")}#/compare?scale=none`);
   await page.click("summary:has-text('Compare sets')");
-  for (let at = 0; at < 10; at++) await page.locator(".sets select").nth(at).selectOption(at < 5 ? "A" : "B");
+  for (let at = 0; at < 10; at++)
+    await page
+      .locator(".sets select")
+      .nth(at)
+      .selectOption(at < 5 ? "A" : "B");
   expect(page.url()).toContain("sides=AAAAABBBBB");
   const table = page.getByTestId("differences");
   expect(await table.locator("tbody tr", { hasText: "grown" }).innerText()).toMatch(/◆ more.*\+205.*\[\+20[0-9]/s);
@@ -219,7 +270,7 @@ it("shows threads over time, and a selected range filters all views, by keys alo
   await page.goto(`${timed}#/timeline`);
   await page.waitForSelector(".timeline");
   const all = count(await page.locator(".timeline > p").last().innerText());
-  expect(await samples(`0-${Math.floor(all / 2)}`) + await samples(`${Math.floor(all / 2)}-${all}`)).toBe(whole);
+  expect((await samples(`0-${Math.floor(all / 2)}`)) + (await samples(`${Math.floor(all / 2)}-${all}`))).toBe(whole);
   expect(await page.locator(".chip").innerText()).toContain("s ×");
   await page.goto(`${timed}#/flame?arrange=time`);
   await page.waitForSelector(".flame");
@@ -228,8 +279,14 @@ it("shows threads over time, and a selected range filters all views, by keys alo
 });
 
 it("shows when frames of another tool's profile were open, and a part of that time filters the flame graph", async () => {
-  const events = ["O 0 0", "O 1 1", "C 1 4", "C 0 5", "O 0 8", "O 2 8", "C 2 10", "C 0 10"].map((one) => one.split(" ")).map(([type, frame, at]) => ({ type, frame: Number(frame), at: Number(at) }));
-  const profile = { $schema: "https://www.speedscope.app/file-format-schema.json", shared: { frames: ["main", "first", "second"].map((name) => ({ name })) }, profiles: [{ type: "evented", name: "worker", unit: "seconds", startValue: 0, endValue: 10, events }] };
+  const events = ["O 0 0", "O 1 1", "C 1 4", "C 0 5", "O 0 8", "O 2 8", "C 2 10", "C 0 10"]
+    .map((one) => one.split(" "))
+    .map(([type, frame, at]) => ({ type, frame: Number(frame), at: Number(at) }));
+  const profile = {
+    $schema: "https://www.speedscope.app/file-format-schema.json",
+    shared: { frames: ["main", "first", "second"].map((name) => ({ name })) },
+    profiles: [{ type: "evented", name: "worker", unit: "seconds", startValue: 0, endValue: 10, events }],
+  };
   vitalfew("html", "evented.html", write("evented.json", JSON.stringify(profile)));
   const address = `file://${join(folder, "evented.html")}`;
   const { page, complaints } = await open(browser, `${address}#/timeline`);
@@ -302,7 +359,10 @@ it("works at twice the size in a narrow window, and keeps the look of a flame gr
   await page.goto(`${file}#/flame`);
   await page.focus("canvas");
   // The picture as wide as its window, which is told a moment after it is drawn first.
-  const settled = () => page.waitForFunction(() => Math.abs(document.querySelector("canvas")!.width - document.querySelector(".canvas")!.clientWidth) < 2);
+  const settled = () =>
+    page.waitForFunction(
+      () => Math.abs(document.querySelector("canvas")!.width - document.querySelector(".canvas")!.clientWidth) < 2,
+    );
   await settled();
   await page.keyboard.press("+");
   await page.waitForFunction(() => location.hash.includes("view="));
@@ -349,7 +409,16 @@ it("is small: 50,000 samples with stacks in less than a megabyte", () => {
   let seed = 7;
   const random = (below: number) => (seed = (seed * 48271) % 2147483647) % below;
   // 4,000 different stacks, as programs have them: few choices near the root, more below.
-  const stacks = Array.from({ length: 4_000 }, () => Array.from({ length: 12 + random(12) }, (_, deep) => `module_${deep}::function_${Math.min(random(2 + deep), random(2 + deep))}`).join(";"));
-  vitalfew("html", "large.html", write("large.folded", Array.from({ length: 50_000 }, () => `${stacks[random(4_000)]} 1`).join("\n")));
+  const stacks = Array.from({ length: 4_000 }, () =>
+    Array.from(
+      { length: 12 + random(12) },
+      (_, deep) => `module_${deep}::function_${Math.min(random(2 + deep), random(2 + deep))}`,
+    ).join(";"),
+  );
+  vitalfew(
+    "html",
+    "large.html",
+    write("large.folded", Array.from({ length: 50_000 }, () => `${stacks[random(4_000)]} 1`).join("\n")),
+  );
   expect(readFileSync(join(folder, "large.html")).length).toBeLessThan(1_000_000);
 });

@@ -1,4 +1,7 @@
-/** A page of several programs: what a finding leads to is of its own program, and can be read on a phone. */
+/**
+ * A page of several programs: what a finding leads to is of its own program, and can be read on a
+ * phone.
+ */
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
@@ -19,7 +22,10 @@ let file = "";
 
 beforeAll(async () => {
   browser = await launch();
-  for (const [name, times] of [["little", 200], ["much", 19_800]] as const) {
+  for (const [name, times] of [
+    ["little", 200],
+    ["much", 19_800],
+  ] as const) {
     execFileSync("cc", ["-g", "-O1", "-o", join(folder, name), write(`${name}.c`, program(times))]);
     vitalfew("record", "-g", "-q", "-o", `${name}.vf`, "--", `./${name}`);
   }
@@ -28,7 +34,8 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-const findingOfMuch = (page: Page) => page.locator("section.card", { hasText: "much.vf" }).locator(".claim", { hasText: "work" }).first();
+const findingOfMuch = (page: Page) =>
+  page.locator("section.card", { hasText: "much.vf" }).locator(".claim", { hasText: "work" }).first();
 
 it.each([
   ["Source line", /profile=1/, "much.c:4"],
@@ -41,31 +48,46 @@ it.each([
   await page.waitForFunction(() => !location.hash.startsWith("#/findings"));
   expect(page.url()).toMatch(address);
   expect(await page.locator("main").innerText()).toContain(text);
-  if (link === "Flame graph") expect(parseFloat(await page.getByTestId("search-total").innerText())).toBeGreaterThan(90);
+  if (link === "Flame graph")
+    expect(parseFloat(await page.getByTestId("search-total").innerText())).toBeGreaterThan(90);
   expect(complaints).toEqual([]);
   await page.close();
 });
 
-it.each([390, 800, 1600])("nothing is wider than a window of %d, and procedures have their names in sight", async (width) => {
-  const { page } = await open(browser, `${file}#/findings`);
-  await page.setViewportSize({ width, height: 800 });
-  const labels = encodeURIComponent("hot=work|all=main");
-  for (const view of ["findings", "flame", "procedures", "source", `bottlenecks?labels=${labels}`, "compare", "machine"]) {
-    await page.goto(`${file}#/${view}`);
-    await page.waitForSelector("main h1");
-    expect(await page.evaluate(() => document.documentElement.scrollWidth), view).toBeLessThanOrEqual(width);
-  }
-  await page.goto(`${file}#/procedures?profile=1`);
-  const name = (await page.locator("td a", { hasText: "work" }).first().boundingBox())!;
-  expect(name.x + 60).toBeLessThan(width);
-  expect(await violations(page)).toEqual([]);
-  await page.close();
-});
+it.each([390, 800, 1600])(
+  "nothing is wider than a window of %d, and procedures have their names in sight",
+  async (width) => {
+    const { page } = await open(browser, `${file}#/findings`);
+    await page.setViewportSize({ width, height: 800 });
+    const labels = encodeURIComponent("hot=work|all=main");
+    for (const view of [
+      "findings",
+      "flame",
+      "procedures",
+      "source",
+      `bottlenecks?labels=${labels}`,
+      "compare",
+      "machine",
+    ]) {
+      await page.goto(`${file}#/${view}`);
+      await page.waitForSelector("main h1");
+      expect(await page.evaluate(() => document.documentElement.scrollWidth), view).toBeLessThanOrEqual(width);
+    }
+    await page.goto(`${file}#/procedures?profile=1`);
+    const name = (await page.locator("td a", { hasText: "work" }).first().boundingBox())!;
+    expect(name.x + 60).toBeLessThan(width);
+    expect(await violations(page)).toEqual([]);
+    await page.close();
+  },
+);
 
-it.each(["HighCum", "HighBase", "NewCum", "NewBase", "Auto"])("what %s suggests is sorted by what stands beside it", async (suggester) => {
-  const { page } = await open(browser, `${file}#/bottlenecks?profile=1&suggester=${suggester}`);
-  const shares = (await page.locator("[aria-label=Suggested] b").allInnerTexts()).map((text) => parseFloat(text));
-  expect(shares.length).toBeGreaterThan(0);
-  expect(shares).toEqual([...shares].sort((a, b) => b - a));
-  await page.close();
-});
+it.each(["HighCum", "HighBase", "NewCum", "NewBase", "Auto"])(
+  "what %s suggests is sorted by what stands beside it",
+  async (suggester) => {
+    const { page } = await open(browser, `${file}#/bottlenecks?profile=1&suggester=${suggester}`);
+    const shares = (await page.locator("[aria-label=Suggested] b").allInnerTexts()).map((text) => parseFloat(text));
+    expect(shares.length).toBeGreaterThan(0);
+    expect(shares).toEqual([...shares].sort((a, b) => b - a));
+    await page.close();
+  },
+);

@@ -34,7 +34,20 @@ beforeAll(async () => {
     return existsSync(join(folder, file)) ? [file] : [];
   };
   measured = [
-    ...attempt("orders.json", "causal", "run", "-q", "--by", "function", "--for", "15s", "-o", "orders.json", "--", "./orders"),
+    ...attempt(
+      "orders.json",
+      "causal",
+      "run",
+      "-q",
+      "--by",
+      "function",
+      "--for",
+      "15s",
+      "-o",
+      "orders.json",
+      "--",
+      "./orders",
+    ),
     ...attempt("orders.trace", "interference", "run", "-q", "--for", "10s", "-o", "orders.trace", "--", "./orders"),
   ];
   vitalfew("html", "measured.html", ...measured, write("orders.folded", "main;order 1\n"));
@@ -42,7 +55,10 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-it.each([["causal", "orders.json"], ["interference", "orders.trace"]] as const)("%s shows what was measured", async (view, file) => {
+it.each([
+  ["causal", "orders.json"],
+  ["interference", "orders.trace"],
+] as const)("%s shows what was measured", async (view, file) => {
   if (!measured.includes(file)) return;
   for (const scheme of ["light", "dark"] as const) {
     const { page, complaints } = await open(browser, `${address}#/${view}`, scheme);

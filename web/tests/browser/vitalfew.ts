@@ -49,11 +49,15 @@ static void *work(void *none) { first_phase(0.4); second_phase(0.8); return none
 int main(void) { pthread_t a, b; pthread_create(&a, 0, work, 0); pthread_create(&b, 0, work, 0); pthread_join(a, 0); pthread_join(b, 0); return 0; }
 `;
 
-/** A recording with a time axis of two threads that wait for each other, with their waits where those can be recorded. */
+/**
+ * A recording with a time axis of two threads that wait for each other, with their waits where
+ * those can be recorded.
+ */
 export function recordedThreads(): { readonly path: string; readonly waits: boolean } {
   const source = write("threads.c", THREADS);
   execFileSync("cc", ["-g", "-O1", "-pthread", "-o", join(folder, "threads"), source]);
-  const record = (...more: string[]) => vitalfew("record", "-g", "-q", "--timeline", ...more, "-o", "threads.vf", "--", "./threads");
+  const record = (...more: string[]) =>
+    vitalfew("record", "-g", "-q", "--timeline", ...more, "-o", "threads.vf", "--", "./threads");
   const path = join(folder, "threads.vf");
   try {
     record("--off-cpu");
@@ -76,14 +80,20 @@ export interface Watched {
 }
 
 /** A page that is watched. */
-export async function open(browser: Browser, address: string, scheme: "light" | "dark" = "light", allowed = address): Promise<Watched> {
+export async function open(
+  browser: Browser,
+  address: string,
+  scheme: "light" | "dark" = "light",
+  allowed = address,
+): Promise<Watched> {
   const page = await browser.newPage({ colorScheme: scheme, viewport: { width: 1280, height: 800 } });
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
   page.on("request", (request) => {
     const url = request.url();
-    if (!url.startsWith(allowed.split("#")[0]!) && !url.startsWith("data:") && !url.startsWith("blob:")) complaints.push(`request: ${url}`);
+    if (!url.startsWith(allowed.split("#")[0]!) && !url.startsWith("data:") && !url.startsWith("blob:"))
+      complaints.push(`request: ${url}`);
   });
   page.setDefaultTimeout(8_000);
   await page.goto(address);
@@ -93,7 +103,10 @@ export async function open(browser: Browser, address: string, scheme: "light" | 
 
 /** Starts the server, and returns its address and what ends it. */
 export function serve(...args: string[]): Promise<{ url: string; stop: () => void }> {
-  const child = spawn(VITALFEW, ["serve", "--no-browser", "--port", "42000", ...args], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(VITALFEW, ["serve", "--no-browser", "--port", "42000", ...args], {
+    cwd: folder,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   return new Promise((resolve, reject) => {
     let errors = "";
     child.stderr.on("data", (data: Buffer) => (errors += data.toString()));
@@ -107,13 +120,18 @@ export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe.source);
   return page.evaluate(async () => {
     const result = await (window as unknown as { axe: typeof axe }).axe.run();
-    return result.violations.flatMap((one) => one.nodes.map((node) => `${one.id}: ${node.html.slice(0, 120)} ${node.failureSummary ?? ""}`));
+    return result.violations.flatMap((one) =>
+      one.nodes.map((node) => `${one.id}: ${node.html.slice(0, 120)} ${node.failureSummary ?? ""}`),
+    );
   });
 }
 
 /** How many colours a canvas has: an empty one has one. */
-export const colours = (page: Page, which = ".flame canvas") => page.$eval(which, (element) => {
-  const canvas = element as HTMLCanvasElement;
-  const pixels = new Uint32Array(canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-  return new Set(pixels).size;
-});
+export const colours = (page: Page, which = ".flame canvas") =>
+  page.$eval(which, (element) => {
+    const canvas = element as HTMLCanvasElement;
+    const pixels = new Uint32Array(
+      canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height).data.buffer,
+    );
+    return new Set(pixels).size;
+  });

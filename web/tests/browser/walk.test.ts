@@ -29,7 +29,11 @@ afterAll(() => browser.close());
 it("is few clicks from `run` to the line to change, and the number is in the documentation", async () => {
   const home = { ...process.env, XDG_DATA_HOME: join(folder, "data") };
   execFileSync("cc", ["-g", "-O1", "-o", join(folder, "orders"), write("orders.c", PROGRAM)]);
-  execFileSync(VITALFEW, ["run", "--once", "-q", "--", "./orders"], { cwd: folder, env: home, stdio: ["ignore", "pipe", "pipe"] });
+  execFileSync(VITALFEW, ["run", "--once", "-q", "--", "./orders"], {
+    cwd: folder,
+    env: home,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   process.env["XDG_DATA_HOME"] = home.XDG_DATA_HOME;
   const server = await serve();
   try {
@@ -41,7 +45,9 @@ it("is few clicks from `run` to the line to change, and the number is in the doc
     await finding.getByText("Source line").click();
     clicks++;
     await page.waitForSelector("[aria-label=Source] .current");
-    expect(await page.locator("[aria-label=Source] .current").innerText()).toContain("sink ^= i; /* the line to change */");
+    expect(await page.locator("[aria-label=Source] .current").innerText()).toContain(
+      "sink ^= i; /* the line to change */",
+    );
     expect(clicks).toBeLessThanOrEqual(MOST_CLICKS);
     expect(readFileSync(join(ROOT, "docs/page.md"), "utf8")).toContain("**one click**");
     expect(complaints).toEqual([]);

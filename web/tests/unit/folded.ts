@@ -3,7 +3,10 @@ import { type CallTree, pathOf, treeOfColumns } from "../../src/model/tree";
 
 /** A tree of folded stacks of one-letter methods: `a;b 3`. */
 export function treeOf(text: string): { tree: CallTree; names: string[] } {
-  interface Node { children: Map<string, Node>; cost: number }
+  interface Node {
+    children: Map<string, Node>;
+    cost: number;
+  }
   const root: Node = { children: new Map(), cost: 0 };
   for (const line of text.trim().split("\n")) {
     const [path, cost] = line.trim().split(" ") as [string, string];
@@ -32,6 +35,12 @@ export function treeOf(text: string): { tree: CallTree; names: string[] } {
 /** The tree as folded stacks again, by name. */
 export function folded(tree: CallTree, names: readonly string[], value = 0): string[] {
   const lines: string[] = [];
-  for (let node = 1; node < tree.method.length; node++) if (tree.own[value]![node] !== 0) lines.push(`${pathOf(tree, node).map((method) => names[method]).join(";")} ${tree.own[value]![node]}`);
+  for (let node = 1; node < tree.method.length; node++)
+    if (tree.own[value]![node] !== 0)
+      lines.push(
+        `${pathOf(tree, node)
+          .map((method) => names[method])
+          .join(";")} ${tree.own[value]![node]}`,
+      );
   return lines.sort();
 }

@@ -7,17 +7,40 @@ import { amount, commandLine, percent, printable, shortened } from "../../src/mo
 import { formatRoute, parseRoute } from "../../src/state/route";
 
 const claim = (kind: string, value: number, interval?: [number, number]): Claim => ({
-  sentence: kind, claim: kind, place: { what: { kind: "procedure", name: "f" } }, evidence: [], doubts: [], next: [],
-  amount: { value, unit: "fraction", relative_to: "profile_total", certainty: "measured", ...(interval ? { interval } : {}) },
+  sentence: kind,
+  claim: kind,
+  place: { what: { kind: "procedure", name: "f" } },
+  evidence: [],
+  doubts: [],
+  next: [],
+  amount: {
+    value,
+    unit: "fraction",
+    relative_to: "profile_total",
+    certainty: "measured",
+    ...(interval ? { interval } : {}),
+  },
 });
 
 describe("claims", () => {
   it("of other wholes are not compared, and what can be relied on comes first", () => {
     const groups = groupedClaims([
       { schema: "x", profile: "p", claims: { list: [claim("holds_cost", 0.3), claim("holds_cost", 0.2)] } },
-      { schema: "y", claims: { list: [claim("worth_speedup", 0.5, [-0.1, 0.9]), claim("worth_speedup", 0.2, [0.1, 0.3]), claim("speedup_unclear", 0.9)] } },
+      {
+        schema: "y",
+        claims: {
+          list: [
+            claim("worth_speedup", 0.5, [-0.1, 0.9]),
+            claim("worth_speedup", 0.2, [0.1, 0.3]),
+            claim("speedup_unclear", 0.9),
+          ],
+        },
+      },
     ]);
-    expect(groups.map((group) => [group.method, group.claims.map((one) => one.amount.value)])).toEqual([["causal", [0.2, 0.5]], ["cost", [0.3, 0.2]]]);
+    expect(groups.map((group) => [group.method, group.claims.map((one) => one.amount.value)])).toEqual([
+      ["causal", [0.2, 0.5]],
+      ["cost", [0.3, 0.2]],
+    ]);
   });
 });
 
@@ -25,28 +48,63 @@ describe("a saved result of `run`", () => {
   it("is shown with the command that it is of, before all else", () => {
     const groups = groupedClaims([
       { schema: "y", claims: { list: [claim("worth_speedup", 0.2, [0.1, 0.3])] } },
-      { schema: "vitalfew.run/1", target: { command: ["./app", "input"] }, claims: { list: [claim("takes_time", 0.6)] } },
+      {
+        schema: "vitalfew.run/1",
+        target: { command: ["./app", "input"] },
+        claims: { list: [claim("takes_time", 0.6)] },
+      },
     ]);
-    expect(groups.map((group) => [group.question, group.about])).toEqual([["What is worth changing", "./app input"], ["What making it faster is worth", ""]]);
+    expect(groups.map((group) => [group.question, group.about])).toEqual([
+      ["What is worth changing", "./app input"],
+      ["What making it faster is worth", ""],
+    ]);
   });
 });
 
 describe("answers of several methods", () => {
-  const facts = (...command: string[]) => ({ command, host: "h", cpus: 1, start_unix_ns: 0, duration_ns: 1, collector: "bpf", call_graph: "tables" });
+  const facts = (...command: string[]) => ({
+    command,
+    host: "h",
+    cpus: 1,
+    start_unix_ns: 0,
+    duration_ns: 1,
+    collector: "bpf",
+    call_graph: "tables",
+  });
   it("that `run` has put together already stand apart, of the same command alone", () => {
-    const profiles = [{ name: "app.vf", facts: facts("./app", "input") }, { name: "other.vf", facts: facts("./other") }];
-    const groups = groupedClaims([
-      { schema: "vitalfew.run/1", target: { command: ["./app", "input"] }, claims: { list: [claim("takes_time", 0.6)] } },
-      { schema: "b", profile: "app.vf", claims: { list: [claim("holds_cost", 0.3)] } },
-      { schema: "b", profile: "other.vf", claims: { list: [claim("holds_cost", 0.2)] } },
-    ], profiles);
-    expect(withoutRepeats(groups, profiles).map((part) => part.map((group) => group.about))).toEqual([["./app input", "other.vf"], ["app.vf"]]);
+    const profiles = [
+      { name: "app.vf", facts: facts("./app", "input") },
+      { name: "other.vf", facts: facts("./other") },
+    ];
+    const groups = groupedClaims(
+      [
+        {
+          schema: "vitalfew.run/1",
+          target: { command: ["./app", "input"] },
+          claims: { list: [claim("takes_time", 0.6)] },
+        },
+        { schema: "b", profile: "app.vf", claims: { list: [claim("holds_cost", 0.3)] } },
+        { schema: "b", profile: "other.vf", claims: { list: [claim("holds_cost", 0.2)] } },
+      ],
+      profiles,
+    );
+    expect(withoutRepeats(groups, profiles).map((part) => part.map((group) => group.about))).toEqual([
+      ["./app input", "other.vf"],
+      ["app.vf"],
+    ]);
     expect(withoutRepeats(groups.slice(1), profiles)[1]).toEqual([]);
   });
 
   it("are no findings where two programs are compared, and are where two runs of one are", () => {
     const changed = { schema: "vitalfew.diff/1", sets: ["a.vf", "b.vf"], claims: { list: [claim("changed", 2)] } };
-    const of = (...second: string[]) => groupedClaims([changed], [{ name: "a.vf", facts: facts("/old/app", "1") }, { name: "b.vf", facts: facts(...second) }]).length;
+    const of = (...second: string[]) =>
+      groupedClaims(
+        [changed],
+        [
+          { name: "a.vf", facts: facts("/old/app", "1") },
+          { name: "b.vf", facts: facts(...second) },
+        ],
+      ).length;
     expect([of("/new/app", "2"), of("./another"), groupedClaims([changed]).length]).toEqual([1, 0, 1]);
   });
 });
@@ -54,15 +112,38 @@ describe("answers of several methods", () => {
 describe("evidence", () => {
   const texts = (...evidence: Record<string, unknown>[]) => evidenceTexts({ evidence });
   it("of one kind is one part, and causes that cannot be told apart have no amounts", () => {
-    const culprit = (name: string, least: number, most: number) => ({ kind: "stall_culprit", culprit: name, least, most });
-    expect(texts({ kind: "time_calling", function: "a", part: 0.33 }, { kind: "time_calling", function: "b", part: 0.06 })).toEqual(["of it in functions that it calls: a 33.0\u00a0%, b 6.00\u00a0%"]);
-    expect(texts({ kind: "allocated_by", function: "a", part: 0.75 }, { kind: "allocated_by", function: "b", part: 0.25 }, { kind: "spared_by", change: "fewer allocations" })).toEqual(["allocations by a 75.0\u00a0%, b 25.0\u00a0%", "spared by fewer allocations"]);
-    expect(texts(culprit("D-cache miss", 0, 0.15), culprit("DTLB miss", 0, 0.15))).toEqual(["its cause is one of: D-cache miss, DTLB miss"]);
-    expect(texts(culprit("D-cache miss", 0.1, 0.15), culprit("DTLB miss", 0, 0.05))).toEqual(["its causes: D-cache miss 10.0\u00a0% to 15.0\u00a0%, DTLB miss 0.0\u00a0% to 5.00\u00a0%"]);
+    const culprit = (name: string, least: number, most: number) => ({
+      kind: "stall_culprit",
+      culprit: name,
+      least,
+      most,
+    });
+    expect(
+      texts({ kind: "time_calling", function: "a", part: 0.33 }, { kind: "time_calling", function: "b", part: 0.06 }),
+    ).toEqual(["of it in functions that it calls: a 33.0\u00a0%, b 6.00\u00a0%"]);
+    expect(
+      texts(
+        { kind: "allocated_by", function: "a", part: 0.75 },
+        { kind: "allocated_by", function: "b", part: 0.25 },
+        { kind: "spared_by", change: "fewer allocations" },
+      ),
+    ).toEqual(["allocations by a 75.0\u00a0%, b 25.0\u00a0%", "spared by fewer allocations"]);
+    expect(texts(culprit("D-cache miss", 0, 0.15), culprit("DTLB miss", 0, 0.15))).toEqual([
+      "its cause is one of: D-cache miss, DTLB miss",
+    ]);
+    expect(texts(culprit("D-cache miss", 0.1, 0.15), culprit("DTLB miss", 0, 0.05))).toEqual([
+      "its causes: D-cache miss 10.0\u00a0% to 15.0\u00a0%, DTLB miss 0.0\u00a0% to 5.00\u00a0%",
+    ]);
     const gain = { kind: "run_gain", interval: [0.1, 0.4], with: "serve", spared: 0.5 };
     expect(texts(gain)).toEqual([]);
-    expect(runGain({ evidence: [gain] })).toEqual({ interval: [0.1, 0.4], assumes: "10.0\u00a0% if the change spares 50.0\u00a0% of this work; 40.0\u00a0% if all work of serve goes" });
-    expect(texts({ kind: "call_cost", contexts: 1 }, { kind: "call_cost", contexts: 2 })).toEqual(["1 calling context", "2 calling contexts"]);
+    expect(runGain({ evidence: [gain] })).toEqual({
+      interval: [0.1, 0.4],
+      assumes: "10.0\u00a0% if the change spares 50.0\u00a0% of this work; 40.0\u00a0% if all work of serve goes",
+    });
+    expect(texts({ kind: "call_cost", contexts: 1 }, { kind: "call_cost", contexts: 2 })).toEqual([
+      "1 calling context",
+      "2 calling contexts",
+    ]);
   });
 });
 
@@ -73,11 +154,22 @@ describe("methods", () => {
   };
   const a = some(["_start", "app"], ["_start", "ld.so"], ["work", "app"]);
   it("of two profiles are the same by name and image, or as the only ones of their name", () => {
-    const { numbers } = commonMethods(a, some(["_start", "ld.so"], ["work", "app.new"], ["_start", "app"], ["more", "app"]));
-    expect(numbers).toEqual([[0, 1, 2], [1, 2, 0, 3]]);
+    const { numbers } = commonMethods(
+      a,
+      some(["_start", "ld.so"], ["work", "app.new"], ["_start", "app"], ["more", "app"]),
+    );
+    expect(numbers).toEqual([
+      [0, 1, 2],
+      [1, 2, 0, 3],
+    ]);
   });
   it("of one name are told apart by image", () => {
-    expect([methodNamed(a, "_start", "ld.so"), methodNamed(a, "_start"), methodNamed(a, "work", "gone"), methodNamed(a, "none")]).toEqual([1, 0, 2, -1]);
+    expect([
+      methodNamed(a, "_start", "ld.so"),
+      methodNamed(a, "_start"),
+      methodNamed(a, "work", "gone"),
+      methodNamed(a, "none"),
+    ]).toEqual([1, 0, 2, -1]);
   });
 });
 
@@ -92,10 +184,21 @@ describe("the address", () => {
 
 describe("data", () => {
   const raw = {
-    schema: SCHEMA, made_by: "test", live: false, results: [],
-    profiles: [{ name: "p", format: "f", notes: [], values: [{ name: "v", unit: "samples" }], default_value: 0,
-      methods: { name: ["one (1)", "main", "two (2)"], module: [1, 0, 1], modules: ["", "[thread]"] },
-      tree: { depth: [1, 2, 1, 2], method: [0, 1, 2, 1], cost: [[0, 0, 3, 0, 4]] } }],
+    schema: SCHEMA,
+    made_by: "test",
+    live: false,
+    results: [],
+    profiles: [
+      {
+        name: "p",
+        format: "f",
+        notes: [],
+        values: [{ name: "v", unit: "samples" }],
+        default_value: 0,
+        methods: { name: ["one (1)", "main", "two (2)"], module: [1, 0, 1], modules: ["", "[thread]"] },
+        tree: { depth: [1, 2, 1, 2], method: [0, 1, 2, 1], cost: [[0, 0, 3, 0, 4]] },
+      },
+    ],
   };
   it("are told apart by thread, and put together without them", () => {
     const profile = readPage(JSON.stringify(raw)).profiles[0]!;
@@ -104,7 +207,9 @@ describe("data", () => {
     expect([...treeOfThreads(profile, 2).own[0]!]).toEqual([0, 4]);
   });
   it("of another version or out of range are refused with a sentence", () => {
-    expect(() => readPage(JSON.stringify({ ...raw, schema: "vitalfew.page/9" }))).toThrow("this page reads vitalfew.page/1");
+    expect(() => readPage(JSON.stringify({ ...raw, schema: "vitalfew.page/9" }))).toThrow(
+      "this page reads vitalfew.page/1",
+    );
     const bad = structuredClone(raw);
     bad.profiles[0]!.tree.method[0] = 99;
     expect(() => readPage(JSON.stringify(bad))).toThrow("no method");
@@ -113,14 +218,26 @@ describe("data", () => {
 
 describe("text", () => {
   it("of numbers has units", () => {
-    expect([amount(1.5e9, "nanoseconds"), amount(12_345, "bytes"), amount(1234567, "samples"), percent(0.1234), percent(0.0123)]).toEqual(["1.50\u00a0s", "12.3\u00a0kB", "1,234,567\u00a0samples", "12.3\u00a0%", "1.23\u00a0%"]);
+    expect([
+      amount(1.5e9, "nanoseconds"),
+      amount(12_345, "bytes"),
+      amount(1234567, "samples"),
+      percent(0.1234),
+      percent(0.0123),
+    ]).toEqual(["1.50\u00a0s", "12.3\u00a0kB", "1,234,567\u00a0samples", "12.3\u00a0%", "1.23\u00a0%"]);
   });
   it("of names neither steers nor deceives", () => {
     expect(printable("a\u001b[31m\u202eb\n")).toBe("a\ufffd[31m\ufffdb\ufffd");
     expect(shortened("x".repeat(100_000), 50)).toHaveLength(49);
     // What brackets hold goes first.
-    const strings = "std::vector<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >::vector(std::vector<int> const&)";
-    expect([shortened(strings, 80), shortened(strings, 200), shortened("operator<(int, int)", 10), shortened("<Type as Trait<Other>>::call", 26)]).toEqual(["std::vector<…>::vector(…)", strings, "oper…int)", "<Type as Trait<…>>::call"]);
+    const strings =
+      "std::vector<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > >::vector(std::vector<int> const&)";
+    expect([
+      shortened(strings, 80),
+      shortened(strings, 200),
+      shortened("operator<(int, int)", 10),
+      shortened("<Type as Trait<Other>>::call", 26),
+    ]).toEqual(["std::vector<…>::vector(…)", strings, "oper…int)", "<Type as Trait<…>>::call"]);
     expect(commandLine(["vitalfew", "a b", "it's"])).toBe("vitalfew 'a b' 'it'\\''s'");
   });
 });

@@ -5,11 +5,23 @@ describe("sets of recordings", () => {
   it("stand in the address", () => {
     expect(parseSides("AB-A", 4)).toEqual([[0, 3], [1]]);
     expect(formatSides([[0, 3], [1]], 4)).toBe("AB-A");
-    expect([parseSides("", 2), parseSides("AA", 2), parseSides("x", 2), parseSides("--AB", 2)]).toEqual([null, [[0, 1], []], [[], []], [[], []]]);
+    expect([parseSides("", 2), parseSides("AA", 2), parseSides("x", 2), parseSides("--AB", 2)]).toEqual([
+      null,
+      [[0, 1], []],
+      [[], []],
+      [[], []],
+    ]);
   });
 
   it("have the tails of Student's t, as tables have them", () => {
-    for (const [df, t] of [[1, 12.706], [2, 4.303], [4.5, 2.66], [8, 2.306], [30, 2.042], [200, 1.972]] as const) {
+    for (const [df, t] of [
+      [1, 12.706],
+      [2, 4.303],
+      [4.5, 2.66],
+      [8, 2.306],
+      [30, 2.042],
+      [200, 1.972],
+    ] as const) {
       expect(new StudentT(df).tails(t)).toBeCloseTo(0.05, 3);
       expect(new StudentT(df).critical()).toBeCloseTo(t, 2);
     }
@@ -25,7 +37,10 @@ describe("sets of recordings", () => {
     const run = () => 10 + random() + random() + (random() < 0.2 ? random() : 0);
     let [inside, differ] = [0, 0];
     for (let turn = 0; turn < 2000; turn++) {
-      const change = meanChange(runs(4, run), runs(6, () => 2 * run()))!;
+      const change = meanChange(
+        runs(4, run),
+        runs(6, () => 2 * run()),
+      )!;
       const truth = 10 + 1 + 0.1;
       if (change.low <= truth && truth <= change.high) inside++;
       if (meanChange(runs(3, run), runs(5, run))!.p <= 0.05) differ++;
@@ -35,11 +50,22 @@ describe("sets of recordings", () => {
   });
 
   it("are tested row by row, with as few false ones as said", () => {
-    expect(discoveryRates([0.01, 0.04, 0.03, 0.5]).map((rate) => Number(rate.toFixed(4)))).toEqual([0.04, 0.0533, 0.0533, 0.5]);
+    expect(discoveryRates([0.01, 0.04, 0.03, 0.5]).map((rate) => Number(rate.toFixed(4)))).toEqual([
+      0.04, 0.0533, 0.0533, 0.5,
+    ]);
     const run = (grown: number) => ({ own: Float64Array.of(100 + grown, 50, 0.01), whole: 200 });
     const sides = [[0, 1, 2, 3].map(run), [20, 21, 22, 23].map(run)] as const;
-    const made = comparisonOfRuns(sides, ["grows", "stays", "small"], { event: "cpu-clock", unit: "nanoseconds", shares: false });
-    expect(made.rows.map((row) => [row.name, row.change, row.differs])).toEqual([["grows", 20, true], ["stays", 0, false]]);
-    expect(comparisonOfRuns([[run(0)], [run(9)]], ["grows"], { event: "", unit: "", shares: true }).why).toContain("two or more");
+    const made = comparisonOfRuns(sides, ["grows", "stays", "small"], {
+      event: "cpu-clock",
+      unit: "nanoseconds",
+      shares: false,
+    });
+    expect(made.rows.map((row) => [row.name, row.change, row.differs])).toEqual([
+      ["grows", 20, true],
+      ["stays", 0, false],
+    ]);
+    expect(comparisonOfRuns([[run(0)], [run(9)]], ["grows"], { event: "", unit: "", shares: true }).why).toContain(
+      "two or more",
+    );
   });
 });

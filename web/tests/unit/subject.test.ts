@@ -7,13 +7,22 @@ import { withoutOverlap } from "../../src/model/suggest";
 import { linkTo, route } from "../../src/state/route";
 
 const factsOf = (...command: string[]) => ({
-  command, host: "h", cpus: 1, start_unix_ns: 0, duration_ns: 1, collector: "bpf", call_graph: "tables",
+  command,
+  host: "h",
+  cpus: 1,
+  start_unix_ns: 0,
+  duration_ns: 1,
+  collector: "bpf",
+  call_graph: "tables",
 });
 
 /** A profile of programs that each have a `work`, which calls `copy` of the C library. */
 const profileOf = (...programs: string[]) => ({
-  name: `${programs.join("-")}.vf`, format: "f", notes: [],
-  values: [{ name: "cpu-clock", unit: "samples" }], default_value: 0,
+  name: `${programs.join("-")}.vf`,
+  format: "f",
+  notes: [],
+  values: [{ name: "cpu-clock", unit: "samples" }],
+  default_value: 0,
   methods: {
     name: [...programs.map(() => "work"), "copy"],
     module: [...programs.keys(), programs.length],
@@ -25,20 +34,31 @@ const profileOf = (...programs: string[]) => ({
     cost: [[0, ...programs.flatMap((_, at) => [10, 90 * (at + 1)])]],
   },
   lines: {
-    files: programs.map((name) => `/src/${name}.c`), file: [...programs.keys()], line: programs.map(() => 7),
-    function: programs.map(() => "work"), images: programs, image: [...programs.keys()],
-    own: programs.map(() => 10), total: programs.map(() => 100), sources: [],
+    files: programs.map((name) => `/src/${name}.c`),
+    file: [...programs.keys()],
+    line: programs.map(() => 7),
+    function: programs.map(() => "work"),
+    images: programs,
+    image: [...programs.keys()],
+    own: programs.map(() => 10),
+    total: programs.map(() => 100),
+    sources: [],
   },
   ...(programs.length === 1 ? { facts: factsOf(`./${programs[0]}`) } : {}),
 });
 
-const { profiles } = readPage(JSON.stringify({
-  schema: SCHEMA, profiles: [profileOf("one"), profileOf("two"), profileOf("one", "two")],
-}));
+const { profiles } = readPage(
+  JSON.stringify({
+    schema: SCHEMA,
+    profiles: [profileOf("one"), profileOf("two"), profileOf("one", "two")],
+  }),
+);
 
-const claimOf = (image: string | undefined, ...path: string[]) => ({
-  evidence: [], place: { what: { kind: "call_path", path }, ...(image === undefined ? {} : { image }) },
-}) as unknown as Claim;
+const claimOf = (image: string | undefined, ...path: string[]) =>
+  ({
+    evidence: [],
+    place: { what: { kind: "call_path", path }, ...(image === undefined ? {} : { image }) },
+  }) as unknown as Claim;
 
 const place = (about: string, claim: Claim, sets: string[] = []) => placeOfClaim(profiles, { about, sets }, claim);
 
@@ -61,7 +81,11 @@ describe("a finding of one of several programs", () => {
 
   it("is told apart by its image in a recording of the whole machine", () => {
     expect(place("one-two.vf", claimOf("/usr/bin/two", "work"))).toEqual({ profile: 2, calls: [1], line: 1 });
-    expect(place("one-two.vf", claimOf("one", "work", "copy", "[read]"))).toEqual({ profile: 2, calls: [0, 2], line: 0 });
+    expect(place("one-two.vf", claimOf("one", "work", "copy", "[read]"))).toEqual({
+      profile: 2,
+      calls: [0, 2],
+      line: 0,
+    });
     expect(callsOf(profiles[2]!, claimOf("two", "gone", "copy"))).toEqual([2]);
     expect(callsOf(profiles[2]!, claimOf("two", "gone"))).toBeNull();
   });
@@ -69,8 +93,9 @@ describe("a finding of one of several programs", () => {
   it("has no answer of another program's methods", () => {
     const run = { schema: "vitalfew.run/1", target: { command: ["./one"] }, asked: [{ method: "experiments" }] };
     const causal = (command: string) => ({ schema: "vitalfew.causal/1", runs: [{ command: [command] }] });
-    const states = [causal("./two"), causal("./one")].map((other) =>
-      askedGroups({ results: [run, other], profiles: [] })[0]!.methods[0]!.state);
+    const states = [causal("./two"), causal("./one")].map(
+      (other) => askedGroups({ results: [run, other], profiles: [] })[0]!.methods[0]!.state,
+    );
     expect(states).toEqual(["not asked", "asked"]);
   });
 
@@ -84,6 +109,10 @@ describe("a finding of one of several programs", () => {
 
 it("sequences that overlap are listed by what each adds, the most first", () => {
   const tree = profiles[2]!.byThread;
-  const found = withoutOverlap(tree, 0, [[0], [2], [1]].map((path) => sequenceOf(tree, 0, path)!));
+  const found = withoutOverlap(
+    tree,
+    0,
+    [[0], [2], [1]].map((path) => sequenceOf(tree, 0, path)!),
+  );
   expect(found.map(({ amount }) => amount)).toEqual([180, 100, 10]);
 });

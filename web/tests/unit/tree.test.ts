@@ -18,8 +18,28 @@ describe("trees", () => {
   it("keep their costs through every transform", () => {
     const { tree, names } = treeOf(RECURSIVE);
     expect(tree.total[0]![0]).toBe(15);
-    for (const made of [byCallee(tree, names.length), withoutRecursion(tree, names.length), filtered(tree, names.length, () => true, () => true)]) expect(made.total[0]![0]).toBe(15);
-    expect(folded(filtered(tree, names.length, (method) => names[method] !== "b", () => true), names)).toEqual(["a 1", "a;c 7", "d 3", "d;a 4"]);
+    for (const made of [
+      byCallee(tree, names.length),
+      withoutRecursion(tree, names.length),
+      filtered(
+        tree,
+        names.length,
+        () => true,
+        () => true,
+      ),
+    ])
+      expect(made.total[0]![0]).toBe(15);
+    expect(
+      folded(
+        filtered(
+          tree,
+          names.length,
+          (method) => names[method] !== "b",
+          () => true,
+        ),
+        names,
+      ),
+    ).toEqual(["a 1", "a;c 7", "d 3", "d;a 4"]);
     expect(folded(withoutRecursion(tree, names.length), names)).toEqual(["a;b 1", "a;b;c 7", "d 3", "d;b;a;b 4"]);
   });
   it("are split at a procedure into callers and callees, recursion once", () => {
@@ -31,7 +51,12 @@ describe("trees", () => {
   });
   it("have the heaviest child first", () => {
     const { tree, names } = treeOf("a;x 1\na;y 9\nz 50");
-    const sorted = filtered(tree, names.length, () => true, () => true);
+    const sorted = filtered(
+      tree,
+      names.length,
+      () => true,
+      () => true,
+    );
     expect([...sorted.method].slice(1).map((method) => names[method])).toEqual(["z", "a", "y", "x"]);
     expect([...sorted.end]).toEqual([5, 2, 5, 4, 5]);
   });
@@ -40,7 +65,13 @@ describe("trees", () => {
     const two = treeOf("a;c 30\na;e 10");
     const names = ["a", "b", "c", "e"];
     const number = (own: string[]) => (method: number) => names.indexOf(own[method]!);
-    const both = united([[{ tree: one.tree, value: 0, number: number(one.names), scale: 1 }], [{ tree: two.tree, value: 0, number: number(two.names), scale: 0.5 }]], 4);
+    const both = united(
+      [
+        [{ tree: one.tree, value: 0, number: number(one.names), scale: 1 }],
+        [{ tree: two.tree, value: 0, number: number(two.names), scale: 0.5 }],
+      ],
+      4,
+    );
     expect(folded(both, names, 0)).toEqual(["a;b 10", "a;c 10"]);
     expect(folded(both, names, 1)).toEqual(["a;c 15", "a;e 5"]);
   });
@@ -71,7 +102,9 @@ describe("layout", () => {
     for (let node = 1; node < tree.method.length; node++) {
       const parent = tree.parent[node]!;
       expect(layout.left[node]).toBeGreaterThanOrEqual(layout.left[parent]!);
-      expect(layout.left[node]! + layout.width[node]!).toBeLessThanOrEqual(layout.left[parent]! + layout.width[parent]!);
+      expect(layout.left[node]! + layout.width[node]!).toBeLessThanOrEqual(
+        layout.left[parent]! + layout.width[parent]!,
+      );
       expect(nodeAt(tree, layout, tree.depth[node]!, layout.left[node]! + layout.width[node]! / 2)).toBe(node);
     }
     expect(nodeAt(tree, layout, 1, 99)).toBe(0);
