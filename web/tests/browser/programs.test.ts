@@ -29,7 +29,9 @@ beforeAll(async () => {
     execFileSync("cc", ["-g", "-O1", "-o", join(folder, name), write(`${name}.c`, program(times))]);
     vitalfew("record", "-g", "-q", "-o", `${name}.vf`, "--", `./${name}`);
   }
+  vitalfew("record", "-g", "-q", "-o", "both.vf", "--", "sh", "-c", "./little; ./much");
   vitalfew("html", "programs.html", "little.vf", "much.vf");
+  vitalfew("html", "both.html", "both.vf");
   file = `file://${join(folder, "programs.html")}`;
 });
 afterAll(() => browser.close());
@@ -51,6 +53,21 @@ it.each([
   if (link === "Flame graph")
     expect(parseFloat(await page.getByTestId("search-total").innerText())).toBeGreaterThan(90);
   expect(complaints).toEqual([]);
+  await page.close();
+});
+
+it("a finding of a recording of both leads to the procedure of its image", async () => {
+  const { page } = await open(browser, `file://${join(folder, "both.html")}`);
+  const finding = page.locator(".claim", { hasText: "(much)" }).filter({ hasText: "work" }).first();
+  const share = parseFloat(await finding.locator(".worth").innerText());
+  await finding.getByText("Flame graph").click();
+  await page.waitForSelector("#flame-search");
+  expect(page.url()).toContain("image=much");
+  expect(Math.abs(parseFloat(await page.getByTestId("search-total").innerText()) - share)).toBeLessThan(1);
+  await page.goBack();
+  await finding.getByText("Source line").click();
+  await page.waitForSelector("[aria-label=Source] .current");
+  expect(page.url()).toContain("much.c");
   await page.close();
 });
 

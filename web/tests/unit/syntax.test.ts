@@ -81,7 +81,7 @@ describe("colours of source", () => {
       pair(/color-mix\(in srgb, light-dark\((#\w+), (#\w+)\) var\(--heat\)/),
       pair(/--card: light-dark\((#\w+), (#\w+)\)/),
     ];
-    const colours = [...css.matchAll(/\.syntax-(\w+) \{ color: light-dark\((#\w+), (#\w+)\)/g)];
+    const colours = [...css.matchAll(/\.syntax-(\w+) \{\s+color: light-dark\((#\w+), (#\w+)\)/g)];
     expect(colours.length).toBe(6);
     for (const scheme of [0, 1]) {
       const card = channels(cards[scheme]!);
