@@ -41,7 +41,10 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<Daem
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    signal_hook::flag::register(SIGHUP, leave.clone())?;
+    // Under `nohup` it means that a terminal is gone.
+    if !sampler::was_ignored(SIGHUP) {
+        signal_hook::flag::register(SIGHUP, leave.clone())?;
+    }
 
     let came_from = std::env::current_dir();
     Database::create(&options.database).context("no place for the database (--db DIR)")?;

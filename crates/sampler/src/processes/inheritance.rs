@@ -2,6 +2,8 @@
 //!
 //! The Rust runtime ignores SIGPIPE and fills closed standard descriptors before `main`, so they are read earlier.
 
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const SIGNALS: std::ops::RangeInclusive<libc::c_int> = 1..=64;
@@ -76,11 +78,22 @@ pub fn was_ignored(signal: i32) -> bool {
     SIGNALS.contains(&signal) && IGNORED.load(Ordering::Relaxed) & signal_bit(signal) != 0
 }
 
-/// Gives a child that is about to execute a command all that our parent gave us.
+/// Has a command that becomes this program again inherit what we did, but for descriptors.
+pub fn pass_inheritance_on(command: &mut Command) {
+    // SAFETY: the child makes async-signal-safe calls only.
+    unsafe {
+        command.pre_exec(|| {
+            restore_attributes();
+            Ok(())
+        })
+    };
+}
+
+/// Restores the dispositions of signals, the umask and the limit of descriptors.
 ///
 /// # Safety
 /// Only in a child that has just been forked: the changes are of the whole process.
-pub(super) unsafe fn restore_inheritance() {
+unsafe fn restore_attributes() {
     // SAFETY: async-signal-safe calls only; the limit is read and written through live pointers.
     unsafe {
         for signal in SIGNALS {
@@ -96,6 +109,17 @@ pub(super) unsafe fn restore_inheritance() {
             limit.rlim_cur = OPEN_FILES.load(Ordering::Relaxed);
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
+    }
+}
+
+/// Gives a child that is about to execute a command all that our parent gave us.
+///
+/// # Safety
+/// As [`restore_attributes`].
+pub(super) unsafe fn restore_inheritance() {
+    // SAFETY: see the caller; closing descriptors is async-signal-safe.
+    unsafe {
+        restore_attributes();
         for fd in (0..3).filter(|fd| CLOSED.load(Ordering::Relaxed) & (1 << fd) != 0) {
             libc::close(fd);
         }

@@ -20,7 +20,7 @@ pub(crate) mod vdso;
 
 pub use command_files::find_program;
 pub use cpus::{parse_cpu_list, usable_cpus};
-pub use inheritance::was_ignored;
+pub use inheritance::{pass_inheritance_on, was_ignored};
 pub use launch::{Exit, Launched};
 pub use stat::ProcessStat;
 pub use threads::{

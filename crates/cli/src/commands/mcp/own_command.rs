@@ -100,7 +100,9 @@ impl OwnCommand {
         limit: Duration,
         cancel: &CancellationToken,
     ) -> anyhow::Result<Said> {
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        sampler::pass_inheritance_on(command.as_std_mut());
+        let mut child = command
             .args(arguments)
             .current_dir(&self.folder)
             .env("NO_COLOR", "1")
