@@ -48,6 +48,11 @@ int main(int count, char **words) {
     fprintf(out, "group of the parent: %d, its session: %d\n", getpgrp() == getpgid(getppid()), getsid(0) == getsid(getppid()));
     char *folder = getcwd(0, 0);
     fprintf(out, "in %s, %d arguments\n", folder, count);
+    for (int i = 1; i < count; i++) {
+        fprintf(out, "argument %d:", i);
+        for (char *c = words[i]; *c; c++) fprintf(out, " %02x", (unsigned char)*c);
+        fputc('\n', out);
+    }
     for (char **e = environ; *e; e++) fprintf(out, "environment %s\n", *e);
     fclose(out);
     clock_t end = clock() + CLOCKS_PER_SEC / 4;

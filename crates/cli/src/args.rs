@@ -5,6 +5,7 @@ use crate::screen::{ColorChoice, ScreenSettings};
 
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use results::{CompareBy, CompareOptions, MeasurePer, RecordingSource, ReportBy, SampleFilter};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use store::TimeRange;
@@ -223,7 +224,7 @@ pub struct Record {
     pub quiet: bool,
     /// The command with its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }
 
 /// `--call-graph`.

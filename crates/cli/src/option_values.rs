@@ -1,5 +1,7 @@
 //! Arguments that several commands have.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 /// The command that another command runs.
@@ -12,7 +14,7 @@ pub struct WrappedCommand {
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
-    pub words: Vec<String>,
+    pub words: Vec<OsString>,
 }
 
 /// The command that another command runs, unless it is told of a process that runs already.
@@ -26,31 +28,31 @@ pub struct AttachableCommand {
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
-    pub words: Vec<String>,
+    pub words: Vec<OsString>,
 }
 
 /// A command in one argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandLine(pub Vec<String>);
+pub struct CommandLine(pub Vec<OsString>);
 
 /// Parses a command as a shell quotes it; variables, globs and operators mean nothing here.
-pub fn parse_command(text: &str) -> Result<CommandLine, String> {
-    let (mut words, mut word) = (Vec::new(), None::<String>);
-    let mut letters = text.chars();
+pub fn parse_command(text: &OsStr) -> Result<CommandLine, String> {
+    let (mut words, mut word) = (Vec::new(), None::<Vec<u8>>);
+    let mut letters = text.as_bytes().iter().copied();
     let mut quote = None;
     while let Some(letter) = letters.next() {
         match (quote, letter) {
-            (None, ' ' | '\t' | '\n') => words.extend(word.take()),
-            (None, '\'' | '"') => {
+            (None, b' ' | b'\t' | b'\n') => words.extend(word.take()),
+            (None, b'\'' | b'"') => {
                 quote = Some(letter);
                 word.get_or_insert_default();
             }
             (Some(open), _) if letter == open => quote = None,
-            (None | Some('"'), '\\') => {
+            (None | Some(b'"'), b'\\') => {
                 let next = letters.next().ok_or("it ends within an escape")?;
                 // Between double quotes, other escapes are two letters.
-                if quote.is_some() && !matches!(next, '"' | '\\' | '$' | '`') {
-                    word.get_or_insert_default().push('\\');
+                if quote.is_some() && !matches!(next, b'"' | b'\\' | b'$' | b'`') {
+                    word.get_or_insert_default().push(b'\\');
                 }
                 word.get_or_insert_default().push(next);
             }
@@ -59,9 +61,11 @@ pub fn parse_command(text: &str) -> Result<CommandLine, String> {
     }
     words.extend(word);
     match quote {
-        Some(quote) => Err(format!("a {quote} is not closed")),
+        Some(quote) => Err(format!("a {} is not closed", char::from(quote))),
         None if words.is_empty() => Err("there is no command in it".to_owned()),
-        None => Ok(CommandLine(words)),
+        None => Ok(CommandLine(
+            words.into_iter().map(OsString::from_vec).collect(),
+        )),
     }
 }
 
@@ -114,9 +118,12 @@ mod tests {
 
     #[test]
     fn a_command_is_read_as_a_shell_quotes_it() {
-        let words = |text| parse_command(text).map(|command| command.0);
+        let words = |text: &str| parse_command(text.as_ref()).map(|command| command.0);
         assert_eq!(words("./a  b"), Ok(vec!["./a".into(), "b".into()]));
         let quoted = words(r#"a 'b "c' "d\"e\f" g\ h '' "#).expect("words");
+        let bytes = parse_command(OsStr::from_bytes(b"a '\xff \xfe'"));
+        let expected = ["a".into(), OsString::from_vec(b"\xff \xfe".to_vec())];
+        assert_eq!(bytes, Ok(CommandLine(expected.to_vec())));
         assert_eq!(quoted, ["a", "b \"c", "d\"e\\f", "g h", ""]);
         for wrong in ["", " ", "a 'b", "a \\"] {
             assert!(words(wrong).is_err(), "{wrong}");

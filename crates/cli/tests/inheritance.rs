@@ -3,7 +3,11 @@
 mod common;
 
 use common::*;
+use serde_json::Value;
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -16,12 +20,18 @@ const COMMANDS: &[&str] = &[
     "causal run -q --runs 1 --by function -o c.json",
     "causal run -q --no-hooks --runs 1 --by function -o n.json",
     "interference run -q --no-events -f work",
+    "interference run -q --no-events",
     "check -q --runs 2 -o b.json",
 ];
 
 /// A parent as odd as supervisors, CI agents and `nohup` are.
 const PARENT: &str = "umask 027; ulimit -Sn 200; exec 5</dev/null; \
     exec env --ignore-signal=HUP,PIPE,CHLD,USR2 --block-signal=WINCH nice -n 3 \"$@\"";
+
+/// Bytes that are no UTF-8: all that are no zero may stand in an argument and in the name of a file.
+fn no_text() -> &'static OsStr {
+    OsStr::from_bytes(b"\xff\xfe")
+}
 
 fn inherited(lab: &Lab, program: &Path, prefix: &[&str]) -> String {
     let file = lab.path("inherited.txt");
@@ -31,6 +41,7 @@ fn inherited(lab: &Lab, program: &Path, prefix: &[&str]) -> String {
         .args(prefix)
         .arg(program)
         .arg(&file)
+        .arg(no_text())
         .current_dir(lab.path(""))
         .env("VITALFEW_DB", lab.path("db"))
         .stdin(Stdio::null())
@@ -76,5 +87,83 @@ fn programs_inherit_what_they_would_without_us() {
             gone.is_empty() && new.is_empty(),
             "{words}: {new:#?} for {gone:#?}"
         );
+    }
+}
+
+#[test]
+fn files_and_programs_may_have_any_name() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("three_to_one");
+    fs::copy(program, lab.path("").join(no_text())).expect("copied");
+    let vitalfew = |words: &[&OsStr]| {
+        let mut command = Command::new(VITALFEW);
+        let output = command.args(words).current_dir(lab.path("")).output();
+        let output = output.expect("vitalfew runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        output.stdout
+    };
+    let text = OsStr::new;
+    let program = OsStr::from_bytes(b"./\xff\xfe");
+    let (recording, base) = (OsStr::from_bytes(b"r\xff.vf"), OsStr::from_bytes(b"b\xff"));
+    vitalfew(&[text("record"), text("-o"), recording, text("--"), program]);
+    let report = vitalfew(&[text("report"), text("--json"), recording]);
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    assert!(share(&report, "six") > 0.5, "{report}");
+    vitalfew(&[
+        text("check"),
+        text("--runs"),
+        text("2"),
+        text("-o"),
+        base,
+        text("--"),
+        program,
+    ]);
+    assert!(lab.path("").join(base).exists());
+}
+
+/// Asks `vitalfew mcp` to run a program, as a client does.
+#[test]
+fn programs_that_agents_start_inherit_what_the_server_did() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let program = lab.program("inherited");
+    let alone = inherited(&lab, &program, &[]);
+    let file = lab.path("by_agent.txt");
+    let mut server = Command::new("sh")
+        .args(["-c", PARENT, "sh", VITALFEW, "mcp", "--folder"])
+        .arg(lab.path(""))
+        .arg("--allow")
+        .arg(&program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh runs");
+    let begin = serde_json::json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let call = serde_json::json!({"name": "record", "arguments": {"command": [program, file]}});
+    let mut input = server.stdin.take().expect("a pipe");
+    for message in [
+        serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}),
+        serde_json::json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        serde_json::json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}),
+    ] {
+        writeln!(input, "{message}").expect("it reads");
+    }
+    let lines = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    let answers: Vec<String> = lines.map_while(Result::ok).take(2).collect();
+    drop(input);
+    server.wait().expect("it ends");
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{error}: {answers:?}"));
+    for name in ["SigIgn", "SigBlk", "Umask", "Max open files", "nice"] {
+        let line = |text: &str| {
+            let found = text.lines().find(|line| line.starts_with(name));
+            found.expect("printed").to_owned()
+        };
+        assert_eq!(line(&text), line(&alone));
     }
 }

@@ -9,7 +9,7 @@ use crate::session::{CausalSession, EarlierRuns, experiment_settings};
 use crate::targets::HeldTarget;
 use crate::{Error, ExperimentOptions, attach, launch};
 use profile::CausalRun;
-use sampler::Launched;
+use sampler::{Launched, command_text};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
@@ -182,7 +182,7 @@ fn unmeasured_outcome(
     let exit = launched.try_wait();
     CausalOutcome {
         run: CausalRun {
-            command: options.command.clone(),
+            command: command_text(&options.command),
             asked: options.asked.clone(),
             host: sampler::read_host(),
             collector: "vitalfew".into(),

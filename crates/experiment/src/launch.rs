@@ -10,7 +10,7 @@ use object::{Endianness, Object, ReadCache};
 use profile::RunEnd;
 use runtime_abi::{layout, state};
 use sampler::process_file;
-use sampler::{Exit, Launched, find_program};
+use sampler::{Exit, Launched, find_program, program_text};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -59,13 +59,13 @@ pub fn check_runtime(library: &Path) -> Result<(), Error> {
 }
 
 /// Returns the name of the command's program if that is a script.
-pub(crate) fn script_of(command: &[String]) -> Option<String> {
+pub(crate) fn script_of(command: &[OsString]) -> Option<String> {
     use std::io::Read;
     let name = command.first()?;
     let mut first = [0; 2];
     let mut file = std::fs::File::open(find_program(name)?).ok()?;
     file.read_exact(&mut first).ok()?;
-    (&first == b"#!").then(|| name.clone())
+    (&first == b"#!").then(|| program_text(command))
 }
 
 /// Method that tells which thread waits for which, to account for delays.
@@ -81,12 +81,12 @@ pub(crate) enum Way {
 }
 
 /// Returns how a command is measured. Refuses programs that cannot be, without hooks either; `hooks`: they are wanted.
-pub(crate) fn way_into(command: &[String], hooks: bool) -> Result<Way, Error> {
+pub(crate) fn way_into(command: &[OsString], hooks: bool) -> Result<Way, Error> {
     let default = match hooks {
         true => Way::Hooks,
         false => Way::Kernel { go: false },
     };
-    let Some(program) = command.first().and_then(|name| find_program(name)) else {
+    let Some(program) = command.first().and_then(find_program) else {
         return Ok(default); // what starts it says why it cannot
     };
     let refuse = |reason: &str| {
@@ -127,9 +127,9 @@ pub(crate) fn way_into(command: &[String], hooks: bool) -> Result<Way, Error> {
 }
 
 /// Refuses programs that nothing can be preloaded into.
-pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
+pub(crate) fn check_preloadable(command: &[OsString]) -> Result<(), Error> {
     way_into(command, true)?;
-    let Some(program) = command.first().and_then(|name| find_program(name)) else {
+    let Some(program) = command.first().and_then(find_program) else {
         return Ok(());
     };
     let reason = match program_kind(&program) {
@@ -151,8 +151,8 @@ pub(crate) fn check_preloadable(command: &[String]) -> Result<(), Error> {
 }
 
 /// Returns the files that a command brings into memory at its start: its program and the libraries that this needs. A script's are not known.
-pub(crate) fn files_of_start(command: &[String]) -> Vec<PathBuf> {
-    let program = command.first().and_then(|name| find_program(name));
+pub(crate) fn files_of_start(command: &[OsString]) -> Vec<PathBuf> {
+    let program = command.first().and_then(find_program);
     let Some(program) = program else {
         return Vec::new();
     };
@@ -277,14 +277,14 @@ pub(crate) fn unix_ns() -> u64 {
 }
 
 /// The runtime in a command that was started has not reported.
-pub(crate) fn not_loaded(command: &[String], pid: u32, ended: bool) -> Error {
+pub(crate) fn not_loaded(command: &[OsString], pid: u32, ended: bool) -> Error {
     let reason = if !ended && Path::new(&process_file(pid, "exe")).exists() {
         "it may have capabilities of its own, or not use the C library"
     } else {
         "it ended before"
     };
     Error::NotLoaded {
-        program: command.first().cloned().unwrap_or_default(),
+        program: program_text(command),
         reason: reason.into(),
     }
 }
@@ -403,7 +403,7 @@ mod tests {
         let found = ["/usr/lib/liba b.so", "/lib64/ld-linux-x86-64.so.2"];
         assert_eq!(listed_libraries(text), found.map(Path::new));
         let own = std::env::current_exe().unwrap();
-        let files = files_of_start(&[own.to_string_lossy().into_owned()]);
+        let files = files_of_start(&[own.clone().into_os_string()]);
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
         assert_eq!(files[0], own);
         assert!(names.iter().any(|name| *name == "libc.so.6"), "{names:?}");

@@ -1,5 +1,6 @@
 use crate::{Error, SpeedupSet};
 use profile::{AskedExperiments, Granularity};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,7 +26,7 @@ impl MeasuringEnd<'_> {
 #[derive(Clone, Debug)]
 pub struct ExperimentOptions {
     /// The command; of a process that runs already, not used.
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
     /// The options that the user gave, which the profile keeps.
     pub asked: AskedExperiments,
     /// The process to attach to, in the place of a command.
@@ -71,7 +72,7 @@ pub struct ExperimentOptions {
 
 impl ExperimentOptions {
     /// The defaults for a command, with the paper's times.
-    pub fn new(command: Vec<String>, runtime: PathBuf) -> Self {
+    pub fn new(command: Vec<OsString>, runtime: PathBuf) -> Self {
         Self {
             command,
             asked: AskedExperiments::default(),

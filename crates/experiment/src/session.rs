@@ -21,7 +21,7 @@ use profile::{
 };
 use runtime_abi::{Running as Word, state};
 use rustc_hash::FxHashMap;
-use sampler::{Exit, Launched, Ticks, WithheldTicks};
+use sampler::{Exit, Launched, Ticks, WithheldTicks, command_text, program_text};
 use std::io;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
@@ -419,8 +419,8 @@ impl<'a> CausalSession<'a> {
     }
 
     /// The command's first word.
-    fn command_name(&self) -> &str {
-        self.options.command.first().map_or("", String::as_str)
+    fn command_name(&self) -> String {
+        program_text(&self.options.command)
     }
 
     /// Returns whether nothing can be learned, however long it takes; says why.
@@ -438,7 +438,7 @@ impl<'a> CausalSession<'a> {
             let source = io::Error::from_raw_os_error(refused);
             Error::SamplingRefused { source }.to_string()
         } else if let Some(program) = self.handover.find_executed(now, samples) {
-            handover::describe_executed(self.command_name(), &program)
+            handover::describe_executed(&self.command_name(), &program)
         } else if samples > HOPELESS_SAMPLES && !in_scope && !self.code.is_reading() {
             format!("stopped early: {}", self.nothing_in_scope())
         } else if now > HOPELESS && !self.visited && self.options.end_to_end.is_none() {
@@ -501,7 +501,7 @@ impl<'a> CausalSession<'a> {
         });
         let nanos = now.as_nanos() as u64;
         CausalRun {
-            command: self.options.command.clone(),
+            command: command_text(&self.options.command),
             asked: self.options.asked.clone(),
             host: sampler::read_host(),
             collector: "vitalfew".into(),
@@ -645,11 +645,11 @@ impl<'a> CausalSession<'a> {
         }
         let command = self.command_name();
         let sampled = Duration::from_nanos(all * affordable_period());
-        let others = exit.and_then(|_| self.handover.describe_children(command, sampled));
+        let others = exit.and_then(|_| self.handover.describe_children(&command, sampled));
         if let Some(strange) = self.strange {
             warnings.push(strange.into());
         } else if let Some(pid) = self.in_background {
-            warnings.push(handover::describe_background(command, pid));
+            warnings.push(handover::describe_background(&command, pid));
         } else if let Some(others) = others {
             warnings.push(others);
         } else if samples == 0 && all > 0 {

@@ -69,9 +69,10 @@ pub use host::read_host;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use processes::cgroups::cgroup_of_process;
 pub use processes::{
-    Exit, FindNames, Launched, Named, Names, ProcessStat, Unreadable, find_names, find_program,
-    has_running_threads, parse_cpu_list, pass_inheritance_on, process_file, process_of_thread,
-    thread_ids, threads_or_process, usable_cpus, vdso_bytes, was_ignored,
+    Exit, FindNames, Launched, Named, Names, ProcessStat, Unreadable, command_text, find_names,
+    find_program, has_running_threads, parse_cpu_list, pass_inheritance_on, process_file,
+    process_of_thread, program_text, thread_ids, threads_or_process, usable_cpus, vdso_bytes,
+    was_ignored,
 };
 pub use recording::{
     Continuous, ContinuousOptions, Drain, DrainDue, Outcome, Progress, StackOptions, left_behind,

@@ -1,5 +1,6 @@
 use crate::EventSpec;
 use profile::CallGraph;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetSpec {
     /// A command with its arguments, its threads and its children, from its first instruction.
-    Command(Vec<String>),
+    Command(Vec<OsString>),
     /// A running process with all its threads, and what it starts.
     Process(u32),
     /// The whole machine.

@@ -37,7 +37,7 @@ fn compile(directory: &Path, source: &str, name: &str) -> PathBuf {
 }
 
 fn record(directory: &Path, command: &[&str]) -> Recording {
-    let command = command.iter().map(|word| (*word).to_owned()).collect();
+    let command = command.iter().map(|word| (*word).into()).collect();
     let mut options = Options::new(TargetSpec::Command(command));
     options.rate = Rate::Frequency(2000);
     options.call_graph = CallGraph::Tables;

@@ -29,7 +29,9 @@ fn text(path: &Path) -> String {
 }
 
 fn options(command: Vec<String>) -> Options {
-    let mut options = Options::new(TargetSpec::Command(command));
+    let mut options = Options::new(TargetSpec::Command(
+        command.into_iter().map(Into::into).collect(),
+    ));
     options.rate = Rate::Frequency(2000);
     options
 }

@@ -27,7 +27,7 @@ fn compile(directory: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
 }
 
 fn options(directory: &Path, command: &[&str]) -> Options {
-    let command = command.iter().map(|word| (*word).to_owned()).collect();
+    let command = command.iter().map(|word| (*word).into()).collect();
     let mut options = Options::new(TargetSpec::Command(command));
     options.rate = Rate::Frequency(2000);
     options.call_graph = CallGraph::Tables;

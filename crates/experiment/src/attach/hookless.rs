@@ -12,7 +12,8 @@ use crate::memory::{COUNTS, CausalMemory, forget_contents};
 use crate::{Error, maps};
 use profile::MapsLine;
 use runtime_abi::SIGNAL;
-use sampler::{KernelCredits, Launched, process_file, thread_ids};
+use sampler::{KernelCredits, Launched, process_file, program_text, thread_ids};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
@@ -58,7 +59,7 @@ impl HeldCommand {
 
 /// Starts a command that waits before its first instruction, with the handler in it.
 pub(crate) fn launch_command(
-    command: &[String],
+    command: &[OsString],
     memory: &CausalMemory,
 ) -> Result<(Launched, HeldCommand, HooklessProgram), Error> {
     let mut launched = Launched::fork_waiting(command)?;
@@ -67,7 +68,7 @@ pub(crate) fn launch_command(
     let pid = launched.pid();
     let thread = child.stop_at_first_instruction()?;
     let mut thread = thread.ok_or_else(|| Error::NotLoaded {
-        program: command.first().cloned().unwrap_or_default(),
+        program: program_text(command),
         reason: "it ended before".into(),
     })?;
     let planted = plant_in_command(pid, &mut thread, launched.pidfd(), memory);

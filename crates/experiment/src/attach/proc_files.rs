@@ -2,7 +2,9 @@
 
 use crate::Error;
 use sampler::process_file;
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 /// A thread's `/proc/PID/task/TID/status`.
@@ -50,17 +52,19 @@ pub(super) fn awaited_call(pid: u32, tid: u32) -> Option<(i64, [u64; 6])> {
 }
 
 /// The words of a process's command line; its name where it has none.
-pub(crate) fn command_of(pid: u32) -> Vec<String> {
-    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+pub(crate) fn command_of(pid: u32) -> Vec<OsString> {
+    let mut bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     // A program that says there what it does pads it.
-    let words = text.trim_end_matches(['\0', ' ']).split('\0');
-    let words: Vec<String> = words.map(str::to_owned).collect();
+    while bytes.pop_if(|byte| matches!(byte, 0 | b' ')).is_some() {}
+    let words = bytes.split(|byte| *byte == 0);
+    let words: Vec<OsString> = words
+        .map(|word| OsString::from_vec(word.to_vec()))
+        .collect();
     if words.iter().any(|word| !word.is_empty()) {
         return words;
     }
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    vec![name.trim().to_owned()]
+    vec![name.trim().into()]
 }
 
 /// A path by which a file that a process has mapped can be read, also one that was replaced.

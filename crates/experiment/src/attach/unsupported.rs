@@ -5,8 +5,9 @@ use super::RunningProcess;
 use super::refuse::{WayIn, check_process, refusal};
 use crate::Error;
 use crate::memory::CausalMemory;
-use sampler::{KernelCredits, Launched};
+use sampler::{KernelCredits, Launched, program_text};
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -79,11 +80,11 @@ pub(crate) fn attach_without_hooks(
 
 /// Refuses to start a command without hooks.
 pub(crate) fn launch_command(
-    command: &[String],
+    command: &[OsString],
     _: &CausalMemory,
 ) -> Result<(Launched, HeldCommand, HooklessProgram), Error> {
     Err(Error::NotLoaded {
-        program: command.first().cloned().unwrap_or_default(),
+        program: program_text(command),
         reason: WITHOUT_HOOKS.to_owned(),
     })
 }

@@ -20,7 +20,8 @@ use crate::{Error, launch};
 use profile::{TraceBatch, TraceHead, TracedBlock};
 use runtime_abi::state;
 use sampler::process_file;
-use sampler::{EventSpec, Exit, Launched, ThreadEvents};
+use sampler::{EventSpec, Exit, Launched, ThreadEvents, command_text};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -37,7 +38,7 @@ const READING_AFTER_PART: f64 = 0.1;
 #[derive(Clone)]
 pub struct TraceOptions<'a> {
     /// The command.
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
     /// The process to trace, in the place of a command: `command` says what it runs.
     pub attach: Option<u32>,
     /// The library to preload: [`crate::runtime`] finds it.
@@ -97,7 +98,7 @@ pub struct Traced {
 ///
 /// # Errors
 /// [`Error::NotPreloadable`].
-pub fn check_traced_command(command: &[String]) -> Result<(), Error> {
+pub fn check_traced_command(command: &[OsString]) -> Result<(), Error> {
     launch::check_preloadable(command)?;
     for file in launch::files_of_start(command) {
         let image = TracedImage::open_image(&file.to_string_lossy(), &file);
@@ -468,7 +469,7 @@ impl<'a> TraceSession<'a> {
         self.drain.settle_counts(end, &mut self.planner.blocks);
         self.warn();
         TraceHead {
-            command: self.options.command.clone(),
+            command: command_text(&self.options.command),
             host: sampler::read_host(),
             start_unix_ns: self.start_unix_ns,
             ticks_per_second: rate as u64,

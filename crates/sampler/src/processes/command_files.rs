@@ -1,17 +1,31 @@
 //! Finds the file of a command's name, and the interpreter of a script.
 
 use super::images::open_regular;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The kernel reads so much of the first line of a script.
 const SCRIPT_HEAD: usize = 256;
 
+/// Returns the words of a command as text, as they are stored and printed.
+pub fn command_text(command: &[OsString]) -> Vec<String> {
+    let words = command.iter();
+    words.map(|word| word.to_string_lossy().into()).collect()
+}
+
+/// Returns the name of a command's program as text.
+pub fn program_text(command: &[OsString]) -> String {
+    command_text(command.get(..1).unwrap_or_default()).concat()
+}
+
 /// Finds the file that a command's name stands for, as execvp(3) does: a name with a slash is a path.
-pub fn find_program(name: &str) -> Option<PathBuf> {
-    if name.contains('/') {
+pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let name = name.as_ref();
+    if name.as_bytes().contains(&b'/') {
         return Some(name.into());
     }
     let path = std::env::var_os("PATH")?;
@@ -35,5 +49,5 @@ pub(crate) fn interpreter_line(file: &File) -> io::Result<Option<String>> {
 
 /// Like [`interpreter_line`], of the script at a path; `None` also if it cannot be read.
 pub(crate) fn script_interpreter(path: &Path) -> Option<String> {
-    interpreter_line(&open_regular(path.to_str()?)?).ok()?
+    interpreter_line(&open_regular(path)?).ok()?
 }

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Number of image files that are held open, so that a file that is deleted can still be read.
 const HELD_FILES: usize = 512;
@@ -270,7 +271,7 @@ pub(crate) fn open_same(path: &str, identity: FileIdentity, pid: Option<u32>) ->
         })
 }
 
-pub(crate) fn open_regular(path: &str) -> Option<File> {
+pub(crate) fn open_regular(path: impl AsRef<Path>) -> Option<File> {
     // A path that a process gave itself may be a pipe or a device: opening must not wait.
     use std::os::unix::fs::OpenOptionsExt;
     let file = File::options()
@@ -286,7 +287,7 @@ pub(crate) fn open_mapped(pid: u32, mapped: Range<u64>, identity: FileIdentity) 
     let Range { start, end } = mapped;
     let links = [format!("map_files/{start:x}-{end:x}"), "exe".to_owned()];
     links.iter().find_map(|link| {
-        let file = open_regular(&process_file(pid, link))?;
+        let file = open_regular(process_file(pid, link))?;
         is_same(&file, identity).then_some(file)
     })
 }

@@ -46,7 +46,7 @@ impl Launched {
     ///
     /// # Errors
     /// If there is no command in it, or no process can be made.
-    pub fn fork_waiting(command: &[String]) -> Result<Self, Error> {
+    pub fn fork_waiting(command: &[OsString]) -> Result<Self, Error> {
         Self::fork_waiting_with(command, &[])
     }
 
@@ -55,17 +55,17 @@ impl Launched {
     /// # Errors
     /// As [`Self::fork_waiting`].
     pub fn fork_waiting_with(
-        command: &[String],
+        command: &[OsString],
         environment: &[(&str, OsString)],
     ) -> Result<Self, Error> {
-        let program = command.first().cloned().unwrap_or_default();
+        let program = program_text(command);
         let refuse = |_| Error::NotExecutable {
             program: program.clone(),
             source: io::Error::from(io::ErrorKind::InvalidInput),
         };
         let arguments: Vec<CString> = command
             .iter()
-            .map(|word| CString::new(std::ffi::OsStr::new(word).as_bytes()).map_err(refuse))
+            .map(|word| CString::new(word.as_bytes()).map_err(refuse))
             .collect::<Result<_, _>>()?;
         let Some(file) = arguments.first() else {
             return Err(Error::NoSuchProgram { program });
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     fn command(words: &[&str]) -> Launched {
-        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         Launched::fork_waiting(&words).unwrap()
     }
 

@@ -18,7 +18,7 @@ pub(crate) mod tracee;
 pub(crate) mod unreadable;
 pub(crate) mod vdso;
 
-pub use command_files::find_program;
+pub use command_files::{command_text, find_program, program_text};
 pub use cpus::{parse_cpu_list, usable_cpus};
 pub use inheritance::{pass_inheritance_on, was_ignored};
 pub use launch::{Exit, Launched};

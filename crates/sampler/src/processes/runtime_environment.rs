@@ -51,7 +51,7 @@ const PUBLISHERS: [Publisher; 3] = [
 /// Returns the variables for a command, each with what the environment has of it already; none for other programs, nor for those
 /// whose functions are read from their memory where that is done.
 pub(crate) fn runtime_environment(
-    command: &[String],
+    command: &[OsString],
     reads_functions: bool,
 ) -> Vec<(&'static str, OsString)> {
     let Some(program) = command.first() else {
@@ -60,7 +60,8 @@ pub(crate) fn runtime_environment(
     let script = find_program(program).and_then(|path| script_interpreter(&path));
     let words = script.as_deref().unwrap_or_default().split_whitespace();
     // `#!/usr/bin/env node`
-    let starts: Vec<&str> = std::iter::once(program.as_str()).chain(words).collect();
+    let program = program.to_string_lossy();
+    let starts: Vec<&str> = std::iter::once(&*program).chain(words).collect();
     let is_started = |publisher: &&Publisher| {
         starts
             .iter()
@@ -84,7 +85,7 @@ pub(crate) fn runtime_environment(
 
 /// Removes the logs that V8 opens in the directory of the command with the names that it was asked for: nobody asked for those. Logs of
 /// other processes stay, and so do all if these variables do not ask for them, or the caller of the command had asked already.
-pub(crate) fn remove_unasked_logs(command: &[String], variables: &[&str], processes: &[u32]) {
+pub(crate) fn remove_unasked_logs(command: &[OsString], variables: &[&str], processes: &[u32]) {
     let [names, _] = NODE_OPTIONS;
     let before = std::env::var_os(PUBLISHERS[0].variable).unwrap_or_default();
     let before =
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn programs_of_a_runtime_get_its_variable() {
         let variables = |program: &str| -> Vec<&str> {
-            let set = runtime_environment(&[program.to_owned(), "x".to_owned()], false);
+            let set = runtime_environment(&[program, "x"].map(OsString::from), false);
             set.into_iter().map(|(name, _)| name).collect()
         };
         assert_eq!(variables("/opt/none/node"), ["NODE_OPTIONS"]);
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(variables("/opt/none/dotnet"), dotnet);
         assert_eq!(variables("/opt/none/nodemon"), [""; 0]);
         assert!(runtime_environment(&[], false).is_empty());
-        let read = runtime_environment(&["/opt/none/node".to_owned()], true);
+        let read = runtime_environment(&["/opt/none/node".into()], true);
         assert_eq!(read.is_empty(), cfg!(target_arch = "x86_64"));
         let script = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(script.path(), "#!/usr/bin/env node\n1\n").unwrap();

@@ -7,6 +7,7 @@ use object::elf;
 use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
 use object::{Endianness, ReadCache};
 use std::collections::{HashSet, VecDeque};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -28,10 +29,10 @@ const LIBRARY_DIRECTORIES: [&str; 8] = [
 ];
 
 /// Returns the files that a command maps as code when it starts, the first mapped in front.
-pub(crate) fn startup_files(command: &str) -> Vec<PathBuf> {
+pub(crate) fn startup_files(command: impl AsRef<OsStr>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut seen = HashSet::new();
-    let mut queue: VecDeque<PathBuf> = programs_of(command).into();
+    let mut queue: VecDeque<PathBuf> = programs_of(command.as_ref()).into();
     while let Some(path) = queue.pop_front() {
         let Ok(path) = path.canonicalize() else {
             continue;
@@ -48,7 +49,7 @@ pub(crate) fn startup_files(command: &str) -> Vec<PathBuf> {
 }
 
 /// The programs that run when a command does: more than one if the first is a script.
-fn programs_of(command: &str) -> Vec<PathBuf> {
+fn programs_of(command: &OsStr) -> Vec<PathBuf> {
     let mut programs = Vec::new();
     let mut next = find_program(command);
     for _ in 0..=MOST_SCRIPTS {
@@ -82,7 +83,7 @@ struct Needs {
 impl Needs {
     /// Reads what an image needs; `None` if the file is no 64-bit ELF image.
     fn read_needs(path: &Path) -> Option<Self> {
-        let file = open_regular(path.to_str()?)?;
+        let file = open_regular(path)?;
         let mut needs = Self::default();
         let origin = path.parent().unwrap_or(Path::new("/"));
         needs.read_dynamic(&file, origin)?;
@@ -225,7 +226,7 @@ mod tests {
         let shell = std::fs::canonicalize("/bin/sh").unwrap();
         let direct = script("direct", "#! /bin/sh -e\nexit\n");
         assert_eq!(startup_files(&direct)[0], shell);
-        let found = startup_files(&script("found", "#!/usr/bin/env -S A=1 sh\n"));
+        let found = startup_files(script("found", "#!/usr/bin/env -S A=1 sh\n"));
         assert!(found.contains(&shell), "{found:?}");
         // A script whose interpreter is itself ends.
         let own = directory.path().join("loop");

@@ -228,7 +228,7 @@ impl Finisher<'_> {
             return Source::Places(file, Names::PerfMap, BTreeSet::new());
         }
         let dump = self.maps.jitdumps().get(&pid);
-        let file = dump.and_then(|path| open_regular(path));
+        let file = dump.and_then(open_regular);
         let file = file.filter(|file| file.metadata().is_ok_and(|data| data.len() > 0));
         file.map_or(Source::Later, |file| {
             Source::Places(file, Names::JitDump, BTreeSet::new())

@@ -10,6 +10,7 @@ use crate::events::jitter::Jitter;
 use crate::events::perf::{self, Scope};
 use crate::host::{online_cpus, own_pid_namespace, read_host};
 use crate::options::{Options, Path, Rate, Separation, TargetSpec};
+use crate::processes::command_files::command_text;
 use crate::processes::launch::{Exit, Launched};
 use crate::processes::runtime_environment::{remove_unasked_logs, runtime_environment};
 use crate::processes::startup_files::startup_files;
@@ -26,6 +27,7 @@ use crate::{Error, EventKind, EventSpec};
 use profile::{CallGraph, Collector, Event, MapsLine, Recording, Target, Unit};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -460,7 +462,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
     }
 
     /// Starts the command, which waits. What walks by tables read themselves, it is not asked for.
-    fn launch_command(&mut self, command: &[String], by_tables: bool) -> Result<u32, Error> {
+    fn launch_command(&mut self, command: &[OsString], by_tables: bool) -> Result<u32, Error> {
         let environment = match self.options.ask_runtimes {
             true => runtime_environment(command, by_tables),
             false => Vec::new(),
@@ -711,7 +713,7 @@ impl<'a, 'memory> Session<'a, 'memory> {
         let options = self.options;
         let call_graph = self.call_graph();
         let target = match &options.target {
-            TargetSpec::Command(command) => Target::Command(command.clone()),
+            TargetSpec::Command(command) => Target::Command(command_text(command)),
             TargetSpec::Process(pid) => Target::Process(*pid),
             TargetSpec::Machine => Target::Machine,
         };
@@ -784,7 +786,7 @@ fn files_of_target(target: &TargetSpec) -> Vec<PathBuf> {
     let files: Vec<PathBuf> = match target {
         TargetSpec::Command(command) => {
             let words = command.iter().take(MOST_PROGRAM_WORDS);
-            words.flat_map(|word| startup_files(word)).collect()
+            words.flat_map(startup_files).collect()
         }
         TargetSpec::Process(pid) => {
             let maps = std::fs::read(process_file(*pid, "maps")).unwrap_or_default();

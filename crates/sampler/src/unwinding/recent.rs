@@ -2,7 +2,7 @@
 //! recorded again. The files of other targets are not: where much is recorded those are a hundred megabytes.
 
 use crate::TargetSpec;
-use crate::processes::command_files::find_program;
+use crate::processes::command_files::{command_text, find_program};
 use crate::processes::threads::process_file;
 use std::path::PathBuf;
 
@@ -25,12 +25,12 @@ pub(crate) fn target_name(target: &TargetSpec) -> String {
             program.unwrap_or_default().to_string_lossy().into_owned()
         }
         TargetSpec::Command(command) => {
-            let program = command.first().and_then(|word| find_program(word));
+            let program = command.first().and_then(find_program);
             let program = program.and_then(|path| path.canonicalize().ok());
             let program = program.unwrap_or_default();
             let is_shell = SHELLS.iter().any(|shell| program.ends_with(shell));
             match is_shell {
-                true => command.join(" "),
+                true => command_text(command).join(" "),
                 false => program.to_string_lossy().into_owned(),
             }
         }
@@ -113,6 +113,7 @@ impl RecentFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsString;
 
     fn paths(names: &[&str]) -> Vec<PathBuf> {
         names.iter().map(PathBuf::from).collect()
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn targets_are_remembered_by_their_program() {
         let command = |words: &[&str]| {
-            let words = words.iter().map(|word| (*word).to_owned());
+            let words = words.iter().map(OsString::from);
             target_name(&TargetSpec::Command(words.collect()))
         };
         let true_program = find_program("true").unwrap().canonicalize().unwrap();

@@ -185,8 +185,8 @@ impl Unwinding {
     /// Has the table of a file made, or with a `limit` only put in place if it is on disk and no larger;
     /// how large it is there.
     fn prepare_file(&mut self, path: &Path, limit: u64) -> u64 {
-        let Some((file, identity)) = open_regular(&path.to_string_lossy())
-            .and_then(|file| identity_of(&file).map(|identity| (file, identity)))
+        let Some((file, identity)) =
+            open_regular(path).and_then(|file| identity_of(&file).map(|identity| (file, identity)))
         else {
             return 0;
         };

@@ -1,6 +1,7 @@
 //! The command line of `vitalfew check`.
 
 use crate::option_values::{CommandLine, WrappedCommand, parse_command, parse_percent};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::path::PathBuf;
 
 /// `vitalfew check`.
@@ -23,7 +24,7 @@ Exit codes: 0 not slower than allowed, 6 slower, 4 the interval reaches over the
 )]
 pub struct CheckRun {
     /// Compare with this command, quoted as for a shell; its runs and those of COMMAND take turns
-    #[arg(long, value_name = "CMD", value_parser = parse_command, conflicts_with = "against")]
+    #[arg(long, value_name = "CMD", value_parser = OsStringValueParser::new().try_map(|text| parse_command(&text)), conflicts_with = "against")]
     pub base: Option<CommandLine>,
     /// Compare with this measurement, which -o has written
     #[arg(long, value_name = "BASELINE")]

@@ -7,8 +7,9 @@ use crate::output::shell_words;
 use crate::output::write_file;
 use profile::{Host, Recording};
 use results::inconclusive_refusal;
-use sampler::{Exit, Options, TargetSpec};
+use sampler::{Exit, Options, TargetSpec, command_text};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -63,7 +64,7 @@ impl CheckMeasurement {
     ///
     /// # Errors
     /// If it cannot be run or sampled, fails, or is stopped.
-    pub fn measure_runs(command: &[String], runs: u32) -> anyhow::Result<(Self, Recording)> {
+    pub fn measure_runs(command: &[OsString], runs: u32) -> anyhow::Result<(Self, Recording)> {
         let mut repeated = RepeatedRuns::start()?;
         let recordings = (0..runs).map(|_| repeated.record_run(command));
         Self::of_recordings(command, &recordings.collect::<anyhow::Result<Vec<_>>>()?)
@@ -74,7 +75,7 @@ impl CheckMeasurement {
     /// # Errors
     /// As [`Self::measure_runs`].
     pub fn measure_turns(
-        commands: [&[String]; 2],
+        commands: [&[OsString]; 2],
         runs: Option<u32>,
     ) -> anyhow::Result<[(Self, Recording); 2]> {
         let mut repeated = RepeatedRuns::start()?;
@@ -98,12 +99,12 @@ impl CheckMeasurement {
     }
 
     fn of_recordings(
-        command: &[String],
+        command: &[OsString],
         recordings: &[Recording],
     ) -> anyhow::Result<(Self, Recording)> {
         let measurement = Self {
             schema: SCHEMA.to_owned(),
-            command: command.to_vec(),
+            command: command_text(command),
             host: sampler::read_host(),
             runs: recordings.iter().map(run_times).collect(),
             recorded_runs: recordings.len() as u32,
@@ -156,7 +157,7 @@ impl RepeatedRuns {
     }
 
     /// Runs a command once.
-    fn record_run(&mut self, command: &[String]) -> anyhow::Result<Recording> {
+    fn record_run(&mut self, command: &[OsString]) -> anyhow::Result<Recording> {
         if self.runs > 0 {
             self.streams.rewind_input()?;
         }
@@ -178,7 +179,7 @@ impl RepeatedRuns {
             other => anyhow::bail!(
                 "run {} of {} ended with exit code {}: nothing is compared",
                 self.runs,
-                shell_words(command),
+                shell_words(&command_text(command)),
                 other.map_or(1, Exit::exit_code)
             ),
         }

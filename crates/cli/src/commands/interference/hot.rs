@@ -6,6 +6,7 @@ use experiment::FunctionPattern;
 use profile::{ImageKind, Recording, UNNAMED_PROCEDURE};
 use sampler::{Exit, Options, TargetSpec};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const SHARE: f64 = 0.01;
 
 /// Runs the command once, samples it, and finds the functions that take more than a hundredth of
 /// its CPU time.
-pub fn functions(command: &[String], signals: &Signals) -> anyhow::Result<Vec<FunctionPattern>> {
+pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<FunctionPattern>> {
     let options = Options::new(TargetSpec::Command(command.to_vec()));
     let outcome = sampler::record(&options, &signals.stop, &mut |_| {})?;
     signals.pass_on(outcome.running.as_ref());

@@ -1,6 +1,7 @@
 //! The command line of `vitalfew run`.
 
 use crate::option_values::parse_duration;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -66,5 +67,5 @@ pub struct RunAll {
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
 }

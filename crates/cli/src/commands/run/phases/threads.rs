@@ -11,7 +11,9 @@ use clap::Parser;
 use experiment::ProgressChoice;
 use profile::{BlockKind, CausalProfile, Finding, Interference, Recording};
 use results::{TimeTree, command_words};
+use sampler::command_text;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// Reason that a program with one busy thread is not traced.
@@ -37,19 +39,19 @@ const FEWEST_CALLS: u64 = 100;
 /// Program that other methods are asked about.
 enum ProgramUnderTest {
     /// A command, which is started once more.
-    Command(Vec<String>),
+    Command(Vec<OsString>),
     /// A process that runs already.
     Process(u32),
 }
 
 impl ProgramUnderTest {
     /// Returns it as the end of a command line.
-    fn to_words(&self) -> Vec<String> {
+    fn to_words(&self) -> Vec<OsString> {
         match self {
-            Self::Command(words) => std::iter::once("--".to_owned())
+            Self::Command(words) => std::iter::once("--".into())
                 .chain(words.iter().cloned())
                 .collect(),
-            Self::Process(pid) => vec!["-p".to_owned(), pid.to_string()],
+            Self::Process(pid) => vec!["-p".into(), pid.to_string().into()],
         }
     }
 }
@@ -242,7 +244,7 @@ impl Phases<'_> {
         let analysis = analysis::causal::analyse_profile(&profile, &Default::default());
         let predicted = analysis::causal::findings(&analysis.fragments, |fragment| {
             let mut words = command_words(&["causal", "run", "--fixed-line", &fragment.name]);
-            words.extend(program.to_words());
+            words.extend(command_text(&program.to_words()));
             words
         });
         let is_command = matches!(program, ProgramUnderTest::Command(_));
@@ -378,6 +380,6 @@ fn busiest_process(recording: &Recording) -> Option<u32> {
 /// The command line of another command, with its defaults, for the same program.
 fn parse_defaults(words: &[&str], program: &ProgramUnderTest) -> anyhow::Result<Command> {
     let words = std::iter::once("vitalfew").chain(words.iter().copied());
-    let words = words.map(str::to_owned).chain(program.to_words());
+    let words = words.map(OsString::from).chain(program.to_words());
     Ok(Args::try_parse_from(words)?.command)
 }
