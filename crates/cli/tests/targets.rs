@@ -112,3 +112,34 @@ fn time_in_a_time_namespace_is_the_kernels() {
     let is_sane = duration.is_some_and(|ns| ns > 50e6 && ns < 100e9);
     assert!(is_sane, "{said}: {traced}");
 }
+
+/// A shell that ends well when its child tells it to, and writes down that it was started.
+const TOLD: &str =
+    "echo >>starts; trap 'exit 0' TERM; (sleep 1; kill -TERM $$) & while :; do :; done";
+
+/// Who told a program to end would wait for ever for the end of another run.
+#[test]
+fn programs_that_are_told_to_end_are_not_started_again() {
+    if !live() {
+        return;
+    }
+    runtime();
+    for words in [
+        "interference run -q --no-events",
+        "check -q --runs 3 -o check.json",
+        "causal run -q --for 30s --by function -o causal.json",
+        "run -q --for 30s -o run.json",
+    ] {
+        let lab = Lab::new();
+        let output = Command::new(VITALFEW)
+            .args(words.split(' '))
+            .args(["--", "dash", "-c", TOLD])
+            .current_dir(lab.path(""))
+            .env("VITALFEW_DB", lab.path("db"))
+            .output()
+            .expect("vitalfew runs");
+        let starts = std::fs::read_to_string(lab.path("starts")).expect("written");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(starts.lines().count(), 1, "{words}: {said}");
+    }
+}

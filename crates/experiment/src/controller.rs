@@ -75,6 +75,7 @@ pub(crate) fn run_remembering(
         }
     };
     let exit = session.run_target(&mut launched, until, talk);
+    launched.stop_as_told(until.stop);
     Ok(session.end_command(exit, launched, remembered))
 }
 
@@ -106,6 +107,7 @@ fn run_without_hooks(
         }
     };
     let exit = session.run_target(&mut target, until, talk);
+    target.launched.stop_as_told(until.stop);
     Ok(session.end_command(exit, target.launched, remembered))
 }
 

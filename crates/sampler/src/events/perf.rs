@@ -147,6 +147,11 @@ pub(crate) fn event_id(fd: &OwnedFd) -> Result<u64, Error> {
     Ok(id)
 }
 
+/// Returns how often an event was counted.
+pub(crate) fn event_count(fd: &OwnedFd) -> Option<u64> {
+    read_values(fd).map(|(values, _)| values[0])
+}
+
 /// Returns how long an event was enabled and how long it was counting, in nanoseconds.
 pub(crate) fn event_times(fd: &OwnedFd) -> Option<(u64, u64)> {
     read_values(fd).map(|(values, _)| (values[1], values[2]))

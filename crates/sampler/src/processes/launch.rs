@@ -1,6 +1,7 @@
 //! Starting a command so that it is measured from its first instruction.
 
-use super::command_files::script_interpreter;
+use super::command_files::{program_text, script_interpreter};
+use super::end_requests::EndRequests;
 use super::inheritance::restore_inheritance;
 use crate::Error;
 use crate::clock::cpu_ns;
@@ -9,6 +10,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub struct Launched {
     failed: std::fs::File,
     program: String,
     exit: Option<Exit>,
+    end_requests: EndRequests,
     /// CPU time of the process and of the children that it waited for, known once it is waited for itself.
     reaped_cpu_ns: Option<u64>,
 }
@@ -105,6 +108,7 @@ impl Launched {
             failed: failed_read.into(),
             program,
             exit: None,
+            end_requests: EndRequests::watch(pid as u32),
             reaped_cpu_ns: None,
         })
     }
@@ -176,6 +180,13 @@ impl Launched {
             found && seen.si_pid() != 0
         };
         self.exit.is_some() || ended
+    }
+
+    /// Stops what goes on if others told the command to end and it did by itself: they do not want it to be started again.
+    pub fn stop_as_told(&self, stop: &AtomicBool) {
+        if matches!(self.exit, Some(Exit::Code(_))) && self.end_requests.any() {
+            stop.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Waits until the command ends, or a signal interrupts.

@@ -3,6 +3,7 @@
 pub(crate) mod cgroups;
 pub(crate) mod command_files;
 pub(crate) mod cpus;
+mod end_requests;
 pub(crate) mod images;
 mod inheritance;
 pub(crate) mod jvm;

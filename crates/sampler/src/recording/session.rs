@@ -135,6 +135,9 @@ pub fn record(
     session.look_at_threads(true);
     let mut launched = session.launched.take();
     let exit = launched.as_mut().and_then(Launched::try_wait);
+    if let Some(launched) = &launched {
+        launched.stop_as_told(stop);
+    }
     let left_running = exit.map_or_else(Vec::new, |_| session.remaining_processes());
     let reaped = launched.as_ref().and_then(Launched::reaped_cpu_ns);
     let task_times = (session.accounts).finish(online_cpus().len(), reaped);

@@ -53,7 +53,7 @@ const JUDGING: f64 = 1.5;
 const MOST_JUDGING: f64 = 0.25;
 
 /// Reason that no other method is asked.
-const STOPPED: &str = "you stopped it";
+const STOPPED: &str = "it was told to end";
 /// Reason that a command is not run again.
 const ASKS_USER: &str = "it waited until somebody typed, and would again";
 /// Reason that further runs do not count.
@@ -267,7 +267,7 @@ impl<'a> Phases<'a> {
         let sampling = self.args.budget.mul_f64(SAMPLING);
         let mut enough = None;
         let stopped = Arc::clone(&self.signals.stop);
-        let stop = AtomicBool::new(false);
+        let (stop, mut next_phase) = (AtomicBool::new(false), false);
         let once = self.args.once;
         if pid.is_some() {
             self.line.show_phase("sampling");
@@ -283,12 +283,16 @@ impl<'a> Phases<'a> {
             // From the first samples on: preparing may take seconds on a busy machine.
             let is_enough = has_begun
                 && Instant::now() >= *enough.get_or_insert_with(|| Instant::now() + sampling);
-            let next_phase = !once && confinement.has_threads() && is_enough;
+            next_phase |= !once && confinement.has_threads() && is_enough;
             stop.store(
                 next_phase || stopped.load(Ordering::Relaxed),
                 Ordering::Relaxed,
             );
         });
+        // The command was told to end.
+        if stop.load(Ordering::Relaxed) && !next_phase {
+            stopped.store(true, Ordering::Relaxed);
+        }
         self.end_hidden_run();
         let mut outcome = outcome?;
         let begin = Instant::now();
