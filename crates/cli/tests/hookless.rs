@@ -407,6 +407,21 @@ fn commands_that_wait_for_all_signals_get_none_of_ours_and_are_sampled() {
     }
 }
 
+/// Returns whether all threads of a process block the sampling signal; true for one that has ended.
+fn all_block_signals(pid: &str) -> bool {
+    const SIGSTKFLT: u32 = 16;
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().all(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        mask.is_none_or(|mask| {
+            let mask = u64::from_str_radix(mask.trim(), 16).expect("a mask");
+            // While a thread is in sigwait, the kernel shows what it waits for as not blocked.
+            mask == 0 || mask >> (SIGSTKFLT - 1) & 1 == 1
+        })
+    })
+}
+
 #[test]
 fn processes_that_wait_for_all_signals_get_none_of_ours_and_are_sampled() {
     let Some(_machine) = alone() else {
@@ -421,6 +436,7 @@ fn processes_that_wait_for_all_signals_get_none_of_ours_and_are_sampled() {
             let pid = child.id().to_string();
             command.args(["--progress", "function:serve", "--for", "2s", "-p", &pid]);
             let output = command.output().expect("vitalfew runs");
+            assert!(all_block_signals(&pid), "{waits}: {}", said(&output));
             let ended = child.wait_with_output().expect("it ends");
             let (said, printed) = (said(&output), String::from_utf8_lossy(&ended.stdout));
             assert!(ended.status.success(), "{waits}: {printed} {said}");

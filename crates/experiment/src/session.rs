@@ -240,14 +240,11 @@ impl<'a> CausalSession<'a> {
     /// Lets threads of a program without hooks have the sampling signal that have blocked it, as daemons do.
     fn unblock_signal(&mut self, now: Duration) {
         let (last, seen) = self.looked_for_blocking;
-        let Some(program) = self.program.as_ref() else {
-            return;
-        };
-        if now.saturating_sub(last) < BLOCKING_EVERY {
+        if self.program.is_none() || now.saturating_sub(last) < BLOCKING_EVERY {
             return;
         }
         let blocked = self.withheld_ticks().blocked;
-        if blocked > seen {
+        if let Some(program) = self.program.as_mut().filter(|_| blocked > seen) {
             program.unblock_signal();
         }
         self.looked_for_blocking = (now, blocked);

@@ -1,5 +1,6 @@
 //! A process with the runtime in it, a library that a thread of it has loaded for us.
 
+use super::choose::UnblockedThreads;
 use super::lifeline::Lifeline;
 use super::{RunningProcess, choose, image, refuse, visit};
 use crate::Error;
@@ -17,6 +18,7 @@ const LEAVING: Duration = Duration::from_secs(2);
 pub(crate) struct Attached<M: AttachedMemory> {
     process: RunningProcess,
     lifeline: Lifeline<M>,
+    unblocked: UnblockedThreads,
 }
 
 /// Attaches to a process for experiments, with new shared memory.
@@ -28,11 +30,11 @@ pub(crate) fn attach_process(
     runtime: &Path,
     stop: &AtomicBool,
 ) -> Result<(Attached<CausalMemory>, CausalMemory), Error> {
-    let (attached, memory) = bring_runtime::<CausalMemory>(pid, runtime, stop)?;
+    let (mut attached, memory) = bring_runtime::<CausalMemory>(pid, runtime, stop)?;
     check_reported(pid, &memory.state)?;
     // By the target's own numbers it may be another one.
     memory.pid.store(pid, Relaxed);
-    choose::unblock_signal(pid);
+    attached.unblocked = UnblockedThreads::unblock_all(pid);
     Ok((attached, memory))
 }
 
@@ -56,6 +58,7 @@ pub(crate) fn bring_runtime<M: AttachedMemory>(
     let attached = Attached {
         process,
         lifeline: visited.lifeline,
+        unblocked: UnblockedThreads::none_of(pid),
     };
     Ok((attached, visited.memory))
 }
@@ -75,7 +78,7 @@ impl<M: AttachedMemory> Attached<M> {
     }
 
     /// Lets the runtime leave, and waits for that. Returns whether it did.
-    pub fn leave(self) -> bool {
+    pub fn leave(mut self) -> bool {
         self.lifeline.let_go();
         let start = Instant::now();
         while self.lifeline.is_guarded() {
@@ -87,6 +90,7 @@ impl<M: AttachedMemory> Attached<M> {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        self.unblocked.block_again();
         true
     }
 }

@@ -144,42 +144,80 @@ impl Stacks {
     }
 }
 
-/// Lets threads that block the sampling signal have it, also those that run.
-pub(super) fn unblock_signal(pid: u32) {
+/// Threads of a process that blocked the sampling signal, and have it as long as it is measured.
+pub(super) struct UnblockedThreads {
+    pid: u32,
+    threads: Vec<u32>,
+}
+
+impl UnblockedThreads {
+    /// None of a process yet.
+    pub fn none_of(pid: u32) -> Self {
+        let threads = Vec::new();
+        Self { pid, threads }
+    }
+
+    /// Lets all threads have the signal that block it, also those that run.
+    pub fn unblock_all(pid: u32) -> Self {
+        let mut unblocked = Self::none_of(pid);
+        retry_threads(thread_ids(pid), |tid| unblocked.unblock_thread(tid, 0..0));
+        unblocked
+    }
+
+    /// Lets a thread have the signal, unless it is in code at `spared`, the signal's handler. Returns false if it must be tried again.
+    pub fn unblock_thread(&mut self, tid: u32, spared: Range<u64>) -> bool {
+        let changed = set_blocked(self.pid, tid, false, spared);
+        self.threads
+            .extend(changed.filter(|changed| *changed).map(|_| tid));
+        changed.is_some()
+    }
+
+    /// Gives the threads their masks back.
+    pub fn block_again(&mut self) {
+        let threads = std::mem::take(&mut self.threads);
+        retry_threads(threads, |tid| {
+            set_blocked(self.pid, tid, true, 0..0).is_some()
+        });
+    }
+}
+
+/// Does something with each thread until it has succeeded, for a while.
+fn retry_threads(mut threads: Vec<u32>, mut succeeds: impl FnMut(u32) -> bool) {
     let start = Instant::now();
-    let mut left = thread_ids(pid);
-    while !left.is_empty() && start.elapsed() < PICKY {
-        left.retain(|&tid| !unblock_in_thread(pid, tid, 0..0));
+    while !threads.is_empty() && start.elapsed() < PICKY {
+        threads.retain(|&tid| !succeeds(tid));
         std::thread::sleep(PAUSE);
     }
 }
 
-/// Lets a thread have the sampling signal, unless it is in code at `spared`, the signal's handler. Returns false if it must be tried again.
-pub(super) fn unblock_in_thread(pid: u32, tid: u32, spared: Range<u64>) -> bool {
+/// Blocks the sampling signal in a thread, or unblocks it. Returns whether that is a change; `None` if it must be tried again.
+fn set_blocked(pid: u32, tid: u32, blocked: bool, spared: Range<u64>) -> Option<bool> {
     let bit = 1u64 << (runtime_abi::SIGNAL - 1);
     let status = ThreadStatus::read(pid, tid);
-    let blocks = status.is_some_and(|status| {
+    let changes = status.is_some_and(|status| {
+        let is_blocked = status.signals("SigBlk") & bit != 0;
         // The runtime's own thread blocks all.
-        status.signals("SigBlk") & bit != 0 && status.field("Name") != Some("vitalfew")
+        is_blocked != blocked && status.field("Name") != Some("vitalfew")
     });
-    if !blocks {
-        return true;
+    if !changes {
+        return Some(false);
     }
     // Other calls would fail if they were interrupted.
     let waits = awaited_call(pid, tid);
     if waits.is_some_and(|(number, arguments)| !is_plain_wait(number, &arguments)) {
-        return false;
+        return None;
     }
     match BorrowedThread::stop_thread(pid, tid, Errand::MakeCalls) {
         Ok(Some(mut thread)) => {
-            let unblocks = !spared.contains(&thread.registers.rip);
-            if unblocks {
-                thread.keep_mask(thread.mask & !bit);
+            let is_spared = spared.contains(&thread.registers.rip);
+            if !is_spared {
+                let others = thread.mask & !bit;
+                thread.keep_mask(if blocked { others | bit } else { others });
             }
             thread.give_back();
-            unblocks
+            (!is_spared).then_some(true)
         }
-        Ok(None) => false,
-        Err(_) => true,
+        Ok(None) => None,
+        Err(_) => Some(false),
     }
 }

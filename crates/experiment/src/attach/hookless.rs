@@ -3,6 +3,7 @@
 //! A command of ours gets it before its first instruction; in a process that runs already a thread is borrowed for the system calls.
 
 use super::borrowed::BorrowedThread;
+use super::choose::UnblockedThreads;
 use super::plant::{Plant, give_signal_back, plant_handler};
 use super::refuse::{WayIn, check_process, refusal};
 use super::return_frame::{ReturningCall, ReturningCodeSearch, WayOfReturning};
@@ -32,6 +33,7 @@ pub(crate) struct HooklessProgram {
     pub go: bool,
     /// The kernel's half. From when it is dropped on, no thread is credited.
     pub credits: KernelCredits,
+    unblocked: UnblockedThreads,
 }
 
 /// A command of ours before its first instruction. Dropped, it goes on.
@@ -126,6 +128,7 @@ fn plant_in_command(
         process: None,
         go: is_go_program(Path::new(&process_file(pid, "exe"))),
         credits,
+        unblocked: UnblockedThreads::none_of(pid),
     })
 }
 
@@ -171,10 +174,11 @@ pub(crate) fn attach_without_hooks(
         process: Some((process, memory.another_descriptor()?)),
         go,
         credits,
+        unblocked: UnblockedThreads::none_of(pid),
     };
     program.credits.begin(handler)?;
     begin_in(&memory, pid, handler);
-    choose::unblock_signal(pid);
+    program.unblocked = UnblockedThreads::unblock_all(pid);
     Ok((program, memory))
 }
 
@@ -280,10 +284,10 @@ impl HooklessProgram {
     }
 
     /// Lets threads that have blocked the sampling signal have it.
-    pub fn unblock_signal(&self) {
+    pub fn unblock_signal(&mut self) {
         let near = self.handler.saturating_sub(HANDLER_BYTES)..self.handler + HANDLER_BYTES;
         for tid in thread_ids(self.pid) {
-            choose::unblock_in_thread(self.pid, tid, near.clone());
+            self.unblocked.unblock_thread(tid, near.clone());
         }
     }
 
@@ -302,6 +306,7 @@ impl HooklessProgram {
             thread.give_back();
             given
         });
+        self.unblocked.block_again();
         forget_contents(&memory);
         left.is_ok() || process.has_ended()
     }

@@ -48,7 +48,7 @@ impl HeldCommand {
 }
 
 impl HooklessProgram {
-    pub fn unblock_signal(&self) {
+    pub fn unblock_signal(&mut self) {
         match self.never {}
     }
 
