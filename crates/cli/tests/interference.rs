@@ -312,6 +312,18 @@ fn panics_pass_through_traced_functions() {
     is_as_alone(&lab, &program, &["-f", "*", "-f", "libgcc_s!*"]);
 }
 
+#[test]
+fn threads_are_cancelled_at_any_instruction_of_traced_functions() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "cancelled.c", C);
+    is_as_alone(&lab, &program, &["-f", "*", "--every", "1"]);
+    is_as_alone(&lab, &program, &["-f", "*", "--every", "50"]);
+}
+
 /// A run of causes.c: what is found, and how long a `bump` took by the program's own clock (of sharing; in ns).
 struct CauseRun {
     report: Value,

@@ -15,6 +15,8 @@ pub(super) struct CodeWriter {
     pub base: u64,
     pub stub: usize,
     pub body: usize,
+    /// Where traced functions return to.
+    pub returns: Vec<u64>,
 }
 
 impl CodeWriter {

@@ -328,7 +328,7 @@ impl Planner {
         };
         let targets = jump_targets(image.functions.iter().filter_map(code_of));
         let stubs = (wanted.len() * stub::SIZE).next_multiple_of(PAGE as usize);
-        let bodies = wanted.len() * BODY + 4096;
+        let bodies = wanted.len() * (BODY + stub::UNWIND_ENTRY) + 4096;
         let size = (stubs + bodies).next_multiple_of(PAGE as usize);
         let place = free_addresses_near(self.pid, &self.reserved, &mapping.range, size as u64);
         let room = self.used + size <= CODE / 2;
@@ -348,11 +348,10 @@ impl Planner {
             base,
             stub: 0,
             body: stubs,
+            returns: Vec::new(),
         };
-        // Behind the stubs: the way to the runtime, and the unwinding information.
+        // Behind the stubs: the way to the runtime, the first instructions, and the unwinding information.
         let slow = writer.append(&far_jump(self.slow));
-        let information = unwind_information(self.personality, base, stubs as u64);
-        let information = writer.append(&information);
         let mut patches: Vec<(u64, Vec<u8>)> = Vec::new();
         for at in wanted {
             let Some(function) = image.functions.get(*at) else {
@@ -389,6 +388,8 @@ impl Planner {
         if patches.is_empty() {
             return Ok(());
         }
+        let information = unwind_information(self.personality, &writer.returns);
+        let information = writer.append(&information);
         shared.write_code(offset, &writer.code);
         let in_memory = |offset: usize| (CODE_OFFSET + offset) as u64;
         steps.push_step(step::MAP, size, base, in_memory(offset));
@@ -425,6 +426,7 @@ impl Planner {
             base,
             stub: 0,
             body: stub::SIZE,
+            returns: Vec::new(),
         };
         let slow = writer.append(&far_jump(self.slow));
         let body = writer.next_body();
@@ -510,7 +512,7 @@ impl Planner {
             slow,
         };
         let stub_at = writer.base + writer.stub as u64;
-        let code = stub
+        let (code, returned) = stub
             .encode(&self.process, stub_at)
             .map_err(|_| TraceRefusal::TooFar)?;
         if code.len() > stub::SIZE {
@@ -519,6 +521,7 @@ impl Planner {
         let jump = entry_jump(&prologue, stub_at)?;
         writer.put_body(&body);
         writer.put_stub(&code);
+        writer.returns.push(returned);
         Ok(((prologue.at, jump), arguments))
     }
 

@@ -46,8 +46,8 @@ const AHEAD: i32 = 512;
 const BELOW: i32 = 32;
 
 impl TraceStub<'_> {
-    /// The code for an address.
-    pub fn encode(&self, process: &Process, to: u64) -> Result<Vec<u8>, IcedError> {
+    /// The code for an address, and where the function returns to in it.
+    pub fn encode(&self, process: &Process, to: u64) -> Result<(Vec<u8>, u64), IcedError> {
         let mut a = CodeAssembler::new(64)?;
         let mut again = a.create_label();
         let mut traced = a.create_label();
@@ -59,6 +59,7 @@ impl TraceStub<'_> {
         let mut foreign = a.create_label();
         let mut full = a.create_label();
         let mut written = a.create_label();
+        let mut returned = a.create_label();
         let local = qword_ptr(process.local).fs();
         let count = dword_ptr(rax + (COUNTS as i32 + self.block as i32 * 4));
 
@@ -87,6 +88,7 @@ impl TraceStub<'_> {
         a.cmp(rbx, qword_ptr(rax + at!(Local, limit)))?;
         a.jae(no_room)?;
         self.encode_enter(&mut a)?;
+        a.set_label(&mut returned)?;
         self.encode_leave(&mut a, process, full, &mut written)?;
 
         a.set_label(&mut full)?;
@@ -118,8 +120,10 @@ impl TraceStub<'_> {
             a.ja(then)?;
             a.jmp(skip)?;
         }
-        let result = a.assemble_options(to, BlockEncoderOptions::NONE)?;
-        Ok(result.inner.code_buffer)
+        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+        let result = a.assemble_options(to, options)?;
+        let returned = result.label_ip(&returned)?;
+        Ok((result.inner.code_buffer, returned))
     }
 
     /// Asks the runtime whether the execution is traced, with what lies below the stack pointer kept.
@@ -268,12 +272,16 @@ pub(super) fn library_stub(body: u64, slow: u64, to: u64) -> Result<Vec<u8>, Ice
     Ok(result.inner.code_buffer)
 }
 
-/// Unwinding information for the stubs in a range: while the function runs, its frame is in rbx.
+/// Bytes of an entry of [`unwind_information`].
+pub(super) const UNWIND_ENTRY: usize = 32;
+
+/// Unwinding information for where traced functions return to: while one runs, its frame is in rbx.
+/// At other instructions rbx is the program's, and unwinders end: a thread can be cancelled anywhere.
 ///
 /// The frame of the code has a canonical address of its own, four bytes above the stack pointer,
 /// because unwinders tell frames by it. The caller's rbx is a value, not a place: personality
 /// routines that are traced themselves use the next frame.
-pub(super) fn unwind_information(personality: u64, start: u64, length: u64) -> Vec<u8> {
+pub(super) fn unwind_information(personality: u64, returns: &[u64]) -> Vec<u8> {
     const FIELD: u8 = 0x73; // DW_OP_breg3: rbx and an offset
     let mut cie = vec![1];
     cie.extend(b"zP\0");
@@ -285,12 +293,14 @@ pub(super) fn unwind_information(personality: u64, start: u64, length: u64) -> V
     cie.extend([0x16, 3, 3, FIELD, at!(Frame, rbx) as u8, 0x06]); // DW_CFA_val_expression
     cie.extend([0x16, 7, 2, 0x77, 0]); // rsp as it is
     let mut all = frame_entry(0, &cie);
-    let mut fde = Vec::new();
-    fde.extend(start.to_le_bytes());
-    fde.extend(length.to_le_bytes());
-    fde.push(0);
-    let pointer = all.len() as u32 + 4;
-    all.extend(frame_entry(pointer, &fde));
+    for returned in returns {
+        // Unwinders look for the byte before.
+        let mut fde = (returned - 1).to_le_bytes().to_vec();
+        fde.extend(1u64.to_le_bytes());
+        fde.push(0);
+        let pointer = all.len() as u32 + 4;
+        all.extend(frame_entry(pointer, &fde));
+    }
     all.extend([0; 4]);
     all
 }
