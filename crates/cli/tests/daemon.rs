@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -139,6 +139,30 @@ fn another_rate_after_a_kill_begins_an_epoch() {
     }
     let told = report(&db, &["--epoch", ".."]).to_string();
     assert!(told.contains("different rates"), "{told}");
+}
+
+/// Under `nohup` the hangup of a terminal is no order to leave.
+#[test]
+fn a_daemon_under_nohup_goes_on() {
+    if !live() {
+        return;
+    }
+    let lab = Lab::new();
+    let _load = Load::start();
+    let daemon = Daemon::start_with(&lab.path("db"), &["--no-pin"], |command| {
+        let mut ignoring = Command::new("env");
+        ignoring
+            .arg("--ignore-signal=HUP")
+            .arg(command.get_program())
+            .args(command.get_args())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        *command = ignoring;
+    });
+    daemon.signal("HUP");
+    let before = taken(&daemon.ask("status"));
+    daemon.wait_for("collecting", |status| taken(status) > before + 1000);
+    assert_eq!(daemon.end("TERM"), Some(0));
 }
 
 #[test]
