@@ -9,7 +9,8 @@
 //! Of a program whose threads take turns it is what the run gets shorter by.
 //!
 //! **What is one place.** What the language's libraries do belongs to who called them ([`libraries`]); a function whose time is spread over many
-//! callees is one place ([`spread`]), and so is locking. Who asked for a place is said of it ([`asker`]), and who waits until it goes on.
+//! callees is one place ([`spread`]), and so is locking. The place is never worse than what the search found: a rule moves to the function that
+//! asked, never to one that only leads to work, and a place has what the search counts along the way to it. Who asked for a place is said of it ([`asker`]), and who waits until it goes on.
 //!
 //! **What a runtime does by itself** is one frame ([`runtime_work`]): it belongs to who calls it, or is a finding in the runtime's own terms.
 //!
@@ -48,7 +49,7 @@ use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
 use allocators::find_allocators;
 use asker::{find_asker, find_starter};
-use gain::{UndisturbedRun, asking_function, is_of_waits};
+use gain::{UndisturbedRun, is_of_waits};
 use losses::{count_losses_once, counted_elsewhere};
 use pairs::find_pairs;
 use profile::{
@@ -56,7 +57,7 @@ use profile::{
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, MemoryNeed, NodeId, PlaceInCode,
     TimeKind, plain_name,
 };
-use sequences::{SOUGHT, Sequences, TimedSequence, without_wrappers};
+use sequences::{SOUGHT, Sequences, TimedSequence};
 use spread::find_spread_times;
 use std::collections::BTreeMap;
 use swapping::{find_spread_swapping, find_touching};
@@ -234,14 +235,7 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     };
     // One tree cannot fail to be united.
     let found = auto::search_causes(&forest, &options).unwrap_or_default();
-    let mut sequences = Sequences::new(measured.tree);
-    sequences.take_found(&forest, &found);
-    let pairs = find_pairs(&sequences);
-    sequences.unite_all(pairs);
-    let spread = find_spread_times(&sequences);
-    sequences.unite_all(spread);
-    let touching = find_touching(&sequences);
-    sequences.unite_all(touching.into_iter().collect());
+    let mut sequences = find_sequences(measured.tree, &forest, &found);
     sequences.compare_runs(measured.more_runs);
     let cpu_waits = measured.cpu_waits.total() as f64;
     let run = UndisturbedRun::new(measured.run_ns, sequences.working_ns, cpu_waits)
@@ -252,6 +246,23 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
         run,
     }
     .choose_and_order())
+}
+
+/// Puts what the search found into the places that are worth naming.
+fn find_sequences<'a>(
+    tree: &'a CallTree,
+    forest: &Forest,
+    found: &auto::FoundSequences,
+) -> Sequences<'a> {
+    let mut sequences = Sequences::new(tree);
+    sequences.take_found(forest, found);
+    let pairs = find_pairs(&sequences);
+    sequences.unite_all(pairs);
+    let spread = find_spread_times(&sequences);
+    sequences.unite_all(spread);
+    let touching = find_touching(&sequences);
+    sequences.unite_all(touching.into_iter().collect());
+    sequences
 }
 
 /// Waits that code of one place ended, in nanoseconds.
@@ -472,7 +483,7 @@ impl<'a> Judge<'a> {
 
     /// The line of a sequence's function that most of its time lies in.
     fn dearest_line(&self, sequence: &TimedSequence) -> Option<FindingEvidence> {
-        let function = asking_function(&sequence.path)?;
+        let function = self.sequences.tree.asking_function(&sequence.path)?;
         let mut lines = self.measured.dear_lines.iter();
         let dear = lines.find(|dear| dear.function == *function)?;
         Some(FindingEvidence::DearLine {
@@ -674,7 +685,7 @@ impl<'a> Judge<'a> {
             FEWEST_RUNS.. => crate::statistics::interval_of_runs(&sequence.parts, &[]),
             _ => None,
         };
-        let path = without_wrappers(&sequence.path);
+        let path = self.sequences.without_wrappers(&sequence.path);
         let asker = path.iter().rev().find(|(_, module)| module != KERNEL);
         let image = asker.filter(|(_, module)| module != RUNTIME);
         let image = image.map(|(_, module)| module.clone());

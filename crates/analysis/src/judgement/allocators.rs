@@ -1,6 +1,6 @@
 //! The functions whose allocations a garbage collector collects (ours): those that take time, or find the heap full.
 
-use super::libraries::{is_language_library, is_nameless};
+use super::libraries::is_nameless;
 use super::runtime_work::RuntimeWork;
 use super::timed_tree::{KERNEL, TimedTree};
 use crate::bottleneck::glue::is_glue;
@@ -45,7 +45,7 @@ fn time_of(tree: &TimedTree<'_>, nodes: &Range<usize>) -> f64 {
 fn asking_function(tree: &TimedTree<'_>, node: NodeId) -> Option<String> {
     let mut callers = tree.callers_of(node).filter_map(|at| tree.name_at(at));
     let function = callers.find(|function| {
-        let is_library = function.1 == KERNEL || is_language_library(function);
+        let is_library = function.1 == KERNEL || tree.is_library(function);
         !is_library && !is_glue(&function.0) && !is_nameless(&function.0)
     });
     function.map(|(name, _)| plain_name(&name).to_owned())

@@ -1,6 +1,5 @@
 //! On whose behalf a call sequence runs (ours): of a disk's flush far below a program's own functions, the one of these that asked for it.
 
-use super::libraries::leads_to_work;
 use super::sequences::{PROGRAM, Sequences};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::{KERNEL_CALL, NodeId};
@@ -23,8 +22,7 @@ pub(super) fn find_asker(sequences: &Sequences<'_>, number: usize) -> Option<(Me
     // A function that asks for most of it calls its hottest node too.
     let callers: Vec<_> = tree.callers_of(hottest).collect();
     let outermost = callers.iter().rev().filter_map(|node| tree.name_at(*node));
-    let mut known_to_author =
-        outermost.filter(|function| function.1 != KERNEL && !leads_to_work(function));
+    let mut known_to_author = tree.known_to_author(outermost).into_iter();
     let (asker, part) = known_to_author.find_map(|function| {
         let part = part_asked_by(&function);
         let below = sequences.time_of_function(&function);
@@ -54,7 +52,7 @@ pub(super) fn find_starter(sequences: &Sequences<'_>) -> Option<(MethodName, f64
         let callers: Vec<_> = tree.callers_of(first).collect();
         let mut outermost = callers.iter().rev().filter_map(|node| tree.name_at(*node));
         let asker = outermost.find(|function| {
-            let is_known = function.1 != KERNEL && !leads_to_work(function);
+            let is_known = function.1 != KERNEL && !tree.leads_to_work(function);
             is_known && sequences.time_of_function(function) <= PROGRAM * sequences.working_ns
         });
         if let Some(asker) = asker {

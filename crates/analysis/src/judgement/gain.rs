@@ -13,10 +13,9 @@
 //! to them instead of sparing it: on `n` CPUs that gains `1 - 1/n` of it at most.
 
 use super::asker::{find_asker, find_starter};
-use super::libraries::is_language_library;
 use super::sequences::Sequences;
 use super::thread_work::{NodeWork, ThreadWork};
-use super::timed_tree::{KERNEL, MethodName};
+use super::timed_tree::MethodName;
 use profile::{AmountBase, Finding, FindingEvidence, NodeId, plain_name};
 use std::ops::Range;
 
@@ -111,7 +110,7 @@ impl<'a> UndisturbedRun<'a> {
             false => find_asker(sequences, number),
         };
         let asker = asker.map(|(asker, _)| asker);
-        let function = asker.or_else(|| asking_function(&sequence.path).cloned());
+        let function = asker.or_else(|| sequences.tree.asking_function(&sequence.path).cloned());
         let nodes = function.as_ref().map_or(Vec::new(), |function| {
             sequences.tree.nodes_of_function(function)
         });
@@ -284,12 +283,6 @@ fn predicted_bounds(finding: &Finding) -> Option<(f64, f64, f64)> {
             _ => None,
         })?;
     (finding.amount.relative_to != AmountBase::WorkingTime).then_some((low, high, share))
-}
-
-/// Returns the function that a path's time is asked for by: the last one outside the kernel and the libraries that work for others.
-pub(super) fn asking_function(path: &[MethodName]) -> Option<&MethodName> {
-    let mut path = path.iter().rev();
-    path.find(|function| function.1 != KERNEL && !is_language_library(function))
 }
 
 /// Returns whether a prediction is of a place's waits, and not of its running.

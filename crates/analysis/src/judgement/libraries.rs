@@ -117,6 +117,17 @@ pub(super) fn belong_together(one: &(String, String), other: &(String, String)) 
     one.1 == other.1 || are_scripts && package_of(&one.1) == package_of(&other.1)
 }
 
+/// Returns whether a function was not written for this program: of a shared library, or of an installed package's script.
+pub(super) fn is_of_others((_, module): &(String, String)) -> bool {
+    is_shared_library(module) || package_of(module).is_some()
+}
+
+/// Returns whether an image is a shared library, by its name.
+pub(super) fn is_shared_library(module: &str) -> bool {
+    let file = module.rsplit('/').next().unwrap_or_default();
+    file.ends_with(".so") || file.contains(".so.")
+}
+
 /// Returns the directory of the installed package that a script is of; `None` of the program's own scripts.
 fn package_of(script: &str) -> Option<&str> {
     let inside = INSTALLED.iter().filter_map(|directory| {
@@ -214,7 +225,7 @@ fn is_of_standard_implementation(implemented: &str) -> bool {
 }
 
 /// Returns whether a function's name begins with a package of Go's standard library. Functions of scripts have their file behind the name.
-fn is_of_go_library(name: &str) -> bool {
+pub(super) fn is_of_go_library(name: &str) -> bool {
     let package = name.split_once('.').map_or("", |(package, _)| package);
     let first = package.split('/').next().unwrap_or_default();
     !name.contains(' ') && GO_PACKAGES.contains(&first)

@@ -1,7 +1,6 @@
 //! Two sides of one cost (ours): whoever makes a value pays once more when it is dropped, and whoever touches new memory pays once more when that is
 //! given back. A change spares both sides.
 
-use super::gain::asking_function;
 use super::qualified_name::qualified_name;
 use super::sequences::{Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
@@ -24,7 +23,7 @@ fn find_lifetimes(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     for (at, sequence) in sequences.sequences.iter().enumerate() {
         // One of a standard library's is the place itself where `main` or a nameless function calls it.
         let called = sequence.path.iter().rfind(|(_, module)| module != KERNEL);
-        let functions = [asking_function(&sequence.path), called];
+        let functions = [sequences.tree.asking_function(&sequence.path), called];
         let of_type = functions.into_iter().flatten().find_map(|(name, module)| {
             let of_type = type_of_lifetime(name)?;
             Some((of_type, module.as_str()))
@@ -49,10 +48,14 @@ fn find_memory(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     let time = |at: &usize| sequences.sequences[*at].time();
     let faults = all.clone().filter(|at| ends_in(*at, &|n| n == PAGE_FAULT));
     let faults = faults.max_by(|a, b| time(a).total_cmp(&time(b)))?;
-    let toucher = asking_function(&sequences.sequences[faults].path)?;
+    let toucher = sequences
+        .tree
+        .asking_function(&sequences.sequences[faults].path)?;
     let calls = all.filter(|at| ends_in(*at, &is_memory_call));
     let related = calls.filter(|at| {
-        let asker = asking_function(&sequences.sequences[*at].path);
+        let asker = sequences
+            .tree
+            .asking_function(&sequences.sequences[*at].path);
         asker.is_some_and(|asker| calls_function(sequences, asker, toucher))
     });
     let inside = std::iter::once(faults).chain(related).collect();

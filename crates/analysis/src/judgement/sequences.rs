@@ -1,6 +1,6 @@
 //! The call sequences that a program's time lies in, each with the time that no other one has.
 
-use super::libraries::{is_language_library, is_nameless, leads_to_work, says_little};
+use super::libraries::{is_nameless, is_shared_library, says_little};
 use super::timed_tree::{KERNEL, MethodName, PROCESS_START, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
@@ -69,7 +69,7 @@ impl TimedSequence {
     }
 
     /// Returns whether nearly all of it is the C library's locking and unlocking.
-    fn is_locking(&self) -> bool {
+    fn is_locking(&self, tree: &TimedTree<'_>) -> bool {
         let is_lock = |name: &str| LOCK_OPERATIONS.iter().any(|lock| name.starts_with(lock));
         let called = self.in_callees.iter().filter(|(name, _)| is_lock(name));
         let called: f64 = called.map(|(_, time)| *time).sum();
@@ -77,7 +77,7 @@ impl TimedSequence {
         let is_operation = |function: &MethodName| {
             let (name, module) = function;
             let kernel = module == KERNEL && name.starts_with("futex");
-            kernel || is_language_library(function) && is_lock(plain_name(name))
+            kernel || tree.is_library(function) && is_lock(plain_name(name))
         };
         called > 0.0 && called >= ONE_CALLER * self.time() || path.any(is_operation)
     }
@@ -131,10 +131,10 @@ struct WayToKernel {
 }
 
 impl WayToKernel {
-    fn of_path(path: &[MethodName]) -> Option<Self> {
+    fn of_path(path: &[MethodName], tree: &TimedTree<'_>) -> Option<Self> {
         let kernel = path.iter().position(|(_, module)| module == KERNEL)?;
         let before = &path[..kernel];
-        let is_library = |function: &&MethodName| is_language_library(function);
+        let is_library = |function: &&MethodName| tree.is_library(function);
         let library = kernel - before.iter().rev().take_while(is_library).count();
         if library == kernel {
             return None;
@@ -145,6 +145,24 @@ impl WayToKernel {
             path: path.to_vec(),
         })
     }
+}
+
+/// The part of calls that a place takes.
+enum TakenPart {
+    All,
+    /// Of the last function, without what libraries call back for it.
+    OwnWork,
+    /// Of functions that lead to the last one, by their numbers, what they do themselves.
+    Along(Range<usize>),
+}
+
+/// Calls whose time a place has taken.
+struct TakenCalls {
+    path: Vec<MethodName>,
+    place: Vec<MethodName>,
+    /// The library's function that the place calls there.
+    callee: Option<String>,
+    part: TakenPart,
 }
 
 /// A place with the sequences that are one with it.
@@ -159,8 +177,8 @@ pub(super) struct Sequences<'a> {
     /// The sum of all time, in nanoseconds; never 0.
     pub(super) working_ns: f64,
     pub(super) sequences: Vec<TimedSequence>,
-    /// The paths as they were taken, the most specific ones first.
-    taken: Vec<Vec<MethodName>>,
+    /// The calls as they were taken, the most specific ones first.
+    taken: Vec<TakenCalls>,
     ways: Vec<WayToKernel>,
     united: Vec<UnitedPlace>,
     /// Shared libraries without symbols.
@@ -203,15 +221,24 @@ impl<'a> Sequences<'a> {
         paths.splice(0..0, callees);
         // Of two calls through one function what it takes itself belongs to the one that takes more.
         let ways = paths.iter().rev();
-        self.ways = ways.filter_map(|p| WayToKernel::of_path(p)).collect();
+        self.ways = ways
+            .filter_map(|p| WayToKernel::of_path(p, &self.tree))
+            .collect();
+        for path in &paths {
+            self.take_sequence(path.clone());
+        }
         // What else a library's function does for the same caller belongs to it, too.
-        let library_calls = paths.iter().filter_map(|path| first_library_call(path));
-        let library_calls: Vec<_> = library_calls.collect();
-        for path in paths.into_iter().chain(library_calls) {
-            self.take_sequence(path);
+        let library_calls = paths
+            .iter()
+            .filter_map(|path| self.first_library_call(path));
+        for call in library_calls.collect::<Vec<_>>() {
+            self.take_own_work(call);
         }
         for way in self.ways.clone() {
-            self.take_sequence(vec![way.asker, way.library]);
+            self.take_own_work(vec![way.asker, way.library]);
+        }
+        for path in &paths {
+            self.take_work_along(path);
         }
         self.unite_locking();
         // What is left of a library's function that others were united in.
@@ -220,10 +247,46 @@ impl<'a> Sequences<'a> {
             .iter()
             .filter(|known| !known.in_callees.is_empty());
         let ends_in_library =
-            |path: &&Vec<MethodName>| path.last().is_some_and(is_language_library);
+            |path: &&Vec<MethodName>| path.last().is_some_and(|last| self.tree.is_library(last));
         let places = united.map(|known| &known.path).filter(ends_in_library);
         for place in places.cloned().collect::<Vec<_>>() {
-            self.take_sequence(place);
+            self.take_own_work(place);
+        }
+    }
+
+    /// Takes what the functions that a sequence leads through do on the way, which the search counts as a part of it: for
+    /// the function's place, or as a sequence of its own that is worth a sentence.
+    fn take_work_along(&mut self, path: &[MethodName]) {
+        let mut end = path.len();
+        for at in (0..path.len()).rev() {
+            let is_library = |at: usize| path.get(at).is_some_and(|f| self.tree.is_library(f));
+            let caller = at.checked_sub(1);
+            // What a library does is done for its caller, unless that says little.
+            let is_for_caller = is_library(at)
+                && caller.is_some_and(|caller| is_library(caller) || !says_little(&path[caller].0));
+            if is_for_caller {
+                continue;
+            }
+            let numbers = at..end;
+            end = at;
+            let nodes = self.tree.nodes_along(path, numbers.clone()).into_iter();
+            let free = nodes.filter(|node| self.owner_of(*node).is_none());
+            let free: i64 = free.map(|node| self.tree.tree().cost(0, node)).sum();
+            let place = &path[at..=at];
+            let place = if self.sequences.iter().any(|known| known.path == place) {
+                place
+            } else if free as f64 >= LEAST * self.working_ns && !is_glue(&path[at].0) {
+                &path[..=at]
+            } else {
+                continue;
+            };
+            let (place, _) = self.place_of(place);
+            let called = numbers.start + 1..numbers.end;
+            let callee = path.get(called.start).filter(|_| !called.is_empty());
+            let callee = callee.map(|(name, _)| name.clone());
+            let itself = (place.clone(), None);
+            self.take_calls(path.to_vec(), itself, TakenPart::Along(at..at + 1));
+            self.take_calls(path.to_vec(), (place, callee), TakenPart::Along(called));
         }
     }
 
@@ -266,7 +329,7 @@ impl<'a> Sequences<'a> {
             // A library without symbols, between whoever asks and the kernel, tells nobody what to change.
             let in_kernel_call = path.last().is_some_and(|(_, module)| module == KERNEL);
             let in_library = path.first().is_some_and(|first| {
-                is_language_library(first) || in_kernel_call && self.is_in_stripped(first)
+                self.tree.is_library(first) || in_kernel_call && self.is_in_stripped(first)
             });
             if path.len() > LONGEST_WAY_TO_KERNEL || !in_kernel && !in_library {
                 done.push(path);
@@ -283,7 +346,7 @@ impl<'a> Sequences<'a> {
             let known: f64 = made.map(|call| self.tree.time_of(*call)).sum();
             if callers.is_empty() || !in_kernel && known < ONE_CALLER * all {
                 match self.outermost_of_library(&path) {
-                    _ if is_glue(&path[0].0) => done.push(without_glue(path)),
+                    _ if is_glue(&path[0].0) => done.push(self.without_glue(path)),
                     Some(outermost) => open.push(outermost),
                     None => done.extend(self.ways_from_one_asker(&path, &calls)),
                 }
@@ -306,9 +369,12 @@ impl<'a> Sequences<'a> {
         let first = path.first().filter(|_| path.len() > 1)?;
         let outermost = vec![first.clone()];
         let calls = self.tree.calls_of(&outermost);
-        path.iter()
-            .all(is_language_library)
-            .then_some((outermost, calls))
+        let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
+        let own = self.tree.own_work(&outermost).into_iter();
+        let own: i64 = own.map(|node| self.tree.tree().cost(0, node)).sum();
+        let in_library = path.iter().all(|function| self.tree.is_library(function));
+        // One that mostly calls the program back stands for more than the sequence.
+        (in_library && own as f64 >= ONE_CALLER * all).then_some((outermost, calls))
     }
 
     /// Returns the ways on which one function asks for most of a sequence within libraries, through several functions of these, as for memory
@@ -329,7 +395,7 @@ impl<'a> Sequences<'a> {
                     break None;
                 };
                 way.insert(0, caller.clone());
-                if !is_language_library(&caller) {
+                if !self.tree.is_library(&caller) {
                     let is_place = !is_glue(&caller.0) && !says_little(&caller.0);
                     break is_place.then_some(caller);
                 }
@@ -381,9 +447,11 @@ impl<'a> Sequences<'a> {
     /// else.
     fn unite_locking(&mut self) {
         let sequences = self.sequences.iter().enumerate();
-        let locks: Vec<_> = sequences.filter(|(_, known)| known.is_locking()).collect();
+        let locks: Vec<_> = sequences
+            .filter(|(_, known)| known.is_locking(&self.tree))
+            .collect();
         let does_nothing_else = |known: &TimedSequence| {
-            let Some(first) = known.path.first().filter(|f| !is_language_library(f)) else {
+            let Some(first) = known.path.first().filter(|f| !self.tree.is_library(f)) else {
                 return true;
             };
             let own = locks
@@ -410,7 +478,12 @@ impl<'a> Sequences<'a> {
 
     /// Makes a place one sequence, with those that belong to it.
     fn unite(&mut self, place: &UnitedPlace) {
-        let own = self.take_nodes(&place.path);
+        let own = self.take_nodes(&TakenCalls {
+            path: place.path.clone(),
+            place: place.path.clone(),
+            callee: None,
+            part: TakenPart::All,
+        });
         for inside in place.inside.iter().copied().filter(|at| *at != own) {
             let empty = TimedSequence::at_place(self.sequences[inside].path.clone());
             let gone = std::mem::replace(&mut self.sequences[inside], empty);
@@ -419,8 +492,9 @@ impl<'a> Sequences<'a> {
                 *time += more;
             }
             let mut path = gone.path.iter().rev();
-            if let Some((name, _)) = path.find(|(_, module)| module != KERNEL) {
-                let name = plain_name(name).to_owned();
+            let function = path.find(|(_, module)| module != KERNEL);
+            if let Some(function) = function.filter(|called| place.path.last() != Some(called)) {
+                let name = plain_name(&function.0).to_owned();
                 *united.in_callees.entry(name).or_default() += gone.time();
             }
             united.shared.remove(&inside);
@@ -440,9 +514,8 @@ impl<'a> Sequences<'a> {
         let mut parts: Vec<Vec<f64>> = count.map(|at| vec![part(self, at)]).collect();
         for tree in more {
             let mut other = Sequences::new(tree);
-            other.ways.clone_from(&self.ways);
-            for path in &self.taken {
-                other.take_sequence(path.clone());
+            for taken in &self.taken {
+                other.take_nodes(taken);
             }
             for place in &self.united {
                 other.unite(place);
@@ -462,15 +535,64 @@ impl<'a> Sequences<'a> {
             let mut asked = path.windows(2);
             asked.any(|calls| calls[0] == way.asker && calls[1] == way.library)
         };
-        let in_library = path.last().is_some_and(is_language_library);
+        let in_library = path.last().is_some_and(|last| self.tree.is_library(last));
         if let Some(way) = self.ways.iter().find(is_on_way).filter(|_| in_library) {
             return (way.path.clone(), None);
         }
         if let Some(place) = self.without_stripped(path) {
             return (place, None);
         }
-        let (place, library) = place_and_library(path);
+        let (place, library) = self.place_and_library(path);
         (place.to_vec(), library.map(str::to_owned))
+    }
+
+    /// Returns the call of a library's function with which a path to a function of libraries leaves the program's own
+    /// functions.
+    fn first_library_call(&self, path: &[MethodName]) -> Option<Vec<MethodName>> {
+        let is_library = |function: &&MethodName| self.tree.is_library(function);
+        let inside = path.iter().rev().take_while(is_library).count();
+        let asker = (path.len() - inside)
+            .checked_sub(1)
+            .filter(|_| inside > 1)?;
+        let is_place = !says_little(&path[asker].0);
+        is_place.then(|| path[asker..=asker + 1].to_vec())
+    }
+
+    /// Splits a path into its place and, if it ends in a library of the language, the function that is called there. The place is the function that
+    /// calls the library; if that is `main` or has no name, what it calls there belongs to the place.
+    fn place_and_library<'p>(&self, path: &'p [MethodName]) -> (&'p [MethodName], Option<&'p str>) {
+        let is_library = |function: &&MethodName| self.tree.is_library(function);
+        let inside = path.iter().rev().take_while(is_library).count();
+        let Some(asker) = (path.len() - inside).checked_sub(1).filter(|_| inside > 0) else {
+            return (path, None);
+        };
+        let more = usize::from(says_little(&path[asker].0));
+        let place = &path[asker..=asker + more];
+        let called = path[asker + place.len()..].first();
+        (place, called.map(|(called, _)| called.as_str()))
+    }
+
+    /// Returns a path within libraries without what it begins with and only leads to work, as the start of a thread: the function that this calls stands for it.
+    fn without_glue(&self, mut path: Vec<MethodName>) -> Vec<MethodName> {
+        let begin = path.iter().position(|(name, _)| !is_glue(name));
+        if let Some(begin) = begin.filter(|begin| *begin > 0) {
+            let in_library = path.iter().all(|function| self.tree.is_library(function));
+            path.drain(..begin);
+            path.truncate(if in_library { 1 } else { path.len() });
+        }
+        path
+    }
+
+    /// Returns a path to the kernel, without the libraries' functions that only hand the call on.
+    pub(super) fn without_wrappers(&self, path: &[MethodName]) -> Vec<MethodName> {
+        let mut path = path.to_vec();
+        let is_kernel = |(_, module): &MethodName| module == KERNEL;
+        let mut at = path.iter().position(is_kernel).unwrap_or(0);
+        while at > 1 && self.tree.is_library(&path[at - 1]) {
+            at -= 1;
+            path.remove(at);
+        }
+        path
     }
 
     /// Returns whether a function has no name, or is of a shared library without symbols: what it exports tells nobody what to change who does not
@@ -484,10 +606,10 @@ impl<'a> Sequences<'a> {
     fn without_stripped(&self, path: &[MethodName]) -> Option<Vec<MethodName>> {
         let (last, callers) = path.split_last()?;
         let (asker, way) = callers.split_first()?;
-        let is_asker = !is_language_library(asker) && !self.is_in_stripped(asker);
+        let is_asker = !self.tree.is_library(asker) && !self.is_in_stripped(asker);
         let is_stripped = |function: &&MethodName| self.stripped.contains(function.1.as_str());
         let is_way =
-            |function: &MethodName| is_language_library(function) || self.is_in_stripped(function);
+            |function: &MethodName| self.tree.is_library(function) || self.is_in_stripped(function);
         let is_left_out = last.1 == KERNEL
             && is_asker
             && way.iter().any(|function| is_stripped(&function))
@@ -497,36 +619,66 @@ impl<'a> Sequences<'a> {
 
     /// Adds the time below all calls of a sequence that no other one has taken: to that of its place, if there is one.
     pub(super) fn take_sequence(&mut self, path: Vec<MethodName>) {
-        self.take_nodes(&path);
-        self.taken.push(path);
+        let place = self.place_of(&path);
+        self.take_calls(path, place, TakenPart::All);
+    }
+
+    /// Adds only the own work of a sequence's last function.
+    fn take_own_work(&mut self, path: Vec<MethodName>) {
+        let place = self.place_of(&path);
+        self.take_calls(path, place, TakenPart::OwnWork);
+    }
+
+    fn take_calls(
+        &mut self,
+        path: Vec<MethodName>,
+        (place, callee): (Vec<MethodName>, Option<String>),
+        part: TakenPart,
+    ) {
+        let taken = TakenCalls {
+            path,
+            place,
+            callee,
+            part,
+        };
+        self.take_nodes(&taken);
+        self.taken.push(taken);
     }
 
     /// Returns the number of the sequence that has taken them.
-    fn take_nodes(&mut self, path: &[MethodName]) -> usize {
-        let calls = self.tree.calls_of(path);
-        let (place, library) = self.place_of(path);
-        let known = self.sequences.iter().position(|known| known.path == place);
+    fn take_nodes(&mut self, taken: &TakenCalls) -> usize {
+        let mut sequences = self.sequences.iter();
+        let known = sequences.position(|known| known.path == taken.place);
         let own = known.unwrap_or(self.sequences.len());
         if known.is_none() {
-            self.sequences.push(TimedSequence::at_place(place));
+            let sequence = TimedSequence::at_place(taken.place.clone());
+            self.sequences.push(sequence);
         }
+        let nodes = match &taken.part {
+            TakenPart::OwnWork => self.tree.own_work(&taken.path),
+            TakenPart::Along(numbers) => self.tree.nodes_along(&taken.path, numbers.clone()),
+            TakenPart::All => {
+                let calls = self.tree.calls_of(&taken.path).into_iter();
+                let nodes = calls.flat_map(|call| self.tree.nodes_of(call));
+                nodes.map(|node| NodeId(node as u32)).collect()
+            }
+        };
         let sequence = &mut self.sequences[own];
-        for node in calls.into_iter().flat_map(|call| self.tree.nodes_of(call)) {
-            let at = NodeId(node as u32);
-            let time = self.tree.tree().cost(0, at) as f64;
-            match self.owners[node] {
-                None => {
-                    self.owners[node] = Some(own);
+        for node in nodes {
+            let time = self.tree.tree().cost(0, node) as f64;
+            match &mut self.owners[node.0 as usize] {
+                free @ None => {
+                    *free = Some(own);
                     for (kind, time) in sequence.times.iter_mut().enumerate() {
-                        *time += self.tree.tree().cost(1 + kind, at) as f64;
+                        *time += self.tree.tree().cost(1 + kind, node) as f64;
                     }
-                    if let Some(library) = &library {
-                        let name = plain_name(library).to_owned();
+                    if let Some(callee) = &taken.callee {
+                        let name = plain_name(callee).to_owned();
                         *sequence.in_callees.entry(name).or_default() += time;
                     }
                 }
-                Some(owner) if owner == own => {}
-                Some(owner) => *sequence.shared.entry(owner).or_default() += time,
+                Some(owner) if *owner == own => {}
+                Some(owner) => *sequence.shared.entry(*owner).or_default() += time,
             }
         }
         own
@@ -650,11 +802,10 @@ impl<'a> Sequences<'a> {
     pub(super) fn is_entry(&self, calls: &[NodeId]) -> bool {
         let tree = self.tree.tree();
         let time: f64 = calls.iter().map(|at| tree.cum_cost(0, *at) as f64).sum();
-        let callees = self.tree.callees_of(calls).into_iter();
+        let callees = self.tree.work_called_by(calls).into_iter();
         let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         most.is_some_and(|(callee, (most, _))| {
-            let is_work = callee.1 != KERNEL && !leads_to_work(&callee);
-            is_work && time > DRIVER * self.working_ns && most >= DOMINATES * time
+            callee.1 != KERNEL && time > DRIVER * self.working_ns && most >= DOMINATES * time
         })
     }
 
@@ -664,29 +815,6 @@ impl<'a> Sequences<'a> {
         let waiting = left.map(|node| self.waiting_at(NodeId(node as u32)));
         waiting.sum::<i64>() as f64 / self.working_ns
     }
-}
-
-/// Returns a path within libraries without what it begins with and only leads to work, as the start of a thread: the function that this calls stands for it.
-fn without_glue(mut path: Vec<MethodName>) -> Vec<MethodName> {
-    let begin = path.iter().position(|(name, _)| !is_glue(name));
-    if let Some(begin) = begin.filter(|begin| *begin > 0) {
-        let in_library = path.iter().all(is_language_library);
-        path.drain(..begin);
-        path.truncate(if in_library { 1 } else { path.len() });
-    }
-    path
-}
-
-/// Returns a path to the kernel, without the libraries' functions that only hand the call on.
-pub(super) fn without_wrappers(path: &[MethodName]) -> Vec<MethodName> {
-    let mut path = path.to_vec();
-    let is_kernel = |(_, module): &MethodName| module == KERNEL;
-    let mut at = path.iter().position(is_kernel).unwrap_or(0);
-    while at > 1 && is_language_library(&path[at - 1]) {
-        at -= 1;
-        path.remove(at);
-    }
-    path
 }
 
 /// Returns the shared libraries that have no symbols, but what they export: many of the functions that were seen of them have no name.
@@ -703,34 +831,4 @@ fn stripped_libraries(tree: &CallTree) -> BTreeSet<&str> {
         .into_iter()
         .filter(|(_, (all, nameless))| *nameless >= STRIPPED * all);
     stripped.map(|(module, _)| module).collect()
-}
-
-fn is_shared_library(module: &str) -> bool {
-    let file = module.rsplit('/').next().unwrap_or_default();
-    file.ends_with(".so") || file.contains(".so.")
-}
-
-/// Returns the call of a library's function with which a path to a function of libraries leaves the program's own functions.
-fn first_library_call(path: &[MethodName]) -> Option<Vec<MethodName>> {
-    let is_library = |function: &&MethodName| is_language_library(function);
-    let inside = path.iter().rev().take_while(is_library).count();
-    let asker = (path.len() - inside)
-        .checked_sub(1)
-        .filter(|_| inside > 1)?;
-    let is_place = !says_little(&path[asker].0);
-    is_place.then(|| path[asker..=asker + 1].to_vec())
-}
-
-/// Splits a path into its place and, if it ends in a library of the language, the function that is called there. The place is the function that
-/// calls the library; if that is `main` or has no name, what it calls there belongs to the place.
-fn place_and_library(path: &[MethodName]) -> (&[MethodName], Option<&str>) {
-    let is_library = |function: &&MethodName| is_language_library(function);
-    let inside = path.iter().rev().take_while(is_library).count();
-    let Some(asker) = (path.len() - inside).checked_sub(1).filter(|_| inside > 0) else {
-        return (path, None);
-    };
-    let more = usize::from(says_little(&path[asker].0));
-    let place = &path[asker..=asker + more];
-    let called = path[asker + place.len()..].first();
-    (place, called.map(|(called, _)| called.as_str()))
 }

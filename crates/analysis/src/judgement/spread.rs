@@ -5,9 +5,10 @@
 //! It is sought from the root of the tree downwards: past what only leads to work, and past functions that have nearly all of the time,
 //! as long as one of their callees has most of theirs and is called by nobody else.
 //! A function that has nearly all of the time is taken if nothing was found below it and it works itself, too: the loop that calls small functions.
-//! A function in which few of the sequences that were found have most of the time stays as it is: they say more.
+//! A function in which few of the sequences that were found have most of the time stays as it is: they say more. So does one whose
+//! callees are such functions.
 
-use super::libraries::{belong_together, leads_to_work};
+use super::libraries::belong_together;
 use super::sequences::{DOMINATES, DRIVER, OWN_WORK, PROGRAM, Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::{NodeId, TimeKind};
@@ -51,15 +52,15 @@ impl Search<'_, '_> {
         if depth > DEEPEST {
             return;
         }
-        for (function, (time, nodes)) in self.sequences.tree.callees_of(nodes) {
+        for (function, (time, nodes)) in self.sequences.tree.work_called_by(nodes) {
             let part = time / self.sequences.working_ns;
             if part < NOTABLE || function.1 == KERNEL {
                 continue;
             }
-            match part > PROGRAM {
-                _ if leads_to_work(&function) => self.walk_down(&nodes, depth + 1),
-                true => self.look_inside(function, &nodes, depth),
-                false => self.look_at(function, &nodes, depth),
+            if part > PROGRAM {
+                self.look_inside(function, &nodes, depth);
+            } else {
+                self.look_at(function, &nodes, depth);
             }
         }
     }
@@ -77,7 +78,7 @@ impl Search<'_, '_> {
             .iter()
             .map(|node| tree.tree().cum_cost(0, *node) as f64)
             .sum();
-        let callees = tree.callees_of(nodes).into_iter();
+        let callees = tree.work_called_by(nodes).into_iter();
         let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let is_most = time > DRIVER * self.sequences.working_ns;
         // One that calls itself again, and has nearly all of the program in its outer calls, executes a program of its own.
@@ -91,7 +92,34 @@ impl Search<'_, '_> {
             }
             _ if is_entry => self.look_inside(function, nodes, depth),
             None if is_most => self.look_inside(function, nodes, depth),
-            _ => self.add_place(function, inside),
+            None => self.look_at_fork(function, inside, nodes, depth),
+            Some(_) => self.add_place(function, inside),
+        }
+    }
+
+    /// Looks at a function of whose callees none has most of its time: some of them may explain it.
+    fn look_at_fork(
+        &mut self,
+        function: MethodName,
+        inside: Vec<usize>,
+        nodes: &[NodeId],
+        depth: usize,
+    ) {
+        let known = self.found.len();
+        self.walk_down(nodes, depth + 1);
+        let ranges = self.sequences.tree.nodes_of_function(&function);
+        let running = self.running_time(&ranges);
+        let callees = self.found[known..].iter().flat_map(|place| &place.path);
+        let callees = callees.filter(|callee| belong_together(callee, &function));
+        let times = callees.map(|callee| {
+            let mut inner = self.sequences.tree.nodes_of_function(callee);
+            inner.retain(|inner| ranges.iter().any(|outer| outer.contains(&inner.start)));
+            self.running_time(&inner)
+        });
+        let strong = times.filter(|time| *time >= STRONG * running);
+        if strong.sum::<f64>() < EXPLAINED * running {
+            self.found.truncate(known);
+            self.add_place(function, inside);
         }
     }
 

@@ -1,10 +1,12 @@
 //! A call tree of time, with an index of where each function stands: places are looked up without a walk over the tree.
 
-use super::libraries::is_c_library;
+use super::libraries::{
+    is_c_library, is_language_library, is_nameless, is_of_go_library, is_of_others, leads_to_work,
+};
 use super::runtime_work::RuntimeWork;
 use profile::{CallTree, Method, MethodId, NodeId, plain_name};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The module of the frames that stand for the kernel.
@@ -26,7 +28,34 @@ pub(super) struct TimedTree<'a> {
     nodes: Vec<Vec<u32>>,
     by_name: FxHashMap<(&'a str, &'a str), usize>,
     by_plain_name: FxHashMap<&'a str, Vec<usize>>,
+    /// The role of each method.
+    roles: Vec<CodeRole>,
+    /// The time at and below each node that is in the program's functions, with all that these call, in nanoseconds.
+    in_program: Vec<i64>,
 }
+
+/// Who wrote a function, and for whom it works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CodeRole {
+    Kernel,
+    /// Of the language's libraries and runtime: works for its callers.
+    Library,
+    /// The program itself, the start of threads, or code without a name.
+    Leading,
+    /// Of a shared library or an installed package.
+    OfOthers,
+    /// Written for the program.
+    Program,
+}
+
+impl CodeRole {
+    fn works_for_caller(self) -> bool {
+        matches!(self, Self::Kernel | Self::Library)
+    }
+}
+
+/// The part of a function's time in the program's own functions, from which on it only leads to these.
+const LEADS: f64 = 0.5;
 
 /// A call of a sequence of functions: the nodes that its first and its last function have.
 #[derive(Clone, Copy, Debug)]
@@ -55,12 +84,152 @@ impl<'a> TimedTree<'a> {
             let name = plain_name(&method.name);
             by_plain_name.entry(name).or_default().push(at);
         }
-        Self {
+        let mut known = Self {
             tree,
             nodes,
             by_name,
             by_plain_name,
+            roles: Vec::new(),
+            in_program: vec![0; tree.len()],
+        };
+        let roles = (0..methods.len()).map(|method| known.find_role(method));
+        known.roles = roles.collect();
+        for node in (1..tree.len() as u32).rev().map(NodeId) {
+            if known.role_at(node) == Some(CodeRole::Program) {
+                known.in_program[node.0 as usize] = tree.cum_cost(0, node);
+            }
+            let caller = tree.parent(node).unwrap_or(NodeId::ROOT);
+            known.in_program[caller.0 as usize] += known.in_program[node.0 as usize];
         }
+        known
+    }
+
+    fn find_role(&self, number: usize) -> CodeRole {
+        let method = &self.tree.methods()[number];
+        let function = (method.name.clone(), method.module.clone());
+        match &function {
+            (_, module) if module == KERNEL => CodeRole::Kernel,
+            _ if is_language_library(&function) || self.is_assembly_of_go(number) => {
+                CodeRole::Library
+            }
+            _ if leads_to_work(&function) => CodeRole::Leading,
+            _ if is_of_others(&function) => CodeRole::OfOthers,
+            _ => CodeRole::Program,
+        }
+    }
+
+    /// Returns whether a method is assembly code of Go's standard library: only such has no package in its name, and
+    /// only that library's functions call it.
+    fn is_assembly_of_go(&self, number: usize) -> bool {
+        let method = &self.tree.methods()[number];
+        let is_called_by_go = |node: &u32| {
+            let caller = self.tree.parent(NodeId(*node));
+            let caller = caller.and_then(|caller| self.method_at(caller));
+            caller.is_some_and(|c| c.module == method.module && is_of_go_library(&c.name))
+        };
+        let has_package = method.name.contains('.') || is_nameless(&method.name);
+        let nodes = &self.nodes[number];
+        !has_package && !nodes.is_empty() && nodes.iter().all(is_called_by_go)
+    }
+
+    fn role_of(&self, (name, module): &MethodName) -> Option<CodeRole> {
+        let method = self.by_name.get(&(name.as_str(), module.as_str()))?;
+        self.roles.get(*method).copied()
+    }
+
+    fn role_at(&self, node: NodeId) -> Option<CodeRole> {
+        let MethodId(method) = self.tree.method(node)?;
+        self.roles.get(method as usize).copied()
+    }
+
+    /// Returns whether a function only works for its callers.
+    pub(super) fn is_library(&self, function: &MethodName) -> bool {
+        self.role_of(function) == Some(CodeRole::Library)
+    }
+
+    /// Returns whether a function only leads to work, as those of a framework that calls the program's do.
+    pub(super) fn leads_to_work(&self, function: &MethodName) -> bool {
+        match self.role_of(function) {
+            Some(CodeRole::Library | CodeRole::Leading) => true,
+            Some(CodeRole::OfOthers) => {
+                let calls = self.outermost_calls(function).into_iter();
+                let (all, inside) = calls.fold((0, 0), |(all, inside), call| {
+                    let in_program = self.in_program[call.0 as usize];
+                    (all + self.tree.cum_cost(0, call), inside + in_program)
+                });
+                inside > 0 && inside as f64 >= LEADS * all as f64
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns those of some functions that do not only lead to work, the program's before others'.
+    pub(super) fn known_to_author(
+        &self,
+        functions: impl Iterator<Item = MethodName>,
+    ) -> Vec<MethodName> {
+        let works = functions.filter(|f| f.1 != KERNEL && !self.leads_to_work(f));
+        let (own, others): (Vec<_>, Vec<_>) =
+            works.partition(|f| self.role_of(f) == Some(CodeRole::Program));
+        [own, others].concat()
+    }
+
+    /// Returns the functions that some nodes call: instead of one that only leads to work, those that it leads to.
+    pub(super) fn work_called_by(&self, nodes: &[NodeId]) -> Callees {
+        let mut work = Callees::new();
+        let mut open = vec![nodes.to_vec()];
+        while let Some(nodes) = open.pop() {
+            for (function, (time, nodes)) in self.callees_of(&nodes) {
+                if self.leads_to_work(&function) {
+                    open.push(nodes);
+                } else {
+                    let (all, known) = work.entry(function).or_default();
+                    *all += time;
+                    known.extend(nodes);
+                }
+            }
+        }
+        work
+    }
+
+    /// Returns the last function of a path that is no library's and not the kernel's: the one that asks for its time.
+    pub(super) fn asking_function<'p>(&self, path: &'p [MethodName]) -> Option<&'p MethodName> {
+        let mut path = path.iter().rev();
+        path.find(|function| function.1 != KERNEL && !self.is_library(function))
+    }
+
+    /// Returns the nodes of a call's path and below that are its last function's own work: itself, libraries that it
+    /// calls and the kernel for both. What libraries call back is not.
+    pub(super) fn own_work(&self, path: &[MethodName]) -> Vec<NodeId> {
+        let calls = self.calls_of(path).into_iter();
+        let mut open: Vec<NodeId> = calls.map(|call| call.last).collect();
+        let mut own = Vec::new();
+        while let Some(node) = open.pop() {
+            own.push(node);
+            open.extend(self.tree.children(node).filter(|child| {
+                let is_again = self.tree.method(*child) == self.tree.method(node);
+                is_again || self.role_at(*child).is_some_and(CodeRole::works_for_caller)
+            }));
+        }
+        own
+    }
+
+    /// Returns the nodes of some functions of a path, by their numbers, where it leads to its end.
+    pub(super) fn nodes_along(&self, path: &[MethodName], numbers: Range<usize>) -> Vec<NodeId> {
+        let calls = self.calls_of(path).into_iter();
+        let nodes: BTreeSet<NodeId> = calls
+            .flat_map(|call| {
+                let callers = self.callers_of(call.last).skip(path.len() - numbers.end);
+                callers.take(numbers.len())
+            })
+            .collect();
+        nodes.into_iter().collect()
+    }
+
+    fn nodes_of_method(&self, (name, module): &MethodName) -> &[u32] {
+        let method = self.by_name.get(&(name.as_str(), module.as_str()));
+        let nodes = method.and_then(|method| self.nodes.get(*method));
+        nodes.map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn tree(&self) -> &'a CallTree {
@@ -69,13 +238,12 @@ impl<'a> TimedTree<'a> {
 
     /// Returns the calls of a sequence, those inside of another one left out.
     pub(super) fn calls_of(&self, path: &[MethodName]) -> Vec<SequenceCall> {
-        let last = path.last().and_then(|(name, module)| {
-            let method = self.by_name.get(&(name.as_str(), module.as_str()))?;
-            self.nodes.get(*method)
-        });
+        let last = path
+            .last()
+            .map_or(&[][..], |last| self.nodes_of_method(last));
         let mut calls = Vec::new();
         let mut end = 0;
-        for node in last.into_iter().flatten().copied().filter(|node| *node > 0) {
+        for node in last.iter().copied().filter(|node| *node > 0) {
             if node < end {
                 continue;
             }
@@ -139,10 +307,9 @@ impl<'a> TimedTree<'a> {
     }
 
     /// The same of a function of one image.
-    pub(super) fn nodes_of_function(&self, (name, module): &MethodName) -> Vec<Range<usize>> {
-        let method = self.by_name.get(&(name.as_str(), module.as_str()));
-        let nodes = method.and_then(|method| self.nodes.get(*method));
-        let nodes: Vec<usize> = nodes.into_iter().flatten().map(|n| *n as usize).collect();
+    pub(super) fn nodes_of_function(&self, function: &MethodName) -> Vec<Range<usize>> {
+        let nodes = self.nodes_of_method(function);
+        let nodes: Vec<usize> = nodes.iter().map(|n| *n as usize).collect();
         self.outermost_ranges(&nodes)
     }
 
