@@ -12,7 +12,7 @@
 //! callees is one place ([`spread`]), and so is locking. The place is never worse than what the search found: a rule moves to the function that
 //! asked, never to one that only leads to work, and a place has what the search counts along the way to it. Who asked for a place is said of it ([`asker`]), and who waits until it goes on.
 //!
-//! **What a runtime does by itself** is one frame ([`runtime_work`]): it belongs to who calls it, or is a finding in the runtime's own terms.
+//! **What a runtime does by itself** is one frame ([`RuntimeWork`]): it belongs to who calls it, or is a finding in the runtime's own terms.
 //!
 //! **Who speaks of a sequence.** A line or function belongs to the sequence in whose time most of its own lies. What
 //! interference was seen in functions of no sequence is a finding of its own, without what other findings have of it.
@@ -30,8 +30,6 @@ mod gain;
 mod libraries;
 mod losses;
 mod pairs;
-mod qualified_name;
-mod runtime_work;
 mod sequences;
 mod spread;
 mod swapping;
@@ -39,8 +37,6 @@ mod thread_work;
 mod timed_tree;
 
 pub use frame_role::{FrameRole, find_runtime_work};
-pub use libraries::is_c_library;
-pub use runtime_work::{RUNTIME, RuntimeWork};
 pub use sequences::LEAST;
 pub use thread_work::{NodeWork, ThreadWork};
 pub use timed_tree::PROCESS_START;
@@ -52,6 +48,7 @@ use asker::{find_asker, find_starter};
 use gain::{UndisturbedRun, is_of_waits};
 use losses::{count_losses_once, counted_elsewhere};
 use pairs::find_pairs;
+use profile::known_code::{RUNTIME, RuntimeWork};
 use profile::{
     AmountBase, AmountUnit, CallTree, Certainty, Claim, CpuTaker, EndingThread, Finding,
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, MemoryNeed, NodeId, PlaceInCode,

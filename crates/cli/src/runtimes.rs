@@ -1,156 +1,12 @@
 //! Code that language runtimes generate or interpret: which runtime it is, and how to get the names of its
 //! functions.
 
-use profile::{
-    CallGraph, EventId, Image, ImageId, ImageKind, Location, Recording, SymbolTable,
-    has_program_name,
-};
+use profile::known_code::{KNOWN_CODE, KnownCode};
+use profile::{CallGraph, EventId, Image, ImageId, ImageKind, Location, Recording, SymbolTable};
 use rustc_hash::FxHashSet;
-
-/// A runtime whose functions the kernel and symbol tables do not know.
-struct Runtime {
-    name: &'static str,
-    /// Prefixes of the file names of its images.
-    images: &'static [&'static str],
-    /// Its interpreter's main functions (`*`: all that begin so), or where these have no names any code of its images; without
-    /// one its code is generated.
-    interpreter: &'static [&'static str],
-    advice: &'static str,
-    /// The same for recordings with stacks, where these could have had the names.
-    with_stacks: Option<&'static str>,
-}
-
-impl Runtime {
-    /// Returns whether a procedure of its images is one of its interpreter's main functions.
-    fn executes_in(&self, procedure: &str) -> bool {
-        self.interpreter
-            .iter()
-            .any(|function| match function.strip_suffix('*') {
-                Some(start) => procedure.starts_with(start),
-                None => procedure == *function,
-            })
-    }
-
-    /// Returns whether it generates code.
-    fn has_compiler(&self) -> bool {
-        !ONLY_INTERPRETED.contains(&self.name)
-    }
-}
-
-/// Each was tried with the runtime that Debian 12 has, but those of .NET, Bun and Deno (not in Debian).
-const RUNTIMES: [Runtime; 13] = [
-    Runtime {
-        name: "Java",
-        images: &["libjvm.so"],
-        interpreter: &[],
-        advice: "with stacks record reads them itself, of JDK 11 to 25; without, it asks JDK 17 and later when it has run for a second (not with --no-attach); java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit … writes all at its end",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "Node.js",
-        images: &["node", "nodejs", "libnode.so"],
-        interpreter: &[],
-        advice: NODE_ADVICE,
-        with_stacks: Some(NODE_AGAIN),
-    },
-    Runtime {
-        name: "Deno",
-        images: &["deno"],
-        interpreter: &[],
-        advice: "run deno with --v8-flags=--perf-basic-prof",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "Bun",
-        images: &["bun"],
-        interpreter: &[],
-        advice: "it publishes none; its own profiler (--cpu-prof, where it has that) names them",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "PyPy",
-        images: &["pypy", "libpypy"],
-        interpreter: &[],
-        advice: "it publishes none; where the program runs with CPython, record names them",
-        with_stacks: None,
-    },
-    Runtime {
-        name: ".NET",
-        images: &["libcoreclr.so", "libclrjit.so"],
-        interpreter: &[],
-        advice: "record -- dotnet … names them itself (not with --no-attach); one that others start: DOTNET_PerfMapEnabled=1 (COMPlus_PerfMapEnabled=1 before .NET 6) in its environment",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "Erlang",
-        images: &["beam.smp"],
-        interpreter: &[],
-        advice: "run erl +JPperf true …",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "LuaJIT",
-        images: &["luajit", "libluajit"],
-        interpreter: &["[no symbol]"],
-        advice: "run luajit -jp=G,out.folded …; vitalfew bottlenecks out.folded reads that",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "Python",
-        images: &["python", "libpython"],
-        interpreter: &["_PyEval_EvalFrameDefault"],
-        advice: PYTHON_ADVICE,
-        with_stacks: Some(PYTHON_AGAIN),
-    },
-    Runtime {
-        name: "Ruby",
-        images: &["ruby", "libruby"],
-        interpreter: &["[no symbol]", "vm_exec_core", "rb_vm_exec"],
-        advice: RUBY_ADVICE,
-        with_stacks: Some(RUBY_AGAIN),
-    },
-    Runtime {
-        name: "PHP",
-        images: &["php", "libphp"],
-        interpreter: &["execute_ex"],
-        advice: "php -d opcache.jit_debug=16 … names what its JIT compiled, and the extension excimer (formatCollapsed) writes the stacks for vitalfew bottlenecks",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "Perl",
-        images: &["perl", "libperl"],
-        interpreter: &["Perl_*"],
-        advice: "run perl -d:NYTProf …, then nytprofcg --out out.callgrind; vitalfew bottlenecks out.callgrind reads that",
-        with_stacks: None,
-    },
-    Runtime {
-        name: "Lua",
-        images: &["lua", "liblua"],
-        interpreter: &["[no symbol]", "luaV_execute"],
-        advice: "it publishes nothing; where the program runs with LuaJIT, luajit -jp=G,out.folded …, and vitalfew bottlenecks out.folded reads that",
-        with_stacks: None,
-    },
-];
-
-/// Advice for recordings without stacks.
-const PYTHON_ADVICE: &str =
-    "record it with stacks (without --no-stacks), which name them (CPython 3.8 to 3.14)";
-
-/// Advice for recordings with stacks: the first one of an interpreter may end before its unwind tables are made.
-const PYTHON_AGAIN: &str = "record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.14)";
-
-const NODE_ADVICE: &str = "record it with stacks (without --no-stacks), which name them (Node.js 18, 20, 22 and 24); of other versions, run it with NODE_OPTIONS=--perf-basic-prof";
-const NODE_AGAIN: &str = "where record gave no reason, record it again, as the unwind table of node may be ready only now (Node.js 18, 20, 22 and 24); of other versions, run it with NODE_OPTIONS=--perf-basic-prof";
-
-const RUBY_ADVICE: &str =
-    "record it with stacks (without --no-stacks), which name them (Ruby 3.1 and 3.3)";
-const RUBY_AGAIN: &str = "where record gave no reason, record it again, as the unwind tables of its interpreter may be ready only now (Ruby 3.1 and 3.3); of others, stackprof --stackcollapse writes the stacks for vitalfew bottlenecks";
 
 /// Advice for code that no known runtime generated, as that of WebAssembly.
 const GENERATED_CODE: &str = "code that was generated while the program ran, and has no names here: have what generates it write /tmp/perf-PID.map or a jitdump (wasmtime: --profile=perfmap)";
-
-/// Interpreted languages whose usual runtime compiles nothing.
-const ONLY_INTERPRETED: [&str; 3] = ["Python", "Perl", "Lua"];
 
 /// Less than this share of the samples without the names of a runtime's functions is not worth a
 /// line.
@@ -160,30 +16,29 @@ const WORTH_A_LINE: f64 = 0.2;
 /// line for each runtime.
 pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId) -> Vec<String> {
     let amounts = Amounts::of(recording, table, event);
-    let present = |(runtime, _): &(&Runtime, &u64)| amounts.has_image(recording, runtime);
-    let found = RUNTIMES.iter().zip(&amounts.interpreted);
-    let found: Vec<(&Runtime, &u64)> = found.filter(present).collect();
+    let found = KNOWN_CODE.iter().zip(&amounts.interpreted);
+    let found = found.filter_map(|(runtime, amount)| {
+        let advice = runtime.naming.as_ref()?;
+        (amounts.has_image(recording, runtime)).then_some((runtime, advice, *amount))
+    });
+    let found: Vec<_> = found.collect();
     // Generated code belongs to whichever runtime generates code, where there is one of them.
-    let generators = found
-        .iter()
-        .any(|(runtime, _)| runtime.interpreter.is_empty());
+    let generators = found.iter().any(|(runtime, ..)| !runtime.is_interpreted());
     let mut lines = Vec::new();
     let mut is_explained = false;
-    for (runtime, interpreted) in found {
-        let mut amount = *interpreted;
-        if runtime.interpreter.is_empty() || !generators && runtime.has_compiler() {
+    for (runtime, naming, mut amount) in found {
+        if !runtime.is_interpreted() || !generators && naming.compiles {
             amount += amounts.generated;
             is_explained = true;
         }
         if amount > 0 && amount as f64 >= WORTH_A_LINE * amounts.total as f64 {
-            let with_stacks = runtime.with_stacks;
+            let with_stacks = naming.with_stacks;
             let with_stacks = with_stacks.filter(|_| recording.call_graph == CallGraph::Tables);
-            let advice = with_stacks.unwrap_or(runtime.advice);
             lines.push(format!(
                 "{:.0}% is code of {} whose functions have no names here: {}",
                 100.0 * amount as f64 / amounts.total as f64,
                 runtime.name,
-                advice
+                with_stacks.unwrap_or(naming.advice)
             ));
         }
     }
@@ -199,8 +54,8 @@ struct Amounts {
     total: u64,
     /// In generated code without names.
     generated: u64,
-    /// In or below the interpreter of each of [`RUNTIMES`], without functions of its language.
-    interpreted: [u64; RUNTIMES.len()],
+    /// In or below the interpreter of each row of the catalogue, without functions of its language.
+    interpreted: Vec<u64>,
     /// The images that have samples.
     images: FxHashSet<ImageId>,
 }
@@ -210,7 +65,7 @@ impl Amounts {
         let mut amounts = Self {
             total: 0,
             generated: 0,
-            interpreted: [0; RUNTIMES.len()],
+            interpreted: vec![0; KNOWN_CODE.len()],
             images: FxHashSet::default(),
         };
         let on_stacks = languages_on_stacks(recording, table);
@@ -233,24 +88,24 @@ impl Amounts {
         amounts
     }
 
-    fn has_image(&self, recording: &Recording, runtime: &Runtime) -> bool {
+    fn has_image(&self, recording: &Recording, runtime: &KnownCode) -> bool {
         self.images.iter().any(|image| {
             let image = recording.image(*image);
-            image.kind == ImageKind::File && has_program_name(file_name(image), runtime.images)
+            image.kind == ImageKind::File && runtime.has_file(&image.path)
         })
     }
 }
 
 /// A bit of [`languages_on_stacks`].
-const HAS_FUNCTION: u32 = 1 << 31;
+const HAS_FUNCTION: u64 = 1 << 63;
 
-/// For each stack, by its innermost frame: a bit for each of [`RUNTIMES`] whose interpreter is on it, and one if a function of an interpreted language is.
-fn languages_on_stacks(recording: &Recording, table: &SymbolTable) -> Vec<u32> {
+/// For each stack, by its innermost frame: a bit for each row of the catalogue whose interpreter is on it, and one if a function of an interpreted language is.
+fn languages_on_stacks(recording: &Recording, table: &SymbolTable) -> Vec<u64> {
     let frames = recording.stacks.frames();
     let names_callers = frames
         .iter()
         .any(|frame| is_python_function(table, frame.location));
-    let mut on_stacks: Vec<u32> = Vec::with_capacity(frames.len());
+    let mut on_stacks: Vec<u64> = Vec::with_capacity(frames.len());
     for frame in frames {
         let caller = frame
             .caller
@@ -266,16 +121,16 @@ fn languages_on_stacks(recording: &Recording, table: &SymbolTable) -> Vec<u32> {
     on_stacks
 }
 
-fn interpreters_at(image: &Image, table: &SymbolTable, location: Location) -> u32 {
-    let file = file_name(image);
+fn interpreters_at(image: &Image, table: &SymbolTable, location: Location) -> u64 {
     let name = table
         .procedure(location)
         .map_or("[no symbol]", |p| &*p.name);
     let is_unnamed = name.starts_with(profile::UNNAMED_PROCEDURE);
     let name = if is_unnamed { "[no symbol]" } else { name };
-    let runtimes = RUNTIMES.iter().enumerate();
-    let here = runtimes
-        .filter(|(_, runtime)| has_program_name(file, runtime.images) && runtime.executes_in(name));
+    let here = KNOWN_CODE
+        .iter()
+        .enumerate()
+        .filter(|(_, runtime)| runtime.has_file(&image.path) && runtime.executes_in(name));
     here.fold(0, |bits, (number, _)| bits | 1 << number)
 }
 
@@ -283,10 +138,6 @@ fn is_generated(image: &Image) -> bool {
     image.kind == ImageKind::Anonymous
         || image.path.starts_with("/memfd:")
         || image.path.starts_with("/dev/zero")
-}
-
-fn file_name(image: &Image) -> &str {
-    image.path.rsplit('/').next().unwrap_or_default()
 }
 
 /// Returns whether a frame is one of `python3 -X perf`: then the interpreter's callers have names.
@@ -373,7 +224,7 @@ mod tests {
     #[test]
     fn every_runtime_is_in_the_docs() {
         let docs = include_str!("../../../docs/languages.md");
-        for runtime in &RUNTIMES {
+        for runtime in KNOWN_CODE.iter().filter(|code| code.naming.is_some()) {
             assert!(docs.contains(runtime.name), "{}", runtime.name);
         }
     }

@@ -1,40 +1,16 @@
 //! Taking the frames of interpreters out of stacks that have the functions they executed.
 
+use crate::known_code::{CodeKind, FunctionRole, KnownCode, KnownOperation, PYTHON, has_role};
 use crate::{
     EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, Recording, StackId,
     StackTable, plain_name,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Prefixes of interpreters' file names.
-const INTERPRETERS: [&str; 4] = ["python", "libpython", "ruby", "libruby"];
-
-/// Returns whether the last part of a path is one of these names, with a version or a suffix behind it: of `python`,
-/// `/usr/bin/python3.12` is one, `pythonista` is not.
-pub fn has_program_name(path: &str, names: &[&str]) -> bool {
-    let file = path.rsplit('/').next().unwrap_or_default();
-    names.iter().any(|name| {
-        file.strip_prefix(name)
-            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphabetic()))
-    })
-}
-
 /// The frame that stands for a wait of a thread of Python for the interpreter's lock.
 pub const GIL_WAIT: &str = "[waits for the GIL]";
-/// Names of interpreters of Python, which have such a lock.
-const PYTHONS: [&str; 2] = ["python", "libpython"];
-/// Functions of the C library through which these wait for their lock, and for nothing else: other waits are semaphores.
-const CONDITION_WAITS: [&str; 3] = [
-    "pthread_cond_wait",
-    "pthread_cond_timedwait",
-    "pthread_cond_clockwait",
-];
-/// Names of programs and libraries of V8 and HotSpot, of which what functions call stays.
-const ENGINES: [&str; 4] = ["node", "nodejs", "libnode", "libjvm"];
 /// The file of HotSpot's own pieces of code.
 const JVM_CODE: &str = "[jvm]";
-/// Prefix of the names of V8's own code: interpreter, entries, helpers of compiled code.
-const V8_CODE: &str = "Builtins_";
 /// The file of functions of an interpreter, and the place of [`GIL_WAIT`] in it, where no function of a script is.
 const INTERPRETER_FILE: &str = "[interpreter]";
 const GIL_WAIT_PLACE: u64 = 1 << 61;
@@ -100,10 +76,10 @@ struct FrameFolder {
 impl FrameFolder {
     fn new(recording: &Recording) -> Self {
         let images = &recording.images;
-        let file_named = |names: &'static [&str]| {
-            let named =
-                move |image: &Image| image.is_file() && has_program_name(&image.path, names);
-            images.iter().map(named).collect::<Vec<bool>>()
+        let known = |image: &Image| KnownCode::of_file(&image.path).filter(|_| image.is_file());
+        let known: Vec<_> = images.iter().map(known).collect();
+        let marks = |is: &dyn Fn(&KnownCode) -> bool| -> Vec<bool> {
+            known.iter().map(|code| code.is_some_and(is)).collect()
         };
         let scripts: Vec<bool> = images
             .iter()
@@ -111,21 +87,21 @@ impl FrameFolder {
             .collect();
         let of_jvm = |(image, is_script): (&Image, &bool)| *is_script && image.path == JVM_CODE;
         let jvm_code: Vec<bool> = images.iter().zip(&scripts).map(of_jvm).collect();
-        let known = images
+        let place = images
             .iter()
             .zip(&scripts)
             .position(|(image, script)| *script && image.path == INTERPRETER_FILE);
         let mut folder = Self {
             scripts,
-            interpreters: file_named(&INTERPRETERS),
-            pythons: file_named(&PYTHONS),
-            engines: file_named(&ENGINES),
+            interpreters: marks(&|code| code.kind == CodeKind::Interpreter),
+            pythons: marks(&|code| code.name == PYTHON),
+            engines: marks(&|code| code.kind == CodeKind::Engine),
             jvm_code,
             v8_code: FxHashSet::default(),
             conditions: FxHashSet::default(),
             takers: FxHashSet::default(),
             wait: Location {
-                image: ImageId(known.unwrap_or(images.len()) as u32),
+                image: ImageId(place.unwrap_or(images.len()) as u32),
                 offset: ImageOffset(GIL_WAIT_PLACE),
             },
             has_waits: false,
@@ -144,11 +120,12 @@ impl FrameFolder {
                 continue;
             };
             let plain = plain_name(name).trim_end_matches("64");
-            if CONDITION_WAITS.contains(&plain) {
+            // A thread of Python waits for its lock so, and for nothing else: other waits are semaphores.
+            if KnownOperation::Condition.has_function(plain) {
                 self.conditions.insert(at);
             } else if plain == "take_gil" && self.pythons[at.image.0 as usize] {
                 self.takers.insert(at);
-            } else if name.starts_with(V8_CODE) && self.engines[at.image.0 as usize] {
+            } else if self.engines[at.image.0 as usize] && has_role(name, FunctionRole::Generated) {
                 self.v8_code.insert(at);
             }
         }
@@ -346,14 +323,5 @@ mod tests {
         let frames = |sample| frames_of(&recording, sample);
         assert_eq!(frames(0), [at(3), at(0), at(2), at(1), at(1), at(3)]);
         assert_eq!(frames(1), alone, "no method is there");
-    }
-
-    #[test]
-    fn interpreters_are_known_by_their_names() {
-        let is_interpreter = |path| has_program_name(path, &INTERPRETERS);
-        assert!(is_interpreter("/usr/lib/libpython3.8.so.1.0"));
-        assert!(is_interpreter("/usr/bin/python3"));
-        assert!(!is_interpreter("/usr/bin/pythonista"));
-        assert!(!is_interpreter("/usr/lib/libc.so.6"));
     }
 }

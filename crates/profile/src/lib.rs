@@ -16,6 +16,8 @@
 //! much, and what that did to the rate of progress. A trace ([`TraceHead`], [`TraceBatch`]) is the record
 //! of each execution of some blocks of code; [`Interference`] is what follows from it.
 //!
+//! [`known_code`] is the catalogue of libraries and runtimes that everybody knows.
+//!
 //! A [`Finding`] is one claim of any method about one place, in a form that they all share.
 #![forbid(unsafe_code)]
 
@@ -31,6 +33,7 @@ mod finding;
 mod folding;
 mod image;
 mod interference;
+pub mod known_code;
 mod order;
 mod process_maps;
 mod process_names;
@@ -61,7 +64,7 @@ pub use finding::{
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, MemoryLimit,
     MemoryNeed, PAGE_FAULT, PlaceInCode, TimeKind, plain_name, short_name,
 };
-pub use folding::{GIL_WAIT, fold_interpreter_frames, has_program_name};
+pub use folding::{GIL_WAIT, fold_interpreter_frames};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
     Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, DurationSummary,

@@ -6,6 +6,7 @@ use crate::place_names::procedure_name;
 use crate::selection::{KeySource, ReportBy, SampleFilter};
 use crate::wanted::WantedSamples;
 use profile::ProcessNames;
+use profile::known_code::{FunctionRole, has_role};
 use profile::{
     CallGraph, Container, EventId, ImageKind, Location, NameId, Recording, Sample, SymbolTable,
     ThreadCount, Unit, kernel_name,
@@ -543,36 +544,12 @@ pub fn complete_stacks(recording: &Recording, table: &SymbolTable) -> f64 {
 /// Returns whether the stack reaches the start of the program, thread or kernel thread: one of the
 /// outermost frames is a function that nothing calls, or `main`.
 fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) -> bool {
-    const STARTS: &[&str] = &[
-        "_start",
-        "main",
-        "start_thread",
-        "thread_start",
-        "clone",
-        "__clone",
-        "clone3",
-        "__clone3",
-        "__clone_internal",
-        "_dl_start_user",
-        "runtime.goexit",
-        "runtime.mstart",
-        "runtime.rt0_go",
-        "runtime.mcall",
-        "runtime.morestack",
-        "runtime.systemstack",
-        "ret_from_fork",
-        "ret_from_fork_asm",
-        "secondary_startup_64_no_verify",
-        "cpu_startup_entry",
-    ];
     let locations: Vec<Location> = recording.stacks.locations(sample.stack).collect();
     let outermost = locations.iter().rev().take(START_FRAMES);
     outermost.into_iter().any(|location| {
-        table.procedure(*location).is_some_and(|p| {
-            // Go's assembly functions carry their calling convention.
-            let name = p.name.trim_end_matches(".abi0");
-            STARTS.contains(&name) || name.starts_with("__libc_start_")
-        })
+        table
+            .procedure(*location)
+            .is_some_and(|p| &*p.name == "main" || has_role(&p.name, FunctionRole::Start))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::swapping::MemoryWork;
 use analysis::interference::waits_for;
+use profile::known_code::{CodeKind, FunctionRole, KnownCode, has_role};
 use profile::{ANSWERING_CALLS, CauseKind, GIL_WAIT, Location, Recording, TimeKind, plain_name};
 
 /// The part of a program's samples from which on a system call that answers counts its work: a call that takes 20 us is made 250 times a second then.
@@ -72,17 +73,9 @@ impl<'a> SystemCallName<'a> {
     }
 }
 
-/// Kernel functions at which the kernel's part of a stack begins if the thread made a system call.
-const SYSTEM_CALL_ENTRIES: [&str; 4] = [
-    "do_syscall_64",
-    "entry_SYSCALL_64_after_hwframe",
-    "el0_svc",
-    "do_el0_svc",
-];
-
 /// Returns whether the kernel's function only leads to that of a system call.
 fn is_entry(name: &str) -> bool {
-    SYSTEM_CALL_ENTRIES.contains(&name) || name.starts_with("entry_") || name == "x64_sys_call"
+    has_role(name, FunctionRole::KernelEntry)
 }
 
 /// Returns the system call that answers requests, of a program that has notable time in one: that in which most samples of running threads are.
@@ -123,18 +116,9 @@ fn kernel_name(recording: &Recording, at: Location) -> Option<&str> {
 
 /// Returns whether the kernel's names are of a system call, of whatever name.
 fn is_system_call(kernel: &[&str]) -> bool {
-    let is_call = |name: &&str| {
-        SYSTEM_CALL_ENTRIES.contains(name) || SystemCallName::of_function(name).is_some()
-    };
+    let is_call = |name: &&str| SystemCallName::of_function(name).is_some() || is_entry(name);
     kernel.iter().any(is_call)
 }
-
-/// Prefixes of the names of a JVM's functions in which threads wait until it lets them go on.
-const JVM_STOPS: [&str; 3] = [
-    "SafepointSynchronize::",
-    "SafepointMechanism::",
-    "LinuxWaitBarrier::wait",
-];
 
 /// Parts of the names of functions of the kernel in which threads wait for a disk: for a page, for a block, for the whole of a direct read,
 /// for what a write that is synchronous flushes.
@@ -176,19 +160,14 @@ impl WakingKind {
     }
 }
 
-/// Names of files of OpenMP's libraries.
-const OPENMP: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
-/// Beginnings of the names of their functions that hand work out, and parts of those that wait.
-const OPENMP_WORK: [&str; 4] = ["GOMP_loop", "GOMP_task", "GOMP_ordered", "__kmpc_dispatch"];
+/// Parts of the names of OpenMP's functions that wait.
 const OPENMP_WAITS: [&str; 3] = ["barrier", "wait", "spin"];
 
 /// Returns whether a running thread spins until its team's others are done: the innermost function of the user's part of a stack is OpenMP's, and none of these
 /// that called it hands work out. `user` has the names with their files, innermost first. Without symbols, what OpenMP runs by itself is taken for that.
 pub fn spins_for_team(user: &[(&str, &str)]) -> bool {
-    let is_openmp = |path: &str| {
-        let file = path.rsplit('/').next().unwrap_or_default();
-        OPENMP.iter().any(|library| file.starts_with(library))
-    };
+    let is_openmp =
+        |path: &str| KnownCode::of_file(path).is_some_and(|code| code.kind == CodeKind::Team);
     let inside: Vec<&str> = user
         .iter()
         .take_while(|(_, path)| is_openmp(path))
@@ -198,7 +177,7 @@ pub fn spins_for_team(user: &[(&str, &str)]) -> bool {
         let lower = name.to_ascii_lowercase();
         name.starts_with('[') || OPENMP_WAITS.iter().any(|part| lower.contains(part))
     };
-    let hands_out = |name: &&str| OPENMP_WORK.iter().any(|begin| name.starts_with(begin));
+    let hands_out = |name: &&str| has_role(name, FunctionRole::HandsOut);
     inside.first().is_some_and(|name| waits(name)) && !inside.iter().any(hands_out)
 }
 
@@ -240,16 +219,8 @@ pub fn wait_kind(
         // The call's own function may not be on the stack: who asked is the C library's of its name, as a rule.
         None => user.first().map_or("", |name| plain_name(name)),
     };
-    // Go's `time.Sleep` parks a goroutine: only the runtime's threads that look for work sleep so.
-    if user.iter().any(|name| name.starts_with("runtime.usleep")) {
-        return Idle(Threads);
-    }
-    // A JVM stops all threads, for its collector as a rule, whose work that time is.
-    if user
-        .iter()
-        .take(NAMED_FRAMES)
-        .any(|name| JVM_STOPS.iter().any(|stop| name.starts_with(stop)))
-    {
+    let mut inner = user.iter().take(NAMED_FRAMES);
+    if inner.any(|name| has_role(name, FunctionRole::RuntimeWait)) {
         return Idle(Threads);
     }
     let by_name = || {

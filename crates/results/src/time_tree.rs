@@ -5,9 +5,10 @@ use crate::time_kind::{
     SystemCallName, WaitKind, WaitSurroundings, WakingKind, running_kind, spins_for_team, wait_kind,
 };
 use analysis::judgement::{
-    CpuWaits, DearLine, EndedWait, FrameRole, NodeWork, PROCESS_START, RUNTIME, RuntimeWork,
-    ThreadWork, find_runtime_work,
+    CpuWaits, DearLine, EndedWait, FrameRole, NodeWork, PROCESS_START, ThreadWork,
+    find_runtime_work,
 };
+use profile::known_code::{CodeKind, KnownCode, RUNTIME, RuntimeWork, is_c_library};
 use profile::{
     CallTree, CallTreeBuilder, CallTreeError, DraftNode, EndingThread, KERNEL_CALL, Location,
     MethodId, NodeId, PAGE_FAULT, Recording, Sample, SourceFrame, StackId, SymbolTable, TimeKind,
@@ -456,10 +457,10 @@ impl<'a> TreeMaker<'a> {
     /// Returns whether a process begins or ends: the loader is at work, or the kernel in such a call, for no function of a program.
     fn is_process_start(&self, user: &[Location], kernel: &[&str]) -> bool {
         let path = |location: &Location| self.recording.image(location.image).path.as_str();
-        let loads = user.iter().any(|at| path(at).contains("/ld-"));
-        let asked = user
-            .iter()
-            .any(|at| !analysis::judgement::is_c_library(path(at)));
+        let loads = user.iter().any(|at| {
+            KnownCode::of_file(path(at)).is_some_and(|code| code.kind == CodeKind::Loader)
+        });
+        let asked = user.iter().any(|at| !is_c_library(path(at)));
         let calls = |name: &&str| {
             let call = SystemCallName::of_function(name);
             call.is_some_and(|SystemCallName(call)| PROCESS_CALLS.contains(&call))
@@ -470,12 +471,8 @@ impl<'a> TreeMaker<'a> {
 
     fn ending_thread(&self, waker: &Waker) -> EndingThread {
         let stack = waker.stack.map(|stack| self.split_stack(stack).0);
-        let is_c_library = |location: &&Location| {
-            let image = self.recording.image(location.image);
-            analysis::judgement::is_c_library(&image.path)
-        };
-        let user = stack.iter().flatten();
-        let asker = user.clone().find(|location| !is_c_library(location));
+        let mut user = stack.iter().flatten();
+        let asker = user.find(|at| !is_c_library(&self.recording.image(at.image).path));
         let procedure = asker.and_then(|location| self.table.procedure(*location));
         EndingThread {
             thread: self.recording.names.get(waker.process).to_owned(),

@@ -31,14 +31,13 @@
 //! **Mostly new.** A method of which less than half of the cost is left is no candidate: it is what
 //! remains around others.
 //!
-//! **No cause** are methods that only lead to work ([`glue`](super::glue)), and the one call that has most of the program
+//! **No cause** are methods that only lead to work ([`is_glue`]), and the one call that has most of the program
 //! and little cost of its own. A sequence that ends in such a call, which one around recursion can, is split into one for each
 //! notable way on. A sequence adds at least 1 % of the whole, or the search ends.
 //!
 //! **Where two profiles part.** What only one side calls is a cost of its first method: see [`united`](super::united).
 
 use super::forest::{CallSequence, Forest, Whole};
-use super::glue::is_glue;
 use super::interface::{Profile, Step};
 use super::spans::Spans;
 use super::tree::IndexedTree;
@@ -46,6 +45,7 @@ pub use super::united::UniteError;
 use super::united::United;
 use super::view::View;
 use crate::statistics::Interval;
+use profile::known_code::is_glue;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 

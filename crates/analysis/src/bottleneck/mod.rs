@@ -28,7 +28,6 @@ pub mod transform;
 pub mod zoom;
 
 mod claims;
-pub(crate) mod glue;
 mod paths;
 mod tree;
 mod united;

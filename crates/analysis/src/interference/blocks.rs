@@ -1,13 +1,14 @@
 //! State of a block besides its kinds: evidence for causes and doubts.
 
 use super::events::EventTable;
-use super::functions::{is_yield, waits_for};
+use super::functions::waits_for;
 use super::instants::Instants;
 use super::nesting::Inside;
 use super::options::Options;
 use super::queue::Entry;
 use super::sequences::{Sequence, mix};
 use super::waits::{Fates, WaitPart, WaitSum, add_parts};
+use profile::known_code::KnownOperation;
 use profile::{BlockId, CauseKind, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
 use rustc_hash::FxHashMap;
 
@@ -58,7 +59,7 @@ impl BlockState {
     pub fn new(number: BlockId, block: &TracedBlock, options: &Options) -> Self {
         let grouping = options.grouping(block);
         let excluded = options.excludes(&block.name);
-        let yields = is_yield(&block.name);
+        let yields = KnownOperation::Yield.has_function(&block.name);
         let recorded = block.arguments.len().min(TRACED_ARGUMENTS);
         Self {
             base: base(number),

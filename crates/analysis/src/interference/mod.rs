@@ -11,7 +11,7 @@
 //! # Kinds
 //!
 //! Executions are compared with executions of the same kind. A kind is the block, the values of the
-//! arguments that count (§3.4, [`KNOWN_FUNCTIONS`]), and the kinds of what it called, in order: the paper's
+//! arguments that count (§3.4, [`known_code`](profile::known_code)), and the kinds of what it called, in order: the paper's
 //! sequences `f_start g_start g_end f_end` (`nesting`). Where a kind is rarer than [`Options::enough`],
 //! kinds are put together (`floor`).
 //!
@@ -83,5 +83,5 @@ mod worker;
 
 pub use analyser::Analyser;
 pub use claims::findings;
-pub use functions::{KNOWN_FUNCTIONS, KnownFunction, known_function, waits_for};
+pub use functions::waits_for;
 pub use options::{Options, Pattern};

@@ -1,6 +1,6 @@
 //! Options of the analysis.
 
-use super::functions::known_function;
+use profile::known_code::known_function;
 use profile::{TRACED_ARGUMENTS, TracedBlock};
 use regex::Regex;
 
@@ -15,7 +15,7 @@ pub struct Options {
     /// Kinds with fewer executions have no floor of their own (`n_0`).
     pub enough: u64,
     /// Executions of these functions are told apart by the values of these arguments, counted from 1,
-    /// instead of by those of [`super::KNOWN_FUNCTIONS`].
+    /// instead of by those that are known.
     pub arguments: Vec<(Pattern, Vec<u8>)>,
     /// These blocks are left out, as if they had not been traced.
     pub exclude: Vec<Pattern>,

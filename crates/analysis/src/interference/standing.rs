@@ -7,8 +7,8 @@
 use super::blocks::BlockState;
 use super::draft::{Draft, ENOUGH, SLIGHT, list_with_waits};
 use super::evidence::{Verdict, evidence};
-use super::functions::{is_join, waits_for_callers};
 use super::known::{Known, Run, over};
+use profile::known_code::KnownOperation;
 use profile::{Between, BlockScore, Cause, CauseKind, Doubt, DoubtKind, Standing, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -79,7 +79,7 @@ pub(super) fn judge_standing(
     let idle = doubts.iter().any(|doubt| doubt.kind == DoubtKind::Idle);
     let standing = if sci < SLIGHT {
         Standing::Slight
-    } else if idle || is_join(&known.block.name) {
+    } else if idle || KnownOperation::Join.has_function(&known.block.name) {
         Standing::Idle
     } else if hindered >= ENOUGH || by_others >= 0.5 {
         Standing::Interference
@@ -286,7 +286,8 @@ fn list_with_callers(drafts: &mut [Draft]) {
         };
         let callers = drafts.iter().filter(|draft| draft.block.name != name);
         let most = callers.max_by(|a, b| waited(a).total_cmp(&waited(b)));
-        let most = most.filter(|most| waits_for_callers(&name) && waited(most) > 0.0);
+        let most =
+            most.filter(|most| KnownOperation::FutexLock.has_function(&name) && waited(most) > 0.0);
         let caller = most.map(|draft| draft.block.name.clone());
         if let (Some(caller), Some(draft)) = (caller, drafts.get_mut(at)) {
             draft.block.score.standing = Standing::Same;

@@ -1,9 +1,8 @@
 //! The functions whose allocations a garbage collector collects (ours): those that take time, or find the heap full.
 
 use super::libraries::is_nameless;
-use super::runtime_work::RuntimeWork;
 use super::timed_tree::{KERNEL, TimedTree};
-use crate::bottleneck::glue::is_glue;
+use profile::known_code::{RuntimeWork, is_glue};
 use profile::{NodeId, plain_name};
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,8 +1,7 @@
 //! The role of a frame on a stack: the program's, a runtime's, or a library's that works for its caller.
 
 use super::libraries::{is_language_library, is_script_body};
-use super::runtime_work::RuntimeWork;
-use crate::bottleneck::glue::is_glue;
+use profile::known_code::{RuntimeWork, is_glue};
 
 /// The role of a function, by its name and module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,104 +1,22 @@
 //! Images that work for others, and functions that only lead to work.
 
-use super::qualified_name::qualified_name;
-use super::runtime_work::RUNTIME;
-use crate::bottleneck::glue::is_glue;
-
-/// Images with these names work for their callers, beside the C library.
-const LANGUAGE_LIBRARIES: [&str; 7] = [
-    "libstdc++",
-    "libc++",
-    "libgcc_s",
-    "libm.so",
-    "libjemalloc",
-    "libtcmalloc",
-    "libmimalloc",
-];
-
-/// Interpreters: their images work for a script.
-const INTERPRETERS: [&str; 11] = [
-    "python",
-    "libpython",
-    "ruby",
-    "libruby",
-    "node",
-    "nodejs",
-    "libnode",
-    "php",
-    "libphp",
-    "perl",
-    "libjvm",
-];
-
-/// Directories of interpreters' standard libraries, and those inside of them that hold what others have written.
-const SCRIPT_LIBRARIES: [&str; 2] = ["/lib/python3.", "/lib/ruby/"];
-const INSTALLED: [&str; 4] = [
-    "/site-packages/",
-    "/dist-packages/",
-    "/gems/",
-    "/node_modules/",
-];
-
-/// Returns whether an image is the C library, or a part of it.
-pub fn is_c_library(module: &str) -> bool {
-    let file = module.rsplit('/').next().unwrap_or_default();
-    let libraries = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl"];
-    libraries.iter().any(|library| file.starts_with(library))
-}
+use profile::known_code::{
+    FunctionRole, KnownCode, RUNTIME, has_role, is_glue, is_library_script, is_package,
+    is_standard_name, qualified_name,
+};
 
 /// Returns whether a function, given with its module, only works for its callers. Such are functions of the C library,
 /// of an allocator, of the standard library of C++, Rust, Go or Java, of an interpreter, and the work of a runtime.
 pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
-    let file = module.rsplit('/').next().unwrap_or_default();
+    let is_script = is_script_function(name);
+    // Node.js's scripts have their file in their name by a perf map.
+    let is_of_node = || name.starts_with("JS:") && name.contains(" node:");
     module == RUNTIME
-        || is_c_library(module)
-        || LANGUAGE_LIBRARIES
-            .iter()
-            .any(|library| file.starts_with(library))
+        || KnownCode::of_file(module).is_some_and(|code| code.works_for_others() && !is_script)
         || is_of_standard_library(name)
-        || is_of_interpreter(name, module)
-}
-
-/// Prefixes of the names of classes that a JVM brings along, and of those of the standard libraries of Kotlin and Scala.
-const JAVA_PACKAGES: [&str; 6] = [
-    "java.",
-    "javax.",
-    "jdk.internal.",
-    "sun.",
-    "kotlin.",
-    "scala.",
-];
-
-/// Returns whether a function is an interpreter's: of its image, or of the scripts and extensions that it brings along.
-fn is_of_interpreter(name: &str, module: &str) -> bool {
-    // Node.js's scripts, by its frames and by a perf map.
-    let is_of_node =
-        module.starts_with("node:") || name.starts_with("JS:") && name.contains(" node:");
-    let in_directory = SCRIPT_LIBRARIES.iter().any(|part| module.contains(part))
-        && !INSTALLED.iter().any(|part| module.contains(part));
-    // Modules of Python's that are in the interpreter itself.
-    let is_frozen = module.starts_with("<frozen ");
-    // Pieces of code of the JVM's own, and its classes.
-    let is_of_jvm = module == "[jvm]"
-        || is_script_function(name) && JAVA_PACKAGES.iter().any(|begin| name.starts_with(begin));
-    is_interpreter(module) && !is_script_function(name)
-        || in_directory
-        || is_of_node
-        || is_frozen
-        || is_of_jvm
-}
-
-/// Returns whether an image is an interpreter's, which may have a version in its name.
-fn is_interpreter(module: &str) -> bool {
-    let file = module.rsplit('/').next().unwrap_or_default();
-    let versions = INTERPRETERS.iter().filter_map(|name| {
-        let version = file.strip_prefix(name)?;
-        Some(version.strip_prefix('-').unwrap_or(version))
-    });
-    let is_version = |c: char| c.is_ascii_digit() || c == '.';
-    versions
-        .into_iter()
-        .any(|version| version.is_empty() || version.starts_with(is_version))
+        || is_library_script(module)
+        || is_script && has_role(name, FunctionRole::ScriptLibrary)
+        || is_of_node()
 }
 
 /// Returns whether a function is a script's, whose names have the file and line behind them.
@@ -114,12 +32,13 @@ fn is_script_function(name: &str) -> bool {
 /// Returns whether two functions were written together: of one image, or scripts of one package or of the program itself.
 pub(super) fn belong_together(one: &(String, String), other: &(String, String)) -> bool {
     let are_scripts = is_script_function(&one.0) && is_script_function(&other.0);
-    one.1 == other.1 || are_scripts && package_of(&one.1) == package_of(&other.1)
+    one.1 == other.1
+        || are_scripts && KnownCode::package_of(&one.1) == KnownCode::package_of(&other.1)
 }
 
 /// Returns whether a function was not written for this program: of a shared library, or of an installed package's script.
 pub(super) fn is_of_others((_, module): &(String, String)) -> bool {
-    is_shared_library(module) || package_of(module).is_some()
+    is_shared_library(module) || KnownCode::package_of(module).is_some()
 }
 
 /// Returns whether an image is a shared library, by its name.
@@ -128,88 +47,13 @@ pub(super) fn is_shared_library(module: &str) -> bool {
     file.ends_with(".so") || file.contains(".so.")
 }
 
-/// Returns the directory of the installed package that a script is of; `None` of the program's own scripts.
-fn package_of(script: &str) -> Option<&str> {
-    let inside = INSTALLED.iter().filter_map(|directory| {
-        let at = script.rfind(directory)?;
-        Some(at + directory.len())
-    });
-    let begin = inside.max()?;
-    let name = script[begin..].split('/').next().unwrap_or_default();
-    Some(&script[..begin + name.len()])
-}
-
-/// Crates of Rust's standard library, the namespaces of C++'s and of V8, V8's builtins, what Java's classes call in their libraries, and names that only
-/// the authors of standard libraries may use.
-const STANDARD_NAMES: [&str; 15] = [
-    "std::",
-    "core::",
-    "alloc::",
-    "hashbrown::",
-    "__gnu_cxx::",
-    "__rust_",
-    "__rdl_",
-    "_M_",
-    "_S_",
-    "__invoke",
-    "v8::",
-    "Builtins_",
-    "Java_java_",
-    "Java_jdk_",
-    "Java_sun_",
-];
-
-/// First parts of the packages of Go's standard library.
-const GO_PACKAGES: [&str; 40] = [
-    "archive",
-    "bufio",
-    "bytes",
-    "cmp",
-    "compress",
-    "container",
-    "context",
-    "crypto",
-    "database",
-    "debug",
-    "encoding",
-    "errors",
-    "fmt",
-    "go",
-    "hash",
-    "html",
-    "image",
-    "internal",
-    "io",
-    "iter",
-    "log",
-    "maps",
-    "math",
-    "mime",
-    "net",
-    "os",
-    "path",
-    "reflect",
-    "regexp",
-    "runtime",
-    "slices",
-    "sort",
-    "strconv",
-    "strings",
-    "sync",
-    "syscall",
-    "text",
-    "time",
-    "unicode",
-    "unsafe",
-];
-
 /// Returns whether a function's name is one of a standard library that is compiled into programs.
 fn is_of_standard_library(name: &str) -> bool {
     if let Some(implemented) = name.strip_prefix('<') {
         return is_of_standard_implementation(implemented);
     }
     let name = qualified_name(name);
-    STANDARD_NAMES.iter().any(|start| name.starts_with(start)) || is_of_go_library(name)
+    is_standard_name(name) || is_of_go_library(name)
 }
 
 /// Returns whether what is implemented, of Rust's `<Type as Trait>::function`, is the standard library's: its type, or its trait for any type.
@@ -218,17 +62,17 @@ fn is_of_standard_implementation(implemented: &str) -> bool {
     let of_type = of_type.strip_prefix("mut ").unwrap_or(of_type);
     let of_type = of_type.strip_prefix("dyn ").unwrap_or(of_type);
     let (of_type, of_trait) = of_type.split_once(" as ").unwrap_or((of_type, ""));
-    let is_standard = |name: &str| STANDARD_NAMES.iter().any(|start| name.starts_with(start));
     let first = of_type.split(['<', '>']).next().unwrap_or(of_type);
-    let of_any_type = of_trait.is_empty() || of_trait.starts_with('<') || is_standard(of_trait);
-    is_standard(of_type) || !first.contains("::") && of_any_type
+    let of_any_type =
+        of_trait.is_empty() || of_trait.starts_with('<') || is_standard_name(of_trait);
+    is_standard_name(of_type) || !first.contains("::") && of_any_type
 }
 
 /// Returns whether a function's name begins with a package of Go's standard library. Functions of scripts have their file behind the name.
 pub(super) fn is_of_go_library(name: &str) -> bool {
     let package = name.split_once('.').map_or("", |(package, _)| package);
     let first = package.split('/').next().unwrap_or_default();
-    !name.contains(' ') && GO_PACKAGES.contains(&first)
+    !name.contains(' ') && is_package(first)
 }
 
 /// Returns whether a function's name tells nobody what to change: the program itself, or code without a name.

@@ -1,9 +1,9 @@
 //! Two sides of one cost (ours): whoever makes a value pays once more when it is dropped, and whoever touches new memory pays once more when that is
 //! given back. A change spares both sides.
 
-use super::qualified_name::qualified_name;
 use super::sequences::{Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
+use profile::known_code::qualified_name;
 use profile::{KERNEL_CALL, PAGE_FAULT};
 use std::collections::BTreeMap;
 

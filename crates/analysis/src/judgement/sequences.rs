@@ -4,8 +4,8 @@ use super::libraries::{is_nameless, is_shared_library, says_little};
 use super::timed_tree::{KERNEL, MethodName, PROCESS_START, SequenceCall, TimedTree};
 use crate::bottleneck::auto::FoundSequences;
 use crate::bottleneck::forest::Forest;
-use crate::bottleneck::glue::is_glue;
 use crate::bottleneck::interface::Profile;
+use profile::known_code::{is_glue, is_lock_operation};
 use profile::{CallTree, NodeId, TimeKind, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,10 +27,9 @@ pub(super) const DOMINATES: f64 = 0.8;
 pub(super) const OWN_WORK: f64 = 0.05;
 /// The part of a sequence's time from which on one callee is a sequence of its own.
 const LARGE: f64 = 0.25;
-/// The part of its time that a function locks or unlocks which does nothing else, the place that stands for both, and beginnings of the names of these functions.
+/// The part of its time that a function locks or unlocks which does nothing else, and the place that stands for both.
 const ONLY_LOCKS: f64 = 0.9;
 const LOCKING: &str = "locking and unlocking";
-const LOCK_OPERATIONS: [&str; 4] = ["pthread_mutex_", "pthread_rwlock_", "pthread_spin_", "lll_"];
 /// Functions on the way to the kernel, at most: those of Rust's standard library are the most.
 const LONGEST_WAY_TO_KERNEL: usize = 40;
 
@@ -70,14 +69,16 @@ impl TimedSequence {
 
     /// Returns whether nearly all of it is the C library's locking and unlocking.
     fn is_locking(&self, tree: &TimedTree<'_>) -> bool {
-        let is_lock = |name: &str| LOCK_OPERATIONS.iter().any(|lock| name.starts_with(lock));
-        let called = self.in_callees.iter().filter(|(name, _)| is_lock(name));
+        let called = self
+            .in_callees
+            .iter()
+            .filter(|(name, _)| is_lock_operation(name));
         let called: f64 = called.map(|(_, time)| *time).sum();
         let mut path = self.path.iter();
         let is_operation = |function: &MethodName| {
             let (name, module) = function;
             let kernel = module == KERNEL && name.starts_with("futex");
-            kernel || tree.is_library(function) && is_lock(plain_name(name))
+            kernel || tree.is_library(function) && is_lock_operation(plain_name(name))
         };
         called > 0.0 && called >= ONE_CALLER * self.time() || path.any(is_operation)
     }

@@ -1,6 +1,7 @@
 //! Programs whose time is known.
 
 use super::*;
+use profile::known_code::RUNTIME;
 use profile::{CallTreeBuilder, DraftNode, MemoryLimit, ValueType};
 
 const MS: i64 = 1_000_000;

@@ -1,9 +1,9 @@
 //! A call tree of time, with an index of where each function stands: places are looked up without a walk over the tree.
 
 use super::libraries::{
-    is_c_library, is_language_library, is_nameless, is_of_go_library, is_of_others, leads_to_work,
+    is_language_library, is_nameless, is_of_go_library, is_of_others, leads_to_work,
 };
-use super::runtime_work::RuntimeWork;
+use profile::known_code::{RuntimeWork, is_c_library};
 use profile::{CallTree, Method, MethodId, NodeId, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};

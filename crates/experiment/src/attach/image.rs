@@ -6,6 +6,7 @@ use super::return_frame::{ReturningCall, WayOfReturning};
 use crate::Error;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
+use profile::known_code::{CodeKind, KnownCode};
 use sampler::process_file;
 use std::fs;
 use std::path::Path;
@@ -160,14 +161,6 @@ pub(super) fn allocator_functions(pid: u32) -> Vec<std::ops::Range<u64>> {
         // What waits for locks inside the C library, its allocator's first of all.
         "__lll_lock_wait_private",
     ];
-    const LIBRARIES: [&str; 6] = [
-        "ld-",
-        "ld.so",
-        "libjemalloc",
-        "libtcmalloc",
-        "libmimalloc",
-        "libdl",
-    ];
     let text = fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let mut base = (String::new(), 0);
     let mut ranges = Vec::new();
@@ -180,7 +173,9 @@ pub(super) fn allocator_functions(pid: u32) -> Vec<std::ops::Range<u64>> {
             continue;
         }
         let name = path.rsplit('/').next().unwrap_or_default();
-        if LIBRARIES.iter().any(|library| name.starts_with(library)) {
+        let kind = KnownCode::of_file(path).map(|code| code.kind);
+        if matches!(kind, Some(CodeKind::Loader | CodeKind::Allocator)) || name.starts_with("libdl")
+        {
             ranges.push(line.addresses.clone());
         } else if name.starts_with("libc.so") || name.starts_with("libc-2.") {
             let file = mapped_file(pid, line.addresses.start, line.addresses.end, path);

@@ -3,6 +3,7 @@
 use crate::Error;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};
+use profile::known_code::is_c_library;
 use std::path::PathBuf;
 
 /// A property of a program that makes tracing it unsafe.
@@ -44,8 +45,7 @@ impl Hazard {
         defines: &dyn Fn(&str) -> bool,
     ) -> Option<Self> {
         let file = path.rsplit('/').next().unwrap_or(path);
-        let exempt = ["libgcc_s.", "libc.", "libc-", "ld-", "libpthread"];
-        if exempt.iter().any(|name| file.starts_with(name)) {
+        if file.starts_with("libgcc_s.") || is_c_library(path) {
             return None;
         }
         let known = RUNTIMES.iter().find(|(name, _)| defines(name));

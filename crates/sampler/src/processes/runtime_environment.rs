@@ -1,13 +1,13 @@
 //! Variables of the environment with which runtimes publish the names of the code that they make: set for commands that start one.
 
 use super::command_files::{find_program, script_interpreter};
-use profile::has_program_name;
+use profile::known_code::{KnownCode, NODE};
 use std::ffi::OsString;
 
 /// A runtime that reads a variable.
 struct Publisher {
-    /// Names of its programs, and of those that start it.
-    programs: &'static [&'static str],
+    /// Its name in the catalogue.
+    name: &'static str,
     variable: &'static str,
     asks: Asks,
     /// Walks up stacks by tables read its functions (crate languages).
@@ -28,20 +28,20 @@ const NODE_OPTIONS: [&str; 2] = ["--perf-basic-prof", "--interpreted-frames-nati
 
 const PUBLISHERS: [Publisher; 3] = [
     Publisher {
-        programs: &["node", "nodejs", "npm", "npx", "yarn", "pnpm"],
+        name: NODE,
         variable: "NODE_OPTIONS",
         asks: Asks::Options(&NODE_OPTIONS),
         is_read: cfg!(target_arch = "x86_64"),
     },
     Publisher {
-        programs: &["dotnet"],
+        name: ".NET",
         variable: "DOTNET_PerfMapEnabled",
         asks: Asks::Value("1"),
         is_read: false,
     },
     // The name before .NET 6, which later ones read where the other is not set.
     Publisher {
-        programs: &["dotnet"],
+        name: ".NET",
         variable: "COMPlus_PerfMapEnabled",
         asks: Asks::Value("1"),
         is_read: false,
@@ -65,7 +65,7 @@ pub(crate) fn runtime_environment(
     let is_started = |publisher: &&Publisher| {
         starts
             .iter()
-            .any(|word| has_program_name(word, publisher.programs))
+            .any(|word| KnownCode::is_started_by(publisher.name, word))
     };
     PUBLISHERS
         .iter()

@@ -6,7 +6,8 @@ use crate::processes::threads::process_file;
 use languages::python::{Interpreter, ThreadNames};
 use languages::{ElfImage, LanguageRuntime};
 use object::ReadCache;
-use profile::{Recording, has_program_name, name_thread};
+use profile::known_code::{KnownCode, PYTHON};
+use profile::{Recording, name_thread};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -152,7 +153,7 @@ impl OwnNumbers {
 }
 
 fn is_python(path: &str) -> bool {
-    has_program_name(path, &["python", "libpython"])
+    KnownCode::of_file(path).is_some_and(|code| code.name == PYTHON)
 }
 
 /// The interpreter in a process, and where it is mapped.

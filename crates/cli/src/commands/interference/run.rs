@@ -6,8 +6,9 @@ use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::group_digits;
 use crate::screen::{Screen, tell_user};
-use analysis::interference::{Analyser, KNOWN_FUNCTIONS, known_function};
+use analysis::interference::Analyser;
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
+use profile::known_code::{known_function, known_functions};
 use profile::{Interference, Recording, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
 use sampler::{EventKind, EventSpec, Exit, Launched};
 use std::io::{IsTerminal, Write};
@@ -109,7 +110,7 @@ fn kept_arguments(args: &Run, name: &str) -> Vec<u8> {
 
 /// Functions that are traced wherever they are: what they wait for is known.
 fn known_names() -> Vec<FunctionPattern> {
-    let names = KNOWN_FUNCTIONS.iter().flat_map(|known| known.names);
+    let names = known_functions().flat_map(|known| known.names);
     let exact = names.filter(|name| !name.contains('*'));
     exact.map(|name| FunctionPattern::parse(name)).collect()
 }

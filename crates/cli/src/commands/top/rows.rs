@@ -1,6 +1,7 @@
 //! Rows of `vitalfew top`, made of a recording of the last seconds.
 
 use crate::call_tree_order::children_shown;
+use profile::known_code::is_c_library;
 use profile::{
     EventId, ImageKind, Location, NodeId, ProcessNames, Recording, Sample, SymbolTable, plain_name,
 };
@@ -326,13 +327,7 @@ fn name_of_wait(snapshot: &TopSnapshot, sample: &Sample) -> String {
         .iter()
         .find_map(|l| SystemCallName::of_function(name(l)));
     // The C library only hands a call on.
-    let is_program = |location: &&Location| {
-        let path = &recording.image(location.image).path;
-        let file = path.rsplit('/').next().unwrap_or_default();
-        !["libc.so", "libc-", "ld-"]
-            .iter()
-            .any(|library| file.starts_with(library))
-    };
+    let is_program = |location: &&Location| !is_c_library(&recording.image(location.image).path);
     let named = |location: &Location| Some(name(location)).filter(|name| !name.is_empty());
     let asker = user.iter().filter(is_program).find_map(named);
     let asker = asker

@@ -1,7 +1,51 @@
-//! Names of C++ functions without the types that they return.
+//! Names of functions without what compilers add to them.
+
+use std::borrow::Cow;
+
+/// Returns a function's name as the catalogue has it: without its version, its hash, the type that
+/// it returns, its arguments if it is qualified, the calling convention of Go's assembly, and the
+/// brackets of Rust's newer names (`<a::B>::c`).
+pub(super) fn plain_function(name: &str) -> Cow<'_, str> {
+    let plain = name.split('@').next().unwrap_or(name);
+    let plain = plain.strip_suffix(".abi0").unwrap_or(plain);
+    let plain = match plain.rsplit_once("::h") {
+        Some((start, hash)) if hash.len() == 16 => start,
+        _ => plain,
+    };
+    // What profilers call code without a name has words and brackets of its own.
+    let is_placeholder = plain.starts_with(['[', '(']);
+    let plain = if is_placeholder {
+        plain
+    } else {
+        without_arguments(qualified_name(plain))
+    };
+    let inherent = plain.strip_prefix('<').and_then(|rest| {
+        let (implemented, rest) = rest.split_once(">::")?;
+        (!implemented.contains(" as ")).then(|| format!("{implemented}::{rest}"))
+    });
+    inherent.map_or(Cow::Borrowed(plain), Cow::Owned)
+}
+
+/// Returns the name of a qualified C++ function without its arguments. Others keep them: many
+/// programs have a `start(int)` of their own.
+fn without_arguments(name: &str) -> &str {
+    let Some(inside) = name.strip_suffix(')').filter(|_| name.contains("::")) else {
+        return name;
+    };
+    let mut depth = 1_u32;
+    let opening = inside.char_indices().rev().find(|(_, letter)| {
+        match letter {
+            ')' => depth += 1,
+            '(' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    opening.map_or(name, |(at, _)| &name[..at])
+}
 
 /// Returns a C++ function's name without the type that it returns, which stands in front of those of templates.
-pub(super) fn qualified_name(name: &str) -> &str {
+pub fn qualified_name(name: &str) -> &str {
     let (mut depth, mut begin) = (0_u32, 0);
     for (at, letter) in name.char_indices() {
         match letter {

@@ -1,0 +1,20 @@
+//! The catalogue of code that everybody knows: libraries, runtimes of languages, the kernel.
+//!
+//! What a method has to know of such code stands in one row of `table.rs`, in patterns for its files
+//! and functions. A new runtime or library is a new row there.
+
+mod find;
+mod function_name;
+mod pattern;
+mod row;
+mod table;
+
+pub use find::{
+    has_role, is_c_library, is_glue, is_library_script, is_lock_operation, is_package,
+    is_standard_name, known_function, known_functions,
+};
+pub use function_name::qualified_name;
+pub use row::{
+    CodeKind, FunctionRole, KnownCode, KnownFunction, KnownOperation, NamingAdvice, RuntimeWork,
+};
+pub use table::{KNOWN_CODE, NODE, PYTHON, RUNTIME};
