@@ -78,6 +78,7 @@ const ENDED_ENOUGH: f64 = 0.1;
 /// Waits for a place are said to be so from this part of the working time on.
 const HELD_ENOUGH: f64 = 0.1;
 /// Part of a place's time by which a reason must explain more of all its stalls than its slowest instruction takes, to be named; and the most that are named.
+/// Tuned by `benches/run_cases.py`.
 const STALLED_MORE: f64 = 0.05;
 const NAMED_STALLS: usize = 3;
 /// Room for what a machine with a free CPU does faster by itself: caches and clock rates.

@@ -29,17 +29,22 @@ const LOST_AT_PACE: f64 = 0.1;
 
 /// Threads that meet and wait for processors that others of them have, for so much of their running time, are predicted less exactly
 /// (`unequal` of `tests/programs/causal/meetings.c`: they wait a quarter of it).
+/// Tuned by `benches/causal_meetings.py`.
 const QUEUED: f64 = 0.15;
 /// The doubt of those that meet more often than each of so many periods.
+/// Tuned by `benches/causal_meetings.py`.
 const QUEUED_DOUBT: f64 = 0.5;
 /// See [`QUEUED_DOUBT`].
+/// Tuned by `benches/causal_meetings.py`.
 const QUEUED_MEETINGS: f64 = 100.0;
 
 /// A line may run for so much longer than its samples say: some of a processor's time is in none. Without that, intervals ended short of truths that
 /// are the whole time of a line (`barrier`, `lock` of `tests/programs/causal/meetings.c`).
+/// Tuned by `benches/causal_meetings.py`.
 const UNSAMPLED: f64 = 1.1;
 
 /// Part of the samples in code that waits by looking from which on threads are taken to meet so.
+/// Tuned by `benches/causal_meetings.py`.
 const SPINNING: f64 = 0.02;
 
 /// Meetings of a program's threads, where they are too frequent.

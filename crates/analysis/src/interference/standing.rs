@@ -13,10 +13,12 @@ use profile::{Between, BlockScore, Cause, CauseKind, Doubt, DoubtKind, Standing,
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Threads that were blocked for longer than the rest had nothing to hand out either.
+/// Tuned by `benches/interference_cases.py`.
 const BUSY: f64 = 0.5;
 /// Threads that are blocked for all but this are helpers (tuned by `helpers` in benches/interference_cases.py, which have 0.02).
 const WORKS: f64 = 0.05;
 /// A loss is that of inner functions if these have so much of it.
+/// Tuned by `benches/interference_cases.py`.
 const COVERED: f64 = 0.75;
 
 /// Standing of a score, and the part of it that others caused.

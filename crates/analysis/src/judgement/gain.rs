@@ -33,6 +33,7 @@ const PREDICTED_WITHIN: f64 = 0.05;
 const BUSY: f64 = 0.9;
 
 /// The part of the run from which on it is said that a thread works alone.
+/// Tuned by `benches/run_cases.py`.
 const ALONE_ENOUGH: f64 = 0.3;
 
 /// The duration of a run and what threads did in it, in nanoseconds.

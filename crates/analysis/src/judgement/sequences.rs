@@ -34,6 +34,7 @@ const LOCKING: &str = "locking and unlocking";
 const LONGEST_WAY_TO_KERNEL: usize = 40;
 
 /// The part of a shared library's functions that have no name, if it has no symbols.
+/// Tuned by `benches/run_cases.py`.
 const STRIPPED: f64 = 0.25;
 /// Ways through libraries on which one function asks for a sequence, at most.
 const MOST_WAYS: usize = 32;

@@ -23,6 +23,7 @@ const STRONG: f64 = 0.25;
 /// if all such have this part.
 const EXPLAINED: f64 = 0.6;
 /// The same of a function that has nearly all of the program: that says less.
+/// Tuned by `benches/run_cases.py`.
 const PROGRAM_EXPLAINED: f64 = 0.4;
 /// The part of a sequence's time that lies in a function that it is inside of.
 const INSIDE: f64 = 0.9;

@@ -9,6 +9,7 @@ use profile::{
 /// The place that stands for all that touch the memory.
 const TOUCHING: &str = "touching memory that was swapped out";
 /// Part of the swapping from which on one place stands for all.
+/// Tuned by `benches/run_cases.py`.
 const ONE_TOUCHES: f64 = 0.8;
 
 /// Finds the sequences that mostly swap, if there are several. The place is the dearest one, if it has nearly all.
