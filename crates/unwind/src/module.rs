@@ -1,11 +1,12 @@
-use crate::code_frames::CodeFrames;
+use crate::caller_rule::CallerRule;
+use crate::code_frames::{CodeFrames, CodeRule};
 use crate::elf::{ElfBytes, ElfLayout, ElfReader, ElfSegment, ElfSource};
 use crate::{Error, UnwindMachine};
 use gimli::{
     BaseAddresses, CieOrFde, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian,
     UnwindSection, Vendor,
 };
-use languages::go::FunctionTable;
+use languages::go::{FunctionTable, GoFrameKind};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -190,6 +191,35 @@ impl ModuleData {
         let tables: usize = self.tables.iter().map(UnwindTable::memory_size).sum();
         let functions = self.go_functions.as_ref().map_or(0, FunctionTable::size);
         size_of::<Self>() + segments + tables + functions + self.code_frames.size()
+    }
+
+    /// Returns the rule at an address without tables: out of a Go program's table of functions, or of
+    /// the code itself.
+    pub(crate) fn tableless_rule(&self, address: u64) -> CodeRule {
+        match self.go_caller_rule(address) {
+            Some(rule) => CodeRule::Caller(rule),
+            None => self.code_frames.rule_at(address),
+        }
+    }
+
+    /// Frames of Go's functions have the caller's frame pointer on top.
+    fn go_caller_rule(&self, address: u64) -> Option<CallerRule> {
+        let functions = self.go_functions.as_ref()?;
+        let function = functions.function_at(address)?;
+        if self.machine != Some(UnwindMachine::X86_64)
+            || functions.frame_kind(&function) != GoFrameKind::Ordinary
+        {
+            return None;
+        }
+        let mut sizes = functions.frame_sizes(&function).into_iter();
+        let (_, size) = sizes.find(|(addresses, _)| addresses.contains(&address))?;
+        let size = i64::from(u32::try_from(size).ok()?);
+        Some(CallerRule {
+            from_frame_pointer: false,
+            cfa: size + 8,
+            return_address: Some(-8),
+            frame_pointer: (size > 0).then_some(-16),
+        })
     }
 
     /// Returns the address in the image of the byte at `offset` of its file. Segments can share a page

@@ -1,6 +1,6 @@
 //! The rules of a place in a form for those who cannot evaluate tables.
 
-use crate::caller_rule::{CallerRule, tableless_rule};
+use crate::caller_rule::CallerRule;
 use crate::code_frames::CodeRule;
 use crate::evaluate::EvaluatedFrame;
 use crate::{ModuleData, StackMemory, UnwindRegisters, Unwinder};
@@ -13,7 +13,7 @@ impl Unwinder {
         let machine = module.machine?;
         let address = module.image_address(file_offset)?;
         let Some(row) = self.rows.row_at(module, address) else {
-            return match tableless_rule(module, address) {
+            return match module.tableless_rule(address) {
                 CodeRule::Caller(rule) => Some(rule),
                 _ => None,
             };

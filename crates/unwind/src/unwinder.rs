@@ -1,5 +1,5 @@
 use crate::caller::{FramePointers, check_advance, check_return_address, frame_record};
-use crate::caller_rule::{CallerRule, tableless_rule};
+use crate::caller_rule::CallerRule;
 use crate::code_frames::CodeRule;
 use crate::evaluate::{EvaluatedFrame, strip_signature};
 use crate::failure::{UnwindFailure, UnwindStop};
@@ -143,7 +143,7 @@ impl Unwinder {
             in_register |= frame.returns_by_register();
             (frame.caller_registers()?, row.signal)
         } else if let Some((module, address)) = found.filter(|_| !is_return)
-            && let rule = tableless_rule(module, address)
+            && let rule = module.tableless_rule(address)
             && rule != CodeRule::Unknown
         {
             match rule {
