@@ -46,7 +46,7 @@ impl LanguageRuntime for GoProgram {
     /// None is found but for x86-64. Refused are versions that were never tried, and programs that are linked in a way that does not say
     /// where goroutines are.
     fn find_in_image<'data, R: ReadRef<'data>>(
-        name: &str,
+        _name: &str,
         image: &ElfImage<'data, R>,
     ) -> Result<Option<Self>, NotSupported> {
         let elf = &image.elf;

@@ -67,7 +67,7 @@ impl LanguageRuntime for RubyInterpreter {
         "its methods are not named, stacks have the interpreter's own functions";
 
     fn find_in_image<'data, R: ReadRef<'data>>(
-        name: &str,
+        _name: &str,
         image: &ElfImage<'data, R>,
     ) -> Result<Option<Self>, NotSupported> {
         // Every build exports both, for modules written in C.

@@ -167,7 +167,7 @@ impl LanguageRuntime for V8Engine {
         "its functions are not named, but with --perf-basic-prof in NODE_OPTIONS";
 
     fn find_in_image<'data, R: ReadRef<'data>>(
-        name: &str,
+        _name: &str,
         image: &ElfImage<'data, R>,
     ) -> Result<Option<Self>, NotSupported> {
         let Some(_) = image.exported_symbol("v8dbg_off_fp_function") else {
