@@ -244,7 +244,7 @@ def gain_of(case):
 def gain_said(finding):
     """The bounds of what a change at the place makes the run shorter by."""
     evidence = finding["evidence"] if finding else []
-    return next((one["interval"] for one in evidence if one["kind"] == "run_gain"), [0, 0])
+    return next((one["interval"] for one in evidence if one["kind"] == "virtual_speedup"), [0, 0])
 
 
 def percent(value):

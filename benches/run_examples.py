@@ -83,7 +83,7 @@ def ask(options, shown):
 
 
 def tell_gain(change, before, after, gain):
-    bounds = [evidence["interval"] for claim in claims for evidence in claim["evidence"] if evidence["kind"] == "run_gain"]
+    bounds = [evidence["interval"] for claim in claims for evidence in claim["evidence"] if evidence["kind"] == "virtual_speedup"]
     inside = [number for number, (low, high) in enumerate(bounds, 1) if low <= gain <= high]
     print(f"{change}: {before}, {after}: {100 * gain:.0f} % shorter; within the bounds of findings {inside}", flush=True)
 

@@ -3,10 +3,10 @@
 //! **One search over all the time.** Running and waiting stand in one call tree, so that the search for
 //! bottlenecks ([`crate::bottleneck::auto`]) gives call sequences that share no cost: no time is counted twice.
 //!
-//! **What a sequence is worth.** Where experiments say what the program gains if code of the sequence gets faster,
-//! that, with its interval. Else the sequence's part of the working time, which is the most that removing it can
-//! gain; its interval is that of the mean over several runs, or, of one run, that of the count of its samples.
-//! Of a program whose threads take turns it is what the run gets shorter by.
+//! **What a sequence is worth** is its virtual speedup ([`virtual_speedup`]): exact where it follows from
+//! the times of threads, else as experiments measured it, else not said. Its part of the working time
+//! stands beside it, with the interval of the mean over several runs, or, of one run, that of the count
+//! of its samples.
 //!
 //! **What is one place.** What the language's libraries do belongs to who called them ([`libraries`]); a function whose time is spread over many
 //! callees is one place ([`spread`]), and so is locking. The place is never worse than what the search found: a rule moves to the function that
@@ -17,16 +17,15 @@
 //! **Who speaks of a sequence.** A line or function belongs to the sequence in whose time most of its own lies. What
 //! interference was seen in functions of no sequence is a finding of its own, without what other findings have of it.
 //!
-//! **Waiting for a CPU** is no part of the working time: code that runs less waits less, so that it shares that time with all places. It is a
-//! finding beside them where other programs, a limit or too few allowed CPUs are the reason. From [`SAID_FIRST`] on it comes first,
-//! because then nothing else was measured undisturbed.
+//! **Waiting for a CPU** is no part of the working time: code that runs less waits less. It is a finding
+//! where the program's own limits are the reason. Where other programs are, it is said of the machine.
 //!
-//! **Rank** is by the end of the interval that is nearer to 0. What is worth less than [`LEAST`] is not listed.
+//! **Rank** is by what a speedup saves at the lower end of its interval, or, where that is not known, by
+//! the lower end of the part of the time. What saves less than [`LEAST`] is not listed.
 
 mod allocators;
 mod asker;
 mod frame_role;
-mod gain;
 mod libraries;
 mod losses;
 mod pairs;
@@ -35,6 +34,7 @@ mod spread;
 mod swapping;
 mod thread_work;
 mod timed_tree;
+mod virtual_speedup;
 
 pub use frame_role::{FrameRole, find_runtime_work};
 pub use sequences::LEAST;
@@ -45,7 +45,6 @@ use crate::bottleneck::auto;
 use crate::bottleneck::forest::{Forest, ForestError, Run};
 use allocators::find_allocators;
 use asker::{find_asker, find_starter};
-use gain::{UndisturbedRun, is_of_waits};
 use losses::{count_losses_once, counted_elsewhere};
 use pairs::find_pairs;
 use profile::known_code::{RUNTIME, RuntimeWork};
@@ -59,13 +58,12 @@ use spread::find_spread_times;
 use std::collections::BTreeMap;
 use swapping::{find_spread_swapping, find_touching};
 use timed_tree::KERNEL;
+use virtual_speedup::{UndisturbedRun, is_of_waits, measured_speedup};
 
 /// The part of the time that they should cover: more would buy coverage with what is trivial.
 const COVERAGE: f64 = 0.75;
 /// The part of the working time from which on waiting for a CPU is a cause.
 const STARVED: f64 = 0.1;
-/// The part from which on it is said before everything else.
-pub const SAID_FIRST: f64 = 0.25;
 /// Runs from which on the interval is that of how they differ: two leave it as wide as the whole.
 const FEWEST_RUNS: usize = 3;
 /// Part of a place's time from which on its callees are named, and the maximum number of these.
@@ -81,8 +79,6 @@ const HELD_ENOUGH: f64 = 0.1;
 /// Tuned by `benches/run_cases.py`.
 const STALLED_MORE: f64 = 0.05;
 const NAMED_STALLS: usize = 3;
-/// Room for what a machine with a free CPU does faster by itself: caches and clock rates.
-const CPU_MARGIN: f64 = 0.05;
 /// Other programs, or threads, that are named.
 const NAMED_TAKERS: usize = 3;
 /// Fewest samples of allocations from which allocating functions are named.
@@ -107,8 +103,6 @@ pub struct Measured<'a> {
     pub threads: &'a [ThreadWork],
     /// CPUs that the program may use; 0 where that is not known.
     pub cpus: u32,
-    /// Running and costly waits of all processes but the first one, in nanoseconds.
-    pub children_ns: f64,
     /// The dearest line of functions that take time.
     pub dear_lines: &'a [DearLine],
     /// Waits of the tree, by the thread that ended them.
@@ -183,29 +177,40 @@ impl CpuWaits {
         self.nobody_ns = self.nobody_ns.saturating_sub(too_much);
     }
 
-    /// Returns the part of the waits that is a loss, in nanoseconds, by the program that had the CPU, the longest
-    /// first. Waits of threads for each other are no loss if they use all CPUs.
-    fn cpu_losses(&self, confined: Option<(u32, u32)>) -> Vec<(CpuTaker, u64)> {
+    /// Returns the waits that the program's own limits cause, in nanoseconds, the longest first.
+    /// Waits of threads for each other are no loss if they use all CPUs.
+    fn own_losses(&self, confined: Option<(u32, u32)>) -> Vec<(CpuTaker, u64)> {
+        let mut losses = vec![(CpuTaker::Nobody, self.nobody_ns)];
+        if let Some((allowed, online)) = confined {
+            losses.push((CpuTaker::OwnThreads { allowed, online }, self.own_ns));
+        }
+        sort_losses(losses)
+    }
+
+    /// Returns the waits that other programs and machines cause, in nanoseconds, the longest first.
+    fn losses_to_others(&self) -> Vec<(CpuTaker, u64)> {
         let others = self.others.iter();
         let other =
             |(name, ns): (&String, &u64)| (CpuTaker::OtherProgram { name: name.clone() }, *ns);
         let mut losses: Vec<_> = others.map(other).collect();
-        losses.push((CpuTaker::Nobody, self.nobody_ns));
         losses.push((CpuTaker::OtherMachines, self.host_ns));
-        if let Some((allowed, online)) = confined {
-            losses.push((CpuTaker::OwnThreads { allowed, online }, self.own_ns));
-        }
-        losses.retain(|(_, ns)| *ns > 0);
-        losses.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        losses
+        sort_losses(losses)
     }
+}
+
+fn sort_losses(mut losses: Vec<(CpuTaker, u64)>) -> Vec<(CpuTaker, u64)> {
+    losses.retain(|(_, ns)| *ns > 0);
+    losses.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    losses
 }
 
 /// The vital few.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
-    /// The findings, the one that gains most at its conservative end first; before them waiting for a CPU, from [`SAID_FIRST`] on.
+    /// The findings, the one that saves most at the lower end of its interval first.
     pub findings: Vec<Finding>,
+    /// Waiting for a CPU that other programs or machines had, if that is much.
+    pub machine: Option<Finding>,
     /// The part of the working time that the sequences among the findings have together.
     pub together: f64,
     /// The working time, in nanoseconds.
@@ -281,14 +286,19 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     fn choose_and_order(self) -> Judgement {
         let mut found = self.judge_sequences();
-        let is_worth = |finding: &Finding| finding.amount.conservative() >= LEAST;
+        let is_worth = |finding: &Finding| finding.saving() >= LEAST;
         let listed: Vec<bool> = found.iter().map(is_worth).collect();
         let own = self.sequences.sequences.iter().zip(&listed);
         let own = own.filter(|(_, listed)| **listed);
         let mut together: f64 =
             own.map(|(own, _)| own.time()).sum::<f64>() / self.sequences.working_ns;
-        let no_cpu = self.no_cpu();
-        let starved = no_cpu.as_ref().map_or(0.0, |_| self.lost_cpu_part());
+        let waits = self.measured.cpu_waits;
+        let own_limit = self.no_cpu(waits.own_losses(self.measured.confined));
+        let machine = self.no_cpu(waits.losses_to_others());
+        let starved = match own_limit.is_some() || machine.is_some() {
+            true => self.lost_cpu_part(),
+            false => 0.0,
+        };
         let elsewhere = self.measured.interference.iter();
         let elsewhere = elsewhere.filter(|loss| {
             is_worth(loss) && !is_late_waking(loss) && self.sequence_of(loss).is_none()
@@ -298,12 +308,7 @@ impl<'a> Judge<'a> {
         for loss in count_losses_once(&self.sequences, &elsewhere, &listed, starved) {
             if loss.is_listed() {
                 together += loss.finding.amount.value;
-                let gain = self
-                    .run
-                    .gain_of_part(&loss.finding, self.sequences.working_ns);
-                let mut finding = loss.finding;
-                finding.evidence.push(gain);
-                lost.push(finding);
+                lost.push(loss.finding);
             } else if let Some(finding) = loss.sequence.and_then(|at| found.get_mut(at)) {
                 add_evidence(finding, &loss.finding);
             }
@@ -315,15 +320,11 @@ impl<'a> Judge<'a> {
         findings.extend(lost);
         findings.extend(self.waits_elsewhere().filter(is_worth));
         findings.extend(swapping);
-        findings.extend(no_cpu);
-        let disturbs = |finding: &Finding| {
-            finding.spent_on() == Some(TimeKind::NoCpu) && finding.amount.value >= SAID_FIRST
-        };
-        let worth = |finding: &Finding| finding.amount.conservative();
-        let order = |a: &Finding, b: &Finding| worth(b).total_cmp(&worth(a));
-        findings.sort_by(|a, b| disturbs(b).cmp(&disturbs(a)).then(order(a, b)));
+        findings.extend(own_limit);
+        findings.sort_by(|a, b| b.saving().total_cmp(&a.saving()));
         Judgement {
             findings,
+            machine,
             together: together.min(1.0),
             working_ns: self.sequences.working_ns,
             rest_waiting: self.sequences.waiting_elsewhere(),
@@ -348,13 +349,13 @@ impl<'a> Judge<'a> {
                 (*at == Some(number)).then_some(*found)
             };
             let predicted = causal.iter().filter_map(about);
-            let mut finding = self.judge_sequence(sequence, predicted);
+            let (mut finding, measured) = self.judge_sequence(sequence, predicted);
             finding
                 .evidence
                 .extend(self.who_ended_waits(number, sequence));
             finding.evidence.extend(self.on_behalf_of(number));
             self.explain_runtime(number, &mut finding);
-            finding.evidence.extend(self.dearest_line(sequence));
+            finding.evidence.extend(self.dearest_line(number, sequence));
             let held = held.get(&number).and_then(|waits| self.holds_up(waits));
             finding.evidence.extend(held);
             finding
@@ -369,7 +370,10 @@ impl<'a> Judge<'a> {
                     .evidence
                     .extend(self.explain_stalls(sequence, &stalled));
             }
-            finding.evidence.extend(self.gain_of(number, &finding));
+            let speedup = self
+                .run
+                .speedup_of_sequence(&self.sequences, number, &finding);
+            finding.evidence.extend(measured.or(speedup));
             finding
         });
         judged.collect()
@@ -469,19 +473,16 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The bounds of what a change at a sequence gains.
-    fn gain_of(&self, number: usize, finding: &Finding) -> Option<FindingEvidence> {
-        let children = match self.sequences.sequences[number].is_process_start() {
-            true => self.measured.children_ns,
-            false => 0.0,
-        };
-        self.run
-            .gain_of_sequence(&self.sequences, number, finding, children)
-    }
-
     /// The line of a sequence's function that most of its time lies in.
-    fn dearest_line(&self, sequence: &TimedSequence) -> Option<FindingEvidence> {
-        let function = self.sequences.tree.asking_function(&sequence.path)?;
+    fn dearest_line(&self, number: usize, sequence: &TimedSequence) -> Option<FindingEvidence> {
+        let in_kernel = sequence
+            .path
+            .last()
+            .is_some_and(|(_, module)| module == KERNEL);
+        let asker = find_asker(&self.sequences, number).filter(|_| in_kernel);
+        let asker = asker.map(|(asker, _)| asker);
+        let asking = self.sequences.tree.asking_function(&sequence.path);
+        let function = asker.as_ref().or(asking)?;
         let mut lines = self.measured.dear_lines.iter();
         let dear = lines.find(|dear| dear.function == *function)?;
         Some(FindingEvidence::DearLine {
@@ -605,34 +606,27 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A sequence, with what experiments predict of code in it.
+    /// Returns a sequence as its part of the working time, with the experiments with code in it, and the
+    /// virtual speedup that they measured.
     fn judge_sequence<'f>(
         &self,
         sequence: &TimedSequence,
         predicted: impl Iterator<Item = &'f Finding>,
-    ) -> Finding {
+    ) -> (Finding, Option<FindingEvidence>) {
         let worth = |finding: &&Finding| finding.amount.conservative().abs();
         let mut finding = self.time_of_sequence(sequence);
         let runs = finding.spent_on().is_some_and(TimeKind::is_running);
-        // A prediction is of code that runs, or of its waits: the other says nothing of what most of the time is spent on.
+        // Experiments are with code that runs, or with its waits: the other says nothing of what most
+        // of the time is spent on.
         let predicted = predicted.filter(|found| is_of_waits(found) != runs);
         let predicted = predicted.max_by(|a, b| worth(a).total_cmp(&worth(b)));
-        if let Some(predicted) = predicted {
-            finding.evidence.extend(predicted.evidence.iter().cloned());
-            match predicted.claim {
-                Claim::SpeedupUnclear => finding.doubts.push(FindingDoubt::IntervalHoldsZero),
-                // Of a part only, as of one line among many callees.
-                _ if sequence.is_united => {}
-                _ => {
-                    finding.claim = predicted.claim;
-                    finding.place = predicted.place.clone();
-                    finding.amount = predicted.amount.clone();
-                    finding.doubts.clone_from(&predicted.doubts);
-                    finding.next.clone_from(&predicted.next);
-                }
-            }
-        }
-        finding
+        let Some(predicted) = predicted else {
+            return (finding, None);
+        };
+        finding.evidence.extend(predicted.evidence.iter().cloned());
+        // Of a place with many callees, a line is a part only.
+        let measured = measured_speedup(predicted).filter(|_| !sequence.is_united);
+        (finding, measured)
     }
 
     /// Waits of no sequence that are worth something, as a helper's sleep that others depend on.
@@ -645,12 +639,7 @@ impl<'a> Judge<'a> {
         });
         worth.map(|found| {
             let mut finding = found.clone();
-            let [low, high] = found.amount.interval.unwrap_or([found.amount.value; 2]);
-            finding.evidence.push(FindingEvidence::RunGain {
-                interval: [low.min(0.0), high.clamp(0.0, 1.0)],
-                with: None,
-                spared: None,
-            });
+            finding.evidence.extend(measured_speedup(found));
             finding
         })
     }
@@ -724,14 +713,13 @@ impl<'a> Judge<'a> {
         let need = self.measured.memory;
         let next = command_for_sequences(self.measured.stored);
         let mut finding = find_spread_swapping(&self.sequences, listed, need, &next)?;
-        let gain = self.run.gain_of_part(&finding, self.sequences.working_ns);
-        finding.evidence.push(gain);
+        let speedup = self.run.speedup_of_part(&finding, &self.sequences);
+        finding.evidence.extend(speedup);
         Some(finding)
     }
 
-    /// Waiting for a CPU, if that is a loss and much, as a part of the working time with it.
-    fn no_cpu(&self) -> Option<Finding> {
-        let losses = self.measured.cpu_waits.cpu_losses(self.measured.confined);
+    /// Returns waiting for a CPU, if that is much, as a part of the working time with it.
+    fn no_cpu(&self, losses: Vec<(CpuTaker, u64)>) -> Option<Finding> {
         let lost = losses.iter().map(|(_, ns)| *ns as f64).sum::<f64>();
         let part = lost / (self.sequences.working_ns + lost);
         let takers = losses.into_iter().take(NAMED_TAKERS);
@@ -743,7 +731,7 @@ impl<'a> Judge<'a> {
             on: TimeKind::NoCpu,
             part: 1.0,
         };
-        let mut finding = Finding {
+        let finding = Finding {
             claim: Claim::TakesTime,
             place: FindingPlace::default(),
             amount: FindingAmount {
@@ -757,21 +745,15 @@ impl<'a> Judge<'a> {
             doubts: vec![FindingDoubt::OneRun],
             next: command_for_whole_machine(),
         };
-        // A part of the working time together with these waits.
-        let gain = FindingEvidence::RunGain {
-            interval: [0.0, (part + self.lost_cpu_part() * CPU_MARGIN).min(1.0)],
-            with: None,
-            spared: None,
-        };
-        finding.evidence.push(gain);
         (part >= STARVED).then_some(finding)
     }
 
     /// The part of the waiting for a CPU that is a loss, 0 to 1.
     fn lost_cpu_part(&self) -> f64 {
         let waits = self.measured.cpu_waits;
-        let losses = waits.cpu_losses(self.measured.confined);
-        let lost: u64 = losses.iter().map(|(_, ns)| *ns).sum();
+        let own = waits.own_losses(self.measured.confined);
+        let losses = own.into_iter().chain(waits.losses_to_others());
+        let lost: u64 = losses.map(|(_, ns)| ns).sum();
         lost as f64 / waits.total().max(1) as f64
     }
 }

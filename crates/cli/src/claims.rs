@@ -1,14 +1,36 @@
 //! Findings in the JSON of every command whose method makes them.
 
 use profile::{FINDING_SCHEMA, Finding};
+use results::phrases::{claim_sentence, doubt_lines, evidence_lines, speedup_line};
 use serde::{Deserialize, Serialize};
 
-/// A finding, with its sentence for people.
+/// A finding, with its words for people.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JsonClaim {
-    sentence: String,
+    /// The claim.
+    pub sentence: String,
+    /// What a speedup there brings, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speedup: Option<String>,
+    /// What speaks for it, the most telling first.
+    pub lines: Vec<String>,
+    /// Why it may be wrong.
+    pub doubt_lines: Vec<String>,
+    /// The same as data.
     #[serde(flatten)]
     pub finding: Finding,
+}
+
+impl From<Finding> for JsonClaim {
+    fn from(finding: Finding) -> Self {
+        Self {
+            sentence: claim_sentence(&finding),
+            speedup: speedup_line(&finding),
+            lines: evidence_lines(&finding),
+            doubt_lines: doubt_lines(&finding),
+            finding,
+        }
+    }
 }
 
 /// The part of a report's JSON that is the same for all methods; see `docs/json.md`.
@@ -21,13 +43,9 @@ pub struct JsonClaims {
 impl JsonClaims {
     /// Makes the claims of a report, in its order.
     pub fn of_findings(findings: Vec<Finding>) -> Self {
-        let claim = |finding: Finding| JsonClaim {
-            sentence: finding.sentence(),
-            finding,
-        };
         Self {
             schema: FINDING_SCHEMA.to_owned(),
-            list: findings.into_iter().map(claim).collect(),
+            list: findings.into_iter().map(JsonClaim::from).collect(),
         }
     }
 

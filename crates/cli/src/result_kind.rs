@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn each_command_leaves_another_kind() {
         for (head, kind) in [
-            ("{\n  \"schema\": \"vitalfew.run/1\",", ResultKind::Run),
+            ("{\n  \"schema\": \"vitalfew.run/2\",", ResultKind::Run),
             ("{\"schema\":\"vitalfew.diff/2\",", ResultKind::OtherJson),
             (
                 "{\"format\":\"vitalfew-causal-profile\",\"version\":1",
@@ -86,7 +86,7 @@ mod tests {
                 ResultKind::Interference,
             ),
             ("main;f 12\n", ResultKind::Foreign),
-            ("[\"schema\":\"vitalfew.run/1\"]", ResultKind::Foreign),
+            ("[\"schema\":\"vitalfew.run/2\"]", ResultKind::Foreign),
             ("", ResultKind::Foreign),
         ] {
             assert_eq!(ResultKind::of_head(head.as_bytes()), kind, "{head}");

@@ -2,14 +2,14 @@
 //!
 //! A [`Finding`] is one claim about one place: what, where, how much and of what, the evidence, the
 //! doubts, and the command that shows more. Methods return findings beside their own detailed results.
-//! Nothing in it is a sentence, so that a program can weigh findings of different methods; sentences are
-//! made of it by [`Finding::sentence`], for text, JSON and pages alike.
+//! Nothing in it is a sentence, so that a program can weigh findings of different methods. The phrase
+//! book in `results` makes sentences of it, for text, JSON and pages alike.
 
 use crate::{CauseKind, DoubtKind};
 use serde::{Deserialize, Serialize};
 
 /// The version of the form, as it stands in JSON. `docs/finding.schema.json` is its schema.
-pub const FINDING_SCHEMA: &str = "vitalfew.finding/1";
+pub const FINDING_SCHEMA: &str = "vitalfew.finding/2";
 
 /// One claim of one method about one place.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -337,16 +337,18 @@ pub enum FindingEvidence {
         /// The part of the function's time, 0 to 1.
         part: f64,
     },
-    /// By how much a change at the place makes the run shorter.
-    RunGain {
-        /// The bounds, as parts of the run's duration. The lower one is below 0 where the run may get longer.
+    /// By how much the program gets faster if the place does, as Coz defines it (section 2).
+    VirtualSpeedup {
+        /// What gets shorter: [`AmountBase::WorkingTime`] stands for the whole run.
+        of: AmountBase,
+        /// The part that it gets shorter by if the place takes no time. If the place is twice as
+        /// fast, it is half of that.
+        free: f64,
+        /// Bounds of `free`, with 95 %. Below 0 the program gets slower.
         interval: [f64; 2],
-        /// The function whose other work the upper bound has, if a change of that can spare more than the place.
+        /// The line or function that experiments sped up. Absent where it follows from the times.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        with: Option<String>,
-        /// The part of the place's time, 0 to 1, that a change spares at least, as the lower bound assumes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        spared: Option<f64>,
+        measured_at: Option<String>,
     },
     /// A part of the same amount that other findings of the list have: it is not in this one's.
     CountedElsewhere {
@@ -420,23 +422,6 @@ pub struct EndingThread {
     pub function: Option<String>,
 }
 
-impl EndingThread {
-    /// Returns what follows "ended by".
-    pub fn phrase(&self) -> String {
-        if self.thread.starts_with('[') {
-            return "interrupts, of a device or a timer".to_owned();
-        }
-        let thread = match self.is_own {
-            true => format!("its thread {}", self.thread),
-            false => format!("{}, another program", self.thread),
-        };
-        match &self.function {
-            Some(function) => format!("{function} ({thread})"),
-            None => thread,
-        }
-    }
-}
-
 /// Who had a CPU that a thread waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -465,18 +450,6 @@ impl CpuTaker {
     pub fn is_stranger(&self) -> bool {
         matches!(self, Self::OtherProgram { .. } | Self::OtherMachines)
     }
-
-    /// Returns the taker as the subject of a sentence.
-    pub fn phrase(&self) -> String {
-        match self {
-            Self::OtherProgram { name } => format!("other programs ({name})"),
-            Self::OwnThreads { allowed, online } => {
-                format!("its own threads, which may use {allowed} of {online},")
-            }
-            Self::OtherMachines => "other machines on the same host".to_owned(),
-            Self::Nobody => "nobody".to_owned(),
-        }
-    }
 }
 
 /// The memory that a program needed, and the most that it may have.
@@ -502,37 +475,6 @@ pub enum MemoryLimit {
     ControlGroup,
     /// The machine's, with all programs.
     Machine,
-}
-
-impl MemoryNeed {
-    /// Returns why it swaps, as the end of a sentence.
-    fn phrase(self) -> String {
-        let (needed, allowed) = (megabytes(self.needed_bytes), megabytes(self.allowed_bytes));
-        match self.limit_of {
-            MemoryLimit::ControlGroup => {
-                format!("it needs {needed}, and its control group may have {allowed}")
-            }
-            MemoryLimit::Machine => {
-                format!("it needs {needed}, and this machine has {allowed} for all programs")
-            }
-        }
-    }
-
-    /// Returns what helps, as a sentence.
-    pub fn advice(self) -> String {
-        let elsewhere = match self.limit_of {
-            MemoryLimit::ControlGroup => "let its control group have more",
-            MemoryLimit::Machine => "leave it more of the machine's",
-        };
-        format!(
-            "{} of its memory were swapped out: touch less at a time, or {elsewhere}",
-            megabytes(self.swapped_bytes)
-        )
-    }
-}
-
-fn megabytes(bytes: u64) -> String {
-    format!("{:.0} MB", bytes as f64 / 1e6)
 }
 
 /// An activity or a wait that a thread spends time on.
@@ -590,20 +532,20 @@ impl TimeKind {
         self.is_running() || self == Self::Swapping
     }
 
-    /// Returns the thread's activity as the end of a sentence.
+    /// Returns the field's name of it.
     pub fn phrase(self) -> &'static str {
         match self {
-            Self::Computing => "computing",
-            Self::SystemCalls => "in system calls",
-            Self::PageFaults => "in page faults",
+            Self::Computing => "on CPU",
+            Self::SystemCalls => "system calls",
+            Self::PageFaults => "page faults",
             Self::Swapping => "swapping",
-            Self::Disk => "waiting for a disk",
-            Self::Network => "waiting for a network",
-            Self::Locks => "waiting for locks",
-            Self::Barriers => "waiting at barriers",
-            Self::Sleeping => "sleeping",
-            Self::OtherWaits => "waiting",
-            Self::NoCpu => "waiting for a CPU",
+            Self::Disk => "disk wait",
+            Self::Network => "network wait",
+            Self::Locks => "lock contention",
+            Self::Barriers => "barrier wait",
+            Self::Sleeping => "sleep",
+            Self::OtherWaits => "off CPU",
+            Self::NoCpu => "run queue",
         }
     }
 }
@@ -644,142 +586,20 @@ impl Finding {
         !matches!(self.claim, Claim::SpeedupWorthless | Claim::SpeedupUnclear)
     }
 
-    /// The claim as one sentence in plain English, without its interval.
-    pub fn sentence(&self) -> String {
-        let place = short_name(&self.place.what.name_with_procedure());
-        let part = |value: f64| format!("{:.1} %", 100.0 * value);
-        let value = self.amount.value;
-        match self.claim {
-            Claim::HoldsCost => {
-                let place = self.place.what.path_phrase().unwrap_or(place);
-                match self.amount.relative_to {
-                    AmountBase::ProfileDifference => {
-                        format!("{place} is {} of the difference", part(value))
-                    }
-                    _ => format!("{place} has {} of the cost", part(value)),
-                }
-            }
-            Claim::WorthSpeedup => format!(
-                "making {} makes the program up to {} faster",
-                self.made_faster(&place),
-                part(value)
-            ),
-            Claim::SpeedupHurts => format!(
-                "making {} makes the program up to {} slower: its threads get in each other's way",
-                self.made_faster(&place),
-                part(-value)
-            ),
-            Claim::SpeedupWorthless => {
-                format!("making {} changes nothing", self.made_faster(&place))
-            }
-            Claim::SpeedupUnclear => format!(
-                "what making {} is worth was not found out",
-                self.made_faster(&place)
-            ),
-            Claim::LosesTime => format!(
-                "threads lose {} of their time in {place} to {}",
-                part(value),
-                self.lost_to()
-            ),
-            Claim::TakesTime => {
-                let spent = self.spent_phrase();
-                let part = part(value);
-                match &self.place.what {
-                    PlaceInCode::Program => match self.cpu_taken_by() {
-                        Some(CpuTaker::Nobody) => {
-                            format!(
-                                "{part} of the working time and this wait together is spent waiting for a CPU that nobody had: CPUs that wake up slowly, or a limit of CPU time"
-                            )
-                        }
-                        Some(taker) => {
-                            format!(
-                                "{part} of the working time and this wait together is spent waiting for a CPU that {} had",
-                                taker.phrase()
-                            )
-                        }
-                        None => format!("{part} of the working time is spent {spent}"),
-                    },
-                    PlaceInCode::CallPath { path } => {
-                        let place = caller_and_call(path);
-                        let held = self.holds_up().unwrap_or_default();
-                        format!("{part} of the working time is spent in {place}, {spent}{held}")
-                    }
-                    _ => format!("{part} of the working time is spent in {place}, {spent}"),
-                }
-            }
-            Claim::Changed => format!("{place} costs {value:.2} times what it did"),
-            Claim::Varies => format!(
-                "{place} varies from run to run by {} of what it usually takes",
-                part(value)
-            ),
-            Claim::Stalls => {
-                let most = match self.amount.certainty {
-                    Certainty::UpperBound => "at most ",
-                    _ => "",
-                };
-                format!(
-                    "waits at {place} take {most}{} of its procedure's time",
-                    part(value)
-                )
-            }
-        }
-    }
-
-    /// Returns what experiments made faster: a place, or its waits.
-    fn made_faster(&self, place: &str) -> String {
-        let call = self.evidence.iter().find_map(|evidence| match evidence {
-            FindingEvidence::SpedUpWaits { call } => Some(call),
+    /// Returns what a speedup of the place saves at least: the lower end of its virtual speedup, or,
+    /// where that is not known, of its amount.
+    pub fn saving(&self) -> f64 {
+        let speedup = self.evidence.iter().find_map(|evidence| match evidence {
+            FindingEvidence::VirtualSpeedup { interval, .. } => Some(interval[0].max(0.0)),
             _ => None,
         });
-        match call {
-            Some(call) => format!("the waiting in {call} at {place} shorter"),
-            None => format!("{place} faster"),
-        }
+        speedup.unwrap_or_else(|| self.amount.conservative())
     }
 
     /// Returns what most of the time is spent on, by its first evidence of that.
     pub fn spent_on(&self) -> Option<TimeKind> {
         self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::TimeSpent { on, .. } => Some(*on),
-            _ => None,
-        })
-    }
-
-    /// Returns the activity that most of the time is spent on, of swapping with its reason, and one that has nearly as much.
-    fn spent_phrase(&self) -> String {
-        let mut spent = self.evidence.iter().filter_map(|evidence| match evidence {
-            FindingEvidence::TimeSpent { on, part } => Some((*on, *part)),
-            _ => None,
-        });
-        let Some((most, _)) = spent.next() else {
-            return String::new();
-        };
-        let phrase = most.phrase();
-        match self.memory_need().filter(|_| most == TimeKind::Swapping) {
-            Some(need) => format!("{phrase}: {}", need.phrase()),
-            None => match spent.find(|(_, part)| *part >= AS_MUCH) {
-                Some((second, _)) => format!("{phrase} and {}", second.phrase()),
-                None => phrase.to_owned(),
-            },
-        }
-    }
-
-    /// Returns what the program's memory did not fit into.
-    fn memory_need(&self) -> Option<MemoryNeed> {
-        self.evidence.iter().find_map(|evidence| match evidence {
-            FindingEvidence::MemoryShort { need } => Some(*need),
-            _ => None,
-        })
-    }
-
-    /// Returns how others of the program wait until the place goes on, if they do, as the end of a sentence.
-    fn holds_up(&self) -> Option<&'static str> {
-        self.evidence.iter().find_map(|evidence| match evidence {
-            FindingEvidence::HoldsUp { on, .. } => Some(match on {
-                Some(TimeKind::Locks) => " while others wait for its lock",
-                Some(TimeKind::Barriers) => " while others wait for it at a barrier",
-                _ => " while others wait for it",
-            }),
             _ => None,
         })
     }
@@ -791,97 +611,6 @@ impl Finding {
             _ => None,
         })
     }
-
-    /// Returns the party that threads lose their time to, by the finding's first cause.
-    fn lost_to(&self) -> &'static str {
-        let cause = self.evidence.iter().find_map(|evidence| match evidence {
-            FindingEvidence::SuspectedCause { cause, .. } => Some(*cause),
-            _ => None,
-        });
-        match cause {
-            Some(CauseKind::OtherProcesses) => "other processes",
-            Some(CauseKind::Throttle) => "the limit of their control group",
-            Some(
-                CauseKind::Lock
-                | CauseKind::Barrier
-                | CauseKind::Pool
-                | CauseKind::Disk
-                | CauseKind::Network
-                | CauseKind::Scheduler
-                | CauseKind::PageFault
-                | CauseKind::Memory
-                | CauseKind::Sleep
-                | CauseKind::OtherWait
-                | CauseKind::Core
-                | CauseKind::Work
-                | CauseKind::Allocator
-                | CauseKind::AddressSpace,
-            )
-            | None => "each other",
-        }
-    }
-}
-
-/// The last function of a path; of the kernel's work, with the function of the program that asked for it.
-fn caller_and_call(path: &[String]) -> String {
-    let Some((last, callers)) = path.split_last() else {
-        return String::new();
-    };
-    if !last.ends_with(KERNEL_CALL) && last != PAGE_FAULT {
-        return short_name(last);
-    }
-    // Functions of C libraries that only hand a call on begin with an underscore.
-    let is_wrapper = |name: &&String| {
-        let go = ["syscall.", "internal/", "runtime."];
-        name.starts_with('_') || go.iter().any(|package| name.starts_with(package))
-    };
-    let caller = callers.iter().rev().find(|name| !is_wrapper(name));
-    match caller.or(callers.last()) {
-        Some(caller) => format!("{last} of {}", short_name(plain_name(caller))),
-        None => last.clone(),
-    }
-}
-
-/// The part of a place's time from which on a second activity is named in its sentence.
-const AS_MUCH: f64 = 0.4;
-/// Length in characters above which names are shortened in sentences.
-const LONG_NAME: usize = 80;
-
-/// Returns a name that fits into a sentence: of a long one, the arguments of templates and functions are left out, then its middle.
-pub fn short_name(name: &str) -> String {
-    if name.chars().count() <= LONG_NAME {
-        return name.to_owned();
-    }
-    let mut short = String::new();
-    let (mut depth, mut last) = (0_u32, ' ');
-    for letter in name.chars() {
-        // `operator<`, `->`, and Rust's `<Type as Trait>::function` have other brackets.
-        let opens = letter == '<' && (last.is_alphanumeric() || last == ':' || last == '_');
-        match letter {
-            '(' if !short.ends_with("operator") || depth > 0 => depth += 1,
-            '<' if depth > 0 || opens => depth += 1,
-            '>' | ')' if depth > 0 && last != '-' => {
-                depth -= 1;
-                if depth == 0 {
-                    short.push('…');
-                }
-            }
-            _ => {}
-        }
-        let is_bracket_of_depth = matches!(letter, '(' | '<') && depth == 1;
-        if depth == 0 || is_bracket_of_depth && !short.ends_with(letter) {
-            short.push(letter);
-        }
-        last = letter;
-    }
-    let letters: Vec<char> = short.chars().collect();
-    if letters.len() <= LONG_NAME {
-        return short;
-    }
-    let half = LONG_NAME / 2;
-    let end = &letters[letters.len() - half + 1..];
-    let begin = letters.iter().take(half);
-    begin.chain(&['…']).chain(end).collect()
 }
 
 /// Strips what C libraries put in front of the same function: `___pthread_mutex_lock`, `__GI_fsync`, `__libc_write`.
@@ -895,8 +624,6 @@ pub fn plain_name(name: &str) -> &str {
     }
 }
 
-/// Functions of a call path that a sentence names.
-const PATH_END: usize = 3;
 /// The suffix of a frame that stands for the kernel's work in a system call.
 pub const KERNEL_CALL: &str = " (system call)";
 /// The frame that stands for the kernel's work in a page fault.
@@ -916,29 +643,6 @@ impl PlaceInCode {
             Self::Program => "the program".to_owned(),
         }
     }
-
-    /// Returns a call path as it ends, in words: its last function alone may have more than the path. `None`: it has no callers.
-    fn path_phrase(&self) -> Option<String> {
-        let Self::CallPath { path } = self else {
-            return None;
-        };
-        if path.len() < 2 {
-            return None;
-        }
-        let end = path.get(path.len().saturating_sub(PATH_END)..)?.join(" > ");
-        let begin = if path.len() > PATH_END { "… > " } else { "" };
-        Some(format!("the call path {begin}{end}"))
-    }
-
-    /// Returns the name, of a line with its procedure: readers know their functions better than their lines.
-    fn name_with_procedure(&self) -> String {
-        match self {
-            Self::Line { line, procedure } if !procedure.is_empty() => {
-                format!("{} ({line})", plain_name(procedure))
-            }
-            other => other.name(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -955,46 +659,6 @@ mod tests {
             ("write", "write"),
         ] {
             assert_eq!(plain_name(name), plain);
-        }
-    }
-
-    #[test]
-    fn long_names_fit_into_a_sentence() {
-        let arguments = "unsigned int, std::pair<unsigned int const, long>";
-        let argument = "std::allocator<std::pair<unsigned int const, unsigned long> >";
-        for (name, short) in [
-            ("short<int>(char)".to_owned(), "short<int>(char)"),
-            (
-                format!("std::map<{arguments}, {argument} >::find({argument} const&) const"),
-                "std::map<…>::find(…) const",
-            ),
-            (
-                format!("<app::Table<{argument}> as core::ops::Index<{arguments}>>::index"),
-                "<app::Table<…> as core::ops::Index<…>>::index",
-            ),
-        ] {
-            assert_eq!(short_name(&name), short);
-        }
-        let endless = "x".repeat(600);
-        assert_eq!(short_name(&endless).chars().count(), LONG_NAME);
-    }
-
-    #[test]
-    fn the_kernels_work_is_named_with_who_asked() {
-        for (path, named) in [
-            (
-                &["save", "__fsync", "fsync (system call)"][..],
-                "fsync (system call) of save",
-            ),
-            (
-                &["__GI___pthread_mutex_unlock", "futex (system call)"],
-                "futex (system call) of pthread_mutex_unlock",
-            ),
-            (&["futex (system call)"], "futex (system call)"),
-            (&["main", "work"], "work"),
-        ] {
-            let path: Vec<String> = path.iter().map(|name| (*name).to_owned()).collect();
-            assert_eq!(caller_and_call(&path), named);
         }
     }
 }

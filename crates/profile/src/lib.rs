@@ -62,7 +62,7 @@ pub use experiment::{
 pub use finding::{
     AmountBase, AmountUnit, Certainty, Claim, CpuTaker, EndingThread, FINDING_SCHEMA, Finding,
     FindingAmount, FindingDoubt, FindingEvidence, FindingPlace, KERNEL_CALL, MemoryLimit,
-    MemoryNeed, PAGE_FAULT, PlaceInCode, TimeKind, plain_name, short_name,
+    MemoryNeed, PAGE_FAULT, PlaceInCode, TimeKind, plain_name,
 };
 pub use folding::{GIL_WAIT, fold_interpreter_frames};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};

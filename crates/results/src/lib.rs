@@ -4,7 +4,7 @@
 //!
 //! [`open_recording`] finds a recording; [`symbolize`] names its places; [`make_report`], [`call_tree`] and [`callers_tree`] add samples up;
 //! [`tree_of_recording`] makes a call tree of a recording, [`page`] what the page shows;
-//! [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
+//! [`phrases`] makes sentences of findings; [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
 //!
 //! # A report, step by step
 //!
@@ -20,6 +20,7 @@ mod image_names;
 mod kept;
 mod matching;
 pub mod page;
+pub mod phrases;
 mod place_names;
 mod refusal;
 mod report;

@@ -46,8 +46,6 @@ pub struct TimeTree {
     pub in_runtimes: BTreeMap<String, &'static str>,
     /// Waits that are no loss.
     pub idle: BTreeMap<IdleKind, u64>,
-    /// Time in the tree of all processes but the first one.
-    pub children_ns: f64,
     /// The dearest line of functions that take time.
     pub dear_lines: Vec<DearLine>,
     /// Waits in the tree, with the threads that ended them.
@@ -66,6 +64,13 @@ pub struct TimeTree {
 }
 
 impl TimeTree {
+    /// Returns the time of each kind, in nanoseconds.
+    pub fn time_by_kind(&self) -> BTreeMap<TimeKind, u64> {
+        let kinds = TimeKind::ALL.into_iter().zip(1..);
+        let times = kinds.map(|(kind, value)| (kind, self.tree.total(value).max(0) as u64));
+        times.filter(|(_, ns)| *ns > 0).collect()
+    }
+
     /// Returns the part of the working time that threads waited.
     pub fn waiting_part(&self) -> f64 {
         let kinds = TimeKind::ALL.iter().zip(1..);
@@ -109,7 +114,6 @@ pub fn make_time_tree(
     Ok(TimeTree {
         tree,
         in_runtimes,
-        children_ns: maker.children_ns,
         dear_lines,
         ended_waits: ended.collect(),
         idle: maker.idle,
@@ -200,9 +204,6 @@ struct TreeMaker<'a> {
     /// The frames that stand for functions of runtimes.
     in_runtimes: FxHashMap<MethodId, &'static str>,
     lines: LineTimes<'a>,
-    children_ns: f64,
-    /// The threads of all processes but the first one.
-    children: FxHashSet<u32>,
 }
 
 /// A function at a place of the code, with its line.
@@ -305,8 +306,6 @@ impl<'a> TreeMaker<'a> {
             functions: FxHashMap::default(),
             in_runtimes: FxHashMap::default(),
             lines: LineTimes::default(),
-            children_ns: 0.0,
-            children: threads_of_children(recording),
         }
     }
 
@@ -420,9 +419,6 @@ impl<'a> TreeMaker<'a> {
         if let Some(waker) = waker.filter(|_| is_ended_by_threads(kind)) {
             let by = self.ending_thread(&waker);
             *self.ended_waits.entry((node, by)).or_default() += cost;
-        }
-        if sample.tid.is_some_and(|tid| self.children.contains(&tid)) {
-            self.children_ns += cost as f64;
         }
         if !matches!(kind, TimeKind::Locks | TimeKind::Barriers) {
             let waits = sample.event.0 != 0;
@@ -645,14 +641,6 @@ fn accounted_waits(recording: &Recording) -> u64 {
 /// Returns whether the CPU that a thread waited for was idle: thread 0 of a CPU is its idling.
 fn is_of_idle_cpu(sample: &Sample) -> bool {
     sample.waker.is_none_or(|had| had.tid == 0)
-}
-
-/// Returns the threads of all processes but the first one.
-fn threads_of_children(recording: &Recording) -> FxHashSet<u32> {
-    let first = recording.threads.iter().map(|thread| thread.pid).min();
-    let children = recording.threads.iter();
-    let children = children.filter(|thread| Some(thread.pid) != first);
-    children.map(|thread| thread.tid).collect()
 }
 
 /// Returns whether threads end such waits, as a rule. Others are ended by interrupts of devices and timers.

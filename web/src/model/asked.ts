@@ -29,7 +29,7 @@ const QUESTIONS: readonly {
   {
     method: "sampling",
     question: "Where is the time, or another cost?",
-    schemas: ["vitalfew.bottlenecks-claims/1", "vitalfew.run/1"],
+    schemas: ["vitalfew.bottlenecks-claims/1", "vitalfew.run/2"],
     type: "vitalfew record -g -- COMMAND",
   },
   {

@@ -49,7 +49,7 @@ describe("a saved result of `run`", () => {
     const groups = groupedClaims([
       { schema: "y", claims: { list: [claim("worth_speedup", 0.2, [0.1, 0.3])] } },
       {
-        schema: "vitalfew.run/1",
+        schema: "vitalfew.run/2",
         target: { command: ["./app", "input"] },
         claims: { list: [claim("takes_time", 0.6)] },
       },
@@ -79,7 +79,7 @@ describe("answers of several methods", () => {
     const groups = groupedClaims(
       [
         {
-          schema: "vitalfew.run/1",
+          schema: "vitalfew.run/2",
           target: { command: ["./app", "input"] },
           claims: { list: [claim("takes_time", 0.6)] },
         },

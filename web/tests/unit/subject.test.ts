@@ -91,7 +91,7 @@ describe("a finding of one of several programs", () => {
   });
 
   it("has no answer of another program's methods", () => {
-    const run = { schema: "vitalfew.run/1", target: { command: ["./one"] }, asked: [{ method: "experiments" }] };
+    const run = { schema: "vitalfew.run/2", target: { command: ["./one"] }, asked: [{ method: "experiments" }] };
     const causal = (command: string) => ({ schema: "vitalfew.causal/1", runs: [{ command: [command] }] });
     const states = [causal("./two"), causal("./one")].map(
       (other) => askedGroups({ results: [run, other], profiles: [] })[0]!.methods[0]!.state,

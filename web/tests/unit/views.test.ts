@@ -316,7 +316,7 @@ describe("what was asked", () => {
     { method: "experiments", had: "0 in 1 runs", why_not: "too little time" },
     { method: "instructions", had: null, why_not: null },
   ];
-  const run = { schema: "vitalfew.run/1", target: { command: ["./app"] }, asked };
+  const run = { schema: "vitalfew.run/2", target: { command: ["./app"] }, asked };
 
   it("is said with the reason that run gives, and what to type only where there is none", () => {
     const [group] = askedGroups({ results: [run], profiles: [] });

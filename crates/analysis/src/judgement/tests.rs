@@ -63,7 +63,6 @@ fn measured(tree: &CallTree) -> Measured<'_> {
         run_ns: 0.0,
         threads: &[],
         cpus: 2,
-        children_ns: 0.0,
         dear_lines: &[],
         ended_waits: &[],
         cpu_waits: &NO_WAITS,
@@ -97,7 +96,14 @@ fn predicted(claim: Claim, procedure: &str, value: f64, interval: [f64; 2]) -> F
             relative_to: AmountBase::Period("end".to_owned()),
             certainty: Certainty::Prediction,
         },
-        evidence: Vec::new(),
+        evidence: vec![FindingEvidence::Experiments {
+            experiments: 30,
+            set_aside: 0,
+            visits: 1000,
+            slope: [value, interval[0], interval[1]],
+            q: 0.01,
+            at_speedup: 1.0,
+        }],
         doubts: Vec::new(),
         next: Vec::new(),
     }
@@ -147,9 +153,11 @@ fn swapping_is_a_finding_with_what_did_not_fit() {
     let [swapping, computing] = &judgement.findings[..] else {
         panic!("{:?}", names(&judgement));
     };
-    assert_eq!(
-        swapping.sentence(),
-        "70.6 % of the working time is spent in page fault of look_up, swapping: it needs 612 MB, and its control group may have 256 MB"
+    assert!((swapping.amount.value - 0.706).abs() < 0.001);
+    assert!(
+        swapping
+            .evidence
+            .contains(&FindingEvidence::MemoryShort { need })
     );
     // A part of it was sampled.
     let [low, high] = swapping.amount.interval.unwrap();
@@ -185,7 +193,7 @@ fn who_touches_memory_that_does_not_fit_is_said_of_one_finding() {
     assert!(touches("fill") && touches("price_of"), "{first:?}");
     let one = touching(100, 800);
     assert_eq!(names(&one), ["page fault", "compute"]);
-    assert!(one.findings[0].sentence().contains("price_of"));
+    assert!(path_of(&one.findings[0]).contains(&"price_of".to_owned()));
 }
 
 /// Every function of the program may touch the memory that does not fit.
@@ -208,7 +216,7 @@ fn swapping_of_many_places_is_one_finding() {
 }
 
 #[test]
-fn a_prediction_counts_more_than_a_share() {
+fn an_experiment_counts_more_than_the_times() {
     let tree = tree(&[
         ("main;a", TimeKind::Computing, 500),
         ("main;b", TimeKind::Computing, 400),
@@ -223,8 +231,8 @@ fn a_prediction_counts_more_than_a_share() {
         ..measured(&tree)
     })
     .unwrap();
-    assert_eq!(names(&judgement), ["b.c:7"]);
-    assert_eq!(judgement.findings[0].claim, Claim::WorthSpeedup);
+    assert_eq!(names(&judgement), ["b"]);
+    assert_eq!(speedup_of(&judgement.findings[0]), Some([0.25, 0.35]));
 }
 
 #[test]
@@ -240,9 +248,9 @@ fn no_time_is_counted_twice() {
     assert_eq!(names(&judgement)[0], "malloc");
 }
 
-/// Other programs that had the CPUs come first, and what runs keeps its part of the time without them.
+/// Other programs that had the CPUs are said of the machine; what runs keeps its part of the time.
 #[test]
-fn a_machine_without_room_is_a_finding() {
+fn a_machine_without_room_is_said_apart() {
     let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
     let waits = CpuWaits {
         own_ns: 700_000_000,
@@ -256,16 +264,17 @@ fn a_machine_without_room_is_a_finding() {
         ..measured(&tree)
     };
     let judgement = judge_measured(&starved).unwrap();
-    let first = &judgement.findings[0];
-    assert_eq!(first.spent_on(), Some(TimeKind::NoCpu));
-    assert!((first.amount.value - 0.75).abs() < 1e-9);
-    assert!(first.sentence().contains("cc1"), "{}", first.sentence());
-    assert!((judgement.findings[1].amount.value - 1.0).abs() < 1e-9);
+    let machine = judgement.machine.expect("the machine");
+    assert_eq!(machine.spent_on(), Some(TimeKind::NoCpu));
+    assert!((machine.amount.value - 0.75).abs() < 1e-9);
+    assert!(machine.cpu_taken_by().is_some_and(CpuTaker::is_stranger));
+    assert_eq!(judgement.findings.len(), 1);
+    assert!((judgement.findings[0].amount.value - 1.0).abs() < 1e-9);
 }
 
 /// Time that the hypervisor gave to other machines is waiting for a CPU, too.
 #[test]
-fn a_noisy_host_is_a_finding() {
+fn a_noisy_host_is_said_apart() {
     let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
     let waits = CpuWaits {
         host_ns: 500_000_000,
@@ -276,12 +285,9 @@ fn a_noisy_host_is_a_finding() {
         ..measured(&tree)
     })
     .unwrap();
-    let first = &judgement.findings[0];
-    assert_eq!(
-        first.sentence(),
-        "50.0 % of the working time and this wait together is spent waiting for a CPU that other machines on the same host had"
-    );
-    assert!(first.cpu_taken_by().is_some_and(CpuTaker::is_stranger));
+    let machine = judgement.machine.expect("the machine");
+    assert!((machine.amount.value - 0.5).abs() < 1e-9);
+    assert!(machine.cpu_taken_by().is_some_and(CpuTaker::is_stranger));
 }
 
 /// Threads that wait for each other's CPUs are no loss where they use all, and one where they may not.
@@ -302,8 +308,9 @@ fn own_threads_are_a_loss_only_where_they_may_not_use_all_cpus() {
         ..free
     };
     let judgement = judge_measured(&confined).unwrap();
-    assert_eq!(judgement.findings[0].spent_on(), Some(TimeKind::NoCpu));
-    assert!((judgement.findings[0].amount.value - 0.5).abs() < 1e-9);
+    let waits = judgement.findings.iter();
+    let mut waits = waits.filter(|found| found.spent_on() == Some(TimeKind::NoCpu));
+    assert!((waits.next().expect("a limit").amount.value - 0.5).abs() < 1e-9);
 }
 
 /// The scheduler's account has no time in which idle CPUs wake up.
@@ -640,7 +647,7 @@ fn who_holds_a_lock_is_said_to_hold_up_others() {
     let found = |name: &str| {
         let mut found = judgement.findings.iter();
         found
-            .find(|f| f.place.what.name() == name || f.sentence().contains(&format!("of {name}")))
+            .find(|f| path_of(f).iter().any(|step| step == name))
             .unwrap_or_else(|| panic!("{name}: {:?}", names(&judgement)))
     };
     let save = found("save");
@@ -650,11 +657,6 @@ fn who_holds_a_lock_is_said_to_hold_up_others() {
         part: 0.3,
     };
     assert!(save.evidence.contains(&held), "{save:?}");
-    assert!(
-        save.sentence().contains("others wait"),
-        "{}",
-        save.sentence()
-    );
     let handle = found("handle");
     let by_save = FindingEvidence::WaitEnded {
         by: by("save", true),
@@ -722,47 +724,6 @@ fn what_is_spread_over_many_callees_is_who_called_them() {
     }
 }
 
-/// A change at a place shortens a run of two threads by more than its part of what both took; one of its caller spares what that does besides. What
-/// is waited for the profiler does not count.
-#[test]
-fn a_gain_is_bounded_by_the_run_and_not_by_all_threads() {
-    use TimeKind::{Computing, Disk};
-    let tree = tree(&[
-        ("main;save;write (system call)", Disk, 300),
-        ("main;save", Computing, 100),
-        ("main;digest", Computing, 1200),
-    ]);
-    let waits = CpuWaits {
-        profiler_ns: 400 * MS as u64,
-        ..CpuWaits::default()
-    };
-    let judgement = judge_measured(&Measured {
-        // Of 1,000 ms, in which two threads waited for 400 of 2,000.
-        run_ns: 1000.0 * MS as f64,
-        cpu_waits: &waits,
-        ..measured(&tree)
-    })
-    .expect("a judgement");
-    let save = judgement.findings.iter();
-    let mut save = save.filter(|found| found.sentence().contains("of save"));
-    let save = save.next().expect("a finding");
-    let gain = save.evidence.iter().find_map(|evidence| match evidence {
-        FindingEvidence::RunGain { interval, with, .. } => Some((*interval, with.clone())),
-        _ => None,
-    });
-    let ([low, high], with) = gain.expect("a gain");
-    assert_eq!((low, with.as_deref()), (0.0, Some("save")));
-    assert!((high - (400.0 / 800.0 + 0.05)).abs() < 0.03, "{high}");
-    assert!(
-        judgement
-            .findings
-            .iter()
-            .all(|found| found.place.what != PlaceInCode::Program),
-        "{:?}",
-        judgement.findings
-    );
-}
-
 /// A thread that ran for so many milliseconds in functions, each of which is at one place of a tree.
 fn thread(tree: &CallTree, functions: &[(&str, i64)]) -> ThreadWork {
     let sequences = Sequences::new(tree);
@@ -776,13 +737,8 @@ fn thread(tree: &CallTree, functions: &[(&str, i64)]) -> ThreadWork {
     }
 }
 
-/// The bounds of what the first finding gains, and the part that is assumed to be spared. The run took 1,000 ms.
-fn first_gain(tree: &CallTree, threads: &[ThreadWork]) -> ([f64; 2], Option<f64>) {
-    first_gain_on(tree, threads, 0)
-}
-
-/// The same on so many CPUs.
-fn first_gain_on(tree: &CallTree, threads: &[ThreadWork], cpus: u32) -> ([f64; 2], Option<f64>) {
+/// Returns the bounds of the first finding's virtual speedup. The run took 1,000 ms.
+fn first_speedup(tree: &CallTree, threads: &[ThreadWork], cpus: u32) -> Option<[f64; 2]> {
     let judgement = judge_measured(&Measured {
         run_ns: 1000.0 * MS as f64,
         cpus,
@@ -790,56 +746,60 @@ fn first_gain_on(tree: &CallTree, threads: &[ThreadWork], cpus: u32) -> ([f64; 2
         ..measured(tree)
     });
     let judgement = judgement.expect("a judgement");
-    assert!(judgement.findings[0].sentence().contains("checksum"));
-    let mut evidence = judgement.findings[0].evidence.iter();
-    let gain = evidence.find_map(|evidence| match evidence {
-        FindingEvidence::RunGain {
-            interval, spared, ..
-        } => Some((*interval, *spared)),
+    assert_eq!(names(&judgement)[0], "checksum");
+    speedup_of(&judgement.findings[0])
+}
+
+fn speedup_of(finding: &Finding) -> Option<[f64; 2]> {
+    finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::VirtualSpeedup { interval, .. } => Some(*interval),
         _ => None,
-    });
-    gain.expect("a gain")
+    })
 }
 
-fn assert_ends([low, high]: [f64; 2], expected: [f64; 2]) {
-    let near = |end: f64, expected: f64| (end - expected).abs() < 0.06;
-    let [least, most] = expected;
-    assert!(near(low, least) && near(high, most), "{low} {high}");
+fn assert_holds(ends: Option<[f64; 2]>, truth: f64) {
+    let [low, high] = ends.expect("a virtual speedup");
+    assert!(
+        low <= truth && truth <= high && high - low < 0.2,
+        "{low} {high}"
+    );
 }
 
-/// A change is assumed to save at least half of a place's time if nothing else hides the place.
+/// What nothing else hides makes the run shorter by its own time.
 #[test]
-fn a_gain_has_a_lower_end_where_one_thread_works() {
+fn a_speedup_is_exact_where_threads_take_turns() {
     use TimeKind::Computing;
     let tree = tree(&[
-        ("main;checksum", Computing, 800),
-        ("main;digest", Computing, 200),
+        ("main;checksum", Computing, 700),
+        ("main;digest", Computing, 300),
     ]);
-    let alone = [thread(&tree, &[("checksum", 800), ("digest", 200)])];
-    let (ends, spared) = first_gain(&tree, &alone);
-    assert_ends(ends, [0.38, 0.86]);
-    assert_eq!(spared, Some(0.5));
-    // Nobody knows who did what.
-    assert_eq!(first_gain(&tree, &[]).0[0], 0.0);
+    let alone = [thread(&tree, &[("checksum", 700), ("digest", 300)])];
+    let turns = [
+        thread(&tree, &[("checksum", 700)]),
+        thread(&tree, &[("digest", 300)]),
+    ];
+    // Short processes did too little each to be told one by one.
+    let short = [thread(&tree, &[("digest", 300)])];
+    for threads in [&alone[..], &turns, &short, &[]] {
+        assert_holds(first_speedup(&tree, threads, 0), 0.7);
+    }
 }
 
-/// Two threads that do the same share what a change spares, and what is left.
+/// Two threads that do the same share what a speedup saves.
 #[test]
-fn threads_that_do_the_same_gain_their_part() {
+fn a_speedup_of_threads_that_do_the_same_is_that_of_one() {
     use TimeKind::Computing;
     let tree = tree(&[
         ("main;checksum", Computing, 1200),
         ("main;digest", Computing, 800),
     ]);
     let one = thread(&tree, &[("checksum", 600), ("digest", 400)]);
-    let (ends, spared) = first_gain(&tree, &[one.clone(), one]);
-    assert_ends(ends, [0.28, 0.66]);
-    assert_eq!(spared, Some(0.5));
+    assert_holds(first_speedup(&tree, &[one.clone(), one], 0), 0.6);
 }
 
-/// Work of one thread may be hidden by another thread's work meanwhile.
+/// Work that another thread's work may hide is not said to be worth anything.
 #[test]
-fn a_gain_beside_a_thread_that_always_works_may_be_nothing() {
+fn a_speedup_that_the_times_do_not_tell_is_not_said() {
     use TimeKind::Computing;
     let tree = tree(&[
         ("main;checksum", Computing, 900),
@@ -850,40 +810,9 @@ fn a_gain_beside_a_thread_that_always_works_may_be_nothing() {
         thread(&tree, &[("checksum", 900)]),
         thread(&tree, &[("digest", 500), ("encode", 500)]),
     ];
-    let (ends, spared) = first_gain(&tree, &hidden);
-    assert_ends(ends, [0.0, 0.55]);
-    assert_eq!(spared, None);
-}
-
-/// Threads that work by turns hide nothing of each other.
-#[test]
-fn a_gain_of_threads_that_take_turns_is_that_of_one() {
-    use TimeKind::Computing;
-    let tree = tree(&[
-        ("main;checksum", Computing, 700),
-        ("main;digest", Computing, 300),
-    ]);
-    let turns = [
-        thread(&tree, &[("checksum", 700)]),
-        thread(&tree, &[("digest", 300)]),
-    ];
-    let (ends, spared) = first_gain(&tree, &turns);
-    assert_ends(ends, [0.33, 0.76]);
-    assert_eq!(spared, Some(0.5));
-}
-
-/// Many short processes hide nothing of each other if they are started one after the other.
-#[test]
-fn a_gain_of_many_short_threads_has_a_lower_end() {
-    use TimeKind::Computing;
-    let tree = tree(&[
-        ("main;checksum", Computing, 700),
-        ("main;digest", Computing, 300),
-    ]);
-    // Those that did the checksum did too little each to be told one by one.
-    let (ends, spared) = first_gain(&tree, &[thread(&tree, &[("digest", 300)])]);
-    assert_ends(ends, [0.33, 0.76]);
-    assert_eq!(spared, Some(0.5));
+    assert_eq!(first_speedup(&tree, &hidden, 0), None);
+    // On one CPU the run cannot have been so short: something was miscounted.
+    assert_eq!(first_speedup(&tree, &hidden, 1), None);
 }
 
 /// Without its waits for CPUs, a run still takes at least as long as its busiest thread worked.
@@ -899,23 +828,7 @@ fn a_run_is_as_long_as_its_busiest_thread() {
         &tree,
         &[("checksum", 800), ("digest", 700), ("encode", 700)],
     )];
-    let (ends, _) = first_gain(&tree, &busy);
-    assert_ends(ends, [0.5 * 800.0 / 2200.0, 0.03 + 800.0 / 2200.0]);
-}
-
-/// The remaining work may take longer on one CPU than the run did, by a miscount: then nothing is gained.
-#[test]
-fn a_gain_of_a_run_that_is_too_short_for_its_work_is_none() {
-    use TimeKind::Computing;
-    let tree = tree(&[
-        ("main;checksum", Computing, 800),
-        ("main;digest", Computing, 800),
-        ("main;encode", Computing, 800),
-    ]);
-    let beside = thread(&tree, &[("digest", 800)]);
-    let another = thread(&tree, &[("encode", 800)]);
-    let threads = [thread(&tree, &[("checksum", 800)]), beside, another];
-    assert_eq!(first_gain_on(&tree, &threads, 1), ([0.0, 0.0], None));
+    assert_holds(first_speedup(&tree, &busy, 0), 800.0 / 2200.0);
 }
 
 fn path_of(finding: &Finding) -> Vec<String> {
@@ -986,13 +899,12 @@ fn what_an_interpreter_does_is_the_scripts() {
     assert_eq!(names(&judgement)[0], "states.has_changed (states.py:16)");
     let value = judgement.findings[0].amount.value;
     assert!((value - 0.5).abs() < 1e-9, "{value}");
-    let sentences = judgement.findings.iter().map(Finding::sentence);
-    let of_load = |sentence: &String| sentence.contains("of states.load");
-    assert!(
-        sentences.clone().any(|s| of_load(&s)),
-        "{:?}",
-        sentences.collect::<Vec<_>>()
-    );
+    let of_load = |finding: &Finding| {
+        path_of(finding)
+            .iter()
+            .any(|step| step.starts_with("states.load"))
+    };
+    assert!(judgement.findings.iter().any(of_load), "{judgement:?}");
 }
 
 /// Nobody called a runtime's own thread: its function is the place, and not the start of threads.
@@ -1286,9 +1198,9 @@ fn each_function_that_asks_through_a_library_is_a_finding() {
     ]);
     let judgement = judge_measured(&measured(&tree)).expect("a judgement");
     for asker in ["send", "receive"] {
-        let sentences = judgement.findings.iter().map(Finding::sentence);
-        let of = format!("of {asker}");
-        assert_eq!(sentences.filter(|s| s.contains(&of)).count(), 1, "{asker}");
+        let asked = judgement.findings.iter();
+        let asked = asked.filter(|found| path_of(found).contains(&asker.to_owned()));
+        assert_eq!(asked.count(), 1, "{asker}");
     }
 }
 
@@ -1332,10 +1244,7 @@ fn locking_and_unlocking_are_one_finding() {
 fn predicted_wait(claim: Claim, procedure: &str, value: f64, interval: [f64; 2]) -> Finding {
     let mut finding = predicted(claim, procedure, value, interval);
     let call = "fsync".to_owned();
-    finding.evidence = vec![
-        FindingEvidence::SampleShare { share: 1.0 },
-        FindingEvidence::SpedUpWaits { call },
-    ];
+    finding.evidence.push(FindingEvidence::SpedUpWaits { call });
     finding
 }
 
@@ -1359,15 +1268,8 @@ fn a_prediction_of_waits_is_of_the_place_that_waits() {
     .expect("a judgement");
     assert_eq!(judgement.findings.len(), 1, "{:?}", names(&judgement));
     let first = &judgement.findings[0];
-    assert_eq!(first.amount.interval, Some([0.35, 0.45]));
+    assert_eq!(speedup_of(first), Some([0.35, 0.45]));
     assert_eq!(first.spent_on(), Some(TimeKind::Disk));
-    assert!(
-        first
-            .sentence()
-            .starts_with("making the waiting in fsync at save"),
-        "{}",
-        first.sentence()
-    );
 }
 
 /// A wait that is in no sequence, as a helper's sleep, is a finding if experiments say that it is worth something.
@@ -1479,11 +1381,17 @@ fn who_holds_a_lock_works_meanwhile() {
     .expect("a judgement");
     let mut findings = judgement.findings.iter();
     let rate = findings.find(|finding| finding.place.what.name() == "rate");
-    let sentence = rate.expect("its work").sentence();
-    assert!(
-        sentence.contains("while others wait for its lock"),
-        "{sentence}"
-    );
+    let rate = rate.expect("its work");
+    let for_lock = |evidence: &FindingEvidence| {
+        matches!(
+            evidence,
+            FindingEvidence::HoldsUp {
+                on: Some(TimeKind::Locks),
+                ..
+            }
+        )
+    };
+    assert!(rate.evidence.iter().any(for_lock), "{rate:?}");
 }
 
 /// One thread has most of the work, so that the others wait at the end of each step.
@@ -1520,7 +1428,7 @@ fn a_thread_that_works_alone_is_said_to() {
     assert_eq!(judge(&uneven[..1]), None);
 }
 
-/// Who starts processes is named of what it takes to start them, and a change there spares what it does for that, too.
+/// Who starts processes is named of what it takes to start them.
 #[test]
 fn who_starts_processes_is_named() {
     use TimeKind::{Computing, SystemCalls};
@@ -1533,7 +1441,6 @@ fn who_starts_processes_is_named() {
     let judgement = judge_measured(&Measured {
         run_ns: 1000.0 * MS as f64,
         threads: &[thread(&tree, &[("size_of", 300), ("digest", 200)])],
-        children_ns: 500.0 * MS as f64,
         ..measured(&tree)
     })
     .expect("a judgement");
@@ -1544,12 +1451,6 @@ fn who_starts_processes_is_named() {
         part: 1.0,
     };
     assert!(first.evidence.contains(&asker), "{first:?}");
-    let high = first.evidence.iter().find_map(|evidence| match evidence {
-        FindingEvidence::RunGain { interval, .. } => Some(interval[1]),
-        _ => None,
-    });
-    let high = high.expect("a gain");
-    assert!((0.8..0.95).contains(&high), "{high}");
 }
 
 /// What explains more of all stalls of a place than its slowest instruction takes is named; a procedure with all its time in functions
@@ -1607,12 +1508,18 @@ fn a_sentence_names_two_activities() {
         ("main;digest", Computing, 250),
     ]);
     let judgement = judge_measured(&measured(&tree)).expect("a judgement");
-    let sentence = judgement.findings[0].sentence();
-    assert!(
-        sentence.ends_with("computing and in system calls"),
-        "{sentence}"
-    );
-    assert!(judgement.findings[1].sentence().ends_with("computing"));
+    let kinds = |finding: &Finding| -> Vec<TimeKind> {
+        let kinds = finding
+            .evidence
+            .iter()
+            .filter_map(|evidence| match evidence {
+                FindingEvidence::TimeSpent { on, .. } => Some(*on),
+                _ => None,
+            });
+        kinds.collect()
+    };
+    assert_eq!(kinds(&judgement.findings[0]), [Computing, SystemCalls]);
+    assert_eq!(kinds(&judgement.findings[1]), [Computing]);
 }
 
 /// A loop that works itself is not the place where one of its callees has half of the program.
@@ -1634,11 +1541,7 @@ fn a_callee_with_half_of_a_loop_is_the_place() {
         path_of(first).last().map(String::as_str),
         Some("write (system call)")
     );
-    assert!(
-        first.sentence().contains("of log_event"),
-        "{}",
-        first.sentence()
-    );
+    assert!(path_of(first).contains(&"log_event".to_owned()));
 }
 
 /// Go's comparison of strings is assembly code without a package. It belongs to the function that compares, like the

@@ -3,7 +3,7 @@
 use super::libraries::{
     is_language_library, is_nameless, is_of_go_library, is_of_others, leads_to_work,
 };
-use profile::known_code::{RuntimeWork, is_c_library};
+use profile::known_code::is_c_library;
 use profile::{CallTree, Method, MethodId, NodeId, plain_name};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -317,14 +317,6 @@ impl<'a> TimedTree<'a> {
     pub(super) fn outermost_calls(&self, function: &MethodName) -> Vec<NodeId> {
         let ranges = self.nodes_of_function(function).into_iter();
         ranges.map(|nodes| NodeId(nodes.start as u32)).collect()
-    }
-
-    /// Returns the nodes of all garbage collectors.
-    pub(super) fn nodes_of_collectors(&self) -> Vec<Range<usize>> {
-        self.nodes_of_methods(|method| {
-            let work = RuntimeWork::of_frame(&method.name, &method.module);
-            work.is_some_and(|work| work.is_collection)
-        })
     }
 
     /// Returns the nodes of all methods of a kind, with all that they call.

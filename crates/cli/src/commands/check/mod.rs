@@ -278,7 +278,11 @@ fn write_text(
     };
     writeln!(out, "{said} ({fail_over} %)")?;
     for finding in changed.findings.iter().take(NAMED) {
-        writeln!(out, "  {}", clean_name(&finding.sentence()))?;
+        writeln!(
+            out,
+            "  {}",
+            clean_name(&results::phrases::claim_sentence(finding))
+        )?;
     }
     if changed.findings.is_empty() && verdict != Verdict::Allowed {
         writeln!(out, "  no procedure has changed by more than chance")?;

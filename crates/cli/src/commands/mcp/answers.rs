@@ -151,8 +151,8 @@ pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answ
             "doubts": doubts,
             "next": next_call(claim, at + 1, result, command),
         });
-        if let Some(gain) = change_gain(claim) {
-            entry["change_gains"] = gain;
+        if let Some(speedup) = claim.get("speedup") {
+            entry["speedup"] = speedup.clone();
         }
         entry
     });
@@ -217,20 +217,6 @@ pub fn of_claim(
 
 fn claims(json: &Value) -> &[Value] {
     json["claims"]["list"].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// Bounds of how much shorter a change makes the run, with what they assume.
-fn change_gain(claim: &Value) -> Option<Value> {
-    let mut evidence = claim["evidence"].as_array()?.iter();
-    let gain = evidence
-        .find(|one| one["kind"] == "run_gain")?
-        .as_object()?;
-    let known = gain
-        .iter()
-        .filter(|(key, value)| *key != "kind" && !value.is_null());
-    let known = known.map(|(key, value)| (key.clone(), value.clone()));
-    let unit = ("unit".to_owned(), "part of the run".into());
-    Some(Value::Object(known.chain([unit]).collect()))
 }
 
 /// Returns the sample size that a claim's amount rests on.
@@ -456,17 +442,6 @@ mod tests {
         let waits = json!([{ "kind": "time_spent", "on": "disk" }]);
         assert_eq!(next(waits, Some(&command[..]))["tool"], "why");
         assert_eq!(next(json!([]), None)["tool"], "annotate");
-    }
-
-    #[test]
-    fn a_finding_has_the_bounds_of_what_a_change_gains() {
-        let gain =
-            json!({ "kind": "run_gain", "interval": [0.1, 0.4], "with": null, "spared": 0.5 });
-        let claims = json!({ "claims": { "list": [{ "evidence": [gain] }, { "evidence": [] }] } });
-        let list = of_claims(&claims, "r", None).list;
-        let bounds = json!({ "interval": [0.1, 0.4], "spared": 0.5, "unit": "part of the run" });
-        assert_eq!(list[0]["change_gains"], bounds);
-        assert!(list[1]["change_gains"].is_null());
     }
 
     #[test]

@@ -55,6 +55,9 @@ pub struct RunAll {
     /// JSON instead of text (docs/run.schema.json); what the command prints goes to standard error
     #[arg(long)]
     pub json: bool,
+    /// All evidence of each finding
+    #[arg(short, long, conflicts_with = "json")]
+    pub verbose: bool,
     /// All findings, not only the first five
     #[arg(long)]
     pub all: bool,

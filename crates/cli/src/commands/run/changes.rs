@@ -3,6 +3,7 @@
 use super::result::RunResult;
 use crate::output::{clean_name, format_ns};
 use profile::{AmountBase, Claim, Finding};
+use results::phrases::claim_sentence;
 use std::io::{self, Write};
 
 /// Kind of change of a finding.
@@ -31,7 +32,7 @@ pub fn write_changes(before: &RunResult, after: &RunResult, out: &mut dyn Write)
         write_time(out, "CPU", before.cpu_ns, after.cpu_ns)?;
     }
     for (kind, finding, former) in pair_findings(before, after) {
-        let sentence = clean_name(&finding.sentence());
+        let sentence = clean_name(&claim_sentence(finding));
         let was = former.map_or(0.0, |former| 100.0 * former.amount.value);
         let line = match kind {
             ChangeKind::Gone => format!("gone: {sentence}"),
@@ -163,12 +164,12 @@ mod tests {
         std::fs::write(&path, &text).expect("written");
         let read = RunResult::read(&path).expect("read");
         assert_eq!(read.claims.findings().count(), 1);
-        for other in ["", "[]", "{\"schema\":\"vitalfew.run/1\"}"] {
+        for other in ["", "[]", "{\"schema\":\"vitalfew.run/2\"}"] {
             std::fs::write(&path, other).expect("written");
             let error = RunResult::read(&path).expect_err("refused");
             assert!(error.to_string().contains("not a result"), "{error}");
         }
-        let newer = String::from_utf8_lossy(&text).replace("run/1", "run/9");
+        let newer = String::from_utf8_lossy(&text).replace("run/2", "run/9");
         std::fs::write(&path, newer).expect("written");
         assert!(RunResult::read(&path).is_err());
     }

@@ -6,7 +6,7 @@
 //! their words. In `results`, `time_tree.rs` puts running and waiting into one call tree,
 //! `time_kind.rs` says what a thread does in the kernel, and `tail_calls.rs` adds functions that ended
 //! with a call. `analysis::judgement` searches the tree, weighs what each method says of a place and
-//! ranks findings. `Finding::sentence` of `profile` words them, `text` prints them.
+//! ranks findings. `results::phrases` words them, `text` prints them.
 
 pub mod args;
 mod changes;
@@ -17,7 +17,7 @@ mod progress;
 mod result;
 mod text;
 
-use crate::claims::JsonClaims;
+use crate::claims::{JsonClaim, JsonClaims};
 use crate::commands::wrapped;
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
@@ -86,7 +86,11 @@ fn measure_command(args: &RunAll, before: Option<RunResult>) -> anyhow::Result<E
     };
     let count = if args.all { usize::MAX } else { VITAL_FEW };
     let mut result = RunResult::of_recording(recording);
+    result.runs = 1 + more.len();
     result.busy_threads = time.busy_threads;
+    result.threads_at_work = time.threads_at_work;
+    result.time_by_kind = time.time_by_kind();
+    result.machine = judgement.machine.map(JsonClaim::from);
     result.asked = phases.asked_methods().to_vec();
     result.findings_total = judgement.findings.len();
     let shown = judgement.findings.into_iter().take(count);
@@ -130,7 +134,6 @@ fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree) -> Measured<'a> {
         cpus: sampled
             .confined
             .map_or(recording.host.cpus, |(allowed, _)| allowed),
-        children_ns: time.children_ns,
         dear_lines: &time.dear_lines,
         ended_waits: &time.ended_waits,
         cpu_waits: &time.cpu_waits,
@@ -200,7 +203,7 @@ fn show_result(
             &mut stderr
         }
     };
-    text::write_report(result, out)?;
+    text::write_report(result, args.verbose, out)?;
     if let Some(before) = before {
         changes::write_changes(before, result, out)?;
     }

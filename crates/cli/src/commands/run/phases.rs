@@ -202,7 +202,7 @@ impl<'a> Phases<'a> {
         let judgement = judge_measured(known).unwrap_or_default();
         if let Some(first) = judgement.findings.first() {
             let left = self.time_left().as_secs();
-            let known = clean_name(&first.sentence());
+            let known = clean_name(&results::phrases::claim_sentence(first));
             self.line.set_known(&known);
             let runs = match further_runs {
                 0 => String::new(),

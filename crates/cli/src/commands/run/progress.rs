@@ -150,11 +150,11 @@ mod tests {
             "vitalfew: tracing, up to 12 s left; so far: a\u{fffd}b"
         );
         assert_eq!(text(None, 80), "vitalfew: tracing, up to 12 s left");
-        let long = "74.6 % of the working time is spent in find_customer, computing";
+        let long = "75 % of the time in find_customer while others wait for its lock: on CPU";
         let cut = text(Some(long), 80);
         assert_eq!(cut.chars().count(), 80);
         assert!(
-            cut.contains("so far: 74.6 %") && cut.ends_with("computing"),
+            cut.contains("so far: 75 %") && cut.ends_with("on CPU"),
             "{cut}"
         );
         assert_eq!(text(Some(long), 40), "vitalfew: tracing, up to 12 s left");

@@ -1,9 +1,9 @@
 //! Result of a run, as data: printed, and kept as JSON. The schema is documented in docs/json.md.
 
 use super::phases::Asked;
-use crate::claims::JsonClaims;
+use crate::claims::{JsonClaim, JsonClaims};
 use crate::kept_file::KeptFile;
-use profile::{CallGraph, Collector, Host, Recording, Target, TaskTimes};
+use profile::{Host, Recording, Target, TaskTimes, TimeKind};
 use results::IdleKind;
 use sampler::Exit;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// The version of the form.
-const SCHEMA: &str = "vitalfew.run/1";
+const SCHEMA: &str = "vitalfew.run/2";
 const RESULT_FILE: KeptFile = KeptFile {
     what: "a result of run",
     schema: SCHEMA,
@@ -77,8 +77,17 @@ pub struct RunResult {
     pub duration_ns: u64,
     /// CPU and waiting times of its threads.
     pub times: Option<TaskTimes>,
+    /// Number of runs that were sampled.
+    pub runs: usize,
     /// Threads that did much of the work.
     pub busy_threads: usize,
+    /// Threads that ran, or waited for anything but other work of the program.
+    pub threads_at_work: usize,
+    /// Time of all threads by what they did, in nanoseconds.
+    pub time_by_kind: BTreeMap<TimeKind, u64>,
+    /// Waiting for a CPU that other programs had, if that was much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<JsonClaim>,
     /// Methods with their use, or the reason that they were not used.
     pub asked: Vec<Asked>,
     /// Number of findings.
@@ -117,7 +126,11 @@ impl RunResult {
             start_unix_ns: recording.start_unix_ns,
             duration_ns: recording.duration_ns,
             times: recording.task_times,
+            runs: 1,
             busy_threads: 0,
+            threads_at_work: 0,
+            time_by_kind: BTreeMap::new(),
+            machine: None,
             asked: Vec::new(),
             findings_total: 0,
             claims: JsonClaims::of_findings(Vec::new()),
@@ -148,14 +161,5 @@ impl RunResult {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)?;
         Ok(())
-    }
-
-    /// A recording with the times alone, for the line that all reports begin with.
-    pub fn times_alone(&self) -> Recording {
-        let (host, target) = (self.host.clone(), self.target.clone());
-        let mut recording = Recording::new(host, target, Collector::Import, CallGraph::None);
-        recording.duration_ns = self.duration_ns;
-        recording.task_times = self.times;
-        recording
     }
 }

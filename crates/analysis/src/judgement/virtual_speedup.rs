@@ -1,0 +1,182 @@
+//! Virtual speedups of places (Coz, section 2), where they follow from the times of threads.
+//!
+//! Of a program whose threads take turns, the critical path is everything that they do: a place that
+//! takes no time makes the run shorter by its own time, exactly. Where threads work at the same time
+//! it is bounded. It saves at least the time in which no other thread works. It saves at most its own
+//! time, and leaves what other code takes on the threads and CPUs that there are. A statement is made
+//! of bounds that are near each other; else experiments have to say it.
+
+use super::sequences::Sequences;
+use super::thread_work::{NodeWork, ThreadWork};
+use profile::{AmountBase, Finding, FindingEvidence, PlaceInCode};
+
+/// Largest distance of the bounds with which a speedup is said: a wider range says nothing.
+const WIDEST: f64 = 0.25;
+/// Part of the run by which runs differ though nothing was changed: a bound is known no better.
+const MARGIN: f64 = 0.01;
+/// How much more work than time there may be: samples are counted, and the duration is measured.
+const MISCOUNTED: f64 = 1.05;
+/// Part of the run from which on a thread counts as always working: it waits for nobody, so that no
+/// other thread hides its work.
+const BUSY: f64 = 0.9;
+/// Part of the run from which on it is said that a thread works alone.
+const ALONE_ENOUGH: f64 = 0.3;
+
+/// The duration of a run and what threads did in it, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UndisturbedRun<'a> {
+    duration_ns: f64,
+    threads: &'a [ThreadWork],
+    cpus: f64,
+}
+
+impl<'a> UndisturbedRun<'a> {
+    /// Takes waits for CPUs off the duration, as much as they are of the working time together with
+    /// them. Without a known duration, that of a program whose threads take turns.
+    pub(super) fn new(run_ns: f64, working_ns: f64, cpu_waits_ns: f64) -> Self {
+        let duration = if run_ns > 0.0 { run_ns } else { working_ns };
+        Self {
+            duration_ns: (duration * working_ns / (working_ns + cpu_waits_ns)).max(1.0),
+            threads: &[],
+            cpus: f64::INFINITY,
+        }
+    }
+
+    /// Sets the work of the threads, and the number of CPUs: 0 if unknown. The run is as long as its
+    /// busiest thread worked, whoever waited for CPUs.
+    pub(super) fn on_threads(mut self, threads: &'a [ThreadWork], cpus: u32) -> Self {
+        self.threads = threads;
+        let longest = threads.iter().map(ThreadWork::time).fold(0.0, f64::max);
+        self.duration_ns = self.duration_ns.max(longest);
+        if cpus > 0 {
+            self.cpus = f64::from(cpus);
+        }
+        self
+    }
+
+    /// Returns the virtual speedup of a sequence, if the times tell it.
+    pub(super) fn speedup_of_sequence(
+        self,
+        sequences: &Sequences<'_>,
+        number: usize,
+        finding: &Finding,
+    ) -> Option<FindingEvidence> {
+        let own = sequences.sequences.get(number)?.time();
+        let alone = self.time_alone(sequences, number).min(own);
+        let is_other = |work: &NodeWork| sequences.owner_of(work.node) != Some(number);
+        let left = self.time_needed(is_other);
+        if self.time_needed(|_| true) > self.duration_ns * MISCOUNTED {
+            // More work than the run had time for.
+            return None;
+        }
+        let most = own.min(self.duration_ns - left).max(alone);
+        self.speedup_between(finding, alone, most)
+    }
+
+    /// Returns the virtual speedup of a finding that is no sequence, if threads take turns.
+    pub(super) fn speedup_of_part(
+        self,
+        finding: &Finding,
+        sequences: &Sequences<'_>,
+    ) -> Option<FindingEvidence> {
+        let own = finding.amount.value * sequences.working_ns;
+        let beside = (sequences.time_working() - self.duration_ns).max(0.0);
+        self.speedup_between(finding, (own - beside).max(0.0), own)
+    }
+
+    /// Returns the statement that a place saves a time between two bounds, in nanoseconds.
+    fn speedup_between(self, finding: &Finding, least: f64, most: f64) -> Option<FindingEvidence> {
+        let value = finding.amount.value.max(f64::MIN_POSITIVE);
+        let [low, high] = finding.amount.interval.unwrap_or([value; 2]);
+        let part = |ns: f64, by: f64| (ns / self.duration_ns * by).clamp(0.0, 1.0);
+        let interval = [
+            (part(least, low / value) - MARGIN).max(0.0),
+            (part(most, high / value) + MARGIN).min(1.0),
+        ];
+        (interval[1] - interval[0] <= WIDEST).then(|| FindingEvidence::VirtualSpeedup {
+            of: AmountBase::WorkingTime,
+            free: part((least + most) / 2.0, 1.0),
+            interval,
+            measured_at: None,
+        })
+    }
+
+    /// Returns the minimum time of some work, on all threads and CPUs.
+    fn time_needed(self, is_counted: impl Fn(&NodeWork) -> bool) -> f64 {
+        let nodes = self.threads.iter().flat_map(|thread| &thread.nodes);
+        let counted = nodes.filter(|work| is_counted(work));
+        let (running, all) = counted.fold((0.0, 0.0), |(running, all), work| {
+            (running + work.running_ns as f64, all + work.time())
+        });
+        let threads = self.threads.len().max(1) as f64;
+        (running / self.cpus.min(threads)).max(all / threads)
+    }
+
+    /// Returns the time of a sequence that nothing else hides: that in which certainly nobody else
+    /// works, or the least time that any always-busy thread spends in it.
+    fn time_alone(self, sequences: &Sequences<'_>, number: usize) -> f64 {
+        let own = |thread: &ThreadWork| -> f64 { time_in_sequence(thread, sequences, number) };
+        let in_place = sequences.sequences[number].time_working();
+        let beside_others = (sequences.time_working() - self.duration_ns).max(0.0);
+        let busy = self.threads.iter();
+        let busy = busy.filter(|thread| thread.time() >= BUSY * self.duration_ns);
+        let of_all_busy = busy.map(own).reduce(f64::min).unwrap_or_default();
+        of_all_busy.max(in_place - beside_others)
+    }
+
+    /// Returns evidence that no other thread works while one thread runs code of a sequence, if
+    /// several threads work, and it is so for long.
+    pub(super) fn works_alone(
+        self,
+        sequences: &Sequences<'_>,
+        number: usize,
+    ) -> Option<FindingEvidence> {
+        if self.threads.len() < 2 || !(2.0..f64::INFINITY).contains(&self.cpus) {
+            return None;
+        }
+        let all = sequences.time_working();
+        // At worst, all that others do is done meanwhile.
+        let alone = |thread: &ThreadWork| {
+            time_in_sequence(thread, sequences, number) - (all - thread.time())
+        };
+        let most = self.threads.iter().map(alone).fold(0.0, f64::max);
+        let part = (most / self.duration_ns).min(1.0);
+        (part >= ALONE_ENOUGH).then_some(FindingEvidence::WorksAlone { part })
+    }
+}
+
+/// Returns the time that a thread spends in a sequence, in nanoseconds.
+fn time_in_sequence(thread: &ThreadWork, sequences: &Sequences<'_>, number: usize) -> f64 {
+    let nodes = thread.nodes.iter();
+    let own = nodes.filter(|work| sequences.owner_of(work.node) == Some(number));
+    own.map(NodeWork::time).sum()
+}
+
+/// Returns the virtual speedup that experiments measured, if they tell it well enough.
+pub(super) fn measured_speedup(predicted: &Finding) -> Option<FindingEvidence> {
+    let slope = predicted
+        .evidence
+        .iter()
+        .find_map(|evidence| match evidence {
+            FindingEvidence::Experiments { slope, .. } => Some(*slope),
+            _ => None,
+        });
+    let [free, low, high] = slope?;
+    let at = match &predicted.place.what {
+        PlaceInCode::Line { line, .. } => line.clone(),
+        place => place.name(),
+    };
+    (high - low <= WIDEST).then(|| FindingEvidence::VirtualSpeedup {
+        of: predicted.amount.relative_to.clone(),
+        free,
+        interval: [low, high],
+        measured_at: Some(at),
+    })
+}
+
+/// Returns whether a prediction is of a place's waits, and not of its running.
+pub(super) fn is_of_waits(finding: &Finding) -> bool {
+    let of_waits =
+        |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::SpedUpWaits { .. });
+    finding.evidence.iter().any(of_waits)
+}

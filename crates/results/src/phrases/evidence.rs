@@ -1,0 +1,345 @@
+//! The lines below a claim.
+
+use super::names::{ALL_OF_IT, short_name};
+use super::{ender_name, need_advice, percent, taker_name};
+use profile::{
+    AmountBase, CauseKind, Finding, FindingDoubt, FindingEvidence, PlaceInCode, TimeKind,
+    UNNAMED_PROCEDURE,
+};
+
+/// Causes that a finding lists, and the part of the loss from which on they are worth it.
+const MOST_CAUSES: usize = 3;
+const LEAST_CAUSE: f64 = 0.05;
+/// The part that other findings have of a place, from which on it is said.
+const LEAST_SHARED: f64 = 0.001;
+/// Largest distance of the ends of a stall's share with which it is said: a wider one says nothing.
+const WIDEST_STALL: f64 = 0.3;
+/// Culprits of stalls that time alone cannot tell apart.
+const MEMORY_LATENCY: [&str; 2] = ["D-cache miss", "DTLB miss"];
+
+/// Returns what a speedup of the place brings; `None` where that is not known.
+pub fn speedup_line(finding: &Finding) -> Option<String> {
+    let speedup = finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::VirtualSpeedup {
+            of,
+            free,
+            interval,
+            measured_at,
+        } => Some((of, *free, *interval, measured_at)),
+        _ => None,
+    });
+    let (of, free, [low, high], measured_at) = speedup?;
+    let what = match of {
+        AmountBase::Period(point) => format!("time for each {point}"),
+        AmountBase::Latency(point) => format!("latency of {point}"),
+        _ => "run".to_owned(),
+    };
+    let change = if free < 0.0 { "longer" } else { "shorter" };
+    let at = match measured_at {
+        Some(at) => format!("{} (measured)", short_name(at)),
+        None => "here".to_owned(),
+    };
+    let end = |value: f64| percent(value).trim_end_matches(" %").to_owned();
+    Some(format!(
+        "2x as fast {at}: {what} {} {change}   free: {} [{}, {}]",
+        percent(free.abs() / 2.0),
+        percent(free),
+        end(low),
+        end(high),
+    ))
+}
+
+/// Returns the hottest line of the place's function, as `file:line`.
+pub fn hottest_line(finding: &Finding) -> Option<&str> {
+    finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::DearLine { line, .. } => Some(line.as_str()),
+        _ => None,
+    })
+}
+
+/// Returns what speaks for a claim, the most telling first. What narrows nothing down is left out.
+pub fn evidence_lines(finding: &Finding) -> Vec<String> {
+    let evidence = &finding.evidence;
+    let grouped = [
+        callees_line(finding),
+        parts_line(evidence, "allocations", |one| match one {
+            FindingEvidence::AllocatedBy { function, part } => Some((short_name(function), *part)),
+            _ => None,
+        }),
+        nameless_line(finding),
+    ];
+    let mut lines: Vec<String> = grouped.into_iter().flatten().collect();
+    lines.extend(evidence.iter().filter_map(single_line));
+    lines.extend(stall_line(evidence));
+    lines.extend(parts_line(evidence, "woken by", |one| match one {
+        FindingEvidence::WaitEnded { by, part } => Some((ender_name(by), *part)),
+        _ => None,
+    }));
+    lines.extend(parts_line(evidence, "CPU had by", |one| match one {
+        FindingEvidence::CpuTaken { by, part } => Some((taker_name(by), *part)),
+        _ => None,
+    }));
+    lines.extend(causes_line(evidence));
+    lines.extend(kinds_line(evidence));
+    lines.extend(evidence.iter().filter_map(|one| match one {
+        FindingEvidence::CountedElsewhere { part } if *part >= LEAST_SHARED => {
+            Some(format!("{} more is in other findings", percent(*part)))
+        }
+        _ => None,
+    }));
+    lines
+}
+
+/// Returns why a claim may be wrong. A doubt that is always there is left out.
+pub fn doubt_lines(finding: &Finding) -> Vec<String> {
+    let doubts = finding.doubts.iter();
+    let lines = doubts.filter_map(|doubt| match doubt {
+        FindingDoubt::OneRun => None,
+        FindingDoubt::IntervalHoldsZero => {
+            Some("the experiments do not tell yet whether it gains anything".to_owned())
+        }
+        FindingDoubt::ShortPhase { part } => Some(format!(
+            "it runs in {} of the time only: the amount was scaled",
+            percent(*part)
+        )),
+        FindingDoubt::FrequentMeetings { .. } => {
+            Some("threads wait for each other more often than delays can follow".to_owned())
+        }
+        FindingDoubt::Score { doubt, .. } => {
+            let name = serde_json::to_value(doubt).ok()?;
+            Some(name.as_str()?.replace('_', " "))
+        }
+        FindingDoubt::UnsureFrequency => {
+            Some("the execution frequency of the code is not known well".to_owned())
+        }
+    });
+    lines.collect()
+}
+
+/// Returns the line of evidence that stands for itself.
+fn single_line(one: &FindingEvidence) -> Option<String> {
+    let line = match one {
+        FindingEvidence::OnBehalfOf { function, part } if *part >= ALL_OF_IT => {
+            format!("called from {}", short_name(function))
+        }
+        FindingEvidence::OnBehalfOf { function, part } => {
+            format!("called from {} ({})", short_name(function), percent(*part))
+        }
+        FindingEvidence::SparedBy { change } => format!("spared by {change}"),
+        FindingEvidence::HoldsUp { waiting, on, part } => format!(
+            "others wait for it: {} most, {} of the time{}",
+            short_name(waiting),
+            percent(*part),
+            on.map_or(String::new(), |on| format!(" ({})", on.phrase())),
+        ),
+        FindingEvidence::WorksAlone { part } => format!(
+            "one thread works here while no other one does: {} of the run",
+            percent(*part)
+        ),
+        FindingEvidence::MemoryShort { need } => need_advice(*need),
+        FindingEvidence::CallCost { contexts, .. } => match contexts {
+            1 => "1 calling context".to_owned(),
+            contexts => format!("{contexts} calling contexts"),
+        },
+        FindingEvidence::SampleCounts { before, after, q } => {
+            let q = q.map_or(String::new(), |q| format!(", q {q:.3}"));
+            format!("{before} samples before, {after} after{q}")
+        }
+        FindingEvidence::Experiments {
+            experiments,
+            visits,
+            ..
+        } => format!("{experiments} experiments, {visits} visits"),
+        FindingEvidence::SpedUpWaits { call } => {
+            format!("its waits in {call} were sped up, not its running")
+        }
+        FindingEvidence::Executions {
+            calls,
+            mean_ns,
+            floor_ns,
+        } => format!("{calls} calls, {mean_ns:.0} ns each, at best {floor_ns:.0} ns"),
+        FindingEvidence::LostTime {
+            running,
+            blocked,
+            scheduler,
+        } => format!(
+            "lost on CPU {}, off CPU {}, in the run queue {}",
+            percent(*running),
+            percent(*blocked),
+            percent(*scheduler)
+        ),
+        _ => return None,
+    };
+    Some(line)
+}
+
+/// Returns named parts in one line, in their order.
+fn parts_line(
+    evidence: &[FindingEvidence],
+    what: &str,
+    part_of: impl Fn(&FindingEvidence) -> Option<(String, f64)>,
+) -> Option<String> {
+    let parts = evidence.iter().filter_map(part_of);
+    let words: Vec<String> = parts
+        .map(|(name, part)| format!("{name} {}", percent(part)))
+        .collect();
+    (!words.is_empty()).then(|| format!("{what}: {}", words.join(", ")))
+}
+
+fn callees_line(finding: &Finding) -> Option<String> {
+    let what = match finding.spent_on() {
+        Some(TimeKind::Swapping) => "touched by",
+        _ => "callees",
+    };
+    parts_line(&finding.evidence, what, |one| match one {
+        FindingEvidence::TimeCalling { function, part } => Some((short_name(function), *part)),
+        _ => None,
+    })
+}
+
+/// Returns the kinds of time at a place, if it is of several.
+fn kinds_line(evidence: &[FindingEvidence]) -> Option<String> {
+    let is_kind = |one: &&FindingEvidence| matches!(one, FindingEvidence::TimeSpent { .. });
+    if evidence.iter().filter(is_kind).count() < 2 {
+        return None;
+    }
+    parts_line(evidence, "its time", |one| match one {
+        FindingEvidence::TimeSpent { on, part } => Some((on.phrase().to_owned(), *part)),
+        _ => None,
+    })
+}
+
+/// Says of which file a function is that is known by its address alone, and what names it.
+fn nameless_line(finding: &Finding) -> Option<String> {
+    let PlaceInCode::CallPath { path } = &finding.place.what else {
+        return None;
+    };
+    // The image is that of the function which asked the kernel.
+    let is_kernel =
+        |name: &&String| name.ends_with(profile::KERNEL_CALL) || *name == profile::PAGE_FAULT;
+    let function = path.iter().rev().find(|name| !is_kernel(name))?;
+    let image = finding.place.image.as_ref()?;
+    function.starts_with(UNNAMED_PROCEDURE).then(|| {
+        format!("functions of {image} have no names: its debug symbols, installed or by DEBUGINFOD_URLS, give them")
+    })
+}
+
+/// Returns the hottest instruction with its cause, if the code leaves one.
+fn stall_line(evidence: &[FindingEvidence]) -> Option<String> {
+    let hot = evidence.iter().find_map(|one| match one {
+        FindingEvidence::HotInstruction {
+            procedure,
+            address,
+            line,
+            part,
+        } => Some((procedure, *address, line, *part)),
+        _ => None,
+    });
+    let (procedure, address, line, part) = hot?;
+    let at = line.clone().unwrap_or_else(|| format!("{address:#x}"));
+    let cause = stall_cause(evidence).map_or(String::new(), |cause| format!(": {cause}"));
+    Some(format!(
+        "hottest instruction: {at}, {} of {}{cause}",
+        percent(part),
+        short_name(procedure)
+    ))
+}
+
+/// Returns the one cause that a stall can have. Several that are possible for all of it are none.
+fn stall_cause(evidence: &[FindingEvidence]) -> Option<String> {
+    let possible: Vec<(&str, f64, f64)> = evidence
+        .iter()
+        .filter_map(|one| match one {
+            FindingEvidence::StallCulprit {
+                culprit,
+                least,
+                most,
+            } => Some((culprit.as_str(), *least, *most)),
+            _ => None,
+        })
+        .collect();
+    let is_memory = |culprit: &str| MEMORY_LATENCY.contains(&culprit);
+    match possible.as_slice() {
+        [(only, ..)] => Some((*only).to_owned()),
+        [_, _] if possible.iter().all(|(culprit, ..)| is_memory(culprit)) => {
+            Some("memory latency (cache or TLB: not told apart)".to_owned())
+        }
+        several => {
+            let narrow = several
+                .iter()
+                .find(|(_, least, most)| *least > 0.0 && most - least <= WIDEST_STALL * most);
+            narrow.map(|(culprit, ..)| (*culprit).to_owned())
+        }
+    }
+}
+
+/// Names the causes by which threads lose time to each other that were seen, the largest first. Of a
+/// cause that several traced functions name, the largest share stands.
+fn causes_line(evidence: &[FindingEvidence]) -> Option<String> {
+    let mut named: Vec<(CauseKind, f64)> = Vec::new();
+    for one in evidence {
+        let FindingEvidence::SuspectedCause {
+            cause,
+            share,
+            measured: true,
+        } = one
+        else {
+            continue;
+        };
+        match named.iter_mut().find(|(known, _)| known == cause) {
+            Some((_, largest)) => *largest = largest.max(*share),
+            None => named.push((*cause, *share)),
+        }
+    }
+    named.retain(|(_, share)| *share >= LEAST_CAUSE);
+    named.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let words = named.iter().take(MOST_CAUSES);
+    let words = words.map(|(cause, share)| format!("{} {}", cause.label(), percent(*share)));
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| format!("threads lose time to each other: {}", words.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each traced function of a path says its causes; the reader gets each once, with the largest
+    /// part, and none that nothing was seen of.
+    #[test]
+    fn a_cause_is_named_once_and_only_if_it_was_seen() {
+        let cause = |cause, share, measured| FindingEvidence::SuspectedCause {
+            cause,
+            share,
+            measured,
+        };
+        let evidence = [
+            cause(CauseKind::Lock, 0.2, true),
+            cause(CauseKind::Scheduler, 0.3, false),
+            cause(CauseKind::Lock, 0.6, true),
+            cause(CauseKind::Disk, 0.01, true),
+        ];
+        let expected = "threads lose time to each other: lock 60 %";
+        assert_eq!(causes_line(&evidence).as_deref(), Some(expected));
+        assert_eq!(causes_line(&[]), None);
+    }
+
+    #[test]
+    fn a_stall_has_one_cause_or_none() {
+        let culprit = |name: &str, least, most| FindingEvidence::StallCulprit {
+            culprit: name.to_owned(),
+            least,
+            most,
+        };
+        let cause = |evidence: &[FindingEvidence]| stall_cause(evidence);
+        let cache = culprit("D-cache miss", 0.0, 0.8);
+        let table = culprit("DTLB miss", 0.0, 0.8);
+        let chain = culprit("Dependency chain", 0.0, 0.8);
+        assert_eq!(
+            cause(std::slice::from_ref(&chain)),
+            Some("Dependency chain".into())
+        );
+        let both = [cache.clone(), table.clone()];
+        assert!(cause(&both).is_some_and(|said| said.starts_with("memory latency")));
+        assert_eq!(cause(&[cache, table, chain]), None);
+    }
+}

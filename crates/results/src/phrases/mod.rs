@@ -1,0 +1,240 @@
+//! The phrase book: the words of findings, for terminals, JSON and the page alike.
+//!
+//! [`claim_sentence`] says a claim, [`speedup_line`] what a speedup there brings, [`evidence_lines`]
+//! what speaks for it, and [`doubt_lines`] what speaks against it. Inference returns data; nothing else
+//! makes sentences of it.
+
+mod evidence;
+mod names;
+
+pub use evidence::{doubt_lines, evidence_lines, hottest_line, speedup_line};
+pub use names::{place_name, short_name};
+
+use names::path_end;
+use profile::{
+    AmountBase, CauseKind, Certainty, Claim, CpuTaker, EndingThread, Finding, FindingEvidence,
+    MemoryLimit, MemoryNeed, PlaceInCode, TimeKind,
+};
+
+/// The part of a place's time from which on a second activity is named in its sentence.
+const AS_MUCH: f64 = 0.4;
+
+/// The part of a place's time that waits for locks from which on they are why it takes time: who waits
+/// for a lock also runs to spin and to wake others.
+const CONTENDED: f64 = 0.2;
+
+/// Returns a part of a whole with two or three digits: `75 %`, `3.2 %`.
+pub fn percent(part: f64) -> String {
+    let value = 100.0 * part;
+    if value.abs() < 9.95 && value != 0.0 {
+        format!("{value:.1} %")
+    } else {
+        format!("{value:.0} %")
+    }
+}
+
+/// Returns a claim as one sentence, without its interval.
+pub fn claim_sentence(finding: &Finding) -> String {
+    let place = place_name(finding);
+    let value = finding.amount.value;
+    match finding.claim {
+        Claim::HoldsCost => {
+            let place = path_end(&finding.place).unwrap_or(place);
+            match finding.amount.relative_to {
+                AmountBase::ProfileDifference => {
+                    format!("{place} is {} of the difference", percent(value))
+                }
+                _ => format!("{place} has {} of the cost", percent(value)),
+            }
+        }
+        Claim::WorthSpeedup => format!(
+            "making {} makes the program up to {} faster",
+            made_faster(finding, &place),
+            percent(value)
+        ),
+        Claim::SpeedupHurts => format!(
+            "making {} makes the program up to {} slower: its threads get in each other's way",
+            made_faster(finding, &place),
+            percent(-value)
+        ),
+        Claim::SpeedupWorthless => {
+            format!("making {} changes nothing", made_faster(finding, &place))
+        }
+        Claim::SpeedupUnclear => format!(
+            "inconclusive: the experiments do not tell what making {} is worth",
+            made_faster(finding, &place)
+        ),
+        Claim::LosesTime => format!(
+            "threads lose {} of their time in {place} to {}",
+            percent(value),
+            lost_to(finding)
+        ),
+        Claim::TakesTime => time_sentence(finding, &place),
+        Claim::Changed => format!("{place} costs {value:.2} times what it did"),
+        Claim::Varies => format!(
+            "{place} varies from run to run by {} of what it usually takes",
+            percent(value)
+        ),
+        Claim::Stalls => {
+            let most = match finding.amount.certainty {
+                Certainty::UpperBound => "at most ",
+                _ => "",
+            };
+            format!(
+                "waits at {place} take {most}{} of its procedure's time",
+                percent(value)
+            )
+        }
+    }
+}
+
+/// Returns where a part of the time goes.
+fn time_sentence(finding: &Finding, place: &str) -> String {
+    let part = percent(finding.amount.value);
+    if let Some(taker) = finding.cpu_taken_by() {
+        return match taker {
+            CpuTaker::OwnThreads { allowed, online } => format!(
+                "{part} of the time: threads wait for a CPU, as the program may use {allowed} of {online}"
+            ),
+            CpuTaker::Nobody => format!(
+                "{part} of the time: threads wait for a CPU that is idle: a CPU limit of the control group, or CPUs that wake up slowly"
+            ),
+            other => format!(
+                "other programs: this run waited {part} of its time for a CPU that {} had; times are longer than alone",
+                taker_name(other)
+            ),
+        };
+    }
+    let spent = spent_phrase(finding);
+    match &finding.place.what {
+        PlaceInCode::Program => format!("{part} of the time: {spent}"),
+        _ => {
+            let held = holds_up(finding).unwrap_or_default();
+            format!("{part} of the time in {place}: {spent}{held}")
+        }
+    }
+}
+
+/// Returns what experiments made faster: a place, or its waits.
+fn made_faster(finding: &Finding, place: &str) -> String {
+    let call = finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::SpedUpWaits { call } => Some(call),
+        _ => None,
+    });
+    match call {
+        Some(call) => format!("the waiting in {call} at {place} shorter"),
+        None => format!("{place} faster"),
+    }
+}
+
+/// Returns the activity that most of the time is spent on, of swapping with its reason, and one that
+/// has nearly as much.
+pub fn spent_phrase(finding: &Finding) -> String {
+    let mut spent = finding
+        .evidence
+        .iter()
+        .filter_map(|evidence| match evidence {
+            FindingEvidence::TimeSpent { on, part } => Some((*on, *part)),
+            _ => None,
+        });
+    let Some((most, _)) = spent.next() else {
+        return String::new();
+    };
+    if spent
+        .clone()
+        .any(|(on, part)| on == TimeKind::Locks && part >= CONTENDED)
+    {
+        return TimeKind::Locks.phrase().to_owned();
+    }
+    let phrase = most.phrase();
+    let need = finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::MemoryShort { need } => Some(*need),
+        _ => None,
+    });
+    match need.filter(|_| most == TimeKind::Swapping) {
+        Some(need) => format!("{phrase}: {}", need_phrase(need)),
+        None => match spent.find(|(_, part)| *part >= AS_MUCH) {
+            Some((second, _)) => format!("{phrase} and {}", second.phrase()),
+            None => phrase.to_owned(),
+        },
+    }
+}
+
+/// Returns how others of the program wait until the place goes on, if they do.
+fn holds_up(finding: &Finding) -> Option<&'static str> {
+    finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::HoldsUp { on, .. } => Some(match on {
+            Some(TimeKind::Locks) => " while others wait for its lock",
+            Some(TimeKind::Barriers) => " while others wait for it at a barrier",
+            _ => " while others wait for it",
+        }),
+        _ => None,
+    })
+}
+
+/// Returns the party that threads lose their time to, by the finding's first cause.
+fn lost_to(finding: &Finding) -> &'static str {
+    let cause = finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::SuspectedCause { cause, .. } => Some(*cause),
+        _ => None,
+    });
+    match cause {
+        Some(CauseKind::OtherProcesses) => "other processes",
+        Some(CauseKind::Throttle) => "the limit of their control group",
+        _ => "each other",
+    }
+}
+
+/// Returns who had a CPU.
+pub(crate) fn taker_name(by: &CpuTaker) -> String {
+    match by {
+        CpuTaker::OtherProgram { name } => name.clone(),
+        CpuTaker::OtherMachines => "other machines on the same host".to_owned(),
+        CpuTaker::OwnThreads { .. } => "its own threads".to_owned(),
+        CpuTaker::Nobody => "nobody".to_owned(),
+    }
+}
+
+/// Returns what follows "woken by".
+fn ender_name(by: &EndingThread) -> String {
+    if by.thread.starts_with('[') {
+        return "a device or a timer".to_owned();
+    }
+    let thread = match by.is_own {
+        true => format!("thread {}", by.thread),
+        false => format!("another program, {}", by.thread),
+    };
+    match &by.function {
+        Some(function) => format!("{} ({thread})", short_name(function)),
+        None => thread,
+    }
+}
+
+/// Returns why a program swaps, as the end of a sentence.
+fn need_phrase(need: MemoryNeed) -> String {
+    let (needed, allowed) = (megabytes(need.needed_bytes), megabytes(need.allowed_bytes));
+    match need.limit_of {
+        MemoryLimit::ControlGroup => {
+            format!("it needs {needed}, and its control group may have {allowed}")
+        }
+        MemoryLimit::Machine => {
+            format!("it needs {needed}, and this machine has {allowed} for all programs")
+        }
+    }
+}
+
+/// Returns what helps against swapping.
+fn need_advice(need: MemoryNeed) -> String {
+    let elsewhere = match need.limit_of {
+        MemoryLimit::ControlGroup => "let its control group have more",
+        MemoryLimit::Machine => "leave it more of the machine's",
+    };
+    format!(
+        "{} of its memory were swapped out: touch less at a time, or {elsewhere}",
+        megabytes(need.swapped_bytes)
+    )
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.0} MB", bytes as f64 / 1e6)
+}
