@@ -16,8 +16,8 @@ await view.goto(pathToFileURL(resolve(page)).href);
 await view.waitForSelector("main");
 await view.waitForTimeout(500);
 await view.screenshot({ path: join(directory, "page.png") });
-// Waiting for a CPU, which stands first on a machine that others use, leads to no source.
-const place = view.locator(".claim .links").getByText("Source line").first();
+// Waiting for a CPU leads to no source.
+const place = view.locator(".claim .source-line a").first();
 if (await place.count()) {
   await place.click();
   await view.waitForTimeout(1000);

@@ -14,8 +14,8 @@ export interface BarRow {
 }
 
 const [WIDTH, EDGE, HEAD, ROW, BAR] = [960, 16, 44, 46, 12];
-/** Letters that fit beside the worth. */
-const LETTERS = 110;
+/** Letters that fit into a line. */
+const LETTERS = 140;
 const COLOURS = {
   light: { value: "#9cc3e6", shared: "#d5e4f2", range: "#1d4f80" },
   dark: { value: "#3f6f9e", shared: "#2c4257", range: "#d0e3f5" },
@@ -28,10 +28,10 @@ export function saveBars(title: string, rows: readonly BarRow[], how: "svg" | "p
   const top = (at: number) => HEAD + at * ROW;
   const cut = (text: string, most: number) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   const texts = rows.flatMap((row, at) => {
-    const worth = cut(row.worth, 40);
+    const worth = cut(row.worth, 70);
     // Letters of 12 pixels are some 6.5 pixels wide.
     return [
-      { x: EDGE, y: top(at) + 8, text: `${at + 1}. ${cut(row.text, LETTERS)}` },
+      { x: EDGE, y: top(at) + 8, text: `${at + 1}. ${cut(row.text, LETTERS - 5 - worth.length)}` },
       { x: WIDTH - EDGE - 6.5 * worth.length, y: top(at) + 8, text: worth },
     ];
   });
@@ -67,6 +67,6 @@ export function saveBars(title: string, rows: readonly BarRow[], how: "svg" | "p
           );
         }
       }),
-    [{ x: EDGE, y: 18, text: cut(title, LETTERS + 30) }, ...texts],
+    [{ x: EDGE, y: 18, text: cut(title, LETTERS) }, ...texts],
   );
 }

@@ -89,25 +89,3 @@ export function Curve({
     </div>
   );
 }
-
-/** The curve alone, as small as a word. */
-export function Spark({ effect }: { readonly effect: Effect }) {
-  const values = effect.curve.flatMap((one) => [one.low, one.high]);
-  const [least, most] = [Math.max(-1, Math.min(0, ...values)), Math.min(2, Math.max(0.02, ...values))];
-  const point = (one: Estimate, program: number) =>
-    `${(118 * one.speedup + 1).toFixed(1)},${(2 + (30 * (most - Math.max(least, Math.min(most, program)))) / (most - least)).toFixed(1)}`;
-  const zero = 2 + (30 * most) / (most - least);
-  return (
-    <svg class="curve spark" viewBox="0 0 120 34" aria-hidden="true">
-      <line class="grid" x1="0" x2="120" y1={zero} y2={zero} />
-      <polygon
-        class="band"
-        points={`${effect.curve.map((one) => point(one, one.high)).join(" ")} ${[...effect.curve]
-          .reverse()
-          .map((one) => point(one, one.low))
-          .join(" ")}`}
-      />
-      <polyline class="estimate" points={effect.curve.map((one) => point(one, one.program)).join(" ")} />
-    </svg>
-  );
-}

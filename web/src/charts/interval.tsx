@@ -3,12 +3,10 @@
 interface Props {
   readonly value: number;
   readonly interval: readonly [number, number] | undefined;
-  /** With what others have too: drawn lighter behind. */
-  readonly withShared?: number | undefined;
   readonly most: number;
 }
 
-export function IntervalBar({ value, interval, withShared, most }: Props) {
+export function IntervalBar({ value, interval, most }: Props) {
   const x = (part: number) => Math.max(0, Math.min(100, (100 * Math.abs(part)) / most));
   return (
     <svg
@@ -17,7 +15,6 @@ export function IntervalBar({ value, interval, withShared, most }: Props) {
       preserveAspectRatio="none"
       aria-hidden="true"
     >
-      {withShared !== undefined && <rect class="shared" x="0" y="2" width={x(withShared)} height="8" />}
       <rect class="value" x="0" y="2" width={x(value)} height="8" />
       {interval && (
         <>

@@ -10,93 +10,63 @@ export const VITAL_FEW = 5;
 
 export interface ClaimGroup {
   readonly key: string;
-  readonly method: "causal" | "interference" | "cost" | "other";
   readonly question: string;
   readonly axis: string;
   readonly about: string;
   /** The names of the profiles that are compared, if it is about several. */
   readonly sets: readonly string[];
-  /** Parts that do not overlap: they add up to no more than the whole. */
-  readonly exclusive: boolean;
   readonly view: string;
   readonly viewName: string;
   readonly claims: readonly Claim[];
+  /** The part that no claim has; null where claims are no parts of a whole. */
+  readonly rest: number | null;
+  /** What the machine did to the run, if that was much. */
+  readonly machine: string;
   /** An amount as text. */
   readonly show: (value: number) => string;
 }
 
-const KINDS: Readonly<
-  Record<string, Pick<ClaimGroup, "method" | "question" | "axis" | "exclusive" | "view" | "viewName">>
-> = {
-  takes_time: {
-    method: "other",
-    question: "What is worth changing",
-    axis: "at most this part of the time that its threads work, no time counted twice",
-    exclusive: true,
-    view: "bottlenecks",
-    viewName: "Bottlenecks",
-  },
-  worth_speedup: {
-    method: "causal",
-    question: "What making it faster is worth",
-    axis: "by how much the program becomes faster",
-    exclusive: false,
-    view: "causal",
-    viewName: "Curves",
-  },
-  loses_time: {
-    method: "interference",
-    question: "Where threads lose time to each other",
-    axis: "part of all threads' time",
-    exclusive: false,
-    view: "interference",
-    viewName: "Interference",
-  },
-  holds_cost: {
-    method: "cost",
-    question: "Which calls hold the cost",
-    axis: "part of the cost, overlap counted once",
-    exclusive: true,
-    view: "bottlenecks",
-    viewName: "Bottlenecks",
-  },
-  changed: {
-    method: "other",
-    question: "What changed",
-    axis: "times what it was",
-    exclusive: false,
-    view: "compare",
-    viewName: "Compare",
-  },
-  varies: {
-    method: "other",
-    question: "What varies",
-    axis: "range over the sets, of their mean",
-    exclusive: false,
-    view: "compare",
-    viewName: "Compare",
-  },
-  stalls: {
-    method: "other",
-    question: "Where instructions wait",
-    axis: "part of their procedure's time",
-    exclusive: false,
-    view: "source",
-    viewName: "Source",
-  },
+/** Of each kind: the question, the axis, whether claims are parts of a whole, and their view. */
+const KINDS: Readonly<Record<string, readonly [string, string, boolean, string, string]>> = {
+  takes_time: ["What is worth changing", "share of the working time", true, "bottlenecks", "Bottlenecks"],
+  worth_speedup: [
+    "What making it faster is worth",
+    "by how much the program becomes faster",
+    false,
+    "causal",
+    "Curves",
+  ],
+  loses_time: [
+    "Where threads lose time to each other",
+    "part of all threads' time",
+    false,
+    "interference",
+    "Interference",
+  ],
+  holds_cost: [
+    "Which calls hold the cost",
+    "part of the cost, overlap counted once",
+    true,
+    "bottlenecks",
+    "Bottlenecks",
+  ],
+  changed: ["What changed", "times what it was", false, "compare", "Compare"],
+  varies: ["What varies", "range over the sets, of their mean", false, "compare", "Compare"],
+  stalls: ["Where instructions wait", "part of their procedure's time", false, "source", "Source"],
 };
 const ORDER = Object.keys(KINDS);
 
-/** The end of the interval nearer to nothing: what can be relied on. */
-export function conservative(claim: Claim): number {
-  const { value, interval } = claim.amount;
-  if (!interval) return value;
-  return interval[0] > 0 ? interval[0] : interval[1] < 0 ? interval[1] : 0;
+/** What a change there is sure to bring: a claim's place among others is by that. */
+export function leastGain({ amount, evidence }: Pick<Claim, "amount" | "evidence">): number {
+  const speedup = evidence.find((one) => one["kind"] === "virtual_speedup");
+  if (speedup) return Math.max(0, (speedup["interval"] as readonly [number, number])[0]);
+  const [low, high] = amount.interval ?? [amount.value, amount.value];
+  return low > 0 ? low : Math.min(0, high);
 }
 
 /** Groups in the order of what is best to act on; in each, by what can be relied on. */
 export function groupedClaims(results: readonly Result[], profiles: readonly Named[] = []): ClaimGroup[] {
-  const groups = new Map<string, Claim[]>();
+  const groups = new Map<string, { readonly result: Result; readonly claims: Claim[] }>();
   for (const result of results) {
     if (comparesPrograms(result, profiles)) continue;
     for (const claim of result.claims?.list ?? []) {
@@ -104,10 +74,12 @@ export function groupedClaims(results: readonly Result[], profiles: readonly Nam
       if (!(kind in KINDS)) continue;
       const about = typeof result["profile"] === "string" ? result["profile"] : commandOf(result);
       const base = JSON.stringify([kind, claim.amount.relative_to, about, setsOf(result)]);
-      groups.set(base, [...(groups.get(base) ?? []), claim]);
+      const known = groups.get(base);
+      if (known) known.claims.push(claim);
+      else groups.set(base, { result, claims: [claim] });
     }
   }
-  const made = [...groups].map(([base, claims]): ClaimGroup => {
+  const made = [...groups].map(([base, { result, claims }]): ClaimGroup => {
     const [kind, relative, about, sets] = JSON.parse(base) as [string, unknown, string, readonly string[]];
     const key = `${kind}-${[...groups.keys()].indexOf(base)}`;
     const part =
@@ -116,18 +88,20 @@ export function groupedClaims(results: readonly Result[], profiles: readonly Nam
             .map(([name, point]) => `${name} of ${String(point)}`)
             .join()
         : "";
-    const sorted = KINDS[kind]!.exclusive
-      ? claims
-      : [...claims].sort((a, b) => Math.abs(conservative(b)) - Math.abs(conservative(a)));
-    const show = kind === "changed" ? times : percent;
+    const [question, axis, areParts, view, viewName] = KINDS[kind]!;
+    const covered = Number(result["together"] ?? claims.reduce((sum, { amount }) => sum + amount.value, 0));
     return {
-      ...KINDS[kind]!,
-      show,
+      question,
+      view,
+      viewName,
+      rest: areParts ? Math.max(0, 1 - covered) : null,
+      machine: (result["machine"] as Claim | undefined)?.sentence ?? "",
+      show: kind === "changed" ? times : percent,
       key,
-      axis: KINDS[kind]!.axis + (part ? ` (${part})` : ""),
+      axis: axis + (part ? ` (${part})` : ""),
       about,
       sets,
-      claims: sorted,
+      claims: areParts ? claims : claims.sort((a, b) => Math.abs(leastGain(b)) - Math.abs(leastGain(a))),
     };
   });
   return made.sort((a, b) => kindOf(a) - kindOf(b));
@@ -180,15 +154,9 @@ export function commandOf(result: Result): string {
   return Array.isArray(command) ? command.join(" ") : "";
 }
 
-/**
- * Waiting for a CPU is a part of another whole than working time: it stands beside what adds up.
- */
-export function isBeside(claim: Pick<Claim, "evidence" | "place">): boolean {
-  return (
-    claim.place.what.kind === "program" &&
-    claim.evidence.some((one) => one["kind"] === "time_spent" && one["on"] === "no_cpu")
-  );
-}
+/** The line that a claim itself names, as `file:line`; empty if none. */
+export const lineOfClaim = ({ place, evidence }: Pick<Claim, "place" | "evidence">) =>
+  place.what.line ?? String(evidence.find((one) => one["kind"] === "dear_line")?.["line"] ?? "");
 
 /**
  * The dearest line of a method, with what it calls, as a position among the profile's lines; -1 if
@@ -224,8 +192,8 @@ function lineAt({ lines }: Pick<Profile, "lines">, name: string, image: string |
 }
 
 /**
- * The line to look at for a finding: of the innermost of its calls that is the program's own code,
- * else of any. -1 if none is known.
+ * The line to look at for a finding: the one that it names, else of the innermost of its calls that
+ * is the program's own code, else of any. -1 if none is known.
  */
 export function lineToChange(
   profile: Pick<Profile, "lines" | "names" | "module" | "modules">,
@@ -233,10 +201,8 @@ export function lineToChange(
   calls: readonly number[],
 ): number {
   const image = claim.place.image && lastPart(claim.place.image);
-  const own = lineAt(profile, claim.place.what.line ?? "", image);
-  if (own >= 0) return own;
-  const said = lineAt(profile, String(claim.evidence.find((one) => one["kind"] === "dear_line")?.["line"]), image);
-  if (said >= 0 && !FOREIGN.test(fileOf(profile, said))) return said;
+  const said = lineAt(profile, lineOfClaim(claim), image);
+  if (said >= 0) return said;
   const named = [...(claim.place.what.path ?? [])]
     .reverse()
     .concat(claim.evidence.filter((one) => one["kind"] === "on_behalf_of").map((one) => String(one["function"])));

@@ -9,8 +9,15 @@ export interface Value {
   readonly per_second?: number;
 }
 
+/** A finding, in words that commands say too, and as data. */
 export interface Claim {
   readonly sentence: string;
+  /** What a speedup there brings, if that is known. */
+  readonly speedup?: string;
+  /** What speaks for it. */
+  readonly lines: readonly string[];
+  /** Why it may be wrong. */
+  readonly doubt_lines: readonly string[];
   readonly claim: string;
   readonly place: {
     readonly image?: string;
@@ -25,12 +32,9 @@ export interface Claim {
   readonly amount: {
     readonly value: number;
     readonly interval?: readonly [number, number];
-    readonly unit: unknown;
     readonly relative_to: unknown;
-    readonly certainty: string;
   };
   readonly evidence: readonly Readonly<Record<string, unknown>>[];
-  readonly doubts: readonly Readonly<Record<string, unknown>>[];
   readonly next: readonly string[];
 }
 

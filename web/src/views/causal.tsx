@@ -3,18 +3,17 @@ import { Curve, type Effect } from "../charts/curve";
 import { type CausalProgram, causalPrograms, chosenResult, lineNamed } from "../model/causal";
 import { commandOf } from "../model/claims";
 import { profilesOf } from "../model/subject";
-import { paramsOfLine } from "../model/code";
 import type { Result } from "../model/data";
 import { grouped, percent, shortened } from "../model/format";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
 import { OnlyOf, isShown } from "../parts/only-of";
-import { SyntaxLine, piecesOfPart } from "../parts/syntax";
+import { SourceLine } from "../parts/source-line";
 import { page } from "../state/page";
-import { change, linkTo, route } from "../state/route";
+import { change, route } from "../state/route";
 
 /** As `causal report --json` has it. */
-export interface Fragment {
+interface Fragment {
   readonly name: string;
   readonly detail: string;
   readonly copy_of?: string | null;
@@ -95,7 +94,12 @@ function Program({ program, number }: { readonly program: CausalProgram; readonl
 
 function Curves({ result }: { readonly result: Result }) {
   const fragments = result["findings"] as readonly Fragment[];
-  const cards = fragments.flatMap((fragment) => fragment.effects.map((effect) => ({ fragment, effect })));
+  const { profiles } = page.value!;
+  const among = profilesOf(profiles, { about: commandOf(result), sets: [] });
+  const cards = fragments.flatMap((fragment) => {
+    const line = lineNamed(profiles, among, fragment.copy_of ?? fragment.name);
+    return fragment.effects.map((effect) => ({ fragment, effect, line }));
+  });
   const values = cards.flatMap(({ effect }) => effect.curve.flatMap((one) => [one.low, one.high]));
   const most = Math.max(0.05, ...values.filter(Number.isFinite).map((one) => Math.min(one, 2)));
   const least = Math.min(-0.02, ...values.filter(Number.isFinite).map((one) => Math.max(one, -1)));
@@ -109,7 +113,7 @@ function Curves({ result }: { readonly result: Result }) {
       </p>
       {cards.length === 0 && <p>The experiments do not tell yet what any code is worth.</p>}
       <div class="multiples">
-        {cards.map(({ fragment, effect }, at) => (
+        {cards.map(({ fragment, effect, line }, at) => (
           <section key={at} class="card">
             <h2>{shortened(fragment.name, 60)}</h2>
             <p>
@@ -117,7 +121,7 @@ function Curves({ result }: { readonly result: Result }) {
               {effect.up_to &&
                 `: ${percent(effect.up_to.program)} [${percent(effect.up_to.low)}, ${percent(effect.up_to.high)}]`}
             </p>
-            <SourceLine name={fragment.copy_of ?? fragment.name} about={commandOf(result)} />
+            {line && <SourceLine profile={line.profile} row={line.row} text={line} />}
             <Curve effect={effect} least={least} most={most} name={fragment.name} />
             <p class="quiet">
               {shortened(effect.point, 40)} ({effect.measure}); {effect.experiments} experiments,{" "}
@@ -152,29 +156,5 @@ function Curves({ result }: { readonly result: Result }) {
         ))}
       </div>
     </>
-  );
-}
-
-/** The text of the line that a fragment is, if a recording of its command has it. */
-function SourceLine({ name, about }: { readonly name: string; readonly about: string }) {
-  const { profiles } = page.value!;
-  const found = lineNamed(profiles, profilesOf(profiles, { about, sets: [] }), name);
-  if (!found) return null;
-  const text = <SyntaxLine pieces={piecesOfPart(found.path, found.text)[found.offset]!} />;
-  return (
-    <p class="source-line">
-      {found.row < 0 ? (
-        text
-      ) : (
-        <a
-          href={linkTo("source", {
-            profile: String(found.profile),
-            ...paramsOfLine(profiles[found.profile]!.lines!, found.row),
-          })}
-        >
-          {text}
-        </a>
-      )}
-    </p>
   );
 }

@@ -1,22 +1,21 @@
 /** The front: what to do, by what it is worth. */
 import { useMemo } from "preact/hooks";
 import { askedGroups } from "../model/asked";
-import { type ClaimGroup, VITAL_FEW, commandOf, groupedClaims, isBeside, withoutRepeats } from "../model/claims";
-import { paramsOfLine, procedureNamed } from "../model/code";
+import { lineNamed } from "../model/causal";
+import { type ClaimGroup, VITAL_FEW, groupedClaims, leastGain, lineOfClaim, withoutRepeats } from "../model/claims";
+import { procedureNamed } from "../model/code";
 import type { Claim } from "../model/data";
-import { evidenceParts, evidenceTexts, runGain, words } from "../model/evidence";
-import { amount, commandLine, percent, printable, shortened, withInterval } from "../model/format";
+import { commandLine, percent, printable, shortened, withInterval } from "../model/format";
 import { lastPart, moduleOf } from "../model/identity";
 import { formatSteps, stepNames } from "../model/labels";
 import { type ClaimPlace, callNames, placeOfClaim, profilesOf } from "../model/subject";
 import { Command } from "../parts/command";
 import { Empty } from "../parts/empty";
-import { Spark } from "../charts/curve";
 import { type BarRow, saveBars } from "../charts/bars";
 import { Axis, IntervalBar } from "../charts/interval";
 import { SaveMenu } from "../parts/menu";
+import { SourceLine } from "../parts/source-line";
 import { page } from "../state/page";
-import type { Fragment } from "./causal";
 import { change, linkTo, route } from "../state/route";
 
 export function Findings() {
@@ -58,12 +57,7 @@ export function Findings() {
 function Group({ group }: { readonly group: ClaimGroup }) {
   const all = route.value.params["all"] === group.key;
   const shown = all ? group.claims : group.claims.slice(0, VITAL_FEW);
-  // Parts of a whole stand below the bar of the whole, on its scale.
-  const most = group.exclusive
-    ? 1
-    : Math.max(0.01, ...shown.map((claim) => Math.abs(claim.amount.interval?.[1] ?? claim.amount.value)));
-  const parts = shown.filter((claim) => !isBeside(claim));
-  const rest = group.exclusive ? 1 - parts.reduce((sum, claim) => sum + claim.amount.value, 0) : null;
+  const most = Math.max(1, ...shown.map(({ amount: { value, interval } }) => Math.abs(interval?.[1] ?? value)));
   return (
     <section class="card" aria-label={`${group.question}: ${group.about}, ${group.key}`}>
       <div class="bar">
@@ -72,7 +66,7 @@ function Group({ group }: { readonly group: ClaimGroup }) {
           save={(how) =>
             saveBars(
               `${group.question} (${group.axis})${group.about && `: ${printable(group.about)}`}`,
-              shown.map((claim) => barOf(claim, group, most)),
+              shown.map((claim) => barOf(claim, most)),
               how,
             )
           }
@@ -82,18 +76,15 @@ function Group({ group }: { readonly group: ClaimGroup }) {
         {group.axis}
         {group.about && ` · ${shortened(group.about, 80)}`}
       </p>
-      {group.exclusive && (
-        <Shares claims={shown.map((claim) => (isBeside(claim) ? null : claim))} rest={Math.max(0, rest ?? 0)} />
-      )}
+      {group.machine && <p class="doubt">{printable(group.machine)}</p>}
       <ol class="claims">
         {shown.map((claim, at) => (
           <Row key={at} claim={claim} group={group} most={most} number={at + 1} />
         ))}
-        {rest !== null && (
-          <li class="rest">
-            <span>Everything else</span>
-            <span class="worth">{percent(Math.max(0, rest))}</span>
-            {group.method === "cost" && <Waiting about={group.about} />}
+        {group.rest !== null && (
+          <li class="claim rest">
+            <p>Everything else {percent(group.rest)}</p>
+            <IntervalBar value={group.rest} interval={undefined} most={most} />
           </li>
         )}
       </ol>
@@ -107,20 +98,17 @@ function Group({ group }: { readonly group: ClaimGroup }) {
   );
 }
 
-function Row({
-  claim,
-  group,
-  most,
-  number,
-}: {
+interface RowProps {
   readonly claim: Claim;
   readonly group: ClaimGroup;
   readonly most: number;
   readonly number: number;
-}) {
-  const { path } = claim.place.what;
-  const shared = claim.evidence.find((one) => one["kind"] === "call_cost");
-  const factor = group.exclusive && shared ? Number(shared["cost"]) / (Number(shared["new"]) || 1) : 1;
+}
+
+function Row({ claim, group, most, number }: RowProps) {
+  const { profiles } = page.value!;
+  const place = useMemo(() => placeOfClaim(profiles, group, claim), [profiles, group.about, claim]);
+  const { value, interval } = claim.amount;
   return (
     <li class="claim">
       <p class="sentence">
@@ -129,75 +117,73 @@ function Row({
         </span>{" "}
         {shortened(claim.sentence, 240)}
       </p>
-      <Worth claim={claim} show={group.show} />
-      <IntervalBar
-        value={claim.amount.value}
-        interval={claim.amount.interval}
-        withShared={factor > 1.001 ? claim.amount.value * factor : undefined}
-        most={most}
-      />
-      {path && path.length > 1 && (
-        <p class="path">
-          {path
-            .slice(-6)
-            .map((step) => shortened(step, 60))
-            .join(" › ")}
-          {claim.place.image && ` (${shortened(lastPart(claim.place.image), 40)})`}
+      <IntervalBar value={value} interval={interval} most={most} />
+      {claim.speedup && <p class="speedup">{printable(claim.speedup)}</p>}
+      <ClaimLine claim={claim} place={place} />
+      <details>
+        <summary>Evidence</summary>
+        <Path claim={claim} />
+        <ul class="evidence">
+          {claim.lines.map((line, at) => (
+            <li key={at}>{printable(line)}</li>
+          ))}
+          {claim.doubt_lines.map((line, at) => (
+            <li key={at} class="doubt">
+              {printable(line)}
+            </li>
+          ))}
+          <li>
+            {withInterval(value, interval, group.show)}, ranked by its lower bound: {group.show(leastGain(claim))}
+          </li>
+        </ul>
+        <p class="links">
+          {linksOf(claim, group, place).map(([name, address]) => (
+            <a key={name} href={address}>
+              {name}
+            </a>
+          ))}
         </p>
-      )}
-      <Picture claim={claim} group={group} />
-      <ul class="evidence">
-        {evidenceTexts(claim).map((text, at) => (
-          <li key={at}>{text}</li>
-        ))}
-      </ul>
-      {claim.doubts.length > 0 && (
-        <p class="doubt">
-          Doubt:{" "}
-          {claim.doubts
-            .map((doubt) => words(String(doubt["kind"] === "score" ? doubt["doubt"] : doubt["kind"])))
-            .join(", ")}
-        </p>
-      )}
-      <Links claim={claim} group={group} />
-      {claim.next.length > 0 && <Command text={commandLine(claim.next)} />}
+        {claim.next.length > 0 && <Command text={commandLine(claim.next)} />}
+      </details>
     </li>
   );
 }
 
-/** Where a finding leads to: each link says the program that it is about. */
-function Links({ claim, group }: { readonly claim: Claim; readonly group: ClaimGroup }) {
+/** The line of code, with its text where a profile has that. */
+function ClaimLine({ claim, place }: { readonly claim: Claim; readonly place: ClaimPlace | null }) {
   const { profiles } = page.value!;
-  const place = useMemo(() => placeOfClaim(profiles, group, claim), [profiles, group.about, claim]);
-  const view = linkToMethod(group, claim, place);
-  if (!place)
-    return (
-      view && (
-        <p class="links">
-          <a href={view}>{group.viewName}</a>
-        </p>
-      )
-    );
-  const shown = profiles[place.profile]!;
-  const profile = String(place.profile);
-  const innermost = place.calls.at(-1)!;
-  const method = { profile, method: shown.names[innermost]!, image: moduleOf(shown, innermost) };
+  const said = lineOfClaim(claim);
+  if (!place || place.line < 0) return said === "" ? null : <p class="source-line">{shortened(lastPart(said), 80)}</p>;
+  const { files, file, line } = profiles[place.profile]!.lines!;
+  const name = `${files[file[place.line]!]!}:${line[place.line]}`;
+  return <SourceLine profile={place.profile} row={place.line} text={lineNamed(profiles, [place.profile], name)} />;
+}
+
+function Path({ claim: { place } }: { readonly claim: Claim }) {
+  const { path = [] } = place.what;
+  if (path.length < 2) return null;
+  const steps = path.slice(-6).map((step) => shortened(step, 60));
   return (
-    <p class="links">
-      {place.line >= 0 && (
-        <>
-          <a href={linkTo("source", { profile, ...paramsOfLine(shown.lines!, place.line) })}>Source line</a>{" "}
-        </>
-      )}
-      <a href={linkTo("flame", method)}>Flame graph</a> <a href={linkTo("sandwich", method)}>Callers and callees</a>
-      {view && (
-        <>
-          {" "}
-          <a href={view}>{group.viewName}</a>
-        </>
-      )}
+    <p class="path">
+      {steps.join(" › ")}
+      {place.image && ` (${shortened(lastPart(place.image), 40)})`}
     </p>
   );
+}
+
+/** Names and addresses that a finding leads to: each says the program that it is about. */
+function linksOf(claim: Claim, group: ClaimGroup, place: ClaimPlace | null): (readonly [string, string])[] {
+  const view = linkToMethod(group, claim, place);
+  const links = view === null ? [] : [[group.viewName, view] as const];
+  if (!place) return links;
+  const shown = page.value!.profiles[place.profile]!;
+  const innermost = place.calls.at(-1)!;
+  const method = {
+    profile: String(place.profile),
+    method: shown.names[innermost]!,
+    image: moduleOf(shown, innermost),
+  };
+  return [["Flame graph", linkTo("flame", method)], ["Callers and callees", linkTo("sandwich", method)], ...links];
 }
 
 /**
@@ -237,122 +223,20 @@ function linkToMethod(group: ClaimGroup, claim: Claim, place: ClaimPlace | null)
 }
 
 /** A finding as a bar of a saved picture. */
-function barOf(claim: Claim, group: ClaimGroup, most: number): BarRow {
-  const { value, interval } = claim.amount;
-  const gain = runGain(claim);
+function barOf({ sentence, speedup = "", amount: { value, interval } }: Claim, most: number): BarRow {
   return {
-    text: printable(claim.sentence),
-    worth: gain
-      ? `run ${percent(gain.interval[0])} to ${percent(gain.interval[1])} shorter`
-      : withInterval(value, interval, group.show),
+    text: printable(sentence),
+    worth: printable(speedup),
     value: value / most,
     interval: interval && [interval[0] / most, interval[1] / most],
   };
 }
 
-/**
- * What a change gains comes first where it is known; the finding's own number, which the bar below
- * draws, beside it.
- */
-function Worth({ claim, show }: { readonly claim: Claim; readonly show: (value: number) => string }) {
-  const number = withInterval(claim.amount.value, claim.amount.interval, show);
-  const gain = runGain(claim);
-  if (!gain)
-    return (
-      <p class="worth">
-        {number}
-        {claim.amount.certainty === "upper_bound" && " at most"}
-      </p>
-    );
-  const [low, high] = gain.interval;
-  return (
-    <p class="worth">
-      run {percent(low)} to {percent(high)} shorter
-      <span class="quiet">
-        bar: its part of what all threads work, {number}
-        {gain.assumes !== "" && (
-          <>
-            <br />
-            {gain.assumes}
-          </>
-        )}
-      </span>
-    </p>
-  );
-}
-
-/** The evidence as a small picture; the text below says the same. */
-function Picture({ claim, group }: { readonly claim: Claim; readonly group: ClaimGroup }) {
-  if (group.method === "causal") {
-    const name = claim.place.what.line ?? claim.place.what.name;
-    const results = page.value!.results.filter(
-      (one) => one.schema === "vitalfew.causal/1" && one.claims && commandOf(one) === group.about,
-    );
-    const fragments = results.flatMap((one) => one["findings"] as readonly Fragment[]);
-    const effect = fragments.find((one) => one.name === name)?.effects.find((one) => one.curve.length > 1);
-    return effect ? <Spark effect={effect} /> : null;
-  }
-  const parts = evidenceParts(claim);
-  if (parts.length === 0) return null;
-  return (
-    <div class="parts" aria-hidden="true">
-      {parts.map(({ name, part }, at) => (
-        <span
-          key={at}
-          class={name === "" ? "share else" : `share p${at % 3}`}
-          style={{ width: `${100 * part}%` }}
-          title={name}
-        >
-          {part > 0.1 ? shortened(name, Math.max(4, Math.floor(part * 90))) : ""}
-        </span>
-      ))}
-    </div>
-  );
-}
-
-/**
- * All of it as one bar: parts do not overlap, so that they cannot add up to more than the whole.
- */
-function Shares({ claims, rest }: { readonly claims: readonly (Claim | null)[]; readonly rest: number }) {
-  return (
-    <div
-      class="shares"
-      role="img"
-      aria-label={`Of the whole: ${claims.flatMap((claim, at) => (claim === null ? [] : `finding ${at + 1} ${percent(claim.amount.value)}`)).join(", ")}, everything else ${percent(rest)}`}
-    >
-      {claims.map(
-        (claim, at) =>
-          claim !== null && (
-            <span key={at} class={`share s${at % 6}`} style={{ width: `${100 * claim.amount.value}%` }}>
-              {claim.amount.value > 0.03 ? at + 1 : ""}
-            </span>
-          ),
-      )}
-      <span class="share else" style={{ width: `${100 * rest}%` }}>
-        {rest > 0.12 ? "everything else" : ""}
-      </span>
-    </div>
-  );
-}
-
-/** Waits of the recording that the costs are of: they are no part of it. */
-function Waiting({ about }: { readonly about: string }) {
-  const times = page.value!.profiles.find((one) => one.name === about)?.facts?.task_times;
-  if (!times || times.blocked_ns === undefined) return null;
-  const all = times.cpu_ns + (times.waiting_ns ?? 0) + times.blocked_ns;
-  return (
-    <span class="quiet">
-      beside it threads waited for {percent((times.blocked_ns + (times.waiting_ns ?? 0)) / (all || 1))} of their time (
-      {amount(times.blocked_ns, "nanoseconds")} blocked, {amount(times.waiting_ns ?? 0, "nanoseconds")} for a CPU)
-    </span>
-  );
-}
-
 /** What each method was asked, and of what was not asked why not, or what to type. */
 function Asked() {
   return (
-    <section class="card asked" aria-label="What was asked">
-      <h2>What was asked</h2>
+    <details class="card asked">
+      <summary>What was asked</summary>
       {askedGroups(page.value!).map((group, at) => (
         <div
           key={at}
@@ -388,7 +272,7 @@ function Asked() {
           </table>
         </div>
       ))}
-    </section>
+    </details>
   );
 }
 

@@ -1,11 +1,9 @@
 /** The page follows what is recorded while it is open. */
-import { mkdirSync, readFileSync, renameSync } from "node:fs";
+import { mkdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { gzipSync } from "node:zlib";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { SCHEMA } from "../../src/model/data";
-import { colours, folder, launch, open, serve, violations, vitalfew, write } from "./vitalfew";
+import { colours, folder, launch, open, pageOf, serve, violations, vitalfew, write } from "./vitalfew";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -103,11 +101,7 @@ it("shows epochs on the time axis, and one that is chosen filters all views", as
     tree,
     timeline: { slice_ns: 9e12, slices: 3, epochs },
   };
-  const data = gzipSync(
-    JSON.stringify({ schema: SCHEMA, made_by: "test", live: false, profiles: [profile], results: [] }),
-  ).toString("base64");
-  const made = readFileSync(vitalfewPage(), "utf8").replace(/(id="vitalfew-data">)[^<]*/, `$1${data}`);
-  const { page, complaints } = await open(browser, `file://${write("epochs.html", made)}#/timeline`);
+  const { page, complaints } = await open(browser, `${pageOf("epochs.html", [profile])}#/timeline`);
   expect(await colours(page, ".timeline canvas")).toBeGreaterThan(2);
   await page.click("text=Epochs as a table");
   expect(await page.locator(".timeline .twin tbody").innerText()).toMatch(/2026-11-21 05:51:53[^]*2026-11-22/);
@@ -128,9 +122,3 @@ it("shows epochs on the time axis, and one that is chosen filters all views", as
   expect(complaints).toEqual([]);
   await page.close();
 });
-
-/** A page without anything in it that matters. */
-function vitalfewPage(): string {
-  vitalfew("html", "empty.html", write("empty.folded", "main 1\n"));
-  return join(folder, "empty.html");
-}

@@ -79,7 +79,7 @@ it("leads from a finding to the source line by the keyboard alone", async () => 
     for (let tries = 0; tries < 80; tries++) {
       await page.keyboard.press("Tab");
       const text = await page.evaluate(() => (document.activeElement as HTMLElement | null)?.innerText ?? "");
-      if (wanted.test(text)) return;
+      if (wanted.test(text)) return text;
     }
     throw new Error(`no Tab leads to ${String(wanted)}`);
   };
@@ -87,7 +87,8 @@ it("leads from a finding to the source line by the keyboard alone", async () => 
   await page.waitForSelector("dialog[open]");
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog[open]", { state: "detached" });
-  await tabTo(/^Callers and callees$/);
+  // Not each finding has a place in a profile.
+  while ((await tabTo(/^Evidence$|^Callers and callees$/)) === "Evidence") await page.keyboard.press("Enter");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".sandwich");
   await page.keyboard.press("6");

@@ -40,13 +40,14 @@ const findingOfMuch = (page: Page) =>
   page.locator("section.card", { hasText: "much.vf" }).locator(".claim", { hasText: "work" }).first();
 
 it.each([
-  ["Source line", /profile=1/, "much.c:4"],
+  ["much.c:4", /profile=1/, "much.c:4"],
   ["Flame graph", /profile=1/, "9"],
   ["Callers and callees", /profile=1/, "work"],
   ["Bottlenecks", /profile=1/, "work"],
 ] as const)("of a finding of the second: %s", async (link, address, text) => {
   const { page, complaints } = await open(browser, `${file}#/findings`);
-  await findingOfMuch(page).getByText(link, { exact: true }).click();
+  await findingOfMuch(page).locator("summary").click();
+  await findingOfMuch(page).getByRole("link", { name: link }).click();
   await page.waitForFunction(() => !location.hash.startsWith("#/findings"));
   expect(page.url()).toMatch(address);
   expect(await page.locator("main").innerText()).toContain(text);
@@ -59,13 +60,14 @@ it.each([
 it("a finding of a recording of both leads to the procedure of its image", async () => {
   const { page } = await open(browser, `file://${join(folder, "both.html")}`);
   const finding = page.locator(".claim", { hasText: "(much)" }).filter({ hasText: "work" }).first();
-  const share = parseFloat(await finding.locator(".worth").innerText());
+  const share = parseFloat((await finding.locator(".sentence").innerText()).match(/[\d.]+ %/)![0]);
+  await finding.locator("summary").click();
   await finding.getByText("Flame graph").click();
   await page.waitForSelector("#flame-search");
   expect(page.url()).toContain("image=much");
   expect(Math.abs(parseFloat(await page.getByTestId("search-total").innerText()) - share)).toBeLessThan(1);
   await page.goBack();
-  await finding.getByText("Source line").click();
+  await finding.locator(".source-line a").click();
   await page.waitForSelector("[aria-label=Source] .current");
   expect(page.url()).toContain("much.c");
   await page.close();

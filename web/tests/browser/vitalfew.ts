@@ -1,10 +1,12 @@
 /** The command under test, and a browser that tells on the page. */
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { gzipSync } from "node:zlib";
 import axe from "axe-core";
 import { type Browser, type Page, chromium } from "playwright-core";
+import { SCHEMA } from "../../src/model/data";
 
 export const ROOT = resolve(import.meta.dirname, "../../..");
 export const VITALFEW = process.env["VITALFEW"] ?? join(ROOT, "target/debug/vitalfew");
@@ -17,6 +19,14 @@ export function vitalfew(...args: string[]): string {
 export function write(name: string, text: string): string {
   writeFileSync(join(folder, name), text);
   return join(folder, name);
+}
+
+/** The address of a page of these data, as commands would have left them. */
+export function pageOf(name: string, profiles: readonly object[], results: readonly object[] = []): string {
+  vitalfew("html", name, write("empty.folded", "main 1\n"));
+  const data = gzipSync(JSON.stringify({ schema: SCHEMA, made_by: "test", live: false, profiles, results }));
+  const page = readFileSync(join(folder, name), "utf8");
+  return `file://${write(name, page.replace(/(id="vitalfew-data">)[^<]*/, `$1${data.toString("base64")}`))}`;
 }
 
 const PROGRAM = `

@@ -39,10 +39,10 @@ it("is few clicks from `run` to the line to change, and the number is in the doc
   try {
     const { page, complaints } = await open(browser, server.url, "light", server.url);
     // On a machine that others use, waiting for a CPU comes first: it is no place to change.
-    const finding = page.locator(".claim", { hasText: "Source line" }).first();
+    const finding = page.locator(".claim", { has: page.locator(".source-line a") }).first();
     expect(await finding.innerText()).toContain("look_up");
     let clicks = 0;
-    await finding.getByText("Source line").click();
+    await finding.locator(".source-line a").click();
     clicks++;
     await page.waitForSelector("[aria-label=Source] .current");
     expect(await page.locator("[aria-label=Source] .current").innerText()).toContain(

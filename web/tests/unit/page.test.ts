@@ -1,23 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { evidenceTexts, runGain } from "../../src/model/evidence";
 import { commonMethods, methodNamed } from "../../src/model/identity";
-import { groupedClaims, withoutRepeats } from "../../src/model/claims";
+import { groupedClaims, leastGain, withoutRepeats } from "../../src/model/claims";
 import { type Claim, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
 import { amount, commandLine, percent, printable, shortened } from "../../src/model/format";
 import { formatRoute, parseRoute } from "../../src/state/route";
 
 const claim = (kind: string, value: number, interval?: [number, number]): Claim => ({
   sentence: kind,
+  lines: [],
+  doubt_lines: [],
   claim: kind,
   place: { what: { kind: "procedure", name: "f" } },
   evidence: [],
-  doubts: [],
   next: [],
   amount: {
     value,
-    unit: "fraction",
     relative_to: "profile_total",
-    certainty: "measured",
     ...(interval ? { interval } : {}),
   },
 });
@@ -37,10 +35,22 @@ describe("claims", () => {
         },
       },
     ]);
-    expect(groups.map((group) => [group.method, group.claims.map((one) => one.amount.value)])).toEqual([
+    expect(groups.map((group) => [group.view, group.claims.map((one) => one.amount.value)])).toEqual([
       ["causal", [0.2, 0.5]],
-      ["cost", [0.3, 0.2]],
+      ["bottlenecks", [0.3, 0.2]],
     ]);
+    expect(groups.map((group) => group.rest)).toEqual([null, 0.5]);
+  });
+
+  it("are ranked by the virtual speedup's lower bound, or by the amount's bound nearer to 0", () => {
+    const sped = { kind: "virtual_speedup", of: "working_time", free: 0.5, interval: [0.4, 0.6] };
+    expect([
+      leastGain({ ...claim("takes_time", 0.7, [0.6, 0.8]), evidence: [sped] }),
+      leastGain({ ...claim("takes_time", 0.7), evidence: [{ ...sped, interval: [-0.2, 0.1] }] }),
+      leastGain(claim("holds_cost", 0.7)),
+      leastGain(claim("worth_speedup", 0.1, [-0.1, 0.3])),
+      leastGain(claim("speedup_hurts", -0.2, [-0.3, -0.1])),
+    ]).toEqual([0.4, 0, 0.7, 0, -0.1]);
   });
 });
 
@@ -51,12 +61,14 @@ describe("a saved result of `run`", () => {
       {
         schema: "vitalfew.run/2",
         target: { command: ["./app", "input"] },
+        together: 0.75,
+        machine: claim("other programs had the CPU", 0.4),
         claims: { list: [claim("takes_time", 0.6)] },
       },
     ]);
-    expect(groups.map((group) => [group.question, group.about])).toEqual([
-      ["What is worth changing", "./app input"],
-      ["What making it faster is worth", ""],
+    expect(groups.map((group) => [group.question, group.about, group.rest, group.machine])).toEqual([
+      ["What is worth changing", "./app input", 0.25, "other programs had the CPU"],
+      ["What making it faster is worth", "", null, ""],
     ]);
   });
 });
@@ -106,44 +118,6 @@ describe("answers of several methods", () => {
         ],
       ).length;
     expect([of("/new/app", "2"), of("./another"), groupedClaims([changed]).length]).toEqual([1, 0, 1]);
-  });
-});
-
-describe("evidence", () => {
-  const texts = (...evidence: Record<string, unknown>[]) => evidenceTexts({ evidence });
-  it("of one kind is one part, and causes that cannot be told apart have no amounts", () => {
-    const culprit = (name: string, least: number, most: number) => ({
-      kind: "stall_culprit",
-      culprit: name,
-      least,
-      most,
-    });
-    expect(
-      texts({ kind: "time_calling", function: "a", part: 0.33 }, { kind: "time_calling", function: "b", part: 0.06 }),
-    ).toEqual(["of it in functions that it calls: a 33.0\u00a0%, b 6.00\u00a0%"]);
-    expect(
-      texts(
-        { kind: "allocated_by", function: "a", part: 0.75 },
-        { kind: "allocated_by", function: "b", part: 0.25 },
-        { kind: "spared_by", change: "fewer allocations" },
-      ),
-    ).toEqual(["allocations by a 75.0\u00a0%, b 25.0\u00a0%", "spared by fewer allocations"]);
-    expect(texts(culprit("D-cache miss", 0, 0.15), culprit("DTLB miss", 0, 0.15))).toEqual([
-      "its cause is one of: D-cache miss, DTLB miss",
-    ]);
-    expect(texts(culprit("D-cache miss", 0.1, 0.15), culprit("DTLB miss", 0, 0.05))).toEqual([
-      "its causes: D-cache miss 10.0\u00a0% to 15.0\u00a0%, DTLB miss 0.0\u00a0% to 5.00\u00a0%",
-    ]);
-    const gain = { kind: "run_gain", interval: [0.1, 0.4], with: "serve", spared: 0.5 };
-    expect(texts(gain)).toEqual([]);
-    expect(runGain({ evidence: [gain] })).toEqual({
-      interval: [0.1, 0.4],
-      assumes: "10.0\u00a0% if the change spares 50.0\u00a0% of this work; 40.0\u00a0% if all work of serve goes",
-    });
-    expect(texts({ kind: "call_cost", contexts: 1 }, { kind: "call_cost", contexts: 2 })).toEqual([
-      "1 calling context",
-      "2 calling contexts",
-    ]);
   });
 });
 

@@ -4,8 +4,7 @@ import { askedGroups } from "../../src/model/asked";
 import { blockFacts, drawnBlocks, linesOf, mainFile, procedureOfLine, samplesByLine } from "../../src/model/code";
 import { type Procedure, SCHEMA, readPage, treeOfThreads } from "../../src/model/data";
 import { causalPrograms, chosenResult, lineNamed } from "../../src/model/causal";
-import { evidenceParts } from "../../src/model/evidence";
-import { hottestLine, isBeside, lineToChange } from "../../src/model/claims";
+import { hottestLine, lineToChange } from "../../src/model/claims";
 import { axisOf, comparisonBetween, comparisonsOf, judgementOf, leastChange } from "../../src/model/differences";
 import { blocksByStanding, sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
 import { findAll } from "../../src/model/finder";
@@ -426,7 +425,7 @@ describe("causal profiles", () => {
 });
 
 describe("findings", () => {
-  it("lead to the dearest line, and waiting for a CPU is no part of the working time", () => {
+  it("lead to the hottest line", () => {
     const lines = {
       files: ["/a.c"],
       file: [0, 0, 0],
@@ -441,9 +440,6 @@ describe("findings", () => {
     const methods = { names: ["f", "h", "f"], module: [0, 0, 1], modules: ["app", "other"] };
     expect([0, 1, 2].map((method) => hottestLine({ lines, ...methods }, method))).toEqual([1, -1, 2]);
     expect(hottestLine(methods, 0)).toBe(-1);
-    const on = (kind: string, what: string) =>
-      isBeside({ place: { what: { kind } }, evidence: [{ kind: "time_spent", on: what, part: 1 }] });
-    expect([on("program", "no_cpu"), on("program", "locks"), on("call_path", "no_cpu")]).toEqual([true, false, false]);
   });
 });
 
@@ -480,28 +476,6 @@ describe("the line to change", () => {
     expect(row(["gone"])).toBe(-1);
     // Callers in libraries are those of other programs, too.
     expect(row(["copy", "stripped"])).toBe(-1);
-  });
-});
-
-describe("a picture of the evidence", () => {
-  it("has parts that do not overlap, and the rest", () => {
-    const parts = (...evidence: Record<string, unknown>[]) =>
-      evidenceParts({ evidence }).map(({ name, part }) => [name, Math.round(100 * part)]);
-    expect(parts({ kind: "lost_time", blocked: 0.2, scheduler: 0, running: 0.8 })).toEqual([
-      ["running", 80],
-      ["blocked", 20],
-    ]);
-    expect(
-      parts({ kind: "time_calling", function: "a", part: 0.5 }, { kind: "time_calling", function: "b", part: 0.3 }),
-    ).toEqual([
-      ["a", 50],
-      ["b", 30],
-      ["", 20],
-    ]);
-    expect(
-      parts({ kind: "time_calling", function: "a", part: 0.7 }, { kind: "hot_instruction", line: "a.c:1", part: 0.6 }),
-    ).toEqual([]);
-    expect(parts({ kind: "call_cost", contexts: 1 })).toEqual([]);
   });
 });
 
