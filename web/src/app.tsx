@@ -17,23 +17,48 @@ import { Interference } from "./views/interference";
 import { Machine } from "./views/machine";
 import { Procedures } from "./views/procedures";
 import { Sandwich } from "./views/sandwich";
-import { Source } from "./views/source";
+import { Source, hasCode } from "./views/source";
 import { Timeline } from "./views/timeline";
 
-/** The views, in the order of their tabs and keys. A new one is a row here. */
-export const VIEWS: readonly (readonly [string, string, ComponentType])[] = [
-  ["findings", "Findings", Findings],
-  ["flame", "Flame graph", FlameView],
-  ["timeline", "Timeline", Timeline],
-  ["sandwich", "Sandwich", Sandwich],
-  ["procedures", "Procedures", Procedures],
-  ["source", "Source", Source],
-  ["bottlenecks", "Bottlenecks", Bottlenecks],
-  ["compare", "Compare", Compare],
-  ["causal", "Causal", Causal],
-  ["interference", "Interference", Interference],
-  ["machine", "Machine", Machine],
+const always = () => true;
+const hasProfile = () => profile.value !== null;
+const hasResult = (schema: string) => page.value!.results.some((one) => one.schema === schema);
+
+/**
+ * The views: address, title, tab, and whether this page and profile have anything for it. A new one
+ * is a row here.
+ */
+export const VIEWS: readonly (readonly [string, string, string, ComponentType, () => boolean])[] = [
+  ["findings", "Findings", "Findings", Findings, always],
+  ["flame", "Flame graph", "Calls", FlameView, hasProfile],
+  ["procedures", "Procedures", "Calls", Procedures, hasProfile],
+  ["sandwich", "Sandwich", "Calls", Sandwich, hasProfile],
+  ["bottlenecks", "Bottlenecks", "Calls", Bottlenecks, hasProfile],
+  ["source", "Source", "Source", Source, () => hasCode(profile.value)],
+  ["timeline", "Timeline", "Threads", Timeline, () => !!profile.value?.timeline],
+  [
+    "interference",
+    "Interference",
+    "Threads",
+    Interference,
+    () => hasResult("vitalfew.interference/1") || !!profile.value?.wakes,
+  ],
+  [
+    "compare",
+    "Compare",
+    "Compare",
+    Compare,
+    () => page.value!.profiles.length > 1 || range.value !== null || hasResult("vitalfew.diff/1"),
+  ],
+  ["causal", "Causal", "More", Causal, () => hasResult("vitalfew.causal/1")],
+  ["machine", "Machine", "More", Machine, always],
 ];
+
+/** The views of each tab that is shown. An address leads to its view, whatever that has. */
+export function shownTabs() {
+  const shown = VIEWS.filter(([name, , , , isThere]) => name === route.value.view || isThere());
+  return [...new Set(shown.map(([, , tab]) => tab))].map((tab) => shown.filter((view) => view[2] === tab));
+}
 
 export function App() {
   const [help, setHelp] = useState(false);
@@ -42,12 +67,13 @@ export function App() {
     const key = (event: KeyboardEvent) => {
       const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-      const view = VIEWS[Number(event.key) - 1];
       if (event.key === "?") setHelp(true);
       else if (event.key === "t") switchTheme();
       else if (event.key === "/") setFinder(true);
-      else if (view && /^[1-9]$/.test(event.key)) go(view[0]);
-      else return;
+      else if (/^[1-6]$/.test(event.key) && page.value) {
+        const tab = shownTabs()[Number(event.key) - 1];
+        if (tab) go(tab[0]![0]);
+      } else return;
       event.preventDefault();
     };
     addEventListener("keydown", key);
@@ -68,7 +94,9 @@ export function App() {
         <p>Reading the data…</p>
       </main>
     );
-  const [, , View] = VIEWS.find(([name]) => name === route.value.view) ?? VIEWS[0]!;
+  const [current, , , View] = VIEWS.find(([name]) => name === route.value.view) ?? VIEWS[0]!;
+  const tabs = shownTabs();
+  const siblings = tabs.find((views) => views.some(([name]) => name === current))!;
   return (
     <>
       <a
@@ -86,10 +114,13 @@ export function App() {
           vitalfew
         </a>
         <nav aria-label="Views">
-          {VIEWS.map(([name, title]) => (
-            <a key={name} href={linkTo(name)} aria-current={route.value.view === name ? "page" : undefined}>
-              {title}
-            </a>
+          {tabs.map((views) => (
+            <ViewLink
+              key={views[0]![2]}
+              name={views[0]![0]}
+              title={views.length > 1 ? views[0]![2] : views[0]![1]}
+              isCurrent={views === siblings}
+            />
           ))}
         </nav>
         <div class="tools">
@@ -109,17 +140,36 @@ export function App() {
           </button>
         </div>
       </header>
+      {siblings.length > 1 && (
+        <nav class="siblings" aria-label={`Views of ${siblings[0]![2]}`}>
+          {siblings.map(([name, title]) => (
+            <ViewLink key={name} name={name} title={title} isCurrent={name === current} />
+          ))}
+        </nav>
+      )}
       <Choices />
       <main id="main" tabIndex={-1}>
         <View />
       </main>
-      {finder && <Finder views={TITLES} onClose={() => setFinder(false)} />}
+      {finder && <Finder views={tabs.flat().map(([name, title]) => [name, title])} onClose={() => setFinder(false)} />}
       {help && <Help onClose={() => setHelp(false)} />}
     </>
   );
 }
 
-const TITLES = VIEWS.map(([name, title]) => [name, title] as const);
+interface ViewLinkProps {
+  readonly name: string;
+  readonly title: string;
+  readonly isCurrent: boolean;
+}
+
+function ViewLink({ name, title, isCurrent }: ViewLinkProps) {
+  return (
+    <a href={linkTo(name)} aria-current={isCurrent ? "page" : undefined}>
+      {title}
+    </a>
+  );
+}
 
 /** Views in which a value or a thread changes nothing. */
 const OF_ALL = ["findings", "compare", "causal", "machine"];

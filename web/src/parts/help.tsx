@@ -4,7 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 export const KEYS: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
   ["/", "search over everything"],
-  ["1 … 9", "a view, by its place"],
+  ["1 … 6", "a tab, by its place"],
   ["t", "light or dark"],
   ["Esc", "close; in a flame graph, one caller up"],
   ["← → ↑ ↓", "in a flame graph: another frame"],

@@ -28,7 +28,7 @@ export function Compare() {
   const { against: asked = "", scale, sides: sidesText = "" } = route.value.params;
   const scaled = scale !== "none";
   const chosen = range.value;
-  const rest = asked === REST && chosen !== null;
+  const rest = chosen !== null && (asked === REST || profiles.length === 1);
   const against = rest
     ? profileIndex.value
     : Number(asked === "" || asked === REST ? (profileIndex.value === 0 ? 1 : 0) : asked);

@@ -153,7 +153,8 @@ function Row({ claim, group, most, number }: RowProps) {
 function ClaimLine({ claim, place }: { readonly claim: Claim; readonly place: ClaimPlace | null }) {
   const { profiles } = page.value!;
   const said = lineOfClaim(claim);
-  if (!place || place.line < 0) return said === "" ? null : <p class="source-line">{shortened(lastPart(said), 80)}</p>;
+  if (!place || place.line < 0)
+    return claim.sentence.includes(said) ? null : <p class="source-line">{shortened(lastPart(said), 80)}</p>;
   const { files, file, line } = profiles[place.profile]!.lines!;
   const name = `${files[file[place.line]!]!}:${line[place.line]}`;
   return <SourceLine profile={place.profile} row={place.line} text={lineNamed(profiles, [place.profile], name)} />;

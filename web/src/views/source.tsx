@@ -1,7 +1,7 @@
 /** Source lines with what they cost, beside the instructions that were made of them. */
 import { useMemo } from "preact/hooks";
 import { paramsOfLine, procedureNamed, procedureOfLine, rowOfAddress } from "../model/code";
-import type { Procedure } from "../model/data";
+import type { Procedure, Profile } from "../model/data";
 import { amount, percent, printable, shortened } from "../model/format";
 import { lastPart } from "../model/identity";
 import { Empty } from "../parts/empty";
@@ -9,6 +9,10 @@ import { SyntaxLine, piecesOfPart } from "../parts/syntax";
 import { profile, value } from "../state/page";
 import { change, linkTo, route } from "../state/route";
 import { Code } from "./code";
+
+/** Whether a profile has lines or instructions to show. */
+export const hasCode = (one: Profile | null) =>
+  !!one?.lines && (one.lines.line.length > 0 || !!one.code?.procedures.length);
 
 export function Source() {
   const shown = profile.value;
@@ -32,7 +36,7 @@ export function Source() {
     () => new Map(lines?.line.map((line, index) => [`${lines.file[index]}:${line}`, index])),
     [lines],
   );
-  if (!lines || (lines.line.length === 0 && procedures.length === 0))
+  if (!lines || !hasCode(shown))
     return (
       <Empty
         why="Source lines and instructions are known of vitalfew's own recordings; lines of programs with debug information (-g of the compiler)."

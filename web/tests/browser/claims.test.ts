@@ -110,3 +110,16 @@ describe.each([390, 1280])("the front of %d pixels", (width) => {
     await page.close();
   });
 });
+
+it("has tabs for what there is to show, and addresses for all views", async () => {
+  const { page } = await open(browser, `${file}#/flame`);
+  const texts = (label: string) => page.locator(`nav[aria-label='${label}'] a`).allInnerTexts();
+  expect(await texts("Views")).toEqual(["Findings", "Calls", "Source", "Machine"]);
+  expect(await texts("Views of Calls")).toEqual(["Flame graph", "Procedures", "Sandwich", "Bottlenecks"]);
+  await page.keyboard.press("3");
+  await page.waitForSelector("h1:has-text('Source')");
+  await page.goto(`${file}#/timeline`);
+  await page.waitForSelector("[data-testid=empty]");
+  expect(await page.locator("nav [aria-current]").allInnerTexts()).toEqual(["Timeline"]);
+  await page.close();
+});

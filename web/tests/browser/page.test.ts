@@ -91,7 +91,7 @@ it("leads from a finding to the source line by the keyboard alone", async () => 
   while ((await tabTo(/^Evidence$|^Callers and callees$/)) === "Evidence") await page.keyboard.press("Enter");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".sandwich");
-  await page.keyboard.press("6");
+  await page.keyboard.press("3");
   await tabTo(/hot\.c:\d+/);
   await page.keyboard.press("Enter");
   await page.waitForSelector("[aria-label=Source] .current");
