@@ -21,12 +21,13 @@ interface Fragment {
   readonly effects: readonly Effect[];
 }
 
+/** In the words of `causal report`. */
 const VERDICTS: Readonly<Record<string, string>> = {
   worth_it: "worth it",
-  worth_it_up_to: "worth it, up to a point",
-  contention: "makes it slower: threads meet more often",
-  no_effect: "changes nothing",
-  unclear: "not found out",
+  worth_it_up_to: "worth it up to a point",
+  contention: "contention: optimising this hurts",
+  no_effect: "no effect",
+  unclear: "unclear",
 };
 
 export function Causal() {
