@@ -619,6 +619,13 @@ impl<'a> Sequences<'a> {
         is_left_out.then(|| vec![asker.clone(), last.clone()])
     }
 
+    /// Returns whether a sequence only has what functions do on the way to others.
+    pub(super) fn is_way(&self, number: usize) -> bool {
+        let place = &self.sequences[number].path;
+        let mut taken = self.taken.iter().filter(|taken| taken.place == *place);
+        taken.all(|taken| matches!(taken.part, TakenPart::Along(_)))
+    }
+
     /// Adds the time below all calls of a sequence that no other one has taken: to that of its place, if there is one.
     pub(super) fn take_sequence(&mut self, path: Vec<MethodName>) {
         let place = self.place_of(&path);

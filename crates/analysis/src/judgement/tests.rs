@@ -1544,6 +1544,25 @@ fn a_callee_with_half_of_a_loop_is_the_place() {
     assert!(path_of(first).contains(&"log_event".to_owned()));
 }
 
+/// What an interpreter of queries does on the way to comparing says no more than who asked for the query.
+#[test]
+fn work_on_the_way_to_a_callee_explains_nothing_of_the_caller() {
+    use TimeKind::{Computing, Disk};
+    let query = "main;find;sqlite3_step;sqlite3Step";
+    let tree = tree(&[
+        ("main;save;sqlite3_step;sqlite3Step;flush", Disk, 300),
+        (query, Computing, 20),
+        (&format!("{query};execute"), Computing, 230),
+        (&format!("{query};execute;compare"), Computing, 30),
+        (&format!("{query};execute;compare;memcmp"), Computing, 170),
+        (&format!("{query};execute;next"), Computing, 60),
+        (&format!("{query};execute;parse"), Computing, 70),
+        (&format!("{query};execute;read"), Computing, 60),
+    ]);
+    let judgement = judge_measured(&measured(&tree)).expect("a judgement");
+    assert_eq!(names(&judgement)[0], "find");
+}
+
 /// Go's comparison of strings is assembly code without a package. It belongs to the function that compares, like the
 /// rest of what that function does.
 #[test]
