@@ -21,7 +21,7 @@
 //! where the program's own limits are the reason. Where other programs are, it is said of the machine.
 //!
 //! **Rank** is by what a speedup saves at the lower end of its interval, or, where that is not known, by
-//! the lower end of the part of the time. What saves less than [`LEAST`] is not listed.
+//! the lower end of the part of the time. What has less than [`LEAST`] is not listed.
 
 mod allocators;
 mod asker;
@@ -286,6 +286,7 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     fn choose_and_order(self) -> Judgement {
         let mut found = self.judge_sequences();
+        // A place whose speedup does not follow from times has its part of them.
         let is_worth = |finding: &Finding| finding.saving() >= LEAST;
         let listed: Vec<bool> = found.iter().map(is_worth).collect();
         let own = self.sequences.sequences.iter().zip(&listed);

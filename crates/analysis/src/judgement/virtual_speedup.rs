@@ -10,8 +10,10 @@ use super::sequences::Sequences;
 use super::thread_work::{NodeWork, ThreadWork};
 use profile::{AmountBase, Finding, FindingEvidence, PlaceInCode};
 
-/// Largest distance of the bounds with which a speedup is said: a wider range says nothing.
+/// Widest interval with which a speedup is said: a wider range says nothing.
 const WIDEST: f64 = 0.25;
+/// The same of the bounds that follow from times, and of an interval that reaches to 0.
+const WIDEST_BOUNDS: f64 = 0.12;
 /// Part of the run by which runs differ though nothing was changed: a bound is known no better.
 const MARGIN: f64 = 0.01;
 /// How much more work than time there may be: samples are counted, and the duration is measured.
@@ -93,7 +95,10 @@ impl<'a> UndisturbedRun<'a> {
             (part(least, low / value) - MARGIN).max(0.0),
             (part(most, high / value) + MARGIN).min(1.0),
         ];
-        (interval[1] - interval[0] <= WIDEST).then(|| FindingEvidence::VirtualSpeedup {
+        let [low, high] = interval;
+        let are_near = most - least <= (WIDEST_BOUNDS * self.duration_ns).min(most / 2.0);
+        let is_narrow = are_near && high - low <= WIDEST;
+        is_narrow.then(|| FindingEvidence::VirtualSpeedup {
             of: AmountBase::WorkingTime,
             free: part((least + most) / 2.0, 1.0),
             interval,
@@ -166,7 +171,8 @@ pub(super) fn measured_speedup(predicted: &Finding) -> Option<FindingEvidence> {
         PlaceInCode::Line { line, .. } => line.clone(),
         place => place.name(),
     };
-    (high - low <= WIDEST).then(|| FindingEvidence::VirtualSpeedup {
+    let widest = if low > 0.0 { WIDEST } else { WIDEST_BOUNDS };
+    (high - low <= widest).then(|| FindingEvidence::VirtualSpeedup {
         of: predicted.amount.relative_to.clone(),
         free,
         interval: [low, high],

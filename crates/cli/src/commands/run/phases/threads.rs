@@ -322,7 +322,7 @@ fn function_to_count(result: &Interference) -> Option<String> {
     let blocks = result.findings.iter();
     let countable = blocks.filter(|block| {
         let calls = block.executions.calls + block.executions.warm_up;
-        let of_program = profile::known_code::known_function(&block.name).is_none();
+        let of_program = profile::known_code::KnownCode::of_file(&block.image).is_none();
         of_program
             && block.kind == BlockKind::Function
             && calls >= FEWEST_CALLS
