@@ -8,7 +8,7 @@
 
 use super::sequences::Sequences;
 use super::thread_work::{NodeWork, ThreadWork};
-use profile::{AmountBase, Finding, FindingEvidence, PlaceInCode};
+use profile::{AmountBase, Finding, FindingEvidence, PlaceInCode, TimeKind};
 
 /// Widest interval with which a speedup is said: a wider range says nothing.
 const WIDEST: f64 = 0.25;
@@ -21,6 +21,8 @@ const MISCOUNTED: f64 = 1.05;
 /// Part of the run from which on a thread counts as always working: it waits for nobody, so that no
 /// other thread hides its work.
 const BUSY: f64 = 0.9;
+/// Part of a place's time that threads wait there for locks, from which on these are contended.
+const CONTENDED: f64 = 0.05;
 /// Part of the run from which on it is said that a thread works alone.
 const ALONE_ENOUGH: f64 = 0.3;
 
@@ -69,6 +71,10 @@ impl<'a> UndisturbedRun<'a> {
         let left = self.time_needed(is_other);
         if self.time_needed(|_| true) > self.duration_ns * MISCOUNTED {
             // More work than the run had time for.
+            return None;
+        }
+        if sequences.time_working() > self.duration_ns * MISCOUNTED && is_contended(finding) {
+            // Without the contention, the holders' code would be faster, too.
             return None;
         }
         let most = own.min(self.duration_ns - left).max(alone);
@@ -148,6 +154,15 @@ impl<'a> UndisturbedRun<'a> {
         let part = (most / self.duration_ns).min(1.0);
         (part >= ALONE_ENOUGH).then_some(FindingEvidence::WorksAlone { part })
     }
+}
+
+/// Returns whether threads wait for each other's locks in a place.
+fn is_contended(finding: &Finding) -> bool {
+    let waits = |evidence: &FindingEvidence| match evidence {
+        FindingEvidence::TimeSpent { on, part } => *on == TimeKind::Locks && *part >= CONTENDED,
+        _ => false,
+    };
+    finding.evidence.iter().any(waits)
 }
 
 /// Returns the time that a thread spends in a sequence, in nanoseconds.

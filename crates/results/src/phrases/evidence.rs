@@ -1,6 +1,6 @@
 //! The lines below a claim.
 
-use super::names::{ALL_OF_IT, short_name};
+use super::names::{ALL_OF_IT, place_name, short_name};
 use super::{ender_name, need_advice, percent, taker_name};
 use profile::{
     AmountBase, CauseKind, Finding, FindingDoubt, FindingEvidence, PlaceInCode, TimeKind,
@@ -69,7 +69,12 @@ pub fn evidence_lines(finding: &Finding) -> Vec<String> {
         nameless_line(finding),
     ];
     let mut lines: Vec<String> = grouped.into_iter().flatten().collect();
-    lines.extend(evidence.iter().filter_map(single_line));
+    let place = place_name(finding);
+    let is_new = |one: &&FindingEvidence| match one {
+        FindingEvidence::OnBehalfOf { function, .. } => !place.starts_with(&short_name(function)),
+        _ => true,
+    };
+    lines.extend(evidence.iter().filter(is_new).filter_map(single_line));
     lines.extend(stall_line(evidence));
     lines.extend(parts_line(evidence, "woken by", |one| match one {
         FindingEvidence::WaitEnded { by, part } => Some((ender_name(by), *part)),

@@ -94,7 +94,7 @@ fn write_rest(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     if result.findings_total == 0 {
         return writeln!(
             out,
-            "\nnothing above {least}: the time is spread over many places"
+            "\nnothing above {least} for certain: the time is spread over many places"
         );
     }
     let more = result
@@ -211,16 +211,15 @@ fn path_line(finding: &Finding) -> Option<String> {
     }
 }
 
-/// Says which commands show more.
+/// Says which commands show more. They take the last result where none is named.
 fn write_next(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = result.claims.findings().next() else {
         return Ok(());
     };
-    let next = clean_name(&shell_words(&first.next));
-    writeln!(
-        out,
-        "next: {next} · vitalfew serve · vitalfew run --verbose"
-    )
+    let words = first.next.iter().take_while(|word| !word.starts_with('/'));
+    let words: Vec<String> = words.cloned().collect();
+    let next = clean_name(&shell_words(&words));
+    writeln!(out, "next: vitalfew serve (source, flame graph) · {next}")
 }
 
 fn write_idle(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
