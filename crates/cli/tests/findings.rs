@@ -33,7 +33,10 @@ fn claims(args: &[&str]) -> Vec<Finding> {
             panic!("{args:?}: {error}: {claim:#}");
         }
         let finding: Finding = serde_json::from_value(claim.clone()).expect("a finding");
-        assert_eq!(claim["sentence"], results::phrases::claim_sentence(&finding));
+        assert_eq!(
+            claim["sentence"],
+            results::phrases::claim_sentence(&finding)
+        );
         finding
     };
     let findings: Vec<Finding> = list.iter().map(read).collect();

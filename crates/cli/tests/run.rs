@@ -118,7 +118,10 @@ fn sleeping_is_the_first_finding_of_a_program_that_sleeps() {
     found.retain(|(on, _)| on != "no_cpu");
     assert_eq!(found[0].0, "sleeping", "{found:?}");
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("wait_for_turn > ") && text.contains("sleep\n"), "{text}");
+    assert!(
+        text.contains("wait_for_turn > ") && text.contains("sleep\n"),
+        "{text}"
+    );
     let asked = json["asked"].to_string();
     assert!(asked.contains("one thread does the work"), "{asked}");
 }
@@ -525,7 +528,10 @@ fn a_kept_result_is_shown_and_compared_without_a_run() {
         .output()
         .expect("vitalfew runs");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("wait_for_turn > ") && text.contains("sleep\n"), "{text}");
+    assert!(
+        text.contains("wait_for_turn > ") && text.contains("sleep\n"),
+        "{text}"
+    );
     assert!(text.contains("no clear change"), "{text}");
 }
 
