@@ -65,7 +65,8 @@ it("a finding of a recording of both leads to the procedure of its image", async
   await finding.getByText("Flame graph").click();
   await page.waitForSelector("#flame-search");
   expect(page.url()).toContain("image=much");
-  expect(Math.abs(parseFloat(await page.getByTestId("search-total").innerText()) - share)).toBeLessThan(1);
+  // What other findings have below it is counted there; the other program has a fourth.
+  expect(Math.abs(parseFloat(await page.getByTestId("search-total").innerText()) - share)).toBeLessThan(5);
   await page.goBack();
   await finding.locator(".source-line a").click();
   await page.waitForSelector("[aria-label=Source] .current");

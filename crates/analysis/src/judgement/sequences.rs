@@ -48,6 +48,8 @@ pub(super) struct TimedSequence {
     pub(super) in_callees: BTreeMap<String, f64>,
     /// Time of each kind, in nanoseconds.
     pub(super) times: [f64; TimeKind::ALL.len()],
+    /// What its function does on the way to others, in nanoseconds.
+    pub(super) along: f64,
     /// The time of its calls that other sequences have, by their numbers, in nanoseconds.
     pub(super) shared: FxHashMap<usize, f64>,
     /// True if its time is spread over many callees: a part of it says little of the whole.
@@ -63,6 +65,7 @@ impl TimedSequence {
             in_callees: BTreeMap::new(),
             is_united: false,
             times: [0.0; TimeKind::ALL.len()],
+            along: 0.0,
             shared: FxHashMap::default(),
             parts: Vec::new(),
         }
@@ -619,13 +622,6 @@ impl<'a> Sequences<'a> {
         is_left_out.then(|| vec![asker.clone(), last.clone()])
     }
 
-    /// Returns whether a sequence only has what functions do on the way to others.
-    pub(super) fn is_way(&self, number: usize) -> bool {
-        let place = &self.sequences[number].path;
-        let mut taken = self.taken.iter().filter(|taken| taken.place == *place);
-        taken.all(|taken| matches!(taken.part, TakenPart::Along(_)))
-    }
-
     /// Adds the time below all calls of a sequence that no other one has taken: to that of its place, if there is one.
     pub(super) fn take_sequence(&mut self, path: Vec<MethodName>) {
         let place = self.place_of(&path);
@@ -678,6 +674,9 @@ impl<'a> Sequences<'a> {
             match &mut self.owners[node.0 as usize] {
                 free @ None => {
                     *free = Some(own);
+                    if matches!(taken.part, TakenPart::Along(_)) {
+                        sequence.along += time;
+                    }
                     for (kind, time) in sequence.times.iter_mut().enumerate() {
                         *time += self.tree.tree().cost(1 + kind, node) as f64;
                     }

@@ -150,12 +150,12 @@ impl Search<'_, '_> {
         let ranges = self.sequences.tree.nodes_of_function(function);
         let running = self.running_time(&ranges);
         let inside = self.sequences_inside(&ranges);
-        let sequences = inside.iter().map(|at| (at, &self.sequences.sequences[*at]));
-        // What functions do on the way from it to others explains nothing.
-        let found = sequences.filter(|(at, sequence)| {
-            sequence.path.last() == Some(function) || !self.sequences.is_way(**at)
+        let sequences = inside.iter().map(|at| &self.sequences.sequences[*at]);
+        // What other functions do on the way from it explains nothing.
+        let times = sequences.map(|sequence| match sequence.path.last() {
+            Some(last) if last == function => sequence.time_running(),
+            _ => sequence.time_running() - sequence.along,
         });
-        let times = found.map(|(_, sequence)| sequence.time_running());
         let strong = times.filter(|time| *time >= STRONG * running);
         let notable = running >= NOTABLE * self.sequences.working_ns;
         (notable && strong.sum::<f64>() < explained * running).then_some(inside)

@@ -1552,7 +1552,8 @@ fn work_on_the_way_to_a_callee_explains_nothing_of_the_caller() {
     let tree = tree(&[
         ("main;save;sqlite3_step;sqlite3Step;flush", Disk, 300),
         (query, Computing, 20),
-        (&format!("{query};execute"), Computing, 230),
+        (&format!("{query};execute"), Computing, 200),
+        (&format!("{query};execute;malloc"), Computing, 30),
         (&format!("{query};execute;compare"), Computing, 30),
         (&format!("{query};execute;compare;memcmp"), Computing, 170),
         (&format!("{query};execute;next"), Computing, 60),
