@@ -42,7 +42,7 @@ pub use thread_work::{NodeWork, ThreadWork};
 pub use timed_tree::PROCESS_START;
 
 use crate::bottleneck::auto;
-use crate::bottleneck::forest::{Forest, ForestError, Run};
+use crate::bottleneck::forest::{Forest, ForestError, ProfiledRun};
 use allocators::find_allocators;
 use asker::{find_asker, find_starter};
 use losses::{count_losses_once, counted_elsewhere};
@@ -224,7 +224,7 @@ pub struct Judgement {
 /// # Errors
 /// If nothing was measured.
 pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError> {
-    let run = Run {
+    let run = ProfiledRun {
         name: "the program".to_owned(),
         tree: measured.tree.clone(),
         value: 0,

@@ -462,7 +462,7 @@ fn meetings_that_delays_cannot_follow_widen_the_intervals() {
     assert_eq!(low, 0.0);
     assert!((0.54..0.56).contains(&high), "{high}");
     let often = every(0.1);
-    assert_eq!(effect(&often, "line").verdict, Verdict::Unclear);
+    assert_eq!(effect(&often, "line").verdict, EffectVerdict::Unclear);
     // Charged at the pace of the line, delays follow much better.
     for experiment in &mut profile.runs[0].experiments {
         experiment.at_pace = experiment.speedup > 0.0;
@@ -559,7 +559,8 @@ fn nothing_is_made_of_noise() {
         };
         let analysis = report(&steady(&lines, &measured, &mut Random(seed)));
         let effects = analysis.fragments.iter().flat_map(|f| &f.effects);
-        let unclaimed = |e: &&Effect| !matches!(e.verdict, Verdict::NoEffect | Verdict::Unclear);
+        let unclaimed =
+            |e: &&Effect| !matches!(e.verdict, EffectVerdict::NoEffect | EffectVerdict::Unclear);
         claimed += usize::from(effects.filter(unclaimed).count() > 0);
     }
     // 5 % of the profiles are expected to have a false claim.
@@ -587,21 +588,21 @@ fn what_is_worth_most_comes_first() {
         let order: Vec<&str> = analysis.fragments.iter().map(|f| f.name.as_str()).collect();
         assert_eq!(order[0], "large", "{order:?}");
         let verdict = |name| effect(&analysis, name).verdict;
-        let Verdict::WorthIt(up_to) = verdict("large") else {
+        let EffectVerdict::WorthIt(up_to) = verdict("large") else {
             panic!("{:?}", verdict("large"));
         };
         assert!((up_to.program - 0.5).abs() < 0.05, "{up_to:?}");
-        let Verdict::Contention(down_to) = verdict("worse") else {
+        let EffectVerdict::Contention(down_to) = verdict("worse") else {
             panic!("{:?}", verdict("worse"));
         };
         assert!((down_to.program + 0.6).abs() < 0.15, "{down_to:?}");
-        let Verdict::WorthItUpTo(top) = verdict("hill") else {
+        let EffectVerdict::WorthItUpTo(top) = verdict("hill") else {
             panic!("{:?}", verdict("hill"));
         };
         assert!((0.1..0.5).contains(&top.speedup), "{top:?}");
         assert!(matches!(
             verdict("none"),
-            Verdict::NoEffect | Verdict::Unclear
+            EffectVerdict::NoEffect | EffectVerdict::Unclear
         ));
     }
 }
@@ -776,7 +777,7 @@ fn latency_is_by_littles_law_and_shorter_is_better() {
     let all = latency.at(1.0).unwrap();
     assert!((all.program - 0.5).abs() < 0.04, "{all:?}");
     assert!(
-        matches!(latency.verdict, Verdict::WorthIt(_)),
+        matches!(latency.verdict, EffectVerdict::WorthIt(_)),
         "{:?}",
         latency.verdict
     );

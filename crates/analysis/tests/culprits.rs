@@ -12,7 +12,7 @@ use machine::{
     Block, Edge, EdgeKind, Equivalence, Flow, FlowGraph, Instruction, InstructionKind, Loops,
     Processor, ProcessorModel, Register,
 };
-use pipeline::{CAUSES, Program, Random, Run, run};
+use pipeline::{CAUSES, PipelineRun, Program, Random, run};
 use profile::ImageAddress;
 use std::sync::LazyLock;
 
@@ -87,7 +87,7 @@ fn graph(program: &Program) -> FlowGraph {
     }
 }
 
-fn expected(program: &Program, run: &Run) -> Vec<Expected> {
+fn expected(program: &Program, run: &PipelineRun) -> Vec<Expected> {
     let pairs = program
         .blocks
         .iter()
@@ -122,7 +122,11 @@ fn processor() -> Processor {
     }
 }
 
-fn accounts(program: &Program, run: &Run, frequencies: &Frequencies) -> Vec<Option<Account>> {
+fn accounts(
+    program: &Program,
+    run: &PipelineRun,
+    frequencies: &Frequencies,
+) -> Vec<Option<Account>> {
     let graph = graph(program);
     let samples: Vec<f64> = run.issues.iter().flatten().map(|one| one.samples).collect();
     let found = find_culprits(&Evidence {
@@ -184,7 +188,7 @@ fn place(of: Cause) -> usize {
 }
 
 impl Tally {
-    fn add_run(&mut self, run: &Run, accounts: &[Option<Account>]) {
+    fn add_run(&mut self, run: &PipelineRun, accounts: &[Option<Account>]) {
         let samples = run.issues.iter().flatten().map(|issue| issue.samples);
         self.add(run.stalls.iter().flatten().zip(samples), accounts);
     }
@@ -316,7 +320,7 @@ fn estimated_frequencies_leave_little_unexplained() {
 /// A program on the processor that executes out of order.
 struct Simulated {
     graph: machine::FlowGraph,
-    run: window::Run,
+    run: window::WindowRun,
 }
 
 fn model() -> ProcessorModel {

@@ -8,11 +8,11 @@ use analysis::stall::out_of_order::{
 };
 use analysis::stall::{Confidence, Ends, Frequencies};
 use machine::Equivalence;
-use pipeline::{Program, Random, Run, run};
+use pipeline::{PipelineRun, Program, Random, run};
 use proptest::prelude::*;
 
 /// Returns the evidence of a run: the samples, the branch after each, and `walked` branches along stretches.
-fn evidence(program: &Program, run: &Run, random: &mut Random, walked: usize) -> Evidence {
+fn evidence(program: &Program, run: &PipelineRun, random: &mut Random, walked: usize) -> Evidence {
     let blocks: Vec<BlockEvidence> = run
         .issues
         .iter()

@@ -82,7 +82,7 @@ pub enum Command {
     /// Record the whole machine all the time
     Daemon(Daemon),
     /// Say where the time went
-    Report(Report),
+    Report(ReportArgs),
     /// Say how long each instruction of a procedure took, and what it may have waited for
     Annotate(Annotate),
     /// List the epochs of a database
@@ -393,7 +393,7 @@ Examples:
 
 Exit codes: 0, 1 failure, 2 usage, 4 the recording has no sample that is asked for,
 5 damaged data were left out.")]
-pub struct Report {
+pub struct ReportArgs {
     /// What to read.
     #[command(flatten)]
     pub source: Source,

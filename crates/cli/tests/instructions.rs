@@ -92,7 +92,7 @@ impl Counter {
 }
 
 /// Executions of a simulated run, and the samples of them.
-struct Run {
+struct MeasuredRun {
     /// Executions of each block.
     passed: Vec<f64>,
     cycles: Counter,
@@ -108,7 +108,7 @@ const STRETCH: (u64, usize) = (20_000, 50);
 
 /// Walks through the procedure at random: each branch goes its ways as often as is drawn, each
 /// instruction takes as many cycles as is drawn, three on average.
-fn walk(graph: &Graph, random: &mut Random, period: f64) -> Run {
+fn walk(graph: &Graph, random: &mut Random, period: f64) -> MeasuredRun {
     let chances: Vec<f64> = graph
         .blocks
         .iter()
@@ -120,7 +120,7 @@ fn walk(graph: &Graph, random: &mut Random, period: f64) -> Run {
         .iter()
         .map(|block| block.iter().map(|_| cost(random)).collect())
         .collect();
-    let mut run = Run {
+    let mut run = MeasuredRun {
         passed: vec![0.0; graph.blocks.len()],
         cycles: Counter::new(CYCLES),
         instructions: Counter::new(period),

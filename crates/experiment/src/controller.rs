@@ -1,11 +1,11 @@
 //! Control of a run, from the launch to its results.
 
+use crate::causal_session::{CausalSession, EarlierRuns, experiment_settings};
 use crate::launch::Way;
 use crate::memory::CausalMemory;
 use crate::options::MeasuringEnd;
 use crate::outcome::{CausalOutcome, Talk};
 use crate::period::affordable_period;
-use crate::session::{CausalSession, EarlierRuns, experiment_settings};
 use crate::targets::HeldTarget;
 use crate::{Error, ExperimentOptions, attach, launch};
 use profile::CausalRun;

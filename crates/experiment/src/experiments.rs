@@ -8,7 +8,7 @@ use crate::host::{Accounts, shares_processors};
 use crate::period::affordable_period;
 use crate::points::PointCount;
 use crate::trials::Trials;
-use crate::waits::wait_call;
+use crate::wait_watch::wait_call;
 use crate::{ExperimentOptions, Hint};
 use profile::{CountedBy, Experiment, OtherLoad, Progress, ProgressPoint};
 use runtime_abi::{Clock, Page, Running};
@@ -30,7 +30,7 @@ const EDGE_TICK: Duration = Duration::from_millis(1);
 /// Points that are visited more often need no such care: one visit more or less does not matter.
 const OFTEN: f64 = 1000.0;
 /// Sampling periods that a thread runs between two meetings. Threads that meet more often are delayed at the pace of
-/// the line. Tuned with the simulation of `crates/runtime-abi/tests/pace.rs`.
+/// the line. Tuned with the simulation of `crates/runtime-abi/tests/line_pace.rs`.
 const OFTEN_MET: f64 = 2.0;
 
 /// The weight of waits that nothing has come of. They get its square root, a tenth, of their experiments.

@@ -15,7 +15,7 @@
 //!    into the page.
 //! 4. The runtime's `delay.rs` keeps the accounts and makes threads pay; its hooks call it too. Its
 //!    `cpu.rs` keeps the accounts of processors that threads share.
-//! 5. `session.rs` is the loop around this. `controller.rs` begins and ends it for commands, processes,
+//! 5. `causal_session.rs` is the loop around this. `controller.rs` begins and ends it for commands, processes,
 //!    with hooks and without; `outcome.rs` is the result of both.
 //! 6. `repeated.rs` runs short commands again, with the progress point that `progress_choice.rs` found.
 //!
@@ -29,6 +29,7 @@
 
 mod allocation;
 mod attach;
+mod causal_session;
 mod choose;
 mod code;
 mod code_set;
@@ -51,13 +52,12 @@ mod progress_choice;
 mod repeated;
 mod scope;
 mod search;
-mod session;
 mod spinning;
 mod targets;
 #[cfg(target_arch = "x86_64")]
 mod trace;
 mod trials;
-mod waits;
+mod wait_watch;
 
 pub use code_set::{CallSequence, SpeedupSet};
 pub use controller::run_experiments;

@@ -1,11 +1,11 @@
 //! Runs a command as often as it takes: experiments within a long run, or whole short runs as experiments.
 
 use crate::Error;
+use crate::causal_session::EarlierRuns;
 use crate::controller::run_remembering;
 use crate::options::{ExperimentOptions, Hint};
 use crate::outcome::{CausalOutcome, LiveProgress};
 use crate::progress_choice::ProgressChoice;
-use crate::session::EarlierRuns;
 use profile::{CausalRun, Fragment};
 use sampler::{Exit, Launched};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -43,7 +43,7 @@ pub use kept::{beside_file, in_database, keep_images};
 pub use matching::{NameMap, RowKey};
 pub use refusal::{Refusal, RefusalReason, failure_refusal, inconclusive_refusal, usage_refusal};
 pub use report::{
-    EventTotal, Report, ReportRow, complete_stacks, join_hosts, make_report, sample_amount,
+    EventTotal, ReportRow, SampleReport, complete_stacks, join_hosts, make_report, sample_amount,
 };
 pub use selection::{
     CompareBy, CompareOptions, KeyNeeds, KeySource, MeasurePer, NamesNeeded, ReportBy, SampleFilter,

@@ -25,7 +25,7 @@ pub struct ReportRow {
     /// By line and instruction: the procedure. By thread and process: the ids. By control group: its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// The amount of each event of [`Report::events`], in its unit.
+    /// The amount of each event of [`SampleReport::events`], in its unit.
     pub amounts: Vec<f64>,
     /// With call stacks: the amount of the first event while this was on the stack, itself or
     /// something it called; recursion counted once.
@@ -35,7 +35,7 @@ pub struct ReportRow {
 
 /// A report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Report {
+pub struct SampleReport {
     /// The events, the one that sorts first.
     pub events: Vec<EventTotal>,
     /// The rows, by descending amount of the first event.
@@ -87,7 +87,7 @@ pub fn make_report(
     by: ReportBy,
     filter: &SampleFilter,
     first: EventId,
-) -> Report {
+) -> SampleReport {
     let mut order: Vec<EventId> = (0..recording.events.len() as u16).map(EventId).collect();
     order.sort_by_key(|event| *event != first);
     if filter.event.is_some() {
@@ -122,7 +122,7 @@ pub fn make_report(
         }
     });
     let has_stacks = stacks.with_stack > 0.0;
-    Report {
+    SampleReport {
         events: events.collect(),
         rows: counter.into_rows(recording.call_graph != CallGraph::None && !by_thread),
         too_deep_stacks: has_stacks.then(|| stacks.too_deep / stacks.with_stack),
@@ -131,8 +131,8 @@ pub fn make_report(
 }
 
 /// One report of the reports of several hosts, each of one row or none.
-pub fn join_hosts(hosts: Vec<Report>) -> Report {
-    let mut all = Report {
+pub fn join_hosts(hosts: Vec<SampleReport>) -> SampleReport {
+    let mut all = SampleReport {
         events: Vec::new(),
         rows: Vec::new(),
         too_deep_stacks: None,

@@ -6,7 +6,7 @@ const SOURCES: [&[u8]; 9] = [
     include_bytes!("kernel.rs"),
     include_bytes!("layout.rs"),
     include_bytes!("lib.rs"),
-    include_bytes!("pace.rs"),
+    include_bytes!("line_pace.rs"),
     include_bytes!("place.rs"),
     include_bytes!("selection.rs"),
     include_bytes!("trace.rs"),

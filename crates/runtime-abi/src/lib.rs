@@ -9,7 +9,7 @@
 mod clock;
 pub mod kernel;
 pub mod layout;
-pub mod pace;
+pub mod line_pace;
 mod place;
 pub mod selection;
 pub mod switches;
@@ -97,7 +97,7 @@ pub struct Page {
     /// holds it: who gets it knows that the controller has left, or is gone.
     pub lifeline: [AtomicU64; LIFELINE],
 
-    /// 1: in this experiment delays are charged at the pace at which the line runs ([`pace::Pace`]); 0: after each sample; controller.
+    /// 1: in this experiment delays are charged at the pace at which the line runs ([`line_pace::LinePace`]); 0: after each sample; controller.
     pub at_pace: AtomicU32,
 
     /// 1: in the last experiment the program's threads waited for processors that other processes had; controller.
@@ -250,7 +250,7 @@ pub struct Thread {
     /// The thread has had its first sample.
     pub sampled: AtomicU32,
     /// Pace at which it runs the line that is sped up.
-    pub pace: pace::Pace,
+    pub pace: line_pace::LinePace,
     /// Locks of [`Page::selection`] that it holds.
     pub holds: AtomicU32,
     /// The program has this thread block [`SIGNAL`], which it does not.

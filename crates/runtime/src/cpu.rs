@@ -3,13 +3,13 @@
 //! Where more threads want to run than there are processors, a processor is like a lock that threads hand on: a thread that
 //! gets it from another one has waited for what that one did (the rule of section 3.4.1, for a wait that no function of the
 //! C library shows). So each thread leaves word at its processor how far it is ([`leave_word`]), and the next one goes by
-//! that ([`take_over`]). A simulation with shared processors (`runtime-abi/tests/pace.rs`) says how well that follows
+//! that ([`take_over`]). A simulation with shared processors (`runtime-abi/tests/line_pace.rs`) says how well that follows
 //! a machine whose processors stand still for a moment.
 
 use crate::clocks::current_clocks;
 use crate::sys;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use runtime_abi::pace::credited_delay;
+use runtime_abi::line_pace::credited_delay;
 use runtime_abi::switches::Switches;
 use runtime_abi::{Clock, Cpu, Page, Thread};
 

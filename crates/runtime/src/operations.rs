@@ -4,7 +4,7 @@ use crate::clocks::current_clocks;
 use crate::delay::{charge_line, owed_delay, pay_after_wait, pay_delay};
 use crate::{cpu, sys, thread};
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use runtime_abi::pace::credited_delay;
+use runtime_abi::line_pace::credited_delay;
 use runtime_abi::{Clock, Thread};
 
 /// An operation that may wake another thread or wait for one, by its function and what it is on: the

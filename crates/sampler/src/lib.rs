@@ -12,7 +12,7 @@
 //!
 //! `vitalfew record -- make` turns its arguments into `Options` and calls [`record`]:
 //!
-//! 1. `recording/session.rs` prepares everything up to the first sample. `capabilities` says which way
+//! 1. `recording/recording_session.rs` prepares everything up to the first sample. `capabilities` says which way
 //!    of collecting is open. `bpf/kernel.rs` loads `bpf/collect.bpf.c`; `events/rings.rs` opens the
 //!    kernel's records about processes; `events/cost.rs` measures the cost of a sample, which sets the
 //!    rate. `processes/launch.rs` forks a child that waits.
@@ -40,9 +40,13 @@
 //!
 //! # Where the sampling rate is set and lowered
 //!
-//! `events/cost.rs` sets the rate before the first sample. `recording/ring_source.rs` lowers it when
-//! the rings fill, and `recording/lowered_rate.rs` keeps the weights right. In the daemon,
-//! `governor.rs` of the crate `daemon` chooses it.
+//! - `recording/recording_session.rs` refuses a rate above the kernel's limit (`events/perf.rs`), and
+//!   sets the one that `events/cost.rs` allows before the first sample.
+//! - `recording/ring_source.rs` lowers it when the rings fill; `recording/lowered_rate.rs` keeps the
+//!   weights right.
+//! - The daemon: `governor.rs` of the crate `daemon`, within `recording/continuous.rs`'s limit.
+//! - `causal run`: `period.rs` of the crate `experiment`. `interference run` records fewer executions
+//!   by `trace/trace_budget.rs` there.
 
 mod bpf;
 pub mod capabilities;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// One execution's profile.
 #[derive(Debug)]
-pub struct Run {
+pub struct ProfiledRun {
     /// Its name.
     pub name: String,
     /// The profile.
@@ -144,7 +144,7 @@ struct Left {
 /// One of the profiles, for people to see what is compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberInfo {
-    /// [`Run::name`]
+    /// [`ProfiledRun::name`]
     pub name: String,
     /// True if it is of the first side.
     pub first_side: bool,
@@ -164,12 +164,16 @@ impl Forest {
     ///
     /// # Errors
     /// If it is empty or has no such value.
-    pub fn single(run: Run) -> Result<Self, ForestError> {
+    pub fn single(run: ProfiledRun) -> Result<Self, ForestError> {
         Self::new(vec![run], Vec::new(), Normalisation::None)
     }
 
     /// One profile whose total is not what percentages are of.
-    pub(crate) fn with_whole(run: Run, whole: f64, kind: Whole) -> Result<Self, ForestError> {
+    pub(crate) fn with_whole(
+        run: ProfiledRun,
+        whole: f64,
+        kind: Whole,
+    ) -> Result<Self, ForestError> {
         let mut forest = Self::build(vec![run], 1, Normalisation::None)?;
         forest.whole = (kind, whole);
         Ok(forest)
@@ -179,7 +183,11 @@ impl Forest {
     ///
     /// # Errors
     /// If they measure different things, or what they measured is 0.
-    pub fn new(a: Vec<Run>, b: Vec<Run>, by: Normalisation) -> Result<Self, ForestError> {
+    pub fn new(
+        a: Vec<ProfiledRun>,
+        b: Vec<ProfiledRun>,
+        by: Normalisation,
+    ) -> Result<Self, ForestError> {
         let first = a.len();
         let mut forest = Self::build(a.into_iter().chain(b).collect(), first, by)?;
         forest.whole = whole_cost(&forest.members, &forest.value_type)?;
@@ -187,7 +195,11 @@ impl Forest {
     }
 
     /// The first runs are the first side.
-    fn build(runs: Vec<Run>, first_side: usize, by: Normalisation) -> Result<Self, ForestError> {
+    fn build(
+        runs: Vec<ProfiledRun>,
+        first_side: usize,
+        by: Normalisation,
+    ) -> Result<Self, ForestError> {
         let sides = (first_side, runs.len() - first_side);
         let first = runs.first().ok_or(ForestError::NoProfile)?;
         let value_type = value_type(first)?;
@@ -435,15 +447,15 @@ impl MethodTable {
     }
 }
 
-fn value_type(run: &Run) -> Result<ValueType, ForestError> {
+fn value_type(run: &ProfiledRun) -> Result<ValueType, ForestError> {
     let value = run.tree.value_types().get(run.value);
     value
         .cloned()
         .ok_or_else(|| ForestError::NoSuchValue(run.name.clone(), run.value))
 }
 
-fn run_factors(runs: &[Run], by: Normalisation) -> Result<Vec<f64>, ForestError> {
-    let amount = |run: &Run| match by {
+fn run_factors(runs: &[ProfiledRun], by: Normalisation) -> Result<Vec<f64>, ForestError> {
+    let amount = |run: &ProfiledRun| match by {
         Normalisation::None => Ok(1.0),
         Normalisation::Total => match run.tree.total(run.value) {
             total if total > 0 => Ok(total as f64),

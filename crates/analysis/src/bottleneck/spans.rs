@@ -55,10 +55,10 @@ impl Spans {
 /// A set with the sums of costs before the ends of its runs. What two such sets share is known without the
 /// tree, where each look would wait for memory.
 #[derive(Clone, Debug, Default)]
-pub struct Measured(Vec<Run>);
+pub struct Measured(Vec<NodeRun>);
 
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct NodeRun {
     start: u32,
     end: u32,
     before_start: i64,
@@ -68,7 +68,7 @@ struct Run {
 impl Measured {
     /// Measures a set; `before` is the sum of the costs of the nodes before a node.
     pub fn new(nodes: &Spans, before: impl Fn(u32) -> i64) -> Self {
-        let run = |&(start, end): &(u32, u32)| Run {
+        let run = |&(start, end): &(u32, u32)| NodeRun {
             start,
             end,
             before_start: before(start),
@@ -112,7 +112,7 @@ fn cost(before: impl Fn(u32) -> i64, (start, end): (u32, u32)) -> i64 {
 }
 
 /// Returns how many of the first runs are `before`; in time logarithmic in that number.
-fn count_before(runs: &[Run], before: impl Fn(&Run) -> bool) -> usize {
+fn count_before(runs: &[NodeRun], before: impl Fn(&NodeRun) -> bool) -> usize {
     let mut reach = 1;
     while runs.get(reach - 1).is_some_and(&before) {
         reach *= 2;

@@ -13,7 +13,7 @@
 //! this is done for those methods only whose calls are mostly on one side. It is not done where it would take
 //! most of a side, because then the two profiles have hardly anything in common.
 
-use super::forest::{Forest, ForestError, Run};
+use super::forest::{Forest, ForestError, ProfiledRun};
 use super::interface::{Profile, Step};
 use crate::statistics::{self, Interval};
 use profile::{CallTree, CallTreeBuilder, CallTreeError, DraftNode, NodeId, ValueType};
@@ -68,7 +68,7 @@ impl United {
             }
         }
         let sides: Vec<bool> = forest.members().iter().map(|m| m.first_side).collect();
-        let run = Run {
+        let run = ProfiledRun {
             name: String::new(),
             tree: without_parted(builder.finish()?, &sides)?,
             value: 0,

@@ -1,6 +1,6 @@
 //! Claims of a causal profile, in the form that all methods share.
 
-use super::effect::{Effect, FragmentEffects, Measure, Verdict};
+use super::effect::{Effect, EffectVerdict, FragmentEffects, Measure};
 use profile::{
     AmountBase, AmountUnit, Certainty, Claim, Finding, FindingAmount, FindingDoubt,
     FindingEvidence, FindingPlace, PlaceInCode,
@@ -27,10 +27,10 @@ pub fn findings(
 fn finding_of(fragment: &FragmentEffects, effect: &Effect, next: Vec<String>) -> Finding {
     let last = effect.curve.last().copied().unwrap_or_default();
     let (claim, at) = match effect.verdict {
-        Verdict::WorthIt(at) | Verdict::WorthItUpTo(at) => (Claim::WorthSpeedup, at),
-        Verdict::Contention(at) => (Claim::SpeedupHurts, at),
-        Verdict::NoEffect => (Claim::SpeedupWorthless, last),
-        Verdict::Unclear => (Claim::SpeedupUnclear, last),
+        EffectVerdict::WorthIt(at) | EffectVerdict::WorthItUpTo(at) => (Claim::WorthSpeedup, at),
+        EffectVerdict::Contention(at) => (Claim::SpeedupHurts, at),
+        EffectVerdict::NoEffect => (Claim::SpeedupWorthless, last),
+        EffectVerdict::Unclear => (Claim::SpeedupUnclear, last),
     };
     let point = effect.point.clone();
     let mut doubts = Vec::new();

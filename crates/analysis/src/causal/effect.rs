@@ -95,7 +95,7 @@ pub struct Effect {
     /// cannot follow: the intervals above are wider than chance alone makes them.
     pub meetings_every_ns: Option<f64>,
     /// In words.
-    pub verdict: Verdict,
+    pub verdict: EffectVerdict,
 }
 
 impl Effect {
@@ -155,7 +155,7 @@ pub struct Estimate {
 
 /// The meaning of an effect for somebody who wants a faster program.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum EffectVerdict {
     /// Worth it: the program becomes faster by up to this much.
     WorthIt(Estimate),
     /// Worth it up to here; a greater speedup of the fragment makes the program slower again.

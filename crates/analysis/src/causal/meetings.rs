@@ -1,7 +1,7 @@
 //! Threads that wait for each other more often than delays can follow.
 //!
 //! A delay is as long as a sampling period, and comes behind a sample. Threads that meet in between wait for each
-//! other at some meetings and not at others, as no real speedup would make them. In a simulation without noise (`crates/runtime-abi/tests/pace.rs`)
+//! other at some meetings and not at others, as no real speedup would make them. In a simulation without noise (`crates/runtime-abi/tests/line_pace.rs`)
 //! predictions were right where pieces of work between two barriers took 2.5 ms. Where they took a millisecond or less, they were between
 //! a tenth of the truth and twice it. That error is none of chance, so that no number of experiments shows it. What remains certain are bounds: a faster line takes no time from a program
 //! while no thread runs it, and none beyond its own. Intervals are widened towards these bounds, the more so the more often threads meet.
@@ -17,7 +17,7 @@ const FOLLOWED: f64 = 8.0;
 /// Sampling periods up to which nothing but the bounds is known, where delays were charged after samples.
 const LOST: f64 = 1.7;
 /// Unit of time between meetings where delays were charged at the pace of the line, in nanoseconds, in place of the sampling period. It does not matter there how far samples
-/// are apart (`crates/runtime-abi/tests/pace.rs`), but what was learned of this rule was learned with samples each millisecond.
+/// are apart (`crates/runtime-abi/tests/line_pace.rs`), but what was learned of this rule was learned with samples each millisecond.
 const PERIOD_AT_PACE: f64 = 1e6;
 /// Such units between meetings below which the doubt grows again, where delays were charged at the pace of the
 /// line. Above it, half of the doubt after samples is left. Going to sleep and waking up take a part of such short

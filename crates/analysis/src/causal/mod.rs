@@ -30,9 +30,12 @@
 //!
 //! # Why an experiment is set aside
 //!
-//! Experiments in which the fragment had no sample say nothing of it and are left out (`combine`).
-//! `disturbance` sets aside those during which the machine did much for others, and `outliers` a few
-//! more that are far from the curve.
+//! - `combine`: the fragment had no sample in it, so that it says nothing of it.
+//! - `disturbance`: the machine did much for others meanwhile.
+//! - `outliers`: it is far from the curve, and few are.
+//!
+//! A fragment and point with too few experiments left have no effect, but a reason ([`Lack`]). The
+//! command counts what was set aside in `cli/src/commands/causal/text.rs`.
 //!
 //! # From experiments to a curve
 //!
@@ -64,7 +67,7 @@ mod phase;
 mod verdict;
 
 pub use claims::findings;
-pub use effect::{Effect, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point, Verdict};
+pub use effect::{Effect, EffectVerdict, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point};
 pub use phase::Phase;
 
 use crate::statistics::benjamini_hochberg;
@@ -251,6 +254,6 @@ fn effect_of_group(combined: &Combined, group: &Group, levels: Levels) -> Effect
         set_aside,
         visits: visits.fold(0, u64::saturating_add),
         meetings_every_ns: None,
-        verdict: Verdict::Unclear,
+        verdict: EffectVerdict::Unclear,
     }
 }

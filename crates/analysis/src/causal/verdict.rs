@@ -1,6 +1,6 @@
 //! Verdicts of a causal profile, and their order.
 
-use super::effect::{Effect, Estimate, FragmentEffects, Verdict};
+use super::effect::{Effect, EffectVerdict, Estimate, FragmentEffects};
 use std::cmp::Ordering;
 
 /// The rate of false discoveries that is allowed among the effects that are claimed.
@@ -13,28 +13,28 @@ const SLIGHT: f64 = 0.01;
 const HIDDEN: f64 = 0.05;
 
 /// The verdict on an effect whose slope and q-value are known.
-pub(super) fn judge_effect(effect: &Effect) -> Verdict {
+pub(super) fn judge_effect(effect: &Effect) -> EffectVerdict {
     let by_program = |a: &&Estimate, b: &&Estimate| a.program.total_cmp(&b.program);
     let peak = effect.peak();
     let trough = effect.curve.iter().min_by(by_program);
     let last = effect.curve.last();
     let (Some(peak), Some(trough), Some(last)) = (peak, trough, last) else {
-        return Verdict::Unclear;
+        return EffectVerdict::Unclear;
     };
     let slope = effect.slope;
     let sure = effect.q <= FALSE_DISCOVERIES;
     // A hill: up first, and then further down than where it began, or well below its top.
     let hill = peak.low > SLIGHT && last.high < 0.5 * peak.low;
     if hill {
-        Verdict::WorthItUpTo(*peak)
+        EffectVerdict::WorthItUpTo(*peak)
     } else if sure && slope.low > SLIGHT {
-        Verdict::WorthIt(*peak)
+        EffectVerdict::WorthIt(*peak)
     } else if sure && slope.high < -SLIGHT {
-        Verdict::Contention(*trough)
+        EffectVerdict::Contention(*trough)
     } else if slope.low > -HIDDEN && slope.high < HIDDEN {
-        Verdict::NoEffect
+        EffectVerdict::NoEffect
     } else {
-        Verdict::Unclear
+        EffectVerdict::Unclear
     }
 }
 
@@ -42,13 +42,13 @@ pub(super) fn judge_effect(effect: &Effect) -> Verdict {
 /// order is by the conservative end of the slope.
 pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
     let class = |effect: &Effect| match effect.verdict {
-        Verdict::WorthIt(_) | Verdict::WorthItUpTo(_) => 0,
-        Verdict::Contention(_) => 1,
-        Verdict::NoEffect => 2,
-        Verdict::Unclear => 3,
+        EffectVerdict::WorthIt(_) | EffectVerdict::WorthItUpTo(_) => 0,
+        EffectVerdict::Contention(_) => 1,
+        EffectVerdict::NoEffect => 2,
+        EffectVerdict::Unclear => 3,
     };
     let sure = |effect: &Effect| match effect.verdict {
-        Verdict::WorthItUpTo(peak) => peak.low.max(0.0),
+        EffectVerdict::WorthItUpTo(peak) => peak.low.max(0.0),
         _ => effect.slope.conservative().abs(),
     };
     let size = |effect: &Effect| effect.slope.estimate.abs();
@@ -73,7 +73,7 @@ mod tests {
     use crate::causal::phase::Phase;
     use crate::statistics::Interval;
 
-    fn effect_with(verdict: Verdict, slope: f64) -> Effect {
+    fn effect_with(verdict: EffectVerdict, slope: f64) -> Effect {
         Effect {
             point: String::new(),
             measure: Measure::Throughput,
@@ -98,11 +98,11 @@ mod tests {
 
     #[test]
     fn what_is_known_comes_before_what_is_unclear() {
-        let unclear = effect_with(Verdict::Unclear, -0.38);
+        let unclear = effect_with(EffectVerdict::Unclear, -0.38);
         let known = [
-            effect_with(Verdict::WorthIt(Estimate::default()), 0.1),
-            effect_with(Verdict::Contention(Estimate::default()), -0.1),
-            effect_with(Verdict::NoEffect, 0.0),
+            effect_with(EffectVerdict::WorthIt(Estimate::default()), 0.1),
+            effect_with(EffectVerdict::Contention(Estimate::default()), -0.1),
+            effect_with(EffectVerdict::NoEffect, 0.0),
         ];
         for effect in &known {
             assert_eq!(rank_effects(effect, &unclear), Ordering::Less);

@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::floor::{Group, groups, judge};
 use super::hand_over::ended_by;
 use super::kinds::Kind;
-use super::known::{BELIEVABLE, Cells, Known, Parts, Run, UNSEEN, over};
+use super::known::{AnalysedRun, BELIEVABLE, Cells, Known, Parts, UNSEEN, over};
 use super::loss::{cap_loss, loss_interval, recording_scale, split_loss};
 use super::per_thread::PerThread;
 use super::sketch::Histogram;
@@ -58,7 +58,7 @@ struct BlockSums<'a> {
 
 impl<'a> BlockSums<'a> {
     fn add_up(
-        run: &Run<'_>,
+        run: &AnalysedRun<'_>,
         traced: &TracedExecutions<'_>,
         all: &'a [Kind],
         cells: &Cells,
@@ -127,7 +127,7 @@ impl<'a> BlockSums<'a> {
         self.ticks / self.calls.max(1) as f64
     }
 
-    fn floors(&self, run: &Run<'_>) -> Vec<Floor> {
+    fn floors(&self, run: &AnalysedRun<'_>) -> Vec<Floor> {
         let groups = self.groups.iter().enumerate();
         groups
             .map(|(at, group)| {
@@ -140,7 +140,7 @@ impl<'a> BlockSums<'a> {
     /// Returns the facts that the search for causes and doubts needs.
     fn known<'k>(
         &'k self,
-        run: &'k Run<'_>,
+        run: &'k AnalysedRun<'_>,
         traced: &TracedExecutions<'k>,
         floor: Option<&'k Floor>,
         (events, event_samples): (&'k [EventScore], &'k [u64]),
@@ -198,7 +198,7 @@ impl<'a> BlockSums<'a> {
 
 /// Scores one block.
 pub(super) fn score_block(
-    run: &Run<'_>,
+    run: &AnalysedRun<'_>,
     traced: &TracedExecutions<'_>,
     all: &[Kind],
     cells: &Cells,
@@ -319,7 +319,7 @@ fn duration_curve(histogram: &Histogram, ns: f64) -> Vec<CurvePoint> {
         .collect()
 }
 
-fn named_stacks(state: &BlockState, run: &Run<'_>, mean_ns: f64) -> Vec<StackScore> {
+fn named_stacks(state: &BlockState, run: &AnalysedRun<'_>, mean_ns: f64) -> Vec<StackScore> {
     let frame = |place: &u32| {
         let Some(place) = run.head.places.get(*place as usize) else {
             return "?".to_owned();

@@ -7,7 +7,7 @@ use super::nesting::Inside;
 use super::options::Options;
 use super::queue::Entry;
 use super::sequences::{Sequence, mix};
-use super::waits::{Fates, WaitPart, WaitSum, add_parts};
+use super::wait_sum::{Fates, WaitPart, WaitSum, add_parts};
 use profile::known_code::KnownOperation;
 use profile::{BlockId, CauseKind, TRACED_ARGUMENTS, ThreadIndex, TracedBlock};
 use rustc_hash::FxHashMap;

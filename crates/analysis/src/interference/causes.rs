@@ -1,11 +1,11 @@
 //! Causes that may have slowed a block down: from its waits, from names, and from the other threads present.
 
 use super::cases::Cases;
-use super::evidence::{Verdict, evidence};
+use super::evidence::{EventVerdict, evidence};
 use super::functions::{CallTarget, SystemCall, ends_waits_of, find_system_call, waits_for};
 use super::hand_over::{HandedOver, hand_overs};
 use super::known::Known;
-use super::waits::{Fate, WaitPart};
+use super::wait_sum::{Fate, WaitPart};
 use profile::{Cause, CauseKind, TraceHead, TracedCpuUser, TracedThread};
 
 /// Smaller shares are not worth a line.
@@ -331,17 +331,17 @@ fn charge_running_time(known: &Known<'_>, head: &TraceHead, cases: &mut Cases) {
     let mut measured = false;
     if !matches!(kind, CauseKind::Lock | CauseKind::Barrier) {
         match verdict {
-            Verdict::Work if disturbed => {
+            EventVerdict::Work if disturbed => {
                 kind = CauseKind::Lock;
                 evidence.push("it may spin, or try again".to_owned());
             }
-            Verdict::Faults => (kind, measured) = (CauseKind::PageFault, true),
-            Verdict::Work => (kind, measured) = (CauseKind::Work, true),
-            Verdict::Memory => (kind, measured) = (CauseKind::Memory, true),
-            Verdict::Neither => kind = CauseKind::Core,
-            Verdict::Unknown => {}
+            EventVerdict::Faults => (kind, measured) = (CauseKind::PageFault, true),
+            EventVerdict::Work => (kind, measured) = (CauseKind::Work, true),
+            EventVerdict::Memory => (kind, measured) = (CauseKind::Memory, true),
+            EventVerdict::Neither => kind = CauseKind::Core,
+            EventVerdict::Unknown => {}
         }
-        if !matches!(verdict, Verdict::Unknown) {
+        if !matches!(verdict, EventVerdict::Unknown) {
             text = with_others(ratio);
         }
     }
@@ -477,10 +477,10 @@ fn charge_by_name(known: &Known<'_>, cases: &mut Cases) {
 fn running_unknown(known: &Known<'_>, cases: &mut Cases) {
     let (verdict, words) = evidence(known);
     let kind = match verdict {
-        Verdict::Faults => CauseKind::PageFault,
-        Verdict::Work => CauseKind::Work,
-        Verdict::Memory => CauseKind::Memory,
-        Verdict::Neither | Verdict::Unknown => return by_concurrency(known, cases),
+        EventVerdict::Faults => CauseKind::PageFault,
+        EventVerdict::Work => CauseKind::Work,
+        EventVerdict::Memory => CauseKind::Memory,
+        EventVerdict::Neither | EventVerdict::Unknown => return by_concurrency(known, cases),
     };
     let case = cases.entry(kind).or_default();
     (case.ticks, case.measured) = (known.excess, known.excess);

@@ -4,7 +4,7 @@ use super::blocks::BlockState;
 use super::events::{Lap, Runs};
 use super::queue::{Entries, Entry};
 use super::shape::exact_key;
-use super::waits::WaitSum;
+use super::wait_sum::WaitSum;
 use super::worker::{Local, Worker};
 use profile::{BlockId, CauseKind};
 use std::sync::Arc;

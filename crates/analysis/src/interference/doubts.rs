@@ -1,6 +1,6 @@
 //! Reasons that a score may not be interference (§3.4, §5.6).
 
-use super::evidence::{Verdict, evidence};
+use super::evidence::{EventVerdict, evidence};
 use super::floor::Group;
 use super::known::{BELIEVABLE, Known, UNSEEN, is_followed};
 use profile::{Cause, CauseKind, Doubt, DoubtKind, Level, Quality};
@@ -136,13 +136,13 @@ fn work(known: &Known<'_>) -> Option<Doubt> {
     let (verdict, words) = evidence(known);
     let other = matches!(
         verdict,
-        Verdict::Faults | Verdict::Memory | Verdict::Neither
+        EventVerdict::Faults | EventVerdict::Memory | EventVerdict::Neither
     );
     if !known.waits || share < 0.8 || disturbed || other {
         return None;
     }
     let more = match (verdict, words.first()) {
-        (Verdict::Work, Some(words)) => words,
+        (EventVerdict::Work, Some(words)) => words,
         _ => "longer executions may just have more to do",
     };
     let text = format!("{:.0} % of it is time on the CPU: {more}", 100.0 * share);

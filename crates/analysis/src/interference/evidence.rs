@@ -28,7 +28,7 @@ const NODE: [&str; 2] = ["node-loads", "node-load-misses"];
 
 /// Event that slow executions have more of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum EventVerdict {
     /// Page faults, so many more that these may be what took the time.
     Faults,
     /// Instructions.
@@ -42,7 +42,7 @@ pub(super) enum Verdict {
 }
 
 /// Returns the verdict of the events, and its description.
-pub(super) fn evidence(known: &Known<'_>) -> (Verdict, Vec<String>) {
+pub(super) fn evidence(known: &Known<'_>) -> (EventVerdict, Vec<String>) {
     let faults = known
         .events
         .iter()
@@ -50,17 +50,17 @@ pub(super) fn evidence(known: &Known<'_>) -> (Verdict, Vec<String>) {
     if let Some((event, slow)) = faults.and_then(|event| Some((event, event.slow?)))
         && explains(&slow, FAULT_NS) >= HALF
     {
-        return (Verdict::Faults, vec![one_for_each(event, &slow)]);
+        return (EventVerdict::Faults, vec![one_for_each(event, &slow)]);
     }
     let instructions = known
         .events
         .iter()
         .find(|event| plain(event) == "instructions");
-    let (mut verdict, mut words) = (Verdict::Unknown, Vec::new());
+    let (mut verdict, mut words) = (EventVerdict::Unknown, Vec::new());
     if let Some((event, slow)) = instructions.and_then(|event| Some((event, event.slow?))) {
         words.push(sentence(event, &slow));
         if slow.at_least - 1.0 >= HALF * (slow.slower - 1.0) {
-            return (Verdict::Work, words);
+            return (EventVerdict::Work, words);
         }
     }
     let misses = || {
@@ -72,7 +72,7 @@ pub(super) fn evidence(known: &Known<'_>) -> (Verdict, Vec<String>) {
     if let Some(event) = most
         && let Some(slow) = event.slow.filter(|slow| explains(slow, MISS_NS) >= HALF)
     {
-        verdict = Verdict::Memory;
+        verdict = EventVerdict::Memory;
         words.push(one_for_each(event, &slow));
         words.extend(other_node(known.events));
     } else if let Some(most) = at_most(known) {
@@ -85,7 +85,7 @@ pub(super) fn evidence(known: &Known<'_>) -> (Verdict, Vec<String>) {
             most - 1.0 < HALF * (slow.slower - 1.0)
         };
         if most < TENTH && instructions.and_then(|i| i.slow).is_some_and(no_work) {
-            verdict = Verdict::Neither;
+            verdict = EventVerdict::Neither;
         }
     }
     (verdict, words)

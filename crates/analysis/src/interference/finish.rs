@@ -2,7 +2,7 @@
 
 use super::analyser::Analyser;
 use super::block_score::{TracedExecutions, score_block};
-use super::known::{Cells, Run};
+use super::known::{AnalysedRun, Cells};
 use super::standing::ranked;
 use super::turns::{mark_turns, turns_of};
 use profile::{
@@ -67,9 +67,9 @@ impl Analyser {
         }
     }
 
-    fn describe_run<'h>(&self, head: &'h TraceHead) -> Run<'h> {
+    fn describe_run<'h>(&self, head: &'h TraceHead) -> AnalysedRun<'h> {
         let ticks = |t: &TracedThread| t.end.saturating_sub(t.start) as f64;
-        Run {
+        AnalysedRun {
             head,
             ns: 1e9 / head.ticks_per_second.max(1) as f64,
             thread_time: head.threads.iter().map(ticks).sum::<f64>().max(1.0),
@@ -146,7 +146,7 @@ impl Analyser {
         warnings
     }
 
-    fn sequences(&self, run: &Run<'_>) -> Vec<SequenceScore> {
+    fn sequences(&self, run: &AnalysedRun<'_>) -> Vec<SequenceScore> {
         struct Sum {
             calls: u64,
             excess: f64,

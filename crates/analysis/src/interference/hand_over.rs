@@ -7,7 +7,7 @@
 use super::cases::Cases;
 use super::functions::{CallTarget, ends_waits_of, find_system_call, waits_for};
 use super::known::Known;
-use super::waits::WaitPart;
+use super::wait_sum::WaitPart;
 use profile::{BlockId, CauseKind, TraceHead};
 use rustc_hash::FxHashMap;
 

@@ -16,7 +16,7 @@ pub(super) const UNSEEN: f64 = 3.0;
 pub(super) const BELIEVABLE: f64 = 1.1;
 
 /// Facts about a run that all its blocks share.
-pub(super) struct Run<'a> {
+pub(super) struct AnalysedRun<'a> {
     pub head: &'a TraceHead,
     /// Nanoseconds in a tick.
     pub ns: f64,
@@ -35,7 +35,7 @@ pub(super) struct Run<'a> {
     pub aarch64: bool,
 }
 
-impl Run<'_> {
+impl AnalysedRun<'_> {
     pub fn thread_ticks(&self, thread: ThreadIndex) -> f64 {
         let thread = self.head.threads.get(thread as usize);
         thread.map_or(0.0, |t| t.end.saturating_sub(t.start) as f64)

@@ -78,7 +78,7 @@ mod sketch;
 mod standing;
 mod tallies;
 mod turns;
-mod waits;
+mod wait_sum;
 mod worker;
 
 pub use analyser::Analyser;

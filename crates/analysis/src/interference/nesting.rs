@@ -8,7 +8,7 @@
 use super::node::{NO_BLOCK, Node, TRANSPARENT};
 use super::pairs::Pairs;
 use super::sequences::{Collapsed, Sequence};
-use super::waits::WaitSum;
+use super::wait_sum::WaitSum;
 use std::sync::Arc;
 
 /// Maximum number of items side by side. When it is reached, the older half is joined.

@@ -2,7 +2,7 @@
 
 use super::cell::Cell;
 use super::floor::{ENOUGH_FOR_A_PART, Group};
-use super::known::{Cells, Run};
+use super::known::{AnalysedRun, Cells};
 use profile::{ThreadIndex, ThreadScore};
 use rustc_hash::FxHashMap;
 
@@ -70,7 +70,7 @@ impl PerThread {
 
     /// The duration of those that executed it, but for those that hardly did: one that waits for all the others to end would make any
     /// score smaller.
-    pub fn total_time(&self, run: &Run<'_>, all: &[ThreadIndex], n: u64) -> f64 {
+    pub fn total_time(&self, run: &AnalysedRun<'_>, all: &[ThreadIndex], n: u64) -> f64 {
         let lost: f64 = self.threads.iter().map(|thread| thread.1).sum();
         let known = self.threads.len() as f64;
         let hardly = |index: &ThreadIndex| {
@@ -105,7 +105,7 @@ impl PerThread {
         self.minima.get(group).cloned().unwrap_or_default()
     }
 
-    pub fn scores(&self, run: &Run<'_>, exact: f64) -> Vec<ThreadScore> {
+    pub fn scores(&self, run: &AnalysedRun<'_>, exact: f64) -> Vec<ThreadScore> {
         let scores = self.threads.iter().filter_map(|(index, lost, n, min, _)| {
             let thread = run.head.threads.get(*index as usize)?;
             let ticks = run.thread_ticks(*index);

@@ -3,7 +3,7 @@
 //! They are counted many at a time, so that the sums stay in the cache.
 
 use super::shape::Shape;
-use super::waits::WaitSum;
+use super::wait_sum::WaitSum;
 use profile::TRACED_ARGUMENTS;
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@
 
 use super::blocks::BlockState;
 use super::draft::{Draft, ENOUGH, SLIGHT, list_with_waits};
-use super::evidence::{Verdict, evidence};
-use super::known::{Known, Run, over};
+use super::evidence::{EventVerdict, evidence};
+use super::known::{AnalysedRun, Known, over};
 use profile::known_code::KnownOperation;
 use profile::{Between, BlockScore, Cause, CauseKind, Doubt, DoubtKind, Standing, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -34,7 +34,7 @@ pub(super) struct Judged {
 /// Judges what a score stands for.
 pub(super) fn judge_standing(
     known: &Known<'_>,
-    run: &Run<'_>,
+    run: &AnalysedRun<'_>,
     causes: &[Cause],
     doubts: &[Doubt],
 ) -> Judged {
@@ -47,7 +47,10 @@ pub(super) fn judge_standing(
     let several = known.threads > 1;
     let together = shares_process(known, run);
     let disturbed = several && together && known.disturbed();
-    let sampled = matches!(evidence(known).0, Verdict::Memory | Verdict::Neither);
+    let sampled = matches!(
+        evidence(known).0,
+        EventVerdict::Memory | EventVerdict::Neither
+    );
     let is_reason = |cause: &Cause| match cause.kind {
         CauseKind::Lock | CauseKind::Barrier | CauseKind::Allocator | CauseKind::AddressSpace => {
             !alone
@@ -111,7 +114,7 @@ fn is_machine(cause: &Cause) -> bool {
 }
 
 /// Returns whether two of its threads are of one process: others share no memory that the loss could be of.
-fn shares_process(known: &Known<'_>, run: &Run<'_>) -> bool {
+fn shares_process(known: &Known<'_>, run: &AnalysedRun<'_>) -> bool {
     let mut threads = known.state.threads.clone();
     threads.sort_unstable();
     threads.dedup();
@@ -123,7 +126,7 @@ fn shares_process(known: &Known<'_>, run: &Run<'_>) -> bool {
 
 /// Returns whether the threads that wait in a block also work. A thread that hardly does is a helper that is seldom
 /// needed.
-fn waiters_work(known: &Known<'_>, run: &Run<'_>) -> bool {
+fn waiters_work(known: &Known<'_>, run: &AnalysedRun<'_>) -> bool {
     let threads = known.state.threads.iter();
     let busy = threads.map(|index| run.busy.get(*index as usize).copied().unwrap_or(0.0));
     let busy: Vec<f64> = busy.collect();
@@ -131,7 +134,7 @@ fn waiters_work(known: &Known<'_>, run: &Run<'_>) -> bool {
 }
 
 /// Returns whether the threads that ended the waits in a block had something else to do than to wait themselves.
-fn wakers_are_busy(known: &Known<'_>, run: &Run<'_>) -> bool {
+fn wakers_are_busy(known: &Known<'_>, run: &AnalysedRun<'_>) -> bool {
     let (mut busy, mut all) = (0.0, 0.0);
     for part in &known.state.waits.parts {
         if let Some(waker) = part.reason.waker {
@@ -144,7 +147,7 @@ fn wakers_are_busy(known: &Known<'_>, run: &Run<'_>) -> bool {
 }
 
 /// The functions that a block was called from, with the part of its stacks that each is on.
-pub(super) fn callers(state: &BlockState, run: &Run<'_>) -> FxHashMap<String, f64> {
+pub(super) fn callers(state: &BlockState, run: &AnalysedRun<'_>) -> FxHashMap<String, f64> {
     let mut callers: FxHashMap<String, f64> = FxHashMap::default();
     let all: u64 = state.stacks.all.iter().map(|stack| stack.count).sum();
     for stack in &state.stacks.all {
@@ -163,7 +166,7 @@ pub(super) fn callers(state: &BlockState, run: &Run<'_>) -> FxHashMap<String, f6
 }
 
 /// The parts of a block's waits that were in other blocks.
-pub(super) fn waits_in(state: &BlockState, run: &Run<'_>) -> FxHashMap<String, f64> {
+pub(super) fn waits_in(state: &BlockState, run: &AnalysedRun<'_>) -> FxHashMap<String, f64> {
     let mut within: FxHashMap<String, f64> = FxHashMap::default();
     for part in &state.waits.parts {
         let block = part
@@ -179,7 +182,7 @@ pub(super) fn waits_in(state: &BlockState, run: &Run<'_>) -> FxHashMap<String, f
 }
 
 /// The findings in the order in which they are listed, each loss once.
-pub(super) fn ranked(run: &Run<'_>, mut drafts: Vec<Draft>) -> Vec<BlockScore> {
+pub(super) fn ranked(run: &AnalysedRun<'_>, mut drafts: Vec<Draft>) -> Vec<BlockScore> {
     list_with_waits(&mut drafts);
     list_with_callers(&mut drafts);
     let time = program_time(run, &drafts);
@@ -261,7 +264,7 @@ fn is_wait_for_threads(kind: CauseKind) -> bool {
 
 /// The duration of all threads, without what they were idle for. Functions are inside each other: of a thread that function counts
 /// in which it was idle for longest.
-fn program_time(run: &Run<'_>, drafts: &[Draft]) -> f64 {
+fn program_time(run: &AnalysedRun<'_>, drafts: &[Draft]) -> f64 {
     let mut idle: FxHashMap<ThreadIndex, f64> = FxHashMap::default();
     for draft in drafts {
         let waits = draft.block.score.standing == Standing::Idle;

@@ -13,7 +13,7 @@ use super::queue::{Details, Entries, Entry, Queue};
 use super::sequences::{Collapsed, Sequence};
 use super::shape::{Shape, exact_key};
 use super::tallies::Tallies;
-use super::waits::WaitSum;
+use super::wait_sum::WaitSum;
 use profile::{BlockId, EventSample, Execution, TRACED_ARGUMENTS, ThreadIndex, TraceItem, Wait};
 use std::sync::Arc;
 

@@ -1721,7 +1721,7 @@ mod places {
         fn a_place_is_never_worse_than_what_the_search_found(stacks in stacks()) {
             let stacks = stacks.iter().map(|(path, ms)| (&**path, TimeKind::Computing, *ms));
             let tree = tree(&stacks.collect::<Vec<_>>());
-            let run = Run { name: String::new(), tree: tree.clone(), value: 0, work: None };
+            let run = ProfiledRun { name: String::new(), tree: tree.clone(), value: 0, work: None };
             let forest = Forest::single(run).unwrap();
             let options = auto::Options { count: SOUGHT, coverage: COVERAGE, ..auto::Options::default() };
             let found = auto::search_causes(&forest, &options).unwrap();

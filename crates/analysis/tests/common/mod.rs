@@ -1,7 +1,7 @@
 //! Trees for tests, and the slow, obvious implementation of the set definitions of §2.2.
 #![allow(dead_code)]
 
-use analysis::bottleneck::forest::{Forest, Normalisation, Run};
+use analysis::bottleneck::forest::{Forest, Normalisation, ProfiledRun};
 use analysis::bottleneck::interface::{Metrics, Profile, Step, overlap_by_totals};
 use profile::{CallTree, CallTreeBuilder, DraftNode, NodeId, ValueType};
 use std::collections::BTreeSet;
@@ -27,8 +27,8 @@ pub fn tree(stacks: &Stacks) -> CallTree {
     builder.finish().unwrap()
 }
 
-pub fn run(tree: CallTree) -> Run {
-    Run {
+pub fn run(tree: CallTree) -> ProfiledRun {
+    ProfiledRun {
         name: "profile".into(),
         tree,
         value: 0,

@@ -309,7 +309,7 @@ pub fn schedule(block: &[Instruction]) -> Vec<Issue> {
     block.iter().enumerate().map(issue).collect()
 }
 
-pub struct Run {
+pub struct PipelineRun {
     /// For each block its schedule, with the samples that were taken.
     pub issues: Vec<Vec<Issue>>,
     /// Executions of each block and each edge, by the cycles between samples.
@@ -320,7 +320,7 @@ pub struct Run {
 }
 
 /// Runs the program again and again, with a sample every `period` cycles on average.
-pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -> Run {
+pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -> PipelineRun {
     let mut issues: Vec<Vec<Issue>> = program.blocks.iter().map(|block| schedule(block)).collect();
     let mut blocks = vec![0.0; program.blocks.len()];
     let mut edges = vec![0.0; program.edges.len()];
@@ -404,7 +404,7 @@ pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -
         mispredicted = program.mispredict[block] > 0.0 && random.unit() < program.mispredict[block];
         at = program.edges[taken].1;
     }
-    Run {
+    PipelineRun {
         issues,
         blocks,
         edges,

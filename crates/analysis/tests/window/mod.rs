@@ -33,7 +33,7 @@ pub use code::{Program, program};
 const RECORDED: u64 = 20;
 
 /// Samples of each instruction of the graph, and its stalled cycles by cause.
-pub struct Run {
+pub struct WindowRun {
     pub samples: Vec<f64>,
     pub stalls: Vec<[f64; CAUSES]>,
     /// Executions of each block and each edge, by the cycles between samples.
@@ -178,7 +178,7 @@ pub fn run(
     random: &mut Random,
     cycles: u64,
     period: u64,
-) -> Run {
+) -> WindowRun {
     let Program {
         graph, contents, ..
     } = program;
@@ -235,7 +235,7 @@ pub fn run(
         });
     }
     let by_period = |counts: Vec<f64>| counts.iter().map(|one| one / period as f64).collect();
-    Run {
+    WindowRun {
         samples: run.seen.samples,
         stalls: run.seen.stalls,
         blocks: by_period(blocks),

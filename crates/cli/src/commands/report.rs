@@ -1,7 +1,7 @@
 //! `vitalfew report`.
 
 use super::report_table::{amount_text, percent_text, report_table};
-use crate::args::Report as Args;
+use crate::args::ReportArgs as Args;
 use crate::call_tree_order::children_shown;
 use crate::exit::INCONCLUSIVE;
 use crate::losses::loss_warnings;
@@ -15,8 +15,8 @@ use profile::{
     TaskTimes, Unit,
 };
 use results::{
-    KeySource, NamesNeeded, Refusal, RefusalReason, Report, ReportBy, WantedSamples, call_tree,
-    callers_tree, event_named, join_hosts, make_report, name_locations,
+    KeySource, NamesNeeded, Refusal, RefusalReason, ReportBy, SampleReport, WantedSamples,
+    call_tree, callers_tree, event_named, join_hosts, make_report, name_locations,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -125,7 +125,7 @@ fn warn_of_shared_threads(recording: &Recording, args: &Args) -> Option<String> 
 }
 
 /// Makes the report by host. Each host is read by itself: merged recordings do not name their hosts.
-fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<Report> {
+fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<SampleReport> {
     let mut hosts = Vec::new();
     for mut recording in source::open_by_host(&args.source, wanted)? {
         if !args.runtime_frames {
@@ -219,7 +219,7 @@ fn resolve_shown(recording: &Recording, args: &Args) -> Resolved {
 fn print_table(
     out: &mut impl Write,
     by: ReportBy,
-    report: &Report,
+    report: &SampleReport,
     rows: usize,
     wide: bool,
 ) -> anyhow::Result<()> {
@@ -240,7 +240,7 @@ fn print_table(
 fn print_footer(
     out: &mut impl Write,
     recording: &Recording,
-    report: &Report,
+    report: &SampleReport,
 ) -> anyhow::Result<()> {
     writeln!(out)?;
     print_accounts(out, recording, report)?;
@@ -261,7 +261,7 @@ fn print_footer(
 fn print_accounts(
     out: &mut impl Write,
     recording: &Recording,
-    report: &Report,
+    report: &SampleReport,
 ) -> anyhow::Result<()> {
     for total in &report.events {
         let Some(event) = recording.events.iter().find(|e| e.name == total.name) else {
@@ -296,7 +296,7 @@ fn print_accounts(
 fn print_stack_quality(
     out: &mut impl Write,
     recording: &Recording,
-    report: &Report,
+    report: &SampleReport,
 ) -> anyhow::Result<()> {
     let complete = report.complete_stacks;
     let Some(share) = complete.filter(|_| recording.collector != Collector::Import) else {
@@ -368,14 +368,14 @@ struct Json<'a> {
     recorded_events: &'a [profile::Event],
     warnings: &'a [String],
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a SampleReport,
     rows_total: usize,
 }
 
 fn print_json(
     out: &mut impl Write,
     recording: &Recording,
-    report: &Report,
+    report: &SampleReport,
     rows_total: usize,
 ) -> anyhow::Result<()> {
     let json = Json {

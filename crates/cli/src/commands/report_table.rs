@@ -3,7 +3,7 @@
 use crate::output::{Align, Table, clean_name, format_ns, group_digits, shorten_middle};
 use crate::screen::Emphasis;
 use profile::Unit;
-use results::{EventTotal, Report, ReportBy, ReportRow};
+use results::{EventTotal, ReportBy, ReportRow, SampleReport};
 
 /// Shares of the first event: rows above are coloured, rows below are faint.
 const HOT: f64 = 0.1;
@@ -51,7 +51,7 @@ impl<'a> ReportColumn<'a> {
 }
 
 /// Returns the table's columns, from left to right. A new one is an entry here.
-fn columns(by: ReportBy, report: &Report, wide: bool) -> Vec<ReportColumn<'_>> {
+fn columns(by: ReportBy, report: &SampleReport, wide: bool) -> Vec<ReportColumn<'_>> {
     use ReportColumn as Column;
     let mut columns = Vec::new();
     for (index, event) in report.events.iter().enumerate() {
@@ -80,7 +80,7 @@ fn columns(by: ReportBy, report: &Report, wide: bool) -> Vec<ReportColumn<'_>> {
 
 /// Returns the columns of one event: amount and share; of the first, also what was on the stack, or the share of all rows so far.
 fn event_columns<'a>(
-    report: &Report,
+    report: &SampleReport,
     index: usize,
     event: &'a EventTotal,
 ) -> Vec<ReportColumn<'a>> {
@@ -132,7 +132,7 @@ fn headings(by: ReportBy) -> (&'static str, Option<&'static str>) {
 }
 
 /// Returns the table; `wide` leaves names as long as they are.
-pub fn report_table(by: ReportBy, report: &Report, wide: bool) -> Table {
+pub fn report_table(by: ReportBy, report: &SampleReport, wide: bool) -> Table {
     let columns = columns(by, report, wide);
     let headings = columns
         .iter()

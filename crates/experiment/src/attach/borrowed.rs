@@ -6,11 +6,11 @@
 //! A copy of what it gets back stands on its own stack, in the form in which the kernel keeps it there for a signal handler, and the calls that it
 //! makes for us return into that ([`super::return_frame`]). So the thread puts everything back by itself if we are killed, whenever that is.
 
+use super::borrowable_calls::{can_begin_again, is_plain_wait};
 use super::proc_files::ThreadStatus;
 use super::refuse::{not_traceable, refusal};
 use super::return_frame::{ReturningCall, frame_bytes, frame_size};
 use super::urgent::Urgent;
-use super::waits::{can_begin_again, is_plain_wait};
 use crate::Error;
 use libc::{c_int, c_uint, pid_t, user_regs_struct};
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! Choice of the thread of a process that is borrowed.
 
+use super::borrowable_calls::{is_plain_wait, would_wait_longer};
 use super::borrowed::{BorrowedThread, Errand, arguments_of};
 use super::proc_files::{ThreadStatus, awaited_call, mapped_file};
-use super::waits::{is_plain_wait, would_wait_longer};
 use super::{image, refuse};
 use crate::Error;
 use profile::ProcessAddress;

@@ -14,6 +14,7 @@
 #[cfg(target_arch = "x86_64")]
 mod attached;
 #[cfg(target_arch = "x86_64")]
+mod borrowable_calls;
 mod borrowed;
 #[cfg(target_arch = "x86_64")]
 mod choose;
@@ -40,8 +41,6 @@ mod urgent;
 #[cfg(target_arch = "x86_64")]
 mod visit;
 #[cfg(target_arch = "x86_64")]
-mod waits;
-
 use crate::Error;
 use crate::launch::{ProgramKind, Way, is_go_program, program_kind};
 use sampler::process_file;

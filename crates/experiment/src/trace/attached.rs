@@ -2,7 +2,7 @@
 
 use super::memory::TraceMemory;
 use super::patches::{PlacedCode, place_patches, take_patches_back};
-use super::session::{TraceLive, TraceOptions, TraceSession, Traced, TracedTarget};
+use super::trace_session::{TraceLive, TraceOptions, TraceSession, Traced, TracedTarget};
 use crate::attach::{self, Attached, refusal};
 use crate::memory::wake_waiters;
 use crate::{Error, maps};

@@ -1,7 +1,7 @@
 //! Entry point of tracing, for a command or a process that runs.
 
 use super::attached::trace_process;
-use super::session::{TraceLive, TraceOptions, Traced, trace_command};
+use super::trace_session::{TraceLive, TraceOptions, Traced, trace_command};
 use crate::{Error, attach};
 use profile::{TraceBatch, TracedBlock};
 use std::sync::atomic::AtomicBool;

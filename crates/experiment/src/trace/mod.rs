@@ -7,7 +7,7 @@
 //! # A trace, step by step
 //!
 //! 1. The command (`cli/src/commands/interference/run.rs`) samples the program once to see which
-//!    functions take time. `session` launches it again with the runtime, which waits before `main`.
+//!    functions take time. `trace_session` launches it again with the runtime, which waits before `main`.
 //! 2. `plan` reads the code of the mapped images; `hazards` knows images that must not be traced.
 //!    `relocate` moves the first instructions of a function, `stub` makes the trampoline, and the
 //!    runtime (`trace/steps.rs`) patches the function. Its `trace/frames.rs` keeps frames whose
@@ -27,21 +27,21 @@ mod events;
 mod functions;
 mod hazards;
 mod memory;
-mod pace;
 mod patches;
 mod plan;
 mod relocate;
 mod select;
-mod session;
 mod stacks;
 mod stub;
 mod throttling;
+mod trace_budget;
+mod trace_session;
 mod waiting;
 
 pub use entry::trace;
 pub use relocate::TraceRefusal;
 pub use select::FunctionPattern;
-pub use session::{
+pub use trace_session::{
     TraceLive, TraceOptions, Traced, call_overhead, check_traced_command, event_cost,
 };
 

@@ -87,7 +87,7 @@ pub(crate) struct ThreadKey {
 /// `struct run`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct CpuRun {
     pub count: Count,
     pub thread: ThreadKey,
 }
@@ -247,7 +247,7 @@ unsafe impl Plain for OffKey {}
 // SAFETY: as above.
 unsafe impl Plain for Count {}
 // SAFETY: as above.
-unsafe impl Plain for Run {}
+unsafe impl Plain for CpuRun {}
 // SAFETY: as above.
 unsafe impl Plain for Wait {}
 // SAFETY: as above.

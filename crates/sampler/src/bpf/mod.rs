@@ -18,12 +18,12 @@ pub(crate) mod ruby;
 pub(crate) mod snapshots;
 pub(crate) mod tables;
 pub(crate) mod task_accounts;
+pub(crate) mod thread_waits;
 pub(crate) mod ticks;
 pub(crate) mod v8;
-pub(crate) mod waits;
 
 pub use credits::KernelCredits;
 pub use external_waits::{ExternalWaits, PendingCall};
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins};
+pub use thread_waits::{CpuUser, FrameLayout, ThreadWait, Waits};
 pub use ticks::{Ticks, WithheldTicks};
-pub use waits::{CpuUser, FrameLayout, ThreadWait, Waits};

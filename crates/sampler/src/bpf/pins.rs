@@ -5,7 +5,7 @@ use crate::Error;
 use crate::bpf::kernel::Kernel;
 use crate::bpf::labels::ImageLabels;
 use crate::bpf::layout::{
-    Accounting, CgroupPath, Control, Count, Frames, MAX_EVENTS, Place, Run, StackKey, ThreadKey,
+    Accounting, CgroupPath, Control, Count, CpuRun, Frames, MAX_EVENTS, Place, StackKey, ThreadKey,
 };
 use crate::bpf::python::{CODE_RECORDS, CodeRecords, FrameCode, ScriptFrame};
 use crate::bpf::tables::{StackTables, Tables, wait_for_running_programs};
@@ -240,7 +240,7 @@ impl LeftBehind {
                 .threads
                 .iter()
                 .all(|m| sizes(m) == (size_of::<ThreadKey>(), count))
-            && sizes(&left.runs).1 == size_of::<Run>()
+            && sizes(&left.runs).1 == size_of::<CpuRun>()
             && sizes(&left.accounts).1 == size_of::<Accounting>()
             && sizes(&left.cgroups).1 == size_of::<CgroupPath>()
             && sizes(&left.state).1 == size_of::<Control>()

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use crate::bpf::layout::{
-    Accounting, CgroupPath, Count, Frames, MAX_EVENTS, Place, Plain, Run, StackKey, ThreadKey,
+    Accounting, CgroupPath, Count, CpuRun, Frames, MAX_EVENTS, Place, Plain, StackKey, ThreadKey,
 };
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -123,7 +123,7 @@ impl Tables<'_> {
     pub fn drain_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         self.last_runs(&mut each)?;
         for event in 0..MAX_EVENTS as u32 {
-            clear_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
+            clear_each_cpu::<CpuRun>(self.cpus, self.runs, self.index(event))?;
         }
         drain_table(self.threads, each)
     }
@@ -131,7 +131,7 @@ impl Tables<'_> {
     /// The thread that each CPU sampled last is not yet in the table.
     fn last_runs(&self, each: &mut impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         for event in 0..MAX_EVENTS as u32 {
-            let last = of_each_cpu::<Run>(self.cpus, self.runs, self.index(event))?;
+            let last = of_each_cpu::<CpuRun>(self.cpus, self.runs, self.index(event))?;
             for run in last.iter().filter(|run| run.count.count > 0) {
                 each(&run.thread, run.count);
             }

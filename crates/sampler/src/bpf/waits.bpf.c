@@ -21,7 +21,7 @@ const volatile u32 block_offset = 0; /* of its block */
 const volatile u32 base_offset = 0; /* of the first frame's address in runtime_abi::trace::Local */
 const volatile u32 first_cpus = 0; /* CPUs with USABLE_FIRST */
 
-/* ---- shared with user space; mirrored in waits.rs ---- */
+/* ---- shared with user space; mirrored in thread_waits.rs ---- */
 struct wait {
 	u64 start_ns;
 	u64 end_ns;

@@ -163,7 +163,7 @@ impl<'memory> Continuous<'memory> {
     ) -> Result<Self, Error> {
         check_process_ids()?;
         check_first_pid_namespace()?;
-        let specs = crate::recording::session::choose_events(&options.events)?;
+        let specs = crate::recording::recording_session::choose_events(&options.events)?;
         if specs.len() > MAX_EVENTS {
             return Err(Error::TooManyEvents {
                 asked: specs.len(),
@@ -380,7 +380,7 @@ impl<'memory> Continuous<'memory> {
     /// Waits for so long, or until records of processes have to be read.
     pub fn wait_for_records(&self, timeout: Duration) {
         let descriptors: Vec<_> = self.source.descriptors().collect();
-        crate::recording::session::poll_descriptors(&descriptors, timeout);
+        crate::recording::recording_session::poll_descriptors(&descriptors, timeout);
     }
 
     /// Sets new random periods, reads records of processes, and tells the collector that somebody is there.

@@ -14,10 +14,10 @@ pub(crate) mod kernel_source;
 pub(crate) mod known_stacks;
 pub(crate) mod lowered_rate;
 pub(crate) mod python_threads;
+pub(crate) mod recording_session;
 pub(crate) mod replay;
 pub(crate) mod ring_source;
 pub(crate) mod script_functions;
-pub(crate) mod session;
 pub(crate) mod stacks;
 pub(crate) mod tally;
 pub(crate) mod wakers;
@@ -27,6 +27,6 @@ pub use continuous::{
     Continuous, ContinuousOptions, Drain, DrainDue, StackOptions, left_behind, sample_continuously,
 };
 pub use finish::name_kernel;
+pub use recording_session::{Outcome, Progress, record};
 #[doc(hidden)]
 pub use replay::{RingRecord, replay};
-pub use session::{Outcome, Progress, record};

@@ -10,7 +10,7 @@ use analysis::bottleneck::search::Row;
 use std::fmt::Write as _;
 
 /// The result of a search, with its rows in the same order.
-pub struct Report<'a> {
+pub struct AutoReport<'a> {
     pub forest: &'a Forest,
     pub found: &'a FoundSequences,
     pub rows: &'a [Row<CallSequence>],
@@ -23,8 +23,8 @@ const SHOWN: (usize, usize) = (2, 6);
 const LEAST_REST: f64 = 5e-4;
 
 /// The report.
-pub fn report_text(report: &Report<'_>, wide: bool) -> String {
-    let Report {
+pub fn report_text(report: &AutoReport<'_>, wide: bool) -> String {
+    let AutoReport {
         forest,
         found,
         rows,

@@ -165,7 +165,7 @@ impl<'f> Console<'f> {
         let limit = std::mem::replace(&mut self.search.limit, usize::MAX);
         let listing = self.search.list(sequences, Metric::Cum);
         self.search.limit = limit;
-        let report = auto::Report {
+        let report = auto::AutoReport {
             forest,
             found: &found,
             rows: &listing.rows,

@@ -1,6 +1,6 @@
 //! Results as JSON (docs/json.md).
 
-use super::auto::Report;
+use super::auto::AutoReport;
 use crate::claims::JsonClaims;
 use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
 use analysis::bottleneck::interface::{Metrics, Profile};
@@ -113,8 +113,8 @@ fn next(forest: &Forest) -> Vec<String> {
 }
 
 /// `auto`.
-pub fn report_json(report: &Report<'_>) -> Value {
-    let Report {
+pub fn report_json(report: &AutoReport<'_>) -> Value {
+    let AutoReport {
         forest,
         found,
         rows,

@@ -4,7 +4,7 @@ use super::args::{Bottlenecks, GroupArg, Normalize};
 use super::cache::Cache;
 use crate::args::Source;
 use crate::source;
-use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run};
+use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, ProfiledRun};
 use analysis::bottleneck::transform::{self, Transform};
 use anyhow::Context;
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
@@ -26,13 +26,13 @@ pub fn load_forest(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> 
     }
     let mut notes = Vec::new();
     let mut work = args.work.iter().copied();
-    let mut run = |path: Option<&Path>| -> anyhow::Result<Run> {
+    let mut run = |path: Option<&Path>| -> anyhow::Result<ProfiledRun> {
         let profile = read_tree(path, args, &options)?;
         let name = path.map_or_else(|| "the last recording".into(), |p| p.display().to_string());
         notes.extend(profile.notes.iter().map(|note| format!("{name}: {note}")));
         let value = choose_value(&name, &profile, args.value.as_deref())?;
         let tree = transform_tree(profile.tree.with_only(value), args)?;
-        Ok(Run {
+        Ok(ProfiledRun {
             name,
             tree,
             value: 0,
@@ -47,7 +47,7 @@ pub fn load_forest(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> 
         a.push(run(Some(path))?);
     }
     let b = args.against.iter().map(|path| run(Some(path)));
-    let b = b.collect::<anyhow::Result<Vec<Run>>>()?;
+    let b = b.collect::<anyhow::Result<Vec<ProfiledRun>>>()?;
     let by = match args.normalize {
         Normalize::None => Normalisation::None,
         Normalize::Total => Normalisation::Total,

@@ -32,7 +32,7 @@ impl Causal {
 #[derive(Debug, clap::Subcommand)]
 pub enum CausalAction {
     /// Run a command and find out what speeding its lines up would be worth
-    Run(Box<Run>),
+    Run(Box<CausalRunArgs>),
     /// Say what speeding code up would be worth, by experiments that were carried out
     Report(CausalReport),
 }
@@ -96,7 +96,7 @@ Examples:
 
 Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be measured,
 126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
-pub struct Run {
+pub struct CausalRunArgs {
     /// Stop experimenting after this time (30s, 5m), which reading symbols is part of; the command runs on. A command that ends before is run again, for 60s in all
     /// where nothing is said
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]

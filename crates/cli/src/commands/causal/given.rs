@@ -1,6 +1,6 @@
 //! The options of a command line, as they are typed again.
 
-use super::args::{CausalBy, Run};
+use super::args::{CausalBy, CausalRunArgs};
 use profile::{AskedExperiments, CausalRun};
 use sampler::ProcessStat;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Returns what a `causal run` asks for, which its profile keeps.
-pub fn asked_experiments(args: &Run) -> AskedExperiments {
+pub fn asked_experiments(args: &CausalRunArgs) -> AskedExperiments {
     AskedExperiments {
         options: given_options(args),
         time_ns: args.duration.map(|time| time.as_nanos() as u64),
@@ -69,7 +69,7 @@ fn in_words(time: Duration) -> String {
 }
 
 /// Returns the options of `causal run` that say what is measured and where it is kept.
-fn given_options(args: &Run) -> Vec<String> {
+fn given_options(args: &CausalRunArgs) -> Vec<String> {
     let mut words = Vec::new();
     let mut say = |option: &str, values: &[&str]| {
         words.push(option.to_owned());
@@ -148,10 +148,10 @@ mod tests {
     #[derive(Parser)]
     struct Typed {
         #[command(flatten)]
-        run: Run,
+        run: CausalRunArgs,
     }
 
-    fn typed(words: &[&str]) -> Run {
+    fn typed(words: &[&str]) -> CausalRunArgs {
         let line = std::iter::once(&"run").chain(words);
         Typed::parse_from(line).run
     }

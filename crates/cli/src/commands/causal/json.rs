@@ -1,8 +1,10 @@
 //! `vitalfew causal report --json`; the schema is documented in docs/json.md.
 
-use super::shown_report::Report;
+use super::shown_report::ShownEffects;
 use crate::claims::JsonClaims;
-use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point, Verdict};
+use analysis::causal::{
+    Effect, EffectVerdict, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point,
+};
 use results::command_words;
 use serde::Serialize;
 use std::io::Write;
@@ -97,7 +99,7 @@ struct JsonLeftOut<'a> {
 }
 
 /// Writes the documented form.
-pub fn write_json(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+pub fn write_json(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let analysis = report.analysis;
     let runs = report.profile.runs.iter().map(|run| JsonRun {
         command: &run.command,
@@ -129,7 +131,7 @@ pub fn write_json(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<
 }
 
 /// More experiments with one fragment alone.
-fn next(report: &Report<'_>, fragment: &FragmentEffects) -> Vec<String> {
+fn next(report: &ShownEffects<'_>, fragment: &FragmentEffects) -> Vec<String> {
     let again = report.run_again(Some(&fragment.name), None);
     again.unwrap_or_else(|| command_words(&["causal", "run", "--fixed-line", &fragment.name]))
 }
@@ -148,11 +150,11 @@ fn json_finding(finding: &FragmentEffects) -> JsonFinding<'_> {
 
 fn json_effect(effect: &Effect) -> JsonEffect<'_> {
     let (verdict, up_to) = match effect.verdict {
-        Verdict::WorthIt(at) => ("worth_it", Some(at)),
-        Verdict::WorthItUpTo(at) => ("worth_it_up_to", Some(at)),
-        Verdict::Contention(at) => ("contention", Some(at)),
-        Verdict::NoEffect => ("no_effect", None),
-        Verdict::Unclear => ("unclear", None),
+        EffectVerdict::WorthIt(at) => ("worth_it", Some(at)),
+        EffectVerdict::WorthItUpTo(at) => ("worth_it_up_to", Some(at)),
+        EffectVerdict::Contention(at) => ("contention", Some(at)),
+        EffectVerdict::NoEffect => ("no_effect", None),
+        EffectVerdict::Unclear => ("unclear", None),
     };
     JsonEffect {
         point: &effect.point,

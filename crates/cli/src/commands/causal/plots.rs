@@ -1,14 +1,14 @@
 //! `vitalfew causal report --svg`: the curves with their bands, one plot a line and progress point.
 
 use super::json::measure_name;
-use super::shown_report::Report;
+use super::shown_report::ShownEffects;
 use super::text::verdict_words;
 use crate::svg::{self, AxisTick, SvgPlot, shorten_start};
-use analysis::causal::{Effect, Estimate, FragmentEffects, Verdict};
+use analysis::causal::{Effect, EffectVerdict, Estimate, FragmentEffects};
 use std::io::Write;
 
 /// Writes the plots.
-pub fn write_plots(report: &Report<'_>, out: &mut dyn Write) -> std::io::Result<()> {
+pub fn write_plots(report: &ShownEffects<'_>, out: &mut dyn Write) -> std::io::Result<()> {
     let pairs = report.shown.iter().flat_map(|finding| {
         let effects = finding.effects.iter();
         effects.map(move |effect| (finding, effect))
@@ -76,9 +76,9 @@ fn plot_effect(
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
     let color = match effect.verdict {
-        Verdict::WorthIt(_) | Verdict::WorthItUpTo(_) => "#238b45",
-        Verdict::Contention(_) => "#cb181d",
-        Verdict::NoEffect | Verdict::Unclear => "#555",
+        EffectVerdict::WorthIt(_) | EffectVerdict::WorthItUpTo(_) => "#238b45",
+        EffectVerdict::Contention(_) => "#cb181d",
+        EffectVerdict::NoEffect | EffectVerdict::Unclear => "#555",
     };
     let slope = effect.slope;
     let measured = format!(

@@ -1,13 +1,13 @@
 //! `vitalfew causal report`.
 
 use super::args::{CausalReport as Args, CausalSource};
-use super::shown_report::Report;
+use super::shown_report::ShownEffects;
 use super::{json, load, plots, text};
 use crate::exit::INCONCLUSIVE;
 use crate::output::shell_words;
 use crate::output::write_file;
 use crate::screen::{Screen, tell_user, warn_user};
-use analysis::causal::{Analysis, Options, Verdict, analyse_profile};
+use analysis::causal::{Analysis, EffectVerdict, Options, analyse_profile};
 use profile::CausalProfile;
 use results::{Refusal, RefusalReason};
 use serde_json::Value;
@@ -34,7 +34,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let count = count.min(analysis.fragments.len());
     let files = args.source.files.iter().map(|f| f.display().to_string());
     let files: Vec<String> = files.collect();
-    let report = Report {
+    let report = ShownEffects {
         profile: &profile,
         analysis: &analysis,
         shown: analysis.fragments.get(..count).unwrap_or_default(),
@@ -64,7 +64,7 @@ pub fn result_of_files(files: &[PathBuf]) -> anyhow::Result<Value> {
     let (profile, _) = load::load_profiles(&source)?;
     let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
     let analysis = analyse_profile(&profile, &Options::default());
-    let report = Report {
+    let report = ShownEffects {
         profile: &profile,
         analysis: &analysis,
         shown: &analysis.fragments,
@@ -99,11 +99,11 @@ fn keep_point(
 }
 
 /// Says why, if the experiments do not tell anything.
-fn explain_nothing(report: &Report<'_>) -> ExitCode {
+fn explain_nothing(report: &ShownEffects<'_>) -> ExitCode {
     let effects = report.analysis.fragments.iter().flat_map(|f| &f.effects);
     if effects
         .clone()
-        .any(|effect| effect.verdict != Verdict::Unclear)
+        .any(|effect| effect.verdict != EffectVerdict::Unclear)
     {
         return ExitCode::SUCCESS;
     }

@@ -1,6 +1,6 @@
 //! `vitalfew causal run`.
 
-use super::args::{CausalBy, Run};
+use super::args::{CausalBy, CausalRunArgs};
 use super::given::asked_experiments;
 use crate::commands::streams::RepeatedStreams;
 use crate::commands::wrapped::{self, Line, Signals};
@@ -25,7 +25,7 @@ const NARROW: f64 = 0.03;
 const SAVING: u32 = 50;
 
 /// Runs the command.
-pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
+pub fn run(args: &CausalRunArgs) -> anyhow::Result<ExitCode> {
     let options = experiment_options(args)?;
     let signals = Signals::catch_signals()?;
     if args.suggest_progress {
@@ -78,7 +78,7 @@ pub struct QuietExperiments {
 /// # Errors
 /// Those of the command.
 pub fn experiment_quietly(
-    args: &Run,
+    args: &CausalRunArgs,
     time: Duration,
     stop: &AtomicBool,
     rewind: &mut dyn FnMut() -> bool,
@@ -133,7 +133,7 @@ impl CausalListener for QuietListener<'_> {
     }
 }
 
-fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
+fn experiment_options(args: &CausalRunArgs) -> anyhow::Result<ExperimentOptions> {
     let mut options = ExperimentOptions::new(
         args.command.words.clone(),
         wrapped::find_runtime(args.runtime.as_ref())?,
@@ -182,12 +182,12 @@ fn experiment_options(args: &Run) -> anyhow::Result<ExperimentOptions> {
 }
 
 /// Different speedups that a line needs to be reported.
-fn fewest_speedups(args: &Run) -> u16 {
+fn fewest_speedups(args: &CausalRunArgs) -> u16 {
     if args.fixed_speedup.is_some() { 2 } else { 5 }
 }
 
 /// Prints the findings. They do not change the exit code, which is the program's.
-fn report_findings(path: PathBuf, args: &Run) -> anyhow::Result<()> {
+fn report_findings(path: PathBuf, args: &CausalRunArgs) -> anyhow::Result<()> {
     tell_user(&format!("the experiments are in {}", path.display()));
     let report = super::args::CausalReport {
         source: super::args::CausalSource { files: vec![path] },
@@ -206,7 +206,7 @@ const LOOKING: u32 = 100;
 
 /// Saves the experiments, and shows the progress on standard error.
 struct Talk<'a> {
-    args: &'a Run,
+    args: &'a CausalRunArgs,
     /// Gives the command its input once more, if it can.
     rewind: &'a mut dyn FnMut() -> bool,
     line: Line,
@@ -333,7 +333,7 @@ fn choice_in_words(choice: &ProgressChoice, attached: bool) -> Option<String> {
 }
 
 impl<'a> Talk<'a> {
-    fn new(args: &'a Run, rewind: &'a mut dyn FnMut() -> bool) -> Self {
+    fn new(args: &'a CausalRunArgs, rewind: &'a mut dyn FnMut() -> bool) -> Self {
         Self {
             args,
             rewind,

@@ -6,7 +6,7 @@ use profile::CausalProfile;
 use std::time::Duration;
 
 /// The report of one profile.
-pub struct Report<'a> {
+pub struct ShownEffects<'a> {
     /// The experiments.
     pub profile: &'a CausalProfile,
     /// Their analysis.
@@ -19,7 +19,7 @@ pub struct Report<'a> {
     pub all: bool,
 }
 
-impl Report<'_> {
+impl ShownEffects<'_> {
     /// Returns the command line for more experiments like those of the last run, as [`run_again`] does.
     pub fn run_again(&self, line: Option<&str>, at_least: Option<Duration>) -> Option<Vec<String>> {
         run_again(self.profile.runs.last()?, line, at_least)

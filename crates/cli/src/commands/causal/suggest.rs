@@ -1,6 +1,6 @@
 //! `vitalfew causal run --suggest-progress`: what could stand for a unit of work?
 
-use super::args::Run;
+use super::args::CausalRunArgs;
 use crate::output::{Align, Table, clean_name, group_digits};
 use crate::screen::{Screen, tell_user};
 use experiment::{ExperimentOptions, PointKind, PointSpec};
@@ -26,7 +26,11 @@ struct Candidate {
 }
 
 /// Runs the command twice, without delays: to see which functions take time, and how often those are called.
-pub fn run(args: &Run, options: &ExperimentOptions, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
+pub fn run(
+    args: &CausalRunArgs,
+    options: &ExperimentOptions,
+    stop: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
     let mut options = options.clone();
     options.by = Granularity::Function;
     options.fixed_speedup = Some(0.0);

@@ -1,10 +1,10 @@
 //! `vitalfew causal report` as text, with the curves drawn in characters.
 
 use super::json::{AT, measure_name};
-use super::shown_report::Report;
+use super::shown_report::ShownEffects;
 use crate::output::shell_words;
 use crate::output::{clean_name, count_noun, format_ns, group_digits};
-use analysis::causal::{Effect, Estimate, FragmentEffects, Lack, Verdict};
+use analysis::causal::{Effect, EffectVerdict, Estimate, FragmentEffects, Lack};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const WIDTH: usize = 24;
 const HEIGHT: usize = AT.len();
 
 /// Writes the report.
-pub fn write_report(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+pub fn write_report(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::Result<()> {
     write_heading(report, out)?;
     for (number, finding) in report.shown.iter().enumerate() {
         writeln!(out)?;
@@ -26,7 +26,7 @@ pub fn write_report(report: &Report<'_>, out: &mut impl Write) -> std::io::Resul
     if more > 0 {
         let hidden = analysis.fragments.iter().skip(report.shown.len());
         let contention =
-            hidden.filter(|f| matches!(surest_verdict(f), Some(Verdict::Contention(_))));
+            hidden.filter(|f| matches!(surest_verdict(f), Some(EffectVerdict::Contention(_))));
         let contention = match contention.count() {
             0 => String::new(),
             n => format!(" ({n} of them contention)"),
@@ -46,11 +46,11 @@ pub fn write_report(report: &Report<'_>, out: &mut impl Write) -> std::io::Resul
     }
 }
 
-fn surest_verdict(finding: &FragmentEffects) -> Option<Verdict> {
+fn surest_verdict(finding: &FragmentEffects) -> Option<EffectVerdict> {
     finding.effects.first().map(|effect| effect.verdict)
 }
 
-fn write_heading(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+fn write_heading(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let runs = &report.profile.runs;
     let length: f64 = runs.iter().map(|run| run.duration_ns as f64).sum();
     let command = runs.first().map(|run| run.command.join(" "));
@@ -171,14 +171,14 @@ pub fn verdict_words(effect: &Effect) -> String {
     };
     let percent = |at: &Estimate| format!("{:.0}%", 100.0 * at.speedup);
     match &effect.verdict {
-        Verdict::WorthIt(at) => {
+        EffectVerdict::WorthIt(at) => {
             format!(
                 "worth it, up to {} (sped up by {})",
                 squeezed(at),
                 percent(at)
             )
         }
-        Verdict::WorthItUpTo(at) => {
+        EffectVerdict::WorthItUpTo(at) => {
             let last = effect.curve.last().map_or_else(String::new, |last| {
                 format!("; sped up by {}, only {}", percent(last), squeezed(last))
             });
@@ -188,12 +188,12 @@ pub fn verdict_words(effect: &Effect) -> String {
                 percent(at)
             )
         }
-        Verdict::Contention(at) => format!(
+        EffectVerdict::Contention(at) => format!(
             "contention: optimising this hurts, down to {} (sped up by {})",
             squeezed(at),
             percent(at)
         ),
-        Verdict::NoEffect => match effect.curve.last() {
+        EffectVerdict::NoEffect => match effect.curve.last() {
             Some(last) => format!(
                 "no effect: {} (sped up by {})",
                 squeezed(last),
@@ -201,7 +201,7 @@ pub fn verdict_words(effect: &Effect) -> String {
             ),
             None => "no effect".to_owned(),
         },
-        Verdict::Unclear => match effect.curve.last() {
+        EffectVerdict::Unclear => match effect.curve.last() {
             Some(last) => format!("unclear: {} (sped up by {})", squeezed(last), percent(last)),
             None => "unclear".to_owned(),
         },
@@ -280,7 +280,7 @@ fn braille_line(rows: &[Vec<bool>]) -> String {
 }
 
 /// Writes the number of fragments left out, and the reasons.
-fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+fn left_out(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let left_out = &report.analysis.left_out;
     if left_out.is_empty() {
         return Ok(());
@@ -326,8 +326,9 @@ fn lack_reason(lack: Lack) -> String {
 const LONG: Duration = Duration::from_secs(60);
 
 /// The command to type next.
-fn next(report: &Report<'_>) -> String {
-    let unclear = |finding: &&FragmentEffects| surest_verdict(finding) == Some(Verdict::Unclear);
+fn next(report: &ShownEffects<'_>) -> String {
+    let unclear =
+        |finding: &&FragmentEffects| surest_verdict(finding) == Some(EffectVerdict::Unclear);
     let files = match report.files.as_str() {
         "" => String::new(),
         files => format!(" {}", clean_name(files)),

@@ -39,7 +39,7 @@ struct TimeChange {
 /// Verdict on whether a program is slower than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Verdict {
+enum CheckVerdict {
     /// No time exceeds the limit, even at the upper ends of the intervals.
     Allowed,
     /// An interval reaches over the limit.
@@ -55,7 +55,7 @@ struct Json<'a> {
     fail_over: f64,
     runs: [usize; 2],
     times: &'a [TimeChange],
-    verdict: Verdict,
+    verdict: CheckVerdict,
     /// Other programs may be why.
     waited_for_cpus: bool,
     by_turns: bool,
@@ -106,11 +106,11 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     let limit = 1.0 + args.fail_over / 100.0;
     let waited_for_cpus = is_wait_for_cpus(&times, [&before.runs, &after.runs], limit);
     let verdict = match verdict(&times, limit) {
-        Verdict::Slower if waited_for_cpus => Verdict::Unclear,
+        CheckVerdict::Slower if waited_for_cpus => CheckVerdict::Unclear,
         verdict => verdict,
     };
     let changed = match verdict {
-        Verdict::Allowed => ChangedProcedures::default(),
+        CheckVerdict::Allowed => ChangedProcedures::default(),
         _ => changed_since(&base, &recording, [&before, &after]).unwrap_or_else(|error| {
             tell_user(&format!("where is not known: {}", error_chain(&error)));
             ChangedProcedures::default()
@@ -138,15 +138,15 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
         if waited_for_cpus {
             writeln!(out, "  {WAITED}")?;
         }
-        if !by_turns && verdict != Verdict::Allowed {
+        if !by_turns && verdict != CheckVerdict::Allowed {
             writeln!(out, "  {DRIFT}")?;
         }
     }
     out.flush()?;
     Ok(match verdict {
-        Verdict::Allowed => ExitCode::SUCCESS,
-        Verdict::Unclear => ExitCode::from(INCONCLUSIVE),
-        Verdict::Slower => ExitCode::from(WORSE),
+        CheckVerdict::Allowed => ExitCode::SUCCESS,
+        CheckVerdict::Unclear => ExitCode::from(INCONCLUSIVE),
+        CheckVerdict::Slower => ExitCode::from(WORSE),
     })
 }
 
@@ -187,13 +187,13 @@ fn median(times: impl Iterator<Item = u64>) -> f64 {
     times.iter().sum::<f64>() / 2.0
 }
 
-fn verdict(times: &[TimeChange], limit: f64) -> Verdict {
+fn verdict(times: &[TimeChange], limit: f64) -> CheckVerdict {
     if times.iter().any(|time| time.low > limit) {
-        return Verdict::Slower;
+        return CheckVerdict::Slower;
     }
     match times.iter().any(|time| time.high > limit) {
-        true => Verdict::Unclear,
-        false => Verdict::Allowed,
+        true => CheckVerdict::Unclear,
+        false => CheckVerdict::Allowed,
     }
 }
 
@@ -253,7 +253,7 @@ fn write_text(
     out: &mut dyn Write,
     runs: [usize; 2],
     times: &[TimeChange],
-    verdict: Verdict,
+    verdict: CheckVerdict,
     fail_over: f64,
     changed: &ChangedProcedures,
 ) -> std::io::Result<()> {
@@ -272,9 +272,9 @@ fn write_text(
         )?;
     }
     let said = match verdict {
-        Verdict::Allowed => "not slower than allowed",
-        Verdict::Unclear => "not known whether it is slower than allowed: more --runs tell",
-        Verdict::Slower => "slower than allowed",
+        CheckVerdict::Allowed => "not slower than allowed",
+        CheckVerdict::Unclear => "not known whether it is slower than allowed: more --runs tell",
+        CheckVerdict::Slower => "slower than allowed",
     };
     writeln!(out, "{said} ({fail_over} %)")?;
     for finding in changed.findings.iter().take(NAMED) {
@@ -284,7 +284,7 @@ fn write_text(
             clean_name(&results::phrases::claim_sentence(finding))
         )?;
     }
-    if changed.findings.is_empty() && verdict != Verdict::Allowed {
+    if changed.findings.is_empty() && verdict != CheckVerdict::Allowed {
         writeln!(out, "  no procedure has changed by more than chance")?;
         if let Some(most) = &changed.most {
             let (name, before, after) = (clean_name(&most.name), most.before_ns, most.after_ns);
@@ -315,11 +315,11 @@ mod tests {
     fn the_verdict_goes_by_the_ends_of_the_interval() {
         let before = runs(&[100, 101, 102, 101, 100]);
         let of = |after: &[u64]| verdict(&time_changes(&before, &runs(after), false), 1.05);
-        assert_eq!(of(&[100, 102, 101, 100, 101]), Verdict::Allowed);
-        assert_eq!(of(&[120, 121, 122, 120, 121]), Verdict::Slower);
-        assert_eq!(of(&[90, 130, 100, 125, 95]), Verdict::Unclear);
+        assert_eq!(of(&[100, 102, 101, 100, 101]), CheckVerdict::Allowed);
+        assert_eq!(of(&[120, 121, 122, 120, 121]), CheckVerdict::Slower);
+        assert_eq!(of(&[90, 130, 100, 125, 95]), CheckVerdict::Unclear);
         // Faster is no fault.
-        assert_eq!(of(&[50, 51, 52, 50, 51]), Verdict::Allowed);
+        assert_eq!(of(&[50, 51, 52, 50, 51]), CheckVerdict::Allowed);
     }
 
     /// A machine that others use makes no program slower; a program that waits for something else is slower.
@@ -357,8 +357,8 @@ mod tests {
         let drift: Vec<u64> = (0..10).map(|turn| 100 + 10 * turn).collect();
         let slower: Vec<u64> = drift.iter().map(|ms| ms * 110 / 100).collect();
         let times = time_changes(&runs(&drift), &runs(&slower), true);
-        assert_eq!(verdict(&times, 1.05), Verdict::Slower, "{times:?}");
+        assert_eq!(verdict(&times, 1.05), CheckVerdict::Slower, "{times:?}");
         let same = time_changes(&runs(&drift), &runs(&drift), true);
-        assert_eq!(verdict(&same, 1.05), Verdict::Allowed, "{same:?}");
+        assert_eq!(verdict(&same, 1.05), CheckVerdict::Allowed, "{same:?}");
     }
 }

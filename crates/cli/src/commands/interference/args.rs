@@ -32,7 +32,7 @@ impl Interference {
 #[derive(Debug, clap::Subcommand)]
 pub enum InterferenceAction {
     /// Run a command (or look at a process that runs), and find the functions that threads slow down for each other
-    Run(Box<Run>),
+    Run(Box<InterferenceRunArgs>),
     /// Say which functions lose time to what other threads do
     Report(InterferenceReport),
 }
@@ -56,7 +56,7 @@ What the numbers mean: docs/interference.md
 
 Exit codes: those of COMMAND; 125 if vitalfew itself fails or the program cannot be traced,
 126 and 127 if COMMAND cannot be executed or does not exist, 128+n if signal n ended it.")]
-pub struct Run {
+pub struct InterferenceRunArgs {
     /// Trace these functions of the executable, or, where it has none of that name, of its libraries;
     /// LIB!NAME of one library; * is any text; C++ and Rust names as the source has them; can be
     /// repeated (default: those that take 1 % of the time, and functions that synchronise or do I/O)

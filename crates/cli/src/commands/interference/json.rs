@@ -1,6 +1,6 @@
 //! `vitalfew interference report --json`; the schema is documented in docs/json.md.
 
-use super::shown_report::Report;
+use super::shown_report::ShownBlocks;
 use crate::claims::JsonClaims;
 use profile::Interference;
 use results::command_words;
@@ -18,7 +18,7 @@ struct Json<'a> {
 }
 
 /// Writes the documented form.
-pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+pub fn write(report: &ShownBlocks<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let mut result = report.result.clone();
     result.findings.truncate(report.shown.len());
     let mut next = vec!["interference", "report", "--all"];

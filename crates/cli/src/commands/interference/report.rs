@@ -1,7 +1,7 @@
 //! `vitalfew interference report`.
 
 use super::args::{InterferenceReport as Args, Regroup, Shown};
-use super::shown_report::Report;
+use super::shown_report::ShownBlocks;
 use super::{json, load, plots, text};
 use crate::exit::INCONCLUSIVE;
 use crate::output::write_file;
@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Returns the content of `interference report --all --json` for one file.
 pub fn result_of_file(file: &Path) -> anyhow::Result<Value> {
     let result = load::load(file, &Regroup::default())?;
-    let report = Report {
+    let report = ShownBlocks {
         shown: &result.findings,
         result: &result,
         file: file.display().to_string(),
@@ -56,7 +56,7 @@ pub fn print(
 ) -> anyhow::Result<ExitCode> {
     let count = if shown.all { usize::MAX } else { shown.limit };
     let count = count.min(result.findings.len());
-    let report = Report {
+    let report = ShownBlocks {
         result,
         shown: result.findings.get(..count).unwrap_or_default(),
         file: file.to_owned(),
@@ -83,7 +83,7 @@ pub fn print(
 }
 
 /// Into one file, or each into its own in a directory.
-fn curves(report: &Report<'_>, path: &Path) -> anyhow::Result<()> {
+fn curves(report: &ShownBlocks<'_>, path: &Path) -> anyhow::Result<()> {
     if path.extension().is_some_and(|e| e == "svg") {
         return write_file(path, |out| Ok(plots::write_plots(report.shown, out)?));
     }

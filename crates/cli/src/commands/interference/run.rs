@@ -1,6 +1,6 @@
 //! `vitalfew interference run`.
 
-use super::args::Run;
+use super::args::InterferenceRunArgs;
 use super::hot;
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Line, Signals};
@@ -22,7 +22,7 @@ use store::{StoredResult, TraceWriter};
 const ATTACHED: Duration = Duration::from_secs(30);
 
 /// Runs the command.
-pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
+pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch_signals()?;
     let default_arguments = |name: &str| kept_arguments(args, name);
     let options = options(args, &default_arguments, &signals)?;
@@ -54,7 +54,11 @@ pub fn run(args: &Run) -> anyhow::Result<ExitCode> {
 
 /// Writes the result to standard output if that is a terminal, or if JSON was asked for. Else standard output is the
 /// program's alone, and the result goes to standard error.
-fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result<()> {
+fn show_result(
+    result: &Interference,
+    args: &InterferenceRunArgs,
+    path: &Path,
+) -> anyhow::Result<()> {
     let path = path.display().to_string();
     let mut screen;
     let mut stderr;
@@ -77,7 +81,7 @@ fn show_result(result: &Interference, args: &Run, path: &Path) -> anyhow::Result
 /// # Errors
 /// If the command cannot be traced, or the result cannot be kept.
 pub fn trace_recorded(
-    args: &Run,
+    args: &InterferenceRunArgs,
     recording: &Recording,
     stop: &AtomicBool,
 ) -> anyhow::Result<(PathBuf, Interference, Option<Launched>)> {
@@ -100,7 +104,7 @@ pub fn trace_recorded(
 }
 
 /// Returns the arguments of a function that are kept, so that a report can group executions by them without another run.
-fn kept_arguments(args: &Run, name: &str) -> Vec<u8> {
+fn kept_arguments(args: &InterferenceRunArgs, name: &str) -> Vec<u8> {
     match known_function(name) {
         Some(known) => known.arguments.to_vec(),
         None if args.no_arguments => Vec::new(),
@@ -116,7 +120,7 @@ fn known_names() -> Vec<FunctionPattern> {
 }
 
 fn options<'a>(
-    args: &Run,
+    args: &InterferenceRunArgs,
     default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     signals: &Signals,
 ) -> anyhow::Result<TraceOptions<'a>> {
@@ -157,7 +161,7 @@ fn options<'a>(
 }
 
 fn trace_options<'a>(
-    args: &Run,
+    args: &InterferenceRunArgs,
     default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     functions: Vec<FunctionPattern>,
     also: Vec<FunctionPattern>,
@@ -188,7 +192,7 @@ fn trace_options<'a>(
 }
 
 /// The events to sample, and why there are none though nobody declined them.
-fn events(args: &Run) -> anyhow::Result<(Vec<EventSpec>, Option<String>)> {
+fn events(args: &InterferenceRunArgs) -> anyhow::Result<(Vec<EventSpec>, Option<String>)> {
     if args.events.is_empty() && !args.no_events {
         return Ok(sampler::usual_thread_events());
     }
@@ -233,7 +237,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(args: &Run, options: &TraceOptions<'_>) -> anyhow::Result<Self> {
+    fn new(args: &InterferenceRunArgs, options: &TraceOptions<'_>) -> anyhow::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_nanos() as u64);
         let database = args.db.clone().unwrap_or_else(store::default_database);

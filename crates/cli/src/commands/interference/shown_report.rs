@@ -3,7 +3,7 @@
 use profile::{BlockScore, Interference};
 
 /// Content of a report.
-pub struct Report<'a> {
+pub struct ShownBlocks<'a> {
     /// Everything.
     pub result: &'a Interference,
     /// The findings that are shown.

@@ -1,7 +1,7 @@
 //! `vitalfew interference report` as text.
 
 use super::load::image;
-use super::shown_report::Report;
+use super::shown_report::ShownBlocks;
 use crate::output::{
     Align, Table, clean_name, count_noun, format_ns, group_digits, shorten_middle,
 };
@@ -18,7 +18,7 @@ const WIDTH: usize = 100;
 const WORTH_A_LOOK: f64 = 0.1;
 
 /// Writes the report.
-pub fn write(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+pub fn write(report: &ShownBlocks<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let result = report.result;
     writeln!(
         out,
@@ -188,7 +188,7 @@ fn others(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
 }
 
 fn block(
-    report: &Report<'_>,
+    report: &ShownBlocks<'_>,
     number: usize,
     finding: &BlockScore,
     out: &mut impl Write,
@@ -244,7 +244,11 @@ fn block(
 }
 
 /// Names the callers that have the same loss, or the function that the loss comes from.
-fn same(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
+fn same(
+    report: &ShownBlocks<'_>,
+    finding: &BlockScore,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     if let Some(name) = &finding.score.same_as {
         return wrapped(
             "   ",
@@ -269,7 +273,7 @@ fn same(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std:
 }
 
 /// Returns what threads did while the time was lost.
-fn split(report: &Report<'_>, finding: &BlockScore) -> String {
+fn split(report: &ShownBlocks<'_>, finding: &BlockScore) -> String {
     if !report.result.waits || finding.score.sci.estimate < 0.005 {
         return String::new();
     }
@@ -343,7 +347,11 @@ fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
 }
 
 /// Writes the events sampled in a function: those of which slow executions have more, unless a cause names them.
-fn events(report: &Report<'_>, finding: &BlockScore, out: &mut impl Write) -> std::io::Result<()> {
+fn events(
+    report: &ShownBlocks<'_>,
+    finding: &BlockScore,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
     let said = |event: &EventScore| {
         let mut evidence = finding.causes.iter().flat_map(|cause| &cause.evidence);
         evidence.any(|words| words.contains(&event.name))
@@ -461,7 +469,7 @@ fn indented(text: &str, out: &mut impl Write) -> std::io::Result<()> {
 }
 
 /// Sequences of two calls.
-fn sequences(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+fn sequences(report: &ShownBlocks<'_>, out: &mut impl Write) -> std::io::Result<()> {
     // What passes between the two is what the program does when it does nothing traced.
     let of_calls = |s: &&SequenceScore| s.program >= 0.005 && s.between < 0.5 * s.program;
     let all = report.result.sequences.iter().filter(of_calls);
@@ -489,7 +497,7 @@ fn sequences(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
     Ok(())
 }
 
-fn left_out(report: &Report<'_>, out: &mut impl Write) -> std::io::Result<()> {
+fn left_out(report: &ShownBlocks<'_>, out: &mut impl Write) -> std::io::Result<()> {
     let left_out = &report.result.left_out;
     if left_out.is_empty() {
         return Ok(());
@@ -508,7 +516,7 @@ fn wrapped(first: &str, text: &str, out: &mut impl Write) -> std::io::Result<()>
 }
 
 /// The command to type next.
-fn next(report: &Report<'_>) -> String {
+fn next(report: &ShownBlocks<'_>) -> String {
     let file = match report.file.as_str() {
         "" => String::new(),
         file => format!(" {}", clean_name(file)),

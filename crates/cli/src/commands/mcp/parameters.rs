@@ -6,7 +6,7 @@ use serde::Deserialize;
 /// `run`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct RunParameters {
     /// The program and its arguments, each a string; no shell reads them. The program must be one that the server allows.
     pub command: Vec<String>,
     /// Time for all of it in seconds. More time means narrower intervals. Default: 60.
@@ -57,7 +57,7 @@ pub struct OfFinding {
 /// `report`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Report {
+pub struct ReportParameters {
     /// A name that record gave, or the path of a recording or profile.
     pub result: String,
     /// What the rows are. Default: procedure.

@@ -3,7 +3,8 @@
 use super::answers::{self, Answer};
 use super::own_command::OwnCommand;
 use super::parameters::{
-    Annotate, Compare, Nothing, OfFinding, OfResult, Record, Report, RowsBy, Run, Search, WhatIf,
+    Annotate, Compare, Nothing, OfFinding, OfResult, Record, ReportParameters, RowsBy,
+    RunParameters, Search, WhatIf,
 };
 use super::permits::Permits;
 use crate::exit::error_chain;
@@ -83,7 +84,7 @@ impl Tools {
     )]
     async fn run(
         &self,
-        Parameters(asked): Parameters<Run>,
+        Parameters(asked): Parameters<RunParameters>,
         context: RequestContext<RoleServer>,
     ) -> ToolResult {
         let most = asked.max_bytes;
@@ -145,7 +146,7 @@ impl Tools {
     )]
     async fn report(
         &self,
-        Parameters(asked): Parameters<Report>,
+        Parameters(asked): Parameters<ReportParameters>,
         context: RequestContext<RoleServer>,
     ) -> ToolResult {
         let by = asked.by.unwrap_or(RowsBy::Procedure);
@@ -253,7 +254,11 @@ impl Tools {
         })
     }
 
-    async fn measure_all(&self, asked: Run, cancel: &CancellationToken) -> anyhow::Result<Answer> {
+    async fn measure_all(
+        &self,
+        asked: RunParameters,
+        cancel: &CancellationToken,
+    ) -> anyhow::Result<Answer> {
         let once = asked.once.then(|| "--once".into());
         let order = Order {
             kind: "run",

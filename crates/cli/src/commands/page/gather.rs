@@ -11,7 +11,7 @@ use crate::exit::error_chain;
 use crate::result_kind::ResultKind;
 use crate::sampling_error::interval_of_part;
 use analysis::bottleneck::auto;
-use analysis::bottleneck::forest::{Forest, Normalisation, Run};
+use analysis::bottleneck::forest::{Forest, Normalisation, ProfiledRun};
 use analysis::bottleneck::transform::{self, Transform};
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
 use regex::Regex;
@@ -413,7 +413,7 @@ fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
     let threads = Regex::new(r"^\[(thread|slice)\]$")?;
     let tree = profile.tree.clone().with_only(profile.default_value);
     let value = tree.value_types()[0].clone();
-    let run = Run {
+    let run = ProfiledRun {
         name: name.to_owned(),
         tree: transform::apply_transform(&tree, &Transform::HideModules(threads))?,
         value: 0,

@@ -104,7 +104,7 @@ pub fn record(
 ) -> Result<Outcome, Error> {
     let cpu_before = own_cpu_ns();
     let mut memory = MaybeUninit::uninit();
-    let mut session = Session::prepare(options, &mut memory)?;
+    let mut session = RecordingSession::prepare(options, &mut memory)?;
     let rates = session.events.iter().map(|(spec, period)| {
         let rate = spec.is_timed().then(|| session.frequency_of(spec, *period));
         (spec.name.clone(), rate)
@@ -164,7 +164,7 @@ pub fn record(
     })
 }
 
-struct Session<'a, 'memory> {
+struct RecordingSession<'a, 'memory> {
     options: &'a Options,
     events: Vec<(EventSpec, u64)>,
     sample_cost_ns: Option<u64>,
@@ -185,7 +185,7 @@ struct Session<'a, 'memory> {
     collection: Collection,
 }
 
-impl<'a, 'memory> Session<'a, 'memory> {
+impl<'a, 'memory> RecordingSession<'a, 'memory> {
     /// Everything up to, and not including, the first sample.
     fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
         check_process_ids()?;

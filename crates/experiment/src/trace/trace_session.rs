@@ -7,12 +7,12 @@ use super::ending::Ending;
 use super::events::TracedEvents;
 use super::functions::TracedImage;
 use super::memory::TraceMemory;
-use super::pace::{Pace, SeenExecutions};
 use super::plan::{Planner, Wish};
 use super::read_tsc;
 use super::select::FunctionPattern;
 use super::stacks::TracedStacks;
 use super::throttling::Throttling;
+use super::trace_budget::{SeenExecutions, TraceBudget};
 use super::waiting::ThreadWaits;
 use crate::host::MachineUsage;
 use crate::memory::wake_waiters;
@@ -174,7 +174,7 @@ pub(super) struct TraceSession<'a> {
     stacks: TracedStacks,
     waiting: ThreadWaits,
     throttling: Throttling,
-    pace: Pace,
+    trace_budget: TraceBudget,
     start: Instant,
     start_ticks: u64,
     /// End of the process, or of tracing it, in ticks.
@@ -203,7 +203,7 @@ impl<'a> TraceSession<'a> {
         let patterns = [options.functions.clone(), options.also.clone()].concat();
         let mut planner = Planner::new(&shared, &executable, patterns.len());
         planner.keeps_jumps = runs;
-        let pace = Pace::new(
+        let trace_budget = TraceBudget::new(
             options.budget.unwrap_or(f64::INFINITY),
             options.call_overhead,
             read_tsc(),
@@ -217,7 +217,7 @@ impl<'a> TraceSession<'a> {
             stacks: TracedStacks::new(pid, &options.runtime),
             waiting: ThreadWaits::new(pid, TracedEvents::open_events(&options.events, pid)?),
             throttling: Throttling::of(pid),
-            pace,
+            trace_budget,
             start: Instant::now(),
             start_ticks: read_tsc(),
             end_ticks: 0,
@@ -292,7 +292,7 @@ impl<'a> TraceSession<'a> {
         self.planner.plan(&self.shared, &wish)?;
         if self.options.every > 1 {
             for block in known..self.planner.blocks.len() {
-                Pace::set(
+                TraceBudget::set(
                     &self.shared,
                     &mut self.planner.blocks,
                     block,
@@ -412,7 +412,7 @@ impl<'a> TraceSession<'a> {
         let threads = self.drain.active_threads().min(cpus);
         let now = read_tsc();
         let elapsed = self.start.elapsed().as_nanos().max(1) as f64;
-        self.pace.step(
+        self.trace_budget.step(
             &self.shared,
             &mut self.planner.blocks,
             &SeenExecutions {

@@ -13,7 +13,7 @@ use crate::period::affordable_period;
 use crate::points::{PointCount, Points};
 use crate::progress_choice::{ProgressChoice, ProgressSearch};
 use crate::targets::{Target, TargetEnd};
-use crate::waits::{WaitWatch, wait_call};
+use crate::wait_watch::{WaitWatch, wait_call};
 use crate::{Error, ExperimentOptions, launch, search, spinning};
 use profile::{
     CausalRun, CreditRule, Experiment, ExperimentSettings, Fragment, FragmentWait, Granularity,

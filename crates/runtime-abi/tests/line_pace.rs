@@ -1,7 +1,7 @@
 //! Virtual speedups of threads that meet often or share processors, against real ones, without a machine: work takes the time that it
 //! says, and nothing else happens.
 
-use runtime_abi::pace::{Pace, credited_delay};
+use runtime_abi::line_pace::{LinePace, credited_delay};
 use std::collections::VecDeque;
 
 /// Time between samples of a processor, in nanoseconds.
@@ -80,7 +80,7 @@ struct Thread {
     woken: Option<u64>,
     /// Delay that it has paid, was credited, or is ahead by.
     local: u64,
-    pace: Pace,
+    pace: LinePace,
     /// The processor that it ran on last.
     processor: usize,
     /// Time for which it ran, which includes that for which it stood still.
@@ -100,7 +100,7 @@ impl Thread {
             doing: Doing::Works(0),
             woken: None,
             local: 0,
-            pace: Pace::default(),
+            pace: LinePace::default(),
             processor: 0,
             ran: 0,
             rank: 0,
@@ -803,7 +803,7 @@ fn threads_that_share_processors_go_by_turns() {
 #[test]
 fn threads_that_live_shortly_are_charged_like_one_that_lives_long() {
     const ROUTINE: u64 = 0x1234;
-    let (pace, piece, period) = (Pace::default(), 700_000, 4_000_000);
+    let (pace, piece, period) = (LinePace::default(), 700_000, 4_000_000);
     let (mut now, mut sampled, mut charged, mut most) = (0, 0, 0, 0);
     for thread in 0..6_000u64 {
         pace.begin_thread(ROUTINE, now);
@@ -829,7 +829,7 @@ fn threads_that_live_shortly_are_charged_like_one_that_lives_long() {
 
 #[test]
 fn another_routine_begins_anew() {
-    let (pace, period) = (Pace::default(), 1_000_000);
+    let (pace, period) = (LinePace::default(), 1_000_000);
     pace.begin_thread(1, 0);
     for at in 1..100 {
         pace.begin_operation(EPOCH, at * 500_000, period);
@@ -845,7 +845,7 @@ fn another_routine_begins_anew() {
 fn a_stretch_is_charged_in_parts() {
     let period = 1_000_000;
     let charged = |parts: bool| {
-        let (pace, mut now, mut charged) = (Pace::default(), 0, 0);
+        let (pace, mut now, mut charged) = (LinePace::default(), 0, 0);
         for turn in 0..2_000 {
             pace.begin_operation(EPOCH, now, period);
             pace.end_operation(1, now);

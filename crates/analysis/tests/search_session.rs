@@ -4,7 +4,7 @@
 mod common;
 
 use analysis::bottleneck::auto::{self, Options};
-use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, Run, Whole};
+use analysis::bottleneck::forest::{Forest, ForestError, Normalisation, ProfiledRun, Whole};
 use analysis::bottleneck::interface::{Metric, Metrics, Profile};
 use analysis::bottleneck::search::{Details, Listing, Search, SearchError};
 use analysis::bottleneck::suggesters::{SUGGESTERS, Suggester};
@@ -277,7 +277,7 @@ fn trivial_sequences_are_not_listed() {
 #[test]
 fn differences_of_runs_have_intervals_and_noise_is_not_ranked() {
     let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
-    let side = |x: [i64; 3], y: [i64; 3]| -> Vec<Run> {
+    let side = |x: [i64; 3], y: [i64; 3]| -> Vec<ProfiledRun> {
         let costs = x.into_iter().zip(y);
         costs
             .map(|(x, y)| run(tree(&vec![stack("ax", x), stack("ay", y)])))
@@ -331,7 +331,7 @@ fn profiles_are_made_comparable_or_refused() {
         forest(1, 1, Normalisation::Work).unwrap_err(),
         ForestError::BadWork(name)
     );
-    let with = |cost, work| Run {
+    let with = |cost, work| ProfiledRun {
         work: Some(work),
         ..run(of(cost))
     };

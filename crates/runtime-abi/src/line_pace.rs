@@ -13,19 +13,19 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Stretches of a thread that are told apart.
 const STRETCHES: usize = 8;
-/// Sampling periods over which time that was not charged is spread. In the simulation of `tests/pace.rs`, 8 to 64 give
+/// Sampling periods over which time that was not charged is spread. In the simulation of `tests/line_pace.rs`, 8 to 64 give
 /// the same result.
 const SPREAD: u64 = 32;
 /// Periods over which the pace is averaged, about.
 const REMEMBERED: u64 = 256;
-/// Operations are frequent if fewer periods than this pass between two; tuned with the simulation of `tests/pace.rs`.
+/// Operations are frequent if fewer periods than this pass between two; tuned with the simulation of `tests/line_pace.rs`.
 const FREQUENT: f64 = 1.5;
 /// Operations over which the time between them is averaged.
 const RECENT: u64 = 16;
 
 /// The pace of a thread.
 #[repr(C)]
-pub struct Pace {
+pub struct LinePace {
     /// The experiment that this is of ([`crate::Clock::epoch`] + 1); 0: none.
     experiment: AtomicU64,
     /// End of the last operation, by the monotonic clock.
@@ -56,7 +56,7 @@ struct Stretch {
     rest: AtomicI64,
 }
 
-impl Pace {
+impl LinePace {
     /// Begins with another thread, that of `routine` (0: not known). A thread may live for less time than passes between
     /// two samples: so it goes on with what is known of those that had this slot before, and its first stretch is that of
     /// all threads with the same routine.
@@ -203,7 +203,7 @@ impl Stretch {
     }
 }
 
-impl Default for Pace {
+impl Default for LinePace {
     fn default() -> Self {
         Self {
             experiment: AtomicU64::new(0),

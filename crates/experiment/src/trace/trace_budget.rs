@@ -41,7 +41,7 @@ pub(super) struct SeenExecutions<'a> {
 }
 
 /// Keeps the cost of tracing within a budget.
-pub(super) struct Pace {
+pub(super) struct TraceBudget {
     /// Part of the target's time that tracing may take.
     budget: f64,
     /// Cost of recording one execution in ticks.
@@ -55,7 +55,7 @@ pub(super) struct Pace {
     since: u64,
 }
 
-impl Pace {
+impl TraceBudget {
     pub fn new(budget: f64, cost: u64, now: u64) -> Self {
         Self {
             budget,
@@ -192,10 +192,10 @@ mod tests {
         const MS: u64 = 1_000_000;
         let shared = TraceMemory::new(1 << 20).expect("memory");
         let mut blocks = vec![block("hot"), block("cool")];
-        let mut pace = Pace::new(0.05, 50, 0);
+        let mut budget = TraceBudget::new(0.05, 50, 0);
         let mut step = |executions: &[u64], waits, now, blocks: &mut Vec<TracedBlock>| {
             // What the test itself takes is no reading of records.
-            pace.own_before = u64::MAX;
+            budget.own_before = u64::MAX;
             let seen = SeenExecutions {
                 executions,
                 waits,
@@ -206,7 +206,7 @@ mod tests {
             let periods =
                 |blocks: &[TracedBlock]| blocks.iter().map(|b| b.period).collect::<Vec<_>>();
             let before = periods(blocks);
-            pace.step(&shared, blocks, &seen, now, 1.0);
+            budget.step(&shared, blocks, &seen, now, 1.0);
             let both = before.into_iter().zip(periods(blocks)).enumerate();
             both.filter(|(_, (before, after))| before != after)
                 .map(|(block, _)| block)
@@ -231,8 +231,8 @@ mod tests {
         const WINDOW_NS: u64 = 100_000_000;
         let shared = TraceMemory::new(1 << 20).expect("memory");
         let mut blocks = ["one", "two", "three", "rare"].map(block).to_vec();
-        let mut pace = Pace::new(0.05, 50, 0);
-        pace.own_before = u64::MAX;
+        let mut budget = TraceBudget::new(0.05, 50, 0);
+        budget.own_before = u64::MAX;
         let seen = SeenExecutions {
             executions: &[1_000_000, 1_000_000, 1_000_000, 50],
             waits: 0,
@@ -240,7 +240,7 @@ mod tests {
             read: 0,
             unread: 0,
         };
-        pace.step(&shared, &mut blocks, &seen, WINDOW_NS, 1.0);
+        budget.step(&shared, &mut blocks, &seen, WINDOW_NS, 1.0);
         let sampled: Vec<bool> = blocks.iter().map(|block| block.period > 1).collect();
         assert_eq!(sampled, [true, true, true, false]);
     }
@@ -252,8 +252,8 @@ mod tests {
         let shared = TraceMemory::new(1 << 20).expect("memory");
         for (unread, is_sampled) in [(0, false), (1_600_000, true)] {
             let mut blocks = vec![block("hot")];
-            let mut pace = Pace::new(0.05, 50, 0);
-            pace.own_before = u64::MAX;
+            let mut budget = TraceBudget::new(0.05, 50, 0);
+            budget.own_before = u64::MAX;
             let seen = SeenExecutions {
                 executions: &[80_000],
                 waits: 0,
@@ -261,7 +261,7 @@ mod tests {
                 read: 80_000,
                 unread,
             };
-            pace.step(&shared, &mut blocks, &seen, WINDOW_NS, 1.0);
+            budget.step(&shared, &mut blocks, &seen, WINDOW_NS, 1.0);
             assert_eq!(blocks[0].period > 1, is_sampled);
         }
     }
