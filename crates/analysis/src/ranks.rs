@@ -46,7 +46,7 @@ pub fn shift_of_pairs(differences: &[f64]) -> Option<Interval> {
     }
 }
 
-/// Returns the median of values, and the interval that leaves so many out on each side.
+/// Returns the median of `values`, and the interval that leaves `outside` of them out on each side.
 fn interval_of_sorted(mut values: Vec<f64>, outside: usize) -> Option<Interval> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;

@@ -6,8 +6,8 @@
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
-/// The 95 % confidence interval of the mean of a Poisson distribution of which one value is known (Garwood's): how
-/// many samples there would have been on average where there were so many.
+/// Returns the 95 % confidence interval of the mean of a Poisson distribution of which one value is
+/// known (Garwood's): how many samples there would have been on average where there were `count`.
 pub fn interval_of_count(count: f64) -> (f64, f64) {
     let quantile = |p: f64, freedom: f64| {
         let chi = ChiSquared::new(freedom).ok();
@@ -38,8 +38,8 @@ impl Interval {
         nearer_to_zero(self.low, self.high)
     }
 
-    /// By Student's distribution with so many degrees of freedom; `None` of what is not a
-    /// number.
+    /// Makes the interval by Student's distribution with `freedom` degrees of freedom; `None` of
+    /// what is not a number.
     pub(crate) fn new(estimate: f64, error: f64, freedom: f64) -> Option<Self> {
         if !(estimate.is_finite() && error.is_finite()) {
             return None;

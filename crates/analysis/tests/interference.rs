@@ -990,7 +990,7 @@ fn a_loss_is_listed_once() {
     let update = of(&result, "update");
     assert_eq!(update.score.standing, Standing::Same);
     assert_eq!(update.score.same_as.as_deref(), Some("pthread_mutex_lock"));
-    // Who is woken from where it waits itself waits for a turn.
+    // A thread that another one wakes from the function that it waits in waits for a turn.
     assert_eq!(of(&result, "flush").causes[0].kind, CauseKind::Lock);
 }
 

@@ -60,7 +60,7 @@ fn evidence(program: &Program, run: &PipelineRun, random: &mut Random, walked: u
     }
 }
 
-/// Returns the evidence for a block of so many instructions.
+/// Returns the evidence for a block of `instructions` instructions.
 fn block(samples: f64, instructions: f64) -> BlockEvidence {
     BlockEvidence {
         samples,

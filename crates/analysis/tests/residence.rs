@@ -72,8 +72,8 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
     })
 }
 
-/// Returns the evidence of so many samples about a load whose n-th address is `address(n)`: four executions after each
-/// sample, and the one before it.
+/// Returns the evidence of `samples` samples about a load whose n-th address is `address(n)`: four
+/// executions after each sample, and the one before it.
 fn seen(samples: u64, address: impl Fn(u64) -> u64) -> Accesses {
     let mut table: FxHashMap<(), Accesses> = FxHashMap::default();
     for sample in 0..samples {

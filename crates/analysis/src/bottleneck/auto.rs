@@ -11,8 +11,8 @@
 //! **Cause or container.** Each call of method m has a cost until m is called again below it. That
 //! divides the cost of [m] without overlap, even in recursion, into m's own and one share for each
 //! callee of m. A callee is *notable* if its share is at least θ of the whole. If the notable callees
-//! have half of the cost of [m], it is a container: they say more. Otherwise the cost is m's own or
-//! spreads over so many small callees that m is what they have in common: a cause.
+//! have half of the cost of [m], it is a container: they say more. Otherwise it is a cause: the
+//! cost is m's own, or spreads over many small callees, and m is what these have in common.
 //!
 //! **As specific as its cost allows.** From [m], extensions at the top, then at the bottom, are followed as
 //! long as one keeps the cutoff (0.95) of the cost, as in zooming.

@@ -115,7 +115,8 @@ struct Label<P: Profile> {
 
 /// With intervals, the share of believed differences that may be chance.
 const FALSE_DISCOVERIES: f64 = 0.05;
-/// With intervals or negative costs, so many of the summaries with the largest metric are looked at.
+/// Number of summaries, those with the largest metric, that are looked at with intervals or
+/// negative costs.
 const CANDIDATES: usize = 1000;
 
 impl<'p, P: Profile> Search<'p, P> {

@@ -153,8 +153,9 @@ impl Levels {
         })
     }
 
-    /// The same with experiments that were expected to have so many times the visits, and that count in part;
-    /// `factors` are both, for all experiments by ascending speedup. `None` if too little is left.
+    /// The same with experiments that have a weight, and whose expected visits are multiplied by a
+    /// factor. `factors` has this factor and the weight of each experiment, by ascending speedup.
+    /// `None` if too little is left.
     pub fn scale_experiments(&self, factors: &[(f64, f64)], freedom: f64) -> Option<Self> {
         let mut factors = factors.iter();
         let mut scale = |level: &Level| {

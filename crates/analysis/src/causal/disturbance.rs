@@ -23,8 +23,10 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// Learns from the experiments without delays, of a machine with so many processors, what the hypervisor costs the program. (How stolen time is spread is not known: one thread on a
-    /// machine of two processors lost 0.2 to 0.7 of it, two that meet 0.5 to 1, and not in proportion to the time that they ran.)
+    /// Learns from the experiments without delays what the hypervisor costs the program on a
+    /// machine with `cpus` processors. (How stolen time is spread is not known: one thread on a
+    /// machine of two processors lost 0.2 to 0.7 of it, two that meet 0.5 to 1, and not in
+    /// proportion to the time that they ran.)
     pub fn of<'a>(cpus: u32, experiments: impl Iterator<Item = &'a Experiment> + Clone) -> Self {
         let cpus = f64::from(cpus.max(1));
         let undelayed = || experiments.clone().filter(|it| it.speedup == 0.0);

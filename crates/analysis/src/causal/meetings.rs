@@ -31,7 +31,7 @@ const LOST_AT_PACE: f64 = 0.1;
 /// (`unequal` of `tests/programs/causal/meetings.c`: they wait a quarter of it).
 /// Tuned by `benches/causal_meetings.py`.
 const QUEUED: f64 = 0.15;
-/// The doubt of those that meet more often than each of so many periods.
+/// The doubt of those that meet more often than once in [`QUEUED_MEETINGS`] sampling periods.
 /// Tuned by `benches/causal_meetings.py`.
 const QUEUED_DOUBT: f64 = 0.5;
 /// See [`QUEUED_DOUBT`].
@@ -223,9 +223,9 @@ fn between(every_ns: f64, none: f64, all: f64) -> f64 {
 }
 
 impl Bound {
-    /// Returns the bound for a fragment with so many undelayed samples in so much undelayed time. For throughput, that
-    /// is the part of the time in which a thread runs the fragment. Latencies can shrink by more, because requests
-    /// queue up.
+    /// Returns the bound for a fragment with `samples` undelayed samples in `undelayed_ns`
+    /// nanoseconds without delays. For throughput, that is the part of the time in which a thread
+    /// runs the fragment. Latencies can shrink by more, because requests queue up.
     pub fn new(runs: &[CausalRun], measure: Measure, samples: u64, undelayed_ns: f64) -> Self {
         let period = runs.iter().map(|run| run.settings.sample_period_ns).max();
         let ran = samples as f64 * period.unwrap_or(0) as f64 / undelayed_ns.max(1.0);

@@ -185,8 +185,9 @@ pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
     }
 }
 
-/// Progress that comes in less than so many sampling periods is more frequent than delays can follow: threads that met every
-/// 5 ms were predicted right, those that met every millisecond at half of the truth.
+/// Sampling periods for one step of progress, below which progress is more frequent than delays can
+/// follow: threads that met every 5 ms were predicted right, those that met every millisecond at
+/// half of the truth.
 const FOLLOWED: f64 = 4.0;
 
 /// Threads that want to run at a time, on average, up to which a program is taken to have one that works: nobody meets it unseen.

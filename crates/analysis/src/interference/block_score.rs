@@ -45,7 +45,7 @@ struct BlockSums<'a> {
     ticks: f64,
     /// Duration of the threads that executed the block.
     time: f64,
-    /// Recording period: one in so many executions was recorded.
+    /// Recording period: the number of executions of which one was recorded.
     period: u32,
     /// See [`Known::exact`].
     exact: f64,

@@ -149,7 +149,7 @@ impl BlockState {
             reason.fate(within.or(self.waits_for), aarch64)
         });
         if self.waits_for == Some(CauseKind::Sleep) {
-            // Who asked for a time got at least that.
+            // A thread that asked for a time got at least that.
             fates.asked = fates.asked.saturating_add(std::mem::take(&mut fates.ready));
         }
         fates

@@ -314,7 +314,7 @@ impl<'a> NamedWait<'a> {
             (Some(CauseKind::Allocator), _) => (CauseKind::Allocator, woken),
             (_, Some(kind)) => (kind, true),
             (Some(own), None) => (own, woken),
-            // Who is let go on from where it waits itself waits for a turn.
+            // A thread that another one wakes from the function that it waits in waits for a turn.
             (None, None) if self.waker_block == Some(self.function) => (CauseKind::Lock, true),
             (None, None) => (CauseKind::OtherWait, false),
         }

@@ -9,9 +9,10 @@ use super::sketch::step;
 use profile::{EventContrast, EventSample, EventScore, TRACED_EVENTS, TracedEvent};
 use statrs::distribution::{Beta, ContinuousCDF};
 
-/// A group runs for at least so many times what a sample costs: its samples change how slow it seems by a twentieth.
+/// Minimum ratio of a group's running time to the cost of a sample: its samples change how slow it
+/// seems by a twentieth.
 const LONG: u64 = 20;
-/// A kind's floor is known when so many executions of it were recorded.
+/// Number of recorded executions of a kind from which on its floor is known.
 const KNOWN: u64 = 20;
 /// Slowness of a group that ran at the floor.
 const AT_FLOOR: u64 = 64;
@@ -96,7 +97,7 @@ pub(super) struct Runs {
     pub floor: u64,
     /// Executions of their kind so far.
     pub known: u64,
-    /// Each stands for so many.
+    /// Number of executions that each of these stands for.
     pub weight: u64,
 }
 
@@ -234,7 +235,7 @@ impl EventTable {
         (both && slow.slowness() >= SLOWER * fast.slowness()).then_some((slow, fast))
     }
 
-    /// Returns what is said of the events in a block with so many executions.
+    /// Returns what is said of the events in a block that was executed `executions` times.
     pub fn scores(&self, events: &[TracedEvent], executions: u64, ns: f64) -> Vec<EventScore> {
         let scores = events.iter().take(TRACED_EVENTS).enumerate();
         let scores = scores.map(|(number, event)| {
@@ -274,8 +275,9 @@ impl EventTable {
     }
 }
 
-/// The 95 % interval of how many times as often something happens in the slow ones, which are `size` times as many as the fast ones:
-/// of so many samples a binomial number is slow (Clopper and Pearson).
+/// Returns the 95 % interval of how many times as often something happens in the slow ones, which
+/// are `size` times as many as the fast ones. The number of slow ones among all samples, `slow` and
+/// `fast`, is binomial (Clopper and Pearson).
 fn ratio_within(slow: u64, fast: u64, size: f64) -> (f64, Option<f64>) {
     let odds = |share: f64| share / (1.0 - share) / size.max(f64::MIN_POSITIVE);
     let quantile = |a: u64, b: u64, p: f64| {
@@ -322,7 +324,7 @@ mod tests {
             for n in 0..40_000u64 {
                 let is_slow = n / 100 % 2 == 1;
                 let per_ten = if is_slow { 4 * misses } else { 1 };
-                // One sample in ten misses: of ten executions so many are interrupted.
+                // One sample in ten misses: `per_ten` of ten executions are interrupted.
                 let hit = n % 10 < per_ten && per_ten <= 10;
                 let sample = events(0, 10);
                 let work = events(1, 100);

@@ -29,11 +29,11 @@ const NODE: [&str; 2] = ["node-loads", "node-load-misses"];
 /// Event that slow executions have more of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EventVerdict {
-    /// Page faults, so many more that these may be what took the time.
+    /// Page faults: the additional ones can account for the time.
     Faults,
     /// Instructions.
     Work,
-    /// Cache misses, so many more that these may be what took the time.
+    /// Cache misses: the additional ones can account for the time.
     Memory,
     /// Neither instructions nor cache misses.
     Neither,
@@ -96,7 +96,7 @@ fn plain(event: &EventScore) -> &str {
     event.name.split(':').next().unwrap_or_default()
 }
 
-/// The part of what slow executions ran longer for that those of an event that they had more can stand for, at so many nanoseconds each.
+/// Returns the fraction of the slowdown that the extra events explain, at `ns` nanoseconds each.
 fn explains(slow: &EventContrast, ns: f64) -> f64 {
     let more = slow.at_least > 1.0;
     let each = slow.ns_each.filter(|each| more && *each > 0.0);

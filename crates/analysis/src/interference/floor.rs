@@ -5,7 +5,7 @@ use super::sketch::{Histogram, Smallest, WINDOWS, Window};
 use profile::{CauseKind, Floor, Level, Quality};
 use rustc_hash::FxHashMap;
 
-/// A window or a thread has a floor of its own with so many executions.
+/// Number of executions from which on a window or a thread has a floor of its own.
 pub(super) const ENOUGH_FOR_A_PART: u64 = 50;
 
 /// Executions that are compared with each other.
@@ -159,7 +159,7 @@ impl Group {
     }
 }
 
-/// Returns which of the smallest is the floor of so many executions.
+/// Returns the rank of the floor of `n` executions among their smallest durations; 1: the smallest.
 fn rank(n: u64) -> usize {
     1 + (n / 50).min(3) as usize
 }

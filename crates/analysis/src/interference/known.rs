@@ -91,7 +91,8 @@ pub(super) struct Known<'a> {
     pub aarch64: bool,
 }
 
-/// Executions take so many times as long while others are in the block, or these do not disturb.
+/// Minimum ratio of the duration of executions while others are in the block to that of executions
+/// alone: below it the others do not disturb.
 pub(super) const DISTURBED: f64 = 1.1;
 
 /// Returns whether durations follow an argument, by R² and slope.

@@ -69,8 +69,8 @@ pub(super) fn loss_interval(groups: &[Group], kinds: &[&Kind]) -> Between {
     }
 }
 
-/// Half of the 95 % interval of the sum of so many parts. Parts after each other are often alike, which makes it
-/// narrower than it should be.
+/// Returns half of the 95 % interval of the sum of `parts`. Parts after each other are often alike,
+/// which makes it narrower than it should be.
 fn half_interval(parts: &[f64]) -> f64 {
     let n = parts.len() as f64;
     if parts.len() < 4 {
@@ -93,7 +93,7 @@ pub(super) fn split_loss(
     exact: f64,
 ) -> Parts {
     let fates = &state.fates;
-    // Who yields is ready, but has nothing to do.
+    // A thread that yields is ready, but has nothing to do.
     if state.yields {
         return Parts {
             scheduler: 0.0,

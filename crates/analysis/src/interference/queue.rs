@@ -7,8 +7,9 @@ use super::wait_sum::WaitSum;
 use profile::TRACED_ARGUMENTS;
 use std::sync::Arc;
 
-/// An execution waits for at least so many others of its block and thread before it counts, in case an outer
-/// one of the same block contains it; and for so many where a block has been seen to call itself.
+/// Minimum number of others of its block and thread that an execution waits for before it counts,
+/// in case an outer one of the same block contains it; [`PATIENCE_RECURSIVE`] where a block has
+/// been seen to call itself.
 const PATIENCE: usize = 16;
 const PATIENCE_RECURSIVE: usize = 1024;
 /// Number of executions that are counted together.

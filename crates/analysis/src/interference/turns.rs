@@ -88,7 +88,7 @@ pub(super) fn mark_turns(
             taken.insert(address, turn);
         }
     }
-    // Who signals there lets another one have its turn.
+    // A thread that signals there lets another one have its turn.
     for kind in kinds.iter_mut() {
         let name = described.get(kind.block as usize).map(|b| &b.name);
         if name.and_then(|name| wakes_one(name)).is_some() {

@@ -133,7 +133,7 @@ impl WaitSum {
     /// One wait, as far as it can be believed.
     pub fn of(wait: &Wait) -> Self {
         let length = wait.end.saturating_sub(wait.start);
-        // Who gave its CPU away in a system call yielded.
+        // A thread that gave its CPU away in a system call yielded.
         if wait.preempted && wait.system_call.is_none() && wait.waker.is_none() {
             return Self {
                 preempted: length,

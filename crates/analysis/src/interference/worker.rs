@@ -35,8 +35,9 @@ pub(super) struct Local {
     pub block: BlockId,
     /// See [`BlockState::base`].
     base: u64,
-    /// Each recorded execution stands for so many. Of more than one nothing is known of those that are not recorded: they
-    /// are not followed, which is to say, part of the kinds of their callers.
+    /// Number of executions that each recorded one stands for. If it is more than one, nothing is
+    /// known of those that are not recorded: they are not followed, which is to say, part of the
+    /// kinds of their callers.
     period: u32,
     /// True if the block is plain, no arguments are looked at, and no stack is expected: see [`Worker::execution`].
     short: bool,

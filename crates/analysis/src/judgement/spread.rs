@@ -1,4 +1,5 @@
-//! Functions whose time is spread over so many callees that they are what these have in common (ours).
+//! Functions whose time is spread over many callees, and which are what these have in common
+//! (ours).
 //!
 //! The search for bottlenecks prefers the specific: of a query that scans a table it finds the comparison of two values, the decoding of a
 //! row, and five more pieces, none of which anybody would change. What they have in common is the function that asked for the query.

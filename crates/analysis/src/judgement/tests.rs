@@ -724,7 +724,8 @@ fn what_is_spread_over_many_callees_is_who_called_them() {
     }
 }
 
-/// A thread that ran for so many milliseconds in functions, each of which is at one place of a tree.
+/// A thread that ran in functions for the given milliseconds; each function is at one place of a
+/// tree.
 fn thread(tree: &CallTree, functions: &[(&str, i64)]) -> ThreadWork {
     let sequences = Sequences::new(tree);
     let work = |(name, time): &(&str, i64)| NodeWork {
@@ -1428,7 +1429,7 @@ fn a_thread_that_works_alone_is_said_to() {
     assert_eq!(judge(&uneven[..1]), None);
 }
 
-/// Who starts processes is named of what it takes to start them.
+/// The finding of what it takes to start processes names the function that starts them.
 #[test]
 fn who_starts_processes_is_named() {
     use TimeKind::{Computing, SystemCalls};

@@ -34,7 +34,7 @@ pub(super) struct TimedTree<'a> {
     in_program: Vec<i64>,
 }
 
-/// Who wrote a function, and for whom it works.
+/// Origin of a function, which says whether it works for its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CodeRole {
     Kernel,

@@ -26,7 +26,7 @@ const CLUSTER_WIDTH: f64 = 1.5;
 /// A cluster has at least this share of the issue points of its class.
 const LEAST_SHARE: f64 = 0.34;
 
-/// No instruction stalls for so many cycles on average, with reason.
+/// Maximum number of cycles that an instruction stalls for on average, with reason.
 const LARGEST_STALL: f64 = 600.0;
 
 /// With fewer samples in the mean, ratios say little each, and all are taken together.

@@ -32,7 +32,7 @@ const COUNTED: usize = 2;
 /// independent one: a stretch goes round the same loop again and again.
 const REPEATS: [f64; KINDS] = [1.0, 100.0, 1.0];
 
-/// Beyond so many standard deviations, what is observed of a class weighs less and less.
+/// Number of standard deviations beyond which what is observed of a class weighs less and less.
 const ROBUST: f64 = 3.0;
 
 /// Each edge out of a branch counts as if it had been seen so often: none is impossible.
@@ -107,7 +107,7 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// A model of `total` instructions, or, if that is `free`, of about so many. `None` if no
+    /// Makes a model of `total` instructions, or, if that is `free`, of about `total`. `None` if no
     /// instruction can be executed.
     pub fn new(
         edges: &[Ends],

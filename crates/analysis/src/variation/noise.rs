@@ -13,7 +13,8 @@ const LEAST_FOR_NOISE: f64 = 25.0;
 /// The noise is estimated from the rows that have at least this part of the samples of the heaviest.
 const LEAST_WEIGHT: f64 = 0.1;
 
-/// And from so many, if there are so many.
+/// Number of rows, the heaviest, that the noise is estimated from in any case, if there are as
+/// many.
 const ENOUGH_ROWS: usize = 8;
 
 /// The least number of rows that is needed.

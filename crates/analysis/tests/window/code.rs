@@ -52,11 +52,11 @@ pub fn program(random: &mut Random) -> Program {
 /// Operands that addresses are computed from.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// An object of so many bytes, whose address a register has.
+    /// An object whose address a register has, and its size in bytes.
     Object(AsmRegister64, u64),
     /// An array of words: base and index.
     Words(AsmRegister64, AsmRegister64),
-    /// An array of addresses of objects of so many bytes.
+    /// An array of addresses of objects: base and index, and the size of an object in bytes.
     Pointers(AsmRegister64, AsmRegister64, u64),
     /// A table of `2^log` words, of which a hash chooses.
     Table(AsmRegister64, u32),

@@ -15,9 +15,9 @@ const ARRAYS: u64 = 1 << 32;
 pub enum Words {
     /// Any numbers.
     Numbers,
-    /// Addresses of objects, each of so many bytes, `2^log` in all from here on.
+    /// Addresses of objects, each of `bytes` bytes, `2^log` in all from `to` on.
     Pointers { to: u64, log: u32, bytes: u64 },
-    /// Objects, each of so many bytes, `2^log` in all, that begin with the next one's address.
+    /// Objects, each of `bytes` bytes, `2^log` in all, that begin with the next one's address.
     List { log: u32, bytes: u64 },
 }
 

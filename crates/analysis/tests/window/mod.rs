@@ -29,7 +29,7 @@ use registers::Ways;
 
 pub use code::{Program, program};
 
-/// The processor's records of branches are taken of one jump in so many.
+/// Number of jumps of which the processor's records of branches have one.
 const RECORDED: u64 = 20;
 
 /// Samples of each instruction of the graph, and its stalled cycles by cause.

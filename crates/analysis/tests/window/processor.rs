@@ -34,7 +34,8 @@ impl Units {
         of != cycle || taken < self.count
     }
 
-    /// Returns whether there is room for so many cycles. (No iterator: most of the test's time is spent here.)
+    /// Returns whether there is room for `length` cycles from `at` on. (No iterator: most of the
+    /// test's time is spent here.)
     fn free(&self, at: u64, length: u64) -> bool {
         let mut cycle = at;
         while cycle < at + length {

@@ -80,9 +80,10 @@ impl<'a> Context<'a> {
         self.entering[block].iter().copied().filter(matters)
     }
 
-    /// The instructions that can be executed right before one, as far as they are of the
-    /// procedure, and, where samples come late, so many more before it in its block. A conditional branch may be
-    /// executed as one with what sets its flags: both.
+    /// Returns the instructions that can be executed right before one, as far as they are of the
+    /// procedure, and, where samples come late, as many more before it in its block as
+    /// `Evidence::late` says. A conditional branch may be executed as one with what sets its flags:
+    /// both.
     pub fn executed_before(&self, block: usize, index: usize) -> Vec<usize> {
         let graph = self.evidence.graph;
         let range = &graph.blocks[block].instructions;

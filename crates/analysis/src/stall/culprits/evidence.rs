@@ -77,8 +77,8 @@ pub struct Evidence<'a> {
     pub trust: &'a [CycleTrust],
     /// True if other threads may write what the procedure accesses.
     pub shared: bool,
-    /// Instructions by which a sample may come later than right after the slow one (its skid): each of so many before
-    /// is suspected too.
+    /// Number of instructions by which a sample may come later than right after the slow one (its
+    /// skid): the same number of instructions before it is suspected too.
     pub late: usize,
 }
 

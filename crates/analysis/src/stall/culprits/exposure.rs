@@ -181,8 +181,8 @@ impl Way {
     }
 }
 
-/// Returns how many times for each of so many executions the window can have been empty before an
-/// instruction.
+/// Returns how many times the window can have been empty before an instruction, for each of `often`
+/// executions.
 fn window_emptied(context: &Context<'_>, block: usize, index: usize, often: f64) -> f64 {
     let own = context.of_block(block).unwrap_or(0.0);
     if own <= 0.0 || often <= 0.0 {

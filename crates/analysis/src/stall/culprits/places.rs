@@ -13,8 +13,8 @@ pub(super) enum Unit {
     Line,
 }
 
-/// The largest share that so many of some observations allow for: by two standard deviations, and
-/// three even where none was.
+/// Returns the largest share that `count` of `of` observations allow for: by two standard
+/// deviations, and three even where none was.
 pub(super) fn at_most(count: f64, of: f64) -> f64 {
     let most = count + 2.0 * count.sqrt() + 3.0;
     if of > 0.0 { (most / of).min(1.0) } else { 1.0 }

@@ -64,7 +64,8 @@ impl Scope {
         }
     }
 
-    /// For how long what was accessed stays among the last so many different places, at least.
+    /// Returns the minimum time for which what was accessed stays among the last `capacity`
+    /// different places.
     fn shortest_stay(&self, unit: Unit, capacity: f64) -> f64 {
         const FOREVER: f64 = 1e15;
         let (mut least, mut most) = (0.0, 1e-9);

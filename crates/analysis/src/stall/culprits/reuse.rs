@@ -49,7 +49,8 @@ impl Reuse {
         average: 0.0,
     };
 
-    /// Returns how likely at least so many are in one of so many sets.
+    /// Returns the probability that at least `ways` of the accesses in between are in one of `sets`
+    /// sets.
     pub fn crowding_probability(&self, ways: u32, sets: f64) -> f64 {
         match self.between {
             Some(most) => at_least(ways, f64::from(most) / sets),
@@ -270,7 +271,7 @@ impl<'a> Reuses<'a> {
         for edge in &self.entering[block] {
             let often = self.evidence.often_taken(*edge);
             let from = self.evidence.graph.edges[*edge].from;
-            // Who calls has pushed the address of return.
+            // The caller has pushed the return address.
             let entry = Ways {
                 reached: true,
                 reuse: Reuse {
