@@ -174,7 +174,7 @@ pub struct Record {
     #[arg(long)]
     pub registers: bool,
     /// Follow the execution of COMMAND's first thread, instruction by instruction, for stretches at
-    /// random times that may take so many percent of its time: sharpens what --registers sees
+    /// random times that may take PERCENT of its time: sharpens what --registers sees
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "3",
           require_equals = true, value_parser = parse_percent, requires = "command")]
     pub path_bursts: Option<f64>,
@@ -234,7 +234,7 @@ pub enum CallGraphArg {
     Auto,
     /// Frame pointers.
     FramePointer,
-    /// Unwind tables, with so many bytes of stack.
+    /// Unwind tables, from copies of the stack; their size in bytes.
     Dwarf(u32),
 }
 
@@ -423,7 +423,7 @@ pub struct ReportArgs {
 /// Presentation of a table.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Shown {
-    /// At most so many rows
+    /// Maximum number of rows
     #[arg(long, value_name = "N", default_value_t = 25)]
     pub limit: usize,
     /// All rows
@@ -679,7 +679,7 @@ pub struct Stats {
 Examples:
   vitalfew diff before.vf after.vf             runs of the same work: what takes more or less?
   vitalfew diff --map /v1/=/v2/ a.vf b.vf      what was built as /v1/... is /v2/... now
-  vitalfew diff --work A=1200,B=1350 a.vf b.vf per request, where they served so many
+  vitalfew diff --work A=1200,B=1350 a.vf b.vf per request: A served 1200, B 1350
   vitalfew diff --fail-over 5% --markdown a.vf b.vf   a check of a pull request, and its comment
   vitalfew diff --folded a.vf b.vf             for a differential flame graph
 
@@ -693,7 +693,7 @@ pub struct Diff {
     /// What to compare.
     #[command(flatten)]
     pub compare: Compare,
-    /// Exit with 6 if a row takes more in B by so many percent of all of A, or all of B does: at the
+    /// Exit with 6 if a row takes more in B by PERCENT of all of A, or all of B does: at the
     /// lower end of the interval, so that chance alone does not fail
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, conflicts_with = "folded")]
     pub fail_over: Option<f64>,

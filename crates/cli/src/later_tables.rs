@@ -29,7 +29,7 @@ pub fn make_tables_later(files: &[PathBuf]) -> bool {
             .spawn()
     };
     let Ok(mut maker) = start() else { return false };
-    // Who runs on as `top` does must not leave a zombie.
+    // A process that runs on, as `top` does, must not leave a zombie.
     std::thread::spawn(move || maker.wait());
     true
 }

@@ -60,8 +60,8 @@ impl Doubts {
         instructions(&listed).iter().map(address).collect()
     }
 
-    /// A recording with so many samples of cycles at each instruction of a procedure, and so many instructions that it
-    /// executed, if they were counted.
+    /// A recording with `samples` of cycles, one number for each instruction of a procedure, and
+    /// with the number of instructions that it `executed`, if they were counted.
     fn recording(&self, procedure: &str, samples: &[u64], executed: Option<u64>) -> Recording {
         let places = self.addresses(procedure);
         assert_eq!(places.len(), samples.len(), "{places:x?}");

@@ -193,7 +193,8 @@ fn a_file_system_that_freezes_loses_nothing() {
         begin.elapsed()
     );
     assert!(count(&status, "late_ns") > 0, "{status:#}");
-    // Who asks keeps it neither from draining nor from reading which processes begin and end.
+    // A client that asks keeps the daemon neither from draining nor from reading which processes
+    // begin and end.
     while begin.elapsed() < Duration::from_secs(6) {
         daemon.ask("status");
     }

@@ -489,8 +489,9 @@ fn labels_of_goroutines_have_the_shares_that_the_program_gave_them() {
     assert!(share(&began, "runtime.main") > 0.8, "{began}");
 }
 
-/// Node.js without inlining: what V8 inlines has no name of its own. Its second compiler came with version 22. With the script, and how it
-/// spends so many seconds.
+/// The command of Node.js without inlining: what V8 inlines has no name of its own. Its second
+/// compiler came with version 22. With the script, the `seconds` that it runs for, and how it
+/// spends them.
 fn node(seconds: &str) -> Vec<String> {
     let version = Command::new("node").arg("--version").output();
     let version = version.expect("node is started");

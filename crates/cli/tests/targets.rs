@@ -117,7 +117,7 @@ fn time_in_a_time_namespace_is_the_kernels() {
 const TOLD: &str =
     "echo >>starts; trap 'exit 0' TERM; (sleep 1; kill -TERM $$) & while :; do :; done";
 
-/// Who told a program to end would wait for ever for the end of another run.
+/// A user who told a program to end would wait for ever for the end of another run.
 #[test]
 fn programs_that_are_told_to_end_are_not_started_again() {
     if !live() {

@@ -28,7 +28,7 @@ fn profile(directory: &Path) -> PathBuf {
     file
 }
 
-/// Returns the output of a command on a terminal of so many columns.
+/// Returns the output of a command on a terminal of `columns` columns.
 fn on_terminal(columns: u32, environment: &str, command: &str) -> String {
     let line = format!("stty cols {columns} rows 24; {environment} {VITALFEW} {command}");
     let output = Command::new("script")

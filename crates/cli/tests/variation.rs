@@ -15,7 +15,7 @@ fn json(args: &[&str], files: &[PathBuf]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Runs of `steps`, in each of which `step5` does so many percent more.
+/// Runs of `steps`, one for each of `extra`: `step5` does that percentage more in it.
 fn runs(lab: &Lab, extra: &[u32]) -> Vec<PathBuf> {
     let program = lab.program("steps").display().to_string();
     let run = |(number, extra): (usize, &u32)| {
@@ -76,7 +76,7 @@ fn build(program: &Path, flags: &[&str]) {
     assert!(status.expect("a C compiler").success());
 }
 
-/// Records a build of `steps`, of which `step5` does so many percent more.
+/// Records a build of `steps`, of which `step5` does `extra` percent more.
 fn record_build(lab: &Lab, program: &Path, extra: &str, name: &str, more: &[&str]) -> PathBuf {
     let file = lab.path(name);
     let status = Command::new(VITALFEW)

@@ -27,7 +27,7 @@ use symbols::{Detail, Resolved};
 /// Nodes of the call tree below this share of the total are left out.
 const TREE_CUTOFF: f64 = 0.005;
 
-/// Frames of the call tree are indented for so many levels at most.
+/// Maximum number of levels that frames of the call tree are indented for.
 const DEEPEST_INDENT: usize = 60;
 
 /// The most of a command line that the footer repeats, in characters.

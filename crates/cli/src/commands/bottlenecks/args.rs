@@ -52,7 +52,7 @@ pub struct Bottlenecks {
     /// of --against last; for --normalize work
     #[arg(long, value_name = "N")]
     pub work: Vec<f64>,
-    /// --auto: at most so many call sequences
+    /// --auto: the maximum number of call sequences
     #[arg(long, value_name = "N", default_value = "14")]
     pub count: NonZeroUsize,
     /// --auto: the percentage that they should cover; less makes them more specific

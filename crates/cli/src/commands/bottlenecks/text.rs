@@ -15,7 +15,8 @@ use std::fmt::Write as _;
 /// Columns of a name in a table.
 const WIDEST: usize = 100;
 
-/// The characters for a name behind an indent of so many: what the terminal leaves, all that it has with --wide.
+/// Returns the number of characters for a name behind `indent` others: what the terminal leaves, or
+/// all that the name has with --wide.
 pub fn name_width(indent: usize, wide: bool) -> usize {
     match (wide, terminal_width()) {
         (true, _) => usize::MAX,

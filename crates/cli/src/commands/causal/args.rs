@@ -56,7 +56,7 @@ pub struct CausalReport {
     /// Only this progress point
     #[arg(long, value_name = "NAME")]
     pub point: Option<String>,
-    /// Report lines with at least so many different speedups, 0 among them
+    /// Report lines with at least N different speedups, 0 among them
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(2..=101))]
     pub min_speedups: u16,
     /// All lines, not only the first five, and why others are left out
@@ -101,7 +101,7 @@ pub struct CausalRunArgs {
     /// where nothing is said
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// Run the command exactly so many times (default: again as long as time and doubt are left)
+    /// Run the command exactly N times (default: again as long as time and doubt are left)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: Option<u32>,
     /// Images and sources whose code may be sped up: a part of the path, or a pattern with *; can be

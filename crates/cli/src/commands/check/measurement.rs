@@ -60,7 +60,7 @@ fn one_run() -> u32 {
 }
 
 impl CheckMeasurement {
-    /// Runs a command so many times; returns also one recording of all runs.
+    /// Runs a command `runs` times; returns also one recording of all runs.
     ///
     /// # Errors
     /// If it cannot be run or sampled, fails, or is stopped.
@@ -70,7 +70,8 @@ impl CheckMeasurement {
         Self::of_recordings(command, &recordings.collect::<anyhow::Result<Vec<_>>>()?)
     }
 
-    /// Runs two commands by turns, so many times each, or as often as fits into a time that does not depend on the result.
+    /// Runs two commands by turns, `runs` times each. If that is `None`, it runs them as often as
+    /// fits into a time that does not depend on the result.
     ///
     /// # Errors
     /// As [`Self::measure_runs`].
@@ -85,7 +86,8 @@ impl CheckMeasurement {
             if runs.is_none() && turn >= FEWEST_TURNS && begun.elapsed() >= TURNS_TIME {
                 break;
             }
-            // Who goes first changes, so that neither always finds the caches of the other.
+            // Another command goes first in each turn, so that neither always finds the caches of
+            // the other.
             let first = turn as usize % 2;
             for side in [first, 1 - first] {
                 recordings[side].push(repeated.record_run(commands[side])?);

@@ -68,7 +68,7 @@ pub struct InterferenceRunArgs {
     /// Stop tracing after this time (30s, 5m); the command runs on
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// Trace one in so many executions of each function
+    /// Trace one in N executions of each function
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1 << 20))]
     pub every: u32,
     /// Trace only one in many executions of a function where tracing would take more of the
@@ -101,7 +101,7 @@ pub struct InterferenceRunArgs {
     /// Keep only the result: it cannot be regrouped later
     #[arg(long)]
     pub no_trace: bool,
-    /// Keep only the result of a run whose trace is larger than so many MiB
+    /// Keep only the result of a run whose trace is larger than this, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     pub trace_limit: u64,
     /// Memory for executions that were not read yet: those that find no room are lost, and counted
@@ -186,7 +186,7 @@ impl Regroup {
 /// Presentation of results.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Shown {
-    /// At most so many functions
+    /// Maximum number of functions
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub limit: usize,
     /// All functions, with all that is known, and why others are left out

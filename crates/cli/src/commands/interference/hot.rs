@@ -26,7 +26,7 @@ pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<
     let exit = outcome
         .exit
         .or_else(|| wrapped::wait_for_command(outcome.running));
-    // Who ended it does not want it to be started again, and would wait for ever.
+    // The user who ended it does not want it to be started again, and would wait for ever.
     if signals.stop.load(Relaxed) || matches!(exit, Some(Exit::Signal(_))) {
         bail!(
             "the command was told to end in its first run, so that nothing was traced; -f FUNCTION traces it in one run"

@@ -4,7 +4,7 @@ use crate::printable::clean_name;
 use crate::sampling_error::interval_of_part;
 use serde_json::{Map, Value, json};
 
-/// Names are cut to so many characters; to less where the answer would be too long.
+/// Lengths in characters that names are cut to: a shorter one where the answer would be too long.
 const NAME_LENGTHS: [usize; 3] = [200, 80, 30];
 /// Least limit of an answer, in bytes: a shorter one says nothing.
 const LEAST_BYTES: usize = 500;
@@ -39,8 +39,8 @@ impl Answer {
         self
     }
 
-    /// Makes one line of JSON of at most so many bytes: first the end of the list is left out, and how much that is said;
-    /// if not even one entry finds room, names are cut.
+    /// Makes one line of JSON of at most `most` bytes: first the end of the list is left out, and
+    /// how much that is said; if not even one entry finds room, names are cut.
     ///
     /// # Errors
     /// That even so there is no room, as a line of JSON.

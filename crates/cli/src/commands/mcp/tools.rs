@@ -196,7 +196,7 @@ impl Tools {
     }
 
     #[tool(
-        description = "Predict what the program would gain if one line or function were faster by so many percent, by a causal experiment: while the place runs, everything else is delayed. Nothing is changed. The command is run again and again for the given seconds."
+        description = "Predict what the program would gain if one line or function were faster by a given percentage, by a causal experiment: while the place runs, everything else is delayed. Nothing is changed. The command is run again and again for the given seconds."
     )]
     async fn what_if(
         &self,

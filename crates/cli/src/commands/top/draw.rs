@@ -14,7 +14,7 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState};
 const NUMBER_WIDTH: u16 = 8;
 /// Columns that the detail takes at most.
 const DETAIL_WIDTH: u16 = 20;
-/// A row that is drawn in red has at least so many percent of a CPU.
+/// Minimum share of a CPU, in percent, that a row drawn in red has.
 const HOT: f64 = 10.0;
 
 const HELP: &[(&str, &str)] = &[
@@ -139,7 +139,8 @@ fn draw_table(model: &TopModel, frame: &mut Frame<'_>, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// The name, below its callers, and the detail of a row, in so many columns.
+/// Returns the name of a row, below its callers, in `name_width` columns, and its detail in
+/// `detail_width`.
 pub fn texts_of(row: &TopRow, name_width: usize, detail_width: usize) -> [String; 2] {
     // Half of the columns stay for the name.
     let indent = row.depth.min(name_width / 2);

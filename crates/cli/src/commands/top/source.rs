@@ -65,7 +65,7 @@ pub fn send_snapshots(
                 shown = Some(samples);
             }
             Some(Err(error)) => {
-                // Who listens no more does not want the reason either.
+                // A receiver that listens no more does not want the reason either.
                 let _ = send.send(Err(error));
                 return;
             }
