@@ -59,7 +59,7 @@ impl Inbox {
             .partition(|(ticket, _)| *ticket <= reached);
         self.waiting = waiting;
         for (_, (_, reply)) in answered {
-            // Who asked may have gone.
+            // The client that asked may have gone.
             let _ = reply.send(Answer::Status(Box::new(status.clone())));
         }
     }

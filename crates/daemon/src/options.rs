@@ -62,7 +62,7 @@ impl DaemonOptions {
 pub struct Retention {
     /// Epochs that ended longer ago are removed.
     pub longest: Option<Duration>,
-    /// The oldest epochs are removed until the rest takes at most so many bytes.
+    /// Maximum size of the epochs in bytes: the oldest are removed until the rest takes no more.
     pub most_bytes: Option<u64>,
 }
 

@@ -54,8 +54,10 @@ impl Candidate {
     }
 }
 
-/// Picks the number of a candidate, each of which needs so many experiments with a speedup; `None` if none had samples lately. Even numbers run, odd ones wait. Both kinds together share experiments
-/// by the square root of their samples, too, or many sleeping threads would take most of them.
+/// Picks the number of a candidate, each of which needs `needed` experiments with a speedup; `None`
+/// if none had samples lately. Even numbers run, odd ones wait. Both kinds together share
+/// experiments by the square root of their samples, too, or many sleeping threads would take most
+/// of them.
 pub(crate) fn pick_needed(dice: &mut Dice, candidates: &[Candidate], needed: u32) -> Option<usize> {
     let kinds = [0, 1].map(|kind| {
         let of_kind = candidates.iter().skip(kind).step_by(2);
@@ -119,7 +121,7 @@ mod tests {
     /// Samples of two threads since the last experiment began.
     const SAMPLES: f64 = 1200.0;
 
-    /// An experiment of a choice with so many samples in it.
+    /// An experiment of a choice with `samples` samples in it.
     fn experiment(speedup: f64, samples: u64) -> Experiment {
         Experiment {
             fragment: 0,

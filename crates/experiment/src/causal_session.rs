@@ -34,7 +34,8 @@ const TICK: Duration = Duration::from_millis(10);
 const EDGE_TICK: Duration = Duration::from_millis(1);
 /// The shortest time between two looks for threads that block the sampling signal.
 const BLOCKING_EVERY: Duration = Duration::from_millis(100);
-/// The part of the samples that may be missing, because their threads could get no signal, before the user hears of it: one in so many.
+/// Number of samples of which one may be missing, because its thread could get no signal, before
+/// the user hears of it.
 const MOST_WITHHELD: u64 = 20;
 /// The time between two reports to the user.
 const TOLD_EVERY: Duration = Duration::from_millis(250);

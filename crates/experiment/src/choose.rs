@@ -72,7 +72,7 @@ impl Dice {
         self.next_random() & 1 == 0
     }
 
-    /// Returns true in one of so many cases.
+    /// Returns true in one of `cases` cases.
     pub fn is_one_of(&mut self, cases: u64) -> bool {
         self.next_random()
             .checked_rem(cases)

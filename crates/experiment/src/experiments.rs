@@ -137,7 +137,8 @@ impl Current {
         }
     }
 
-    /// Returns what each point has counted since the start, of an experiment with so many nanoseconds without delays.
+    /// Returns what each point has counted since the start of an experiment, of which `effective`
+    /// nanoseconds are without delays.
     fn progress_until(&self, counts: &[PointCount], effective: f64) -> Vec<Progress> {
         let progress = counts.iter().enumerate().map(|(number, count)| {
             match (*count, self.counts.get(number)) {

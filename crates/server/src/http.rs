@@ -128,7 +128,7 @@ impl PageServer {
         let token: Arc<str> = self.token.into();
         let free = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
-            // Who comes when all are busy waits in the kernel's queue.
+            // A client that connects when all are busy waits in the kernel's queue.
             let Ok(permit) = Arc::clone(&free).acquire_owned().await else {
                 return Ok(());
             };

@@ -447,8 +447,8 @@ impl BorrowedThread {
         true
     }
 
-    /// Lets it go on until it would change its action of a signal, which it only asks for then. False: it ends before, or does not come to that
-    /// within so many system calls.
+    /// Lets it go on until it would change its action of a signal, which it only asks for then.
+    /// False: it ends before, or does not come to that within `most_calls` system calls.
     pub fn run_past_action(&mut self, signal: c_int, most_calls: usize) -> bool {
         if !self.restore_state() {
             return false;

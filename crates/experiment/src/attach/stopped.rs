@@ -111,7 +111,7 @@ impl StoppedThread<'_> {
         self.thread.registers.fs_base
     }
 
-    /// The words on top of its stack, at most so many bytes.
+    /// Returns the words on top of its stack, at most `bytes` bytes.
     pub fn stack_words(&self, bytes: usize) -> Vec<u64> {
         let mut stack = vec![0; bytes];
         let read = (self.thread.memory).read_at(&mut stack, self.thread.registers.rsp);

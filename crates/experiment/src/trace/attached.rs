@@ -152,7 +152,7 @@ impl TraceSession<'_> {
     /// Takes our code out of the process, and leaves the runtime what it has to do for it.
     fn leave_process(&mut self, pid: u32) {
         self.let_go();
-        // Who loads a library waits for an answer.
+        // A thread that loads a library waits for an answer.
         let asked = self.shared.asked.load(Acquire);
         self.shared.answered.store(asked, Release);
         wake_waiters(&self.shared.answered);

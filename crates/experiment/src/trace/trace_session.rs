@@ -63,7 +63,8 @@ pub struct TraceOptions<'a> {
     /// Part of the target's time that tracing may take before it goes over to tracing one execution
     /// in many; `None`: any.
     pub budget: Option<f64>,
-    /// Sampling period from the start (section 3.2.3): one in so many executions is traced; 1: all.
+    /// Sampling period from the start (section 3.2.3): the number of executions of which one
+    /// is traced; 1: all.
     pub every: u32,
     /// The time that an execution adds to the duration of its caller, in ticks: [`call_overhead`].
     pub call_overhead: u64,

@@ -102,7 +102,8 @@ impl TimeRange {
         self.slices_for(self.count as usize)
     }
 
-    /// Divides the range into slices that have several of so many samples each; of none, as finely as it may be.
+    /// Divides the range into slices that have several of `samples` samples each; of none, as
+    /// finely as it may be.
     pub fn slices_for(self, samples: usize) -> Option<TimeSlices> {
         let (first, last) = self.ends?;
         let each = match samples {

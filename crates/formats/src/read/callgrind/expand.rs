@@ -11,8 +11,8 @@ use crate::read::error::{FilePosition, ReadFault};
 use profile::DraftNode;
 use std::collections::BinaryHeap;
 
-/// Call paths that are told apart, the dearest first: so many for each call of the graph, for the
-/// graph says no more about more of them, and never more than the second.
+/// Maximum number of call paths that are told apart, the dearest first: [`PATHS_PER_CALL`] for each
+/// call of the graph, for the graph says no more about more of them, and never more than [`PATHS`].
 const PATHS_PER_CALL: usize = 200;
 const PATHS: usize = 500_000;
 /// Circles may have no cost of their own to end in.

@@ -20,7 +20,7 @@ struct CpuHeader {
 }
 
 const HEADER_WORDS: usize = 5;
-/// A frame that is the innermost caller of all but one in so many stacks is the signal's handler.
+/// Number of stacks of which one may have another innermost caller than the signal's handler.
 const HANDLER_SHARE: usize = 32;
 
 impl CpuWords {
