@@ -29,7 +29,7 @@ pub struct Instruction {
 pub struct MemoryOperand {
     /// The register that is added as it is.
     pub base: Option<Register>,
-    /// The register that is added so many times.
+    /// The register that is added a number of times, and this number (its scale).
     pub index: Option<(Register, u8)>,
     /// The constant.
     pub displacement: i64,

@@ -220,8 +220,8 @@ impl Accesses {
     }
 }
 
-/// Returns whether there are more than so many different lines or pages among addresses, each unknown one
-/// counted.
+/// Returns whether there are more than `most` different lines or pages among addresses, each
+/// unknown one counted.
 fn more_than(
     most: usize,
     addresses: &[Option<u64>],

@@ -98,7 +98,7 @@ pub struct Stretches {
 }
 
 impl Stretches {
-    /// Returns the number of kinds that take so many bytes of memory, at least.
+    /// Returns the minimum number of kinds that fit into `bytes` bytes of memory.
     pub fn kinds_in(bytes: u64) -> usize {
         usize::try_from(bytes / SIZE).unwrap_or(usize::MAX)
     }

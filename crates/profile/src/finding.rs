@@ -355,7 +355,7 @@ pub enum FindingEvidence {
         /// The part, of the amount's base.
         part: f64,
     },
-    /// Who ended waits at the place.
+    /// The thread that ended waits at the place.
     WaitEnded {
         /// Whoever it was.
         by: EndingThread,
@@ -377,7 +377,7 @@ pub enum FindingEvidence {
         /// For so much of the run at least, 0 to 1.
         part: f64,
     },
-    /// Who had the CPU that threads waited for.
+    /// The holder of the CPU that threads waited for.
     CpuTaken {
         /// Whoever it was.
         by: CpuTaker,
@@ -422,7 +422,7 @@ pub struct EndingThread {
     pub function: Option<String>,
 }
 
-/// Who had a CPU that a thread waited for.
+/// The holder of a CPU that a thread waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "who")]

@@ -180,7 +180,7 @@ pub struct ExecutionCounts {
     pub warm_up: u64,
     /// Executions left by an exception, a panic or the end of the thread.
     pub unwound: u64,
-    /// Sampling period at the end: one in so many executions was recorded.
+    /// Sampling period at the end: the number of executions of which one was recorded.
     pub period: u32,
 }
 

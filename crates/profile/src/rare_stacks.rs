@@ -79,8 +79,8 @@ pub struct RareStacks {
 }
 
 impl RareStacks {
-    /// Takes the stacks if they have more than so many frames beside one for each place; `uses` are the stacks of samples, each with its
-    /// [importance](stack_importance).
+    /// Takes the stacks if they have more than `most_callers` frames beside one for each place;
+    /// `uses` are the stacks of samples, each with its [importance](stack_importance).
     ///
     /// # Errors
     /// The stacks, if they are few enough.

@@ -124,7 +124,8 @@ pub struct TracedBlock {
     pub kind: BlockKind,
     /// The recorded arguments of a call, counted from 1; at most [`TRACED_ARGUMENTS`].
     pub arguments: Vec<u8>,
-    /// Sampling period at the end of the run (§3.2.3): one in so many executions was recorded; 1: all.
+    /// Sampling period at the end of the run (§3.2.3): the number of executions of which one was
+    /// recorded; 1: all.
     pub period: u32,
     /// Reason that the block could not be traced; `None` if it was.
     pub refused: Option<String>,
@@ -202,12 +203,13 @@ pub enum TraceItem {
         /// Callers.
         places: Vec<u32>,
     },
-    /// From now on each recorded execution of a block in this thread stands for so many: nothing can be said any more
-    /// about which calls of it a caller in the thread made.
+    /// From now on each recorded execution of a block in this thread stands for `period`
+    /// executions: nothing can be said any more about which calls of it a caller in the thread
+    /// made.
     Period {
         /// The block.
         block: BlockId,
-        /// One in so many executions is recorded, on average.
+        /// Number of executions of which one is recorded, on average.
         period: u32,
     },
     /// A number of executions of the thread that were lost here.

@@ -101,7 +101,7 @@ mod tests {
         Resolution, Sample, Target, Unit,
     };
 
-    /// Returns whether a program swaps that spent so many samples in each of some functions.
+    /// Returns whether a program swaps that spent the given samples in each of `functions`.
     fn swaps(kind: ImageKind, functions: &[(&str, u64)]) -> bool {
         let mut recording = Recording::new(
             Host::default(),

@@ -494,7 +494,7 @@ impl<'a> TreeMaker<'a> {
     /// Adds a wait for a CPU to whoever had it. Returns how much of it is a part of the wait before it, of this kind, as an idle CPU was still to come back to life.
     fn wait_for_cpu(&mut self, sample: &Sample, before: WaitKind) -> u64 {
         let is_own = sample.waker.is_some_and(|had| self.is_own_thread(&had));
-        // Who was preempted did not wait before.
+        // A thread that was preempted did not wait before.
         let is_known = before != WaitKind::Costly(TimeKind::OtherWaits);
         let late = match is_of_idle_cpu(sample) && is_known {
             true => (self.late_part * sample.weight as f64) as u64,
@@ -673,7 +673,7 @@ fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String
         .find_map(|name| SystemCallName::of_function(name));
     match (call, kind) {
         (Some(SystemCallName(call)), _) => Some(format!("{call}{KERNEL_CALL}")),
-        // Who asked is the C library's function of its name, as a rule.
+        // The caller is the C library's function of the system call's name, as a rule.
         (None, TimeKind::SystemCalls) => {
             let asker = match user.first() {
                 Some(name) if plain_name(name).starts_with("lll_") => "futex",

@@ -21,7 +21,7 @@ pub(super) struct Field {
 
 /// The memory of a process in which a JVM runs.
 pub struct JvmMemory<'a> {
-    /// Reads so many bytes at an address, or says that they are not there.
+    /// Fills a buffer with the bytes at an address, or returns false if they are not there.
     pub read: &'a dyn Fn(u64, &mut [u8]) -> bool,
 }
 
@@ -41,7 +41,8 @@ impl JvmMemory<'_> {
         (self.read)(address, &mut bytes).then(|| u16::from_ne_bytes(bytes))
     }
 
-    /// The bytes from an address on: so many, up to the piece with which it is enough, or as far as they can be read.
+    /// Returns the bytes from `start` on: `most` of them, those up to the piece with which it is
+    /// enough, or as far as they can be read.
     pub(super) fn bytes_up_to(
         &self,
         start: u64,

@@ -68,7 +68,7 @@ fn published(version: u32) -> (Vec<PublishedField<'static>>, Vec<(&'static str, 
     (fields, sizes)
 }
 
-/// A structure of so many bytes, with some in their places.
+/// A structure of `size` bytes, with some in their places.
 fn structure(size: usize, parts: &[(u64, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; size];
     for (at, part) in parts {

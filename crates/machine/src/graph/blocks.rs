@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Data in the rest of the image that a procedure's code refers to.
 pub trait LoadedImage {
     /// Fills `buffer` with the bytes of loaded data at an address, with relative relocations
-    /// applied; `false` if there are none, or not so many.
+    /// applied; `false` if there are none, or fewer than it holds.
     fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool;
 
     /// Returns whether a call of this address never returns.

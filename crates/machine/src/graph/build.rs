@@ -14,7 +14,7 @@ const MAX_ROUNDS: usize = 256;
 /// bytes behind them are data.
 const GAP_STEPS: usize = 4;
 
-/// After so many pieces of unreachable code the rest is data.
+/// Number of pieces of unreachable code after which the rest is data.
 const MAX_GAPS: usize = 1 << 16;
 
 pub(super) fn build_graph(

@@ -45,7 +45,7 @@ pub(super) fn width_mask(width: usize) -> u64 {
     }
 }
 
-/// A value of so many bytes, its sign kept.
+/// Sign-extends a value of `width` bytes.
 pub(super) fn sign_extend(value: u64, width: usize) -> u64 {
     let unused = 64 - 8 * width.clamp(1, 8);
     (value << unused)

@@ -161,7 +161,7 @@ impl State {
         })
     }
 
-    /// An element of so many bytes, again and again.
+    /// Returns a vector that repeats an element of `width` bytes.
     fn repeat_element(
         &self,
         instruction: &Instruction,

@@ -154,7 +154,7 @@ impl DecodedProcedure {
         })
     }
 
-    /// Returns the instruction that starts so many bytes behind the procedure's start.
+    /// Returns the instruction that starts `bytes` bytes behind the procedure's start.
     fn index_at(&self, bytes: u64) -> Option<usize> {
         let address = ImageAddress(self.start.0.wrapping_add(bytes));
         self.indices.get(&address).copied()

@@ -357,7 +357,7 @@ fn offset_rule(rule: CallerRule) -> CompactRule {
     }
 }
 
-/// The rule of a frame of so many bytes without the return address.
+/// Returns the rule of a frame of `size` bytes without the return address.
 fn go_rule(size: i32) -> CompactRule {
     if size < 0 {
         return CompactRule::bare(CompactKind::Unsupported);
