@@ -330,7 +330,8 @@ impl Running {
         }
     }
 
-    /// The delay for so many nanoseconds in the fragment, at one of [`Self::delay_ns`] for each sampling period.
+    /// Returns the delay for `ns` nanoseconds in the fragment, at one of [`Self::delay_ns`] for
+    /// each sampling period.
     pub fn delay_for(self, ns: u64, period_ns: u64) -> u64 {
         let delay = u128::from(self.delay_ns) * u128::from(ns) / u128::from(period_ns.max(1));
         u64::try_from(delay).unwrap_or(u64::MAX)

@@ -21,7 +21,8 @@ const LOCK: u32 = 2;
 /// A set of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeSet {
-    /// Samples whose stack has a sequence of so many functions: they take [`Steps`] from 0 to this number.
+    /// Samples whose stack has a sequence of functions, by the number of functions: they take
+    /// [`Steps`] from 0 to this number.
     Sequence(u8),
     /// Samples of a thread while it holds a lock.
     Lock,
@@ -40,7 +41,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Selects samples whose stack has a sequence of so many functions.
+    /// Selects samples whose stack has a sequence of `length` functions.
     pub fn select_sequence(&self, length: u8) {
         self.length.store(length.into(), Relaxed);
         self.kind.store(SEQUENCE, Release);

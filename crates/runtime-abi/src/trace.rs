@@ -71,8 +71,8 @@ pub mod record {
     pub const STACK: u64 = (1 << TAG) - 3;
     /// Executions that found no room: their number in the second word.
     pub const LOST: u64 = (1 << TAG) - 4;
-    /// From now on each recorded execution of a block in this thread stands for so many calls: their number
-    /// in the second word, the block above it.
+    /// From now on each recorded execution of a block in this thread stands for a number of calls:
+    /// this number in the second word, the block above it.
     pub const PERIOD: u64 = (1 << TAG) - 5;
     /// Tags below this are blocks.
     pub const BLOCKS_END: u64 = PERIOD;
@@ -150,8 +150,9 @@ pub struct Memory {
     pub threads: [Thread; THREADS],
     /// Calls on stacks that are not the thread's, which are not traced, by slot; never set back; runtime.
     pub foreign: [AtomicU64; THREADS],
-    /// 0: all executions of a block are recorded; else one in so many halves of this. A thread with as many calls left
-    /// before it asks the runtime as stand here, or more, asks now; controller.
+    /// Twice the number of executions of a block of which one is recorded; 0: all are recorded. A
+    /// thread with as many calls left before it asks the runtime as stand here, or more, asks now;
+    /// controller.
     pub periods: [AtomicU32; BLOCKS],
     /// Call pages that have been in use so far.
     pub used_call_pages: AtomicU32,

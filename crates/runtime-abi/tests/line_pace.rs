@@ -22,7 +22,7 @@ const GLANCE: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Work of so many nanoseconds in the line that is sped up.
+    /// Work in the line that is sped up, in nanoseconds.
     Line(u64),
     /// Other work.
     Other(u64),
@@ -499,7 +499,7 @@ impl Simulation {
                 false
             }
             Unlock => {
-                // Who waits longest gets it.
+                // The thread that waits longest gets it.
                 let next = self.lockers.pop_front();
                 self.is_locked = next.is_some();
                 next.into_iter().for_each(|next| self.wake(next));
@@ -592,14 +592,14 @@ fn true_speedup(program: &Program, speedup: f64, processors: usize) -> f64 {
     100.0 * (1.0 - period(&faster) / period(program))
 }
 
-/// Returns the undelayed time between two visits, of so many experiments.
+/// Returns the mean undelayed time between two visits of `experiments` experiments.
 fn mean_period(program: &Program, speedup: f64, method: Method, experiments: u64) -> f64 {
     let runs = (0..experiments).map(|seed| Simulation::new(program, speedup, method, seed).run());
     let (time, visits) = runs.fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     time as f64 / visits as f64
 }
 
-/// Programs whose longest piece of work takes so many nanoseconds.
+/// Programs whose longest piece of work takes `ns` nanoseconds.
 fn programs(ns: u64) -> Vec<(&'static str, Program)> {
     let part = |part: f64| (part * ns as f64) as u64;
     let (line, other) = (|it| Line(part(it)), |it| Other(part(it)));

@@ -103,7 +103,8 @@ impl RealTime {
     }
 }
 
-/// Returns a time so many nanoseconds later. A value that is no time (the kernel refuses it) stays as it is.
+/// Returns a time that is `by` nanoseconds later. A value that is no time (the kernel refuses it)
+/// stays as it is.
 pub fn shift_time(time: timespec, by: i64) -> timespec {
     if by == 0 || !(0..SECOND).contains(&time.tv_nsec) || time.tv_sec < 0 {
         return time;

@@ -154,7 +154,8 @@ pub fn give_way() {
     unsafe { call(libc::SYS_sched_yield, [0; 6]) };
 }
 
-/// Sleeps while the word has this value, at most so many nanoseconds. Returns false if the time is over.
+/// Sleeps while the word has this value, at most `at_most_ns` nanoseconds. Returns false if the
+/// time is over.
 pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
     let time = libc::timespec {
         tv_sec: (at_most_ns / 1_000_000_000) as libc::time_t,

@@ -1,9 +1,9 @@
-//! Replays recordings as so many days of a machine: `week DATABASE OUT DAYS CPUS`.
+//! Replays recordings as DAYS days of a machine: `week DATABASE OUT DAYS CPUS`.
 //!
 //! Each day is an epoch with the places, processes and threads of the recordings in DATABASE, each
-//! counted as often as it would have been in a day on so many CPUs, at random (a Poisson variable: so
-//! counts are as hard to compress as real ones). Places that only a longer recording would have met
-//! are missing.
+//! counted as often as it would have been in a day on CPUS processors, at random (a Poisson
+//! variable: so counts are as hard to compress as real ones). Places that only a longer recording
+//! would have met are missing.
 
 use profile::{Recording, Sample, ThreadCount};
 use std::error::Error;

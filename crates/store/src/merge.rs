@@ -49,7 +49,7 @@ pub(crate) struct BoundedMerger {
 }
 
 impl BoundedMerger {
-    /// A merger of nothing yet, into so many frames of callers.
+    /// A merger of nothing yet, into `most_callers` frames of callers.
     pub fn new(most_callers: usize) -> Self {
         let (host, target) = (Host::default(), Target::Machine);
         let merged = Recording::new(host, target, Collector::Bpf, CallGraph::None);
@@ -515,7 +515,7 @@ impl Merger {
         merged.weight = merged.weight.saturating_add(thread.weight);
     }
 
-    /// Makes the stacks so far fit into so many frames of callers.
+    /// Makes the stacks so far fit into `most_callers` frames of callers.
     fn fold_stacks(&mut self, most_callers: usize) {
         if self.merged.stacks.len() <= most_callers {
             return;
@@ -643,7 +643,7 @@ mod tests {
         }
     }
 
-    /// A recording of one event at a period, with so many samples at each offset.
+    /// A recording of one event at a period; `counts` are offsets and the samples at each.
     fn recording_at(period: u64, counts: &[(u64, u64)]) -> Recording {
         let (host, target) = (Host::default(), Target::Machine);
         let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::None);

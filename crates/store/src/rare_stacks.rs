@@ -6,7 +6,7 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// Makes the call tree of a recording take so many frames beside one for each of its places.
+/// Makes the call tree of a recording take `most_callers` frames beside one for each of its places.
 pub(crate) fn fold_rare_stacks(recording: &mut Recording, most_callers: usize) {
     let uses: Vec<(StackId, u64)> = used_stacks(recording).collect();
     let stacks = std::mem::take(&mut recording.stacks);

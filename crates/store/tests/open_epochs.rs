@@ -99,7 +99,7 @@ fn an_epoch_of_nothing_leaves_nothing() {
     assert!(listed[0].summary.is_err());
     assert!(open.close_epoch(&database, |_| {}).unwrap().is_none());
     assert!(database.epochs().unwrap().is_empty());
-    // Who had listed it before finds nothing, as in one that is still there.
+    // A reader that had listed it before finds nothing, as in one that is still there.
     let read = listed[0].read_recording();
     assert!(
         matches!(read, Err(StoreError::NotARecording { .. })),

@@ -122,7 +122,7 @@ fn give_word(word: &Word<'_>) -> Option<usize> {
     let slot = core::ptr::from_ref(word.slot) as usize;
     let saved = SAVED.load(Relaxed);
     for at in 0..COUNT.load(Relaxed) {
-        // SAFETY: so many have been written.
+        // SAFETY: `COUNT` entries have been written, and `at` is below `COUNT`.
         let [known, before] = unsafe { *saved.add(at) };
         if known == slot {
             return Some(before);

@@ -156,7 +156,7 @@ wakes! {
     pthread_cond_signal(condition: Object) -> c_int;
     pthread_cond_broadcast(condition: Object) -> c_int;
     sem_post(semaphore: Object) -> c_int;
-    // Who tries may get what others wait for.
+    // A thread that tries may get what others wait for.
     sem_trywait(semaphore: Object) -> c_int;
     cnd_signal(condition: Object) -> c_int;
     cnd_broadcast(condition: Object) -> c_int;

@@ -802,7 +802,7 @@ int on_switch(u64 *ctx)
 		if (waited->since_ns < runnable)
 			count_wait(buffer, &scratch->off, sleep_event, waited->since_ns, runnable);
 		if (runnable < now) {
-			/* Who had this CPU until now is whom the thread waited for at last. */
+			/* The thread that had this CPU until now is the one that was waited for at last. */
 			set_waker(&scratch->off, prev);
 			count_wait(buffer, &scratch->off, queue_event, runnable, now);
 		}

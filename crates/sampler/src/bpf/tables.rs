@@ -223,7 +223,7 @@ impl Mapping {
 
     fn places(&mut self) -> &mut [Place] {
         let count = self.length / size_of::<Place>();
-        // SAFETY: so many lie in the mapping, which begins with a page, and any bytes are a value
+        // SAFETY: `count` lie in the mapping, which begins with a page, and any bytes are a value
         // (Plain). Nobody else uses this buffer now: programs fill the other one, and a database
         // has one daemon.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), count) }

@@ -41,7 +41,7 @@ struct queued {
 	u64 to_ns;
 	u64 taken_ns; /* see struct wait */
 };
-/* So many of these times are kept of a thread, for those that it wakes. */
+/* Number of these times that are kept of a thread, for those that it wakes. */
 #define LAST 4
 struct waiting {
 	u64 since_ns; /* 0: it does not wait */
@@ -102,7 +102,7 @@ struct {
 	__uint(max_entries, 256 << 10);
 } programs SEC(".maps");
 
-/* Who ran while threads of those were ready without a CPU, and for how long. */
+/* A process that ran while threads of those were ready without a CPU; takers has for how long. */
 struct taker {
 	u32 tgid;
 	u32 is_own; /* it is one of those processes, or was started by them */
@@ -193,7 +193,7 @@ static __always_inline void becomes_running(u64 now)
 		__sync_fetch_and_add(&ready_threads, -1);
 }
 
-/* Who leaves a CPU had it while others were ready: whoever ran last before one of these got its CPU may have run for a moment only. */
+/* A thread that leaves a CPU had it while others were ready: the thread that ran last before one of these got its CPU may have run for a moment only. */
 static __always_inline void charge(struct task_struct *prev, u64 since, u64 now)
 {
 	u64 *sum;
@@ -295,7 +295,7 @@ int on_switch(u64 *ctx)
 			queued = 0;
 		else if (taken)
 			remember(waited, ready, now, taken);
-		/* Who wakes a thread and loses its CPU to it hands over what that one waited for. */
+		/* A thread that wakes another one and loses its CPU to it hands over what that one waited for. */
 		if (!waited->preempted && waited->waker == prev->pid) {
 			handed_to = tid;
 			handed_to_tid = tid_of(next);

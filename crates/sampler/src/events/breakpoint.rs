@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(choose_signal(0, 0), Some(libc::SIGURG));
         assert_eq!(choose_signal(0, bit(libc::SIGURG)), Some(libc::SIGWINCH));
         assert_eq!(choose_signal(bit(libc::SIGURG), 0), Some(libc::SIGWINCH));
-        // Who takes all, as Go's runtime, takes this one at any time.
+        // A program that takes all, as Go's runtime does, takes this one at any time.
         assert_eq!(choose_signal(0, u64::MAX), Some(libc::SIGURG));
         assert_eq!(choose_signal(bit(libc::SIGURG), u64::MAX), None);
         assert_eq!(choose_signal(u64::MAX, 0), None);

@@ -33,8 +33,8 @@ struct CpuRing {
 }
 
 impl Rings {
-    /// No ring yet; each will have so many pages, a power of two: those of samples, and those of
-    /// records about processes.
+    /// Has no ring yet. `pages` are the numbers of pages, powers of two, of each ring of samples
+    /// and of each ring of records about processes.
     pub fn new(pages: [usize; 2]) -> Self {
         Self {
             rings: Vec::new(),

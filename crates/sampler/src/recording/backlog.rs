@@ -6,7 +6,7 @@
 use crate::events::records::{Body, Record};
 use std::collections::BTreeMap;
 
-/// Records that wait may take so many bytes; then samples stay in the rings.
+/// Maximum number of bytes that the records that wait take; beyond it samples stay in the rings.
 const MOST_BYTES: usize = 128 << 20;
 
 /// The records that wait.

@@ -224,8 +224,8 @@ mod tests {
         assert!(walked > 0);
     }
 
-    /// Compares the execution, step by step, with the interpreter's prediction. Returns the mean number of
-    /// instructions that it predicted from each of so many places.
+    /// Compares the execution, step by step, with the interpreter's prediction. Returns the mean
+    /// number of instructions that it predicted from each of `places` places.
     fn compare(command: &mut Command, places: usize) -> f64 {
         let mut child = command.spawn().expect("a command");
         let pid = child.id() as libc::pid_t;

@@ -567,7 +567,8 @@ impl RingSource {
                         let name = collection.tally.names.intern(name);
                         self.names.insert(record.tid, name);
                         if *exec {
-                            // Who starts a container moves the process into it before that.
+                            // The program that starts a container moves the process into it before
+                            // that.
                             self.cgroups.remove(&record.pid);
                         }
                     }

@@ -146,7 +146,7 @@ mod tests {
         large_function(number, 0)
     }
 
-    /// One with so many bytes of lines.
+    /// A function whose table of lines has `lines` bytes.
     fn large_function(number: u64, lines: usize) -> (u64, FrameCode) {
         let code = CodeObject {
             version: Version {

@@ -124,8 +124,9 @@ impl Tally {
         left
     }
 
-    /// Leaves callers of rare stacks out if there are more than so many frames beside one for each place; `marker` says what stands for
-    /// them. Returns whether it did: stacks have other numbers then.
+    /// Leaves callers of rare stacks out if there are more than `most_callers` frames beside one
+    /// for each place; `marker` says what stands for them. Returns whether it did: stacks have
+    /// other numbers then.
     pub fn fold_rare_stacks(
         &mut self,
         most_callers: usize,

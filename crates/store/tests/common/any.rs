@@ -211,7 +211,7 @@ fn head() -> impl Strategy<Value = Recording> {
         )
 }
 
-/// A recording of up to so many samples.
+/// A recording of up to `samples` samples.
 pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
     let tables = (vec(event(), 1..4), vec(image(), 1..6), vec(name(), 1..6));
     let threads = vec(
