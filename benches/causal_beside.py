@@ -1,6 +1,6 @@
 """causal_beside.py VITALFEW [CASE...]: one thread beside other programs, half of whose work is the line that is asked about.
 
-Cases: `alone`; `hog 1`, `hog 2`: so many hogs on the thread's processor; `hog beside`: on another one; `server`, whose client is a load
+Cases: `alone`; `hog 1`, `hog 2`: one and two hogs on the thread's processor; `hog beside`: on another one; `server`, whose client is a load
 generator; `writer`, whose output a busy program reads. The slope is 0.50 where the thread never waits for another program. For `server` and
 `writer` it is measured: the line with half of its work, between two runs as it is. `sleeper` is a thread that sleeps in the background of another server, half idle, which is worth 0. CAUSAL_SECONDS (20): of the prediction; CAUSAL_REPEATS (5), CAUSAL_TRUTH (2): of
 the truth. Needs no quiet machine: what others use besides is one more hog.

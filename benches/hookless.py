@@ -1,6 +1,6 @@
 """hookless.py VITALFEW [--for SECONDS] [PROGRAM[:KIND]]…: predictions without hooks beside the truth, and beside those with hooks.
 
-KIND: `hooks` and `no-hooks` (dynamic), `static`, `musl` (static), `go1` and `go2` (with so many GOMAXPROCS). The truth is measured: the rate of
+KIND: `hooks` and `no-hooks` (dynamic), `static`, `musl` (static), `go1` and `go2` (with a GOMAXPROCS of 1 and 2). The truth is measured: the rate of
 the program with the line's work really made 25 and 50 % less, over that of the program as it is, three runs of 3 s each in turn. Predicted is the
 effect of `causal run` at the same speedups, in percent of the time. For the machine to be quiet is the caller's matter.
 """

@@ -44,7 +44,7 @@ SOURCES = {
     "sql": (None, "", None, []),
 }
 
-# The command that does its work so many times.
+# The arguments with which a command does its work `n` times.
 COMMANDS = {
     "bzip2": lambda n: ["-9", "-k", "-c"] + [TEXT] * n,
     "zlib": lambda n: [TEXT, str(n)],

@@ -101,7 +101,7 @@ def ruby():
         show(program, version, [program, script], 4, r"\.rb:", r"three \(shares\.rb:", r"one \(shares\.rb:")
 
 
-# Counts what it does in so many seconds.
+# Counts what it does in argv[1] seconds.
 WORK = """
 import sys, time
 def step(depth): return step(depth - 1) + 1 if depth else sum(i * i for i in range(50))

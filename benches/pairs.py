@@ -10,7 +10,7 @@ hundred pairs of recordings of one program; how many claim any change?
 
 Priors and thresholds were tuned on the halves marked so; the others were written afterwards. A program
 whose compiler or interpreter is missing is named and counted as failed. PAIRS_REPEAT repeats the pairs;
-PAIRS_TIMES makes compiled programs and the Python ones run so many times as long.
+PAIRS_TIMES is a factor for the running time of compiled programs and the Python ones.
 """
 
 import glob

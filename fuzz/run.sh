@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fuzzes each reader of untrusted files for so many seconds (60): fuzz/run.sh [SECONDS [TARGET...]]. It needs a nightly
+# Fuzzes each reader of untrusted files for SECONDS seconds (60): fuzz/run.sh [SECONDS [TARGET...]]. It needs a nightly
 # toolchain and cargo-fuzz (`cargo install cargo-fuzz`). What it finds interesting is kept in target/fuzz.
 set -eu
 cd "$(dirname "$0")/.."

@@ -91,7 +91,7 @@ static inline vitalfew_edge vitalfew_edge_of(const char *name) {
 /* A block of code, entered and left by one thread, in order. */
 #define VITALFEW_ENTER(name) VITALFEW_EDGE("vitalfew_enter", name)
 #define VITALFEW_LEAVE(name) VITALFEW_EDGE("vitalfew_leave", name)
-/* At the beginning of a loop's body: so many turns are one block. */
+/* At the beginning of a loop's body: `turns` turns are one block. */
 #define VITALFEW_TURN(name, turns)                                                          \
   do {                                                                                      \
     static __thread unsigned vitalfew_turns;                                                \

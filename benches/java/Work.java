@@ -1,6 +1,6 @@
 import java.util.Arrays;
 
-/** Counts what it does in so many seconds, after two in which it is compiled: strings made and sorted below twenty calls. */
+/** Counts what it does in the seconds of its argument, after two in which it is compiled: strings made and sorted below twenty calls. */
 public class Work {
     static int step(int depth) {
         if (depth > 0)

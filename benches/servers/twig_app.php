@@ -1,5 +1,5 @@
 <?php
-// Requests to three routes, one after the other, for so many seconds: a Twig template, sorted JSON, many small documents. EXCIMER: where the folded stacks of that extension go.
+// Requests to three routes, one after the other, for argv[1] seconds: a Twig template, sorted JSON, many small documents. EXCIMER: where the folded stacks of that extension go.
 require '/usr/share/php/Twig/autoload.php';
 
 $data = array_map(fn($i) => ['name' => "item $i", 'price' => $i * 1.25], range(0, 199));

@@ -1,4 +1,4 @@
-/* six() takes 60 % of the time, three() 30 %, one() 10 %: the same loop, so many times each (from
+/* six() takes 60 % of the time, three() 30 %, one() 10 %: the same loop, in numbers of turns as 6:3:1 (from
  * different seeds, so that the compiler does not fold the three into one). */
 #include <stdlib.h>
 

@@ -81,7 +81,7 @@ impl Trace {
         self.head.blocks.len() as BlockId - 1
     }
 
-    /// An event whose samples cost so many ticks.
+    /// Adds an event whose samples cost `cost` ticks each.
     pub fn event(&mut self, name: &str, cost: u64) -> TracedEventId {
         self.head.events.push(TracedEvent {
             name: name.into(),
@@ -93,7 +93,8 @@ impl Trace {
         self.head.events.len() as TracedEventId - 1
     }
 
-    /// Samples an event that happens `often(duration)` times in an execution of a block, once in so many times by chance.
+    /// Samples an event that happens `often(duration)` times in an execution of a block: on average
+    /// one in `period` times, by chance.
     pub fn sample(
         &mut self,
         event: TracedEventId,
@@ -188,8 +189,8 @@ impl Trace {
         self.head.duration = last - first;
     }
 
-    /// Batches as a collector delivers them: of each thread what happened in so many ticks, at most
-    /// so many items together.
+    /// Returns batches as a collector delivers them: of each thread what happened in `ticks` ticks,
+    /// at most `items` items together.
     pub fn batches(&self, ticks: u64, items: usize) -> Vec<TraceBatch> {
         let mut at = vec![0; self.items.len()];
         let mut batches = Vec::new();

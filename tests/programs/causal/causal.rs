@@ -28,7 +28,7 @@ pub fn count_visit(name: &CStr) {
     }
 }
 
-/// A chain of so many multiplications, each of which waits for the one before, on the line where it is written.
+/// A chain of `$n` multiplications, each of which waits for the one before, on the line where it is written.
 macro_rules! work {
     ($n:expr) => {{ let mut x: u64 = 1; for _ in 0..$n { x = std::hint::black_box(x.wrapping_mul(2862933555777941757).wrapping_add(1)); } }};
 }

@@ -5,7 +5,7 @@
 
 static inline int open_disk(void) { return timerfd_create(CLOCK_MONOTONIC, 0); }
 
-/* Asks for something that takes so many nanoseconds; 0: nothing. */
+/* Asks for something that takes `ns` nanoseconds; 0: nothing. */
 static inline void ask_disk(int disk, long ns) {
   struct itimerspec in = {{0, 0}, {ns / 1000000000, ns % 1000000000}};
   timerfd_settime(disk, 0, &in, NULL);

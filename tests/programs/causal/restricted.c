@@ -1,5 +1,5 @@
-/* One thread allows itself no system call at all and works on: whatever makes one there ends the program. The other one works in rounds for so many
- * seconds (5), and then says how many there were. */
+/* One thread allows itself no system call at all and works on: whatever makes one there ends the program. The other one works in rounds for the
+ * seconds of the argument (5), and then says how many there were. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* No progress point: two functions that are called by turns, 250 times a second, for so many seconds of work.
+/* No progress point: two functions that are called by turns, 250 times a second, for SECONDS seconds of work.
  *
  *     unmarked [SECONDS]
  *

@@ -59,8 +59,8 @@ APART void meet(void) { pthread_barrier_wait(&barrier); }
 
 /* sharing: the counters of the threads lie in one cache line; repaired, in two.
    The increments are atomic: of others the store buffer hides what they wait for. How long an atomic increment of a line of one's own
-   takes varies, too; between two of them are eight multiplications, which take longer and always as long, and hide it. So many that the
-   steps of the time-stamp counter are nothing beside them. */
+   takes varies, too; between two of them are eight multiplications, which take longer and always as long, and hide it. Eight take so long
+   that the steps of the time-stamp counter are nothing beside them. */
 APART void bump(long number) {
   volatile long *mine = &shared.counts[repaired ? number * 32 : number];
   unsigned long product = 1;

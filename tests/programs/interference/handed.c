@@ -1,4 +1,4 @@
-// Who gives a lock back loses its CPU to the thread that it wakes: both run on one CPU, and the one that waits for the lock has the
+// A thread that gives a lock back loses its CPU to the thread that it wakes: both run on one CPU, and the one that waits for the lock has the
 // higher real-time priority. Exits with 77 where that is not allowed.
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Two threads call leaf() as fast as they can, for so many seconds: faster than anybody reads what was recorded of it.
+// Two threads call leaf() as fast as they can, for the seconds of the argument (1): faster than anybody reads what was recorded of it.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -85,7 +85,7 @@ static void spoil(const char *how)
 		put_number(&function, 24, 0x4141414141414141);
 	} else if (!strcmp(how, "kernel")) {
 		put_number(&shared, 16, 0xffffffff81000001);
-	} else if (!strcmp(how, "giant")) { /* text and source have four billion characters, and so many variables the scope */
+	} else if (!strcmp(how, "giant")) { /* text and source have four billion characters, and the scope has two billion variables */
 		put_number(&name, 8, 0xffffffffull << 32);
 		put_number(&source, 8, 0xffffffffull << 32);
 		put_number(&scope, 24, 0x7fffffffull << 32);

@@ -10,7 +10,7 @@ export interface Hit {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** So many of a kind are shown. */
+/** Maximum number of hits of a kind that are shown. */
 const EACH = 8;
 
 /**

@@ -15,7 +15,7 @@ export interface Cause {
   readonly share: number;
   readonly measured: boolean;
   readonly evidence: readonly string[];
-  /** Who ended the waits; not in results of earlier versions. */
+  /** The blocks and threads that ended the waits; not in results of earlier versions. */
   readonly ended_by?: readonly { readonly block: string; readonly ns: number; readonly thread: string | null }[];
 }
 

@@ -24,7 +24,7 @@ export function markMethods(names: readonly string[], matches: (name: string) =>
   return Uint8Array.from(names, (name) => (matches(name) ? 1 : 0));
 }
 
-/** Marks one of so many methods. */
+/** Marks the method `only` among `methods` methods. */
 export function markMethod(methods: number, only: number): Uint8Array {
   return new Uint8Array(methods).fill(1, only, only + 1);
 }

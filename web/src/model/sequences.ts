@@ -133,7 +133,7 @@ export interface Zoomed {
   readonly extensions: readonly Sequence[];
 }
 
-/** Zooming adds at most so many steps: longer paths cannot be read. */
+/** Maximum number of steps that zooming adds: longer paths cannot be read. */
 const MOST_STEPS = 1000;
 
 /**

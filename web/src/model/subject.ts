@@ -69,8 +69,8 @@ export function callNames({ place: { what } }: Pick<Claim, "place">): readonly s
 }
 
 /**
- * So many ways to read a sequence of names are tried, where several images have procedures of these
- * names.
+ * Maximum number of ways to read a sequence of names that are tried, where several images have
+ * procedures of these names.
  */
 const MOST_READINGS = 64;
 

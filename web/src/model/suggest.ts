@@ -19,7 +19,7 @@ export interface Suggested {
   readonly amount: number;
 }
 
-/** So many methods are looked at for what is new. */
+/** Maximum number of methods that are looked at for what is new. */
 const CANDIDATES = 1000;
 
 /** The sequences that a ranking of methods begins with; `Auto` is no ranking. */

@@ -1,4 +1,4 @@
-/** Who did what when: by thread and slice of time. No DOM. */
+/** What each thread did in each slice of time. No DOM. */
 import type { Profile, Range, TimeAxis, Wakes } from "./data";
 import { amount } from "./format";
 
@@ -150,7 +150,7 @@ export interface Wake {
   readonly ns: number;
 }
 
-/** Who was woken by whom in a range, or ever, after how much waiting in all; the longest first. */
+/** The pairs of a thread and its waker in a range, or ever, with all the waiting; the longest first. */
 export function wakesIn(wakes: Wakes | undefined, range: Range | null, only: string | null = null): Wake[] {
   if (!wakes) return [];
   const sums = new Map<number, number>();

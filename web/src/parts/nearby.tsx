@@ -8,7 +8,7 @@ import { type Path, type Sequence, type Side, extensionsOf, trimmed, zoomed } fr
 import type { CallTree } from "../model/tree";
 import { change } from "../state/route";
 
-/** So many longer sequences are listed on each side. */
+/** Maximum number of longer sequences that are listed on each side. */
 const LISTED = 20;
 const CUTOFFS = [0.5, 0.8, 0.9, 0.95, 0.99];
 

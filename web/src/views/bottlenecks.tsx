@@ -24,7 +24,7 @@ import { ProfileEmpty } from "../parts/profile-empty";
 import { costs, page, profile, tree, value, valueIndex, whole } from "../state/page";
 import { change, route } from "../state/route";
 
-/** So many sequences are suggested or found. */
+/** Maximum number of sequences that are suggested or found. */
 const LISTED = 14;
 
 export function Bottlenecks() {

@@ -80,7 +80,7 @@ function Program({ program, number }: { readonly program: CausalProgram; readonl
         <p>
           {on.length === 0
             ? "No profile is switched on."
-            : "Of so many profiles the page has all together, and each alone."}
+            : "The page has results of all profiles together and of each alone, but not of these."}
         </p>
       )}
       {program.files.length === 1 && (

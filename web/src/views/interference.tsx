@@ -240,7 +240,7 @@ function Details({ block }: { readonly block: Block }) {
   );
 }
 
-/** Who woke whom in the recording. */
+/** The threads of the recording, and which of them woke which. */
 function Wakers() {
   const shown = profile.value!;
   const graph = useMemo(() => wakeGraph(shown.wakes!), [shown]);

@@ -24,7 +24,7 @@ import { dark } from "../parts/theme";
 import { profile, range, thread } from "../state/page";
 import { change, linkTo } from "../state/route";
 
-/** So many threads are drawn; the table has all. */
+/** Maximum number of threads that are drawn; the table has all. */
 const DRAWN = 64;
 const ROW = 26;
 const OVERVIEW = 72;
