@@ -150,7 +150,7 @@ export interface Wake {
   readonly ns: number;
 }
 
-/** The pairs of a thread and its waker in a range, or ever, with all the waiting; the longest first. */
+/** The pairs of a thread and its waker, in a range or ever, with all the waiting; longest first. */
 export function wakesIn(wakes: Wakes | undefined, range: Range | null, only: string | null = null): Wake[] {
   if (!wakes) return [];
   const sums = new Map<number, number>();

@@ -116,7 +116,7 @@ export function calleesOf(tree: CallTree, methods: number, method: number): Call
   return builder.finish();
 }
 
-/** The callers of a method: its outermost calls with all that they cost, their callers below them. */
+/** The callers of a method: its outermost calls with all their cost, their callers below them. */
 export function callersOf(tree: CallTree, methods: number, method: number): CallTree {
   const builder = new TreeBuilder(methods, tree.own.length, LARGEST);
   for (let node = 1; node < tree.method.length; node++) {
