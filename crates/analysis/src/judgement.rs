@@ -296,9 +296,10 @@ impl<'a> Judge<'a> {
         let waits = self.measured.cpu_waits;
         let own_limit = self.no_cpu(waits.own_losses(self.measured.confined));
         let machine = self.no_cpu(waits.losses_to_others());
-        let starved = match own_limit.is_some() || machine.is_some() {
-            true => self.lost_cpu_part(),
-            false => 0.0,
+        let starved = if own_limit.is_some() || machine.is_some() {
+            self.lost_cpu_part()
+        } else {
+            0.0
         };
         let elsewhere = self.measured.interference.iter();
         let elsewhere = elsewhere.filter(|loss| {

@@ -581,11 +581,6 @@ pub enum FindingDoubt {
 }
 
 impl Finding {
-    /// Returns whether this speaks of a gain or a loss that somebody would act on.
-    pub fn is_actionable(&self) -> bool {
-        !matches!(self.claim, Claim::SpeedupWorthless | Claim::SpeedupUnclear)
-    }
-
     /// Returns what a speedup of the place saves at least: the lower end of its virtual speedup, or,
     /// where that is not known, of its amount.
     pub fn saving(&self) -> f64 {

@@ -30,8 +30,6 @@ pub(super) struct TimedTree<'a> {
     by_plain_name: FxHashMap<&'a str, Vec<usize>>,
     /// The role of each method.
     roles: Vec<CodeRole>,
-    /// The time at and below each node that is in the program's functions, with all that these call, in nanoseconds.
-    in_program: Vec<i64>,
 }
 
 /// Origin of a function, which says whether it works for its callers.
@@ -40,7 +38,8 @@ enum CodeRole {
     Kernel,
     /// Of the language's libraries and runtime: works for its callers.
     Library,
-    /// The program itself, the start of threads, or code without a name.
+    /// The program itself, the start of threads, code without a name, or a framework that calls the
+    /// program back.
     Leading,
     /// Of a shared library or an installed package.
     OfOthers,
@@ -90,18 +89,40 @@ impl<'a> TimedTree<'a> {
             by_name,
             by_plain_name,
             roles: Vec::new(),
-            in_program: vec![0; tree.len()],
         };
         let roles = (0..methods.len()).map(|method| known.find_role(method));
         known.roles = roles.collect();
-        for node in (1..tree.len() as u32).rev().map(NodeId) {
-            if known.role_at(node) == Some(CodeRole::Program) {
-                known.in_program[node.0 as usize] = tree.cum_cost(0, node);
-            }
-            let caller = tree.parent(node).unwrap_or(NodeId::ROOT);
-            known.in_program[caller.0 as usize] += known.in_program[node.0 as usize];
+        for method in known.find_frameworks() {
+            known.roles[method] = CodeRole::Leading;
         }
         known
+    }
+
+    /// Returns the methods of others that mostly call the program's functions back, by their numbers.
+    fn find_frameworks(&self) -> Vec<usize> {
+        let tree = self.tree;
+        // At and below each node, the time in the program's functions with all that these call.
+        let mut in_program = vec![0; tree.len()];
+        for node in (1..tree.len() as u32).rev().map(NodeId) {
+            if self.role_at(node) == Some(CodeRole::Program) {
+                in_program[node.0 as usize] = tree.cum_cost(0, node);
+            }
+            let caller = tree.parent(node).unwrap_or(NodeId::ROOT);
+            in_program[caller.0 as usize] += in_program[node.0 as usize];
+        }
+        let is_framework = |nodes: &[u32]| {
+            let nodes: Vec<usize> = nodes.iter().map(|node| *node as usize).collect();
+            let calls = self.outermost_ranges(&nodes).into_iter();
+            let (all, inside) = calls.fold((0, 0), |(all, inside), call| {
+                let time = tree.cum_cost(0, NodeId(call.start as u32));
+                (all + time, inside + in_program[call.start])
+            });
+            inside > 0 && inside as f64 >= LEADS * all as f64
+        };
+        let methods = self.roles.iter().zip(&self.nodes).enumerate();
+        let others = methods.filter(|(_, (role, _))| **role == CodeRole::OfOthers);
+        let found = others.filter(|(_, (_, nodes))| is_framework(nodes));
+        found.map(|(method, _)| method).collect()
     }
 
     fn find_role(&self, number: usize) -> CodeRole {
@@ -149,18 +170,10 @@ impl<'a> TimedTree<'a> {
 
     /// Returns whether a function only leads to work, as those of a framework that calls the program's do.
     pub(super) fn leads_to_work(&self, function: &MethodName) -> bool {
-        match self.role_of(function) {
-            Some(CodeRole::Library | CodeRole::Leading) => true,
-            Some(CodeRole::OfOthers) => {
-                let calls = self.outermost_calls(function).into_iter();
-                let (all, inside) = calls.fold((0, 0), |(all, inside), call| {
-                    let in_program = self.in_program[call.0 as usize];
-                    (all + self.tree.cum_cost(0, call), inside + in_program)
-                });
-                inside > 0 && inside as f64 >= LEADS * all as f64
-            }
-            _ => false,
-        }
+        matches!(
+            self.role_of(function),
+            Some(CodeRole::Library | CodeRole::Leading)
+        )
     }
 
     /// Returns those of some functions that do not only lead to work, the program's before others'.

@@ -4,7 +4,7 @@ use super::result::{CommandEnd, LeftProcess, RunResult};
 use crate::claims::JsonClaim;
 use crate::commands::wrapped;
 use crate::output::{clean_name, count_noun, format_ns, shell_words, shorten_middle};
-use profile::{Finding, TimeKind};
+use profile::Finding;
 use results::IdleKind;
 use results::phrases::{hottest_line, percent, place_name, spent_phrase};
 use std::io::{self, Write};
@@ -46,12 +46,12 @@ pub fn write_report(result: &RunResult, verbose: bool, out: &mut dyn Write) -> i
 fn header_line(result: &RunResult) -> String {
     let wall = format_ns(result.duration_ns as f64);
     let on_cpu: u64 = (result.time_by_kind.iter())
-        .filter(|(kind, _)| is_on_cpu(**kind))
+        .filter(|(kind, _)| kind.is_running())
         .map(|(_, ns)| ns)
         .sum();
     let mut parts = vec![("on CPU", on_cpu)];
     let waits = result.time_by_kind.iter();
-    let waits = waits.filter(|(kind, _)| !is_on_cpu(**kind));
+    let waits = waits.filter(|(kind, _)| !kind.is_running());
     parts.extend(waits.map(|(kind, ns)| (kind.phrase(), *ns)));
     let all: u64 = parts.iter().map(|(_, ns)| ns).sum();
     parts.retain(|(_, ns)| *ns as f64 >= NAMED_KIND * all as f64 && *ns > 0);
@@ -71,10 +71,6 @@ fn header_line(result: &RunResult) -> String {
         0 | 1 => text,
         runs => format!("{text}   {runs} runs"),
     }
-}
-
-fn is_on_cpu(kind: TimeKind) -> bool {
-    kind.is_running()
 }
 
 fn write_few(samples: u64, out: &mut dyn Write) -> io::Result<()> {
@@ -216,7 +212,10 @@ fn write_next(result: &RunResult, out: &mut dyn Write) -> io::Result<()> {
     let Some(first) = result.claims.findings().next() else {
         return Ok(());
     };
-    let words = first.next.iter().take_while(|word| !word.starts_with('/'));
+    // A command that runs the program again keeps all words, those of the program's path, too.
+    let runs_program = first.next.iter().any(|word| word == "--");
+    let words = first.next.iter();
+    let words = words.take_while(|word| runs_program || !word.starts_with('/'));
     let words: Vec<String> = words.cloned().collect();
     let next = clean_name(&shell_words(&words));
     writeln!(out, "next: vitalfew serve (source, flame graph) · {next}")
