@@ -1,5 +1,6 @@
-//! Prints how fast traces are analysed and how long they are, on a made-up trace that looks like a server's:
-//! `cargo run --release -p analysis --example interference [REQUESTS]`. CPU time of this thread, the least of several.
+//! Prints how fast traces are analysed and how long they are, on a made-up trace that looks like a
+//! server's: `cargo run --release -p analysis --example interference [REQUESTS]`. It prints the
+//! least CPU time of several runs.
 
 #[path = "../../../tests/traces/simulate.rs"]
 #[allow(dead_code)]
@@ -116,7 +117,7 @@ fn read(path: &std::path::Path, mut each: impl FnMut(&TraceBatch)) {
     }
 }
 
-/// The least CPU time of five.
+/// Returns the least CPU time of five runs.
 fn least(mut run: impl FnMut()) -> Duration {
     let times = (0..5).map(|_| {
         let before = cpu_time();
@@ -126,7 +127,7 @@ fn least(mut run: impl FnMut()) -> Duration {
     times.min().unwrap_or_default()
 }
 
-/// The CPU time of this thread.
+/// Returns the CPU time of this thread.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next().and_then(|ns| ns.parse().ok());

@@ -1,27 +1,34 @@
-//! The findings of all methods, put together: what a program's user should do first (ours).
+//! The findings of all methods, combined into a ranked list of what to change first (ours).
 //!
-//! **One search over all the time.** Running and waiting stand in one call tree, so that the search for
-//! bottlenecks ([`crate::bottleneck::auto`]) gives call sequences that share no cost: no time is counted twice.
+//! **One search over all the time.** Running and waiting stand in one call tree, so that the search
+//! for bottlenecks ([`crate::bottleneck::auto`]) finds call sequences that share no cost: no time
+//! is counted twice.
 //!
-//! **What a sequence is worth** is its virtual speedup ([`virtual_speedup`]): exact where it follows from
-//! the times of threads, else as experiments measured it, else not said. Its part of the working time
-//! stands beside it, with the interval of the mean over several runs, or, of one run, that of the count
-//! of its samples.
+//! **The value of a sequence** is its virtual speedup ([`virtual_speedup`]): exact if it follows
+//! from the times of threads, else as measured by experiments, else unknown. Beside it stands its
+//! part of the working time, with the interval of the mean over several runs or, for one run, of
+//! its sample count.
 //!
-//! **What is one place.** What the language's libraries do belongs to who called them ([`libraries`]); a function whose time is spread over many
-//! callees is one place ([`spread`]), and so is locking. The place is never worse than what the search found: a rule moves to the function that
-//! asked, never to one that only leads to work, and a place has what the search counts along the way to it. Who asked for a place is said of it ([`asker`]), and who waits until it goes on.
+//! **Places.** Time in the language's libraries belongs to their caller ([`libraries`]). A function
+//! whose time is spread over many callees is one place ([`spread`]), and so is locking. A place is
+//! never worse than the sequence that the search found: rules move it to the function that asked,
+//! never to one that only leads to work, and keep the time that the search counts along the path. A
+//! finding also names the function that asked for the place ([`asker`]), and the functions that
+//! wait for it.
 //!
-//! **What a runtime does by itself** is one frame ([`RuntimeWork`]): it belongs to who calls it, or is a finding in the runtime's own terms.
+//! **A runtime's own work** is one frame ([`RuntimeWork`]): it belongs to its caller, or is a
+//! finding in the runtime's own terms.
 //!
-//! **Who speaks of a sequence.** A line or function belongs to the sequence in whose time most of its own lies. What
-//! interference was seen in functions of no sequence is a finding of its own, without what other findings have of it.
+//! **Evidence.** A line or function is evidence for the sequence that contains most of its time.
+//! Interference in functions of no sequence is a finding of its own, without the part that other
+//! findings have.
 //!
-//! **Waiting for a CPU** is no part of the working time: code that runs less waits less. It is a finding
-//! where the program's own limits are the reason. Where other programs are, it is said of the machine.
+//! **Waiting for a CPU** is no part of the working time: code that runs less waits less. It is a
+//! finding if the program's own limits are the reason. If other programs are, it is a statement
+//! about the machine.
 //!
-//! **Rank** is by what a speedup saves at the lower end of its interval, or, where that is not known, by
-//! the lower end of the part of the time. What has less than [`LEAST`] is not listed.
+//! **Rank** is by the saving at the lower end of the speedup's interval or, if that is unknown, by
+//! the lower end of the part of the time. Findings below [`LEAST`] are not listed.
 
 mod allocators;
 mod asker;
@@ -60,58 +67,62 @@ use swapping::{find_spread_swapping, find_touching};
 use timed_tree::KERNEL;
 use virtual_speedup::{UndisturbedRun, is_of_waits, measured_speedup};
 
-/// The part of the time that they should cover: more would buy coverage with what is trivial.
+/// Part of the time that the sequences should cover: more would add trivial ones.
 const COVERAGE: f64 = 0.75;
-/// The part of the working time from which on waiting for a CPU is a cause.
+/// Part of the working time above which waiting for a CPU is a cause.
 const STARVED: f64 = 0.1;
-/// Runs from which on the interval is that of how they differ: two leave it as wide as the whole.
+/// Fewest runs whose variation gives the interval: that of two is as wide as the whole.
 const FEWEST_RUNS: usize = 3;
-/// Part of a place's time from which on its callees are named, and the maximum number of these.
+/// Part of a place's time above which its callees are named, and the maximum number of these.
 const CALLED_ENOUGH: f64 = 0.05;
 const NAMED_CALLS: usize = 5;
-/// Part of a place's time that waits must have for the threads that ended them to be named, and the part of these waits
-/// that such a thread must have ended.
+/// Part of a place's time that waits must have for the threads that ended them to be named, and the
+/// part of these waits that such a thread must have ended.
 const WAITED_ENOUGH: f64 = 0.1;
 const ENDED_ENOUGH: f64 = 0.1;
-/// Waits for a place are said to be so from this part of the working time on.
+/// Part of the working time above which waits for a place are reported.
 const HELD_ENOUGH: f64 = 0.1;
-/// Part of a place's time by which a reason must explain more of all its stalls than its slowest instruction takes, to be named; and the most that are named.
-/// Tuned by `benches/run_cases.py`.
+/// Part of a place's time by which a reason must exceed the stalls of the slowest instruction, over
+/// all instructions, to be named; and the maximum number of named reasons. Tuned by
+/// `benches/run_cases.py`.
 const STALLED_MORE: f64 = 0.05;
 const NAMED_STALLS: usize = 3;
-/// Other programs, or threads, that are named.
+/// Maximum number of other programs, or threads, that are named.
 const NAMED_TAKERS: usize = 3;
-/// Fewest samples of allocations from which allocating functions are named.
+/// Fewest samples of allocations with which allocating functions are named.
 const FEWEST_ALLOCATIONS: f64 = 20.0;
 /// Smallest part of these samples with which a function is named.
 const ALLOCATED_ENOUGH: f64 = 0.1;
-/// Most functions that are named so.
+/// Maximum number of allocating functions that are named.
 const NAMED_ALLOCATORS: usize = 3;
 
 /// The measurements of all methods.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
-    /// Running and costly waits, in nanoseconds: the sum, and one value type for each of [`TimeKind::ALL`].
+    /// Running and costly waits, in nanoseconds: the sum, and one value type for each of
+    /// [`TimeKind::ALL`].
     pub tree: &'a CallTree,
-    /// The same of further runs of the program, to see how runs differ.
+    /// Trees like `tree` of further runs of the program, which show how runs differ.
     pub more_runs: &'a [CallTree],
     /// Time for which a sample of running threads stands, in nanoseconds.
     pub each_sample: f64,
-    /// The duration of the run, in nanoseconds; 0 where it is not known.
+    /// The duration of the run, in nanoseconds; 0 if unknown.
     pub run_ns: f64,
-    /// Work of each thread that ran or waited for a notable time, without waits for other threads; empty if unknown.
+    /// Work of each thread that ran or waited for a notable time, without waits for other threads;
+    /// empty if unknown.
     pub threads: &'a [ThreadWork],
-    /// CPUs that the program may use; 0 where that is not known.
+    /// CPUs that the program may use; 0 if unknown.
     pub cpus: u32,
-    /// The dearest line of functions that take time.
+    /// The dearest line of each function that takes time.
     pub dear_lines: &'a [DearLine],
     /// Waits of the tree, by the thread that ended them.
     pub ended_waits: &'a [EndedWait],
-    /// Ready to run, but without a CPU.
+    /// Time in which threads were ready to run, but had no CPU.
     pub cpu_waits: &'a CpuWaits,
-    /// The number of CPUs that the program may use, and the number that there are, if it may not use all.
+    /// The number of CPUs that the program may use and the number of all CPUs, if it may not use
+    /// all.
     pub confined: Option<(u32, u32)>,
-    /// The memory that the program needed and the limit that it did not fit into, if it swapped.
+    /// The memory that the program needed and the limit that it exceeded, if it swapped.
     pub memory: Option<MemoryNeed>,
     /// Findings about instructions of the hottest procedures that stall.
     pub stalls: &'a [Finding],
@@ -121,13 +132,13 @@ pub struct Measured<'a> {
     pub interference: &'a [Finding],
     /// The frame that stands for a function of a runtime, by the function's plain name.
     pub in_runtimes: &'a BTreeMap<String, &'static str>,
-    /// Where what was sampled is stored.
+    /// Path of the stored recording.
     pub stored: &'a str,
-    /// The event that samples of running threads are of.
+    /// Event of the samples of running threads.
     pub event: &'a str,
 }
 
-/// The line of a function that most of the function's time lies in, with what it calls.
+/// The line of a function that has most of the function's time, callees included.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DearLine {
     /// The function, and its module.
@@ -143,13 +154,14 @@ pub struct DearLine {
 pub struct EndedWait {
     /// The node.
     pub node: NodeId,
-    /// Whoever ended them.
+    /// The thread that ended them.
     pub by: EndingThread,
     /// Duration of the waits, in nanoseconds.
     pub ns: u64,
 }
 
-/// Time in which threads were ready to run, but without a CPU, by the program that ran there last before they did.
+/// Time in which threads were ready to run but had no CPU, by the program that ran there last
+/// before they did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuWaits {
     /// Threads of the program itself, in nanoseconds.
@@ -158,7 +170,7 @@ pub struct CpuWaits {
     pub nobody_ns: u64,
     /// Other machines on the same host, in nanoseconds.
     pub host_ns: u64,
-    /// The profiler, in nanoseconds: no loss of the program's.
+    /// The profiler, in nanoseconds: no loss of the program.
     pub profiler_ns: u64,
     /// Other programs by name, in nanoseconds.
     pub others: BTreeMap<String, u64>,
@@ -171,7 +183,7 @@ impl CpuWaits {
         known + self.others.values().sum::<u64>()
     }
 
-    /// Reduces waits on idle CPUs until the sum is no more than the scheduler accounted.
+    /// Reduces waits on idle CPUs until the sum is no more than the scheduler's account.
     pub fn limit_to(&mut self, accounted: u64) {
         let too_much = self.total().saturating_sub(accounted);
         self.nobody_ns = self.nobody_ns.saturating_sub(too_much);
@@ -204,22 +216,22 @@ fn sort_losses(mut losses: Vec<(CpuTaker, u64)>) -> Vec<(CpuTaker, u64)> {
     losses
 }
 
-/// The vital few.
+/// The combined findings: the vital few.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
-    /// The findings, the one that saves most at the lower end of its interval first.
+    /// The findings, by saving at the lower end of the interval, descending.
     pub findings: Vec<Finding>,
-    /// Waiting for a CPU that other programs or machines had, if that is much.
+    /// Waiting for CPUs that other programs or machines had, if it is long.
     pub machine: Option<Finding>,
     /// The part of the working time that the sequences among the findings have together.
     pub together: f64,
     /// The working time, in nanoseconds.
     pub working_ns: f64,
-    /// The part of the rest that waits.
+    /// The part of the remaining working time that waits.
     pub rest_waiting: f64,
 }
 
-/// Puts the findings together.
+/// Combines the findings.
 ///
 /// # Errors
 /// If nothing was measured.
@@ -236,7 +248,7 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
         coverage: COVERAGE,
         ..auto::Options::default()
     };
-    // One tree cannot fail to be united.
+    // A single tree can always be united.
     let found = auto::search_causes(&forest, &options).unwrap_or_default();
     let mut sequences = find_sequences(measured.tree, &forest, &found);
     sequences.compare_runs(measured.more_runs);
@@ -251,7 +263,7 @@ pub fn judge_measured(measured: &Measured<'_>) -> Result<Judgement, ForestError>
     .choose_and_order())
 }
 
-/// Puts what the search found into the places that are worth naming.
+/// Maps the sequences that the search found to the places that are worth naming.
 fn find_sequences<'a>(
     tree: &'a CallTree,
     forest: &Forest,
@@ -286,7 +298,7 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     fn choose_and_order(self) -> Judgement {
         let mut found = self.judge_sequences();
-        // A place whose speedup does not follow from times has its part of them.
+        // A place whose speedup does not follow from times counts with its part of the time.
         let is_worth = |finding: &Finding| finding.saving() >= LEAST;
         let listed: Vec<bool> = found.iter().map(is_worth).collect();
         let own = self.sequences.sequences.iter().zip(&listed);
@@ -381,7 +393,8 @@ impl<'a> Judge<'a> {
         judged.collect()
     }
 
-    /// The slowest instruction of a sequence's hottest procedure, and what explains more of the sequence's time than that, in all of its procedures.
+    /// Returns the slowest instruction of a sequence's hottest procedure, and the reasons that
+    /// explain more of the sequence's time over all of its procedures.
     fn explain_stalls(
         &self,
         sequence: &TimedSequence,
@@ -423,7 +436,8 @@ impl<'a> Judge<'a> {
         first.cloned().chain(sums).collect()
     }
 
-    /// The time that the procedure of a finding runs, with functions that were compiled into it where it has none of its own.
+    /// Returns the running time of a finding's procedure; if the procedure has no own time, with
+    /// the functions inlined into it.
     fn time_of_procedure(&self, finding: &Finding) -> f64 {
         let name = match &finding.place.what {
             PlaceInCode::Instruction { procedure, .. } => procedure.as_str(),
@@ -443,7 +457,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Says of the work of a runtime who causes it, what spares it, and who is to be asked for more.
+    /// Adds to the finding of a runtime's work who causes it, what avoids it, and the command that
+    /// shows its callers.
     fn explain_runtime(&self, number: usize, finding: &mut Finding) {
         let path = &self.sequences.sequences[number].path;
         let work = path
@@ -475,7 +490,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The line of a sequence's function that most of its time lies in.
+    /// Returns the line of a sequence's function that has most of its time.
     fn dearest_line(&self, number: usize, sequence: &TimedSequence) -> Option<FindingEvidence> {
         let in_kernel = sequence
             .path
@@ -493,7 +508,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Returns the function of the program that asked for a sequence.
+    /// Returns the function of the program on whose behalf a sequence runs.
     fn on_behalf_of(&self, number: usize) -> Option<FindingEvidence> {
         let asker = match self.sequences.sequences[number].is_process_start() {
             true => find_starter(&self.sequences),
@@ -503,7 +518,7 @@ impl<'a> Judge<'a> {
         Some(FindingEvidence::OnBehalfOf { function, part })
     }
 
-    /// The waits that code of each sequence ended, by the function that waited.
+    /// Returns the waits that code of each sequence ended, by the function that waited.
     fn waits_for_sequences(&self) -> BTreeMap<usize, HeldWaits> {
         let mut held: BTreeMap<usize, HeldWaits> = BTreeMap::new();
         let mut known: BTreeMap<&str, Option<usize>> = BTreeMap::new();
@@ -527,7 +542,7 @@ impl<'a> Judge<'a> {
         held
     }
 
-    /// Returns evidence that others wait for code of a sequence, if they do so for long.
+    /// Returns evidence that others wait long for code of a sequence.
     fn holds_up(&self, waits: &HeldWaits) -> Option<FindingEvidence> {
         let part = waits.by_function.values().sum::<f64>() / self.sequences.working_ns;
         let most = waits.by_function.iter().max_by(|a, b| a.1.total_cmp(b.1));
@@ -540,7 +555,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Returns the threads that ended a sequence's waits, the one that ended most of them first.
+    /// Returns the threads that ended most of a sequence's waits, the most frequent first.
     fn who_ended_waits(&self, number: usize, sequence: &TimedSequence) -> Vec<FindingEvidence> {
         let mut enders: BTreeMap<&EndingThread, f64> = BTreeMap::new();
         for ended in self.measured.ended_waits {
@@ -573,8 +588,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The sequence that most of what a finding speaks of lies in: of a line its own time, of what threads lose in a
-    /// function also what it calls.
+    /// Returns the sequence that has most of a finding's time: a line's own time, or the time of a
+    /// function with losses together with its callees.
     fn sequence_of(&self, finding: &Finding) -> Option<usize> {
         let procedure = match &finding.place.what {
             PlaceInCode::Line { procedure, .. }
@@ -585,7 +600,7 @@ impl<'a> Judge<'a> {
         };
         let tree = &self.sequences.tree;
         if is_of_waits(finding) {
-            // The C library's functions lie between the line that waits and its system call.
+            // Functions of the C library lie between the waiting line and its system call.
             let nodes = tree.nodes_below(plain_name(procedure));
             return self.sequences.main_waiter(&nodes);
         }
@@ -595,7 +610,7 @@ impl<'a> Judge<'a> {
             _ => tree.nodes_running(plain),
         };
         if finding.claim == Claim::Stalls {
-            // A procedure may have all of its time in functions that were compiled into it.
+            // All of a procedure's time may lie in functions inlined into it.
             let own = self.sequences.main_owner(&nodes);
             return own.or_else(|| self.sequences.main_owner(&tree.nodes_below(plain)));
         }
@@ -608,7 +623,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns a sequence as its part of the working time, with the experiments with code in it, and the
+    /// Returns a sequence as its part of the working time, with the experiments on its code and the
     /// virtual speedup that they measured.
     fn judge_sequence<'f>(
         &self,
@@ -618,20 +633,21 @@ impl<'a> Judge<'a> {
         let worth = |finding: &&Finding| finding.amount.conservative().abs();
         let mut finding = self.time_of_sequence(sequence);
         let runs = finding.spent_on().is_some_and(TimeKind::is_running);
-        // Experiments are with code that runs, or with its waits: the other says nothing of what most
-        // of the time is spent on.
+        // Experiments speed up either code that runs or its waits: only those of the kind that
+        // takes most of the time apply.
         let predicted = predicted.filter(|found| is_of_waits(found) != runs);
         let predicted = predicted.max_by(|a, b| worth(a).total_cmp(&worth(b)));
         let Some(predicted) = predicted else {
             return (finding, None);
         };
         finding.evidence.extend(predicted.evidence.iter().cloned());
-        // Of a place with many callees, a line is a part only.
+        // A line is only a part of a place with many callees.
         let measured = measured_speedup(predicted).filter(|_| !sequence.is_united);
         (finding, measured)
     }
 
-    /// Waits of no sequence that are worth something, as a helper's sleep that others depend on.
+    /// Returns waits outside of all sequences that are worth something, such as a helper's sleep
+    /// that others depend on.
     fn waits_elsewhere(&self) -> impl Iterator<Item = Finding> {
         let predicted = self.measured.causal.iter();
         let worth = predicted.filter(|found| {
@@ -646,7 +662,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// A sequence as its part of the working time.
+    /// Returns a sequence as its part of the working time.
     fn time_of_sequence(&self, sequence: &TimedSequence) -> Finding {
         let time = sequence.time();
         let kinds = TimeKind::ALL.iter().zip(sequence.times);
@@ -710,7 +726,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Swapping at places that are not listed, with what a change of that gains.
+    /// Returns the swapping at places that are not listed, with the gain of avoiding it.
     fn spread_swapping(&self, listed: &[bool]) -> Option<Finding> {
         let need = self.measured.memory;
         let next = command_for_sequences(self.measured.stored);
@@ -720,7 +736,8 @@ impl<'a> Judge<'a> {
         Some(finding)
     }
 
-    /// Returns waiting for a CPU, if that is much, as a part of the working time with it.
+    /// Returns the waiting for a CPU, if it is long, as a part of the working time plus the
+    /// waiting.
     fn no_cpu(&self, losses: Vec<(CpuTaker, u64)>) -> Option<Finding> {
         let lost = losses.iter().map(|(_, ns)| *ns as f64).sum::<f64>();
         let part = lost / (self.sequences.working_ns + lost);
@@ -750,7 +767,7 @@ impl<'a> Judge<'a> {
         (part >= STARVED).then_some(finding)
     }
 
-    /// The part of the waiting for a CPU that is a loss, 0 to 1.
+    /// Returns the part of the waiting for a CPU that is a loss, 0 to 1.
     fn lost_cpu_part(&self) -> f64 {
         let waits = self.measured.cpu_waits;
         let own = waits.own_losses(self.measured.confined);
@@ -773,7 +790,8 @@ fn time_in_callees(sequence: &TimedSequence) -> impl Iterator<Item = FindingEvid
     })
 }
 
-/// Returns whether a loss is of a sleep that somebody asked for: it ends late where CPUs are short, which is said as such.
+/// Returns whether a loss is a requested sleep that ended late because CPUs were short, which is a
+/// finding of its own.
 fn is_late_waking(loss: &Finding) -> bool {
     let name = loss.place.what.name();
     matches!(
@@ -782,7 +800,7 @@ fn is_late_waking(loss: &Finding) -> bool {
     )
 }
 
-/// Adds what threads lose in a function to a finding of the time that it lies in.
+/// Adds the loss of threads in a function to the finding that contains its time.
 fn add_evidence(finding: &mut Finding, loss: &Finding) {
     let overlap =
         |evidence: &&FindingEvidence| !matches!(evidence, FindingEvidence::CountedElsewhere { .. });
@@ -797,7 +815,7 @@ fn command_for_sequences(stored: &str) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Returns the command that shows the users of the CPUs.
+/// Returns the command that shows which programs use the CPUs.
 fn command_for_whole_machine() -> Vec<String> {
     let words = ["vitalfew", "record", "-a", "--for", "10s"];
     words.map(str::to_owned).to_vec()

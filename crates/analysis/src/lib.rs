@@ -1,7 +1,6 @@
 //! Inference from measurements: pure functions of data, without clock, files or rights.
 //!
-//! One module a method; each opens with the paper that it comes from, its estimator and its
-//! assumptions.
+//! One module a method; each opens with its paper, its estimator and its assumptions.
 #![forbid(unsafe_code)]
 
 pub mod bottleneck;

@@ -1,18 +1,20 @@
-//! Shifts between runs by ranks: the estimators of Hodges and Lehmann ("Estimates of location based on rank tests", 1963), with the
-//! intervals of Wilcoxon's tests.
+//! Shifts between runs by ranks: the estimators of Hodges and Lehmann ("Estimates of location based
+//! on rank tests", 1963), with the intervals of Wilcoxon's tests.
 //!
-//! Runs of programs have outliers: one that was accounted wrongly, or beside which the machine did something else, is worth no
-//! more here than any other run. The runs of a side need no particular distribution; those of pairs need symmetric differences.
+//! Runs of programs have outliers, from wrong accounting or other work on the machine. With ranks,
+//! an outlier weighs no more than any other run. The runs of a side need no particular
+//! distribution; those of pairs need symmetric differences.
 
 use crate::statistics::{Interval, interval_of_runs};
 
-/// Probability of each side outside of an interval.
+/// Probability outside of an interval on each side.
 const OUTSIDE: f64 = 0.025;
-/// Greatest number of runs for which the distribution of ranks is counted out; beyond, the normal one is exact enough.
+/// Greatest number of runs for which the distribution of ranks is computed exactly; beyond, the
+/// normal one is accurate enough.
 const MOST_COUNTED: usize = 40;
 
-/// Returns by how much a typical run of `a` is more than one of `b`, with its 95 % interval. Too few runs for ranks (fewer than four a side)
-/// are taken as normal.
+/// Returns the shift from a typical run of `b` to one of `a`, with its 95 % interval. Too few runs
+/// for ranks (fewer than four a side) are assumed to be normal.
 pub fn shift_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
     let all = a.len() + b.len();
     let products = a.len() * b.len();
@@ -27,8 +29,9 @@ pub fn shift_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
     }
 }
 
-/// Returns the typical difference of pairs, with its 95 % interval: what both runs of a pair share is in none. From twelve pairs on a
-/// single wrong one cannot move an end far. Fewer than six are taken as normal.
+/// Returns the typical difference of pairs, with its 95 % interval. A disturbance that both runs of
+/// a pair share cancels out. From twelve pairs on, a single wrong one cannot move an end far. Fewer
+/// than six are assumed to be normal.
 pub fn shift_of_pairs(differences: &[f64]) -> Option<Interval> {
     let n = differences.len();
     let sums = n * (n + 1) / 2;
@@ -46,7 +49,8 @@ pub fn shift_of_pairs(differences: &[f64]) -> Option<Interval> {
     }
 }
 
-/// Returns the median of `values`, and the interval that leaves `outside` of them out on each side.
+/// Returns the median of `values`, and the interval without the `outside` lowest and highest of
+/// them.
 fn interval_of_sorted(mut values: Vec<f64>, outside: usize) -> Option<Interval> {
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -55,7 +59,7 @@ fn interval_of_sorted(mut values: Vec<f64>, outside: usize) -> Option<Interval> 
     let n = values.len();
     let (low, high) = (values[outside], values[n - 1 - outside]);
     let estimate = (values[(n - 1) / 2] + values[n / 2]) / 2.0;
-    // Only whether 0 is inside is asked of it.
+    // The caller only asks whether 0 is inside.
     let p = if low <= 0.0 && high >= 0.0 {
         1.0
     } else {
@@ -69,15 +73,15 @@ fn interval_of_sorted(mut values: Vec<f64>, outside: usize) -> Option<Interval> 
     })
 }
 
-/// Returns how many of all values may be left out on a side, where their number below 0 is normal.
+/// Returns how many of all values may lie outside on a side, if their number below 0 is normal.
 fn normal_quantile(values: f64, variance: f64) -> Option<usize> {
     let outside = values / 2.0 - 1.96 * variance.sqrt() - 0.5;
     (outside >= 0.0).then_some(outside as usize)
 }
 
-/// The same where `chosen` of `all` ranks are a side's; the sum of the ranks is `least` at least.
+/// Counts the choices of `chosen` out of `all` ranks by their sum; the smallest sum is `least`.
 fn rank_sums(chosen: usize, all: usize, least: usize) -> Option<usize> {
-    // ways[k][s]: choices of k ranks with the sum s.
+    // ways[k][s]: number of choices of k ranks with the sum s.
     let most = all * (all + 1) / 2;
     let mut ways = vec![vec![0.0; most + 1]; chosen + 1];
     ways[0][0] = 1.0;
@@ -91,7 +95,7 @@ fn rank_sums(chosen: usize, all: usize, least: usize) -> Option<usize> {
     last_outside(ways.pop()?.get(least..)?)
 }
 
-/// The same where each of `n` ranks is above or below 0.
+/// Counts the choices of signs for `n` ranks by the sum of the positive ones.
 fn rank_sums_of_signs(n: usize) -> Option<usize> {
     let most = n * (n + 1) / 2;
     let mut ways = vec![0.0; most + 1];
@@ -104,7 +108,8 @@ fn rank_sums_of_signs(n: usize) -> Option<usize> {
     last_outside(&ways)
 }
 
-/// Returns the last value that is less likely than may be outside, together with all before it.
+/// Returns the last value whose probability, together with all before it, is within the allowed
+/// one.
 fn last_outside(ways: &[f64]) -> Option<usize> {
     let all: f64 = ways.iter().sum();
     let mut below = 0.0;
@@ -142,7 +147,7 @@ mod tests {
         ] {
             assert_eq!(of_sides(a, b), critical, "{a} and {b} runs");
         }
-        // Beyond what is counted out, it goes on as it was.
+        // The normal distribution continues the exact one without a jump.
         let normal = |a: f64| normal_quantile(a * a, (2.0 * a + 1.0) / 12.0 * a * a);
         assert_eq!(normal(20.0), rank_sums(20, 40, 210));
     }
@@ -173,7 +178,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the runs, the interval has its estimate and moves with them.
+        /// For any runs, the interval contains its estimate and shifts with the runs.
         #[test]
         fn an_interval_is_in_order(a in prop::collection::vec(-9.0..9.0f64, 2..60), b in prop::collection::vec(-9.0..9.0f64, 2..60)) {
             let moved: Vec<f64> = a.iter().map(|value| value + 1.0).collect();

@@ -1,13 +1,13 @@
-//! Intervals for means of few runs, and what to believe when many results were asked for.
+//! Intervals for means of few runs, and false discoveries among many results.
 //!
-//! Student's and Welch's: the runs are independent and the mean of a side is roughly normal. With
-//! the three to ten runs that people make, no estimator knows the distribution's tails; a bootstrap of
-//! three values has ten different outcomes, which is why it is not used here.
+//! Student's and Welch's intervals assume independent runs and a roughly normal mean of each side.
+//! With the usual three to ten runs, no estimator knows the distribution's tails. A bootstrap of
+//! three values has only ten different outcomes, and so is not used here.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, StudentsT};
 
-/// Returns the 95 % confidence interval of the mean of a Poisson distribution of which one value is
-/// known (Garwood's): how many samples there would have been on average where there were `count`.
+/// Returns the 95 % confidence interval of the mean of a Poisson distribution with one known value
+/// (Garwood's): the expected number of samples behind `count`.
 pub fn interval_of_count(count: f64) -> (f64, f64) {
     let quantile = |p: f64, freedom: f64| {
         let chi = ChiSquared::new(freedom).ok();
@@ -33,19 +33,19 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The end that is nearer to 0, or 0 if the interval reaches over it: what can be relied on.
+    /// Returns the reliable end: the one nearer to 0, or 0 if the interval contains it.
     pub fn conservative(&self) -> f64 {
         nearer_to_zero(self.low, self.high)
     }
 
-    /// Makes the interval by Student's distribution with `freedom` degrees of freedom; `None` of
-    /// what is not a number.
+    /// Makes the interval by Student's distribution with `freedom` degrees of freedom; `None` if a
+    /// value is not a number.
     pub(crate) fn new(estimate: f64, error: f64, freedom: f64) -> Option<Self> {
         if !(estimate.is_finite() && error.is_finite()) {
             return None;
         }
         if error == 0.0 {
-            // All runs agree to the last unit, as counts of instructions or allocations can.
+            // All runs agree to the last digit, as counts of instructions or allocations can.
             return Some(Self {
                 estimate,
                 low: estimate,
@@ -64,7 +64,7 @@ impl Interval {
     }
 }
 
-/// The end of an interval that is nearer to 0; 0 if the interval reaches over it.
+/// Returns the end of an interval that is nearer to 0; 0 if the interval contains it.
 pub(crate) fn nearer_to_zero(low: f64, high: f64) -> f64 {
     if low > 0.0 {
         low
@@ -75,7 +75,8 @@ pub(crate) fn nearer_to_zero(low: f64, high: f64) -> f64 {
     }
 }
 
-/// The mean of the runs of `a`, less that of `b` if there are any; `None` of fewer than two on a side.
+/// Returns the mean of the runs `a`, less that of `b` if there are any; `None` if a side has fewer
+/// than two.
 pub fn interval_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
     match b.is_empty() {
         true => mean_interval(a),
@@ -83,14 +84,14 @@ pub fn interval_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
     }
 }
 
-/// The mean of the runs; `None` of fewer than two, or of what is not a number.
+/// Returns the mean of the runs; `None` if there are fewer than two, or a value is not a number.
 fn mean_interval(runs: &[f64]) -> Option<Interval> {
     let (mean, variance) = moments(runs)?;
     let n = runs.len() as f64;
     Interval::new(mean, (variance / n).sqrt(), n - 1.0)
 }
 
-/// The mean of `a` less the mean of `b` (Welch); `None` if one has fewer than two runs.
+/// Returns the mean of `a` less the mean of `b` (Welch); `None` if either has fewer than two runs.
 fn difference_interval(a: &[f64], b: &[f64]) -> Option<Interval> {
     let ((mean_a, variance_a), (mean_b, variance_b)) = (moments(a)?, moments(b)?);
     let (n_a, n_b) = (a.len() as f64, b.len() as f64);
@@ -111,8 +112,9 @@ fn moments(runs: &[f64]) -> Option<(f64, f64)> {
     variance.is_finite().then_some((mean, variance))
 }
 
-/// The q-values of p-values: rows with `q ≤ x` are together false with a rate of at most `x`
-/// (Benjamini and Hochberg's step-up procedure). What was not tested has none, and does not count.
+/// Returns the q-values of p-values: rows with `q ≤ x` are together false with a rate of at most
+/// `x` (Benjamini and Hochberg's step-up procedure). Untested rows have no q-value, and do not
+/// count.
 pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut order: Vec<(usize, f64)> = p_values
         .iter()
@@ -186,7 +188,8 @@ mod tests {
 
     #[test]
     fn discoveries_are_those_of_the_paper() {
-        // Benjamini and Hochberg (1995), §4.1: 15 p-values, of which the four smallest stand at 0.05.
+        // Benjamini and Hochberg (1995), §4.1: 15 p-values, of which the four smallest hold at
+        // 0.05.
         let p = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
             0.5719, 0.6528, 0.7590, 1.0,

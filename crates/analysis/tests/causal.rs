@@ -14,7 +14,7 @@ fn report(profile: &CausalProfile) -> Analysis {
     analyse_profile(profile, &Options::default())
 }
 
-/// With intervals of chance alone, as the simulation has no other error.
+/// Reports with intervals of chance alone, because the simulation has no other error.
 fn report_chance(profile: &CausalProfile) -> Analysis {
     let options = Options {
         chance_only: true,
@@ -68,8 +68,8 @@ fn true_slope(effect: &Effect, truth: impl Fn(f64) -> f64) -> f64 {
     sum(&truth) / sum(&|s| s)
 }
 
-/// Coverage of 95 % intervals over many profiles of one program, and the errors of estimates, on average with and
-/// without their sign.
+/// Checks the coverage of 95 % intervals over many profiles of one program, and the mean errors of
+/// estimates, with and without their sign.
 #[test]
 fn intervals_cover_the_truth() {
     let (mut covered, mut asked, mut slopes, mut profiles) = (0, 0, 0, 0);
@@ -115,8 +115,9 @@ fn intervals_cover_the_truth() {
     assert!((0.91..0.99).contains(&slopes), "{slopes}");
 }
 
-/// On a machine as virtual ones are: every run has a speed of its own, which wanders by a third, and an experiment in
-/// ten is much slower. Intervals are as often right as they say, and what wanders hardly widens them.
+/// A machine like virtual ones: every run has its own speed, which wanders by a third, and an
+/// experiment in ten is much slower. The intervals keep their coverage, and the wandering hardly
+/// widens them.
 #[test]
 fn intervals_cover_the_truth_on_a_machine_that_wanders() {
     let lines = [
@@ -158,7 +159,7 @@ fn intervals_cover_the_truth_on_a_machine_that_wanders() {
     assert!(off < 0.035, "{off}");
 }
 
-/// Disturbances in the record of the machine are set aside, and counted.
+/// Recorded disturbances of the machine are set aside, and counted.
 #[test]
 fn what_the_machine_did_for_others_is_set_aside() {
     let truth = |s: f64| 0.4 * s;
@@ -166,7 +167,7 @@ fn what_the_machine_did_for_others_is_set_aside() {
     let run = &mut profile.runs[0];
     run.host.cpus = 2;
     for (number, experiment) in run.experiments.iter_mut().enumerate() {
-        // A third of the machine is taken in every fourth experiment, which nothing else shows.
+        // A third of the machine is taken in every fourth experiment, which only the record shows.
         let part = if number % 4 == 0 { 0.33 } else { 0.02 };
         let taken = part * 2.0 * experiment.duration_ns as f64;
         experiment.disturbance = Some(Disturbance {
@@ -180,7 +181,7 @@ fn what_the_machine_did_for_others_is_set_aside() {
     assert_eq!(analysis.disturbed, 50);
     assert_eq!(effect(&analysis, "line").experiments, 150);
     assert_eq!(analysis.warnings, [""; 0]);
-    // What goes on all the time is on both sides, and said.
+    // A constant disturbance is on both sides, and reported.
     for experiment in &mut profile.runs[0].experiments {
         let others_ns = experiment.duration_ns;
         experiment.disturbance = Some(Disturbance {
@@ -199,7 +200,8 @@ fn what_the_machine_did_for_others_is_set_aside() {
     );
 }
 
-/// A profile of a program with a line that is worth `0.6 s`, in which each experiment has a disturbance.
+/// Returns a profile of a program with a line that is worth `0.6 s`, in which each experiment has a
+/// disturbance.
 fn disturbed(cpus: u32, of: impl Fn(&mut Experiment) -> Disturbance) -> CausalProfile {
     let truth = |s: f64| 0.6 * s;
     let measured = Measured {
@@ -223,13 +225,13 @@ fn disturbed(cpus: u32, of: impl Fn(&mut Experiment) -> Disturbance) -> CausalPr
 fn off(profile: &CausalProfile) -> f64 {
     let analysis = report(profile);
     let effect = effect(&analysis, "line");
-    // It is not that the line did not run meanwhile.
+    // The line also ran during the disturbances.
     assert!(effect.phase.of > 0.99, "{:?}", effect.phase);
     assert!(analysis.disturbed < 10, "{}", analysis.disturbed);
     effect.at(0.9).expect("measured").program - 0.54
 }
 
-/// Others that use processors which the program leaves idle take nothing from it, however much they use.
+/// Other processes on idle processors cost the program nothing, however much they use.
 #[test]
 fn others_beside_the_program_cost_it_nothing() {
     let cases = [
@@ -264,13 +266,14 @@ fn others_beside_the_program_cost_it_nothing() {
     }
 }
 
-/// Waits of the program's threads for other processes are time that the program lost. The cases are one thread that
-/// shares its processor with a hog, on a machine that is half idle, and threads that fill a machine.
+/// Waits of the program's threads for other processes are time that the program lost. The cases are
+/// one thread that shares its processor with a hog, on a machine that is half idle, and threads
+/// that fill a machine.
 #[test]
 fn waits_for_the_processors_of_others_are_no_part_of_its_time() {
     let shared = |recorded: bool, threads: f64, lost: f64| {
         disturbed(2, |experiment| {
-            // One thread alone causes delays and never stands still; of two, one does.
+            // A single thread causes delays and never stands still; of two, one stands still.
             let delay = (2.0 - threads) * experiment.delay_ns as f64;
             let own = experiment.duration_ns as f64 - experiment.delay_ns as f64 + delay;
             let lost = lost * own;
@@ -297,8 +300,8 @@ fn waits_for_the_processors_of_others_are_no_part_of_its_time() {
     assert!(filled.abs() < 0.06, "{filled}");
 }
 
-/// The thread that causes delays sleeps in the background, and the one that works stands still for them. That it has no processor meanwhile
-/// costs nothing.
+/// The thread that causes delays sleeps in the background, and the working thread stands still for
+/// them. Its lack of a processor meanwhile costs nothing.
 #[test]
 fn waits_of_threads_that_stand_still_are_no_loss() {
     let standing = |counted: bool| {
@@ -327,7 +330,8 @@ fn waits_of_threads_that_stand_still_are_no_loss() {
     assert!(guessed > 0.04, "{guessed}");
 }
 
-/// Time that the hypervisor takes of a machine that the program fills is lost, beside its delays.
+/// Time that the hypervisor takes from a machine that the program fills is lost, in addition to its
+/// delays.
 #[test]
 fn what_the_hypervisor_took_is_no_part_of_its_time() {
     let stolen = |idle_known: bool| {
@@ -344,11 +348,12 @@ fn what_the_hypervisor_took_is_no_part_of_its_time() {
     };
     let known = off(&stolen(true));
     assert!(known.abs() < 0.027, "{known}");
-    // What was recorded before idle time was, is as wrong as it was.
+    // Recordings without idle time keep their error.
     assert!(off(&stolen(false)) < known - 0.02);
 }
 
-/// How much of the time that the hypervisor takes a program loses is seen from its baselines: of one thread a part, of threads that meet nearly all.
+/// The baselines show how much of the hypervisor's time a program loses: one thread a part, threads
+/// that meet nearly all.
 #[test]
 fn what_the_hypervisor_took_costs_what_it_is_seen_to_cost() {
     for part in [0.0, 0.3, 0.9] {
@@ -370,7 +375,7 @@ fn what_the_hypervisor_took_costs_what_it_is_seen_to_cost() {
     }
 }
 
-/// Warnings of runs that differ in their numbers alone are one.
+/// Warnings of runs that differ only in their numbers are merged.
 #[test]
 fn a_kind_of_warning_is_listed_once() {
     let truth = |s: f64| 0.3 * s;
@@ -382,7 +387,8 @@ fn a_kind_of_warning_is_listed_once() {
     assert_eq!(report(&profile).warnings, ["of 2 samples none has a name"]);
 }
 
-/// Threads that meet more often than they are sampled are not delayed as they would have to be, and a reader is told.
+/// Threads that meet more often than they are sampled are not delayed as required, and a warning
+/// says so.
 #[test]
 fn progress_that_is_more_frequent_than_delays_is_said() {
     let truth = |s: f64| 0.3 * s;
@@ -397,7 +403,7 @@ fn progress_that_is_more_frequent_than_delays_is_said() {
     }
     let warnings = report(&profile).warnings;
     assert!(warnings[0].contains("if threads meet"), "{warnings:?}");
-    // One thread meets nobody.
+    // A single thread meets nobody.
     for experiment in &mut profile.runs[0].experiments {
         let target = TargetTime {
             ran_ns: experiment.duration_ns,
@@ -412,8 +418,8 @@ fn progress_that_is_more_frequent_than_delays_is_said() {
     assert_eq!(report(&profile).warnings, [""; 0]);
 }
 
-/// Threads that wait for each other more often than delays can follow: intervals reach towards nothing and towards all of
-/// the line's time, a reader is told, and nothing is called worth it any more.
+/// Threads wait for each other more often than delays can follow: intervals reach towards nothing
+/// and towards all of the line's time, a warning says so, and nothing is called worth it any more.
 #[test]
 fn meetings_that_delays_cannot_follow_widen_the_intervals() {
     // Half of the time of a line that runs half of the time.
@@ -477,7 +483,7 @@ fn meetings_that_delays_cannot_follow_widen_the_intervals() {
         "{:?}",
         at_pace.warnings
     );
-    // There it does not matter how far samples are apart.
+    // There, the distance of samples does not matter.
     let run = &mut profile.runs[0];
     run.settings.sample_period_ns *= 4;
     for fragment in &mut run.fragments {
@@ -496,7 +502,7 @@ fn meetings_that_delays_cannot_follow_widen_the_intervals() {
         (rare_samples.high - slope.high).abs() < 0.01,
         "{rare_samples:?}"
     );
-    // What is worth less than nothing stays so.
+    // An effect below 0 stays below 0.
     let harm = |s: f64| -0.2 * s;
     let mut profile = steady(&[line("line", &harm)], &QUIET, &mut Random(4));
     profile.runs[0].settings.sample_period_ns = 1_000_000;
@@ -507,7 +513,8 @@ fn meetings_that_delays_cannot_follow_widen_the_intervals() {
     assert_eq!(effect(&report(&profile), "line").slope.low, before.low);
 }
 
-/// Threads that wait by looking are not seen to meet: where progress is frequent too, intervals say what that may hide.
+/// Threads that spin are not seen to meet: if progress is frequent too, the intervals include the
+/// possible error.
 #[test]
 fn threads_that_spin_widen_the_intervals() {
     let truth = |s: f64| 0.25 * s;
@@ -534,7 +541,7 @@ fn threads_that_spin_widen_the_intervals() {
         }
         report(&profile)
     };
-    // They do not spin; or what they spin for is rare.
+    // They do not spin, or the condition that they spin for is rare.
     for (samples, ms) in [(0, 1.0), (1_000_000, 8.0)] {
         let rare = spinning(samples, ms);
         assert_eq!(effect(&rare, "line").slope.low, measured.low);
@@ -660,15 +667,15 @@ fn disturbed_experiments_are_set_aside() {
     assert!(all.high - all.low < 0.06, "{all:?}");
 }
 
-/// A line that runs in a third of the time only, in which it is worth 60 %: 20 % of the whole run.
-/// Experiments with it begin while it runs, and only then.
+/// Returns a profile with a line that runs only in a third of the time, in which it is worth 60 %:
+/// 20 % of the whole run. Experiments with it begin while it runs, and only then.
 fn phases(seed: u64, undelayed: bool) -> CausalProfile {
     let mut random = Random(seed);
     let mut run = run(&[line("phased", &|_| 0.0)], &["done"]);
     let density = 0.7;
     for number in 0..360 {
         let in_phase = (number / 12) % 3 == 0;
-        // Between experiments with it, those with other lines; half of them delayed it.
+        // Between its experiments come those with other lines, half of which delayed it.
         let speedup = random.speedup();
         let chosen = in_phase && random.uniform() < 0.5;
         let samples = if in_phase { 500.0 * density } else { 0.0 };
@@ -716,7 +723,7 @@ fn a_phase_counts_for_its_part_of_the_run() {
         covered += usize::from((at_half.low..=at_half.high).contains(&0.1));
     }
     assert!(covered >= 17, "{covered} of 20");
-    // Where it is not known when nothing was delayed, it is not corrected, and said so.
+    // Without the undelayed time there is no correction, and a warning says so.
     let unknown = report(&phases(1, false));
     assert_eq!(effect(&unknown, "phased").phase.of, 1.0);
     assert!(
@@ -726,7 +733,8 @@ fn a_phase_counts_for_its_part_of_the_run() {
     );
 }
 
-/// A server: 2,000 requests a second arrive whatever happens, and take 5 ms, less half of the speedup.
+/// Returns the profile of a server: 2,000 requests a second arrive in any case, and take 5 ms, less
+/// half of the speedup.
 fn server(in_flight: impl Fn(f64) -> f64, departs: f64) -> CausalProfile {
     let mut random = Random(9);
     let mut run = run(&[line("handler", &|_| 0.0)], &["request", "request"]);
@@ -766,7 +774,7 @@ fn latency_is_by_littles_law_and_shorter_is_better() {
     assert_eq!(analysis.warnings, [""; 0]);
     let effects = &analysis.fragments[0].effects;
     let measures: Vec<Measure> = effects.iter().map(|e| e.measure).collect();
-    // What has an effect comes first: throughput is what the clients send.
+    // The measure with an effect comes first: clients determine the throughput.
     assert_eq!(measures, [Measure::Latency, Measure::Throughput]);
     let latency = &effects[0];
     assert!(
@@ -832,7 +840,7 @@ fn experiments_are_combined_by_adding() {
     assert_eq!((point.experiments, point.visits), (2, 35));
     let expected = 1.0 - (3500.0 / 35.0) / (4000.0 / 30.0);
     assert!((point.program - expected).abs() < 1e-12, "{point:?}");
-    // Two different speedups are too few, unless no more were asked for.
+    // Two different speedups are too few, unless no more were requested.
     assert_eq!(report(&profile).left_out[0].why, Lack::Speedups(2));
     let mut asked = profile;
     asked.runs[0].settings.fixed_speedups = vec![0.5];
@@ -870,7 +878,7 @@ fn what_is_missing_is_said() {
     assert_eq!(killed.fragments.len(), 1, "what was measured counts");
 }
 
-/// A point that is hardly ever visited does not silence another.
+/// A point that is hardly ever visited does not suppress another.
 #[test]
 fn a_rare_point_silences_nobody() {
     let mut profile = steady(&[line("line", &|s| 0.5 * s)], &QUIET, &mut Random(3));
@@ -933,7 +941,7 @@ fn any_experiment() -> impl Strategy<Value = Experiment> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the experiments: numbers come out, and intervals around them.
+    /// Any experiments give numbers, with intervals around them.
     #[test]
     fn any_experiments_have_a_report(
         experiments in proptest::collection::vec(any_experiment(), 0..60),
@@ -963,8 +971,8 @@ proptest! {
         }
     }
 
-    /// The order of runs and of experiments carries no meaning, and how they are cut into runs hardly any: each run is
-    /// taken to have a speed of its own.
+    /// The order of runs and of experiments has no meaning, and their cut into runs hardly any:
+    /// each run is taken to have its own speed.
     #[test]
     fn merging_is_adding(cut in 1usize..199) {
         let whole = steady(&[line("line", &|s| 0.5 * s)], &QUIET, &mut Random(5));

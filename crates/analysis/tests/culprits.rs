@@ -1,5 +1,5 @@
-//! Section 6.3 on a simulated processor: whether the true cause of each stall is among those that
-//! are listed, and how many are.
+//! Section 6.3 on a simulated processor: whether the true cause of each stall is listed, and how
+//! many causes are listed.
 
 mod pipeline;
 mod window;
@@ -16,7 +16,7 @@ use pipeline::{CAUSES, PipelineRun, Program, Random, run};
 use profile::ImageAddress;
 use std::sync::LazyLock;
 
-/// The program as the analysis sees one.
+/// Returns the program as the analysis sees it.
 fn graph(program: &Program) -> FlowGraph {
     let (mut blocks, mut instructions) = (Vec::new(), Vec::new());
     let mut address = pipeline::START;
@@ -40,7 +40,7 @@ fn graph(program: &Program) -> FlowGraph {
                     Flow::Next
                 },
                 reads: one.reads.iter().map(register).collect(),
-                // Stores write none: the number is then that of one that is not there.
+                // Stores write no register: they have the number of a missing one.
                 writes: [one.writes]
                     .iter()
                     .filter(|one| **one < 24)
@@ -112,8 +112,8 @@ fn expected(program: &Program, run: &PipelineRun) -> Vec<Expected> {
     pairs.map(one).collect()
 }
 
-/// In order, two a cycle, with a branch penalty of 6 and an instruction cache in which no loop
-/// stays: the simulated one misses at random.
+/// Returns an in-order processor, two instructions a cycle, with a branch penalty of 6 and an
+/// instruction cache in which no loop stays, because the simulated one misses at random.
 fn processor() -> Processor {
     Processor {
         mispredict: 6,
@@ -174,9 +174,10 @@ struct Tally {
     weight: f64,
     /// Stalls by their true cause.
     truly: [usize; CAUSES],
-    /// Stalls for which both the data cache and the DTLB are listed, which time does not distinguish.
+    /// Stalls for which both the data cache and the DTLB are listed, which time does not
+    /// distinguish.
     both: usize,
-    /// Number of times that a cause (column) was listed where another (row) was true.
+    /// Number of times that a cause (column) was listed when another (row) was true.
     beside: [[usize; CAUSES]; CAUSES],
     summary: Option<Summary>,
 }
@@ -214,7 +215,7 @@ impl Tally {
                 .max_by(|a, b| a.0.total_cmp(b.0));
             let (cycles, cause) = most.expect("causes");
             let all: f64 = causes.iter().sum();
-            // What mostly was no stall in truth is sampling error.
+            // A stall that mostly was none in truth is sampling error.
             if all / 50.0 < 0.5 * account.stall * account.frequency || *cycles < 0.3 * all {
                 continue;
             }
@@ -229,7 +230,7 @@ impl Tally {
             let weight = account.stall * account.frequency;
             self.weight += weight;
             self.weighted += weight * account.culprits.len() as f64;
-            // Of several that had exactly as much, any is true.
+            // If several causes had the same cycles, any of them is true.
             let truly = causes.iter().zip(Cause::ALL);
             let mut truly = truly.filter(|one| one.0 == cycles).map(|one| one.1);
             if !truly.any(has) {
@@ -353,12 +354,12 @@ fn simulated(seeds: std::ops::Range<u64>) -> Vec<Simulated> {
     all
 }
 
-/// Programs that the rules were tuned on, and programs that they were not tuned on.
+/// Programs that the rules were tuned on, and programs for validation.
 static KNOWN: LazyLock<Vec<Simulated>> = LazyLock::new(|| simulated(100..112));
 static OTHERS: LazyLock<Vec<Simulated>> = LazyLock::new(|| simulated(400..424));
 
-/// Adds the account of a program. In the analysis' eyes no loop stays in the instruction cache: the simulated one
-/// misses at random.
+/// Adds the account of a program. In the analysis, no loop stays in the instruction cache, because
+/// the simulated one misses at random.
 fn add_windowed(tally: &mut Tally, one: &Simulated, records: bool, registers: bool) {
     let Simulated { graph, run } = one;
     let model = model();
@@ -396,7 +397,7 @@ fn add_windowed(tally: &mut Tally, one: &Simulated, records: bool, registers: bo
     );
 }
 
-/// Some programs, without registers and with them.
+/// Tallies some programs, without registers and with them.
 fn windowed(programs: &[Simulated]) -> [Tally; 2] {
     [false, true].map(|registers| {
         let mut tally = Tally::default();
@@ -417,11 +418,11 @@ fn the_true_culprit_is_always_listed_out_of_order() {
     let [without, with] = windowed(&KNOWN);
     assert!(without.stalls > 300);
     assert_eq!(with.stalls, without.stalls);
-    // Measured: 2.40; 2.12 where those two that time does not tell apart count as one.
+    // Measured: 2.40; 2.12 if the two causes that time does not distinguish count as one.
     assert!(without.listed as f64 <= 2.43 * without.stalls as f64);
     assert!((without.listed - without.both) as f64 <= 2.15 * without.stalls as f64);
     assert!(with.listed <= without.listed);
-    // Each kind of stall was there.
+    // Each kind of stall occurred.
     for cause in [
         Cause::InstructionCache,
         Cause::DataCache,
@@ -436,7 +437,7 @@ fn the_true_culprit_is_always_listed_out_of_order() {
     }
 }
 
-/// On programs that the rules were not mended on.
+/// Runs on programs that the rules were not tuned on.
 #[test]
 fn the_true_culprit_is_listed_in_programs_never_seen_before() {
     let [without, with] = windowed(&OTHERS);
@@ -446,7 +447,7 @@ fn the_true_culprit_is_listed_in_programs_never_seen_before() {
     assert!(with.listed <= without.listed);
 }
 
-/// Branch records say of jumps how many were not predicted.
+/// Branch records say how many jumps were mispredicted.
 #[test]
 fn branch_records_rule_out_mispredictions() {
     let (mut without, mut with) = (Tally::default(), Tally::default());

@@ -8,13 +8,13 @@ use analysis::bottleneck::zoom::{End, zoom, zoom_trim};
 use common::{Oracle, Stacks, compared, named, run, text, tree};
 use proptest::prelude::*;
 
-/// More with PROPTEST_CASES; ten thousand of each have been tried.
+/// Returns the number of cases: more with PROPTEST_CASES; ten thousand of each have been tried.
 fn cases() -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok();
     asked.and_then(|n| n.parse().ok()).unwrap_or(100)
 }
 
-/// Few methods in deep stacks, so that nearly every path recurs.
+/// Generates few methods in deep stacks, so that nearly every path recurs.
 fn stacks() -> impl Strategy<Value = Stacks> {
     let stack = (1..5_u8).prop_flat_map(|letters| prop::collection::vec(0..letters, 0..9));
     prop::collection::vec((stack, 0..50_i64), 1..16)
@@ -91,7 +91,7 @@ fn same(fast: &Forest, slow: &Oracle, path: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Totals and overlaps of lists.
+/// Compares totals and overlaps of lists with the definitions.
 fn same_lists(fast: &Forest, slow: &Oracle, paths: &[String]) -> Result<(), TestCaseError> {
     let f: Vec<_> = paths.iter().filter_map(|p| named(fast, p)).collect();
     let s: Vec<_> = paths.iter().filter_map(|p| named(slow, p)).collect();
@@ -108,7 +108,7 @@ fn same_lists(fast: &Forest, slow: &Oracle, paths: &[String]) -> Result<(), Test
     Ok(())
 }
 
-/// Paths that occur (parts of stacks), and some that need not.
+/// Returns paths that occur (parts of stacks), and some that need not.
 fn paths_of(stacks: &Stacks, cuts: &[(usize, usize, usize)]) -> Vec<String> {
     let cut = |&(at, from, length): &(usize, usize, usize)| {
         let stack = &stacks[at % stacks.len()].0;

@@ -1,9 +1,9 @@
 //! The worked example of the paper: Figure 2, with the values of §2.2, and a session as in §2.3.
 //!
-//! The figure's picture is not in the text; this tree is reconstructed from what the text says
-//! of it: two nodes `c`, one called from `a`'s child `b` and with the children `d` and `e`; [c;d] has one
-//! root, the left `c`; the top extensions of [c] are `a` and `b`; base of [c] 15, cum 97; of {[a], [c]}
-//! 16 and 100; [cd] zooms to [abcd].
+//! The text has no picture; this tree is reconstructed from its statements: two nodes `c`, one
+//! called from `a`'s child `b` and with the children `d` and `e`; [c;d] has one root, the left `c`;
+//! the top extensions of [c] are `a` and `b`; base of [c] 15, cum 97; of {[a], [c]} 16 and 100;
+//! [cd] zooms to [abcd].
 
 mod common;
 

@@ -71,8 +71,8 @@ fn frequencies_are_about_as_near_as_the_papers() {
         100.0 * medium.total / samples.total,
         medium.percent()
     );
-    // The paper's are 73, 87 and 92, of real programs; a little below what was measured here, which
-    // was 79.8, 88.1 and 91.6.
+    // The paper's shares are 73, 87 and 92, for real programs; these limits are a little below our
+    // measured 79.8, 88.1 and 91.6.
     let [five, ten, fifteen] = samples.percent();
     assert!(five >= 76.0 && ten >= 86.0 && fifteen >= 90.0);
     assert!(edges.percent()[1] >= 58.0);

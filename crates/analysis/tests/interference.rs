@@ -96,7 +96,8 @@ fn a_contended_lock_is_named() {
     assert!((0.85..1.15).contains(&ratio), "{ratio}");
 }
 
-/// A block that calls a lock is held up by the lock, though whoever gave it back was in no traced function.
+/// A block that calls a lock is held up by the lock, even if the thread that gave it back was in no
+/// traced function.
 #[test]
 fn waits_in_a_called_lock_are_the_callers_too() {
     let mut trace = Trace::new("./counter");
@@ -125,8 +126,8 @@ fn waits_in_a_called_lock_are_the_callers_too() {
     }
 }
 
-/// The interval covers the truth for a sampled block whose long executions are rare, if any of those was recorded.
-/// Otherwise it is said that rarer ones may have been missed.
+/// The interval covers the truth for a sampled block whose long executions are rare, if any of
+/// those was recorded. Otherwise a doubt says that rarer ones may have been missed.
 #[test]
 fn intervals_of_sampled_blocks_cover_the_truth() {
     const RUNS: u32 = 60;
@@ -154,7 +155,8 @@ fn intervals_of_sampled_blocks_cover_the_truth() {
     }
 }
 
-/// One in `every` of 200,000 executions, of which one in `rare` is long: the score of all, and how many long ones are in it.
+/// Returns a trace with one in `every` of 200,000 executions, of which one in `rare` is long; also
+/// the score of all, and the number of long ones in the trace.
 fn sampled(chance: &mut Chance, every: u32, rare: u64) -> (Trace, f64, u32) {
     let mut trace = Trace::new("./sampled");
     let block = trace.block("block", &[]);
@@ -224,7 +226,8 @@ fn who_waits_for_the_work_of_others_is_ranked_behind() {
     }
 }
 
-/// In short functions a traced call adds less to its caller than was measured at the start.
+/// In short functions a traced call adds less to its caller than the overhead measured at the
+/// start.
 #[test]
 fn a_caller_takes_no_less_than_what_it_called() {
     let mut trace = Trace::new("./short");
@@ -243,7 +246,7 @@ fn a_caller_takes_no_less_than_what_it_called() {
         ..Options::default()
     };
     let result = analyse_with(&trace, options);
-    // In nanoseconds, of which a tick is half of one.
+    // In nanoseconds; a tick is half of one.
     let outer = of(&result, "outer");
     assert_eq!((outer.floor.ns, outer.durations.mean_ns), (62.0, 62.0));
     let options = Options {
@@ -355,7 +358,7 @@ fn work_that_follows_an_argument_is_no_interference() {
     assert_eq!(without.left_out[0].why, "excluded");
 }
 
-/// A trace, and the same trace from a file, and cut in other ways: the same result, to the last bit.
+/// A trace gives the same result, to the last bit, from memory, from a file, and cut in other ways.
 #[test]
 fn streaming_and_a_file_agree() {
     let mut trace = realistic(3, 3_000);
@@ -390,7 +393,7 @@ fn streaming_and_a_file_agree() {
         .collect();
     assert!(results.iter().all(|result| *result == results[0]));
     assert!(results[0].findings.len() == 7 && results[0].executions > 10_000);
-    // And a result comes back from its file.
+    // The result survives a round trip through its file.
     let path = directory.path().join("db/interference/run.json");
     store::write_interference(&results[0], &path).unwrap();
     assert_eq!(store::read_interference(&path).unwrap(), results[0]);
@@ -475,7 +478,7 @@ fn warm_up_and_freaks_are_left_out() {
     );
 }
 
-/// Time that the CPU was taken away is not blamed on a lock.
+/// Time without a CPU is not attributed to a lock.
 #[test]
 fn preemption_is_told_apart() {
     let mut trace = Trace::new("./busy");
@@ -517,7 +520,7 @@ fn preemption_is_told_apart() {
     );
 }
 
-/// Every N-th execution stands for N (Fig. 8), and says so.
+/// Every N-th execution stands for N (Fig. 8), and the result says so.
 #[test]
 fn sampling_keeps_the_score() {
     let whole = contended_lock(4, 20_000, 10 * US, 4 * US);
@@ -548,8 +551,8 @@ fn sampling_keeps_the_score() {
     }
 }
 
-/// Recording itself may make executions longer (a lock is held meanwhile). Then the recorded ones stand for an
-/// impossible time: that is said, and no interference is claimed.
+/// Recording itself may make executions longer (a lock is held meanwhile). Then the recorded ones
+/// stand for an impossible time: the result says so, and claims no interference.
 #[test]
 fn no_thread_loses_more_time_than_it_has() {
     const PERIOD: u32 = 64;
@@ -591,8 +594,8 @@ fn no_thread_loses_more_time_than_it_has() {
     assert_ne!(found.score.standing, Standing::Interference);
 }
 
-/// Threads take a period when they notice it, each at another time: what one recorded before stands for itself, and what the
-/// threads counted themselves decides about the rest.
+/// Threads adopt a sampling period when they notice it, each at another time. An execution recorded
+/// before stands for itself, and the threads' own counts decide about the rest.
 #[test]
 fn periods_are_those_of_threads() {
     const CALLS: u64 = 64_000;
@@ -649,7 +652,8 @@ fn periods_are_those_of_threads() {
     }
 }
 
-/// Executions of rare kinds are compared more coarsely, and the result says how much of the time that is.
+/// Executions of rare kinds are compared more coarsely, and the result says how much of the time
+/// that is.
 #[test]
 fn rare_kinds_are_put_together() {
     let mut trace = Trace::new("./loops");
@@ -684,7 +688,8 @@ fn rare_kinds_are_put_together() {
         + outer.coverage.arguments
         + outer.coverage.block;
     assert!((sum - 1.0).abs() < 1e-9);
-    // Loops of different lengths look like interference; the lower end and a doubt say that it need not be.
+    // Loops of different lengths look like interference; the lower end and a doubt say that it may
+    // be none.
     assert!(
         outer.score.sci.low < 0.05 && outer.score.sci.estimate > 0.3,
         "{:?}",
@@ -725,7 +730,7 @@ fn overhead_is_taken_off() {
     assert!(of(&analyse(&trace), "outer").score.sci.estimate > 0.3);
 }
 
-/// Lock and unlock are a sequence; what passes between them is told.
+/// Lock and unlock are a sequence, with the data passed between them.
 #[test]
 fn critical_sections_are_sequences() {
     let trace = contended_lock(4, 5_000, 10 * US, 4 * US);
@@ -744,7 +749,7 @@ fn critical_sections_are_sequences() {
     assert!((section.program / result.findings[0].score.program.estimate - 1.0).abs() < 0.05);
 }
 
-/// More threads than are told apart: the sums are right.
+/// More threads than are distinguished: the sums are right.
 #[test]
 fn thousands_of_threads_are_survived() {
     let mut trace = Trace::new("./threads");
@@ -794,8 +799,9 @@ fn score_and_slowdown_go_together() {
     assert!(rho > 0.95, "{rho}");
 }
 
-/// Threads that pass something on that only one of them can have, and work while they have it: nobody ever finds it free. The truth is
-/// that each waits for half of the time. `wait` says which waits there are in an execution that waits from one moment to another.
+/// Makes a trace of threads that pass on something that only one of them can have, and work while
+/// they have it: nobody ever finds it free. In truth, each waits for half of the time. `wait`
+/// records the waits of an execution between two moments.
 fn always_taken(names: [&str; 2], wait: impl Fn(&mut Trace, usize, (u64, u64), BlockId)) -> Trace {
     let mut trace = Trace::new("./turns");
     let (ask, give) = (trace.block(names[0], &[1]), trace.block(names[1], &[1]));
@@ -816,7 +822,8 @@ fn always_taken(names: [&str; 2], wait: impl Fn(&mut Trace, usize, (u64, u64), B
     trace
 }
 
-/// The first finding is this, whose threads lose half of their time to this cause, seen, in one entry.
+/// Returns the first finding, and checks that its threads lose half of their time to this cause,
+/// seen, in one entry.
 #[track_caller]
 fn half_is_lost(trace: &Trace, name: &str, cause: CauseKind) -> Interference {
     let result = analyse(trace);
@@ -863,7 +870,7 @@ fn a_lock_that_is_never_free_is_lost_time_from_the_first_execution_on() {
     }
 }
 
-/// Python asks for its lock every five milliseconds: most of the waiting ends by the time that was asked for.
+/// Python asks for its lock every five milliseconds: most of the waiting ends at that timeout.
 #[test]
 fn waits_for_a_turn_that_time_out_are_lost_too() {
     let trace = always_taken(
@@ -879,7 +886,7 @@ fn waits_for_a_turn_that_time_out_are_lost_too() {
         },
     );
     half_is_lost(&trace, "pthread_cond_timedwait", CauseKind::Lock);
-    // With a condition that nobody who waits signals it is a timer.
+    // A condition that no waiter signals makes it a timer.
     let trace = always_taken(
         ["pthread_cond_timedwait", "compute"],
         |trace, own, (start, end), _| {
@@ -894,7 +901,7 @@ fn waits_for_a_turn_that_time_out_are_lost_too() {
     assert!(of(&result, "pthread_cond_timedwait").score.sci.high < 0.01);
 }
 
-/// However long somebody asks to sleep for, in however many functions.
+/// Requested sleeps of any length, in any number of functions, are no interference.
 #[test]
 fn sleeps_that_were_asked_for_are_no_interference() {
     let mut trace = Trace::new("./sleeper");
@@ -929,7 +936,7 @@ fn sleeps_that_were_asked_for_are_no_interference() {
     }
 }
 
-/// Threads that wait for what others hand out: these have too much to do, or wait themselves.
+/// Threads that wait for work from others: these have too much to do, or wait themselves.
 #[test]
 fn who_waits_for_work_is_idle_unless_the_others_are_busy() {
     for (busy, standing) in [(true, Standing::ForWork), (false, Standing::Idle)] {
@@ -962,7 +969,7 @@ fn who_waits_for_work_is_idle_unless_the_others_are_busy() {
     }
 }
 
-/// A loss is listed with the function that waits, and the functions that call this are behind.
+/// A loss is listed with the function that waits, and the functions that call this come after it.
 #[test]
 fn a_loss_is_listed_once() {
     let mut trace = Trace::new("./layers");
@@ -994,7 +1001,8 @@ fn a_loss_is_listed_once() {
     assert_eq!(of(&result, "flush").causes[0].kind, CauseKind::Lock);
 }
 
-/// Locks that have no function of their own are known by where threads wait: the allocator's, the memory map's, and spinning.
+/// Locks without a function of their own are known by where threads wait: the allocator's, the
+/// memory map's, and spinning.
 #[test]
 fn locks_without_a_name_are_known_by_where_threads_wait() {
     let in_call = |name: &str, system_call: Option<u32>, waker: Option<&str>| {
@@ -1033,7 +1041,8 @@ fn locks_without_a_name_are_known_by_where_threads_wait() {
     }
 }
 
-/// A lock that yields until it is free: the loss is that of yielding, whose executions have no floor, and that of the function which does.
+/// A lock that yields until it is free: the loss belongs to yielding, whose executions have no
+/// floor, and to the function that yields.
 #[test]
 fn yielding_is_waiting() {
     let mut trace = Trace::new("./spin");
@@ -1061,7 +1070,7 @@ fn yielding_is_waiting() {
     assert_eq!(outer.score.same_as.as_deref(), Some("sched_yield"));
 }
 
-/// One thread whose work varies, and threads whose work varies while others are there or not.
+/// One thread whose work varies, and threads whose work varies whether others run or not.
 #[test]
 fn work_that_varies_is_no_interference() {
     for threads in [1, 2] {

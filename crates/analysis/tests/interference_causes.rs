@@ -22,8 +22,8 @@ fn of<'a>(result: &'a Interference, name: &str) -> &'a BlockScore {
     findings.find(|finding| finding.name == name).expect(name)
 }
 
-/// Two threads by turns in a block, in which they are asleep for 20 µs, then ready for 40 µs. For `taken` of these microseconds other
-/// processes have the CPU.
+/// Makes a trace of two threads that take turns in a block, in which they are asleep for 20 µs,
+/// then ready for 40 µs. For `taken` of these microseconds other processes have the CPU.
 fn woken(names: [&str; 2], taken: u64) -> Interference {
     let mut trace = Trace::new("./woken");
     let [outer, inner] = names.map(|name| trace.block(name, &[1]));
@@ -45,8 +45,8 @@ fn woken(names: [&str; 2], taken: u64) -> Interference {
     analyse(&trace)
 }
 
-/// The wait for a CPU after a lock is part of the lock's wait: without the lock, the thread would need no new CPU. A
-/// thread that is handed work waits for a CPU like any other.
+/// The wait for a CPU after a lock is part of the lock's wait: without the lock, the thread would
+/// need no new CPU. A thread that is handed work waits for a CPU like any other.
 #[test]
 fn the_time_until_a_woken_thread_runs_is_that_of_the_lock() {
     for (name, cause) in [
@@ -64,7 +64,7 @@ fn the_time_until_a_woken_thread_runs_is_that_of_the_lock() {
     assert_eq!(causes[0].kind, CauseKind::Scheduler, "{causes:?}");
 }
 
-/// A thread that is not stopped by a lock loses its CPU to other processes all the same.
+/// A CPU that other processes have is a loss, even in a thread that no lock stops.
 #[test]
 fn a_cpu_that_other_processes_have_is_not_the_locks_loss() {
     let result = woken(["update", "pthread_mutex_lock"], 30);
@@ -73,13 +73,13 @@ fn a_cpu_that_other_processes_have_is_not_the_locks_loss() {
         let found = causes.iter().find(|cause| cause.kind == kind);
         found.map_or(0.0, |cause| cause.share)
     };
-    // Of 60 µs.
+    // 20 of 60 µs.
     assert!((share(CauseKind::Lock) - 0.5).abs() < 0.02, "{causes:?}");
     let others = share(CauseKind::OtherProcesses);
     assert!((others - 0.5).abs() < 0.02, "{causes:?}");
 }
 
-/// A lock whose holder had no CPU because of other processes is waited for because of these.
+/// Waits for a lock whose holder had no CPU because of other processes are due to these processes.
 #[test]
 fn waits_for_a_thread_without_a_cpu_are_the_machines() {
     for (held, standing) in [(0, Standing::Interference), (16, Standing::Machine)] {
@@ -108,7 +108,7 @@ fn waits_for_a_thread_without_a_cpu_are_the_machines() {
     }
 }
 
-/// A thread that spins in a barrier until another one that has no CPU gets there loses nothing to the program.
+/// A thread that spins in a barrier for a thread without a CPU loses nothing to the program.
 #[test]
 fn spinning_for_a_thread_without_a_cpu_is_the_machines() {
     for (taken, standing) in [(0, Standing::Interference), (80, Standing::Machine)] {
@@ -144,21 +144,22 @@ fn spinning_for_a_thread_without_a_cpu_is_the_machines() {
     }
 }
 
-/// The allocator's lock is the allocator's, whatever function waits for it.
+/// The allocator's lock is the allocator's, whichever function waits for it.
 #[test]
 fn a_lock_in_the_allocator_is_the_allocators() {
     let result = woken(["_int_free", "__lll_lock_wait_private"], 0);
     let first = &of(&result, "_int_free").causes[0];
     assert_eq!(first.kind, CauseKind::Allocator);
-    // The C library's way of waiting is not listed by itself.
+    // The C library's waiting function is not listed by itself.
     assert_eq!(result.findings[0].name, "_int_free");
     let inner = of(&result, "__lll_lock_wait_private");
     assert_eq!(inner.score.standing, Standing::Same);
     assert_eq!(inner.score.same_as.as_deref(), Some("_int_free"));
 }
 
-/// Two threads at a semaphore with room for one. Who posts it is stopped for 40 µs, by the thread that it woke or by somebody else;
-/// who waits for it is blocked for 20 µs, in `held` of which other processes have the CPU of the one who posts it.
+/// Makes a trace of two threads at a semaphore with room for one. The poster is stopped for 40 µs,
+/// by the thread that it woke or by another program. The waiter is blocked for 20 µs, in `held` of
+/// which other processes have the poster's CPU.
 fn posted(by_woken: bool, held: u64) -> Interference {
     let mut trace = Trace::new("./posted");
     let [wait, post] = ["sem_wait", "sem_post"].map(|name| trace.block(name, &[1]));
@@ -189,8 +190,8 @@ fn posted(by_woken: bool, held: u64) -> Interference {
     analyse(&trace)
 }
 
-/// A thread that gives a lock back and loses its CPU to the thread that it woke waits because of the lock: its loss is
-/// listed with the waits for the lock.
+/// A thread that gives a lock back and loses its CPU to the thread that it woke waits because of
+/// the lock: its loss is listed with the waits for the lock.
 #[test]
 fn a_cpu_that_is_handed_over_with_a_lock_is_the_locks_loss() {
     let result = posted(true, 20);
@@ -202,7 +203,7 @@ fn a_cpu_that_is_handed_over_with_a_lock_is_the_locks_loss() {
     let wait = of(&result, "sem_wait");
     assert_eq!(result.findings[0].name, "sem_wait");
     assert_eq!(wait.causes[0].kind, CauseKind::Lock);
-    // Of each 200 µs of a thread 20 and 40.
+    // In each 200 µs of a thread, 20 and 40.
     let sci = wait.score.sci.estimate;
     assert!((sci - 0.3).abs() < 0.01, "{sci}");
     let post = of(&result, "sem_post");
@@ -221,8 +222,8 @@ fn a_cpu_that_is_handed_over_with_a_lock_is_the_locks_loss() {
     assert!((post.score.sci.estimate - 0.2).abs() < 0.01);
 }
 
-/// Two threads that take turns at a condition, as with Python's lock, while the main thread waits for each of them to end at a lock that
-/// they hold from their start and that it takes and gives back.
+/// Two threads take turns at a condition, as with Python's lock. The main thread waits for each of
+/// them to end, at a lock that they hold from their start and that it takes and gives back.
 #[test]
 fn who_waits_for_threads_to_end_takes_no_turns() {
     let mut trace = Trace::new("./python");
@@ -263,7 +264,8 @@ fn who_waits_for_threads_to_end_takes_no_turns() {
     assert_eq!(join.score.standing, Standing::Idle, "{:?}", join.causes);
 }
 
-/// Two threads that are stopped for half of the time, for `taken` parts of it because other processes had the CPUs.
+/// Makes a trace of two threads that are stopped for half of the time, in the part `taken` because
+/// other processes had the CPUs.
 fn stopped(taken: f64) -> Trace {
     let mut trace = Trace::new("./limited");
     let step = trace.block("step", &[]);
@@ -290,7 +292,8 @@ fn stopped(taken: f64) -> Trace {
     trace
 }
 
-/// Losses of threads to other processes are the machine's; losses from having more threads than CPUs are the program's.
+/// Losses of threads to other processes are the machine's; losses to too many threads for the CPUs
+/// are the program's.
 #[test]
 fn other_processes_are_told_from_too_few_cpus() {
     let hog = TracedCpuUser {
@@ -320,7 +323,7 @@ fn other_processes_are_told_from_too_few_cpus() {
         assert!((machine - taken * sci).abs() < 0.02 * sci, "{machine}");
         let hindered = step.score.hindered;
         assert!((hindered + machine - sci).abs() < 0.03 * sci, "{hindered}");
-        // The score is the paper's (§2), whoever is the reason.
+        // The score is the paper's (§2), for any reason of the stop.
         assert!((sci - 0.475).abs() < 0.01, "{sci}");
         // 2 x 500 stops of 190 µs.
         let ready = result.machine.ready_ns;
@@ -365,7 +368,7 @@ fn the_limit_of_a_control_group_is_told_from_too_few_cpus() {
     assert!(result.machine.throttled_ns > 0.99 * result.machine.ready_ns);
 }
 
-/// Threads that hardly ever work wait for nothing that anybody misses.
+/// Waits of threads that hardly ever work matter to nobody.
 #[test]
 fn helpers_that_are_seldom_needed_are_idle() {
     for (work, standing) in [(2, Standing::Idle), (40, Standing::ForWork)] {
@@ -393,7 +396,8 @@ fn helpers_that_are_seldom_needed_are_idle() {
     }
 }
 
-/// A server that waits for the requests of one client, which computes, is idle, also if the client waits for the answers in the same function.
+/// A server that waits for the requests of one computing client is idle, also if the client waits
+/// for the answers in the same function.
 #[test]
 fn who_serves_a_single_client_is_idle() {
     for (clients, standing) in [(1, Standing::Idle), (2, Standing::ForWork)] {
@@ -407,7 +411,8 @@ fn who_serves_a_single_client_is_idle() {
         for n in 0..1_000u64 {
             let start = 1_000 + n * 200 * US;
             for client in 1..=clients {
-                // The client computes for 150 µs, then waits for 10 µs; if there are two, they wait for the server, which computes.
+                // The client computes for 150 µs, then waits for 10 µs; two clients wait for the
+                // server, which computes.
                 let (asks, answers) = match clients {
                     1 => (start + 150 * US, start + 160 * US),
                     _ => (start + 20 * US, start + 190 * US),
@@ -441,7 +446,8 @@ fn who_serves_a_single_client_is_idle() {
     }
 }
 
-/// Long executions meet others oftener than short ones. Where an argument says how long they are, that disturbs nobody.
+/// Long executions meet others more often than short ones. If an argument determines their length,
+/// that is no disturbance.
 #[test]
 fn work_by_argument_is_not_disturbed_by_others() {
     for (by_argument, kind, standing) in [

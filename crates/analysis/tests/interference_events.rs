@@ -23,7 +23,8 @@ fn analyse(trace: &Trace) -> Interference {
     analyser.finish(&trace.head)
 }
 
-/// Two threads whose increments are slow while the other counts, too, in phases: a line that they share, or not.
+/// Makes a trace of two threads whose increments are slow while the other counts too, in phases:
+/// with a shared line, or without.
 fn phases() -> (Trace, BlockId) {
     let (mut quick, slow) = (counters(10_000, 40_000, 1), counters(10_000, 100, 4));
     let offset = quick.head.threads[0].end + 1000;
@@ -47,15 +48,15 @@ fn first_cause(trace: &Trace) -> (Cause, BlockScore) {
     (finding.causes[0].clone(), finding)
 }
 
-/// 400 ticks are the floor, of a block that does always the same.
+/// The floor in ticks, of a block that always does the same.
 const FLOOR: u64 = 400;
 
-/// A miss for each 100 ns above the floor.
+/// Returns a miss for each 100 ns above the floor.
 fn often(duration: u64) -> u64 {
     1 + duration.saturating_sub(FLOOR) / 200
 }
 
-/// The means of some executions, by their duration: ticks, and misses as [`often`] says.
+/// Returns the means of some executions, by their duration: ticks, and misses as in [`often`].
 fn mean(trace: &Trace, which: impl Fn(u64) -> bool) -> (f64, f64) {
     let durations = trace.items.iter().flatten().filter_map(|item| match item {
         TraceItem::Execution(execution) => Some(execution.duration),
@@ -125,7 +126,7 @@ fn neither_misses_nor_work_is_a_cause_of_its_own() {
     // Only one in 20 executions has one.
     trace.head.events[usize::from(misses)].scale = 0.05;
     let (cause, _) = first_cause(&trace);
-    // Whether it has more to do is not known.
+    // Whether it has more work is unknown.
     assert_eq!(cause.kind, CauseKind::Memory, "{cause:?}");
     assert!(
         cause
@@ -149,7 +150,7 @@ fn neither_misses_nor_work_is_a_cause_of_its_own() {
     );
 }
 
-/// A counter that never counts says nothing.
+/// A counter that never counts is no evidence.
 #[test]
 fn no_samples_are_no_evidence() {
     let (mut trace, block) = phases();
@@ -223,7 +224,7 @@ fn memory_of_another_node_is_named() {
     );
 }
 
-/// Samples do not change the scores, and a trace that is cut otherwise gives the same result.
+/// Samples do not change the scores, and the cut of a trace does not change the result.
 #[test]
 fn samples_leave_the_scores_alone() {
     let mut trace = realistic(3, 2_000);
@@ -243,7 +244,7 @@ fn samples_leave_the_scores_alone() {
             .iter()
             .any(|finding| finding.events[2].samples > 0)
     );
-    // A request contains the samples of what it calls.
+    // A request contains the samples of its callees.
     let samples = |name: &str, event: usize| {
         let named = sampled.findings.iter().find(|finding| finding.name == name);
         named.map_or(0, |finding| finding.events[event].samples)
@@ -254,7 +255,7 @@ fn samples_leave_the_scores_alone() {
         "{inner} {outer}"
     );
     assert_eq!(samples("lookup", 0), 0);
-    // They may say what a score stands for, and so change the order.
+    // They may explain a score, and so change the order.
     assert_eq!(bare.findings.len(), sampled.findings.len());
     for one in &bare.findings {
         let other = sampled.findings.iter().find(|f| f.name == one.name);

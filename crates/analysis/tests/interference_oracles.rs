@@ -10,23 +10,23 @@ use proptest::prelude::*;
 use simulate::*;
 use std::collections::BTreeMap;
 
-/// A call with what it called.
+/// A call with its callees.
 #[derive(Clone, Debug)]
 struct Call {
     block: BlockId,
-    /// Before its first callee, and after each.
+    /// Pauses before its first callee, and after each.
     pauses: u64,
     inside: Vec<Call>,
 }
 
 impl Call {
-    /// In words: what it called, in order.
+    /// Returns its callees, in order, as text.
     fn shape(&self) -> String {
         let inside: Vec<String> = self.inside.iter().map(Call::shape).collect();
         format!("{}({})", self.block, inside.join(" "))
     }
 
-    /// Writes it into a trace; gives the time behind it.
+    /// Writes it into a trace; returns the end time.
     fn write(
         &self,
         trace: &mut Trace,
@@ -79,7 +79,7 @@ fn call() -> impl Strategy<Value = Call> {
     })
 }
 
-/// The least that the analysis calls a floor, of these durations.
+/// Returns the floor, as the analysis defines it, of these durations.
 fn floor(durations: &[u64]) -> u64 {
     let mut sorted = durations.to_vec();
     sorted.sort_unstable();
@@ -89,7 +89,7 @@ fn floor(durations: &[u64]) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Exact kinds, outermost executions, warm-up, floors and sums, by the definitions.
+    /// Computes exact kinds, outermost executions, warm-up, floors and sums, by the definitions.
     #[test]
     fn scores_are_what_the_definitions_say(
         calls in proptest::collection::vec((0usize..3, call(), 1u64..100, 1usize..30), 1..40),
@@ -116,7 +116,7 @@ proptest! {
         trace.batches(u64::MAX / 2, cut).iter().for_each(|batch| analyser.push(batch));
         let result = analyser.finish(&trace.head);
 
-        // The first of each thread with ten or more is left out.
+        // The first execution of each thread with ten or more is left out.
         let mut of_block: BTreeMap<BlockId, BTreeMap<String, Vec<u64>>> = BTreeMap::new();
         for thread in 0..3 {
             for block in 0..4 {
@@ -140,7 +140,7 @@ proptest! {
             };
             let total: u64 = shapes.values().flatten().sum();
             prop_assert!((found.durations.total_ns - total as f64 / 2.0).abs() < 1e-6);
-            // With one shape an execution, or with one for all, the definition is simple.
+            // If every execution has its own shape, or all have one, the definition is simple.
             let expected = match enough {
                 1 => shapes.values().map(|d| lost(d)).sum::<f64>(),
                 1000 => lost(&shapes.values().flatten().copied().collect::<Vec<_>>()),
@@ -152,8 +152,8 @@ proptest! {
         }
     }
 
-    /// The paper's algorithm finds the same sequences with as many executions, where calls are told apart by
-    /// what stands between them.
+    /// The paper's algorithm finds the same sequences with the same numbers of executions, if
+    /// distinct events separate the calls.
     #[test]
     fn the_papers_algorithm_finds_the_same_sequences(
         shapes in proptest::collection::vec(call(), 1..4),
@@ -173,7 +173,7 @@ proptest! {
             clock = call.write(&mut trace, 0, enter, &mut seen, &[]);
             write_events(call, enter, &mut events);
             tops.entry(call.shape()).or_default().push(clock - enter);
-            // An event that comes once.
+            // An event that occurs once.
             events.push((1000 + number as u64, clock + 1, clock + 1));
             clock += 10;
         }
@@ -186,7 +186,7 @@ proptest! {
             };
             prop_assert!(sequences.values().any(|found| has(&found)), "{shape} {durations:?} {sequences:?}");
         }
-        // Ours has all of these kinds, with others that are only ever inside.
+        // Ours has all of these kinds, and others that occur only inside.
         trace.end();
         let mut analyser = Analyser::new(&trace.head.blocks, Options { enough: 1, ..Options::default() });
         trace.batches(u64::MAX / 2, 5).iter().for_each(|batch| analyser.push(batch));
@@ -195,7 +195,7 @@ proptest! {
         prop_assert!(ours >= tops.len() as u64);
     }
 
-    /// Any items in any order: no panic, nothing that is not a number.
+    /// Items of any kind in any order cause no panic, and every result is a number.
     #[test]
     fn nonsense_is_survived(
         items in proptest::collection::vec((0u32..4, nonsense()), 0..300),
@@ -241,7 +241,7 @@ fn nonsense() -> impl Strategy<Value = TraceItem> {
 /// An event, or a sequence of events: its identity, start and end.
 type Event = (u64, u64, u64);
 
-/// The events of a call: entry and leave of a block are two.
+/// Writes the events of a call: entry and leave of a block are two.
 fn write_events(call: &Call, enter: u64, events: &mut Vec<Event>) -> u64 {
     events.push((2 * u64::from(call.block), enter, enter));
     let mut clock = enter + call.pauses;
@@ -252,8 +252,9 @@ fn write_events(call: &Call, enter: u64, events: &mut Vec<Event>) -> u64 {
     clock
 }
 
-/// §3.3: take the first pair of events; if it comes again, replace it everywhere by an event of its own and go on
-/// with that and the next; else go on with the next pair. Gives the durations of each such event.
+/// Runs §3.3: takes the first pair of events; if the pair occurs again, replaces it everywhere by
+/// an event of its own and goes on with that and the next; else goes on with the next pair. Returns
+/// the durations of each such event.
 fn paper(mut events: Vec<Event>) -> BTreeMap<u64, Vec<u64>> {
     let mut next = 1 << 32;
     let mut at = 0;

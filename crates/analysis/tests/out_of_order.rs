@@ -1,5 +1,5 @@
 //! The most probable flow on a simulated processor: it is a flow, it is near the truth, and its
-//! confidence means what it says.
+//! confidence is calibrated.
 
 mod pipeline;
 
@@ -11,7 +11,8 @@ use machine::Equivalence;
 use pipeline::{PipelineRun, Program, Random, run};
 use proptest::prelude::*;
 
-/// Returns the evidence of a run: the samples, the branch after each, and `walked` branches along stretches.
+/// Returns the evidence of a run: the samples, the branch after each, and `walked` branches along
+/// stretches.
 fn evidence(program: &Program, run: &PipelineRun, random: &mut Random, walked: usize) -> Evidence {
     let blocks: Vec<BlockEvidence> = run
         .issues
@@ -115,7 +116,8 @@ fn estimates_are_near_and_know_how_near() {
     let high = classes_of[Confidence::High as usize];
     let all: f64 = classes_of.iter().map(|class| class[1]).sum();
     println!("of samples low, medium, high; within 10 and 15 %: {classes_of:.0?} of {total}");
-    // Measured: 85 %, 42 % of them high; the estimator allows for a bias that is not simulated here.
+    // Measured: 85 %, 42 % of them high; the estimator allows for a bias that is not simulated
+    // here.
     assert!(all >= 0.80 * total);
     assert!(high[0] >= 0.35 * total);
     assert!(high[1] >= 0.80 * high[0] && high[2] >= 0.95 * high[0]);
@@ -156,7 +158,7 @@ fn nothing_is_known_of_what_was_not_seen() {
 
 #[test]
 fn a_block_runs_no_more_often_than_its_samples_allow() {
-    // Two loops, one after the other; of the second is known how often it can have run.
+    // Two loops, one after the other; how often the second can have run is known.
     let edges = [
         (None, Some(0)),
         (Some(0), Some(0)),
@@ -185,8 +187,8 @@ fn a_block_runs_no_more_often_than_its_samples_allow() {
 
 #[test]
 fn a_corner_that_hardly_runs_is_balanced() {
-    // Blocks 2 and 5 go round 36,000 times; what was seen at the branch of block 4, beside them,
-    // makes it run more often than the way to it.
+    // Blocks 2 and 5 go round 36,000 times; by the observations at the branch of block 4, beside
+    // them, that block runs more often than the path to it.
     let edges = [
         (None, Some(0)),
         (Some(2), Some(5)),
@@ -221,7 +223,7 @@ fn a_corner_that_hardly_runs_is_balanced() {
 }
 
 proptest! {
-    /// Whatever the graph and the evidence are: a flow, not negative, and no panic.
+    /// Any graph and evidence give a flow without negative values, and no panic.
     #[test]
     fn any_graph_has_a_flow(
         blocks in 1_usize..12,
@@ -267,7 +269,7 @@ fn counts_of_some_blocks_settle_the_others_and_wrong_ones_do_no_harm() {
         let classes = Equivalence::new(program.blocks.len(), &program.edges);
         let mut evidence = evidence(&program, &run, &mut random, 0);
         evidence.instructions = None;
-        // Two lines of most blocks; one of nine is of other code.
+        // Two lines of most blocks; one of nine belongs to other code.
         for (block, frequency) in run.blocks.iter().enumerate() {
             for _ in 0..2 {
                 let wrong = if random.below(9) == 0 {

@@ -1,4 +1,4 @@
-//! Evidence of the code, and of data addresses, about misses in a small loop.
+//! Bounds on misses in a small loop from code and data addresses.
 
 use analysis::stall::culprits::{Cause, Evidence, expectations, find_culprits};
 use analysis::stall::{Confidence, Estimate, Frequencies};
@@ -6,19 +6,20 @@ use machine::{Architecture, FlowGraph, Loops, NoImage, Processor, ProcessorModel
 use profile::{Accesses, ImageAddress, OnWay, Visits, add_way};
 use rustc_hash::FxHashMap;
 
-/// `mov (%rbx,%rax,8),%rax; add %rax,%rcx; mov 0x1000(%rip),%rdx; add %rdx,%rcx; dec %rsi; jne` back; `ret`.
+/// `mov (%rbx,%rax,8),%rax; add %rax,%rcx; mov 0x1000(%rip),%rdx; add %rdx,%rcx; dec %rsi; jne`
+/// back; `ret`.
 const LOOP: [u8; 23] = [
     0x48, 0x8b, 0x04, 0xc3, 0x48, 0x01, 0xc1, 0x48, 0x8b, 0x15, 0, 0x10, 0, 0, 0x48, 0x01, 0xd1,
     0x48, 0xff, 0xce, 0x75, 0xea, 0xc3,
 ];
 
-/// The same, but the loop calls something instead of adding the second time.
+/// The same loop, but with a call instead of the second addition.
 const CALLING: [u8; 25] = [
     0x48, 0x8b, 0x04, 0xc3, 0x48, 0x01, 0xc1, 0x48, 0x8b, 0x15, 0, 0x10, 0, 0, 0xe8, 0, 1, 0, 0,
     0x48, 0xff, 0xce, 0x75, 0xe8, 0xc3,
 ];
 
-/// Returns the misses that are listed after the first load and after the second: both take a hundred cycles.
+/// Returns the misses listed after the first load and after the second: both take a hundred cycles.
 fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [String; 2] {
     let model = ProcessorModel::new(Processor::named("skylake").expect("there"));
     let start = ImageAddress(0x40_1000);
@@ -31,7 +32,7 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
             confidence: Confidence::High,
         })
     };
-    // A hundred thousand times for each time that it is entered.
+    // A hundred thousand rounds for each entry.
     let often = |block: Option<usize>| block.is_some_and(|one| loops.innermost[one].is_some());
     let frequency = |is_often| estimate(if is_often { 20.0 } else { 2e-4 });
     let blocks = 0..graph.blocks.len();
@@ -77,7 +78,7 @@ fn listed(code: &[u8], seen: Option<&Accesses>, elsewhere: Option<f64>) -> [Stri
 fn seen(samples: u64, address: impl Fn(u64) -> u64) -> Accesses {
     let mut table: FxHashMap<(), Accesses> = FxHashMap::default();
     for sample in 0..samples {
-        // Some prime apart.
+        // A prime distance apart.
         let first = 1 + sample * 1013;
         if let Some(seen) = table.get_mut(&()) {
             seen.wait(0, address(first - 1));
@@ -101,16 +102,16 @@ fn mixed(value: u64) -> u64 {
 
 #[test]
 fn an_address_in_the_code_needs_no_samples() {
-    // Whatever the first load accesses, the second's line is accessed again before 255 others.
+    // Wherever the first load goes, the second's line is accessed again before 255 others.
     assert_eq!(listed(&LOOP, None, None), ["dD", ""]);
-    // Not if the loop calls what nobody knows.
+    // Not if the loop calls unknown code.
     assert_eq!(listed(&CALLING, None, None)[1], "dD");
     // Unless hardly anything else was executed.
     assert_eq!(listed(&CALLING, None, Some(0.0))[1], "");
     assert_eq!(listed(&CALLING, None, Some(4000.0))[1], "dD");
 }
 
-/// The loop with another first load, and something else instead of the second addition.
+/// Returns the loop with another first load, and something else instead of the second addition.
 fn looping(load: [u8; 4], then: &[u8]) -> Vec<u8> {
     let mut code = LOOP[..14].to_vec();
     code[..4].copy_from_slice(&load);
@@ -127,15 +128,16 @@ fn the_code_says_what_stays_and_what_moves_on() {
     // mov 8(%rbx),%rax; and mov (%rbx,%rsi,8),%rax, where the loop has dec %rsi.
     let (field, element) = ([0x48, 0x8b, 0x43, 8], [0x48, 0x8b, 0x04, 0xf3]);
     assert_eq!(first(field, &[]), "");
-    // A line each eighth time, a page each 512th; so too with sub $64,%rbx, each time and each 64th.
+    // A line each eighth time, a page each 512th; so too with sub $64,%rbx, each time and each
+    // 64th.
     assert_eq!(first(element, &[]), "d");
     assert_eq!(first(field, &[0x48, 0x83, 0xeb, 64]), "d");
     // sub $0x1000,%rbx: a page each time, and for eight a line of the page table.
     assert_eq!(first(field, &[0x48, 0x81, 0xeb, 0, 0x10, 0, 0]), "dD");
-    // mov %rax,%rbx: what was loaded is the next address. add %rcx,%rbx: nobody knows.
+    // mov %rax,%rbx: the loaded value is the next address. add %rcx,%rbx: the step is unknown.
     assert_eq!(first(field, &[0x48, 0x89, 0xc3]), "dD");
     assert_eq!(first(field, &[0x48, 0x01, 0xcb]), "dD");
-    // What is called may write the register.
+    // The callee may write the register.
     let mut calling = CALLING;
     calling[..4].copy_from_slice(&field);
     assert_eq!(listed(&calling, None, None)[0], "dD");
@@ -167,7 +169,7 @@ fn repetitions_miss_where_the_repeated_instruction_is_sampled() {
         code
     };
     assert_eq!(listed(&around(&[0xf3, 0xa4]), None, None), ["dD", ""]);
-    // A store waits for its translation only.
+    // A store only waits for its address translation.
     assert_eq!(listed(&around(&[0xf3, 0xaa]), None, None), ["D", ""]);
     assert_eq!(listed(&around(&[0x90]), None, None), ["", ""]);
 }
@@ -175,7 +177,7 @@ fn repetitions_miss_where_the_repeated_instruction_is_sampled() {
 #[test]
 fn a_place_that_never_changes_is_in_the_cache() {
     assert_eq!(listed(&LOOP, Some(&seen(2000, |_| 64)), None)[0], "");
-    // Ten samples say nothing.
+    // Ten samples are no evidence.
     assert_eq!(listed(&LOOP, Some(&seen(10, |_| 64)), None)[0], "dD");
 }
 
@@ -184,7 +186,7 @@ fn a_stream_misses_the_cache_and_not_the_dtlb() {
     let stream = seen(2000, |n| 8 * n);
     assert_eq!((stream.stride, stream.strided), (8, 8000));
     assert_eq!(listed(&LOOP, Some(&stream), None)[0], "d");
-    // Unless it is at the starts of pages that was waited.
+    // Unless the waits are at the starts of pages.
     let mut waited = stream;
     (waited.waited_line, waited.waited_page) = (1500, 1500);
     let mut found = listed(&LOOP, Some(&waited), None);

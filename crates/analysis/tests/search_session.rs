@@ -1,5 +1,5 @@
-//! The search is written to the interface: on the fast implementation and on the definitions it
-//! says the same. And the search by itself keeps its promises.
+//! The search uses only the interface, so that it gives the same results on the fast implementation
+//! and on the definitions. The automatic search keeps its guarantees.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn said<P: Profile>(profile: &P, d: &Details<P::Summary>) -> Said {
     )
 }
 
-/// A session of the given choices, as all that is shown.
+/// Runs a session of the given choices; returns everything shown.
 fn session<P: Profile>(profile: &P, choices: &[usize]) -> Vec<(Shown, Option<Said>)> {
     let mut search = Search::new(profile);
     let rankings: Vec<_> = SUGGESTERS.iter().filter_map(|one| one.ranking).collect();
@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn sessions_are_the_same(stacks in stacks(), choices in prop::collection::vec(0..100_usize, 1..25)) {
         let fast = Forest::single(run(tree(&stacks))).unwrap();
-        // The oracle's whole is 1; only the limit of what is notable depends on it.
+        // The oracle's whole is 1; only the threshold of notable shares depends on it.
         let slow = Oracle::new(vec![(tree(&stacks), 1.0)]);
         prop_assert_eq!(session(&fast, &choices), session(&slow, &choices));
     }
@@ -113,7 +113,7 @@ proptest! {
                 let new = bottleneck.new;
                 prop_assert!(bottleneck.cost.abs() <= found.whole + 1e-6);
                 if !forest.is_comparison() {
-                    // What a sequence has to itself, it adds; what it adds, it has.
+                    // A sequence adds the cost that it alone has, and has the cost that it adds.
                     let others: Vec<_> = (0..all.len()).filter(|o| *o != at).map(|o| all[o]).collect();
                     let shared = forest.overlap(all[at], &forest.cover(&others)).cum;
                     prop_assert_eq!(bottleneck.cost, forest.cum_of(all[at]));
@@ -126,8 +126,8 @@ proptest! {
     }
 }
 
-/// A program whose causes are known: they are found, as specific as they can be, and what leads to
-/// them is not.
+/// A program with known causes: the search finds them, as specific as possible, and not their
+/// callers.
 #[test]
 fn known_causes_are_found() {
     let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
@@ -153,7 +153,7 @@ fn known_causes_are_found() {
     assert_eq!(found.covered, 400.0 + 330.0 + 210.0);
 }
 
-/// A call that is new below an expensive old method costs what it costs, not what the method does.
+/// A new call below an expensive old method has its own cost, and not the method's.
 #[test]
 fn differences_are_found_context_by_context() {
     let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
@@ -173,8 +173,8 @@ fn differences_are_found_context_by_context() {
     assert_eq!(found.covered.round(), 290.0);
 }
 
-/// A call that only one side makes is named, though all of its cost is in methods that both sides call, below
-/// a walk whose recursion has as many contexts as the program has nodes.
+/// A call that only one side makes is named, although all of its cost is in methods that both sides
+/// call, below a walk whose recursion has as many contexts as the program has nodes.
 #[test]
 fn the_first_method_in_which_two_profiles_part_is_named() {
     let stack = |path: String, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
@@ -191,7 +191,7 @@ fn the_first_method_in_which_two_profiles_part_is_named() {
         checked.push(stack(format!("{walk}chu"), 3));
         checked.push(stack(format!("{walk}chv"), 4));
     }
-    // And something else got cheaper, by more than half of it.
+    // Something else got cheaper, by more than half of it.
     plain.push(stack("mz".into(), 1000));
     checked.push(stack("mz".into(), 850));
     let forest = compared(&checked, &plain);
@@ -202,8 +202,8 @@ fn the_first_method_in_which_two_profiles_part_is_named() {
     assert!(found.whole >= found.bottlenecks[0].cost && forest.whole() < found.whole);
 }
 
-/// An iterator that is called on every level (Ruby's `times`) has its own cost in all of them: what is found is
-/// not the outermost, which is the program, but what is called from there.
+/// An iterator called on every level (Ruby's `times`) has its own cost in all of them. The search
+/// does not return the outermost call, which is the program, but its callees.
 #[test]
 fn the_call_around_a_recursive_method_is_split_where_the_program_forks() {
     let stack = |path: &str, cost| (path.bytes().map(|b| b - b'a').collect(), cost);
@@ -239,7 +239,8 @@ fn deep_recursion_is_searched() {
     assert!(search.select(0).is_ok());
 }
 
-/// Ways to work, and the one call that has most of the program, are no causes; small ones are left out.
+/// Methods that only lead to work, and the one call that has most of the program, are no causes;
+/// small ones are left out.
 #[test]
 fn trivial_sequences_are_not_listed() {
     let value = profile::ValueType {

@@ -116,7 +116,7 @@ fn modules_are_hidden_and_merged_by_name() {
     assert_eq!(path(Transform::MergeModules(libc())), ["main", "libc", "f"]);
 }
 
-/// Costs of inner calls go to the outer one: the way to the inner call is no path of the new tree.
+/// Costs of inner calls go to the outer one: the path to the inner call is no path of the new tree.
 #[test]
 fn collapsed_recursion_leaves_no_path_without_cost() {
     let stacks = vec![(vec![0, 1, 0, 2], 5), (vec![0, 3], 1)];

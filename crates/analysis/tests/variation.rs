@@ -23,7 +23,8 @@ impl Random {
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Draws from a Poisson distribution by counting arrivals; for large means by its normal approximation.
+    /// Draws from a Poisson distribution by counting arrivals; for large means by its normal
+    /// approximation.
     fn poisson(&mut self, mean: f64) -> u64 {
         if mean > 100.0 {
             return (mean + mean.sqrt() * self.normal()).round().max(0.0) as u64;
@@ -40,12 +41,12 @@ impl Random {
 /// Rates of wrongly and of rightly claimed changes.
 #[derive(Debug, Default)]
 struct Outcome {
-    /// Mean over the trials of false / all discoveries.
+    /// Mean over the trials of false discoveries divided by all discoveries.
     false_rate: f64,
     found: f64,
 }
 
-/// The noise of rows that are all a program's.
+/// Fits the noise of rows that are all a program's.
 fn fit(rows: &[Vec<u64>], exposure: &[f64]) -> Noise {
     let rows: Vec<_> = rows
         .iter()
@@ -54,7 +55,8 @@ fn fit(rows: &[Vec<u64>], exposure: &[f64]) -> Noise {
     Noise::estimate_noise(&rows, exposure, RowOrigin::Program)
 }
 
-/// Trials with `rows` rows, of which `changed` have another mean in the last quarter of the sets.
+/// Runs trials with `rows` rows, of which `changed` have another mean in the last quarter of the
+/// sets.
 fn trials(rows: usize, changed: usize, sets: usize, noise: f64, factor: f64) -> Outcome {
     const TRIALS: usize = 300;
     let mut random = Random(rows as u64 * 1_000 + sets as u64);
@@ -63,7 +65,7 @@ fn trials(rows: usize, changed: usize, sets: usize, noise: f64, factor: f64) -> 
     for _ in 0..TRIALS {
         let mut row = |index: usize| -> Vec<u64> {
             let mean = 5.0 * 10f64.powf(3.5 * random.uniform());
-            // What changes is large enough to be seen at all.
+            // Changed rows are large enough for the change to be seen.
             let mean = if index < changed {
                 mean.max(400.0)
             } else {
@@ -105,8 +107,9 @@ fn false_discoveries_stay_below_the_promised_rate() {
                     "{sets} sets, {rows} rows, noise {noise}: false {:.3}, {:.3}; found {:.3}",
                     nothing.false_rate, some.false_rate, some.found
                 );
-                // The promise, and two standard errors of the trials in which all or nothing is
-                // false. Few rows say little about the noise, as the documentation says.
+                // The guaranteed rate, plus two standard errors of trials in which all or no
+                // discoveries are false. Few rows say little about the noise, as the documentation
+                // says.
                 let allowed = match (rows, noise > 0.0) {
                     (3, true) => continue,
                     (8, true) => 0.10 + 0.035,
@@ -133,7 +136,7 @@ struct MadeUp {
     noise: f64,
     /// Factor by which the second run's machine is slower.
     slower: f64,
-    /// By how much the first row's cost changes; its part of all samples of the first run.
+    /// Factor by which the first row's cost changes; its part of all samples of the first run.
     factor: f64,
     part: f64,
     /// Samples of the first run.
@@ -164,7 +167,7 @@ impl MadeUp {
                 origin: RowOrigin::Program,
             }
         };
-        // One row after the other, as the generator is used by each.
+        // Row by row, because each draws from the generator.
         let mut rows = Vec::new();
         for index in 0..self.rows {
             rows.push(row(index));
@@ -185,7 +188,7 @@ fn claims(compared: &PairComparison) -> Vec<usize> {
         .collect()
 }
 
-/// Totals of a pair: the exposure of shares.
+/// Returns the totals of a pair: the exposure of shares.
 fn totals(rows: &[PairRow]) -> [f64; 2] {
     [0, 1].map(|set| rows.iter().map(|row| row.counts[set] as f64).sum())
 }
@@ -222,7 +225,7 @@ fn two_runs_of_one_program_claim_nothing() {
                     wrong += usize::from(!claims(&compared).is_empty());
                 }
                 println!("{rows} rows, noise {noise}, slower {slower}, {scale:?}: {wrong} of 100");
-                // Two standard errors of 5 of 100; more noise than is usual is said to be too much.
+                // Two standard errors of 5 in 100; unusual noise is allowed more.
                 let allowed = if noise > 0.05 { 30 } else { 9 };
                 if wrong > allowed {
                     bad.push(format!("{rows} {noise} {slower} {scale:?}: {wrong}"));
@@ -333,7 +336,7 @@ fn a_recording_does_not_differ_from_itself() {
         let compared = compare_pair(&vec![row; rows], [1.0, 1.0], PairScale::Absolute).unwrap();
         for row in &compared.rows {
             assert!(row.p.unwrap() > 0.999, "{row:?}");
-            // The factor is an average over a grid, which is not symmetric to the last digit.
+            // The factor is an average over a grid, which is not exactly symmetric.
             assert!((row.factor.estimate - 1.0).abs() < 1e-3, "{row:?}");
         }
     }
@@ -395,7 +398,7 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
             held += u32::from(change.low <= truth && truth <= change.high);
         }
         let share = f64::from(held) / 2000.0;
-        // Exact intervals of small counts are wider than they need be.
+        // Exact intervals of small counts are wider than necessary.
         assert!(share > 0.935, "{mean_a} {mean_b} {noise}: {share}");
         assert!(
             mean_a < 100.0 || share < 0.97,
@@ -452,8 +455,8 @@ fn known_values() {
     }
 }
 
-/// Products of counts and of exposures near the largest number became infinite, and the tail of F
-/// was asked for at no number at all.
+/// Regression: products of counts and of exposures near the largest number became infinite, and the
+/// tail of F was evaluated at NaN.
 #[test]
 fn huge_exposures_are_compared() {
     let noise = Noise {

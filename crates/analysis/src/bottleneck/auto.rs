@@ -1,41 +1,44 @@
 //! The search without an analyst (ours; the paper leaves it to its users).
 //!
-//! Wanted: a few call sequences that together cover as much as can be, overlap counted once, none
-//! of which is merely the way to others. [main] covers everything and says nothing.
+//! The goal is a few call sequences that together cover as much cost as possible, with overlap
+//! counted once. None should merely lead to others: [main] covers everything and says nothing.
 //!
 //! Greedy: each round takes the method with the largest cost that no sequence before it covers,
-//! provided that it is a **cause**, and makes it as specific as that cost allows. Of a coverage function
-//! without negative costs greedy finds at least 1 − 1/e of the best coverage by as many of the
-//! candidates of that round; of comparisons nothing is promised.
+//! provided that it is a **cause**, and makes it as specific as that cost allows. Without negative
+//! costs, greedy reaches at least 1 − 1/e of the best coverage by the same number of that round's
+//! candidates. For comparisons there is no such guarantee.
 //!
 //! **Cause or container.** Each call of method m has a cost until m is called again below it. That
 //! divides the cost of [m] without overlap, even in recursion, into m's own and one share for each
-//! callee of m. A callee is *notable* if its share is at least θ of the whole. If the notable callees
-//! have half of the cost of [m], it is a container: they say more. Otherwise it is a cause: the
-//! cost is m's own, or spreads over many small callees, and m is what these have in common.
+//! callee of m. A callee is *notable* if its share is at least θ of the whole. If the notable
+//! callees have half of the cost of [m], m is a container: its callees say more. Otherwise m is a
+//! cause: the cost is m's own, or spreads over many small callees that have only m in common.
 //!
-//! **As specific as its cost allows.** From [m], extensions at the top, then at the bottom, are followed as
-//! long as one keeps the cutoff (0.95) of the cost, as in zooming.
+//! **As specific as its cost allows.** The search extends [m] at the top, then at the bottom, as
+//! long as one extension keeps the cutoff (0.95) of the cost, as in zooming.
 //!
 //! **Several profiles** are compared context by context: a sequence's cost is the sum of the
 //! differences at the contexts along and below its paths in any of the profiles. By the paper's
 //! definition, a sequence that occurs in one profile only would count the costs along its path in
-//! full, though the other profile has them on another path; a search that maximises would find that.
+//! full, although the other profile has them on another path. A search that maximises would find
+//! exactly such sequences.
 //!
-//! **How fine** is decided by θ: small, the sequences are specific and cover little each; large,
-//! the other way round. The smallest θ of 1/512, 1/256, … 1/16 is taken with which the sequences
-//! cover the share that is wanted (or 0.95 of the best that any θ does), and then as many of the
-//! rounds as possible are done with the next smaller θ. Of a difference, the share is of what methods got
-//! dearer by, if that is less than the whole.
+//! **Granularity** is decided by θ. With a small θ the sequences are specific and each covers
+//! little; with a large θ they are general and each covers much. The search takes the smallest θ of
+//! 1/512, 1/256, … 1/16 whose sequences cover the wanted share (or 0.95 of the best that any θ
+//! covers). It then does as many rounds as possible with the next smaller θ. For a difference, the
+//! wanted share is a share of the methods' cost increases, if these are less than the whole.
 //!
-//! **Mostly new.** A method of which less than half of the cost is left is no candidate: it is what
-//! remains around others.
+//! **Mostly new.** A method that has less than half of its cost left is no candidate: the rest only
+//! surrounds other sequences.
 //!
-//! **No cause** are methods that only lead to work ([`is_glue`]), and the one call that has most of the program
-//! and little cost of its own. A sequence that ends in such a call, which one around recursion can, is split into one for each
-//! notable way on. A sequence adds at least 1 % of the whole, or the search ends.
+//! **No causes** are methods that only lead to work ([`is_glue`]), and the one call that has most
+//! of the program and little cost of its own. A sequence around recursion can end in such a call:
+//! it is split into one sequence for each notable callee. A sequence adds at least 1 % of the
+//! whole, or the search ends.
 //!
-//! **Where two profiles part.** What only one side calls is a cost of its first method: see [`united`](super::united).
+//! **Where two profiles part.** A call that only one side makes has all of the cost below it: see
+//! [`united`](super::united).
 
 use super::forest::{CallSequence, Forest, Whole};
 use super::interface::{Profile, Step};
@@ -75,10 +78,11 @@ impl Default for Options {
 pub struct Bottleneck {
     /// The sequence.
     pub sequence: CallSequence,
-    /// Its cum, in the profile's unit; of several profiles, compared context by context (see above).
+    /// Its cum, in the profile's unit; of several profiles, compared context by context (see
+    /// above).
     pub cost: f64,
-    /// Part of its cost that is no other one's in the list. Where two share a cost it is
-    /// counted to the one that is found first, which is the more specific one.
+    /// Part of its cost that no other sequence in the list has. A shared cost counts for the
+    /// sequence that was found first, which is the more specific one.
     pub new: f64,
     /// 95 % confidence interval of the cost, over several runs.
     pub interval: Option<Interval>,
@@ -89,17 +93,17 @@ pub struct Bottleneck {
 pub struct FoundSequences {
     /// Sequences, by the cost that each adds, descending.
     pub bottlenecks: Vec<Bottleneck>,
-    /// The cost that is called 100 %, in the profile's unit: no less than any cost in this list.
+    /// The cost that stands for 100 %, in the profile's unit: no less than any cost in this list.
     pub whole: f64,
-    /// Their cost together, overlap counted once, in the profile's unit.
+    /// The cost of all sequences together, overlap counted once, in the profile's unit.
     pub covered: f64,
-    /// θ: the share of the whole from which on a callee is notable.
+    /// θ: the share of the whole above which a callee is notable.
     pub notable: f64,
-    /// True if it was searched for what got cheaper, because the whole did.
+    /// True if the search was for methods that got cheaper, because the whole got cheaper.
     pub cheaper: bool,
 }
 
-/// The values of θ.
+/// Values of θ.
 const NOTABLE: [f64; 6] = [
     1. / 512.,
     1. / 256.,
@@ -108,18 +112,18 @@ const NOTABLE: [f64; 6] = [
     1. / 32.,
     1. / 16.,
 ];
-/// The share of a container's cost that notable callees have.
+/// The share of a container's cost that its notable callees have.
 const CONTAINED: f64 = 0.5;
 /// The share of the largest coverage that is enough, if the wanted coverage cannot be reached.
 const NEAR: f64 = 0.95;
-/// The share of a sequence's cost that must be new: else it is what is left around others.
+/// The share of a sequence's cost that must be new: otherwise the sequence only surrounds others.
 const NEW: f64 = 0.5;
 /// The share of the whole that a sequence must add.
 const LEAST: f64 = 0.01;
-/// The share of the whole from which on one call of a method is the program rather than a part of it.
+/// The share of the whole above which one call of a method is the program rather than a part of it.
 const PHASE: f64 = 0.5;
 
-/// Searches.
+/// Searches for causes.
 ///
 /// # Errors
 /// If several profiles have too many contexts together.
@@ -129,7 +133,7 @@ pub fn search_causes(forest: &Forest, options: &Options) -> Result<FoundSequence
     }
     let united = United::new(forest)?;
     let sign = search_direction(&united.forest);
-    // What may be chance is no start.
+    // A summary whose cost may be chance is no starting point.
     let real = |s: &CallSequence| {
         let interval = united.cost_interval(forest, united.forest.path_of(s));
         interval.is_none_or(|i| i.conservative() * sign > 0.0)
@@ -166,7 +170,7 @@ fn search_one(
         greedy.add_causes(NOTABLE[level], options.count);
         greedy.found
     };
-    // The finest level that covers enough; if none does, one that comes near to the best.
+    // The finest level that covers enough; if none does, one that comes near the best.
     let mut levels: Vec<FoundSequences> = (0..NOTABLE.len()).map(|level| run(level, 0)).collect();
     let most = levels
         .iter()
@@ -192,7 +196,8 @@ fn search_one(
     best
 }
 
-/// The cost that can be covered: the whole, but of differences no more than what methods got dearer by.
+/// Returns the cost that sequences can cover: the whole, but for differences no more than the
+/// methods' cost increases.
 fn coverable_cost(forest: &Forest) -> f64 {
     dearer_cost(forest).min(forest.whole())
 }
@@ -206,9 +211,10 @@ fn dearer_cost(forest: &Forest) -> f64 {
         .sum::<f64>()
 }
 
-/// The cost that is called 100 %, and the one that a notable part is of. Of a difference both are what got
-/// dearer, if something else got cheaper: of the sum of both, one cause could be any multiple. Where the
-/// difference is next to nothing 100 % is the first side's total, but what is notable is still part of the difference.
+/// Returns the cost that stands for 100 %, and the cost of which a notable callee has the share θ.
+/// For a difference, both are the sum of the cost increases if that exceeds the net difference: one
+/// cause could be any multiple of the net difference. If the difference is next to nothing, 100 %
+/// is the first side's total, and θ still refers to the increases.
 fn whole_costs(forest: &Forest) -> (f64, f64) {
     let whole = forest.whole();
     match forest.whole_kind() {
@@ -222,7 +228,8 @@ fn whole_costs(forest: &Forest) -> (f64, f64) {
 }
 
 impl FoundSequences {
-    /// Puts the sequences that add most first. Their order of finding says only how specific they are.
+    /// Puts the sequences that add most first. Their order of finding says only how specific they
+    /// are.
     fn order_by_gain(&mut self, whole: f64) {
         let gain = |b: &Bottleneck| b.new.abs();
         self.bottlenecks.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
@@ -239,9 +246,9 @@ struct Greedy<'a> {
     real: &'a dyn Fn(&CallSequence) -> bool,
     /// 1, or −1 if the search is for cheaper methods.
     sign: f64,
-    /// The cost that a notable part is a part of.
+    /// The cost of which a notable callee has the share θ.
     whole: f64,
-    /// The nodes that are covered, and the prefix sums of the costs that are not.
+    /// The covered nodes, and the prefix sums of the costs outside of them.
     covered: Spans,
     left: Vec<i64>,
     found: FoundSequences,
@@ -272,7 +279,7 @@ impl<'a> Greedy<'a> {
         }
     }
 
-    /// The tree with the costs that are not covered.
+    /// Returns the tree with the costs that are not covered.
     fn uncovered_view(&self) -> View<'_> {
         self.index.view_with(&self.left)
     }
@@ -299,7 +306,7 @@ impl<'a> Greedy<'a> {
     /// Adds a sequence, unless it adds too little.
     fn add_sequence(&mut self, sequence: CallSequence) {
         let new = self.cover_sequence(&sequence);
-        // The start had enough, and the sequence has nearly all of it.
+        // The start had enough cost, and the sequence keeps nearly all of it.
         if new * self.sign < self.options.cutoff * LEAST * self.whole {
             return;
         }
@@ -312,7 +319,7 @@ impl<'a> Greedy<'a> {
         });
     }
 
-    /// The cause with the most cost left.
+    /// Returns the cause with the most cost left.
     fn next_cause(&self) -> Option<CallSequence> {
         let mut by_step = vec![0.0; self.forest.methods().len()];
         for (method, (_, cum)) in (0..).zip(self.uncovered_view().metrics_of_methods()) {
@@ -337,7 +344,8 @@ impl<'a> Greedy<'a> {
         gains.into_iter().find(cause).map(|(_, s)| s.clone())
     }
 
-    /// The cost left of calls that end at these nodes, which are in preorder: that of the outermost.
+    /// Returns the cost left below calls that end at these nodes, given in preorder: that of the
+    /// outermost calls.
     fn gain_of_calls(&self, finals: impl Iterator<Item = u32>) -> f64 {
         let view = self.uncovered_view();
         let mut sum = OutermostSum::default();
@@ -345,8 +353,9 @@ impl<'a> Greedy<'a> {
         self.sign * sum.cost as f64
     }
 
-    /// Returns whether a method is the program's main phase: it has most of the whole in one call, and the cost is not
-    /// its own. Differences have no such phases, because the work that both sides do cancels out.
+    /// Returns whether a method is the program's main phase: it has most of the whole in one call,
+    /// and the cost is not its own. Differences have no such phases, because the work that both
+    /// sides do cancels out.
     fn is_phase(&self, single: &CallSequence) -> bool {
         let cost = self.forest.cum_of(single);
         if self.forest.is_signed() || cost < PHASE * self.whole {
@@ -370,7 +379,8 @@ impl<'a> Greedy<'a> {
             let method = view.nodes[callee as usize].method;
             *shares.entry(method).or_default() += self.sign * cost as f64;
         };
-        // The calls around the current one, each with its callee that the current one may be below.
+        // The calls around the current node, each with the callee that may contain the current
+        // node.
         let mut around: Vec<(u32, u32)> = Vec::new();
         for &node in single.parts()[0].finals() {
             for child in view.children(node) {
@@ -380,7 +390,7 @@ impl<'a> Greedy<'a> {
                 around.pop();
             }
             if let Some((_, callee)) = around.last_mut() {
-                // What the inner call costs is not its outer's callee's.
+                // The cost of an inner call does not count for its outer call's callee.
                 while end(*callee) <= node {
                     *callee = end(*callee);
                 }
@@ -393,10 +403,11 @@ impl<'a> Greedy<'a> {
         notable >= CONTAINED * gain
     }
 
-    /// The longest sequence around `start` that keeps its cost. It has no method twice, because recursion
-    /// would add steps and no information; so the work is linear in the tree.
+    /// Returns the longest sequence around `start` that keeps its cost. No method occurs twice,
+    /// because recursion would add steps and no information; so the work is linear in the tree.
     ///
-    /// Around a recursive method it can end where the program forks: then there is one for each notable way on.
+    /// Around a recursive method the sequence can end where the program forks: then there is one
+    /// sequence for each notable callee.
     fn most_specific(&self, start: CallSequence) -> Vec<CallSequence> {
         let view = self.uncovered_view();
         let finals = start.parts()[0].finals();
@@ -433,7 +444,7 @@ impl<'a> Greedy<'a> {
         sequences
     }
 
-    /// Extends a path at its end as long as it keeps its cost, and adds what it has become.
+    /// Extends a path at its end as long as it keeps its cost, and adds the result.
     fn lengthen_down(
         &self,
         mut path: VecDeque<u32>,
@@ -469,7 +480,8 @@ impl<'a> Greedy<'a> {
         }
     }
 
-    /// The notable callees of one call that has most of the program, if they have most of its cost: the largest first, with their nodes.
+    /// Returns the notable callees of a call that has most of the program, if they have most of its
+    /// cost: the largest first, with their nodes.
     fn ways_on(&self, finals: &[u32], has: &FxHashSet<u32>) -> Vec<(f64, u32, Vec<u32>)> {
         let cost = self.gain_of_calls(finals.iter().copied());
         let [call] = finals else { return Vec::new() };
@@ -496,8 +508,9 @@ impl<'a> Greedy<'a> {
         ways
     }
 
-    /// The method by which paths can be extended without losing more than to `goal`, if it is not one of
-    /// those it has. `extended` are paths' last nodes, in preorder, each with the node that extends the path.
+    /// Returns the method that extends paths without losing more than down to `goal`, unless the
+    /// paths already contain it. `extended` are the paths' last nodes, in preorder, each with the
+    /// node that extends the path.
     fn best_method(
         &self,
         extended: impl Iterator<Item = (u32, u32)>,
@@ -511,7 +524,7 @@ impl<'a> Greedy<'a> {
             sums.entry(method).or_default().add(view, last);
         }
         let gain = |sum: &OutermostSum| self.sign * sum.cost as f64;
-        // Of equal gains the lesser number, so that the choice is always the same.
+        // Among equal gains, take the smaller number, so that the choice is always the same.
         let best = sums
             .iter()
             .max_by(|a, b| gain(a.1).total_cmp(&gain(b.1)).then(b.0.cmp(a.0)));
@@ -519,7 +532,7 @@ impl<'a> Greedy<'a> {
         (gain(sum) >= goal && !has.contains(method)).then_some(*method)
     }
 
-    /// The sequence of these methods, without the glue at both ends.
+    /// Returns the sequence of these methods, without the glue at both ends.
     fn without_glue(&self, mut path: VecDeque<u32>) -> Option<CallSequence> {
         let step = |method: &u32| self.forest.step_of(0, *method);
         let is_glue = |method: &u32| is_glue(&self.forest.method(step(method)).name);
@@ -544,7 +557,7 @@ impl<'a> Greedy<'a> {
     }
 }
 
-/// The cost of nodes that come in preorder, with all that is below them, each once.
+/// Sums the costs of nodes given in preorder, with everything below them, each node once.
 #[derive(Default)]
 struct OutermostSum {
     end: u32,
@@ -560,7 +573,8 @@ impl OutermostSum {
     }
 }
 
-/// Returns the direction of the search: more cost, unless the whole difference is that the first side is cheaper.
+/// Returns the direction of the search: more cost, unless the whole difference is that the first
+/// side is cheaper.
 fn search_direction(forest: &Forest) -> f64 {
     let difference = forest.whole_kind() == Whole::Difference;
     if difference && forest.total() < 0.0 {

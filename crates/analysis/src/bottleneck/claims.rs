@@ -9,7 +9,8 @@ use profile::{
 };
 
 impl FoundSequences {
-    /// One finding for each sequence, in the order of what they add. `next` is the command that shows more.
+    /// Returns one finding for each sequence, in the order of the cost that each adds. `next` is
+    /// the command that shows more.
     pub fn as_findings(&self, forest: &Forest, next: &[String]) -> Vec<Finding> {
         let finding = |bottleneck: &Bottleneck| finding_of(self, forest, bottleneck, next);
         self.bottlenecks.iter().map(finding).collect()

@@ -6,14 +6,15 @@
 //! - **one profile**: weight 1;
 //! - **a comparison** of A with B: weight 1 for A and −w for B, where w makes them comparable
 //!   ([`Normalisation`]);
-//! - **several runs** of A, or of both: the mean over the runs of A less the mean over those of B. The
-//!   runs say how far the difference can be trusted ([`interval_of`](super::interface::Profile::interval_of): Student's interval
-//!   for one mean, Welch's for a difference; the assumption is that runs are independent and their
-//!   means roughly normal).
+//! - **several runs** of A, or of both: the mean over the runs of A less the mean over those of B.
+//!   The runs say how far the difference can be trusted
+//!   ([`interval_of`](super::interface::Profile::interval_of): Student's interval for one mean,
+//!   Welch's for a difference; the assumption is that runs are independent and their means roughly
+//!   normal).
 //!
-//! A sequence is compared by its methods' names and modules, not by its place in the tree. So what
-//! was inlined, renamed or moved to another caller in one of the two shows as a loss there and a gain
-//! elsewhere.
+//! A sequence is compared by its methods' names and modules, not by its place in the tree. So a
+//! method that was inlined, renamed or moved to another caller in one of the two shows as a loss in
+//! one place and a gain in another.
 
 mod primitives;
 
@@ -34,23 +35,23 @@ pub struct ProfiledRun {
     pub name: String,
     /// The profile.
     pub tree: CallTree,
-    /// The value type that is the cost.
+    /// Value type that is the cost.
     pub value: usize,
     /// The amount of work done, in any unit (requests, bytes, iterations), for
     /// [`Normalisation::Work`].
     pub work: Option<f64>,
 }
 
-/// Normalisation that makes profiles of different executions comparable. The first is the measure;
-/// the costs of each other one are multiplied by a factor.
+/// Normalisation that makes profiles of different executions comparable. The first profile is the
+/// reference; the costs of every other one are multiplied by a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
     /// Costs as measured: all factors are 1.
     None,
-    /// Normalisation to equal totals. The difference of the totals is then 0 by definition, and only shifts of shares
-    /// are left.
+    /// Normalisation to equal totals. The difference of the totals is then 0 by definition, and
+    /// only shifts of shares are left.
     Total,
-    /// Normalisation to equal work: the cost of one unit of work is compared.
+    /// Normalisation to equal work: compares the cost of one unit of work.
     Work,
 }
 
@@ -60,7 +61,7 @@ pub enum ForestError {
     /// There is no first profile.
     #[error("there is no profile")]
     NoProfile,
-    /// The value type that was asked for is not there.
+    /// The requested value type is missing.
     #[error("{0}: no value type number {1}")]
     NoSuchValue(String, usize),
     /// The values mean different things.
@@ -69,7 +70,7 @@ pub enum ForestError {
     /// The profile has nodes but no cost, or no nodes.
     #[error("{0}: the profile is empty: the sum of {1} is 0")]
     Empty(String, String),
-    /// A total cannot be a measure.
+    /// A total that cannot serve as a reference.
     #[error("{0}: the sum of its costs is {1}, so that it cannot be normalised by its total")]
     BadTotal(String, i64),
     /// Work is missing or not positive.
@@ -84,7 +85,7 @@ pub enum Whole {
     Total,
     /// The difference of the totals.
     Difference,
-    /// The total of the first side, because the difference of the totals is 0 or nearly so.
+    /// The total of the first side, because the difference of the totals is nearly 0.
     FirstTotal,
 }
 
@@ -106,16 +107,16 @@ struct Member {
     name: String,
     index: IndexedTree,
     factor: f64,
-    /// The factor, by the number of runs of its side, negative on the second side.
+    /// The factor divided by the number of runs of its side; negative on the second side.
     weight: f64,
     first_side: bool,
-    /// The forest's number of each of the tree's methods, and the reverse.
+    /// The forest's number of each method of the tree, and the reverse.
     global: Vec<u32>,
     local: Vec<u32>,
 }
 
-/// The summary of a call sequence: where it lies in each tree (the paper's `a_roots` and `b_roots`),
-/// and its metrics there.
+/// The summary of a call sequence: where it lies in each tree (the paper's `a_roots` and
+/// `b_roots`), and its metrics there.
 #[derive(Clone, Debug)]
 pub struct CallSequence {
     path: Arc<[Step]>,
@@ -127,9 +128,9 @@ pub struct CallSequence {
 pub struct CallCover {
     along: Vec<Spans>,
     cover: Vec<Spans>,
-    /// Both with their costs, by tree; computed on demand.
+    /// Both sets with their costs, by tree; computed on demand.
     measured: OnceCell<Vec<[Measured; 2]>>,
-    /// Sequences that are not in it, by tree; computed on demand.
+    /// Costs of each tree without those of the cover; computed on demand.
     left: OnceCell<Vec<Left>>,
 }
 
@@ -141,26 +142,26 @@ struct Left {
     methods: Vec<(i64, i64)>,
 }
 
-/// One of the profiles, for people to see what is compared.
+/// Description of one of the profiles, for display.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberInfo {
     /// [`ProfiledRun::name`]
     pub name: String,
     /// True if it is of the first side.
     pub first_side: bool,
-    /// The sum of its costs.
+    /// Sum of its costs.
     pub total: i64,
-    /// Factor that its costs are multiplied by.
+    /// Factor that multiplies its costs.
     pub factor: f64,
     /// The number of its nodes, without the root.
     pub nodes: usize,
 }
 
-/// Absent from a tree.
+/// Marks a method that is absent from a tree.
 const ABSENT: u32 = u32::MAX;
 
 impl Forest {
-    /// The profile of one execution.
+    /// Makes the profile of one execution.
     ///
     /// # Errors
     /// If it is empty or has no such value.
@@ -168,7 +169,7 @@ impl Forest {
         Self::new(vec![run], Vec::new(), Normalisation::None)
     }
 
-    /// One profile whose total is not what percentages are of.
+    /// Makes one profile whose percentages refer to a cost other than its total.
     pub(crate) fn with_whole(
         run: ProfiledRun,
         whole: f64,
@@ -179,7 +180,7 @@ impl Forest {
         Ok(forest)
     }
 
-    /// The runs `a`, less the runs `b` if there are any.
+    /// Makes the mean of the runs `a`, less that of the runs `b` if there are any.
     ///
     /// # Errors
     /// If they measure different things, or what they measured is 0.
@@ -194,7 +195,7 @@ impl Forest {
         Ok(forest)
     }
 
-    /// The first runs are the first side.
+    /// Builds a forest; the first runs are the first side.
     fn build(
         runs: Vec<ProfiledRun>,
         first_side: usize,
@@ -288,7 +289,7 @@ impl Forest {
         &self.value_type
     }
 
-    /// The profiles, the first side's first.
+    /// Returns the profiles, the first side's first.
     pub fn members(&self) -> Vec<MemberInfo> {
         let info = |member: &Member| MemberInfo {
             name: member.name.clone(),
@@ -305,7 +306,8 @@ impl Forest {
         self.members.iter().any(|member| !member.first_side)
     }
 
-    /// Returns whether costs may be negative: in a comparison, or if the profile has negative costs.
+    /// Returns whether costs may be negative: in a comparison, or if the profile has negative
+    /// costs.
     pub fn is_signed(&self) -> bool {
         self.signed
     }
@@ -315,39 +317,41 @@ impl Forest {
         self.whole.0
     }
 
-    /// The cost of everything: of a comparison, the difference of the totals.
+    /// Returns the total cost; for a comparison, the difference of the totals.
     pub fn total(&self) -> f64 {
         let total = |m: &Member| m.weight * m.index.total() as f64;
         self.members.iter().map(total).sum()
     }
 
-    /// The method of a step.
+    /// Returns the method of a step.
     pub fn method(&self, step: Step) -> &Method {
         &self.methods[step.0 as usize]
     }
 
-    /// All methods, by the numbers of their steps.
+    /// Returns all methods, by the numbers of their steps.
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
 
-    /// [`initial_summaries`](super::interface::Profile::initial_summaries) without copying them.
+    /// Returns [`initial_summaries`](super::interface::Profile::initial_summaries) without copying
+    /// them.
     pub fn initial(&self) -> &[CallSequence] {
         &self.initial
     }
 
-    /// The metrics of a sequence in each of the profiles, before weighting.
+    /// Returns the metrics of a sequence in each of the profiles, before weighting.
     pub fn by_member(&self, sequence: &CallSequence) -> Vec<(i64, i64)> {
         let cums = sequence.parts.iter().map(|part| part.cum);
         self.tree_bases(sequence).zip(cums).collect()
     }
 
-    /// The number of distinct calling contexts that end in the sequence, in all profiles.
+    /// Returns the number of distinct calling contexts that end in the sequence, in all profiles.
     pub fn context_count(&self, sequence: &CallSequence) -> usize {
         sequence.parts.iter().map(|p| p.finals().len()).sum()
     }
 
-    /// Returns the only side of a comparison that has the sequence, `true` for the first.
+    /// Returns which side of a comparison alone has the sequence, `true` for the first; `None` if
+    /// both have it.
     pub fn only_in(&self, sequence: &CallSequence) -> Option<bool> {
         let has = |side: bool| {
             let mut parts = self.members.iter().zip(sequence.parts.iter());
@@ -367,12 +371,12 @@ impl Forest {
         values.map(|(m, value)| m.weight * value as f64).sum()
     }
 
-    /// The step of a tree's method.
+    /// Returns the step of a tree's method.
     pub(crate) fn step_of(&self, member: usize, method: u32) -> Step {
         Step(self.members[member].global[method as usize])
     }
 
-    /// The extensions of `s`, or the one by `only`.
+    /// Returns the extensions of `s`, or only the one by `only`.
     fn extended_by(&self, s: &CallSequence, only: Option<Step>, end: End) -> Vec<CallSequence> {
         let length = s.path.len();
         let mut found: Vec<(u32, Vec<Paths>)> = Vec::new();
@@ -410,7 +414,7 @@ impl Forest {
         found.into_iter().map(sequence).collect()
     }
 
-    /// The trees with their weights.
+    /// Returns the trees with their weights.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = (&IndexedTree, f64)> {
         self.members.iter().map(|m| (&m.index, m.weight))
     }
@@ -423,7 +427,7 @@ impl CallSequence {
 }
 
 impl CallCover {
-    /// descendants(S) ∪ along(S), by tree.
+    /// Returns descendants(S) ∪ along(S), by tree.
     pub(crate) fn covered_spans(&self) -> &[Spans] {
         &self.cover
     }
@@ -471,7 +475,7 @@ fn run_factors(runs: &[ProfiledRun], by: Normalisation) -> Result<Vec<f64>, Fore
     Ok(amounts.into_iter().map(|amount| first / amount).collect())
 }
 
-/// The least difference, as a share of the totals, that percentages can refer to.
+/// The least difference, as a share of the totals, that can stand for 100 %.
 const NOTABLE_DIFFERENCE: f64 = 0.01;
 
 fn whole_cost(members: &[Member], value: &ValueType) -> Result<(Whole, f64), ForestError> {

@@ -1,8 +1,8 @@
 //! The profile interface (§2.1, Figure 3).
 //!
-//! Implement [`Profile`] for a kind of profile, and the whole search works on it. All that is asked
-//! of a kind of profile is that it gives a cost to execution paths, and that a path is a sequence of
-//! steps: method calls here, but basic blocks or the spans of a trace would do.
+//! The whole search works on any kind of profile that implements [`Profile`]. A kind of profile
+//! must give costs to execution paths, and a path must be a sequence of steps: method calls here,
+//! but basic blocks or the spans of a trace would do.
 //!
 //! | Figure 3 | here |
 //! |---|---|
@@ -13,21 +13,21 @@
 //! | `trim_top`, `trim_bottom` | the same |
 //! | `base_of`, `cum_of`, `total_base_of`, `total_cum_of` | the same, as `f64`: a difference of normalised profiles is not a whole number |
 //!
-//! The other functions have defaults that follow from these; a kind of profile overrides them
-//! where it knows a faster way to the same answer.
+//! The other functions have defaults that follow from these; a kind of profile overrides those that
+//! it can compute faster.
 
 use crate::statistics::Interval;
 
-/// One step of an execution path. The number means something to one profile only.
+/// One step of an execution path. The number has a meaning within one profile only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step(pub u32);
 
-/// The two metrics of a summary, or of what two of them share, in the unit of the profile.
+/// The two metrics of a summary, or of the overlap of two, in the unit of the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Metrics {
     /// The cost along the paths themselves.
     pub base: f64,
-    /// The cost along the paths and of all that they lead to.
+    /// The cost along the paths and below them.
     pub cum: f64,
 }
 
@@ -41,7 +41,7 @@ pub enum Metric {
 }
 
 impl Metrics {
-    /// One of the two.
+    /// Returns one of the two metrics.
     pub fn get(&self, metric: Metric) -> f64 {
         match metric {
             Metric::Base => self.base,
@@ -52,61 +52,63 @@ impl Metrics {
 
 /// A profile that associates costs with execution paths.
 ///
-/// The search assumes nothing of the metrics but that they are numbers: of a comparison both may
-/// be negative and the cum smaller than the base (§2.2). For an implementer the rule is: the total of a
-/// list of summaries counts each measurement once, however many of the summaries it belongs to,
-/// and the metrics of one summary are the totals of a list of that one.
+/// The search assumes nothing of the metrics but that they are numbers: in a comparison both may be
+/// negative, and the cum smaller than the base (§2.2). Implementers must follow one rule: the total
+/// of a list of summaries counts each measurement once, however many of the summaries it belongs
+/// to, and the metrics of one summary are the totals of a list of that one.
 pub trait Profile {
     /// A set of execution paths with one sequence of steps. Cheap to clone.
     type Summary: Clone;
-    /// The measurements of a list of summaries, prepared for [`overlap`](Self::overlap). Where nothing
-    /// can be prepared, it is the list, and `overlap` is [`overlap_by_totals`].
+    /// The measurements of a list of summaries, prepared for [`overlap`](Self::overlap). An
+    /// implementation that can prepare nothing uses the list and [`overlap_by_totals`].
     type Cover;
 
-    /// Returns what to call a step.
+    /// Returns the name of a step.
     fn step_name(&self, step: Step) -> &str;
 
-    /// The steps of the summary's paths, the outermost first; never empty.
+    /// Returns the steps of the summary's paths, the outermost first; never empty.
     fn path_of<'a>(&self, summary: &'a Self::Summary) -> &'a [Step];
 
-    /// The summaries that every search starts from: one for each path of one step.
+    /// Returns the summaries that every search starts from: one for each path of one step.
     fn initial_summaries(&self) -> Vec<Self::Summary>;
 
-    /// All `m` for which `m` followed by the summary's path occurs in the profile, each once.
+    /// Returns all `m` for which `m` followed by the summary's path occurs in the profile, each
+    /// once.
     fn top_extensions(&self, summary: &Self::Summary) -> Vec<Step>;
 
-    /// All `m` for which the summary's path followed by `m` occurs in the profile, each once.
+    /// Returns all `m` for which the summary's path followed by `m` occurs in the profile, each
+    /// once.
     fn bottom_extensions(&self, summary: &Self::Summary) -> Vec<Step>;
 
-    /// The summary of `step` followed by the summary's path; `None` if that does not occur.
+    /// Returns the summary of `step` followed by the summary's path; `None` if that does not occur.
     fn extend_top(&self, summary: &Self::Summary, step: Step) -> Option<Self::Summary>;
 
-    /// The summary of the summary's path followed by `step`; `None` if that does not occur.
+    /// Returns the summary of the summary's path followed by `step`; `None` if that does not occur.
     fn extend_bottom(&self, summary: &Self::Summary, step: Step) -> Option<Self::Summary>;
 
-    /// The summary without its first step; `None` if it has only one.
+    /// Returns the summary without its first step; `None` if it has only one.
     fn trim_top(&self, summary: &Self::Summary) -> Option<Self::Summary>;
 
-    /// The summary without its last step; `None` if it has only one.
+    /// Returns the summary without its last step; `None` if it has only one.
     fn trim_bottom(&self, summary: &Self::Summary) -> Option<Self::Summary>;
 
-    /// The base of a summary.
+    /// Returns the base of a summary.
     fn base_of(&self, summary: &Self::Summary) -> f64;
 
-    /// The cum of a summary.
+    /// Returns the cum of a summary.
     fn cum_of(&self, summary: &Self::Summary) -> f64;
 
-    /// The base of all these summaries together, overlap counted once.
+    /// Returns the base of all these summaries together, overlap counted once.
     fn total_base_of(&self, summaries: &[&Self::Summary]) -> f64;
 
-    /// The cum of all these summaries together, overlap counted once.
+    /// Returns the cum of all these summaries together, overlap counted once.
     fn total_cum_of(&self, summaries: &[&Self::Summary]) -> f64;
 
-    /// Returns what is called 100 %. Never 0 and never negative.
+    /// Returns the cost that stands for 100 %. Never 0 and never negative.
     fn whole(&self) -> f64;
 
-    /// Returns whether a measurement may be negative. If not, a path has no more cum than its beginning, and the
-    /// search makes use of that.
+    /// Returns whether a measurement may be negative. If not, the search relies on a path having no
+    /// more cum than its beginning.
     fn may_be_negative(&self) -> bool {
         true
     }
@@ -114,17 +116,17 @@ pub trait Profile {
     /// Prepares the summaries' measurements for [`overlap`](Self::overlap).
     fn cover(&self, summaries: &[&Self::Summary]) -> Self::Cover;
 
-    /// Returns what the summary shares with those of `cover`, by [`overlap_by_totals`] or a faster way to
-    /// the same.
+    /// Returns the overlap of the summary with the summaries of `cover`, by [`overlap_by_totals`]
+    /// or a faster equivalent.
     fn overlap(&self, summary: &Self::Summary, cover: &Self::Cover) -> Metrics;
 
-    /// [`overlap`](Self::overlap) with each of `covers`.
+    /// Returns the [`overlap`](Self::overlap) with each of `covers`.
     fn overlaps(&self, summary: &Self::Summary, covers: &[&Self::Cover]) -> Vec<Metrics> {
         let covers = covers.iter();
         covers.map(|cover| self.overlap(summary, cover)).collect()
     }
 
-    /// The cum of the summary that those of `cover` do not have.
+    /// Returns the cum of the summary that no summary of `cover` has.
     fn new_cum_of(&self, summary: &Self::Summary, cover: &Self::Cover) -> f64 {
         self.cum_of(summary) - self.overlap(summary, cover).cum
     }
@@ -137,12 +139,13 @@ pub trait Profile {
         }
     }
 
-    /// Returns the 95 % confidence interval of the metric, if the profile was measured more than once.
+    /// Returns the 95 % confidence interval of the metric, if the profile was measured more than
+    /// once.
     fn interval_of(&self, _summary: &Self::Summary, _metric: Metric) -> Option<Interval> {
         None
     }
 
-    /// The summary of this path, if it occurs.
+    /// Returns the summary of this path, if it occurs.
     fn summary_of(&self, path: &[Step]) -> Option<Self::Summary> {
         let (first, rest) = path.split_first()?;
         let mut initial = self.initial_summaries().into_iter();
@@ -151,31 +154,32 @@ pub trait Profile {
             .try_fold(start, |s, m| self.extend_bottom(&s, *m))
     }
 
-    /// [`extend_top`](Self::extend_top) by each of [`top_extensions`](Self::top_extensions).
+    /// Returns [`extend_top`](Self::extend_top) by each of
+    /// [`top_extensions`](Self::top_extensions).
     fn extended_top(&self, summary: &Self::Summary) -> Vec<Self::Summary> {
         let extend = |step| self.extend_top(summary, step);
         let steps = self.top_extensions(summary).into_iter();
         steps.filter_map(extend).collect()
     }
 
-    /// [`extend_bottom`](Self::extend_bottom) by each of [`bottom_extensions`](Self::bottom_extensions).
+    /// Returns [`extend_bottom`](Self::extend_bottom) by each of
+    /// [`bottom_extensions`](Self::bottom_extensions).
     fn extended_bottom(&self, summary: &Self::Summary) -> Vec<Self::Summary> {
         let extend = |step| self.extend_bottom(summary, step);
         let steps = self.bottom_extensions(summary).into_iter();
         steps.filter_map(extend).collect()
     }
 
-    /// The smallest N > 0 for which |total_cum_of(the first N)| ≥ `goal`, as zooming wants it
-    /// (§2.3). The `extensions` have been made by extending one summary at one side, and stand by
-    /// descending |cum|.
+    /// Returns the smallest N > 0 for which |total_cum_of(the first N)| ≥ `goal`, as zooming needs
+    /// it (§2.3). The `extensions` all extend one summary at one side, by descending |cum|.
     fn smallest_reaching(&self, extensions: &[Self::Summary], goal: f64) -> Option<usize> {
         let all: Vec<&Self::Summary> = extensions.iter().collect();
         (1..=all.len()).find(|n| self.total_cum_of(&all[..*n]).abs() >= goal)
     }
 }
 
-/// The paper's `cum_ovl` (§2.1), and the same of the base:
-/// `metric(s) + total(S) - total(s :: S)`.
+/// Computes the paper's `cum_ovl` (§2.1), and the same for the base: `metric(s) + total(S) -
+/// total(s :: S)`.
 pub fn overlap_by_totals<P: Profile>(
     profile: &P,
     summary: &P::Summary,

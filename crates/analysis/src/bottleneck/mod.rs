@@ -1,10 +1,10 @@
 //! Search for the vital few call sequences.
 //!
 //! The method of BOTTLENECKS (Ammons, Choi, Gupta, Swamy: *Finding and Removing Performance
-//! Bottlenecks in Large Systems*, ECOOP 2004). A **summary** stands for a call sequence, wherever in
-//! the profile it occurs. Its **base** is the cost of the nodes along the sequence, its **cum** adds
-//! what they call; both are sums over *sets* of nodes, so that recursion counts no cost twice, and the
-//! **total** of several summaries counts what they share once.
+//! Bottlenecks in Large Systems*, ECOOP 2004). A **summary** stands for all occurrences of a call
+//! sequence in the profile. Its **base** is the cost of the nodes along the sequence, its **cum**
+//! adds what they call; both are sums over *sets* of nodes, so that recursion counts no cost twice,
+//! and the **total** of several summaries counts their overlap once.
 //!
 //! | module | section |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | [`auto`] | the search without an analyst (ours) |
 //! | [`transform`] | trees made simpler before the search (ours) |
 //!
-//! A node below is a node of a [`profile::CallTree`]: in preorder, so that what a node calls is a run of
+//! Nodes are those of a [`profile::CallTree`], in preorder: the subtree of a node is a run of
 //! numbers, and a set of nodes is a list of disjoint runs ([`spans`]).
 
 pub mod auto;

@@ -1,14 +1,14 @@
 //! The paths of one call sequence in one tree, and how they grow.
 //!
-//! The last node of a path determines the path, upwards. So paths are kept as their last nodes
-//! (`finals`, the paper's final(s)) in preorder, each with its first node (`roots`).
+//! The last node of a path determines the path, upwards. So a path is stored as its last node
+//! (`finals`, the paper's final(s)), in preorder, with its first node (`roots`).
 //!
-//! A final is **maximal** if no other final is above it. The subtrees of maximal finals are disjoint
-//! and hold all of descendants(s) and final(s). What is left of the cum are nodes along the paths
-//! above the maximal finals; this equals the two sums of §2.2, without looking at the ancestors of
-//! each node. In a sweep over the finals in preorder, where `g` is the last maximal final so far, a node
-//! along the path of the current final is above all maximal finals just if its number is less than
-//! `g`: it is an ancestor of `g` or lies in `g`'s subtree.
+//! A final is **maximal** if no other final is above it. The subtrees of maximal finals are
+//! disjoint and hold all of descendants(s) and final(s). The rest of the cum are nodes along the
+//! paths above the maximal finals. This equals the two sums of §2.2, without a look at the
+//! ancestors of each node. In a sweep over the finals in preorder, where `g` is the last maximal
+//! final so far, a node along the path of the current final is above all maximal finals exactly if
+//! its number is less than `g`: it is an ancestor of `g` or lies in `g`'s subtree.
 
 use super::spans::Spans;
 use super::view::View;
@@ -19,7 +19,8 @@ use std::sync::{Arc, OnceLock};
 /// The number of callers whose callees are fetched together.
 const AHEAD: usize = 256;
 
-/// Paths of one length: the last and the first node of each, and what its nodes cost but for the last.
+/// Paths of one length: the last and the first node of each, and the cost of its nodes without the
+/// last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     finals: Vec<u32>,
@@ -48,7 +49,7 @@ impl Found {
         &self.finals
     }
 
-    /// The last node, the first node, the cost above the last.
+    /// Returns the last node, the first node, the cost above the last.
     fn path(&self, at: usize) -> (u32, u32, i64) {
         let last = self.finals[at];
         let root = self.roots.get(at).copied().unwrap_or(last);
@@ -71,7 +72,7 @@ pub(crate) struct Paths {
     found: Arc<Found>,
     range: Range<usize>,
     pub cum: i64,
-    /// Made when it is wanted: most sequences are looked at for their cum only.
+    /// Computed on demand: most sequences are looked at for their cum only.
     base: OnceLock<i64>,
 }
 
@@ -79,7 +80,8 @@ pub(crate) struct Paths {
 pub(crate) type Extension = (u32, Paths);
 
 impl Paths {
-    /// These of the paths, which have `length` steps. `cum` is theirs, if no two share a node.
+    /// Makes the paths of a range, which have `length` steps. `cum` is their cum, if no two share a
+    /// node.
     fn new(
         view: View<'_>,
         found: Arc<Found>,
@@ -99,13 +101,13 @@ impl Paths {
         paths
     }
 
-    /// All of them.
+    /// Makes all of the paths.
     pub fn of_all(view: View<'_>, found: Found, length: usize) -> Self {
         let range = 0..found.finals.len();
         Self::new(view, Arc::new(found), range, length, None)
     }
 
-    /// Paths whose metrics are known.
+    /// Makes paths whose metrics are known.
     pub fn measured(found: Arc<Found>, range: Range<usize>, (base, cum): (i64, i64)) -> Self {
         Self {
             found,
@@ -115,7 +117,7 @@ impl Paths {
         }
     }
 
-    /// The base of these paths of `length` steps; `view` is of their tree.
+    /// Returns the base of these paths of `length` steps; `view` is of their tree.
     pub fn base(&self, view: View<'_>, length: usize) -> i64 {
         *self.base.get_or_init(|| {
             if view.share_no_node(self, length) {
@@ -148,18 +150,18 @@ impl Paths {
 
 /// A visitor of a sweep over paths, which meets each node once.
 trait Visitor {
-    /// True if only maximal finals and bare nodes are wanted. Paths without such can then be
-    /// skipped.
+    /// True if the visitor needs only maximal finals and bare nodes. A sweep then skips paths
+    /// without these.
     const ONLY_BARE: bool = false;
-    /// A maximal final.
+    /// Visits a maximal final.
     fn visit_maximal(&mut self, view: &View<'_>, node: u32);
-    /// A node along the paths; `bare` if it is in the cum but in no maximal final's subtree.
+    /// Visits a node along the paths; `bare` if it is in the cum but in no maximal final's subtree.
     fn visit_along(&mut self, view: &View<'_>, node: u32, bare: bool);
-    /// The end of a path.
+    /// Ends a path.
     fn next_path(&mut self) {}
 }
 
-/// The base.
+/// Visitor that sums up the base.
 #[derive(Default)]
 struct Along {
     base: i64,
@@ -173,7 +175,7 @@ impl Visitor for Along {
     }
 }
 
-/// The cum.
+/// Visitor that sums up the cum.
 #[derive(Default)]
 struct Covered {
     cum: i64,
@@ -217,8 +219,8 @@ impl Visitor for Runs {
     }
 }
 
-/// along(s) ∪ descendants(s), as subtrees and single nodes; those of each path from above, so that all are
-/// nearly sorted.
+/// Visitor that collects along(s) ∪ descendants(s), as subtrees and single nodes. It visits each
+/// path from above, so that all are nearly sorted.
 #[derive(Default)]
 struct Cover {
     parts: Vec<(u32, u32)>,
@@ -243,9 +245,9 @@ impl Visitor for Cover {
 }
 
 impl View<'_> {
-    /// Returns whether no two of the paths have a node in common, because the first step does not come again. (Of two
-    /// paths that have, one begins on the other. A caller has one callee for each method, so that they
-    /// cannot begin at the same node.)
+    /// Returns whether no two of the paths share a node, because the first step does not occur
+    /// again. (If two paths share a node, one begins on the other. They cannot begin at the same
+    /// node, because a caller has one callee for each method.)
     fn share_no_node(&self, paths: &Paths, length: usize) -> bool {
         let Some((last, root, _)) = paths.iter().next() else {
             return true;
@@ -258,16 +260,16 @@ impl View<'_> {
     /// Visits `paths`, which have `length` steps.
     fn sweep_paths<V: Visitor>(&self, paths: &Paths, length: usize, visitor: &mut V) {
         let epoch = self.begin_epoch(length);
-        // A node's stamp says at which place of the path, counted from its end, it was visited. What
-        // is above it was visited then if it comes at the same place again; with recursion, it can come
-        // at another place, and the path then reaches up to another root.
+        // A node's stamp is its position in the path, counted from the end, when it was visited. If
+        // the node comes at the same position again, the nodes above it were visited too. Recursion
+        // can bring it at another position, and the path then reaches up to another root.
         let (mut maximal, mut end) = (0, 0);
         for (last, root, _) in paths.iter() {
             if last >= end {
                 (maximal, end) = (last, self.nodes[last as usize].end);
                 visitor.visit_maximal(self, last);
             }
-            // All of the path is in the maximal final's subtree.
+            // The whole path is in the maximal final's subtree.
             if V::ONLY_BARE && root >= maximal {
                 continue;
             }
@@ -285,14 +287,14 @@ impl View<'_> {
         }
     }
 
-    /// along(s), and along(s) ∪ descendants(s), of paths of `length` steps.
+    /// Returns along(s), and along(s) ∪ descendants(s), of paths of `length` steps.
     pub fn along_and_below(&self, paths: &Paths, length: usize) -> (Spans, Spans) {
         let mut runs = Runs::default();
         self.sweep_paths(paths, length, &mut runs);
         (Spans::union(runs.along), Spans::union(runs.cover.parts))
     }
 
-    /// The cum of paths of `length` steps by this view's cost.
+    /// Returns the cum of paths of `length` steps by this view's cost.
     pub fn cum(&self, paths: &Paths, length: usize) -> i64 {
         self.cum_with(paths, length, |last, _| {
             let above = self.callers(last, length).skip(1);
@@ -300,14 +302,15 @@ impl View<'_> {
         })
     }
 
-    /// The same; `above` is what a path costs but for its last node, of that and what the tree's own cost says.
+    /// Returns the cum of paths like [`cum`](Self::cum). `above` gives a path's cost without its
+    /// last node, from that node and the tree's own cost.
     fn cum_with(&self, paths: &Paths, length: usize, above: impl Fn(u32, i64) -> i64) -> i64 {
         if !self.share_no_node(paths, length) {
             let mut covered = Covered::default();
             self.sweep_paths(paths, length, &mut covered);
             return covered.cum;
         }
-        // A path that ends below another one's final is wholly below it.
+        // A path that ends below another one's final lies wholly below it.
         let (mut end, mut cum) = (0, 0);
         for (last, _, own) in paths.iter() {
             if last >= end {
@@ -318,20 +321,20 @@ impl View<'_> {
         cum
     }
 
-    /// Returns what each of these lists of paths of `length` steps adds to the cum of those before it: each node's
-    /// cost goes to the first list that has it. They are extensions of one sequence at one side, so that no
-    /// node is a final of two of them.
+    /// Returns the cum that each of these lists of paths of `length` steps adds to the lists before
+    /// it: each node's cost goes to the first list that has it. The lists extend one sequence at
+    /// one side, so that no node is a final in two of them.
     ///
-    /// One sweep over all finals in preorder, with a stack of the finals around the place where it is. It gives
-    /// each subtree to the first list of those finals, and takes it from the one that had it; then likewise
-    /// the single nodes above a final, which the stamp says the owner of.
+    /// One sweep visits all finals in preorder, with a stack of the finals around the current one.
+    /// It gives each subtree to the first list among those finals, and takes it from the previous
+    /// owner. It does the same with the single nodes above a final, whose owner is in their stamp.
     pub fn ranked_costs(&self, list: &[&Paths], length: usize) -> Vec<i64> {
         let ranked = |(rank, paths): (u32, &'_ &Paths)| -> Vec<(u32, u32, u32)> {
             let path = |(last, root, _)| (last, rank, root);
             paths.iter().map(path).collect()
         };
         let mut paths: Vec<_> = (0..).zip(list).flat_map(ranked).collect();
-        // Stable, because that knows to merge sorted runs.
+        // A stable sort, because it merges sorted runs.
         paths.sort_by_key(|(last, ..)| *last);
         let epoch = self.begin_epoch(list.len());
         let mut costs = vec![0; list.len()];
@@ -349,7 +352,7 @@ impl View<'_> {
             {
                 around.pop();
             }
-            // An earlier list has the subtree that all of the path is in.
+            // An earlier list owns a subtree that contains the whole path.
             if around
                 .last()
                 .is_some_and(|(n, first)| *first <= rank && *n <= root)
@@ -381,8 +384,8 @@ impl View<'_> {
         costs
     }
 
-    /// The paths extended by each of their roots' callers, or by one of them only. `length` is the
-    /// length of `paths`.
+    /// Returns the paths extended by each of their roots' callers, or by the method `only` if
+    /// given. `length` is the length of `paths`.
     pub fn extended_top(&self, paths: &Paths, length: usize, only: Option<u32>) -> Vec<Extension> {
         let mut groups = Groups::new(self, only);
         for (last, root, above) in paths.iter() {
@@ -394,7 +397,8 @@ impl View<'_> {
         groups.finish(length + 1)
     }
 
-    /// The paths extended by each method that their finals call, or by one of them only.
+    /// Returns the paths extended by each method that their finals call, or by the method `only` if
+    /// given.
     pub fn extended_bottom(
         &self,
         paths: &Paths,
@@ -409,10 +413,11 @@ impl View<'_> {
         groups.finish(length + 1)
     }
 
-    /// Visits what the nodes call, in preorder, each with the position of its caller in `nodes`, which are in
-    /// preorder. Where these nest, what an outer one calls comes before and after what the inner one does.
+    /// Visits the callees of `nodes` in preorder, each with the position of its caller in `nodes`,
+    /// which are in preorder. If two nodes nest, the inner one's callees come between those of the
+    /// outer one.
     fn callees_in_order(&self, nodes: &[u32], mut visit: impl FnMut(usize, u32)) {
-        // By nesting: a caller's position, its next callee, and its end.
+        // The callers around: position, next callee, and end of the subtree.
         let mut around: Vec<(usize, u32, u32)> = Vec::new();
         let next_callers = nodes.iter().copied().chain([u32::MAX]);
         for (at, caller) in next_callers.enumerate() {
@@ -436,8 +441,8 @@ impl View<'_> {
         }
     }
 
-    /// Looks at what these nodes call, one callee of each at a time, so that it is in the processor's caches
-    /// soon after. The next callee is known only when the one before has come from memory; this way all
+    /// Fetches the callees of these nodes into the processor's caches, one callee of each node at a
+    /// time. The next callee is known only after the one before has come from memory; this way all
     /// nodes wait together, and not one after the other.
     fn fetch_callees(&self, nodes: &[u32]) {
         let end = |node: u32| self.nodes[node as usize].end;
@@ -451,7 +456,7 @@ impl View<'_> {
         std::hint::black_box(&next);
     }
 
-    /// The paths extended by one method that their finals call.
+    /// Returns the paths extended by one method that their finals call.
     pub fn extend_by_callee(&self, paths: &Found, method: u32) -> Found {
         let mut found = Found::default();
         for (last, root, above) in (0..paths.finals.len()).map(|at| paths.path(at)) {
@@ -470,7 +475,7 @@ impl View<'_> {
 /// Paths by the method that extends them.
 struct Groups<'a> {
     view: View<'a>,
-    /// The only method that is wanted.
+    /// The only wanted method.
     only: Option<u32>,
     /// For each method, the number of its group plus one, or 0.
     slot: RefMut<'a, Vec<u32>>,
@@ -517,7 +522,7 @@ impl<'a> Groups<'a> {
         }
         let group = &mut self.groups[*slot as usize - 1];
         group.count += 1;
-        // Now, while the node is at hand.
+        // Read now, while the node is in the cache.
         let (last, _, above) = path;
         if last >= group.end {
             group.end = self.view.nodes[last as usize].end;
@@ -526,7 +531,7 @@ impl<'a> Groups<'a> {
         self.entries.push((*slot - 1, path));
     }
 
-    /// The extensions, of `length` steps.
+    /// Returns the extensions, of `length` steps.
     fn finish(mut self, length: usize) -> Vec<Extension> {
         let mut next = Vec::with_capacity(self.groups.len());
         let mut count = 0;

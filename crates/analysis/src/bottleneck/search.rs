@@ -1,6 +1,6 @@
 //! The analyst's side (§2.3): suggesters, numbered summaries, navigation, labels.
 //!
-//! A [`Search`] keeps the books; it works on any [`Profile`] and prints nothing.
+//! A [`Search`] keeps the state of an analysis. It works on any [`Profile`] and prints nothing.
 
 use super::interface::{Metric, Metrics, Profile, Step};
 use super::suggesters::{HIGH_CUM, MethodRanking};
@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// The relation of a listed summary to the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// Suggested or found.
+    /// A suggested or found summary.
     Start,
-    /// An extension at the top, or more, by zooming.
+    /// An extension at the top, or several, by zooming.
     Above,
     /// An extension at the bottom.
     Below,
@@ -21,7 +21,7 @@ pub enum Relation {
     TrimTop,
     /// A trimming at the bottom.
     TrimBottom,
-    /// Labelled with this name.
+    /// A summary with this label.
     Label(String),
 }
 
@@ -34,7 +34,7 @@ pub struct Row<S> {
     pub relation: Relation,
     /// Its metrics.
     pub metrics: Metrics,
-    /// The part of its cum that no labelled summary has; `None` without labels.
+    /// Part of its cum that no labelled summary has; `None` without labels.
     pub new: Option<f64>,
     /// Confidence interval of the metric that rows are ranked by, if the profile knows it.
     pub interval: Option<Interval>,
@@ -45,9 +45,9 @@ pub struct Row<S> {
 pub struct Listing<S> {
     /// The rows.
     pub rows: Vec<Row<S>>,
-    /// The number of further ones, by relation.
+    /// Number of summaries beyond the limit, by relation.
     pub more: Vec<(Relation, usize)>,
-    /// The number with a metric that may be chance (see [`Search::suggest`]).
+    /// Number of summaries with a metric that may be chance (see [`Search::suggest`]).
     pub noise: usize,
 }
 
@@ -79,7 +79,7 @@ pub enum SearchError {
     /// No summary is selected.
     #[error("no summary is selected: suggest, then select one by its number")]
     NoCurrent,
-    /// `back` at the first one.
+    /// `back` at the first summary.
     #[error("there is nothing before this summary")]
     NoHistory,
     /// The cutoff must be a positive number.
@@ -113,14 +113,13 @@ struct Label<P: Profile> {
     cover: P::Cover,
 }
 
-/// With intervals, the share of believed differences that may be chance.
+/// The share of differences claimed with intervals that may be chance.
 const FALSE_DISCOVERIES: f64 = 0.05;
-/// Number of summaries, those with the largest metric, that are looked at with intervals or
-/// negative costs.
+/// Maximum number of summaries, by largest metric, considered with intervals or negative costs.
 const CANDIDATES: usize = 1000;
 
 impl<'p, P: Profile> Search<'p, P> {
-    /// A search that has not begun: HighCum, zooming with the cutoff 0.95.
+    /// Starts a search: HighCum, zooming with the cutoff 0.95.
     pub fn new(profile: &'p P) -> Self {
         Self {
             profile,
@@ -135,12 +134,12 @@ impl<'p, P: Profile> Search<'p, P> {
         }
     }
 
-    /// The profile.
+    /// Returns the profile.
     pub fn profile(&self) -> &'p P {
         self.profile
     }
 
-    /// The cutoff ratio c of zooming.
+    /// Returns the cutoff ratio c of zooming.
     pub fn cutoff(&self) -> f64 {
         self.cutoff
     }
@@ -157,14 +156,14 @@ impl<'p, P: Profile> Search<'p, P> {
         Ok(())
     }
 
-    /// The current summary.
+    /// Returns the current summary.
     pub fn current(&self) -> Option<&P::Summary> {
         self.history.last()
     }
 
-    /// Returns the suggester's starting summaries. Where metrics have intervals, summaries are ranked by the end of the
-    /// interval that is nearer to 0. Those that may be chance are left out, by Benjamini and Hochberg's procedure: at
-    /// most 5 % of the rest are expected to be chance.
+    /// Returns the suggester's starting summaries. If metrics have intervals, summaries are ranked
+    /// by the end of the interval nearer to 0. Summaries that may be chance are left out, by
+    /// Benjamini and Hochberg's procedure: at most 5 % of the rest are expected to be chance.
     pub fn suggest(&mut self) -> Listing<P::Summary> {
         let MethodRanking {
             metric,
@@ -178,7 +177,7 @@ impl<'p, P: Profile> Search<'p, P> {
         };
         let all = profile.initial_summaries().into_iter();
         let mut ranked: Vec<(f64, P::Summary)> = all.map(|s| (value(&s), s)).collect();
-        // Of a comparison, the largest increase comes first: a decrease is no bottleneck.
+        // In a comparison, the largest increase comes first: a decrease is no bottleneck.
         let order = |a: &(f64, P::Summary), b: &(f64, P::Summary)| {
             let name = |s: &P::Summary| profile.path_of(s).first().copied();
             let names = |s| name(s).map(|step| profile.step_name(step));
@@ -201,8 +200,8 @@ impl<'p, P: Profile> Search<'p, P> {
         listing
     }
 
-    /// Joins each method that does nothing but call one other, which nobody else calls, with that one: a
-    /// list by cum would begin with the whole way to `main`.
+    /// Joins each method that only calls one other method, which nobody else calls, with that
+    /// method. Otherwise a list by cum would begin with the whole path from `main`.
     fn without_prefixes(&self, ranked: Vec<P::Summary>) -> Vec<P::Summary> {
         let mut rest = VecDeque::from(ranked);
         let mut kept: Vec<P::Summary> = Vec::new();
@@ -227,7 +226,7 @@ impl<'p, P: Profile> Search<'p, P> {
         kept
     }
 
-    /// The one method that has all of the summary's cum, and no more than that, of its own.
+    /// Returns the single callee that has all of the summary's cum and no other cost.
     fn only_callee(&self, summary: &P::Summary) -> Option<Step> {
         let profile = self.profile;
         let path = profile.path_of(summary);
@@ -270,8 +269,8 @@ impl<'p, P: Profile> Search<'p, P> {
         before - ranked.len()
     }
 
-    /// Ranks summaries by the part of the metric that labelled summaries do not have. That part is no more than the
-    /// metric, except in comparisons; so the ranking can stop early.
+    /// Ranks summaries by the part of the metric that labelled summaries do not have. Except in
+    /// comparisons, that part is no more than the metric, so the ranking can stop early.
     fn by_what_is_new(&self, ranked: Vec<(f64, P::Summary)>, metric: Metric) -> Vec<P::Summary> {
         let mut found: Vec<(f64, P::Summary)> = Vec::new();
         for (value, summary) in ranked.into_iter().take(CANDIDATES) {
@@ -293,7 +292,7 @@ impl<'p, P: Profile> Search<'p, P> {
         some.map(|(_, summary)| summary).collect()
     }
 
-    /// Lists these summaries under new numbers; of each kind, as many as the limit allows.
+    /// Lists these summaries under new numbers; of each relation, as many as the limit allows.
     pub fn list(
         &mut self,
         summaries: impl IntoIterator<Item = (Relation, P::Summary)>,
@@ -324,7 +323,7 @@ impl<'p, P: Profile> Search<'p, P> {
         listing
     }
 
-    /// The part of a summary's cum that no labelled summary has; `None` without labels.
+    /// Returns the part of a summary's cum that no labelled summary has; `None` without labels.
     pub fn new_cum(&self, summary: &P::Summary) -> Option<f64> {
         let labelled = self.labelled.as_ref()?;
         Some(self.profile.new_cum_of(summary, labelled))
@@ -363,7 +362,7 @@ impl<'p, P: Profile> Search<'p, P> {
         self.make_current(summary)
     }
 
-    /// Goes back to the summary that was current before.
+    /// Goes back to the previous summary.
     ///
     /// # Errors
     /// If there is none.
@@ -471,7 +470,7 @@ impl<'p, P: Profile> Search<'p, P> {
         self.labelled = (!all.is_empty()).then(|| self.profile.cover(&all));
     }
 
-    /// The labelled summaries, in the order of their labels.
+    /// Returns the labelled summaries, in the order of their labels.
     pub fn labelled_summaries(&self) -> Vec<(&str, &P::Summary)> {
         let mut all = Vec::new();
         for (name, label) in &self.labels {
@@ -480,7 +479,7 @@ impl<'p, P: Profile> Search<'p, P> {
         all
     }
 
-    /// The labelled summaries under new numbers, and their totals, overlap counted once.
+    /// Returns the labelled summaries under new numbers, and their totals, overlap counted once.
     pub fn list_labels(&mut self) -> (Listing<P::Summary>, Metrics) {
         let labelled = self.labelled_summaries();
         let all: Vec<&P::Summary> = labelled.iter().map(|(_, s)| *s).collect();
@@ -494,7 +493,7 @@ impl<'p, P: Profile> Search<'p, P> {
         (self.list(rows, Metric::Cum), totals)
     }
 
-    /// Starting summaries whose only step `matches`, under new numbers, by descending |cum|.
+    /// Lists starting summaries whose only step `matches`, under new numbers, by descending |cum|.
     pub fn find(&mut self, matches: impl Fn(Step) -> bool) -> Listing<P::Summary> {
         let profile = self.profile;
         let mut found = profile.initial_summaries();

@@ -5,9 +5,9 @@
 pub struct Spans(Vec<(u32, u32)>);
 
 impl Spans {
-    /// The union of these runs, which may come in any order and overlap.
+    /// Returns the union of these runs, which may come in any order and overlap.
     pub fn union(mut runs: Vec<(u32, u32)>) -> Self {
-        // Mostly sorted as a rule, which the stable sort makes use of.
+        // The runs are mostly sorted, and a stable sort is fast on such input.
         runs.sort();
         let mut kept = 0;
         for next in 1..runs.len() {
@@ -23,22 +23,22 @@ impl Spans {
         Self(runs)
     }
 
-    /// The union of two sets.
+    /// Returns the union of two sets.
     pub fn joined(&self, other: &Self) -> Self {
         Self::union([self.0.as_slice(), &other.0].concat())
     }
 
-    /// The runs.
+    /// Returns the runs.
     pub fn runs(&self) -> &[(u32, u32)] {
         &self.0
     }
 
-    /// The cost of the set; `before` is the sum of the costs of the nodes before a node.
+    /// Returns the cost of the set; `before` gives the sum of the costs of all nodes before a node.
     pub fn cost(&self, before: impl Fn(u32) -> i64) -> i64 {
         self.0.iter().map(|run| cost(&before, *run)).sum()
     }
 
-    /// The first `count` sums `before` a node, without the costs of the set.
+    /// Returns the first `count` sums `before` a node, without the costs of the set.
     pub fn costs_left(&self, count: usize, before: impl Fn(u32) -> i64) -> Vec<i64> {
         let mut left = Vec::with_capacity(count);
         let mut taken = 0;
@@ -52,8 +52,8 @@ impl Spans {
     }
 }
 
-/// A set with the sums of costs before the ends of its runs. What two such sets share is known without the
-/// tree, where each look would wait for memory.
+/// A set with the cost sums before the ends of its runs. The overlap of two such sets needs no
+/// access to the tree, where each access would wait for memory.
 #[derive(Clone, Debug, Default)]
 pub struct Measured(Vec<NodeRun>);
 
@@ -66,7 +66,7 @@ struct NodeRun {
 }
 
 impl Measured {
-    /// Measures a set; `before` is the sum of the costs of the nodes before a node.
+    /// Measures a set; `before` gives the sum of the costs of all nodes before a node.
     pub fn new(nodes: &Spans, before: impl Fn(u32) -> i64) -> Self {
         let run = |&(start, end): &(u32, u32)| NodeRun {
             start,
@@ -77,7 +77,7 @@ impl Measured {
         Self(nodes.0.iter().map(run).collect())
     }
 
-    /// The cost of what this set shares with `other`.
+    /// Returns the cost that this set shares with `other`.
     pub fn shared_cost(&self, other: &Self) -> i64 {
         let (mut few, mut many) = (self.0.as_slice(), other.0.as_slice());
         if few.len() > many.len() {
@@ -111,7 +111,7 @@ fn cost(before: impl Fn(u32) -> i64, (start, end): (u32, u32)) -> i64 {
     before(end) - before(start)
 }
 
-/// Returns how many of the first runs are `before`; in time logarithmic in that number.
+/// Returns how many of the first runs are `before`, in time logarithmic in that number.
 fn count_before(runs: &[NodeRun], before: impl Fn(&NodeRun) -> bool) -> usize {
     let mut reach = 1;
     while runs.get(reach - 1).is_some_and(&before) {

@@ -18,20 +18,21 @@ pub struct Suggester {
 pub struct MethodRanking {
     /// Metric that methods are ranked by.
     pub metric: Metric,
-    /// True if only the cost outside of labelled summaries counts: the part that is still to be explained (ours).
+    /// True if only the cost outside of labelled summaries counts, which is still to be explained
+    /// (ours).
     pub only_new: bool,
-    /// True if methods that do nothing but call one other are joined with it.
+    /// True if methods that only call one other method are joined with it.
     pub folds_prefixes: bool,
 }
 
-/// Ranks methods by cum, from the top down: what a search begins with.
+/// Ranks methods by cum, from the top down: the default of a search.
 pub const HIGH_CUM: MethodRanking = MethodRanking {
     metric: Metric::Cum,
     only_new: false,
     folds_prefixes: true,
 };
 
-/// All of them. A new one is a row here.
+/// All suggesters; a new one is a row here.
 pub const SUGGESTERS: &[Suggester] = &[
     Suggester {
         name: "HighCum",
@@ -73,7 +74,7 @@ pub const SUGGESTERS: &[Suggester] = &[
 ];
 
 impl Suggester {
-    /// Finds the suggester of this name, in any case of letters.
+    /// Finds the suggester of this name, ignoring case.
     pub fn named(name: &str) -> Option<&'static Self> {
         SUGGESTERS
             .iter()

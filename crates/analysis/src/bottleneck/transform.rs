@@ -1,6 +1,6 @@
-//! Trees made simpler before the search (ours): what people expect of a profile viewer.
+//! Trees made simpler before the search (ours), as profile viewers do.
 //!
-//! A transform makes a new tree. None loses cost, but [`Transform::Focus`], whose purpose it is.
+//! A transform makes a new tree. Only [`Transform::Focus`] drops cost.
 
 use profile::{CallTree, CallTreeBuilder, CallTreeError, DraftNode, Method, MethodId, NodeId};
 use regex::Regex;
@@ -10,18 +10,17 @@ use regex::Regex;
 pub enum Transform {
     /// Takes out calls of methods with this name: their cost and their callees go to their callers.
     HideFunctions(Regex),
-    /// The same for all methods of modules (libraries, packages) with this name.
+    /// Takes out calls of all methods of modules (libraries, packages) with this name.
     HideModules(Regex),
-    /// Makes all methods with this name one, that is called as the text says. Calls between them
-    /// are one call.
+    /// Makes all methods with this name one, named by the text. Calls between them become one call.
     MergeFunctions(Regex, String),
-    /// Makes all methods of modules with this name one for each module, called as the module is.
+    /// Makes all methods of each module with this name one, named like the module.
     MergeModules(Regex),
-    /// Keeps only calls of methods with this name, with what they call; their callers go, and all
-    /// other cost.
+    /// Keeps only calls of methods with this name, and everything below them; drops their callers
+    /// and all other cost.
     Focus(Regex),
-    /// Takes a call of a method that is already on the stack back to the outer call: what is called
-    /// from the inner call is called from the outer.
+    /// Joins a call of a method that is already on the stack with the outer call: the callees of
+    /// the inner call become callees of the outer.
     CollapseRecursion,
 }
 
@@ -30,16 +29,16 @@ pub enum Transform {
 enum Fate {
     Keep,
     Hide,
-    /// Is one with its caller, if that has the same number of the new tree's method.
+    /// Joined with its caller, if that has the same number in the new tree.
     Merge,
     /// Starts a kept subtree.
     Focus,
 }
 
-/// Makes the new tree.
+/// Makes the transformed tree.
 ///
 /// # Errors
-/// See [`CallTreeBuilder::finish`]; not with a tree that its own costs fit in.
+/// See [`CallTreeBuilder::finish`]. A tree whose own costs fit never fails.
 pub fn apply_transform(tree: &CallTree, transform: &Transform) -> Result<CallTree, CallTreeError> {
     let mut builder = CallTreeBuilder::new(tree.value_types().to_vec());
     let mut methods = Vec::with_capacity(tree.methods().len());
@@ -51,8 +50,8 @@ pub fn apply_transform(tree: &CallTree, transform: &Transform) -> Result<CallTre
     let collapsing = matches!(transform, Transform::CollapseRecursion);
     let mut drafts = Drafts::new(tree, builder);
     let top = (!focusing).then_some(ROOT);
-    // By depth: the old node, its place in the new tree (none: its cost is dropped), its method there, and
-    // the number of places before it.
+    // By depth: the old node, its place in the new tree (none: its cost is dropped), its method
+    // there, and the number of places before.
     let mut stack: Vec<(NodeId, Option<usize>, Option<u32>, usize)> = Vec::new();
     stack.push((NodeId::ROOT, top, None, 1));
     // The outermost call of each method on the stack, when recursion is collapsed.
@@ -103,8 +102,8 @@ pub fn apply_transform(tree: &CallTree, transform: &Transform) -> Result<CallTre
 /// The place of the root among [`Drafts`].
 const ROOT: usize = 0;
 
-/// Nodes of the new tree that are made when they get a cost. Else a call whose costs have gone to another one,
-/// as those of inner calls do when recursion is collapsed, would stay as a path that costs nothing.
+/// Nodes of the new tree, made when they get a cost. Otherwise a call whose costs went elsewhere,
+/// as those of inner calls do when recursion is collapsed, would stay as a path without cost.
 struct Drafts<'t> {
     tree: &'t CallTree,
     builder: CallTreeBuilder,
@@ -141,7 +140,7 @@ impl<'t> Drafts<'t> {
         Ok(())
     }
 
-    /// The node of a place, made with those above it if it is not there yet.
+    /// Returns the node of a place; makes it and those above it if they are missing.
     fn node_of_place(&mut self, place: usize) -> Result<DraftNode, CallTreeError> {
         let mut missing = Vec::new();
         let mut at = place;

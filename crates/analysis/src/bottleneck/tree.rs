@@ -1,4 +1,4 @@
-//! A call tree with what the search looks up in it.
+//! A call tree with the indexes of the search.
 
 use super::paths::{Found, Paths};
 use super::spans::Spans;
@@ -7,13 +7,13 @@ use profile::{CallTree, CallTreeColumns};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// A call tree, where each method occurs, and the metrics of each method.
+/// A call tree, indexed by method, with the metrics of each method.
 #[derive(Debug)]
 pub(crate) struct IndexedTree {
-    /// One more than there are nodes: after the last one there is a cost before it, too.
+    /// One more than the tree has nodes: there is a sum of costs after the last node, too.
     nodes: Vec<Node>,
-    /// For each value type that is not the cost, prefix sums: entry `n` is the sum of the costs of the nodes before
-    /// `n`.
+    /// For each value type that is not the cost, prefix sums: entry `n` is the sum of the costs of
+    /// the nodes before `n`.
     others: Vec<Vec<i64>>,
     /// The nodes of method `m`, in preorder, are the finals at `start[m]..start[m + 1]`.
     start: Vec<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct IndexedTree {
     scratch: Scratch,
 }
 
-/// The work of following a node's callees, where that of following its callers is 1.
+/// The cost of following a node's callees, relative to following its callers.
 const CALLEES: usize = 4;
 
 impl IndexedTree {
@@ -71,7 +71,7 @@ impl IndexedTree {
         }
     }
 
-    /// The number of nodes, with the root.
+    /// Returns the number of nodes, with the root.
     pub fn len(&self) -> usize {
         self.nodes.len() - 1
     }
@@ -84,13 +84,13 @@ impl IndexedTree {
         self.nodes.windows(2).any(|w| w[1].before < w[0].before)
     }
 
-    /// The sum of the costs without their signs.
+    /// Returns the sum of the costs without their signs.
     pub fn absolute_cost(&self) -> i64 {
         let pairs = self.nodes.windows(2);
         pairs.map(|w| (w[1].before - w[0].before).abs()).sum()
     }
 
-    /// The tree with its own cost.
+    /// Returns the tree with its own cost.
     pub fn view(&self) -> View<'_> {
         View {
             nodes: &self.nodes,
@@ -99,7 +99,7 @@ impl IndexedTree {
         }
     }
 
-    /// The tree with what [`View::left`] gave.
+    /// Returns the tree with the costs that [`View::left`] gave.
     pub fn view_with<'a>(&'a self, left: &'a [i64]) -> View<'a> {
         View {
             left: Some(left),
@@ -107,19 +107,19 @@ impl IndexedTree {
         }
     }
 
-    /// The cost of these nodes by one of the other value types, in their order.
+    /// Returns the cost of these nodes by one of the other value types, in their order.
     pub fn other_cost(&self, other: usize, nodes: &Spans) -> i64 {
         let before = &self.others[other];
         nodes.cost(|node| before[node as usize])
     }
 
-    /// The nodes of a method, in preorder.
+    /// Returns the nodes of a method, in preorder.
     pub fn method_nodes(&self, method: u32) -> &[u32] {
         let m = method as usize;
         &self.occurrences.finals()[self.start[m] as usize..self.start[m + 1] as usize]
     }
 
-    /// Returns, for each method, the paths of that one step.
+    /// Returns, for each method, its paths of one step.
     pub fn single_paths(&self) -> Vec<Paths> {
         let ranges = self.start.windows(2).map(|w| w[0] as usize..w[1] as usize);
         let metrics = self.view().metrics_of_methods();
@@ -127,9 +127,9 @@ impl IndexedTree {
         ranges.zip(metrics).map(paths).collect()
     }
 
-    /// The paths labelled with these methods.
+    /// Returns the paths labelled with these methods.
     pub fn locate_path(&self, path: &[u32]) -> Paths {
-        // From the method that is rarest; but to look for callees is more work than to look for callers.
+        // Starts from the rarest method; looking for callees costs more than looking for callers.
         let work = |at: &usize| {
             let each = if at + 1 < path.len() { CALLEES } else { 1 };
             each * self.method_nodes(path[*at]).len()

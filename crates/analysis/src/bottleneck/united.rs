@@ -1,17 +1,18 @@
-//! Several trees as one, for the search by itself.
+//! Several trees as one, for the automatic search.
 //!
-//! The paper compares a sequence's costs in two trees, wherever it occurs in each. If it occurs in one
-//! of them only, the costs along its path count in full, though the other tree has the same costs on
-//! another path: a call that is new below an expensive old method seems to cost as much as that method.
-//! An analyst sees that; a search that maximises would look for it. So it compares context by
-//! context: one tree with a node for each calling context of any of the profiles, and at each node
-//! the weighted sum of its costs.
+//! The paper compares a sequence's costs in two trees, at all of its places in each. If it occurs
+//! in one of them only, the costs along its path count in full, though the other tree has the same
+//! costs on another path: a call that is new below an expensive old method seems to cost as much as
+//! that method. An analyst sees that, but a search that maximises would look for it. So the search
+//! compares context by context: one tree with a node for each calling context of any of the
+//! profiles, and at each node the weighted sum of its costs.
 //!
-//! **Where two profiles part.** A call that only one side makes is the cause of all that is below it, and the
-//! methods below it may be anybody's. So such a call gets the costs of what it calls, and these nodes
-//! are left out. Of sampled profiles many rare contexts are on one side by chance, on either side as often; so
-//! this is done for those methods only whose calls are mostly on one side. It is not done where it would take
-//! most of a side, because then the two profiles have hardly anything in common.
+//! **Where two profiles part.** A call that only one side makes is the cause of all that is below
+//! it, and the methods below it may be anybody's. So such a call gets the costs of its callees, and
+//! their nodes are left out. In sampled profiles many rare contexts are on one side by chance, on
+//! either side equally often; so this is done only for methods whose calls are mostly on one side.
+//! It is not done if it would take most of a side, because then the two profiles have hardly
+//! anything in common.
 
 use super::forest::{Forest, ForestError, ProfiledRun};
 use super::interface::{Profile, Step};
@@ -21,8 +22,8 @@ use profile::{CallTree, CallTreeBuilder, CallTreeError, DraftNode, NodeId, Value
 /// A forest as one tree.
 #[derive(Debug)]
 pub(crate) struct United {
-    /// One tree. Its first value type is the weighted sum of costs, times `scale`; after it comes
-    /// the cost in each profile. Its steps are those of the forest.
+    /// One tree. Its first value type is the weighted sum of costs, times `scale`; then follows the
+    /// cost in each profile. Its steps are those of the forest.
     pub forest: Forest,
     scale: f64,
 }
@@ -37,7 +38,7 @@ impl United {
             .indexes()
             .map(|(i, w)| w.abs() * i.absolute_cost() as f64)
             .sum();
-        // Fixed point: whole numbers of which a sum of all still fits.
+        // Fixed point, with a scale at which the sum of all costs still fits.
         let scale = 2f64.powi((2f64.powi(58) / absolute.max(1.0)).log2().floor() as i32);
         let value = |name: String| ValueType {
             name,
@@ -78,12 +79,13 @@ impl United {
         Ok(Self { forest, scale })
     }
 
-    /// A cost of the united forest as one of the original.
+    /// Converts a cost of the united forest to one of the original.
     pub fn original_cost(&self, cost: f64) -> f64 {
         cost / self.scale
     }
 
-    /// Returns the confidence interval of the cost of a path's contexts, over the runs of `original`.
+    /// Returns the confidence interval of the cost of a path's contexts, over the runs of
+    /// `original`.
     pub fn cost_interval(&self, original: &Forest, path: &[Step]) -> Option<Interval> {
         let sequence = self.forest.summary_of(path)?;
         let cover = self.forest.cover(&[&sequence]);
@@ -102,14 +104,15 @@ impl United {
     }
 }
 
-/// Minimum imbalance between the sides' parted calls of a method, as a part of their sum. Below it, the calls may be on
-/// one side by chance.
+/// Minimum imbalance between the sides' parted calls of a method, as a part of their sum. Below
+/// that, calls may be on one side by chance.
 const ONE_SIDED: f64 = 0.5;
-/// The share of its side that a parted call may have.
+/// The largest share of its side that a parted call may have.
 const MOST_OF_SIDE: f64 = 0.5;
 
-/// Returns the tree without the nodes below calls that only one side makes; their costs are added to the calls. Value
-/// types after the first are those of the members. `sides` is true for members of the first side.
+/// Returns the tree without the nodes below calls that only one side makes; their costs are added
+/// to the calls. Value types after the first are those of the members. `sides` is true for members
+/// of the first side.
 fn without_parted(tree: CallTree, sides: &[bool]) -> Result<CallTree, CallTreeError> {
     let parted = parted_calls(&tree, sides);
     if parted.is_empty() {
@@ -147,9 +150,10 @@ fn without_parted(tree: CallTree, sides: &[bool]) -> Result<CallTree, CallTreeEr
     builder.finish()
 }
 
-/// The outermost calls that only one side makes, in preorder; see the module.
+/// Returns the outermost calls that only one side makes, in preorder; see the module.
 fn parted_calls(tree: &CallTree, sides: &[bool]) -> Vec<NodeId> {
-    // The cost of each side. Sums of both sides say nothing about presence, because they are differences.
+    // The cost of each side. Sums over both sides do not show presence, because they are
+    // differences.
     let side_cost = |node: NodeId, first: bool| -> i64 {
         let members = sides.iter().enumerate().filter(|(_, side)| **side == first);
         members.map(|(at, _)| tree.cum_cost(at + 1, node)).sum()

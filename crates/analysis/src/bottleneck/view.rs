@@ -1,10 +1,10 @@
-//! The nodes of a call tree with one cost, on which the search computes.
+//! The nodes of a call tree with one cost, the input of all computations.
 
 use super::spans::{Measured, Spans};
 use std::cell::{Cell, RefCell};
 
-/// A node with all the data that a walk needs, in one place. Walks jump about in trees that are larger than the caches,
-/// so their time is spent waiting for memory.
+/// A node with all the data of a walk in one place. Walks jump about in trees larger than the
+/// caches, so they mostly wait for memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub method: u32,
@@ -17,8 +17,8 @@ pub(crate) struct Node {
     pub stamp: Cell<u32>,
 }
 
-/// The nodes of a tree and one cost, on which all is computed. The cost is the tree's own or what
-/// is left of it.
+/// The nodes of a tree and one cost, the input of all computations. The cost is the tree's own, or
+/// the part that is left.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub nodes: &'a [Node],
@@ -27,7 +27,7 @@ pub(crate) struct View<'a> {
     pub scratch: &'a Scratch,
 }
 
-/// Memory that computations leave as they found it: it says nothing between them.
+/// Memory that every computation leaves as it found it.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     pub epoch: Cell<u32>,
@@ -36,7 +36,7 @@ pub(crate) struct Scratch {
 }
 
 impl<'a> View<'a> {
-    /// The sum of the costs of the nodes before `node`.
+    /// Returns the sum of the costs of the nodes before `node`.
     fn cost_before(&self, node: u32) -> i64 {
         match self.left {
             None => self.nodes[node as usize].before,
@@ -69,28 +69,29 @@ impl<'a> View<'a> {
         metrics
     }
 
-    /// The cost of these nodes.
+    /// Returns the cost of these nodes.
     pub fn cost_of(&self, nodes: &Spans) -> i64 {
         nodes.cost(|node| self.cost_before(node))
     }
 
-    /// The set with its costs.
+    /// Returns the set with its costs.
     pub fn measured(&self, nodes: &Spans) -> Measured {
         Measured::new(nodes, |node| self.cost_before(node))
     }
 
-    /// The costs without those of these nodes, for [`IndexedTree::view_with`](super::tree::IndexedTree::view_with).
+    /// Returns the costs without those of these nodes, for
+    /// [`IndexedTree::view_with`](super::tree::IndexedTree::view_with).
     pub fn costs_left(&self, nodes: &Spans) -> Vec<i64> {
         nodes.costs_left(self.nodes.len(), |node| self.cost_before(node))
     }
 
-    /// The node, its caller, and so on: `count` of them, which there are.
+    /// Returns the node, its caller, and so on: `count` nodes, which must exist.
     pub fn callers(&self, node: u32, count: usize) -> impl Iterator<Item = u32> + use<'a> {
         let nodes = self.nodes;
         std::iter::successors(Some(node), |n| Some(nodes[*n as usize].parent)).take(count)
     }
 
-    /// The nodes that `node` calls.
+    /// Returns the nodes that `node` calls.
     pub fn children(&self, node: u32) -> impl Iterator<Item = u32> + use<'a> {
         let nodes = self.nodes;
         let end = nodes[node as usize].end;
@@ -104,8 +105,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Starts an epoch in which a node can be stamped with `epoch..epoch + marks`; returns `epoch`. All
-    /// stamps from before are smaller.
+    /// Starts an epoch in which a node can be stamped with `epoch..epoch + marks`; returns `epoch`.
+    /// All earlier stamps are smaller.
     pub fn begin_epoch(&self, marks: usize) -> u32 {
         let marks = u32::try_from(marks).unwrap_or(u32::MAX - 1);
         let epoch = &self.scratch.epoch;

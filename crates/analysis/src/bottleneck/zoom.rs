@@ -10,24 +10,25 @@
 //!   Else Return T_z
 //! ```
 //!
-//! Four places of the paper need a reading:
+//! Four places of the paper need an interpretation:
 //!
-//! - To the letter, zooming through a single extension that cannot be extended further returns ∅, but
-//!   the paper's own example ([cd] zooms to [abcd], which begins at the top) returns it. So when
-//!   nothing comes after a single extension, that extension is the result.
-//! - The summary that zooming ends at is often the bottleneck itself (in §2.3 it is), but the
-//!   routine returns only its extensions. We return both.
+//! - Taken literally, zooming through a single extension that cannot be extended further returns ∅,
+//!   but the paper's own example ([cd] zooms to [abcd], which begins at the top) returns it. So a
+//!   single extension that cannot be extended is the result.
+//! - The last summary of zooming is often the bottleneck itself (as in §2.3), but the routine
+//!   returns only its extensions. We return both.
 //! - A single extension by a method that the path has already is recursion: it adds a step and no
-//!   information, and a stack of thousands of such calls would be walked to its end. Zooming stops there.
-//! - "Trimmings are similar": there is one trimming at each end, and its cost is as a rule no smaller than
-//!   the summary's, so the routine would always trim down to one method. The aim is what counts: a
-//!   trimming is uninteresting as long as the summary concentrates its cost. So trimming goes on while
-//!   |cum_of(s)| ≥ c |cum_of(trimmed)|, and the first trimming with notably more cost is
-//!   shown, or the last there is.
+//!   information, and a stack of thousands of such calls would be walked to its end. Zooming stops
+//!   there.
+//! - "Trimmings are similar": there is one trimming at each end, and its cost is as a rule no
+//!   smaller than the summary's, so the routine would always trim down to one method. We follow the
+//!   aim: a trimming is uninteresting as long as the summary concentrates its cost. So trimming
+//!   goes on while |cum_of(s)| ≥ c |cum_of(trimmed)|. The result is the first trimming with notably
+//!   more cost, or the last one.
 
 use super::interface::Profile;
 
-/// The side of a path.
+/// Side of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The outermost step.
@@ -36,13 +37,13 @@ pub enum End {
     Bottom,
 }
 
-/// The extensions of a summary, by descending |cum|.
+/// Returns the extensions of a summary, by descending |cum|.
 pub fn extensions<P: Profile>(profile: &P, summary: &P::Summary, end: End) -> Vec<P::Summary> {
     let mut extended = match end {
         End::Top => profile.extended_top(summary),
         End::Bottom => profile.extended_bottom(summary),
     };
-    // Of equal cost, by the path, so that the order is always the same.
+    // Equal costs are ordered by the path, so that the order is always the same.
     extended.sort_by(|a, b| {
         let by_cum = profile.cum_of(b).abs().total_cmp(&profile.cum_of(a).abs());
         by_cum.then_with(|| step_names(profile, a).cmp(step_names(profile, b)))
@@ -60,15 +61,15 @@ fn step_names<'a, P: Profile>(profile: &'a P, s: &'a P::Summary) -> impl Iterato
 /// The result of zooming.
 #[derive(Clone, Debug)]
 pub struct Zoomed<S> {
-    /// The last summary that was zoomed through, because it has the cost to itself.
+    /// The last summary that zooming went through, because it has the cost alone.
     pub through: Option<S>,
-    /// The extensions of it, or of the summary itself, that have the cost together; two or more, or
-    /// none.
+    /// The extensions of `through`, or of the summary itself, that have the cost together; two or
+    /// more, or none.
     pub extensions: Vec<S>,
 }
 
 impl<S> Zoomed<S> {
-    /// Returns what the paper's Zoom returns.
+    /// Returns the result of the paper's Zoom.
     pub fn result(self) -> Vec<S> {
         match self.extensions.is_empty() {
             true => self.through.into_iter().collect(),
@@ -77,8 +78,8 @@ impl<S> Zoomed<S> {
     }
 }
 
-/// The steps that zooming adds at most: longer paths cannot be read, and each step takes as long as the path
-/// is.
+/// Maximum number of steps that zooming adds: nobody reads longer paths, and each step takes as
+/// long as the path.
 const MOST_STEPS: usize = 1000;
 
 /// Zooms by extensions, with the cutoff ratio `cutoff` > 0 (the paper's c).
@@ -122,7 +123,7 @@ pub fn zoom<P: Profile>(
     }
 }
 
-/// Tells whether an extension at `end` adds a method that the path has already.
+/// Returns whether an extension at `end` adds a method that the path already has.
 fn repeats_method<P: Profile>(
     profile: &P,
     from: &P::Summary,
@@ -156,9 +157,9 @@ pub fn zoom_trim<P: Profile>(
         }
         return Some(trimmed);
     }
-    // Without the last steps there is only more cost. (Without the first ones there may be less: that of
-    // the callers themselves.) So what is sought is between the shortest trimming and the longest, which
-    // it is as a rule.
+    // Trimming the last steps only adds cost. (Trimming the first ones may lose the callers' own
+    // cost.) So the result lies between the shortest trimming and the longest, and is usually the
+    // longest.
     let path = profile.path_of(summary);
     let of_length = |length: usize| profile.summary_of(&path[..length]);
     let (mut short, mut long) = (1, path.len().checked_sub(1).filter(|length| *length > 0)?);
@@ -179,7 +180,7 @@ pub fn zoom_trim<P: Profile>(
     Some(found)
 }
 
-/// The summary without its step at `end`.
+/// Returns the summary without its step at `end`.
 pub fn trim<P: Profile>(profile: &P, summary: &P::Summary, end: End) -> Option<P::Summary> {
     match end {
         End::Top => profile.trim_top(summary),

@@ -1,9 +1,10 @@
-//! Standard errors of the combined points and of the slope (Efron's bootstrap, as in the paper's Table 3).
+//! Standard errors of the combined points and of the slope (Efron's bootstrap, as in the paper's
+//! Table 3).
 //!
-//! Most speedups have few experiments, and drawing among three knows three outcomes. So the errors of
-//! all experiments with the fragment are drawn from together: how far the visits of each are from what the
-//! curve expects, in units of the root of that. Drawn with replacement, they make new visits for
-//! every experiment, and the estimates are made anew from these.
+//! Most speedups have few experiments, and resampling three values gives few outcomes. So the
+//! errors of all experiments with the fragment are pooled: the distance of each experiment's visits
+//! from the curve's expectation, divided by the root of the expectation. Errors drawn with
+//! replacement give new visits for every experiment, and new estimates follow from these.
 
 use super::combine::{Level, Levels};
 use super::curve::Curve;
@@ -29,7 +30,7 @@ pub(super) fn resample_errors(levels: &Levels, curve: &Curve) -> Errors {
         let above: f64 = rows().map(|((w, s), ratio)| w * s * (1.0 - ratio)).sum();
         above / rows().map(|((w, s), _)| w * s * s).sum::<f64>()
     };
-    // What each experiment is expected to count, by the curve.
+    // The visits that the curve expects of each experiment.
     let expected: Vec<Vec<f64>> = levels
         .all()
         .zip(&curve.period)
@@ -48,7 +49,7 @@ pub(super) fn resample_errors(levels: &Levels, curve: &Curve) -> Errors {
             let of = level.iter();
             let all: f64 = of.clone().sum();
             let drawn: f64 = of.map(|e| e + e.sqrt() * random.pick_one(&residuals)).sum();
-            // Drawn errors may leave no visits, which have no period.
+            // Drawn errors may leave no visits, and then there is no period.
             ratio * all / drawn.max(0.05 * all)
         });
         let Some(base) = ratios.next() else {
@@ -68,7 +69,7 @@ pub(super) fn resample_errors(levels: &Levels, curve: &Curve) -> Errors {
     }
 }
 
-/// The errors, made larger by what the curve took out of them, and with mean 0.
+/// Returns the errors with mean 0, enlarged by the degrees of freedom that the curve took.
 fn inflated_residuals(levels: &Levels, expected: &[Vec<f64>], freedom: f64) -> Vec<f64> {
     let experiments = levels.all().flat_map(|level| &level.experiments);
     let pairs = experiments.zip(expected.iter().flatten());
@@ -85,7 +86,7 @@ fn inflated_residuals(levels: &Levels, expected: &[Vec<f64>], freedom: f64) -> V
     all
 }
 
-/// Mean and variance as they grow.
+/// Running mean and variance.
 #[derive(Clone, Copy, Default)]
 struct Moments {
     n: f64,
@@ -97,7 +98,7 @@ impl Moments {
     fn add(&mut self, x: f64) {
         self.n += 1.0;
         let off = x - self.mean;
-        // Welford's way: the sum of squares less the square of the sum would cancel out.
+        // Welford's method: the sum of squares less the square of the sum would cancel out.
         self.mean += off / self.n;
         self.squares += off * (x - self.mean);
     }
@@ -107,7 +108,7 @@ impl Moments {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): the same profile has the same report.
+/// SplitMix64 (Steele, Lea, Flood 2014): the same profile always has the same report.
 pub(super) struct Random(pub u64);
 
 impl Random {
@@ -119,7 +120,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// One of them; 0 of none.
+    /// Picks a value at random; 0 if there is none.
     fn pick_one(&mut self, from: &[f64]) -> f64 {
         let at = (u128::from(self.next()) * from.len() as u128) >> 64;
         from.get(at as usize).copied().unwrap_or(0.0)

@@ -6,12 +6,12 @@ use profile::{
     FindingEvidence, FindingPlace, PlaceInCode,
 };
 
-/// The share of the run time below which a fragment gets the doubt that its effect was scaled to
-/// the whole.
+/// The share of the run time below which a fragment's finding warns that its effect was scaled to
+/// the whole run.
 const SHORT_PHASE: f64 = 0.95;
 
-/// One finding for each fragment and progress point, in the order of the fragments. `next` is the
-/// command that shows more of a fragment.
+/// Returns one finding for each fragment and progress point, in the order of the fragments. `next`
+/// is the command that shows more of a fragment.
 pub fn findings(
     fragments: &[FragmentEffects],
     next: impl Fn(&FragmentEffects) -> Vec<String>,
@@ -79,7 +79,7 @@ fn finding_of(fragment: &FragmentEffects, effect: &Effect, next: Vec<String>) ->
     }
 }
 
-/// A fragment is a line, with its function as detail, or a function, with its place as detail.
+/// Returns a line with its function as detail, or a function with its place as detail.
 fn place_of(fragment: &FragmentEffects) -> FindingPlace {
     let name = fragment.copy_of.as_ref().unwrap_or(&fragment.name);
     let is_line = name

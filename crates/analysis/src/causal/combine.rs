@@ -18,7 +18,7 @@ pub(super) struct Combined {
     pub experiments: usize,
     pub without_sample: usize,
     pub disturbed: usize,
-    /// Different speedups that could have been measured, 0 among them.
+    /// Number of different speedups that could have been measured, 0 included.
     pub speedups_asked_for: usize,
     pub warnings: Vec<String>,
     run_ns: f64,
@@ -32,10 +32,10 @@ struct Fragment {
     name: String,
     detail: String,
     image: Option<String>,
-    /// The system call that it waits in, if it is its waits that are meant.
+    /// The system call that it waits in, if its waits are sped up.
     waiting: Option<String>,
     for_work: bool,
-    /// The line of which it is one of several copies, whose samples include its own.
+    /// The line of which it is one of several copies. The line's samples include those of the copy.
     copy_of: Option<String>,
     samples: u64,
     undelayed_samples: u64,
@@ -43,9 +43,9 @@ struct Fragment {
     observed: Vec<(f64, f64)>,
 }
 
-/// Part of a line that a fragment is.
+/// Part of a line that a fragment covers.
 pub(super) struct LineShare<'a> {
-    /// The line, and whether it is its waits that are meant.
+    /// The line, and whether its waits are sped up.
     pub line: (&'a str, bool),
     /// True if it is only a part of the line.
     pub is_copy: bool,
@@ -75,17 +75,18 @@ pub(super) struct Level {
     pub speedup: f64,
     pub experiments: Vec<Observation>,
     pub visits: u64,
-    /// The same with what counts in part, counted in part.
+    /// Visits that count: those of down-weighted experiments count in part.
     counted: f64,
     amount: f64,
-    /// Its period (or latency) over that of the baseline.
+    /// Its period (or latency) divided by that of the baseline.
     pub ratio: f64,
 }
 
 /// The observation of one progress point by one experiment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation {
-    /// Effective duration in nanoseconds, without what was lost to others; of latency, times the mean number in flight.
+    /// Effective duration in nanoseconds, without time lost to others; for latency, times the mean
+    /// number in flight.
     pub amount: f64,
     /// Visits, or arrivals.
     pub visits: f64,
@@ -93,18 +94,18 @@ pub(super) struct Observation {
     pub run: u32,
     /// The middle of the experiment, in seconds since the start of the run.
     pub time: f64,
-    /// Part of the above that counts: amount and visits are what they were times this.
+    /// Weight of the experiment; amount and visits are already multiplied by it.
     pub weight: f64,
 }
 
-/// The levels of a group that has enough of everything.
+/// The levels of a group with enough data.
 #[derive(Clone, Debug)]
 pub(super) struct Levels {
     pub baseline: Level,
     pub baseline_period: f64,
     above: Vec<Level>,
-    /// The part of the degrees of freedom that is left, where the experiments were adjusted for something that was
-    /// estimated from them.
+    /// Fraction of the degrees of freedom that is left after adjustments estimated from the same
+    /// experiments.
     pub freedom: f64,
 }
 
@@ -113,7 +114,7 @@ impl Level {
         self.counted > 0.0 && self.amount > 0.0
     }
 
-    /// Visits that count.
+    /// Returns the visits that count.
     pub fn counted_visits(&self) -> f64 {
         self.counted
     }
@@ -124,7 +125,7 @@ impl Level {
         self.with(numbered.map(|(_, one)| *one).collect())
     }
 
-    /// The same level with these experiments.
+    /// Returns the same level with these experiments.
     fn with(&self, experiments: Vec<Observation>) -> Self {
         let visits = experiments.iter().map(|one| one.visits).sum::<f64>();
         let amount = experiments.iter().map(|one| one.amount).sum();
@@ -153,9 +154,9 @@ impl Levels {
         })
     }
 
-    /// The same with experiments that have a weight, and whose expected visits are multiplied by a
-    /// factor. `factors` has this factor and the weight of each experiment, by ascending speedup.
-    /// `None` if too little is left.
+    /// Returns levels whose experiments have a weight and a factor on their expected visits.
+    /// `factors` has the factor and the weight of each experiment, by ascending speedup. `None` if
+    /// too little is left.
     pub fn scale_experiments(&self, factors: &[(f64, f64)], freedom: f64) -> Option<Self> {
         let mut factors = factors.iter();
         let mut scale = |level: &Level| {
@@ -174,15 +175,15 @@ impl Levels {
         Some(Self { freedom, ..levels })
     }
 
-    /// The part that counts of an experiment, by the numbers of its level and its own.
+    /// Returns the weight of an experiment, by the numbers of its level and its own.
     pub fn experiment_weight(&self, level: usize, number: usize) -> f64 {
         let level = self.all().nth(level);
         let one = level.and_then(|level| level.experiments.get(number));
         one.map_or(1.0, |one| one.weight)
     }
 
-    /// The same with some experiments only, by the numbers of level and experiment; `None` if too little
-    /// is left.
+    /// Returns levels with only the `kept` experiments, by the numbers of level and experiment;
+    /// `None` if too little is left.
     pub fn keep(&self, kept: impl Fn(usize, usize) -> bool) -> Option<Self> {
         let baseline = self.baseline.keep(|number| kept(0, number));
         let above = self.above.iter().enumerate();
@@ -209,7 +210,7 @@ impl Levels {
 }
 
 impl Group {
-    /// The levels with visits, if there are enough.
+    /// Returns the levels with visits, or what is missing.
     pub fn levels_with_visits(
         &self,
         minimum_speedups: usize,
@@ -228,8 +229,8 @@ impl Group {
             return Err(Lack::Visits(least));
         }
         let levels = Levels::new(baseline, above).ok_or(Lack::Visits(least))?;
-        // Two numbers, where the curve begins and how it slopes, are estimated at the least, and no
-        // variation is seen in levels of a single experiment.
+        // The curve's start and slope, two numbers, are estimated at least, and levels of a single
+        // experiment show no variation.
         let repeated = levels.all().any(|level| level.experiments.len() > 1);
         match levels.experiments() {
             n if n < 4 || !repeated => Err(Lack::Experiments(n)),
@@ -238,7 +239,7 @@ impl Group {
     }
 }
 
-/// Numbers of fragments and points, by the properties that make them the same in different runs.
+/// Numbers of fragments and points, by the properties that identify them across runs.
 #[derive(Default)]
 struct Index {
     fragments: FxHashMap<(String, Option<String>, bool), usize>,
@@ -247,7 +248,7 @@ struct Index {
 }
 
 impl Combined {
-    /// Puts the runs together.
+    /// Combines the runs.
     pub fn of(profile: &CausalProfile) -> Self {
         let mut combined = Self {
             fragments: Vec::new(),
@@ -306,7 +307,8 @@ impl Combined {
         let cpus = run.host.cpus;
         let limit = OtherLoad::during(&run.experiments, cpus).limit();
         let counts = |it: &Experiment| it.samples > 0 && it.part_of_others(cpus) <= limit;
-        // Keeping to the pace costs time of its own, which is to be on both sides. (Older profiles have no such baselines.)
+        // Keeping to the pace costs time, which both sides must have. (Older profiles have no such
+        // baselines.)
         let keeps_pace = run
             .experiments
             .iter()
@@ -320,7 +322,8 @@ impl Combined {
             self.experiments += 1;
             self.baselines += usize::from(experiment.speedup == 0.0);
             let fragment = fragments.get(experiment.fragment as usize).copied();
-            // Also of those that do not count below: whatever disturbed them, it is in the run's samples too.
+            // Includes experiments that do not count below: a disturbance is in the run's samples
+            // too.
             if experiment.speedup == 0.0
                 && experiment.samples > 0
                 && let Some(fragment) = fragment.and_then(|at| self.fragments.get_mut(at))
@@ -363,8 +366,8 @@ impl Combined {
                     in_flight,
                 } => (Measure::Latency, arrivals, departures, in_flight * own),
             };
-            // More than a century of a thousand million in flight is damage, with which nothing can be
-            // calculated.
+            // More than a century of a thousand million in flight is corrupt data, and would spoil
+            // the arithmetic.
             if amount > 1e28 {
                 continue;
             }
@@ -415,7 +418,7 @@ impl Combined {
         })
     }
 
-    /// The line that a fragment is, or one of several copies of.
+    /// Returns the line that a fragment is, or is a copy of.
     pub fn line_of(&self, fragment: usize) -> Option<LineShare<'_>> {
         let fragment = self.fragments.get(fragment)?;
         let line = fragment.copy_of.as_ref().unwrap_or(&fragment.name);
@@ -436,7 +439,7 @@ impl Combined {
         self.points.get(point).unwrap_or(NONE)
     }
 
-    /// In which part of the run time the group's fragment runs.
+    /// Returns the part of the run time in which the group's fragment runs.
     pub fn group_phase(&self, group: &Group) -> Phase {
         let Some(fragment) = self.fragments.get(group.fragment) else {
             return Phase::ALWAYS;
@@ -459,7 +462,7 @@ impl Combined {
         Bound::new(runs, measure, samples, self.undelayed_ns)
     }
 
-    /// The effects, by fragment, with what is known of each.
+    /// Returns the effects by fragment, with the facts about each fragment.
     pub fn fragments_with(&self, effects: Vec<(usize, Effect)>) -> Vec<FragmentEffects> {
         let all_of = |waiting: bool| {
             let is_whole = |it: &&Fragment| it.copy_of.is_none() && !it.for_work;
@@ -497,7 +500,7 @@ impl Combined {
         warnings.extend(disturbance::busy_warning(&profile.runs));
         for run in &profile.runs {
             for warning in &run.warnings {
-                // Each run has numbers of its own, and one of them is enough.
+                // Each run's warning has its own numbers; one such warning is enough.
                 if kinds.insert(without_numbers(warning)) {
                     warnings.insert(warning.clone());
                 }
@@ -545,10 +548,12 @@ impl Combined {
     }
 }
 
-/// Least part of an experiment that must be the program's own: below, the loss is larger than it is known for.
+/// Least part of an experiment that must be the program's own: below that, the loss is larger than
+/// its estimate is good for.
 const LEAST_OWN: f64 = 0.1;
 
-/// The effective duration (§2) without what the program lost to others, in nanoseconds; 0 if hardly anything is left.
+/// Returns the effective duration (§2) without time that the program lost to others, in
+/// nanoseconds; 0 if hardly anything is left.
 fn own_ns(losses: &Losses, experiment: &Experiment) -> f64 {
     let effective = experiment.effective_ns() as f64;
     let own = effective - losses.time_lost(experiment);

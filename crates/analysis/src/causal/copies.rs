@@ -1,16 +1,17 @@
-//! Copies of a line that was inlined at several places: each is reported where it is worth another amount than the others.
+//! Copies of a line that was inlined at several places: a copy is reported if it is worth another
+//! amount than the others.
 
 use super::combine::Combined;
 use super::effect::Effect;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The probability of copies that differ as much by chance, below which they are taken to differ.
+/// Probability below which copies are taken to differ: that of a difference this large by chance.
 const DIFFERENT: f64 = 0.05;
 /// Standard errors in half of a 95 % interval.
 const HALF_INTERVAL: f64 = 1.96;
 
-/// One copy at a progress point.
+/// One copy of a line at a progress point.
 struct Copy {
     fragment: usize,
     samples: f64,
@@ -18,8 +19,8 @@ struct Copy {
     error: f64,
 }
 
-/// Leaves out the copies of lines whose effects agree with their part of the line's samples, if there is an effect for
-/// the line as a whole.
+/// Leaves out copies whose effects agree with their part of the line's samples, if the line as a
+/// whole has an effect.
 pub(super) fn keep_different(combined: &Combined, found: &mut Vec<(usize, Effect)>) {
     let mut copies: BTreeMap<_, Vec<Copy>> = BTreeMap::new();
     let mut wholes = BTreeSet::new();
@@ -50,7 +51,8 @@ pub(super) fn keep_different(combined: &Combined, found: &mut Vec<(usize, Effect
     found.retain(|(fragment, _)| !told.contains(fragment));
 }
 
-/// Returns how probable it is that copies differ as much by chance, if a sample is worth the same in each.
+/// Returns the probability that copies differ this much by chance, if a sample is worth the same in
+/// each.
 fn chance_of(copies: &[Copy]) -> f64 {
     let weighted = |of: &dyn Fn(&Copy) -> f64| -> f64 {
         let weighted = copies
@@ -62,7 +64,7 @@ fn chance_of(copies: &[Copy]) -> f64 {
     let of_sample = weighted(&|copy| copy.slope * copy.samples) / square;
     let deviation = weighted(&|copy| (copy.slope - of_sample * copy.samples).powi(2));
     let freedom = copies.len() as f64 - 1.0;
-    // Of one copy alone there is nothing that it could differ from.
+    // A single copy has nothing to differ from.
     let chi = ChiSquared::new(freedom).ok();
     chi.filter(|_| deviation.is_finite())
         .map_or(1.0, |chi| 1.0 - chi.cdf(deviation))
@@ -87,12 +89,12 @@ mod tests {
 
     #[test]
     fn copies_differ_where_a_sample_is_worth_more() {
-        // In proportion to the samples, but for chance.
+        // In proportion to the samples, up to chance.
         assert!(chance(&[(100.0, 0.31, 0.03), (50.0, 0.15, 0.03)]) > 0.5);
         assert!(chance(&[(100.0, 0.4, 0.03), (100.0, 0.0, 0.03)]) < 1e-6);
         assert!(chance(&[(100.0, 0.3, 0.03), (10.0, 0.3, 0.03)]) < 1e-6);
         assert!(chance(&[(1.0, 0.4, 0.3), (1.0, 0.0, 0.3), (1.0, 0.2, 0.3)]) > 0.3);
-        // One alone; and what nothing can be calculated with.
+        // A single copy; and values that cannot be computed with.
         assert_eq!(chance(&[(100.0, 0.4, 0.03)]), 1.0);
         assert_eq!(chance(&[(100.0, 0.4, 0.0), (100.0, 0.0, 0.0)]), 1.0);
         assert_eq!(chance(&[(0.0, 0.4, 0.1), (0.0, 0.0, 0.1)]), 1.0);

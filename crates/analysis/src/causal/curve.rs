@@ -1,26 +1,27 @@
 //! The curve of a causal profile, with its band.
 //!
-//! The paper plots the combined experiments as points. With twenty speedups each has few experiments,
-//! while neighbours hardly differ, so the points are smoothed. `f(s)`, the period at a speedup in units of the
-//! measured baseline, is taken to be a straight line plus a random walk in `s`, of any steepness and with
-//! steps of variance `τ²·Δs`: critical paths change at some speedup, which makes kinks, not waves. Given `τ` and the
-//! variance `σ²` of a visit, `f` minimises
+//! The paper plots the combined experiments as points. With twenty speedups, each has few
+//! experiments, and neighbours hardly differ. So the points are smoothed. `f(s)`, the period at a
+//! speedup in units of the measured baseline, is taken to be a straight line plus a random walk in
+//! `s`, of any steepness and with steps of variance `τ²·Δs`: critical paths change at some speedup,
+//! which makes kinks, not waves. Given `τ` and the variance `σ²` of a visit, `f` minimises
 //!
 //! `Σ_j W_j (z_j − f_j)² + (σ/τ)² f'Kf`
 //!
-//! over the measured ratios `z_j`, where `W_j` are visits over `f_j²` (the inverse variance of `z_j`, up to `σ²`) and
-//! `f'Kf` are the steps off the straight line, squared, over their lengths. How much the walk walks is not known; every `τ` of
-//! a grid counts by its restricted likelihood (Patterson, Thompson 1971), in which the variation among
-//! experiments with the same speedup takes part. Little data gives nearly the straight line, much data the
-//! points themselves. The band is that of the Bayesian model (Wahba 1983; Nychka 1988), averaged over `τ`:
-//! it allows for what smoothing gets wrong.
+//! over the measured ratios `z_j`, where `W_j` are visits over `f_j²` (the inverse variance of
+//! `z_j`, up to `σ²`) and `f'Kf` are the steps off the straight line, squared, over their lengths.
+//! The size of the walk's steps is unknown: every `τ` of a grid is weighted by its restricted
+//! likelihood (Patterson, Thompson 1971), which includes the variation among experiments with the
+//! same speedup. Little data gives nearly the straight line, much data the points themselves. The
+//! band is that of the Bayesian model (Wahba 1983; Nychka 1988), averaged over `τ`: it includes the
+//! error of smoothing.
 
 use super::combine::{Level, Levels};
 use super::effect::Estimate;
 use super::phase::Phase;
 
-/// Distances `τ` of the curve from a straight line: 1 point to 100 points, each a half more than
-/// the one before.
+/// Distances `τ` of the curve from a straight line: 1 point to 100 points, each 1.5 times the one
+/// before.
 const LEAST_WALK: f64 = 0.01;
 const WALKS: i32 = 12;
 
@@ -31,12 +32,12 @@ pub(super) struct Curve {
     pub period: Vec<f64>,
     /// Variance of the period at each, and its covariance with that at 0.
     variance: Vec<(f64, f64)>,
-    /// Degrees of freedom that are left to tell the variance from.
+    /// Degrees of freedom left to estimate the variance from.
     pub freedom: f64,
 }
 
 impl Curve {
-    /// The program speedups, for the whole run.
+    /// Returns the program speedups, for the whole run.
     pub fn estimates(&self, phase: &Phase) -> Vec<Estimate> {
         let (Some(&base), Some(&(base_variance, _))) = (self.period.first(), self.variance.first())
         else {
@@ -46,7 +47,8 @@ impl Curve {
         rows.skip(1)
             .map(|((&speedup, &period), &(variance, covariance))| {
                 let ratio = period / base;
-                // To first order, with the covariance: both ends of the ratio come from one curve.
+                // First-order error with the covariance, because both ends of the ratio come from
+                // one curve.
                 let variance = variance - 2.0 * ratio * covariance + ratio * ratio * base_variance;
                 let error = variance.max(0.0).sqrt() / base;
                 let interval = phase.interval(1.0 - ratio, error, self.freedom);
@@ -61,7 +63,7 @@ impl Curve {
     }
 }
 
-/// The curve through the levels.
+/// Fits the curve through the levels.
 pub(super) fn fit_curve(levels: &Levels) -> Curve {
     let speedups: Vec<f64> = levels.all().map(|level| level.speedup).collect();
     let ratio = |speedup: f64, ratio: f64| if speedup == 0.0 { 1.0 } else { ratio };
@@ -94,8 +96,8 @@ pub(super) fn fit_curve(levels: &Levels) -> Curve {
     }
 }
 
-/// Returns how much the visits of experiments with the same speedup vary: the sum of squares, each over
-/// its expected number of visits, and of how many experiments.
+/// Returns how much the visits of experiments with the same speedup vary: the sum of squares, each
+/// divided by its expected number of visits, and the number of experiments.
 fn visit_variation(levels: &Levels, ratios: &[f64]) -> (f64, f64) {
     let mut sum = 0.0;
     for (level, ratio) in levels.all().zip(ratios) {
@@ -131,7 +133,7 @@ struct Solved {
 }
 
 impl Data<'_> {
-    /// Without a curve: every level for itself.
+    /// Solves without a curve: every level stands alone.
     fn for_itself(&self, visits: &[f64]) -> Solved {
         let freedom = (self.experiments - visits.len() as f64).max(1.0);
         let unit = self.within / freedom;
@@ -149,19 +151,19 @@ impl Data<'_> {
         }
     }
 
-    /// The mean over all `τ`; `None` if no straight line can be told from the levels.
+    /// Returns the mean over all `τ`; `None` if the levels do not determine a straight line.
     fn average_smoothing(&self, weights: &[f64], unit: f64) -> Option<Solved> {
         if self.measured.len() < 3 {
             return None;
         }
-        // Of experiments that all agree, the least variance with which one can calculate.
+        // If all experiments agree, use the smallest variance that arithmetic allows.
         let unit = unit.max(1e-9);
         let walks = (0..WALKS).map(|step| LEAST_WALK * 1.5f64.powi(step));
         let solved: Vec<Solved> = walks
             .filter_map(|walk| self.solve(weights, unit / (walk * walk)))
             .collect();
         let best = solved.iter().map(|s| s.badness).min_by(f64::total_cmp)?;
-        // Against the best one: by themselves the likelihoods would be 0 as numbers.
+        // Relative to the best one: the likelihoods themselves would underflow to 0.
         let share = |s: &Solved| (-0.5 * (s.badness - best)).exp();
         let all: f64 = solved.iter().map(share).sum();
         let mean = |of: &dyn Fn(&Solved) -> f64| -> f64 {
@@ -198,7 +200,7 @@ impl Data<'_> {
         let misfit: f64 = misfit.map(|(w, (z, f))| w * (z - f) * (z - f)).sum();
         let walked = |(row, f): (&Vec<f64>, &f64)| f * dot_product(row, &period);
         let steps: f64 = self.walk.iter().zip(&period).map(walked).sum();
-        // A straight line, which nothing penalises, takes two.
+        // A straight line, which has no penalty, takes two degrees of freedom.
         let freedom = (self.experiments - 2.0).max(1.0);
         let unit = (self.within + misfit + lambda * steps) / freedom;
         let determinant: f64 = (0..size).map(|i| 2.0 * factor[i][i].ln()).sum();
@@ -225,8 +227,8 @@ impl Data<'_> {
 /// A square matrix, by rows.
 type Matrix = Vec<Vec<f64>>;
 
-/// `K`: `f'Kf` is the sum of the steps of `f` off the straight line from its first to its last, squared,
-/// over their lengths.
+/// Returns `K`: `f'Kf` sums the squared steps of `f` off the straight line from its first to its
+/// last point, divided by their lengths.
 fn walk_penalty(speedups: &[f64]) -> Matrix {
     let size = speedups.len();
     let mut matrix = vec![vec![0.0; size]; size];
@@ -252,7 +254,7 @@ fn dot_product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Cholesky's factor, in the lower half; `None` if the matrix is not positive definite.
+/// Returns Cholesky's factor in the lower half; `None` if the matrix is not positive definite.
 fn cholesky_factor(mut matrix: Matrix) -> Option<Matrix> {
     for i in 0..matrix.len() {
         for j in 0..=i {
@@ -269,7 +271,7 @@ fn cholesky_factor(mut matrix: Matrix) -> Option<Matrix> {
     Some(matrix)
 }
 
-/// `x` of `LL'x = b`.
+/// Solves `LL'x = b` for `x`.
 fn solve_factored(factor: &Matrix, mut x: Vec<f64>) -> Vec<f64> {
     for i in 0..x.len() {
         x[i] = (x[i] - dot_product(&factor[i][..i], &x[..i])) / factor[i][i];

@@ -1,32 +1,34 @@
 //! Experiments during which the machine worked for others.
 //!
-//! What a hypervisor gave to other machines and what other processes used is recorded with each experiment.
-//! If it was much more than in most experiments of the run, that one is set aside: it has nothing to do with what
-//! was sped up. What goes on all the time is not the same on both sides of a comparison: delays are subtracted from
-//! one of them, and the program that is left has lost its time in less. So what the program lost is subtracted from
-//! both ([`Losses`]).
+//! Each experiment records the time that a hypervisor gave to other machines and the time that
+//! other processes used. An experiment in which that was much more than in most of the run is set
+//! aside: the disturbance has nothing to do with the speedup. A constant disturbance does not
+//! cancel out in a comparison: delays are subtracted from one side only, so that the same loss
+//! falls into less remaining time. So the program's loss is subtracted from both sides
+//! ([`Losses`]).
 
 use profile::{CausalRun, Experiment, OtherLoad, Progress, TargetTime};
 
-/// A machine that does so much else is said to.
+/// Part of the machine's time used by others above which a warning says so.
 const MUCH: f64 = 0.2;
 
-/// Least baselines that tell what the hypervisor costs a program.
+/// Fewest baselines from which the program's loss to the hypervisor is estimated.
 const LEAST_BASELINES: usize = 6;
-/// Standard deviation of the part of the stolen time that a program loses, before anything is known of it.
+/// Standard deviation of the prior for the part of the stolen time that a program loses.
 const PRIOR_ERROR: f64 = 0.3;
 
 /// The loss of a run to other machines and other processes.
 pub(super) struct Losses {
-    /// Wall time that a nanosecond costs which the hypervisor gave to other machines, 0 to 1.
+    /// Wall time that the program loses for each nanosecond that the hypervisor gave to other
+    /// machines, 0 to 1.
     of_stolen: f64,
 }
 
 impl Losses {
-    /// Learns from the experiments without delays what the hypervisor costs the program on a
-    /// machine with `cpus` processors. (How stolen time is spread is not known: one thread on a
-    /// machine of two processors lost 0.2 to 0.7 of it, two that meet 0.5 to 1, and not in
-    /// proportion to the time that they ran.)
+    /// Estimates, from experiments without delays, how much the hypervisor costs the program on a
+    /// machine with `cpus` processors. (The distribution of stolen time over processors is unknown:
+    /// on two processors, one thread lost 0.2 to 0.7 of it, two that meet lost 0.5 to 1, and not in
+    /// proportion to their running time.)
     pub fn of<'a>(cpus: u32, experiments: impl Iterator<Item = &'a Experiment> + Clone) -> Self {
         let cpus = f64::from(cpus.max(1));
         let undelayed = || experiments.clone().filter(|it| it.speedup == 0.0);
@@ -35,7 +37,7 @@ impl Losses {
             let wanted = target.map_or(it.duration_ns, |it| it.ran_ns.saturating_add(it.waited_ns));
             (used + wanted as f64, time + it.duration_ns as f64)
         });
-        // As if all processors were stolen from alike, whether in use or not.
+        // Assumes that the hypervisor steals from all processors alike, in use or not.
         let prior = (used / f64::max(time, 1.0)).min(1.0) / cpus;
         let of_stolen = measured_loss(undelayed()).map_or(prior, |(loss, error)| {
             let (prior_weight, weight) = (PRIOR_ERROR.powi(-2), error.max(1e-3).powi(-2));
@@ -46,9 +48,10 @@ impl Losses {
         }
     }
 
-    /// Returns how long the program stood still for others during an experiment, in nanoseconds of wall time: by what the
-    /// hypervisor took, and by how long its threads waited for processors that other processes had.
-    /// Where its waits were not recorded only the hypervisor counts: others may use processors beside it and take nothing from it.
+    /// Returns how long the program stood still for others during an experiment, in nanoseconds of
+    /// wall time: the hypervisor's part, and the threads' waits for processors in use by other
+    /// processes. Without recorded waits only the hypervisor counts: others may use free processors
+    /// and take nothing from the program.
     pub fn time_lost(&self, experiment: &Experiment) -> f64 {
         let Some(it) = experiment.disturbance.filter(|it| it.idle_ns.is_some()) else {
             return 0.0;
@@ -58,7 +61,7 @@ impl Losses {
         let Some(target) = it.target else {
             return stolen;
         };
-        // Time of a thread that stands still is nobody's loss.
+        // The time in which a thread stands still for a delay is no loss.
         let standing = target.standing.map_or(0.0, |it| {
             let (at_a_time, _) = at_a_time(target, duration);
             (it.total_ns as f64 / (at_a_time * duration)).min(1.0)
@@ -67,8 +70,9 @@ impl Losses {
     }
 }
 
-/// The loss for each nanosecond of stolen time with its standard error, by least squares: visits are in proportion to the time that is left.
-/// `None` if too little was stolen, or too few experiments say so.
+/// Returns the loss for each nanosecond of stolen time with its standard error, by least squares:
+/// visits are in proportion to the time that is left. `None` if too little was stolen, or too few
+/// experiments show it.
 fn measured_loss<'a>(undelayed: impl Iterator<Item = &'a Experiment>) -> Option<(f64, f64)> {
     let rows: Vec<[f64; 3]> = undelayed
         .filter_map(|it| {
@@ -108,7 +112,8 @@ pub(super) fn most_visits(experiment: &Experiment) -> Option<u64> {
     visits.max()
 }
 
-/// Wall time of an experiment for which the program waited for processors that other processes had.
+/// Returns the wall time of an experiment for which the program waited for processors in use by
+/// other processes.
 fn waited_in(experiment: &Experiment) -> f64 {
     let Some((it, target)) = experiment.disturbance.and_then(|it| Some((it, it.target?))) else {
         return 0.0;
@@ -118,10 +123,12 @@ fn waited_in(experiment: &Experiment) -> f64 {
     waited_for_others(target, it.others_ns as f64, duration, delayed)
 }
 
-/// Wall time that waits for processors in use by other processes cost a program. Its threads wait for each other
-/// too: a thread finds another process or another thread of its own on the processor in proportion to what these use.
-/// As many threads as run at a time share the loss. What a thread waits while it stands still for a delay is no loss; where that was
-/// not counted, all but the one that causes delays are taken to stand still for the part `delayed` of the time.
+/// Returns the wall time that waits for processors in use by other processes cost a program. Its
+/// threads wait for each other too: a thread finds another process, or another thread of its own
+/// program, on the processor in proportion to their use of it. As many threads as run at a time
+/// share the loss. A wait while the thread stands still for a delay is no loss. If that was not
+/// counted, all threads but the one that causes delays are taken to stand still for the part
+/// `delayed` of the time.
 fn waited_for_others(target: TargetTime, others: f64, duration: f64, delayed: f64) -> f64 {
     let (at_a_time, siblings) = at_a_time(target, duration);
     let for_others = others / (others + siblings).max(1.0);
@@ -132,14 +139,16 @@ fn waited_for_others(target: TargetTime, others: f64, duration: f64, delayed: f6
     waited * for_others / at_a_time
 }
 
-/// Returns how many threads run or want to run at a time, and the running time of the others beside each of them.
+/// Returns how many threads run or want to run at a time, and the running time of the other threads
+/// beside each of them.
 pub(super) fn at_a_time(target: TargetTime, duration: f64) -> (f64, f64) {
     let (ran, waited) = (target.ran_ns as f64, target.waited_ns as f64);
     let at_a_time = ((ran + waited) / duration).max(1.0);
     (at_a_time, ran * (1.0 - 1.0 / at_a_time))
 }
 
-/// Returns how long the program's threads waited for processors that others of them had, in nanoseconds summed over threads.
+/// Returns how long the program's threads waited for processors in use by its other threads, in
+/// nanoseconds summed over threads.
 pub(super) fn waited_for_siblings(experiment: &Experiment) -> f64 {
     let known = experiment.disturbance.and_then(|it| Some((it, it.target?)));
     let Some((it, target)) = known else {
@@ -149,7 +158,8 @@ pub(super) fn waited_for_siblings(experiment: &Experiment) -> f64 {
     target.waited_ns as f64 * siblings / (it.others_ns as f64 + siblings).max(1.0)
 }
 
-/// Returns a warning if the machine was busy with something else most of the time, in any of the runs.
+/// Returns a warning if the machine was busy with something else most of the time, in any of the
+/// runs.
 pub(super) fn busy_warning(runs: &[CausalRun]) -> Option<String> {
     let load = |run: &CausalRun| OtherLoad::during(&run.experiments, run.host.cpus).typical;
     let middles = runs.iter().map(load);

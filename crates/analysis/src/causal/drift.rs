@@ -1,45 +1,47 @@
 //! The machine's speed, as it changes during a run.
 //!
-//! A neighbour comes and goes, the processor's clock follows the load, memory is laid out otherwise: of two runs, or of two
-//! minutes of one, the same program has periods that differ by more than what is looked for, and experiments
-//! near each other differ less than those far apart. The speed of the machine is taken to be a random
-//! walk in time, of its own for each run and seen by all experiments alike, whatever they speed up: with
-//! `x_i = V_i/E_i − 1`, the visits of an experiment against what the curve of its fragment expects, `u` minimises
+//! Neighbours come and go, the processor's clock follows the load, memory is laid out differently.
+//! So the periods of one program differ between two runs, or two minutes of one run, by more than
+//! the effects sought, and experiments near each other differ less than those far apart. The
+//! machine's speed is modelled as a random walk in time, one for each run, which affects all
+//! experiments alike: with `x_i = V_i/E_i − 1`, the visits of an experiment against what the curve
+//! of its fragment expects, `u` minimises
 //!
 //! `Σ_i E_i (x_i − u_i)² + (1/q) Σ_i (u_{i+1} − u_i)²/Δt_i`
 //!
-//! where `q` is the variance of the walk in a second over that of a visit; each of a grid of `q` counts by its
-//! restricted likelihood, as the curve's roughness does (`curve`). The visits that experiments are
-//! expected to have are multiplied by `1 + u`, curves and walk are made anew, a few times over: a mixed
-//! model fitted by turns. As the controller makes an experiment with and one without a speedup one after the other,
-//! most of what drifts is on both sides.
+//! where `q` is the variance of the walk in a second over that of a visit; each of a grid of `q`
+//! counts by its restricted likelihood, as the curve's roughness does (`curve`). The expected
+//! visits are multiplied by `1 + u`, and curves and walk are fitted again, a few times: a mixed
+//! model fitted by alternation. The controller alternates experiments with and without a speedup,
+//! so most of the drift is on both sides.
 //!
-//! What is left has long tails. An experiment further from its expectation than twice the typical distance counts as if
-//! it were that far (Huber 1964).
+//! The residuals have long tails. An experiment further from its expectation than twice the typical
+//! distance counts as if it were at that distance (Huber 1964).
 
 use super::combine::Levels;
 use super::curve;
 
-/// Curves and walk depend on each other.
+/// Rounds of fitting curves and walk by turns, because each depends on the other.
 const ROUNDS: usize = 4;
-/// `q`, by the variance of a typical step over that of a typical experiment: hardly a walk at all to one in which
-/// neighbours say little about each other.
+/// Values of `q`, as the variance of a typical step divided by that of a typical experiment: from
+/// hardly any walk to one whose neighbours say little about each other.
 const WALKS: [f64; 8] = [1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
-/// Typical distances (median, scaled as for a normal distribution) from which on an experiment counts less.
+/// Typical distances (median, scaled as for a normal distribution) beyond which an experiment
+/// counts less.
 const FAR: f64 = 2.0;
-/// Fewer experiments of a run say nothing of how it changed.
+/// Fewest experiments of a run from which a walk is estimated.
 const FEW: usize = 6;
-/// A machine does not get faster or slower than by such a factor.
+/// Largest factor by which a machine's speed changes.
 const MOST: f64 = 5.0;
 
-/// An experiment of which something is expected.
+/// An experiment with an expectation.
 struct Seen {
     group: usize,
     level: usize,
     number: usize,
     run: u32,
     time: f64,
-    /// Visits that are expected if the machine is as always.
+    /// Visits expected at the machine's usual speed.
     expected: f64,
     visits: f64,
     /// `1 + u`.
@@ -47,8 +49,8 @@ struct Seen {
     weight: f64,
 }
 
-/// Takes what the machine did out of the experiments with one progress point; `groups` are those with the
-/// different fragments.
+/// Takes the machine's changes of speed out of the experiments with one progress point; `groups`
+/// are those with the different fragments.
 pub(super) fn take_out(groups: &mut [&mut Levels]) {
     let raw: Vec<Levels> = groups.iter().map(|levels| (**levels).clone()).collect();
     for round in 0..ROUNDS {
@@ -74,7 +76,7 @@ pub(super) fn take_out(groups: &mut [&mut Levels]) {
     }
 }
 
-/// All experiments, with what the curves of their groups expect.
+/// Returns all experiments, with the expectations of their groups' curves.
 fn gather_seen(raw: &[Levels], now: &[&mut Levels]) -> Vec<Seen> {
     let mut seen = Vec::new();
     for (group, (raw, now)) in raw.iter().zip(now).enumerate() {
@@ -100,7 +102,8 @@ fn gather_seen(raw: &[Levels], now: &[&mut Levels]) -> Vec<Seen> {
     seen
 }
 
-/// The walk through the experiments of one run, in their order; how many degrees of freedom it takes.
+/// Fits the walk through the experiments of one run, in their order; returns the degrees of freedom
+/// that it takes.
 fn fit_walk(run: &mut [Seen]) -> f64 {
     let n = run.len();
     if n < FEW {
@@ -111,7 +114,7 @@ fn fit_walk(run: &mut [Seen]) -> f64 {
     let off: Vec<f64> = run.iter().map(off).collect();
     let gaps: Vec<f64> = run
         .windows(2)
-        // A step in no time at all would cost infinitely much.
+        // A step in no time would have an infinite penalty.
         .map(|two| (two[1].time - two[0].time).max(1e-3))
         .collect();
     let typical = |values: &[f64]| {
@@ -141,7 +144,7 @@ fn fit_walk(run: &mut [Seen]) -> f64 {
 /// A walk with a given `q`.
 struct Walk {
     u: Vec<f64>,
-    /// Degrees of freedom that it takes.
+    /// Degrees of freedom that the walk takes.
     freedom: f64,
     /// Twice the negative log of the restricted likelihood, up to a constant.
     badness: f64,
@@ -166,7 +169,7 @@ impl Walk {
             pivots.push(pivot);
             right.push(value);
         }
-        // From the back: the solution, and the diagonal of the inverse.
+        // Back substitution: the solution, and the diagonal of the inverse.
         let (mut u, mut inverse) = (vec![0.0; n], vec![0.0; n]);
         let (mut next, mut below) = (0.0, 0.0);
         for i in (0..n).rev() {
@@ -193,7 +196,7 @@ impl Walk {
     }
 }
 
-/// Gives experiments that are far from what is expected of them less weight.
+/// Gives experiments that are far from their expectation less weight.
 fn weigh_outliers(seen: &mut [Seen]) {
     let distance = |seen: &Seen| {
         let expected = seen.expected * seen.speed;

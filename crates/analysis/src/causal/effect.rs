@@ -1,29 +1,30 @@
-//! The effect on a program of speeding a fragment of its code up.
+//! The effect on a program of speeding up a fragment of its code.
 
 use super::phase::Phase;
 use crate::statistics::Interval;
 
-/// Effects of speeding a fragment up.
+/// Effects of speeding up a fragment.
 #[derive(Clone, Debug)]
 pub struct FragmentEffects {
     /// `path:line`, or the function.
     pub name: String,
     /// The function of a line; the place of a function.
     pub detail: String,
-    /// The image, where it is known.
+    /// The image, if known.
     pub image: Option<String>,
     /// The system call whose waits are sped up; `None`: its running time is sped up.
     pub waiting: Option<String>,
-    /// The line of which it is one of several copies; `None`: it is whole.
+    /// The line of which it is one of several copies; `None` if it is the whole line.
     pub copy_of: Option<String>,
-    /// Its share of the samples of all fragments over the whole run; of waits, of the time that fragments waited, but for work.
+    /// Its share of the samples of all fragments over the whole run; for waits, its share of the
+    /// fragments' waiting time, except waiting for work.
     pub share: f64,
     /// For each progress point, the one with the largest effect first; at least one.
     pub effects: Vec<Effect>,
 }
 
 impl FragmentEffects {
-    /// Returns its name, with the system call that it waits in if its waits are sped up.
+    /// Returns its name; if its waits are sped up, with the system call.
     pub fn shown_name(&self) -> String {
         match &self.waiting {
             Some(call) => format!("{} (waiting in {call})", self.name),
@@ -43,12 +44,12 @@ pub struct LeftOut {
     pub why: Lack,
 }
 
-/// The data of which there are too few.
+/// The kind of data that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lack {
     /// No experiment with a speedup of 0, or only ones without a sample.
     Baseline,
-    /// Fewer different speedups than asked for.
+    /// Fewer different speedups than required.
     Speedups(usize),
     /// Too few visits of the progress point.
     Visits(u64),
@@ -65,7 +66,7 @@ pub enum Measure {
     Latency,
 }
 
-/// The effect of speeding a fragment up on one progress point.
+/// The effect of speeding up a fragment on one progress point.
 #[derive(Clone, Debug)]
 pub struct Effect {
     /// The progress point.
@@ -76,36 +77,36 @@ pub struct Effect {
     pub baseline_ns: f64,
     /// Measured points, by ascending speedup, without the baseline.
     pub points: Vec<Point>,
-    /// The curve at the speedups that were measured, by ascending speedup, without 0, where it is 0.
+    /// The curve at the measured speedups, ascending, without 0, where it is 0.
     pub curve: Vec<Estimate>,
-    /// Slope of the regression through the origin: program speedup for each speedup of the fragment.
+    /// Slope of the regression through the origin: program speedup per fragment speedup.
     pub slope: Interval,
-    /// The probability of a slope this steep in any of the effects, if none had one: false discoveries
-    /// are a fraction `x` of the effects with `q ≤ x`.
+    /// False-discovery rate: of all effects with `q ≤ x`, a fraction `x` is expected to be chance.
     pub q: f64,
-    /// The part of the run time that all speedups above are multiplied by.
+    /// Fraction of the run time that scales all speedups above.
     pub phase: Phase,
-    /// Experiments that this rests on.
+    /// Number of experiments behind the effect.
     pub experiments: usize,
-    /// Further experiments, which are too far from all others to count: something else disturbed them.
+    /// Further experiments, set aside as disturbed because they are too far from all others.
     pub set_aside: usize,
     /// Visits (or arrivals) in them that count.
     pub visits: u64,
-    /// Running time of a thread between two waits for another one, in nanoseconds, where that is so little that delays
-    /// cannot follow: the intervals above are wider than chance alone makes them.
+    /// Running time of a thread between two waits for another thread, in nanoseconds, if it is too
+    /// short for delays to follow. The intervals above are then wider than chance alone makes them.
     pub meetings_every_ns: Option<f64>,
-    /// In words.
+    /// The effect's meaning.
     pub verdict: EffectVerdict,
 }
 
 impl Effect {
-    /// The curve at its highest.
+    /// Returns the curve's highest point.
     pub fn peak(&self) -> Option<&Estimate> {
         let by_speedup = |a: &&Estimate, b: &&Estimate| a.program.total_cmp(&b.program);
         self.curve.iter().max_by(by_speedup)
     }
 
-    /// The curve at a speedup of the fragment, which is linear between those measured; `None` beyond them.
+    /// Returns the curve at a speedup of the fragment, linear between measured speedups; `None`
+    /// beyond them.
     pub fn at(&self, speedup: f64) -> Option<Estimate> {
         let mut before = Estimate::default();
         for estimate in &self.curve {
@@ -130,7 +131,7 @@ impl Effect {
 pub struct Point {
     /// The fragment's speedup, 0 to 1.
     pub speedup: f64,
-    /// The program's, negative where it became slower.
+    /// The program's speedup, negative where it became slower.
     pub program: f64,
     /// Its standard error (bootstrap).
     pub error: f64,
@@ -145,7 +146,7 @@ pub struct Point {
 pub struct Estimate {
     /// The fragment's speedup, 0 to 1.
     pub speedup: f64,
-    /// The program's.
+    /// The program's speedup.
     pub program: f64,
     /// Its lower end.
     pub low: f64,
@@ -160,10 +161,10 @@ pub enum EffectVerdict {
     WorthIt(Estimate),
     /// Worth it up to here; a greater speedup of the fragment makes the program slower again.
     WorthItUpTo(Estimate),
-    /// Contention: speeding the fragment up makes the program slower, by up to this much.
+    /// Contention: speeding up the fragment makes the program slower, by up to this much.
     Contention(Estimate),
     /// No effect of more than five points.
     NoEffect,
-    /// The experiments do not tell: the effect may be more than five points, or none.
+    /// Inconclusive experiments: the effect may be more than five points, or none.
     Unclear,
 }

@@ -1,58 +1,66 @@
 //! Threads that wait for each other more often than delays can follow.
 //!
-//! A delay is as long as a sampling period, and comes behind a sample. Threads that meet in between wait for each
-//! other at some meetings and not at others, as no real speedup would make them. In a simulation without noise (`crates/runtime-abi/tests/line_pace.rs`)
-//! predictions were right where pieces of work between two barriers took 2.5 ms. Where they took a millisecond or less, they were between
-//! a tenth of the truth and twice it. That error is none of chance, so that no number of experiments shows it. What remains certain are bounds: a faster line takes no time from a program
-//! while no thread runs it, and none beyond its own. Intervals are widened towards these bounds, the more so the more often threads meet.
+//! A delay is as long as a sampling period, and follows a sample. Threads that meet in between wait
+//! for each other at some meetings and not at others, which no real speedup would cause. In a
+//! simulation without noise (`crates/runtime-abi/tests/line_pace.rs`) predictions were right where
+//! pieces of work between two barriers took 2.5 ms. Where they took a millisecond or less, they
+//! were between a tenth of the truth and twice it. That error is systematic, so that no number of
+//! experiments shows it. Only bounds remain certain: a faster line saves a program no time while no
+//! thread runs the line, and no more than the line's own time. Intervals are widened towards these
+//! bounds, the more so the more often threads meet.
 
 use super::disturbance;
 use super::effect::{Estimate, Measure};
 use crate::statistics::Interval;
 use profile::{CausalProfile, CausalRun};
 
-/// Sampling periods of a thread's running time between two meetings from which on intervals are as measured. (Two threads that run one line
-/// at a time and meet every 5 ms, `openmp` of `tests/programs/causal`, were predicted 0.7 of the truth.)
+/// Sampling periods of a thread's running time between two meetings above which intervals stay as
+/// measured. (Two threads that run one line at a time and meet every 5 ms, `openmp` of
+/// `tests/programs/causal`, were predicted 0.7 of the truth.)
 const FOLLOWED: f64 = 8.0;
-/// Sampling periods up to which nothing but the bounds is known, where delays were charged after samples.
+/// Sampling periods up to which only the bounds are known, if delays were charged after samples.
 const LOST: f64 = 1.7;
-/// Unit of time between meetings where delays were charged at the pace of the line, in nanoseconds, in place of the sampling period. It does not matter there how far samples
-/// are apart (`crates/runtime-abi/tests/line_pace.rs`), but what was learned of this rule was learned with samples each millisecond.
+/// Unit of time between meetings if delays were charged at the pace of the line, in nanoseconds, in
+/// place of the sampling period. The distance of samples does not matter then
+/// (`crates/runtime-abi/tests/line_pace.rs`), but the constants were tuned with samples each
+/// millisecond.
 const PERIOD_AT_PACE: f64 = 1e6;
-/// Such units between meetings below which the doubt grows again, where delays were charged at the pace of the
-/// line. Above it, half of the doubt after samples is left. Going to sleep and waking up take a part of such short
-/// times, and no delay makes that part longer. Predictions for `tests/programs/causal/meetings.c` were off by a fifth
-/// of the truth.
+/// Units of [`PERIOD_AT_PACE`] between meetings below which the doubt grows again, if delays were
+/// charged at the pace of the line. Above it, half of the doubt after samples is left. Going to
+/// sleep and waking up take a part of such short times, and no delay makes that part longer.
+/// Predictions for `tests/programs/causal/meetings.c` were off by a fifth of the truth.
 const FOLLOWED_AT_PACE: f64 = 0.3;
 /// See [`LOST`].
 const LOST_AT_PACE: f64 = 0.1;
 
-/// Threads that meet and wait for processors that others of them have, for so much of their running time, are predicted less exactly
-/// (`unequal` of `tests/programs/causal/meetings.c`: they wait a quarter of it).
-/// Tuned by `benches/causal_meetings.py`.
+/// Part of their running time above which waits for each other's processors make predictions for
+/// threads that meet less exact (`unequal` of `tests/programs/causal/meetings.c`: they wait a
+/// quarter of it). Tuned by `benches/causal_meetings.py`.
 const QUEUED: f64 = 0.15;
-/// The doubt of those that meet more often than once in [`QUEUED_MEETINGS`] sampling periods.
-/// Tuned by `benches/causal_meetings.py`.
+/// Doubt about threads that wait for processors and meet more often than once in
+/// [`QUEUED_MEETINGS`] sampling periods. Tuned by `benches/causal_meetings.py`.
 const QUEUED_DOUBT: f64 = 0.5;
 /// See [`QUEUED_DOUBT`].
 /// Tuned by `benches/causal_meetings.py`.
 const QUEUED_MEETINGS: f64 = 100.0;
 
-/// A line may run for so much longer than its samples say: some of a processor's time is in none. Without that, intervals ended short of truths that
-/// are the whole time of a line (`barrier`, `lock` of `tests/programs/causal/meetings.c`).
-/// Tuned by `benches/causal_meetings.py`.
+/// Factor by which a line may run longer than its samples say: some of a processor's time is in no
+/// sample. Without it, intervals ended short of truths that are the whole time of a line
+/// (`barrier`, `lock` of `tests/programs/causal/meetings.c`). Tuned by
+/// `benches/causal_meetings.py`.
 const UNSAMPLED: f64 = 1.1;
 
-/// Part of the samples in code that waits by looking from which on threads are taken to meet so.
-/// Tuned by `benches/causal_meetings.py`.
+/// Part of the samples in spinning code above which threads are taken to meet by spinning. Tuned by
+/// `benches/causal_meetings.py`.
 const SPINNING: f64 = 0.02;
 
-/// Meetings of a program's threads, where they are too frequent.
+/// Meetings of a program's threads that are too frequent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct FrequentMeetings {
-    /// Running time of a thread between two, in nanoseconds.
+    /// Running time of a thread between two meetings, in nanoseconds.
     pub every_ns: f64,
-    /// Fraction of the distance from the measured interval to the bounds by which intervals are widened, 0 to 1.
+    /// Fraction of the distance from the measured interval to the bounds by which intervals are
+    /// widened, 0 to 1.
     doubt: f64,
     how: MeetingKind,
 }
@@ -64,14 +72,14 @@ enum MeetingKind {
     AfterSamples,
     /// Threads sleep, and most delays were charged at the pace of the line.
     AtPace,
-    /// Threads spin for this part of their running time. The number of meetings is unknown: at worst, one at each visit
-    /// of the busiest progress point.
+    /// Threads spin for this part of their running time. The number of meetings is unknown: at
+    /// worst, one at each visit of the busiest progress point.
     Spinning(f64),
     /// Threads also wait for each other's processors, for this part of their running time.
     Queued(f64),
 }
 
-/// The most that a program can gain, for each part of a line's time that is saved.
+/// The most that a program can gain, for each saved part of a line's time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound(f64);
 
@@ -80,7 +88,8 @@ pub(super) struct Bound(f64);
 struct Counts {
     /// Running time of all threads, in nanoseconds.
     ran: f64,
-    /// Time that threads waited for a processor that another thread of the program had, in nanoseconds.
+    /// Time that threads waited for a processor that another thread of the program had, in
+    /// nanoseconds.
     queued: f64,
     meetings: f64,
     spinning: f64,
@@ -107,7 +116,8 @@ impl Counts {
 }
 
 impl FrequentMeetings {
-    /// Returns the meetings of a profile's threads; `None` if threads meet rarely, or if meetings were not counted.
+    /// Returns the meetings of a profile's threads; `None` if threads meet rarely, or if meetings
+    /// were not counted.
     pub fn of(profile: &CausalProfile) -> Option<Self> {
         let period = period_ns(profile)?;
         let counts = Counts::of(profile);
@@ -207,7 +217,7 @@ impl FrequentMeetings {
     }
 }
 
-/// The doubt where delays come after samples: 0 from [`FOLLOWED`] periods on, 1 up to [`LOST`].
+/// Returns the doubt if delays come after samples: 0 above [`FOLLOWED`] periods, 1 up to [`LOST`].
 fn doubt_after_samples(every_ns: f64, period: f64) -> f64 {
     let doubt = between(every_ns, FOLLOWED * period, LOST * period);
     if doubt.is_finite() {
@@ -217,7 +227,7 @@ fn doubt_after_samples(every_ns: f64, period: f64) -> f64 {
     }
 }
 
-/// 0 at one length, 1 at another, by the logarithm in between and beyond.
+/// Returns 0 at the length `none` and 1 at `all`, on a logarithmic scale between and beyond.
 fn between(every_ns: f64, none: f64, all: f64) -> f64 {
     (none / every_ns).ln() / (none / all).ln()
 }

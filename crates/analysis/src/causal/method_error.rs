@@ -1,20 +1,24 @@
-//! The error of predictions beside chance.
+//! The systematic error of predictions.
 //!
-//! More experiments make chance smaller and not the error of the method. Delays come late. Samples miss a part of a line's time. A thread is
-//! credited for a little more or less than it waited. Code that is really faster also waits less often, and its threads meet in another order.
-//! Programs whose lines can really be made faster show how large that is (`benches/causal.py`, `benches/causal_sets.py`): of 113 predictions 75 %
-//! had the truth in intervals with 4 % of the effect for it, and 92 % have it with the two terms below, which were chosen by these programs.
+//! More experiments reduce the random error, and not the error of the method. Delays come late.
+//! Samples miss a part of a line's time. A thread is credited for a little more or less than it
+//! waited. Code that is really faster also waits less often, and its threads meet in another order.
+//! Programs whose lines can really be made faster show its size (`benches/causal.py`,
+//! `benches/causal_sets.py`). Of 113 predictions, 75 % had the truth in their interval with an
+//! allowance of 4 % of the effect, and 92 % with the two terms below, which were chosen by these
+//! programs.
 
 use super::effect::Estimate;
 use crate::statistics::Interval;
 
-/// Standard deviation of the error of any prediction, in program speedup.
+/// Standard deviation of any prediction's error, in program speedup.
 const ANY: f64 = 0.015;
-/// That of large effects, as a part of them.
+/// Standard deviation of a large effect's error, as a part of the effect.
 const OF_EFFECT: f64 = 0.09;
-/// Speedup of the fragment from which on [`ANY`] counts in full. Below, the program is hardly delayed, and the error smaller.
+/// Speedup of the fragment above which [`ANY`] counts in full. Below, the program is hardly
+/// delayed, and the error is smaller.
 const FULL_FROM: f64 = 0.25;
-/// Standard deviations that a 95 % interval reaches to each side.
+/// Half-width of a 95 % interval, in standard deviations.
 const REACH: f64 = 1.96;
 
 /// Widens the intervals of an effect, and returns that of the slope.
@@ -27,7 +31,7 @@ pub(super) fn widen(slope: Interval, curve: &mut [Estimate]) -> Interval {
     Interval { low, high, ..slope }
 }
 
-/// The ends of an interval, with the error of the method added as independent of chance.
+/// Returns the ends of an interval, with the error of the method added as independent of chance.
 fn widened(estimate: f64, low: f64, high: f64, any: f64) -> (f64, f64) {
     let error = REACH * any.hypot(OF_EFFECT * estimate);
     (

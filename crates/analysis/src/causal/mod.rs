@@ -1,41 +1,41 @@
 //! Causal profiles: what would speeding this code up be worth?
 //!
-//! The method of Coz (Curtsinger, Berger: *Coz: Finding Code that Counts with Causal Profiling*, SOSP
-//! 2015), §2 and "Adjusting for phases". A [`profile::CausalProfile`] holds the experiments: a fragment
-//! of code was virtually sped up by a fraction `s`, which delayed all else, and visits of progress
-//! points were counted. What is estimated, for each fragment and progress point:
+//! The method of Coz (Curtsinger, Berger: *Coz: Finding Code that Counts with Causal Profiling*,
+//! SOSP 2015), §2 and "Adjusting for phases". A [`profile::CausalProfile`] holds the experiments: a
+//! fragment of code was virtually sped up by a fraction `s`, which delayed everything else, and
+//! visits of progress points were counted. The estimates, for each fragment and progress point:
 //!
-//! - **The period** `p_s`: experiments with the same fragment and speedup are combined by adding their
-//!   effective durations (wall time less delays) and their visits; `p_s` is the quotient. For a pair of
-//!   begin and end it is the latency by Little's law, `W = L/λ`, which is the same quotient with `L`
-//!   times the duration above and arrivals below.
+//! - **The period** `p_s`: experiments with the same fragment and speedup are combined by adding
+//!   their effective durations (wall time less delays) and their visits; `p_s` is the quotient. For
+//!   a pair of begin and end it is the latency by Little's law, `W = L/λ`, which is the same
+//!   quotient with `L` times the duration above and arrivals below.
 //! - **The program speedup** `1 − p_s/p_0`, by the baseline `p_0` of the same fragment and point. A
 //!   shorter latency is a speedup, as a shorter period is.
-//! - **The phase correction**: all of it times `t_A/T`, the part of the run time in which the fragment
-//!   runs (eq. 5–8, [`Phase`]).
+//! - **The phase correction**: everything times `t_A/T`, the part of the run time in which the
+//!   fragment runs (eq. 5–8, [`Phase`]).
 //! - **The curve** through these points: the smooth one that explains the experiments best
 //!   (`curve`). Its band is where the truth is with 95 %.
-//! - **The slope** of the regression through the origin, by which fragments are ranked, with standard
-//!   errors by a bootstrap over the experiments (`bootstrap`).
+//! - **The slope** of the regression through the origin, by which fragments are ranked, with
+//!   standard errors by a bootstrap over the experiments (`bootstrap`).
 //!
 //! # Assumptions
 //!
-//! Experiments are independent given the fragment and the machine's speed at the time, which is a random walk that
-//! experiments with all fragments see alike (`drift`). The variance of an experiment's
-//! visits is in proportion to how many are expected. Little's law needs as many departures as arrivals
-//! ([`Analysis::warnings`] says where that is not so); the phase correction takes latencies in
-//! other phases to be in flight as much as in this one.
+//! Experiments are independent given the fragment and the machine's speed at the time, which is a
+//! random walk that experiments with all fragments see alike (`drift`). The variance of an
+//! experiment's visits is in proportion to how many are expected. Little's law needs as many
+//! departures as arrivals ([`Analysis::warnings`] says where that fails); the phase correction
+//! assumes that as many requests are in flight in other phases.
 //!
-//! Intervals allow for the error of the method beside chance (`method_error`), as far as that was ever measured.
+//! Intervals include the measured error of the method beside chance (`method_error`).
 //!
 //! # Why an experiment is set aside
 //!
-//! - `combine`: the fragment had no sample in it, so that it says nothing of it.
-//! - `disturbance`: the machine did much for others meanwhile.
+//! - `combine`: the fragment had no sample in it.
+//! - `disturbance`: the machine did much other work meanwhile.
 //! - `outliers`: it is far from the curve, and few are.
 //!
 //! A fragment and point with too few experiments left have no effect, but a reason ([`Lack`]). The
-//! command counts what was set aside in `cli/src/commands/causal/text.rs`.
+//! command counts the experiments set aside in `cli/src/commands/causal/text.rs`.
 //!
 //! # From experiments to a curve
 //!
@@ -43,12 +43,12 @@
 //!
 //! 1. `combine` groups experiments by fragment, progress point and speedup.
 //! 2. `drift` takes the machine's changing speed out.
-//! 3. `curve` smooths the ratios of periods and has their band; `bootstrap` gives the errors of points
-//!    and slope.
-//! 4. `phase` scales both to the whole run. `verdict` says what the effect means.
+//! 3. `curve` smooths the ratios of periods and computes their band; `bootstrap` gives the errors
+//!    of points and slope.
+//! 4. `phase` scales both to the whole run. `verdict` classifies the effect.
 //!
-//! The result is `Effect::curve` (`effect`): an `Estimate` for each speedup. The command reads profiles
-//! by `store::read_causal` or `formats::coz`, and draws the curve as text, SVG and JSON
+//! The result is `Effect::curve` (`effect`): an `Estimate` for each speedup. The command reads
+//! profiles by `store::read_causal` or `formats::coz`, and draws the curve as text, SVG and JSON
 //! (`cli/src/commands/causal`); the page draws it in `web/src/views/causal.tsx`.
 
 mod bootstrap;
@@ -78,12 +78,13 @@ use profile::CausalProfile;
 /// Options of the report.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Fragments with fewer different speedups, 0 among them, are left out (§2: 5). Where fewer were asked
-    /// for, fewer are enough.
+    /// Fewest different speedups of a fragment, 0 included (§2: 5); fragments with fewer are left
+    /// out. If fewer were requested, fewer are enough.
     pub minimum_speedups: usize,
     /// Fewest visits of the progress point in all baselines, and in all experiments with a speedup.
     pub minimum_visits: u64,
-    /// Intervals cover chance alone, and not the error of the method that is known from programs with a measured truth.
+    /// True if intervals cover chance alone, and not the error of the method that programs with a
+    /// measured truth show.
     pub chance_only: bool,
 }
 
@@ -100,22 +101,22 @@ impl Default for Options {
 /// Results of the experiments.
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// The fragments of which something can be said, the most worth it first.
+    /// Fragments with an effect, those most worth it first.
     pub fragments: Vec<FragmentEffects>,
-    /// Fragments with experiments of which nothing can be said, and why.
+    /// Fragments with experiments but without an effect, and the reason.
     pub left_out: Vec<LeftOut>,
-    /// Experiments that were carried out.
+    /// Number of experiments carried out.
     pub experiments: usize,
-    /// Experiments in which the fragment had no sample; they count for nothing.
+    /// Experiments in which the fragment had no sample; they do not count.
     pub without_sample: usize,
-    /// Other experiments that do not count, because the machine did too much else meanwhile.
+    /// Other experiments that do not count, because the machine did too much other work meanwhile.
     pub disturbed: usize,
     /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }
 
 impl Analysis {
-    /// Leaves nothing but what is said of one progress point.
+    /// Keeps the results of one progress point only.
     pub fn keep_point(&mut self, point: &str) {
         for fragment in &mut self.fragments {
             fragment.effects.retain(|effect| effect.point == point);
@@ -185,15 +186,16 @@ pub fn analyse_profile(profile: &CausalProfile, options: &Options) -> Analysis {
     }
 }
 
-/// Sampling periods for one step of progress, below which progress is more frequent than delays can
-/// follow: threads that met every 5 ms were predicted right, those that met every millisecond at
-/// half of the truth.
+/// Sampling periods for one step of progress below which progress is more frequent than delays can
+/// follow: predictions were right for threads that met every 5 ms, and half of the truth for those
+/// that met every millisecond.
 const FOLLOWED: f64 = 4.0;
 
-/// Threads that want to run at a time, on average, up to which a program is taken to have one that works: nobody meets it unseen.
+/// Mean number of threads that want to run at a time, up to which a program is taken to have one
+/// working thread, which meets nobody.
 const ONE_THREAD: f64 = 1.05;
 
-/// Returns whether the program has one thread that works; false where the kernel did not say.
+/// Returns whether the program has one working thread; false if the kernel did not say.
 fn runs_one_thread(profile: &CausalProfile) -> bool {
     let mut experiments = profile.runs.iter().flat_map(|run| &run.experiments);
     experiments.all(|it| {
@@ -205,8 +207,9 @@ fn runs_one_thread(profile: &CausalProfile) -> bool {
     })
 }
 
-/// Says if progress is made more often than delays can follow. A delay is as long as a sampling period, and comes behind a sample:
-/// threads that meet in between wait for each other at some meetings, which real speedups would not make them do.
+/// Returns a warning if progress is made more often than delays can follow. A delay is as long as a
+/// sampling period, and follows a sample: threads that meet in between wait for each other at some
+/// meetings, which real speedups would not cause.
 fn too_frequent(profile: &CausalProfile, found: &[(usize, Effect)]) -> Option<String> {
     if runs_one_thread(profile) {
         return None;

@@ -1,11 +1,11 @@
 //! Experiments that something else disturbed.
 //!
-//! A neighbour on the machine, a backup, a hypervisor that takes the processor away: an experiment in which
-//! the program had a fraction of the machine is several times longer for each visit than all others, and a few
-//! of these decide a mean. An experiment whose visits are further from what the curve expects than
-//! five times the typical distance (median, scaled as for a normal distribution, for which that
-//! happens once in two million) is set aside and the curve made anew. If more than a tenth would be, it is
-//! the program that does this, and all count.
+//! An experiment in which the program had only a fraction of the machine (a neighbour, a backup, a
+//! hypervisor) takes several times longer for each visit than all others, and a few of these decide
+//! a mean. An experiment whose visits are further from what the curve expects than five times the
+//! typical distance (median, scaled as for a normal distribution, for which that happens once in
+//! two million) is set aside and the curve fitted again. If that applies to more than a tenth, the
+//! program itself varies, and all count.
 
 use super::combine::{Level, Levels};
 use super::curve::{self, Curve};
@@ -13,7 +13,8 @@ use super::curve::{self, Curve};
 const TOO_FAR: f64 = 5.0;
 const TOO_MANY: f64 = 0.1;
 
-/// The levels without disturbed experiments, their curve, and how many experiments were set aside.
+/// Returns the levels without disturbed experiments, their curve, and how many experiments were set
+/// aside.
 pub(super) fn set_aside(levels: Levels) -> (Levels, Curve, usize) {
     let all = levels.experiments();
     let first = curve::fit_curve(&levels);
@@ -46,7 +47,7 @@ fn without_outliers(levels: &Levels, curve: &Curve) -> Option<Levels> {
         let of = level.experiments.iter();
         of.map(|experiment| {
             let expected = (experiment.amount / period).max(1e-9);
-            // What counts in part is as far as it was in whole.
+            // Undo the weight: a down-weighted experiment is as far off as before.
             (experiment.visits - expected).abs() / (expected * experiment.weight).sqrt()
         })
         .collect()

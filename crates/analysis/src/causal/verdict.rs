@@ -3,16 +3,16 @@
 use super::effect::{Effect, EffectVerdict, Estimate, FragmentEffects};
 use std::cmp::Ordering;
 
-/// The rate of false discoveries that is allowed among the effects that are claimed.
+/// The allowed rate of false discoveries among claimed effects.
 const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// Program speedup that nobody would optimise for, and that no method measures: one point.
+/// Program speedup that nobody would optimise for and no method measures: one point.
 const SLIGHT: f64 = 0.01;
 
-/// The effect that "no effect" may still hide: five points.
+/// The largest effect that "no effect" may hide: five points.
 const HIDDEN: f64 = 0.05;
 
-/// The verdict on an effect whose slope and q-value are known.
+/// Returns the verdict on an effect whose slope and q-value are known.
 pub(super) fn judge_effect(effect: &Effect) -> EffectVerdict {
     let by_program = |a: &&Estimate, b: &&Estimate| a.program.total_cmp(&b.program);
     let peak = effect.peak();
@@ -23,7 +23,7 @@ pub(super) fn judge_effect(effect: &Effect) -> EffectVerdict {
     };
     let slope = effect.slope;
     let sure = effect.q <= FALSE_DISCOVERIES;
-    // A hill: up first, and then further down than where it began, or well below its top.
+    // A hill: first up, then down below its start, or well below its top.
     let hill = peak.low > SLIGHT && last.high < 0.5 * peak.low;
     if hill {
         EffectVerdict::WorthItUpTo(*peak)
@@ -38,8 +38,8 @@ pub(super) fn judge_effect(effect: &Effect) -> EffectVerdict {
     }
 }
 
-/// Orders effects by what is known: effects worth it, then contention, then none; unclear ones come last. Within each, the
-/// order is by the conservative end of the slope.
+/// Orders effects by certainty: effects worth it, then contention, then none; unclear ones come
+/// last. Within each group, the conservative end of the slope decides.
 pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
     let class = |effect: &Effect| match effect.verdict {
         EffectVerdict::WorthIt(_) | EffectVerdict::WorthItUpTo(_) => 0,
@@ -58,7 +58,7 @@ pub(super) fn rank_effects(a: &Effect, b: &Effect) -> Ordering {
         .then_with(|| size(b).total_cmp(&size(a)))
 }
 
-/// Orders fragments by the largest effect of each.
+/// Orders fragments by their largest effect.
 pub(super) fn by_largest_effect(a: &FragmentEffects, b: &FragmentEffects) -> Ordering {
     match (a.effects.first(), b.effects.first()) {
         (Some(x), Some(y)) => rank_effects(x, y).then_with(|| a.name.cmp(&b.name)),

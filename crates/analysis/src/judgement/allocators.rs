@@ -1,4 +1,5 @@
-//! The functions whose allocations a garbage collector collects (ours): those that take time, or find the heap full.
+//! The functions whose allocations a garbage collector collects (ours): those that take time, or
+//! find the heap full.
 
 use super::libraries::is_nameless;
 use super::timed_tree::{KERNEL, TimedTree};
@@ -7,8 +8,10 @@ use profile::{NodeId, plain_name};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Returns the functions that allocate for a runtime's collector, each with its part of the time that allocations take: most first. Nothing if all of them take
-/// less than `least` nanoseconds. That a heap is full is found by who allocates much, so that collecting for an allocation counts with it.
+/// Returns the functions that allocate for a runtime's collector, each with its part of the time
+/// that allocations take: largest part first. Empty if all of them take less than `least`
+/// nanoseconds. The functions that allocate most find the heap full, so a collection during an
+/// allocation counts as allocation.
 pub(super) fn find_allocators(
     tree: &TimedTree<'_>,
     work: &RuntimeWork,
@@ -40,7 +43,8 @@ fn time_of(tree: &TimedTree<'_>, nodes: &Range<usize>) -> f64 {
     tree.tree().cost_of(0, start, end) as f64
 }
 
-/// Returns the innermost function around a call that is the program's own; `None` of what the runtime does by itself.
+/// Returns the innermost function of the program around a call; `None` if the runtime acts by
+/// itself.
 fn asking_function(tree: &TimedTree<'_>, node: NodeId) -> Option<String> {
     let mut callers = tree.callers_of(node).filter_map(|at| tree.name_at(at));
     let function = callers.find(|function| {

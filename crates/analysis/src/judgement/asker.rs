@@ -1,15 +1,17 @@
-//! On whose behalf a call sequence runs (ours): of a disk's flush far below a program's own functions, the one of these that asked for it.
+//! The function on whose behalf a call sequence runs (ours): for a disk's flush far below the
+//! program's own functions, the one that asked for it.
 
 use super::sequences::{PROGRAM, Sequences};
 use super::timed_tree::{KERNEL, MethodName};
 use profile::{KERNEL_CALL, NodeId};
 use std::collections::BTreeMap;
 
-/// The part of a sequence's time that one function asks for, or nobody in particular does.
+/// The least part of a sequence's time that one function must ask for to be its asker.
 const ASKS: f64 = 0.8;
 
-/// Returns the outermost function that asks for most of a sequence's time, but not for most of the program, with the part that it asks for.
-/// `None` if there is none, or the sequence begins with it.
+/// Returns the outermost function that asks for most of a sequence's time, but not for most of the
+/// program, with the part that it asks for. `None` if there is none, or the sequence begins with
+/// it.
 pub(super) fn find_asker(sequences: &Sequences<'_>, number: usize) -> Option<(MethodName, f64)> {
     let tree = &sequences.tree;
     let known = sequences.sequences.get(number)?;
@@ -19,7 +21,7 @@ pub(super) fn find_asker(sequences: &Sequences<'_>, number: usize) -> Option<(Me
         let times = sequences.time_by_owner(&tree.nodes_of_function(function));
         times.get(&Some(number)).copied().unwrap_or(0.0) / known.time()
     };
-    // A function that asks for most of it calls its hottest node too.
+    // A function that asks for most of the sequence also calls its hottest node.
     let callers: Vec<_> = tree.callers_of(hottest).collect();
     let outermost = callers.iter().rev().filter_map(|node| tree.name_at(*node));
     let mut known_to_author = tree.known_to_author(outermost).into_iter();
@@ -34,11 +36,11 @@ pub(super) fn find_asker(sequences: &Sequences<'_>, number: usize) -> Option<(Me
     (!known.path.contains(&asker)).then_some((asker, part))
 }
 
-/// System calls with which processes begin.
+/// System calls that start processes.
 const STARTS: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
 
-/// Returns the outermost function that starts most of the program's processes, but does not have most of the program, by the time that the kernel takes for
-/// that, with the part that it has. `None` if there is none.
+/// Returns the outermost function that starts most of the program's processes, with its part, by
+/// the kernel's time for starting them. `None` if there is none, or if it has most of the program.
 pub(super) fn find_starter(sequences: &Sequences<'_>) -> Option<(MethodName, f64)> {
     let tree = &sequences.tree;
     let starts = tree.nodes_of_methods(|method| {

@@ -1,4 +1,5 @@
-//! The role of a frame on a stack: the program's, a runtime's, or a library's that works for its caller.
+//! The role of a frame on a stack: the program's, a runtime's, or a library's that works for its
+//! caller.
 
 use super::libraries::{is_language_library, is_script_body};
 use profile::known_code::{RuntimeWork, is_glue};
@@ -6,11 +7,12 @@ use profile::known_code::{RuntimeWork, is_glue};
 /// The role of a function, by its name and module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRole {
-    /// The work of a runtime that it does with all that it calls, if that is no function of the program.
+    /// The work of a runtime, including all of its callees that are not functions of the program.
     work: Option<&'static RuntimeWork>,
-    /// The same where no function of the program is on the stack at all.
+    /// The work of a runtime, if no function of the program is on the stack.
     lone_work: Option<&'static RuntimeWork>,
-    /// True for the program's functions: no library's, and no statements of a script, which run while it is imported.
+    /// True for functions of the program: neither a library's, nor the statements of a script,
+    /// which run while it is imported.
     is_program: bool,
     /// True for the statements of a script.
     is_script: bool,
@@ -30,8 +32,8 @@ impl FrameRole {
     }
 }
 
-/// Returns the work of a runtime that a stack is of, with the number of its frames, outermost first, that this is done for. `roles` are those of its frames,
-/// outermost first, `thread` its thread's name.
+/// Returns the work of a runtime on a stack, with the number of outermost frames on whose behalf it
+/// runs. `roles` are those of the stack's frames, outermost first, `thread` is its thread's name.
 pub fn find_runtime_work(
     roles: &[FrameRole],
     thread: &str,
@@ -50,7 +52,7 @@ pub fn find_runtime_work(
         }
     };
     match works.next() {
-        // Nothing of the program called it: how the thread began says nothing.
+        // No function of the program called it, so the start of the thread is no caller.
         Some((work, _)) if program.is_none() => Some((work, 0)),
         found => found.or_else(alone),
     }

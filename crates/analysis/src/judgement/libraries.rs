@@ -1,15 +1,16 @@
-//! Images that work for others, and functions that only lead to work.
+//! Code that works for its callers, and functions that only lead to work.
 
 use profile::known_code::{
     FunctionRole, KnownCode, RUNTIME, has_role, is_glue, is_library_script, is_package,
     is_standard_name, qualified_name,
 };
 
-/// Returns whether a function, given with its module, only works for its callers. Such are functions of the C library,
-/// of an allocator, of the standard library of C++, Rust, Go or Java, of an interpreter, and the work of a runtime.
+/// Returns whether a function, given with its module, only works for its callers: functions of the
+/// C library, of an allocator, of the standard library of C++, Rust, Go or Java, of an interpreter,
+/// and the work of a runtime.
 pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
     let is_script = is_script_function(name);
-    // Node.js's scripts have their file in their name by a perf map.
+    // Perf maps name Node.js's own scripts with their file.
     let is_of_node = || name.starts_with("JS:") && name.contains(" node:");
     module == RUNTIME
         || KnownCode::of_file(module).is_some_and(|code| code.works_for_others() && !is_script)
@@ -19,7 +20,7 @@ pub(super) fn is_language_library((name, module): &(String, String)) -> bool {
         || is_of_node()
 }
 
-/// Returns whether a function is a script's, whose names have the file and line behind them.
+/// Returns whether a function is a script's: such names include the file and line.
 fn is_script_function(name: &str) -> bool {
     let place = name
         .strip_suffix(')')
@@ -29,14 +30,16 @@ fn is_script_function(name: &str) -> bool {
     })
 }
 
-/// Returns whether two functions were written together: of one image, or scripts of one package or of the program itself.
+/// Returns whether two functions were written together: in one image, or in scripts of one package
+/// or of the program itself.
 pub(super) fn belong_together(one: &(String, String), other: &(String, String)) -> bool {
     let are_scripts = is_script_function(&one.0) && is_script_function(&other.0);
     one.1 == other.1
         || are_scripts && KnownCode::package_of(&one.1) == KnownCode::package_of(&other.1)
 }
 
-/// Returns whether a function was not written for this program: of a shared library, or of an installed package's script.
+/// Returns whether a function was not written for this program: it is in a shared library or an
+/// installed package's script.
 pub(super) fn is_of_others((_, module): &(String, String)) -> bool {
     is_shared_library(module) || KnownCode::package_of(module).is_some()
 }
@@ -47,7 +50,8 @@ pub(super) fn is_shared_library(module: &str) -> bool {
     file.ends_with(".so") || file.contains(".so.")
 }
 
-/// Returns whether a function's name is one of a standard library that is compiled into programs.
+/// Returns whether a function belongs, by its name, to a standard library that is compiled into
+/// programs.
 fn is_of_standard_library(name: &str) -> bool {
     if let Some(implemented) = name.strip_prefix('<') {
         return is_of_standard_implementation(implemented);
@@ -56,7 +60,8 @@ fn is_of_standard_library(name: &str) -> bool {
     is_standard_name(name) || is_of_go_library(name)
 }
 
-/// Returns whether what is implemented, of Rust's `<Type as Trait>::function`, is the standard library's: its type, or its trait for any type.
+/// Returns whether the implementing side of Rust's `<Type as Trait>::function` is the standard
+/// library: its type, or its trait for any type.
 fn is_of_standard_implementation(implemented: &str) -> bool {
     let of_type = implemented.trim_start_matches(['&', '<', '*', '(', '[']);
     let of_type = of_type.strip_prefix("mut ").unwrap_or(of_type);
@@ -68,20 +73,22 @@ fn is_of_standard_implementation(implemented: &str) -> bool {
     is_standard_name(of_type) || !first.contains("::") && of_any_type
 }
 
-/// Returns whether a function's name begins with a package of Go's standard library. Functions of scripts have their file behind the name.
+/// Returns whether a function's name begins with a package of Go's standard library. Names of
+/// script functions have their file behind them.
 pub(super) fn is_of_go_library(name: &str) -> bool {
     let package = name.split_once('.').map_or("", |(package, _)| package);
     let first = package.split('/').next().unwrap_or_default();
     !name.contains(' ') && is_package(first)
 }
 
-/// Returns whether a function's name tells nobody what to change: the program itself, or code without a name.
+/// Returns whether a function's name gives no hint what to change: the program itself, or code
+/// without a name.
 pub(super) fn says_little(name: &str) -> bool {
     let is_main = name == "main" || name == "main.main" || name.ends_with("::main");
     is_main || is_nameless(name) || is_script_body(name)
 }
 
-/// Returns whether code has no name, as that of a file without symbols.
+/// Returns whether code has no name, as in a file without symbols.
 pub(super) fn is_nameless(name: &str) -> bool {
     name.starts_with('[')
 }
@@ -92,7 +99,8 @@ pub(super) fn leads_to_work(function: &(String, String)) -> bool {
     says_little(name) || is_glue(name) || is_language_library(function)
 }
 
-/// Returns whether a function is the statements of a script outside of its functions, which Python, Ruby and PHP give a name.
+/// Returns whether a function stands for the top-level statements of a script, which Python, Ruby
+/// and PHP name.
 pub(super) fn is_script_body(name: &str) -> bool {
     let label = name.split(" (").next().unwrap_or(name);
     ["<module>", "<main>", "{main}"].contains(&label)
@@ -186,8 +194,8 @@ mod tests {
         }
     }
 
-    /// Packages installed beside a standard library were written by others, and a program may have a namespace of an
-    /// interpreter's name.
+    /// Packages installed beside a standard library were written by others, and a program may have
+    /// a namespace named like an interpreter.
     #[test]
     fn functions_of_interpreters_are_their_images_and_scripts() {
         let is_library =

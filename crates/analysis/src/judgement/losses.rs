@@ -1,25 +1,26 @@
 //! Losses of threads to each other, each counted once.
 //!
-//! Functions call each other, so the loss of one is also a loss of its callers. It also lies in time that sequences
-//! have. The rest of a loss is the part that no other finding can have. It excludes, at most, the time of listed
-//! sequences below the function. It excludes the listed losses of callees, as far as their time lies below the
-//! function. It excludes waiting for a CPU, if that is a finding. Working time is a part of all threads' time, so a
-//! sequence's part of it is not too small to be subtracted from a loss.
+//! Functions call each other, so the loss of one is also a loss of its callers. It also lies in the
+//! time of sequences. The rest of a loss is the part that no other finding can have. It excludes
+//! the time of listed sequences below the function, the listed losses of callees as far as their
+//! time lies below the function, and waiting for a CPU, if that is a finding. Working time is a
+//! part of all threads' time, so a sequence's part of it is not too small to be subtracted from a
+//! loss.
 
 use super::sequences::{LEAST, Sequences};
 use profile::{Finding, FindingEvidence, PlaceInCode, plain_name};
 use std::ops::Range;
 
-/// A loss without what other findings have of it.
+/// A loss without the parts that other findings have.
 pub(super) struct LossLeft {
     /// The finding, reduced.
     pub(super) finding: Finding,
-    /// The listed sequence that most of the function's time lies in.
+    /// The listed sequence that has most of the function's time.
     pub(super) sequence: Option<usize>,
 }
 
 impl LossLeft {
-    /// Returns whether the rest is worth a sentence.
+    /// Returns whether the rest is large enough to be listed.
     pub(super) fn is_listed(&self) -> bool {
         self.finding.amount.conservative() >= LEAST
     }
@@ -31,8 +32,9 @@ struct LosingFunction {
     time: f64,
 }
 
-/// Reduces losses to what no other finding has, the innermost functions first. `listed` says of each sequence whether it is a finding,
-/// `starved` how much of the waiting for a CPU is one, 0 to 1.
+/// Reduces losses to the parts that no other finding has, the innermost functions first. `listed`
+/// says for each sequence whether it is a finding, `starved` is the part of the waiting for a CPU
+/// that is one, 0 to 1.
 pub(super) fn count_losses_once(
     sequences: &Sequences<'_>,
     losses: &[&Finding],
@@ -76,7 +78,8 @@ impl LosingFunction {
         Self { nodes, time }
     }
 
-    /// Returns the part of another function's time that lies below this one: all of it, if nobody saw where it lies.
+    /// Returns the part of `inner`'s time that lies below this function: all of it, if its place is
+    /// unknown.
     fn part_of(&self, inner: &Self, sequences: &Sequences<'_>) -> f64 {
         if self.time <= 0.0 || inner.time <= 0.0 {
             return 1.0;
@@ -94,7 +97,7 @@ impl LosingFunction {
     }
 }
 
-/// The part of a loss that is waiting for a CPU, 0 to 1.
+/// Returns the part of a loss that is not waiting for a CPU, 0 to 1.
 fn part_without_cpu(loss: &Finding) -> f64 {
     let lost = loss.evidence.iter().find_map(|evidence| match evidence {
         FindingEvidence::LostTime {
@@ -110,7 +113,7 @@ fn part_without_cpu(loss: &Finding) -> f64 {
     }
 }
 
-/// Takes a part that other findings have out of an amount.
+/// Subtracts the part that other findings have from a loss.
 fn without_part(loss: &Finding, part: f64) -> Finding {
     let mut finding = loss.clone();
     let part = part.min(finding.amount.value).max(0.0);
@@ -121,7 +124,7 @@ fn without_part(loss: &Finding, part: f64) -> Finding {
     finding
 }
 
-/// Returns the evidence that other findings have a part of a place, if they have.
+/// Returns the evidence that other findings have a part of a place, if that part is not 0.
 pub(super) fn counted_elsewhere(part: f64) -> Option<FindingEvidence> {
     (part > 0.0).then_some(FindingEvidence::CountedElsewhere { part })
 }

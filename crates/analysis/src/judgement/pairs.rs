@@ -1,5 +1,5 @@
-//! Two sides of one cost (ours): whoever makes a value pays once more when it is dropped, and whoever touches new memory pays once more when that is
-//! given back. A change spares both sides.
+//! Two sides of one cost (ours): a value costs time when it is made and when it is dropped, and
+//! memory when it is first touched and when it is given back. One change avoids both.
 
 use super::sequences::{Sequences, UnitedPlace};
 use super::timed_tree::{KERNEL, MethodName};
@@ -7,7 +7,7 @@ use profile::known_code::qualified_name;
 use profile::{KERNEL_CALL, PAGE_FAULT};
 use std::collections::BTreeMap;
 
-/// System calls with which memory is asked for and given back.
+/// System calls that ask for memory and give it back.
 const MEMORY_CALLS: [&str; 5] = ["mmap", "munmap", "mremap", "madvise", "brk"];
 
 /// Finds the sequences that are two sides of one cost; the dearest one is the place.
@@ -21,7 +21,8 @@ pub(super) fn find_pairs(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
 fn find_lifetimes(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
     let mut types: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (at, sequence) in sequences.sequences.iter().enumerate() {
-        // One of a standard library's is the place itself where `main` or a nameless function calls it.
+        // A function of a standard library is the place itself if `main` or a nameless function
+        // calls it.
         let called = sequence.path.iter().rfind(|(_, module)| module != KERNEL);
         let functions = [sequences.tree.asking_function(&sequence.path), called];
         let of_type = functions.into_iter().flatten().find_map(|(name, module)| {
@@ -38,7 +39,8 @@ fn find_lifetimes(sequences: &Sequences<'_>) -> Vec<UnitedPlace> {
         .collect()
 }
 
-/// Page faults, with the calls that ask for memory and give it back: of the same function, or of one that calls it.
+/// Returns page faults with the calls that ask for memory and give it back, by the same function or
+/// a caller of it.
 fn find_memory(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     let ends_in = |at: usize, is_call: &dyn Fn(&str) -> bool| {
         let last = sequences.sequences[at].path.last();
@@ -67,7 +69,7 @@ fn is_memory_call(name: &str) -> bool {
     call.is_some_and(|call| MEMORY_CALLS.contains(&call))
 }
 
-/// Returns whether a function is another one, or has most of the other's time below it.
+/// Returns whether `caller` is `callee`, or has most of its time below it.
 fn calls_function(sequences: &Sequences<'_>, caller: &MethodName, callee: &MethodName) -> bool {
     let outer = sequences.tree.nodes_of_function(caller);
     let inner = sequences.tree.nodes_of_function(callee);
@@ -88,7 +90,8 @@ fn unite_with_dearest(sequences: &Sequences<'_>, inside: Vec<usize>) -> Option<U
     (inside.len() > 1).then_some(UnitedPlace { path, inside })
 }
 
-/// Returns the type that a C++ function constructs or destructs: `State` of `State::State(int)` and of `State::~State()`.
+/// Returns the type that a C++ function constructs or destructs: `State` for `State::State(int)`
+/// and `State::~State()`.
 fn type_of_lifetime(name: &str) -> Option<&str> {
     let name = qualified_name(name);
     let name = &name[..outside_of_arguments(name)
@@ -101,14 +104,14 @@ fn type_of_lifetime(name: &str) -> Option<&str> {
     (function == own).then_some(of_type)
 }
 
-/// Splits a name at its last `::` that is in no template's arguments.
+/// Splits a name at its last `::` outside of template arguments.
 fn split_last_scope(name: &str) -> Option<(&str, &str)> {
     let scopes = outside_of_arguments(name).filter(|(_, rest)| rest.starts_with("::"));
     let (at, _) = scopes.last()?;
     Some((&name[..at], &name[at + 2..]))
 }
 
-/// Returns what a name has from each place on that is in no template's arguments, with the place.
+/// Returns the positions outside of template arguments, each with the rest of the name from there.
 fn outside_of_arguments(name: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut depth = 0_u32;
     name.char_indices().filter_map(move |(at, letter)| {

@@ -1,4 +1,4 @@
-//! The call sequences that a program's time lies in, each with the time that no other one has.
+//! The call sequences that have a program's time, each with the time that no other one has.
 
 use super::libraries::{is_nameless, is_shared_library, says_little};
 use super::timed_tree::{KERNEL, MethodName, PROCESS_START, SequenceCall, TimedTree};
@@ -11,48 +11,51 @@ use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// The part of the working time, or of the program's speed, below which nothing is worth a sentence.
+/// The part of the working time, or of the program's speed, below which nothing is reported.
 pub const LEAST: f64 = 0.02;
-/// Sequences that are looked for.
+/// Number of sequences that the search looks for.
 pub(super) const SOUGHT: usize = 8;
-/// A function of the C library on the way to the kernel is called by one function, if that has so much of the time.
+/// The part of the time of a C library function on the way to the kernel that one caller must have
+/// to be its only caller.
 const ONE_CALLER: f64 = 0.8;
-/// The part of the working time from which on a function is the program, rather than a part of it.
+/// The part of the working time above which a function is the program, rather than a part of it.
 pub(super) const PROGRAM: f64 = 0.95;
-/// The part from which on a function is only taken if one callee has most of it.
+/// The part above which a function is descended into only if one callee has most of it.
 pub(super) const DRIVER: f64 = 0.8;
-/// The part of a function's time that the one callee has which says more.
+/// The part of a function's time above which one callee says more than the function.
 pub(super) const DOMINATES: f64 = 0.8;
-/// The part of a function's time that is its own, if it is a loop around small callees and not a list of stages.
+/// The part of a function's time that must be its own if it is a loop around small callees, and not
+/// a list of stages.
 pub(super) const OWN_WORK: f64 = 0.05;
-/// The part of a sequence's time from which on one callee is a sequence of its own.
+/// The part of a sequence's time above which one callee is a sequence of its own.
 const LARGE: f64 = 0.25;
-/// The part of its time that a function locks or unlocks which does nothing else, and the place that stands for both.
+/// The part of its time that a function must lock or unlock to do nothing else, and the place that
+/// stands for both.
 const ONLY_LOCKS: f64 = 0.9;
 const LOCKING: &str = "locking and unlocking";
-/// Functions on the way to the kernel, at most: those of Rust's standard library are the most.
+/// Maximum number of functions on the way to the kernel: Rust's standard library has the most.
 const LONGEST_WAY_TO_KERNEL: usize = 40;
 
-/// The part of a shared library's functions that have no name, if it has no symbols.
-/// Tuned by `benches/run_cases.py`.
+/// The part of a shared library's functions without names above which it has no symbols. Tuned by
+/// `benches/run_cases.py`.
 const STRIPPED: f64 = 0.25;
-/// Ways through libraries on which one function asks for a sequence, at most.
+/// Maximum number of paths through libraries by which one function asks for a sequence.
 const MOST_WAYS: usize = 32;
 
-/// A call sequence with the time that no other one has. It includes the time of its functions in libraries of their
-/// language, which only work for them.
+/// A call sequence with the time that no other one has. It includes the time of the language's
+/// libraries that its functions call.
 pub(super) struct TimedSequence {
     /// Call path of the place, without those libraries.
     pub(super) path: Vec<MethodName>,
-    /// The time in functions of these libraries, or in sequences that were united, by their names, in nanoseconds.
+    /// The time in functions of these libraries, or in united sequences, by name, in nanoseconds.
     pub(super) in_callees: BTreeMap<String, f64>,
     /// Time of each kind, in nanoseconds.
     pub(super) times: [f64; TimeKind::ALL.len()],
-    /// What its function does on the way to others, in nanoseconds.
+    /// The time of functions on the path, outside of the calls to the place, in nanoseconds.
     pub(super) along: f64,
     /// The time of its calls that other sequences have, by their numbers, in nanoseconds.
     pub(super) shared: FxHashMap<usize, f64>,
-    /// True if its time is spread over many callees: a part of it says little of the whole.
+    /// True if its time is spread over many callees: one callee says little about the whole.
     pub(super) is_united: bool,
     /// Its part of the working time in each run, if there are several.
     pub(super) parts: Vec<f64>,
@@ -71,7 +74,7 @@ impl TimedSequence {
         }
     }
 
-    /// Returns whether nearly all of it is the C library's locking and unlocking.
+    /// Returns whether nearly all of its time is the C library's locking and unlocking.
     fn is_locking(&self, tree: &TimedTree<'_>) -> bool {
         let called = self
             .in_callees
@@ -87,33 +90,33 @@ impl TimedSequence {
         called > 0.0 && called >= ONE_CALLER * self.time() || path.any(is_operation)
     }
 
-    /// Returns whether it is what it takes to start and end processes.
+    /// Returns whether it stands for starting and ending processes.
     pub(super) fn is_process_start(&self) -> bool {
         let last = self.path.last();
         last.is_some_and(|(name, module)| name == PROCESS_START && module == KERNEL)
     }
 
-    /// Returns the time, in nanoseconds.
+    /// Returns its time, in nanoseconds.
     pub(super) fn time(&self) -> f64 {
         self.times.iter().sum()
     }
 
-    /// Returns the part of it that is no wait for other threads' work, in nanoseconds.
+    /// Returns its time without waits for other threads' work, in nanoseconds.
     pub(super) fn time_working(&self) -> f64 {
         self.time_of_kinds(is_work)
     }
 
-    /// Returns the part of it in which threads run, in nanoseconds.
+    /// Returns its running time, in nanoseconds.
     pub(super) fn time_running(&self) -> f64 {
         self.time_of_kinds(TimeKind::is_running)
     }
 
-    /// Returns the part of it that is not measured, but known by samples, in nanoseconds.
+    /// Returns its time that is known by samples and not measured, in nanoseconds.
     pub(super) fn time_sampled(&self) -> f64 {
         self.time_of_kinds(TimeKind::is_sampled)
     }
 
-    /// Returns the part of it that is of some kinds, in nanoseconds.
+    /// Returns its time of some kinds, in nanoseconds.
     pub(super) fn time_of_kinds(&self, is_kind: impl Fn(TimeKind) -> bool) -> f64 {
         let kinds = TimeKind::ALL.into_iter().zip(self.times);
         let of_kinds = kinds.filter(|(kind, _)| is_kind(*kind));
@@ -121,12 +124,14 @@ impl TimedSequence {
     }
 }
 
-/// Returns whether time of a kind is work: whoever ends a wait for a lock or at a barrier works meanwhile.
+/// Returns whether time of a kind is work. Waits for a lock or at a barrier are not: the thread
+/// that ends them works meanwhile.
 fn is_work(kind: TimeKind) -> bool {
     !matches!(kind, TimeKind::Locks | TimeKind::Barriers)
 }
 
-/// A library's function through which another one asks the kernel: what it takes itself, as for entering the kernel, belongs to that call.
+/// A library's function through which another one asks the kernel. Its own time, as for entering
+/// the kernel, belongs to that call.
 #[derive(Clone)]
 struct WayToKernel {
     asker: MethodName,
@@ -155,9 +160,9 @@ impl WayToKernel {
 /// The part of calls that a place takes.
 enum TakenPart {
     All,
-    /// Of the last function, without what libraries call back for it.
+    /// The own work of the last function, without calls back from libraries.
     OwnWork,
-    /// Of functions that lead to the last one, by their numbers, what they do themselves.
+    /// The own work of functions on the path to the last one, by their numbers.
     Along(Range<usize>),
 }
 
@@ -165,12 +170,12 @@ enum TakenPart {
 struct TakenCalls {
     path: Vec<MethodName>,
     place: Vec<MethodName>,
-    /// The library's function that the place calls there.
+    /// The library's function that the place calls.
     callee: Option<String>,
     part: TakenPart,
 }
 
-/// A place with the sequences that are one with it.
+/// A place with the sequences that belong to it.
 pub(super) struct UnitedPlace {
     pub(super) path: Vec<MethodName>,
     pub(super) inside: Vec<usize>,
@@ -182,7 +187,7 @@ pub(super) struct Sequences<'a> {
     /// The sum of all time, in nanoseconds; never 0.
     pub(super) working_ns: f64,
     pub(super) sequences: Vec<TimedSequence>,
-    /// The calls as they were taken, the most specific ones first.
+    /// The calls in the order in which they were taken, the most specific ones first.
     taken: Vec<TakenCalls>,
     ways: Vec<WayToKernel>,
     united: Vec<UnitedPlace>,
@@ -207,7 +212,7 @@ impl<'a> Sequences<'a> {
     }
 
     pub(super) fn take_found(&mut self, forest: &Forest, found: &FoundSequences) {
-        // The most specific ones first, as the search counts what two share.
+        // The most specific ones first, because the search counts shared time for these.
         let mut order: Vec<_> = found.bottlenecks.iter().collect();
         order.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         let paths = order.into_iter().flat_map(|bottleneck| {
@@ -219,12 +224,12 @@ impl<'a> Sequences<'a> {
         let mut paths: Vec<Vec<MethodName>> = paths.collect();
         paths.retain(|path| !self.only_leads(path));
         let callees = paths.iter().flat_map(|path| self.large_callees(path));
-        // One that was found has all of its calls, by others, too.
+        // A sequence found by the search has all calls of its function, also those by others.
         let is_found = |callee: &Vec<MethodName>| paths.iter().any(|p| p.last() == callee.last());
         let callees: Vec<_> = callees.filter(|callee| !is_found(callee)).collect();
-        // The more specific ones first.
+        // The more specific sequences first.
         paths.splice(0..0, callees);
-        // Of two calls through one function what it takes itself belongs to the one that takes more.
+        // The own time of a function that two calls share belongs to the call that takes more.
         let ways = paths.iter().rev();
         self.ways = ways
             .filter_map(|p| WayToKernel::of_path(p, &self.tree))
@@ -232,7 +237,7 @@ impl<'a> Sequences<'a> {
         for path in &paths {
             self.take_sequence(path.clone());
         }
-        // What else a library's function does for the same caller belongs to it, too.
+        // Other work of a library's function for the same caller belongs to this sequence, too.
         let library_calls = paths
             .iter()
             .filter_map(|path| self.first_library_call(path));
@@ -246,7 +251,7 @@ impl<'a> Sequences<'a> {
             self.take_work_along(path);
         }
         self.unite_locking();
-        // What is left of a library's function that others were united in.
+        // The rest of a library's function whose sequences were united.
         let united = self
             .sequences
             .iter()
@@ -259,14 +264,15 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// Takes what the functions that a sequence leads through do on the way, which the search counts as a part of it: for
-    /// the function's place, or as a sequence of its own that is worth a sentence.
+    /// Takes the own work of the functions on the path of a sequence, which the search counts as a
+    /// part of it. It goes to the function's place, or becomes a sequence of its own if it is large
+    /// enough.
     fn take_work_along(&mut self, path: &[MethodName]) {
         let mut end = path.len();
         for at in (0..path.len()).rev() {
             let is_library = |at: usize| path.get(at).is_some_and(|f| self.tree.is_library(f));
             let caller = at.checked_sub(1);
-            // What a library does is done for its caller, unless that says little.
+            // A library works for its caller, unless the caller's name says little.
             let is_for_caller = is_library(at)
                 && caller.is_some_and(|caller| is_library(caller) || !says_little(&path[caller].0));
             if is_for_caller {
@@ -295,7 +301,8 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// Returns whether a sequence is all of `main`, or of a script's statements, which only call others.
+    /// Returns whether a sequence is all of `main`, or of a script's statements, which only call
+    /// others.
     fn only_leads(&self, path: &[MethodName]) -> bool {
         let [function] = path else { return false };
         let is_program = says_little(&function.0) && !is_nameless(&function.0);
@@ -304,7 +311,8 @@ impl<'a> Sequences<'a> {
         is_program && own < OWN_WORK * self.time_of_function(function)
     }
 
-    /// A sequence that is the whole program says little if one callee has much of it: that, as a sequence of its own, for each such callee.
+    /// Returns the large callees of a sequence that is the whole program, each as a sequence of its
+    /// own, because they say more.
     fn large_callees(&self, path: &[MethodName]) -> Vec<Vec<MethodName>> {
         let calls = self.tree.calls_of(path);
         let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
@@ -322,16 +330,18 @@ impl<'a> Sequences<'a> {
             .collect()
     }
 
-    /// Extends a sequence that begins in the kernel or in a library of the language at the top, up to the caller that
-    /// asked for it. Steps through these libraries are included, because they only work for others. Each of several
-    /// callers that ask the kernel is a sequence of its own, if it has enough time.
+    /// Extends the top of a sequence that begins in the kernel or in a library of the language, up
+    /// to the caller that asked for it. Steps through these libraries are included, because they
+    /// only work for others. Each of several callers that ask the kernel is a sequence of its own,
+    /// if it has enough time.
     fn with_askers(&self, path: Vec<MethodName>) -> Vec<Vec<MethodName>> {
         let mut done = Vec::new();
         let calls = self.tree.calls_of(&path);
         let mut open = vec![(path, calls)];
         while let Some((path, calls)) = open.pop() {
             let in_kernel = path.first().is_some_and(|(_, module)| module == KERNEL);
-            // A library without symbols, between whoever asks and the kernel, tells nobody what to change.
+            // A library without symbols between the asking function and the kernel gives no hint
+            // what to change.
             let in_kernel_call = path.last().is_some_and(|(_, module)| module == KERNEL);
             let in_library = path.first().is_some_and(|first| {
                 self.tree.is_library(first) || in_kernel_call && self.is_in_stripped(first)
@@ -365,8 +375,9 @@ impl<'a> Sequences<'a> {
         done
     }
 
-    /// Returns the outermost calls of the function that a sequence within a library begins with: a function that calls itself has callers beside
-    /// the one that asks. `None` if the sequence is that function.
+    /// Returns the outermost calls of the function that a sequence within a library begins with,
+    /// because the callers of a recursive function include itself. `None` if the sequence is only
+    /// that function.
     fn outermost_of_library(
         &self,
         path: &[MethodName],
@@ -378,12 +389,13 @@ impl<'a> Sequences<'a> {
         let own = self.tree.own_work(&outermost).into_iter();
         let own: i64 = own.map(|node| self.tree.tree().cost(0, node)).sum();
         let in_library = path.iter().all(|function| self.tree.is_library(function));
-        // One that mostly calls the program back stands for more than the sequence.
+        // A function that mostly calls the program back stands for more than the sequence.
         (in_library && own as f64 >= ONE_CALLER * all).then_some((outermost, calls))
     }
 
-    /// Returns the ways on which one function asks for most of a sequence within libraries, through several functions of these, as for memory
-    /// by the constructors and destructors that it calls. The sequence itself if no function does.
+    /// Returns the paths by which one function asks for most of a sequence within libraries,
+    /// through several library functions, such as constructors and destructors that allocate.
+    /// Returns the sequence itself if no function does.
     fn ways_from_one_asker(
         &self,
         path: &[MethodName],
@@ -425,14 +437,15 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// The callers of a sequence's calls that have enough time, with the calls that they make: those that have most.
+    /// Returns the callers of a sequence's calls that have enough time, with their calls, by
+    /// descending time.
     fn callers_of(
         &self,
         calls: &[SequenceCall],
         enough: f64,
     ) -> Vec<(MethodName, Vec<SequenceCall>)> {
         let mut callers: BTreeMap<MethodName, (f64, Vec<SequenceCall>)> = BTreeMap::new();
-        // One below the root has no caller.
+        // A call below the root has no caller.
         for call in calls {
             if let Some((caller, with_caller)) = self.tree.with_caller(*call) {
                 let (time, calls) = callers.entry(caller).or_default();
@@ -448,8 +461,8 @@ impl<'a> Sequences<'a> {
         calls.map(|(caller, (_, calls))| (caller, calls)).collect()
     }
 
-    /// Unites the sequences of locking and unlocking, if there are several and none is of a function that does anything
-    /// else.
+    /// Unites the sequences of locking and unlocking, if there are several and all of them only
+    /// lock or unlock.
     fn unite_locking(&mut self) {
         let sequences = self.sequences.iter().enumerate();
         let locks: Vec<_> = sequences
@@ -473,7 +486,7 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// Unites what belongs to each of some places.
+    /// Unites the sequences of each of some places.
     pub(super) fn unite_all(&mut self, places: Vec<UnitedPlace>) {
         for place in places {
             self.unite(&place);
@@ -481,7 +494,7 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// Makes a place one sequence, with those that belong to it.
+    /// Makes a place and the sequences that belong to it one sequence.
     fn unite(&mut self, place: &UnitedPlace) {
         let own = self.take_nodes(&TakenCalls {
             path: place.path.clone(),
@@ -512,7 +525,8 @@ impl<'a> Sequences<'a> {
         self.sequences[own].is_united = true;
     }
 
-    /// Looks for the same sequences in further runs, in the same order, so that they share no time there either.
+    /// Looks for the same sequences in further runs, in the same order, so that no time is shared
+    /// there either.
     pub(super) fn compare_runs(&mut self, more: &[CallTree]) {
         let part = |run: &Sequences<'_>, at: usize| run.sequences[at].time() / run.working_ns;
         let count = 0..self.sequences.len();
@@ -534,7 +548,7 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// Returns the place of a path, and the library's function that is called there.
+    /// Returns the place of a path, and the library function that the place calls.
     fn place_of(&self, path: &[MethodName]) -> (Vec<MethodName>, Option<String>) {
         let is_on_way = |way: &&WayToKernel| {
             let mut asked = path.windows(2);
@@ -551,8 +565,8 @@ impl<'a> Sequences<'a> {
         (place.to_vec(), library.map(str::to_owned))
     }
 
-    /// Returns the call of a library's function with which a path to a function of libraries leaves the program's own
-    /// functions.
+    /// Returns the path of the library call with which a path into libraries leaves the program's
+    /// own functions.
     fn first_library_call(&self, path: &[MethodName]) -> Option<Vec<MethodName>> {
         let is_library = |function: &&MethodName| self.tree.is_library(function);
         let inside = path.iter().rev().take_while(is_library).count();
@@ -563,8 +577,9 @@ impl<'a> Sequences<'a> {
         is_place.then(|| path[asker..=asker + 1].to_vec())
     }
 
-    /// Splits a path into its place and, if it ends in a library of the language, the function that is called there. The place is the function that
-    /// calls the library; if that is `main` or has no name, what it calls there belongs to the place.
+    /// Splits a path into its place and, if it ends in a library of the language, the library
+    /// function that the place calls. The place is the caller of the library. If that is `main` or
+    /// nameless, the library function is part of the place.
     fn place_and_library<'p>(&self, path: &'p [MethodName]) -> (&'p [MethodName], Option<&'p str>) {
         let is_library = |function: &&MethodName| self.tree.is_library(function);
         let inside = path.iter().rev().take_while(is_library).count();
@@ -577,7 +592,8 @@ impl<'a> Sequences<'a> {
         (place, called.map(|(called, _)| called.as_str()))
     }
 
-    /// Returns a path within libraries without what it begins with and only leads to work, as the start of a thread: the function that this calls stands for it.
+    /// Removes functions that only lead to work, such as the start of a thread, from the beginning
+    /// of a path. Within libraries, the function that they call stands for the path.
     fn without_glue(&self, mut path: Vec<MethodName>) -> Vec<MethodName> {
         let begin = path.iter().position(|(name, _)| !is_glue(name));
         if let Some(begin) = begin.filter(|begin| *begin > 0) {
@@ -588,7 +604,7 @@ impl<'a> Sequences<'a> {
         path
     }
 
-    /// Returns a path to the kernel, without the libraries' functions that only hand the call on.
+    /// Returns a path to the kernel, without library functions that only pass the call on.
     pub(super) fn without_wrappers(&self, path: &[MethodName]) -> Vec<MethodName> {
         let mut path = path.to_vec();
         let is_kernel = |(_, module): &MethodName| module == KERNEL;
@@ -600,14 +616,14 @@ impl<'a> Sequences<'a> {
         path
     }
 
-    /// Returns whether a function has no name, or is of a shared library without symbols: what it exports tells nobody what to change who does not
-    /// know the library.
+    /// Returns whether a function has no name, or is in a shared library without symbols. The
+    /// exported names of such a library give no hint what to change.
     fn is_in_stripped(&self, (name, module): &MethodName) -> bool {
         is_nameless(name) || self.stripped.contains(module.as_str())
     }
 
-    /// Returns a path to the kernel from whoever called a library without symbols, without what this does on the way. `None` if there is none, or
-    /// nobody called it.
+    /// Returns a path to the kernel from the caller of a library without symbols, without the
+    /// library's frames. `None` if there is no such library, or no caller.
     fn without_stripped(&self, path: &[MethodName]) -> Option<Vec<MethodName>> {
         let (last, callers) = path.split_last()?;
         let (asker, way) = callers.split_first()?;
@@ -622,7 +638,8 @@ impl<'a> Sequences<'a> {
         is_left_out.then(|| vec![asker.clone(), last.clone()])
     }
 
-    /// Adds the time below all calls of a sequence that no other one has taken: to that of its place, if there is one.
+    /// Adds the time below all calls of a sequence that no other one has: to the sequence of its
+    /// place, if there is one.
     pub(super) fn take_sequence(&mut self, path: Vec<MethodName>) {
         let place = self.place_of(&path);
         self.take_calls(path, place, TakenPart::All);
@@ -650,7 +667,7 @@ impl<'a> Sequences<'a> {
         self.taken.push(taken);
     }
 
-    /// Returns the number of the sequence that has taken them.
+    /// Adds taken nodes to a sequence, and returns its number.
     fn take_nodes(&mut self, taken: &TakenCalls) -> usize {
         let mut sequences = self.sequences.iter();
         let known = sequences.position(|known| known.path == taken.place);
@@ -692,7 +709,8 @@ impl<'a> Sequences<'a> {
         own
     }
 
-    /// Returns how the time of some nodes is spread over sequences, in nanoseconds; `None`: it is in none of them.
+    /// Returns the distribution of some nodes' time over sequences, in nanoseconds; `None` stands
+    /// for time in no sequence.
     pub(super) fn time_by_owner(&self, nodes: &[Range<usize>]) -> BTreeMap<Option<usize>, f64> {
         let mut times = BTreeMap::new();
         for node in nodes.iter().cloned().flatten() {
@@ -702,7 +720,7 @@ impl<'a> Sequences<'a> {
         times
     }
 
-    /// Returns the sequence that has most of the time of some nodes, if it has half of it.
+    /// Returns the sequence that has most of the time of some nodes, if it has at least half.
     pub(super) fn main_owner(&self, nodes: &[Range<usize>]) -> Option<usize> {
         let times = self.time_by_owner(nodes);
         let all: f64 = times.values().sum();
@@ -711,18 +729,18 @@ impl<'a> Sequences<'a> {
         (most > 0.0 && most >= all / 2.0).then_some(at)
     }
 
-    /// Returns the sequence in which most of the waiting at some nodes lies, if it has half of that.
+    /// Returns the sequence that has most of the waiting at some nodes, if it has at least half.
     pub(super) fn main_waiter(&self, nodes: &[Range<usize>]) -> Option<usize> {
         self.main_owner_of(nodes, |kind| !kind.is_running())
     }
 
-    /// Returns the sequence in which most of the work at some nodes lies, if it has half of that: whoever holds up others
-    /// works meanwhile, and waits for a lock only before.
+    /// Returns the sequence that has most of the work at some nodes, if it has at least half. The
+    /// holder of a lock works while it holds up others, and has waited for the lock before.
     pub(super) fn main_worker(&self, nodes: &[Range<usize>]) -> Option<usize> {
         self.main_owner_of(nodes, is_work)
     }
 
-    /// Returns the sequence that has most of some nodes' time of a kind, if it has half of it.
+    /// Returns the sequence that has most of some nodes' time of a kind, if it has at least half.
     fn main_owner_of(
         &self,
         nodes: &[Range<usize>],
@@ -752,7 +770,7 @@ impl<'a> Sequences<'a> {
         of_kind.map(|(at, _)| tree.cost(1 + at, node)).sum()
     }
 
-    /// Returns the kind of most of the waiting at a node itself.
+    /// Returns the most frequent kind of waiting at a node itself, by time.
     pub(super) fn wait_kind_at(&self, node: NodeId) -> Option<TimeKind> {
         let kinds = TimeKind::ALL.iter().enumerate();
         let waits = kinds.filter(|(_, kind)| !kind.is_running());
@@ -782,7 +800,7 @@ impl<'a> Sequences<'a> {
         tree.cost_of(0, node(nodes.start), node(nodes.end)) as f64
     }
 
-    /// Returns the time of all threads that is no wait for each other's work, in nanoseconds.
+    /// Returns the time of all threads without waits for each other's work, in nanoseconds.
     pub(super) fn time_working(&self) -> f64 {
         let kinds = (1..).zip(TimeKind::ALL);
         let work = kinds.filter(|(_, kind)| is_work(*kind));
@@ -790,7 +808,7 @@ impl<'a> Sequences<'a> {
             .sum()
     }
 
-    /// Returns the time of all threads that is of a kind, in nanoseconds.
+    /// Returns the time of all threads of a kind, in nanoseconds.
     pub(super) fn time_of_kind(&self, kind: TimeKind) -> f64 {
         let values = (1..).zip(TimeKind::ALL);
         let of_kind = values.filter(|(_, known)| *known == kind);
@@ -799,14 +817,14 @@ impl<'a> Sequences<'a> {
             .sum()
     }
 
-    /// Returns the time of a function with all that it calls, in nanoseconds.
+    /// Returns the time of a function and its callees, in nanoseconds.
     pub(super) fn time_of_function(&self, function: &MethodName) -> f64 {
         let ranges = self.tree.nodes_of_function(function);
         ranges.iter().map(|nodes| self.time_of(nodes)).sum()
     }
 
-    /// Returns whether calls of a function hand most of the program to one other function, which is no library's: an entry, or a loop, says less
-    /// than that one.
+    /// Returns whether calls of a function pass most of the program on to one other function that
+    /// is in no library. The entry or loop then says less than that callee.
     pub(super) fn is_entry(&self, calls: &[NodeId]) -> bool {
         let tree = self.tree.tree();
         let time: f64 = calls.iter().map(|at| tree.cum_cost(0, *at) as f64).sum();
@@ -825,7 +843,8 @@ impl<'a> Sequences<'a> {
     }
 }
 
-/// Returns the shared libraries that have no symbols, but what they export: many of the functions that were seen of them have no name.
+/// Returns the shared libraries that have only exported symbols: many of their sampled functions
+/// have no name.
 fn stripped_libraries(tree: &CallTree) -> BTreeSet<&str> {
     let mut functions: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for method in tree.methods() {

@@ -1,13 +1,13 @@
-//! Functions whose time is spread over many callees, and which are what these have in common
-//! (ours).
+//! Functions whose time is spread over many callees that have only them in common (ours).
 //!
-//! The search for bottlenecks prefers the specific: of a query that scans a table it finds the comparison of two values, the decoding of a
-//! row, and five more pieces, none of which anybody would change. What they have in common is the function that asked for the query.
-//! It is sought from the root of the tree downwards: past what only leads to work, and past functions that have nearly all of the time,
-//! as long as one of their callees has most of theirs and is called by nobody else.
-//! A function that has nearly all of the time is taken if nothing was found below it and it works itself, too: the loop that calls small functions.
-//! A function in which few of the sequences that were found have most of the time stays as it is: they say more. So does one whose
-//! callees are such functions.
+//! The search for bottlenecks prefers specific sequences. For a query that scans a table it finds
+//! the comparison of two values, the decoding of a row, and five more, none of which anybody would
+//! change. They have the function in common that asked for the query. This module looks for that
+//! function from the root of the tree downwards. It passes functions that only lead to work, and
+//! functions that have nearly all of the time, as long as one callee has most of theirs and has no
+//! other caller. A function that has nearly all of the time is taken if it also works itself and
+//! nothing was found below: a loop that calls small functions. A function is not taken if few found
+//! sequences have most of its time, because these say more, nor if its callees are such functions.
 
 use super::libraries::belong_together;
 use super::sequences::{DOMINATES, DRIVER, OWN_WORK, PROGRAM, Sequences, UnitedPlace};
@@ -15,20 +15,20 @@ use super::timed_tree::{KERNEL, MethodName};
 use profile::{NodeId, TimeKind};
 use std::collections::BTreeSet;
 
-/// The part of the working time that such a function has at least.
+/// The least part of the working time of such a function.
 const NOTABLE: f64 = 0.1;
-/// The part of a callee's time that it spends for one caller, if it works for nobody else.
+/// The part of a callee's time that one caller must have to be its only caller.
 const EXCLUSIVE: f64 = 0.95;
-/// A sequence says more than the function that it lies in from this part of its time on,
+/// The part of a function's time above which a sequence in it says more than the function,
 const STRONG: f64 = 0.25;
-/// if all such have this part.
+/// if all such sequences together have this part.
 const EXPLAINED: f64 = 0.6;
-/// The same of a function that has nearly all of the program: that says less.
-/// Tuned by `benches/run_cases.py`.
+/// The same threshold for a function that has nearly all of the program, and so says less. Tuned by
+/// `benches/run_cases.py`.
 const PROGRAM_EXPLAINED: f64 = 0.4;
-/// The part of a sequence's time that lies in a function that it is inside of.
+/// The part of a sequence's time that must lie in a function for the sequence to be inside of it.
 const INSIDE: f64 = 0.9;
-/// Calls that are followed: no recursion goes on for ever.
+/// Maximum depth of calls, which bounds recursion.
 const DEEPEST: usize = 200;
 
 /// Finds the functions whose time is spread.
@@ -49,7 +49,7 @@ struct Search<'a, 'b> {
 }
 
 impl Search<'_, '_> {
-    /// Looks at what some nodes call.
+    /// Looks at the callees of some nodes.
     fn walk_down(&mut self, nodes: &[NodeId], depth: usize) {
         if depth > DEEPEST {
             return;
@@ -83,7 +83,8 @@ impl Search<'_, '_> {
         let callees = tree.work_called_by(nodes).into_iter();
         let most = callees.max_by(|a, b| a.1.0.total_cmp(&b.1.0));
         let is_most = time > DRIVER * self.sequences.working_ns;
-        // One that calls itself again, and has nearly all of the program in its outer calls, executes a program of its own.
+        // A function that calls itself again, and has nearly all of the program in its outer calls,
+        // executes a program of its own.
         let is_executor =
             self.sequences.time_of_function(&function) > PROGRAM * self.sequences.working_ns;
         let is_entry = is_executor || self.sequences.is_entry(nodes);
@@ -99,7 +100,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Looks at a function of whose callees none has most of its time: some of them may explain it.
+    /// Looks at a function none of whose callees has most of its time: some of them may explain it.
     fn look_at_fork(
         &mut self,
         function: MethodName,
@@ -125,7 +126,8 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Looks at what a function calls that has nearly all of the time; if nothing comes of it, at itself.
+    /// Looks at the callees of a function that has nearly all of the time; if nothing is found
+    /// there, at the function itself.
     fn look_inside(&mut self, function: MethodName, nodes: &[NodeId], depth: usize) {
         let known = self.found.len();
         self.walk_down(nodes, depth + 1);
@@ -146,13 +148,14 @@ impl Search<'_, '_> {
         self.found.push(UnitedPlace { path, inside });
     }
 
-    /// Returns the sequences in a function, if its running time is notable, and few of them do not have so much of it that they explain it.
+    /// Returns the sequences in a function, if its running time is notable and no few sequences
+    /// explain it by their part of that time.
     fn scattered_sequences(&self, function: &MethodName, explained: f64) -> Option<Vec<usize>> {
         let ranges = self.sequences.tree.nodes_of_function(function);
         let running = self.running_time(&ranges);
         let inside = self.sequences_inside(&ranges);
         let sequences = inside.iter().map(|at| &self.sequences.sequences[*at]);
-        // What other functions do on the way from it explains nothing.
+        // The work of other functions on the path below it explains nothing.
         let times = sequences.map(|sequence| match sequence.path.last() {
             Some(last) if last == function => sequence.time_running(),
             _ => sequence.time_running() - sequence.along,
@@ -162,13 +165,13 @@ impl Search<'_, '_> {
         (notable && strong.sum::<f64>() < explained * running).then_some(inside)
     }
 
-    /// Returns whether a callee works for one caller, in the same image or package.
+    /// Returns whether a callee has only one caller, in the same image or package.
     fn is_only_for(&self, callee: &MethodName, caller: &MethodName, for_caller: f64) -> bool {
         let all = self.sequences.time_of_function(callee);
         belong_together(callee, caller) && callee != caller && for_caller >= EXCLUSIVE * all
     }
 
-    /// The time in which threads run below a function, in nanoseconds.
+    /// Returns the running time below a function, in nanoseconds.
     fn running_time(&self, ranges: &[std::ops::Range<usize>]) -> f64 {
         let tree = self.sequences.tree.tree();
         let kinds = (1..).zip(TimeKind::ALL);
@@ -180,7 +183,7 @@ impl Search<'_, '_> {
             .sum()
     }
 
-    /// The sequences of running threads that lie in a function.
+    /// Returns the sequences of running threads that lie in a function.
     fn sequences_inside(&self, ranges: &[std::ops::Range<usize>]) -> Vec<usize> {
         let times = self.sequences.time_by_owner(ranges).into_iter();
         let inside = times.filter_map(|(at, time)| {

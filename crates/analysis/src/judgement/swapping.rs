@@ -1,4 +1,4 @@
-//! Swapping (ours): memory that does not fit is one cause, whoever touches it.
+//! Swapping (ours): memory that does not fit is one cause, whichever code touches it.
 
 use super::sequences::{LEAST, Sequences, UnitedPlace};
 use profile::{
@@ -6,13 +6,13 @@ use profile::{
     FindingEvidence, FindingPlace, MemoryNeed, TimeKind,
 };
 
-/// The place that stands for all that touch the memory.
+/// The place that stands for all code that touches the memory.
 const TOUCHING: &str = "touching memory that was swapped out";
-/// Part of the swapping from which on one place stands for all.
-/// Tuned by `benches/run_cases.py`.
+/// Part of the swapping above which one place stands for all. Tuned by `benches/run_cases.py`.
 const ONE_TOUCHES: f64 = 0.8;
 
-/// Finds the sequences that mostly swap, if there are several. The place is the dearest one, if it has nearly all.
+/// Finds the sequences that mostly swap, if there are several. The place is the dearest one, if it
+/// has nearly all.
 pub(super) fn find_touching(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     let swapping: Vec<f64> = (sequences.sequences.iter())
         .map(|sequence| sequence.time_of_kinds(|kind| kind == TimeKind::Swapping))
@@ -30,7 +30,8 @@ pub(super) fn find_touching(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     Some(UnitedPlace { path, inside })
 }
 
-/// Returns the swapping that no listed sequence has, as a part of the working time, if it is more than they have and worth a word.
+/// Returns the swapping of no listed sequence, as a part of the working time, if it is more than
+/// the listed ones have and large enough to be reported.
 pub(super) fn find_spread_swapping(
     sequences: &Sequences<'_>,
     listed: &[bool],

@@ -1,4 +1,4 @@
-//! Programs whose time is known.
+//! Tests with programs whose time is known.
 
 use super::*;
 use profile::known_code::RUNTIME;
@@ -7,7 +7,8 @@ use profile::{CallTreeBuilder, DraftNode, MemoryLimit, ValueType};
 const MS: i64 = 1_000_000;
 const RUNTIMES: [&str; 2] = ["garbage collection (", "loading shared"];
 
-/// Returns a tree of these stacks, outermost first, each with the kind of its time and its milliseconds.
+/// Returns a tree of these stacks, outermost first, each with the kind of its time and its
+/// milliseconds.
 fn tree(stacks: &[(&str, TimeKind, i64)]) -> CallTree {
     let value = |name: &str| ValueType {
         name: name.to_owned(),
@@ -248,7 +249,8 @@ fn no_time_is_counted_twice() {
     assert_eq!(names(&judgement)[0], "malloc");
 }
 
-/// Other programs that had the CPUs are said of the machine; what runs keeps its part of the time.
+/// CPUs that other programs had are a statement about the machine; running code keeps its part of
+/// the time.
 #[test]
 fn a_machine_without_room_is_said_apart() {
     let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
@@ -290,7 +292,7 @@ fn a_noisy_host_is_said_apart() {
     assert!(machine.cpu_taken_by().is_some_and(CpuTaker::is_stranger));
 }
 
-/// Threads that wait for each other's CPUs are no loss where they use all, and one where they may not.
+/// Waits of threads for each other's CPUs are a loss only if the program may not use all CPUs.
 #[test]
 fn own_threads_are_a_loss_only_where_they_may_not_use_all_cpus() {
     let tree = tree(&[("main;a", TimeKind::Computing, 500)]);
@@ -313,7 +315,7 @@ fn own_threads_are_a_loss_only_where_they_may_not_use_all_cpus() {
     assert!((waits.next().expect("a limit").amount.value - 0.5).abs() < 1e-9);
 }
 
-/// The scheduler's account has no time in which idle CPUs wake up.
+/// The scheduler's account does not include the wake-up time of idle CPUs.
 #[test]
 fn what_idle_cpus_take_to_wake_up_is_not_counted() {
     let mut waits = CpuWaits {
@@ -329,7 +331,7 @@ fn what_idle_cpus_take_to_wake_up_is_not_counted() {
     assert_eq!(waits.total(), 8);
 }
 
-/// Stalls are evidence for the place that most of their procedure's time lies in.
+/// Stalls are evidence for the place that has most of their procedure's time.
 #[test]
 fn stalls_speak_of_the_place_that_computes_there() {
     let tree = tree(&[WAITING, ("main;walk_list", TimeKind::Computing, 300)]);
@@ -355,7 +357,7 @@ fn stalls_speak_of_the_place_that_computes_there() {
 
 #[test]
 fn few_samples_are_worth_little() {
-    // One sample in a hundred may as well be none.
+    // One sample in a hundred may be chance.
     let tree = tree(&[
         ("main;a", TimeKind::Computing, 97),
         ("main;b", TimeKind::Computing, 3),
@@ -364,7 +366,7 @@ fn few_samples_are_worth_little() {
     assert_eq!(names(&judgement), ["a"]);
 }
 
-/// A loss in a function whose wait is a sequence is evidence there, and is not counted a second time.
+/// A loss in a function whose wait is a sequence is evidence there, and is not counted twice.
 #[test]
 fn interference_speaks_of_the_sequence_that_it_waits_in() {
     let tree = tree(&[
@@ -400,7 +402,7 @@ fn nothing_measured_is_an_error() {
     assert!(judge_measured(&measured(&tree(&[]))).is_err());
 }
 
-/// Several runs say how runs differ; the place is the same in all, found by its path.
+/// Several runs show how runs differ; the place is found in all of them by its path.
 #[test]
 fn several_runs_make_the_interval() {
     let run = |a: i64| {
@@ -490,7 +492,7 @@ fn a_loss_is_counted_once_for_all_that_call_each_other() {
         .iter()
         .map(|loss| (loss.finding.place.what.name(), &loss.finding))
         .collect();
-    // Of the lock's time 300 of 400 lies below `allocate`, and all below `step`.
+    // 300 of 400 of the lock's time lie below `allocate`, and all below `step`.
     for (name, value, elsewhere) in [
         ("lock", 0.2, 0.0),
         ("allocate", 0.22 - 0.15, 0.15),
@@ -507,8 +509,8 @@ fn a_loss_is_counted_once_for_all_that_call_each_other() {
     );
 }
 
-/// Time that sequences have is no second finding for the function that loses it: the evidence then stands with a
-/// sequence.
+/// Time of sequences is no second finding for the function that loses it: the loss is evidence for
+/// a sequence.
 #[test]
 fn a_loss_in_time_that_sequences_have_is_evidence_for_them() {
     use TimeKind::Computing;
@@ -550,7 +552,7 @@ fn a_loss_in_time_that_sequences_have_is_evidence_for_them() {
     assert!(judgement.together <= 1.0, "{}", judgement.together);
 }
 
-/// Waiting for a CPU is a finding of its own: a loss that is nothing else is not a second one.
+/// Waiting for a CPU is a finding of its own: a loss that consists of it is not a second one.
 #[test]
 fn a_loss_without_a_cpu_is_no_second_finding() {
     let tree = tree(&[("main;work", TimeKind::Computing, 500)]);
@@ -583,7 +585,8 @@ fn what_sequences_share_is_said() {
     assert_eq!(render.shared.get(&0), Some(&(300.0 * MS as f64)));
 }
 
-/// An allocator works for its callers: the allocations and frees of one function are one finding, of that function.
+/// An allocator works for its callers: the allocations and frees of one function are one finding,
+/// of that function.
 #[test]
 fn what_one_function_calls_in_libraries_is_its_own() {
     use TimeKind::Computing;
@@ -612,7 +615,8 @@ fn what_one_function_calls_in_libraries_is_its_own() {
     assert!(calls.count() >= 2, "{:?}", split[0].evidence);
 }
 
-/// The holder of a lock ends the waits for it: they are evidence for the holder's place, with the function that waits.
+/// The holder of a lock ends the waits for it: they are evidence for the holder's place, with the
+/// function that waits.
 #[test]
 fn who_holds_a_lock_is_said_to_hold_up_others() {
     use TimeKind::{Computing, Locks};
@@ -663,14 +667,15 @@ fn who_holds_a_lock_is_said_to_hold_up_others() {
         part: 1.0,
     };
     assert!(handle.evidence.contains(&by_save), "{handle:?}");
-    // Another program's function is none of this one.
+    // The function of another program is not this program's.
     let judgement = judge(&[ended(by("save", false))]);
     let held = judgement.findings.iter().flat_map(|f| &f.evidence);
     let held = held.filter(|e| matches!(e, FindingEvidence::HoldsUp { .. }));
     assert_eq!(held.count(), 0);
 }
 
-/// A query's time is spread over its callees: the finding is the function that asks for it, with all of the time.
+/// A query's time is spread over its callees: the finding is the function that asks for it, with
+/// all of the time.
 #[test]
 fn what_is_spread_over_many_callees_is_who_called_them() {
     use TimeKind::{Computing, Disk};
@@ -724,8 +729,8 @@ fn what_is_spread_over_many_callees_is_who_called_them() {
     }
 }
 
-/// A thread that ran in functions for the given milliseconds; each function is at one place of a
-/// tree.
+/// Returns a thread that ran in functions for the given milliseconds; each function is at one place
+/// of a tree.
 fn thread(tree: &CallTree, functions: &[(&str, i64)]) -> ThreadWork {
     let sequences = Sequences::new(tree);
     let work = |(name, time): &(&str, i64)| NodeWork {
@@ -766,7 +771,7 @@ fn assert_holds(ends: Option<[f64; 2]>, truth: f64) {
     );
 }
 
-/// What nothing else hides makes the run shorter by its own time.
+/// Work that nothing else hides shortens the run by its own time.
 #[test]
 fn a_speedup_is_exact_where_threads_take_turns() {
     use TimeKind::Computing;
@@ -779,14 +784,14 @@ fn a_speedup_is_exact_where_threads_take_turns() {
         thread(&tree, &[("checksum", 700)]),
         thread(&tree, &[("digest", 300)]),
     ];
-    // Short processes did too little each to be told one by one.
+    // Short processes each did too little to be reported singly.
     let short = [thread(&tree, &[("digest", 300)])];
     for threads in [&alone[..], &turns, &short, &[]] {
         assert_holds(first_speedup(&tree, threads, 0), 0.7);
     }
 }
 
-/// Two threads that do the same share what a speedup saves.
+/// Two threads that do the same work share the saving of a speedup.
 #[test]
 fn a_speedup_of_threads_that_do_the_same_is_that_of_one() {
     use TimeKind::Computing;
@@ -798,7 +803,7 @@ fn a_speedup_of_threads_that_do_the_same_is_that_of_one() {
     assert_holds(first_speedup(&tree, &[one.clone(), one], 0), 0.6);
 }
 
-/// Work that another thread's work may hide is not said to be worth anything.
+/// Work that another thread's work may hide gets no speedup.
 #[test]
 fn a_speedup_that_the_times_do_not_tell_is_not_said() {
     use TimeKind::Computing;
@@ -812,7 +817,7 @@ fn a_speedup_that_the_times_do_not_tell_is_not_said() {
         thread(&tree, &[("digest", 500), ("encode", 500)]),
     ];
     assert_eq!(first_speedup(&tree, &hidden, 0), None);
-    // On one CPU the run cannot have been so short: something was miscounted.
+    // On one CPU the run cannot have been so short, so the counts are wrong.
     assert_eq!(first_speedup(&tree, &hidden, 1), None);
 }
 
@@ -839,7 +844,7 @@ fn path_of(finding: &Finding) -> Vec<String> {
     }
 }
 
-/// A value is made and dropped, memory touched and given back: one cost each.
+/// A value is made and dropped, memory touched and given back: each pair is one cost.
 #[test]
 fn two_sides_of_one_cost_are_one_finding() {
     use TimeKind::{Computing, PageFaults, SystemCalls};
@@ -882,7 +887,8 @@ fn two_sides_of_one_cost_are_one_finding() {
     assert!((judgement.findings[0].amount.value - 0.7).abs() < 1e-9);
 }
 
-/// Work of an interpreter for a script belongs to the script's function, by way of its standard library.
+/// Work of an interpreter for a script belongs to the script's function, by way of its standard
+/// library.
 #[test]
 fn what_an_interpreter_does_is_the_scripts() {
     use TimeKind::{Computing, SystemCalls};
@@ -908,7 +914,7 @@ fn what_an_interpreter_does_is_the_scripts() {
     assert!(judgement.findings.iter().any(of_load), "{judgement:?}");
 }
 
-/// Nobody called a runtime's own thread: its function is the place, and not the start of threads.
+/// Nobody called a runtime's own thread: its function is the place, and not the thread's start.
 #[test]
 fn a_thread_of_a_runtime_is_named_by_its_function() {
     use TimeKind::Computing;
@@ -932,7 +938,8 @@ fn a_thread_of_a_runtime_is_named_by_its_function() {
     );
 }
 
-/// Collecting by the runtime's own threads is one finding, with who allocates; what stands below a function is that one's.
+/// A collection by the runtime's own threads is one finding, with the allocating function; a
+/// collection below a function belongs to that function.
 #[test]
 fn collecting_garbage_belongs_to_who_allocates() {
     use TimeKind::Computing;
@@ -990,7 +997,8 @@ fn collecting_garbage_belongs_to_who_allocates() {
     assert_eq!(names(&judgement)[0], "main.parse");
 }
 
-/// A loss in a function of a collector is reported for the collection: nobody changes that function.
+/// A loss in a function of a collector is reported for the collection, because nobody changes that
+/// function.
 #[test]
 fn losses_in_a_runtime_are_said_of_its_work() {
     let tree = tree(&[
@@ -1034,7 +1042,8 @@ fn who_asks_through_a_nameless_library_is_named() {
     assert!(path.iter().any(|name| name == "add_reading"), "{path:?}");
 }
 
-/// A loop that calls six small functions is one place, even if it is most of the program; a list of stages is not.
+/// A loop that calls six small functions is one place, even if it is most of the program; a list of
+/// stages is not.
 #[test]
 fn a_loop_around_small_functions_is_one_place() {
     use TimeKind::Computing;
@@ -1072,7 +1081,8 @@ fn an_entry_that_hands_all_on_is_no_place() {
     assert_eq!(path_of(first), ["convert"]);
 }
 
-/// `execute` calls itself for each part of a script: its inner calls are no place, nor are its outer ones.
+/// `execute` calls itself for each part of a script: its inner calls are no place, nor are its
+/// outer ones.
 #[test]
 fn an_executor_that_calls_itself_is_no_place() {
     use TimeKind::Computing;
@@ -1108,7 +1118,8 @@ fn what_few_callees_have_is_theirs() {
     }
 }
 
-/// A function without a name says less than what it calls in the C library, however deep that goes on.
+/// A nameless function says less than its first call in the C library, however deep the stack goes
+/// on.
 #[test]
 fn what_a_nameless_function_calls_is_named_by_its_first_call() {
     use TimeKind::Computing;
@@ -1137,7 +1148,7 @@ fn what_a_nameless_function_calls_is_named_by_its_first_call() {
     assert!((first.amount.value - 0.7).abs() < 0.01, "{first:?}");
 }
 
-/// The cost of entering the kernel lies in the C library: it is the call's.
+/// The cost of entering the kernel lies in the C library, and belongs to the call.
 #[test]
 fn the_way_to_the_kernel_belongs_to_the_call() {
     use TimeKind::{Computing, SystemCalls};
@@ -1160,7 +1171,7 @@ fn the_way_to_the_kernel_belongs_to_the_call() {
     assert_eq!(first.spent_on(), Some(SystemCalls));
 }
 
-/// A function that works itself as much as what it calls: both are findings, not one with everything.
+/// A function that works as much as its callee: both are findings, instead of one with everything.
 #[test]
 fn a_callee_with_much_of_a_function_is_a_finding_of_its_own() {
     use TimeKind::Computing;
@@ -1188,7 +1199,8 @@ fn a_callee_with_much_of_a_function_is_a_finding_of_its_own() {
     );
 }
 
-/// Several functions ask the kernel through one of the C library: each of them is a finding.
+/// Several functions ask the kernel through one function of the C library: each of them is a
+/// finding.
 #[test]
 fn each_function_that_asks_through_a_library_is_a_finding() {
     use TimeKind::SystemCalls;
@@ -1205,7 +1217,7 @@ fn each_function_that_asks_through_a_library_is_a_finding() {
     }
 }
 
-/// Locking and unlocking are the cost of one thing.
+/// Locking and unlocking are one cost.
 #[test]
 fn locking_and_unlocking_are_one_finding() {
     use TimeKind::{Computing, Locks, SystemCalls};
@@ -1241,7 +1253,7 @@ fn locking_and_unlocking_are_one_finding() {
     assert!(judgement.together <= 1.0 + 1e-9);
 }
 
-/// A prediction of a place's waits, as experiments make it.
+/// Returns a prediction for a place's waits, as experiments make it.
 fn predicted_wait(claim: Claim, procedure: &str, value: f64, interval: [f64; 2]) -> Finding {
     let mut finding = predicted(claim, procedure, value, interval);
     let call = "fsync".to_owned();
@@ -1249,7 +1261,8 @@ fn predicted_wait(claim: Claim, procedure: &str, value: f64, interval: [f64; 2])
     finding
 }
 
-/// A line that waits and runs has two predictions: each is of what most of the time there is spent on.
+/// A line that waits and runs has two predictions: each applies to the place that mostly does the
+/// same.
 #[test]
 fn a_prediction_of_waits_is_of_the_place_that_waits() {
     let tree = tree(&[
@@ -1273,7 +1286,8 @@ fn a_prediction_of_waits_is_of_the_place_that_waits() {
     assert_eq!(first.spent_on(), Some(TimeKind::Disk));
 }
 
-/// A wait that is in no sequence, as a helper's sleep, is a finding if experiments say that it is worth something.
+/// A wait in no sequence, such as a helper's sleep, is a finding if experiments say that it is
+/// worth something.
 #[test]
 fn a_wait_that_others_depend_on_is_a_finding_by_its_prediction() {
     let tree = tree(&[("main;compute", TimeKind::Computing, 500)]);
@@ -1297,7 +1311,8 @@ fn a_wait_that_others_depend_on_is_a_finding_by_its_prediction() {
     }
 }
 
-/// Memory that one function asks for through several functions of libraries is that function's, also where none of these has most of it.
+/// Memory that one function asks for through several library functions belongs to it, even if none
+/// of these has most of it.
 #[test]
 fn what_several_library_functions_ask_for_belongs_to_one_asker() {
     use TimeKind::Computing;
@@ -1333,11 +1348,12 @@ fn what_several_library_functions_ask_for_belongs_to_one_asker() {
         "{:?}",
         names(&judgement)
     );
-    // With what it does itself.
+    // Its own work is included.
     assert!((first.amount.value - 0.6).abs() < 0.01, "{first:?}");
 }
 
-/// Two ways through a library without symbols to the same system call are one finding, of whoever called the library.
+/// Two paths through a library without symbols to the same system call are one finding, of the
+/// library's caller.
 #[test]
 fn what_a_stripped_library_asks_for_is_named_by_its_caller() {
     use TimeKind::{Computing, Disk};
@@ -1355,7 +1371,8 @@ fn what_a_stripped_library_asks_for_is_named_by_its_caller() {
     assert!((first.amount.value - 0.6).abs() < 0.01, "{first:?}");
 }
 
-/// The place of whoever ends waits for a lock is where it works: its own waits for the lock are others' work.
+/// The thread that ends waits for a lock works meanwhile: its place is its work, and not its own
+/// waits for the lock.
 #[test]
 fn who_holds_a_lock_works_meanwhile() {
     use TimeKind::{Computing, Locks};
@@ -1429,7 +1446,7 @@ fn a_thread_that_works_alone_is_said_to() {
     assert_eq!(judge(&uneven[..1]), None);
 }
 
-/// The finding of what it takes to start processes names the function that starts them.
+/// The finding of starting processes names the function that starts them.
 #[test]
 fn who_starts_processes_is_named() {
     use TimeKind::{Computing, SystemCalls};
@@ -1454,8 +1471,8 @@ fn who_starts_processes_is_named() {
     assert!(first.evidence.contains(&asker), "{first:?}");
 }
 
-/// What explains more of all stalls of a place than its slowest instruction takes is named; a procedure with all its time in functions
-/// that were compiled into it is known, too.
+/// A reason that explains more of all stalls of a place than its slowest instruction is named, also
+/// in a procedure whose time lies in inlined functions.
 #[test]
 fn stalls_of_many_instructions_are_added_up() {
     use TimeKind::Computing;
@@ -1499,7 +1516,7 @@ fn stalls_of_many_instructions_are_added_up() {
     assert_eq!(sums, [("Branch mispredict", 0.6)]);
 }
 
-/// Where two activities have nearly as much of a place's time, its sentence names both.
+/// If two activities take nearly the same part of a place's time, its sentence names both.
 #[test]
 fn a_sentence_names_two_activities() {
     use TimeKind::{Computing, SystemCalls};
@@ -1523,7 +1540,7 @@ fn a_sentence_names_two_activities() {
     assert_eq!(kinds(&judgement.findings[1]), [Computing]);
 }
 
-/// A loop that works itself is not the place where one of its callees has half of the program.
+/// A loop that works itself is not the place if one of its callees has half of the program.
 #[test]
 fn a_callee_with_half_of_a_loop_is_the_place() {
     use TimeKind::{Computing, SystemCalls};
@@ -1545,7 +1562,8 @@ fn a_callee_with_half_of_a_loop_is_the_place() {
     assert!(path_of(first).contains(&"log_event".to_owned()));
 }
 
-/// What an interpreter of queries does on the way to comparing says no more than who asked for the query.
+/// The steps of an interpreter of queries on the way to a comparison say no more than the function
+/// that asked for the query.
 #[test]
 fn work_on_the_way_to_a_callee_explains_nothing_of_the_caller() {
     use TimeKind::{Computing, Disk};
@@ -1565,8 +1583,8 @@ fn work_on_the_way_to_a_callee_explains_nothing_of_the_caller() {
     assert_eq!(names(&judgement)[0], "find");
 }
 
-/// Go's comparison of strings is assembly code without a package. It belongs to the function that compares, like the
-/// rest of what that function does.
+/// Go's comparison of strings is assembly code without a package. It belongs to the function that
+/// compares, like the rest of what that function does.
 #[test]
 fn a_leaf_of_a_runtime_belongs_to_its_caller() {
     use TimeKind::Computing;
@@ -1592,7 +1610,7 @@ fn a_leaf_of_a_runtime_belongs_to_its_caller() {
     assert!(first.evidence.contains(&calls), "{first:?}");
 }
 
-/// What a function does itself is found beside the callee that has most of its time.
+/// The own work of a function is found beside the callee that has most of its time.
 #[test]
 fn the_work_around_a_callee_is_a_finding() {
     use TimeKind::Computing;
@@ -1605,7 +1623,8 @@ fn the_work_around_a_callee_is_a_finding() {
     assert_eq!(names(&judgement), ["compare", "look_up", "digest"]);
 }
 
-/// Two endpoints of a service ask for queries: a framework that calls them, through libraries, is no place.
+/// Two endpoints of a service ask for queries: a framework that calls them, through libraries, is
+/// no place.
 #[test]
 fn a_framework_that_calls_the_program_is_no_place() {
     use TimeKind::Computing;
@@ -1635,7 +1654,8 @@ fn a_framework_that_calls_the_program_is_no_place() {
     assert!(values.skip(2).all(|value| value < 0.1), "{names:?}");
 }
 
-/// A program's own wrapper of all requests, and its own dispatcher, say less than the endpoints behind them.
+/// A program's own wrapper of all requests, and its own dispatcher, say less than the endpoints
+/// behind them.
 #[test]
 fn a_fork_into_places_is_no_place() {
     use TimeKind::Computing;
@@ -1664,7 +1684,8 @@ fn a_fork_into_places_is_no_place() {
     assert_eq!(names, ["digest", "items", "orders"]);
 }
 
-/// What a library calls back is the program's own function, and no part of what the caller spends in the library.
+/// A function that a library calls back is the program's, and no part of the caller's time in the
+/// library.
 #[test]
 fn what_a_library_calls_back_is_not_its_callers() {
     use TimeKind::Computing;
@@ -1716,8 +1737,8 @@ mod places {
     }
 
     proptest! {
-        /// The rules between the search and the places lose nothing that the search found, and print no function that
-        /// only leads to others where it found one that works.
+        /// The rules between the search and the places lose nothing that the search found. They
+        /// report no function that only leads to others where the search found one that works.
         #[test]
         fn a_place_is_never_worse_than_what_the_search_found(stacks in stacks()) {
             let stacks = stacks.iter().map(|(path, ms)| (&**path, TimeKind::Computing, *ms));
@@ -1750,7 +1771,7 @@ mod places {
                 let is_selected = (found + own) as f64 + worth >= rest as f64;
                 prop_assert!(place.is_united || is_selected, "{:?} {found} {own} {rest}", place.path);
             }
-            // Of calls that one function asks for nearly always, the others are left out.
+            // If one function asks for nearly all calls, the others are left out.
             let kept = 0.8 * found.covered - 8.0 * worth;
             prop_assert!(in_places as f64 >= kept, "{in_places} of {}", found.covered);
         }

@@ -2,16 +2,16 @@
 
 use profile::NodeId;
 
-/// Work of one thread, by nodes of the tree. Waits for a lock or at a barrier are not work: the thread that ends them
-/// worked meanwhile.
+/// Work of one thread, by nodes of the tree. Waits for a lock or at a barrier are not work: the
+/// thread that ends them worked meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadWork {
-    /// Each with the time of the thread at the node itself.
+    /// The thread's own time at each node.
     pub nodes: Vec<NodeWork>,
 }
 
 impl ThreadWork {
-    /// Returns the time of all it did, in nanoseconds.
+    /// Returns the time of all its work, in nanoseconds.
     pub(super) fn time(&self) -> f64 {
         self.nodes.iter().map(NodeWork::time).sum()
     }

@@ -1,4 +1,4 @@
-//! A call tree of time, with an index of where each function stands: places are looked up without a walk over the tree.
+//! A call tree of time, with an index of each function's nodes: lookups need no walk over the tree.
 
 use super::libraries::{
     is_language_library, is_nameless, is_of_go_library, is_of_others, leads_to_work,
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// The module of the frames that stand for the kernel.
 pub(super) const KERNEL: &str = "[kernel]";
 
-/// The frame that stands for what it takes to start and end processes, of a program that starts many.
+/// The frame that stands for starting and ending processes, in a program that starts many.
 pub const PROCESS_START: &str = "starting and ending processes";
 
 /// A function with its module.
@@ -36,12 +36,12 @@ pub(super) struct TimedTree<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CodeRole {
     Kernel,
-    /// Of the language's libraries and runtime: works for its callers.
+    /// The language's libraries and runtime, which work for their callers.
     Library,
     /// The program itself, the start of threads, code without a name, or a framework that calls the
     /// program back.
     Leading,
-    /// Of a shared library or an installed package.
+    /// A shared library or an installed package.
     OfOthers,
     /// Written for the program.
     Program,
@@ -53,10 +53,10 @@ impl CodeRole {
     }
 }
 
-/// The part of a function's time in the program's own functions, from which on it only leads to these.
+/// The part of a function's time in the program's own functions above which it only leads to these.
 const LEADS: f64 = 0.5;
 
-/// A call of a sequence of functions: the nodes that its first and its last function have.
+/// A call of a sequence of functions: the nodes of its first and its last function.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SequenceCall {
     first: NodeId,
@@ -98,10 +98,10 @@ impl<'a> TimedTree<'a> {
         known
     }
 
-    /// Returns the methods of others that mostly call the program's functions back, by their numbers.
+    /// Returns the methods of others that mostly call the program's functions back, by number.
     fn find_frameworks(&self) -> Vec<usize> {
         let tree = self.tree;
-        // At and below each node, the time in the program's functions with all that these call.
+        // At and below each node, the time in the program's functions and their callees.
         let mut in_program = vec![0; tree.len()];
         for node in (1..tree.len() as u32).rev().map(NodeId) {
             if self.role_at(node) == Some(CodeRole::Program) {
@@ -139,8 +139,8 @@ impl<'a> TimedTree<'a> {
         }
     }
 
-    /// Returns whether a method is assembly code of Go's standard library: only such has no package in its name, and
-    /// only that library's functions call it.
+    /// Returns whether a method is assembly code of Go's standard library: its name has no package,
+    /// and only functions of that library call it.
     fn is_assembly_of_go(&self, number: usize) -> bool {
         let method = &self.tree.methods()[number];
         let is_called_by_go = |node: &u32| {
@@ -168,7 +168,7 @@ impl<'a> TimedTree<'a> {
         self.role_of(function) == Some(CodeRole::Library)
     }
 
-    /// Returns whether a function only leads to work, as those of a framework that calls the program's do.
+    /// Returns whether a function only leads to work, as a framework that calls the program back.
     pub(super) fn leads_to_work(&self, function: &MethodName) -> bool {
         matches!(
             self.role_of(function),
@@ -187,7 +187,8 @@ impl<'a> TimedTree<'a> {
         [own, others].concat()
     }
 
-    /// Returns the functions that some nodes call: instead of one that only leads to work, those that it leads to.
+    /// Returns the functions that some nodes call. A callee that only leads to work is replaced by
+    /// the functions that it leads to.
     pub(super) fn work_called_by(&self, nodes: &[NodeId]) -> Callees {
         let mut work = Callees::new();
         let mut open = vec![nodes.to_vec()];
@@ -205,14 +206,16 @@ impl<'a> TimedTree<'a> {
         work
     }
 
-    /// Returns the last function of a path that is no library's and not the kernel's: the one that asks for its time.
+    /// Returns the last function of a path that is neither a library's nor the kernel's: the one
+    /// that asks for its time.
     pub(super) fn asking_function<'p>(&self, path: &'p [MethodName]) -> Option<&'p MethodName> {
         let mut path = path.iter().rev();
         path.find(|function| function.1 != KERNEL && !self.is_library(function))
     }
 
-    /// Returns the nodes of a call's path and below that are its last function's own work: itself, libraries that it
-    /// calls and the kernel for both. What libraries call back is not.
+    /// Returns the nodes of a call's path and below that are its last function's own work: the
+    /// function itself, the libraries that it calls and the kernel's work for both, without calls
+    /// back from libraries.
     pub(super) fn own_work(&self, path: &[MethodName]) -> Vec<NodeId> {
         let calls = self.calls_of(path).into_iter();
         let mut open: Vec<NodeId> = calls.map(|call| call.last).collect();
@@ -227,7 +230,8 @@ impl<'a> TimedTree<'a> {
         own
     }
 
-    /// Returns the nodes of some functions of a path, by their numbers, where it leads to its end.
+    /// Returns the nodes of some functions of a path, by their numbers, on its complete
+    /// occurrences.
     pub(super) fn nodes_along(&self, path: &[MethodName], numbers: Range<usize>) -> Vec<NodeId> {
         let calls = self.calls_of(path).into_iter();
         let nodes: BTreeSet<NodeId> = calls
@@ -249,7 +253,7 @@ impl<'a> TimedTree<'a> {
         self.tree
     }
 
-    /// Returns the calls of a sequence, those inside of another one left out.
+    /// Returns the calls of a sequence, without those inside of another one.
     pub(super) fn calls_of(&self, path: &[MethodName]) -> Vec<SequenceCall> {
         let last = path
             .last()
@@ -269,7 +273,7 @@ impl<'a> TimedTree<'a> {
         calls
     }
 
-    /// Returns the node of a sequence's first function, if the sequence ends at this one.
+    /// Returns the node of a sequence's first function, if the sequence ends at `last`.
     fn begin_of(&self, path: &[MethodName], last: NodeId) -> Option<NodeId> {
         let mut first = last;
         let mut at = Some(last);
@@ -284,19 +288,20 @@ impl<'a> TimedTree<'a> {
         Some(first)
     }
 
-    /// Returns the caller of a sequence's call, and the call with that in front; `None` below the root.
+    /// Returns the caller of a sequence's call, and the call extended by the caller; `None` below
+    /// the root.
     pub(super) fn with_caller(&self, call: SequenceCall) -> Option<(MethodName, SequenceCall)> {
         let first = self.tree.parent(call.first)?;
         let name = self.name_at(first)?;
         Some((name, SequenceCall { first, ..call }))
     }
 
-    /// Returns the time of a call, with all that it calls, in nanoseconds.
+    /// Returns the time of a call and its callees, in nanoseconds.
     pub(super) fn time_of(&self, call: SequenceCall) -> f64 {
         self.tree.cum_cost(0, call.last) as f64
     }
 
-    /// Returns what some nodes call.
+    /// Returns the functions that some nodes call.
     pub(super) fn callees_of(&self, nodes: &[NodeId]) -> Callees {
         let mut callees = Callees::new();
         for callee in nodes.iter().flat_map(|node| self.tree.children(*node)) {
@@ -309,30 +314,31 @@ impl<'a> TimedTree<'a> {
         callees
     }
 
-    /// Returns the nodes of a call, with all that it calls.
+    /// Returns the nodes of a call and its callees.
     pub(super) fn nodes_of(&self, call: SequenceCall) -> Range<usize> {
         call.last.0 as usize..self.tree.end(call.last).0 as usize
     }
 
-    /// Returns the nodes of a function with all that it calls: a range for each call that is in no other one of it.
+    /// Returns the nodes of a function and its callees: a range for each outermost call.
     pub(super) fn nodes_below(&self, plain: &str) -> Vec<Range<usize>> {
         self.outermost_ranges(&self.nodes_named(plain))
     }
 
-    /// The same of a function of one image.
+    /// Returns the nodes of a function of one image and its callees: a range for each outermost
+    /// call.
     pub(super) fn nodes_of_function(&self, function: &MethodName) -> Vec<Range<usize>> {
         let nodes = self.nodes_of_method(function);
         let nodes: Vec<usize> = nodes.iter().map(|n| *n as usize).collect();
         self.outermost_ranges(&nodes)
     }
 
-    /// Returns the calls of a function that are in no other one of it.
+    /// Returns the outermost calls of a function.
     pub(super) fn outermost_calls(&self, function: &MethodName) -> Vec<NodeId> {
         let ranges = self.nodes_of_function(function).into_iter();
         ranges.map(|nodes| NodeId(nodes.start as u32)).collect()
     }
 
-    /// Returns the nodes of all methods of a kind, with all that they call.
+    /// Returns the nodes of all methods of a kind, with their callees.
     pub(super) fn nodes_of_methods(&self, is_kind: impl Fn(&Method) -> bool) -> Vec<Range<usize>> {
         let methods = self.tree.methods().iter().zip(&self.nodes);
         let methods = methods.filter(|(method, _)| is_kind(method));
@@ -380,7 +386,7 @@ impl<'a> TimedTree<'a> {
         ranges
     }
 
-    /// The nodes of a function, in order.
+    /// Returns the nodes of a function, in order.
     fn nodes_named(&self, plain: &str) -> Vec<usize> {
         let methods = self.by_plain_name.get(plain).into_iter().flatten();
         let nodes = methods.filter_map(|method| self.nodes.get(*method));
@@ -389,7 +395,7 @@ impl<'a> TimedTree<'a> {
         nodes
     }
 
-    /// Returns the function that called what a node stands for in the kernel or the C library, or that it stands for.
+    /// Returns the function at a node; in the kernel or the C library, the function that called it.
     pub(super) fn function_at(&self, node: NodeId) -> String {
         let mut at = Some(node);
         while let Some(node) = at {

@@ -1,29 +1,30 @@
-//! Virtual speedups of places (Coz, section 2), where they follow from the times of threads.
+//! Virtual speedups of places (Coz, section 2) that follow from the times of threads.
 //!
-//! Of a program whose threads take turns, the critical path is everything that they do: a place that
-//! takes no time makes the run shorter by its own time, exactly. Where threads work at the same time
-//! it is bounded. It saves at least the time in which no other thread works. It saves at most its own
-//! time, and leaves what other code takes on the threads and CPUs that there are. A statement is made
-//! of bounds that are near each other; else experiments have to say it.
+//! If a program's threads take turns, all of their work is on the critical path: without a place,
+//! the run is shorter by exactly the place's own time. If threads work at the same time, the saving
+//! is bounded. It is at least the time in which no other thread works. It is at most the place's
+//! own time, and the other code still takes its time on the available threads and CPUs. A speedup
+//! is reported if the bounds are near each other; otherwise it takes experiments.
 
 use super::sequences::Sequences;
 use super::thread_work::{NodeWork, ThreadWork};
 use profile::{AmountBase, Finding, FindingEvidence, PlaceInCode, TimeKind};
 
-/// Widest interval with which a speedup is said: a wider range says nothing.
+/// Widest interval with which a speedup is reported: a wider range says nothing.
 const WIDEST: f64 = 0.25;
-/// The same of the bounds that follow from times, and of an interval that reaches to 0.
+/// Widest bounds that follow from times, and widest interval that reaches to 0.
 const WIDEST_BOUNDS: f64 = 0.12;
-/// Part of the run by which runs differ though nothing was changed: a bound is known no better.
+/// Part of the run by which runs differ without any change: a bound is known no better.
 const MARGIN: f64 = 0.01;
-/// How much more work than time there may be: samples are counted, and the duration is measured.
+/// Factor by which the work may exceed the duration: work is counted by samples, and the duration
+/// is measured.
 const MISCOUNTED: f64 = 1.05;
-/// Part of the run from which on a thread counts as always working: it waits for nobody, so that no
+/// Part of the run above which a thread counts as always working: it waits for nobody, so that no
 /// other thread hides its work.
 const BUSY: f64 = 0.9;
-/// Part of a place's time that threads wait there for locks, from which on these are contended.
+/// Part of a place's time spent waiting for locks above which these are contended.
 const CONTENDED: f64 = 0.05;
-/// Part of the run from which on it is said that a thread works alone.
+/// Part of the run above which a thread is reported to work alone.
 const ALONE_ENOUGH: f64 = 0.3;
 
 /// The duration of a run and what threads did in it, in nanoseconds.
@@ -35,8 +36,8 @@ pub(super) struct UndisturbedRun<'a> {
 }
 
 impl<'a> UndisturbedRun<'a> {
-    /// Takes waits for CPUs off the duration, as much as they are of the working time together with
-    /// them. Without a known duration, that of a program whose threads take turns.
+    /// Subtracts waits for CPUs from the duration, in proportion to their part of the working time
+    /// plus the waits. If the duration is unknown, assumes that threads take turns.
     pub(super) fn new(run_ns: f64, working_ns: f64, cpu_waits_ns: f64) -> Self {
         let duration = if run_ns > 0.0 { run_ns } else { working_ns };
         Self {
@@ -46,8 +47,8 @@ impl<'a> UndisturbedRun<'a> {
         }
     }
 
-    /// Sets the work of the threads, and the number of CPUs: 0 if unknown. The run is as long as its
-    /// busiest thread worked, whoever waited for CPUs.
+    /// Sets the work of the threads, and the number of CPUs: 0 if unknown. The run is at least as
+    /// long as its busiest thread worked.
     pub(super) fn on_threads(mut self, threads: &'a [ThreadWork], cpus: u32) -> Self {
         self.threads = threads;
         let longest = threads.iter().map(ThreadWork::time).fold(0.0, f64::max);
@@ -58,7 +59,7 @@ impl<'a> UndisturbedRun<'a> {
         self
     }
 
-    /// Returns the virtual speedup of a sequence, if the times tell it.
+    /// Returns the virtual speedup of a sequence, if the times determine it.
     pub(super) fn speedup_of_sequence(
         self,
         sequences: &Sequences<'_>,
@@ -70,7 +71,7 @@ impl<'a> UndisturbedRun<'a> {
         let is_other = |work: &NodeWork| sequences.owner_of(work.node) != Some(number);
         let left = self.time_needed(is_other);
         if self.time_needed(|_| true) > self.duration_ns * MISCOUNTED {
-            // More work than the run had time for.
+            // There was more work than the run had time for.
             return None;
         }
         if sequences.time_working() > self.duration_ns * MISCOUNTED && is_contended(finding) {
@@ -92,7 +93,7 @@ impl<'a> UndisturbedRun<'a> {
         self.speedup_between(finding, (own - beside).max(0.0), own)
     }
 
-    /// Returns the statement that a place saves a time between two bounds, in nanoseconds.
+    /// Returns the evidence that a place saves a time between two bounds, in nanoseconds.
     fn speedup_between(self, finding: &Finding, least: f64, most: f64) -> Option<FindingEvidence> {
         let value = finding.amount.value.max(f64::MIN_POSITIVE);
         let [low, high] = finding.amount.interval.unwrap_or([value; 2]);
@@ -112,7 +113,7 @@ impl<'a> UndisturbedRun<'a> {
         })
     }
 
-    /// Returns the minimum time of some work, on all threads and CPUs.
+    /// Returns the minimum duration of some work, on all threads and CPUs.
     fn time_needed(self, is_counted: impl Fn(&NodeWork) -> bool) -> f64 {
         let nodes = self.threads.iter().flat_map(|thread| &thread.nodes);
         let counted = nodes.filter(|work| is_counted(work));
@@ -123,8 +124,8 @@ impl<'a> UndisturbedRun<'a> {
         (running / self.cpus.min(threads)).max(all / threads)
     }
 
-    /// Returns the time of a sequence that nothing else hides: that in which certainly nobody else
-    /// works, or the least time that any always-busy thread spends in it.
+    /// Returns the time of a sequence that nothing else hides: the time in which certainly no other
+    /// thread works, or the least time that any always-busy thread spends in it.
     fn time_alone(self, sequences: &Sequences<'_>, number: usize) -> f64 {
         let own = |thread: &ThreadWork| -> f64 { time_in_sequence(thread, sequences, number) };
         let in_place = sequences.sequences[number].time_working();
@@ -135,8 +136,8 @@ impl<'a> UndisturbedRun<'a> {
         of_all_busy.max(in_place - beside_others)
     }
 
-    /// Returns evidence that no other thread works while one thread runs code of a sequence, if
-    /// several threads work, and it is so for long.
+    /// Returns evidence that one thread runs code of a sequence for long while no other thread
+    /// works, if several threads work.
     pub(super) fn works_alone(
         self,
         sequences: &Sequences<'_>,
@@ -146,7 +147,7 @@ impl<'a> UndisturbedRun<'a> {
             return None;
         }
         let all = sequences.time_working();
-        // At worst, all that others do is done meanwhile.
+        // At worst, all work of others happens meanwhile.
         let alone = |thread: &ThreadWork| {
             time_in_sequence(thread, sequences, number) - (all - thread.time())
         };
@@ -172,7 +173,7 @@ fn time_in_sequence(thread: &ThreadWork, sequences: &Sequences<'_>, number: usiz
     own.map(NodeWork::time).sum()
 }
 
-/// Returns the virtual speedup that experiments measured, if they tell it well enough.
+/// Returns the virtual speedup that experiments measured, if it is precise enough.
 pub(super) fn measured_speedup(predicted: &Finding) -> Option<FindingEvidence> {
     let slope = predicted
         .evidence
@@ -195,7 +196,7 @@ pub(super) fn measured_speedup(predicted: &Finding) -> Option<FindingEvidence> {
     })
 }
 
-/// Returns whether a prediction is of a place's waits, and not of its running.
+/// Returns whether a prediction concerns a place's waits, and not its running.
 pub(super) fn is_of_waits(finding: &Finding) -> bool {
     let of_waits =
         |evidence: &FindingEvidence| matches!(evidence, FindingEvidence::SpedUpWaits { .. });

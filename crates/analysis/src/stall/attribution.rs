@@ -1,13 +1,14 @@
 //! Attribution of samples on a processor that executes out of order and retires in order. The clock
 //! interrupts when something retires, and the program counter is that of the *next* instruction.
-//! The one before it, in the order of execution, is the one that waited.
+//! The instruction executed before it is the one that waited.
 
 use machine::FlowGraph;
 
-/// Moves each sample to the instruction that held up retirement: the one before it. At the head of
-/// a block that is the last of a block before, and the samples are shared out as the edges that
-/// lead here are taken (`taken`, for each edge; evenly where all are 0). What enters the procedure
-/// stays where it is. `samples` and the result are of the graph's instructions.
+/// Moves each sample to the instruction before it, which held up retirement. At the head of a
+/// block, that is the last instruction of a preceding block: samples are shared out in proportion
+/// to how often the edges that lead here are taken (`taken`, for each edge; evenly if all are 0).
+/// Samples at the procedure's entry stay where they are. `samples` and the result are of the
+/// graph's instructions.
 ///
 /// # Panics
 /// If `samples` or `taken` are not of this graph.

@@ -7,11 +7,11 @@ pub struct BlockEvidence {
     pub samples: f64,
     /// The number of its instructions.
     pub instructions: f64,
-    /// Cycles that it is expected to take, up to a factor that all blocks of the procedure share;
-    /// the number of instructions where nothing better is known.
+    /// Expected cycles, up to a factor that all blocks of the procedure share; the number of
+    /// instructions if nothing better is known.
     pub cost: f64,
-    /// The highest possible frequency, in executions divided by the cycles between samples:
-    /// samples by the least cycles that the block takes. Infinite where that is not known.
+    /// The highest possible frequency, in executions divided by the cycles between samples: samples
+    /// divided by the least cycles of the block. Infinite if unknown.
     pub at_most: f64,
 }
 
@@ -20,20 +20,20 @@ pub struct BlockEvidence {
 pub struct EdgeEvidence {
     /// Passages seen at samples, by the registers or by branch records.
     pub observed: f64,
-    /// Along stretches of execution that were followed from some time after a sample, so that
-    /// the visits of different blocks compare.
+    /// Passages along stretches of execution that were followed from some time after a sample, so
+    /// that visits of different blocks are comparable.
     pub walked: f64,
 }
 
-/// Execution count of a part of a block, by another tool: one of its source lines. It may be wrong,
-/// because compilers move code.
+/// Execution count of a part of a block, from another tool: one of its source lines. It may be
+/// wrong, because compilers move code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     /// The block.
     pub block: usize,
     /// The execution count.
     pub executions: f64,
-    /// Cycles between samples: executions by these are a frequency.
+    /// Cycles between samples: executions divided by these are a frequency.
     pub period: f64,
 }
 
@@ -58,8 +58,8 @@ pub struct Options {
     /// Cycles for each instruction, where the number of instructions is not given; in the unit
     /// of the sampling period.
     pub cycles_per_instruction: f64,
-    /// The numbers of observations at samples, where there is one for each, and along stretches,
-    /// that make a branch as sure as it can be.
+    /// The numbers of observations at samples (if there is one for each), and along stretches,
+    /// beyond which a branch gets no surer.
     pub most_observations: (f64, f64),
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Ratio {
     /// Samples of all of them, and of the issue point itself.
     pub samples: f64,
     pub own_samples: f64,
-    /// Cycles that all of them take at least, and the issue point itself.
+    /// Least cycles of all of them, and of the issue point itself.
     pub minimum: f64,
     pub own_minimum: f64,
 }
@@ -20,19 +20,19 @@ impl Ratio {
     }
 }
 
-/// The largest ratio of a cluster, by the smallest: the paper's 1.5.
+/// The largest ratio of a cluster, divided by the smallest: the paper's 1.5.
 const CLUSTER_WIDTH: f64 = 1.5;
 
-/// A cluster has at least this share of the issue points of its class.
+/// The least share of its class's issue points that a cluster has.
 const LEAST_SHARE: f64 = 0.34;
 
-/// Maximum number of cycles that an instruction stalls for on average, with reason.
+/// Maximum mean number of cycles of a plausible stall.
 const LARGEST_STALL: f64 = 600.0;
 
-/// With fewer samples in the mean, ratios say little each, and all are taken together.
+/// Mean number of samples below which single ratios say little, and all are combined.
 const FEW_SAMPLES: f64 = 12.0;
 
-/// The frequency of a class; `None` if it has no issue point.
+/// Estimates the frequency of a class; `None` if it has no issue point.
 pub(super) fn estimate_class(ratios: &[Ratio]) -> Option<Estimate> {
     let total: f64 = ratios.iter().map(|ratio| ratio.own_samples).sum();
     let minimum: f64 = ratios.iter().map(|ratio| ratio.own_minimum).sum();
@@ -56,7 +56,8 @@ pub(super) fn estimate_class(ratios: &[Ratio]) -> Option<Estimate> {
     let mut rest = points.as_slice();
     while let Some(first) = rest.first() {
         let within = cluster_end(rest, first.value());
-        // Smallest first: stalls only add samples, so that the smallest ratios are nearest to the frequency.
+        // Smallest first: stalls only add samples, so that the smallest ratios are nearest to the
+        // frequency.
         let (cluster, after) = rest.split_at(within);
         let frequency = mean_of(cluster);
         if cluster.len() >= least && frequency > 0.0 && largest(frequency) <= LARGEST_STALL {
@@ -70,8 +71,8 @@ pub(super) fn estimate_class(ratios: &[Ratio]) -> Option<Estimate> {
     Some(mean)
 }
 
-/// Returns how many ratios, of the smallest, belong together: those within the width, and of these only
-/// up to a gap that sampling error does not explain.
+/// Returns how many of the smallest ratios belong together: those within the width, up to the first
+/// gap that sampling error does not explain.
 fn cluster_end(sorted: &[&Ratio], smallest: f64) -> usize {
     let mut end = 1;
     let (mut samples, mut minimum) = sorted
@@ -79,7 +80,7 @@ fn cluster_end(sorted: &[&Ratio], smallest: f64) -> usize {
         .map_or((0.0, 0.0), |first| (first.samples, first.minimum));
     for ratio in sorted.iter().skip(1) {
         let mean = samples / minimum;
-        // Of a ratio with `n` samples the standard deviation is 1/sqrt(n) of it.
+        // The standard deviation of a ratio with `n` samples is 1/sqrt(n) of it.
         let error = 3.0 * mean * (1.0 / (mean * ratio.minimum).max(1.0)).sqrt();
         if ratio.value() > CLUSTER_WIDTH * smallest || ratio.value() > mean + error + 0.04 * mean {
             break;
@@ -97,8 +98,8 @@ fn mean_of(cluster: &[&Ratio]) -> f64 {
     samples / minimum
 }
 
-/// Section 6.1.5: by the number of the issue points, how tightly they are clustered, and how many
-/// samples there are.
+/// Rates the confidence (section 6.1.5) by the number of issue points, how tightly they are
+/// clustered, and the number of samples.
 fn cluster_confidence(cluster: &[&Ratio], points: usize, frequency: f64) -> Confidence {
     let samples: f64 = cluster.iter().map(|ratio| ratio.samples).sum();
     let share = cluster.len() as f64 / points as f64;

@@ -1,13 +1,13 @@
 //! Frequencies on processors that issue in order (sections 6.1.3 to 6.1.5).
 //!
-//! All instructions of an equivalence class run `F` times a sample. One that waits `M_i` cycles at
-//! the head of the issue queue at least has `S_i >= F M_i` samples, but for sampling error, and
-//! `F M_i` if it never stalls dynamically. So `F` is the mean of some of the smaller ratios
-//! `S_i / M_i` of the class; which ones, the `cluster` module says. What has no such ratios gets
-//! its frequency from what flows in and out.
+//! All instructions of an equivalence class run `F` times per sample. An instruction that waits at
+//! least `M_i` cycles at the head of the issue queue has `S_i >= F M_i` samples, up to sampling
+//! error, and `F M_i` if it never stalls dynamically. So `F` is the mean of some of the smaller
+//! ratios `S_i / M_i` of the class, which the `cluster` module selects. Classes without such ratios
+//! get their frequency from the flow in and out.
 //!
-//! It fails, and cannot know, where every issue point of a class stalls each time: then `F` is
-//! overestimated. Classes with few issue points are of low confidence for that.
+//! The method fails undetected if every issue point of a class stalls each time: then `F` is
+//! overestimated. For that reason, classes with few issue points have low confidence.
 
 use super::cluster::{Ratio, estimate_class};
 use super::propagate::{class_ceilings, propagate_known};
@@ -19,8 +19,8 @@ use machine::Equivalence;
 pub struct Issue {
     /// Its samples: `S_i`.
     pub samples: f64,
-    /// The cycles that it spends at the head of the issue queue if nothing stalls dynamically:
-    /// `M_i`. 0 for all but the first of those that are issued together.
+    /// The cycles that it spends at the head of the issue queue without dynamic stalls: `M_i`. 0
+    /// for all but the first of instructions that are issued together.
     pub minimum: f64,
     /// The earlier instruction whose latency determines `minimum`, by its position in the block.
     pub waits_for: Option<usize>,
@@ -42,7 +42,7 @@ pub fn frequencies(blocks: &[Vec<Issue>], edges: &[Ends], classes: &Equivalence)
         .iter()
         .map(|ratios| estimate_class(ratios))
         .collect();
-    // What follows from good estimates is better than a bad one.
+    // A value derived from good estimates is better than a bad estimate.
     let is_good = |one: &Estimate| one.confidence > Confidence::Low;
     let mut known: Vec<Option<Estimate>> = own.iter().map(|one| one.filter(is_good)).collect();
     propagate_known(edges, classes, &mut known);
@@ -61,9 +61,8 @@ pub fn frequencies(blocks: &[Vec<Issue>], edges: &[Ends], classes: &Equivalence)
     }
 }
 
-/// The ratios of the block's issue points. Where one waits for the result of an instruction
-/// further up, a stall in between hides a part of that wait; all from there on are then taken
-/// together.
+/// Returns the ratios of the block's issue points. If one waits for the result of an earlier
+/// instruction, a stall in between hides a part of that wait; then all from there on are combined.
 fn issue_ratios(block: &[Issue]) -> impl Iterator<Item = Ratio> + '_ {
     block.iter().enumerate().map(|(place, issue)| {
         let from = match issue.waits_for {
@@ -80,8 +79,8 @@ fn issue_ratios(block: &[Issue]) -> impl Iterator<Item = Ratio> + '_ {
     })
 }
 
-/// Cycles per instruction (section 6.1): the time that an instruction of this many samples spends
-/// at the head of the issue queue each time. `None` if it is not known to have run.
+/// Returns the cycles per instruction (section 6.1): the time that an instruction with these
+/// samples spends at the head of the issue queue each time. `None` if it is not known to have run.
 pub fn cycles_per_instruction(samples: f64, frequency: Option<Estimate>) -> Option<f64> {
     let frequency = frequency?.frequency;
     (frequency > 0.0).then(|| samples / frequency)

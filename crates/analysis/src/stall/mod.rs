@@ -1,10 +1,10 @@
-//! Estimates of how often each instruction runs and how long it takes, from time samples alone: "Continuous Profiling:
-//! Where Have All the Cycles Gone?" (SOSP '97), section 6.
+//! Estimates of how often each instruction runs and how long it takes, from time samples alone:
+//! "Continuous Profiling: Where Have All the Cycles Gone?" (SOSP '97), section 6.
 //!
-//! [`in_order`] is the paper's own estimator, for processors that issue in order. It needs some instructions that do
-//! not stall, and knows the least time that each takes. On processors that issue out of order neither holds, and its
-//! answers there are wrong, most of them by more than half. For these there is [`out_of_order`], which joins samples
-//! with observed branches.
+//! [`in_order`] is the paper's own estimator, for processors that issue in order. It needs some
+//! instructions that do not stall, and the least time of each. On out-of-order processors neither
+//! is available, and most of its answers are wrong by more than half. [`out_of_order`] is for
+//! these: it combines samples with observed branches.
 
 mod attribution;
 mod block_evidence;
@@ -26,8 +26,8 @@ pub use trust::{CycleDoubt, CycleTrust, FrequencyScale, cycle_trust};
 pub enum Confidence {
     /// The estimate may be off by any factor.
     Low,
-    /// In order only: samples of several instructions agree. On real programs it was no better than [`Low`](Self::Low), so that
-    /// it is called low where it is shown; the estimator prefers it.
+    /// In order only: samples of several instructions agree. The estimator prefers it, but on real
+    /// programs it was no better than [`Low`](Self::Low), so that it is shown as low.
     Medium,
     /// At least four of five are within 10 %.
     High,
@@ -42,7 +42,7 @@ pub struct Estimate {
     pub confidence: Confidence,
 }
 
-/// Execution frequencies of the blocks and edges of a procedure; `None` where nothing is known.
+/// Execution frequencies of the blocks and edges of a procedure; `None` where unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frequencies {
     /// For each block.

@@ -1,4 +1,4 @@
-//! The likelihood of a flow, and its maximum.
+//! The likelihood of a flow, and its maximisation.
 
 use super::Ends;
 use super::block_evidence::{Evidence, Options};
@@ -6,14 +6,14 @@ use super::network::Network;
 use super::sparse::Pattern;
 use machine::Equivalence;
 
-/// Standard deviation of the logarithm of a class's cycles about their expectation, of its visits
-/// along stretches (which begin at random times, and so more often where it is slow), and of its
-/// executions as other tools counted them, at first.
+/// Initial standard deviations, for a class, of the logarithm of its cycles about their
+/// expectation, of its visits along stretches (which begin at random times, and so more often in
+/// slow code), and of its executions as counted by other tools.
 const SPREAD: [f64; KINDS] = [1.0, 0.3, 1.0];
 
-/// The same of what was counted of one of its source lines, and whether counts that are far off
-/// say nothing. Most are exact and some are wrong by any factor: the fit begins with all of them,
-/// and ends with those that agree.
+/// Stages of belief in counts of source lines: the standard deviation, and whether counts that are
+/// far off are ignored. Most counts are exact, and some are wrong by any factor: the fit begins
+/// with all of them, and ends with those that agree.
 const COUNT_STAGES: [(f64, bool); 5] = [
     (1.0, false),
     (0.3, false),
@@ -22,39 +22,39 @@ const COUNT_STAGES: [(f64, bool); 5] = [
     (0.02, true),
 ];
 
-/// Cycles, visits, executions that were counted.
+/// Kinds of levels: cycles, visits, counted executions.
 const KINDS: usize = 3;
 
-/// The last of these.
+/// The kind of counted executions.
 const COUNTED: usize = 2;
 
-/// The number of a class's samples, visits or executions that carry as much information as one
+/// Number of samples, visits or executions of a class that carry as much information as one
 /// independent one: a stretch goes round the same loop again and again.
 const REPEATS: [f64; KINDS] = [1.0, 100.0, 1.0];
 
-/// Number of standard deviations beyond which what is observed of a class weighs less and less.
+/// Number of standard deviations beyond which an observation of a class weighs less and less.
 const ROBUST: f64 = 3.0;
 
-/// Each edge out of a branch counts as if it had been seen so often: none is impossible.
+/// Pseudo-observations of each edge out of a branch, so that none is impossible.
 const PRIOR: f64 = 0.15;
 
-/// The same for edges from the outside into the middle: landing pads, mostly.
+/// Pseudo-observations of edges from the outside into the middle, which are mostly landing pads.
 const RARE: f64 = 0.05;
 
 /// Weight of the square of the logarithm by which a ceiling is exceeded.
 const CEILING: f64 = 100.0;
 
-/// The weight of branches where they are left out at first.
+/// Weight of branches in the first fit, which hardly uses them.
 const FAINT: f64 = 0.01;
 
-/// Branches at a sample beyond which more do not make a way less biased: calls and loops repeat themselves.
+/// Branches per sample beyond which more do not reduce the bias: calls and loops repeat themselves.
 const DEEPEST: f64 = 10.0;
 
-/// Cost by which one flow must exceed another to be e times less probable. It is above 1 because evidence is not as
-/// independent as the likelihood assumes.
+/// Cost by which one flow must exceed another to be e times less probable. It is above 1 because
+/// evidence is not as independent as the likelihood assumes.
 const TEMPER: f64 = 4.0;
 
-/// Keeps the system definite where nothing is known.
+/// Keeps the system definite where there is no evidence.
 const DAMPING: f64 = 1e-3;
 
 const STEPS: usize = 60;
@@ -64,15 +64,15 @@ struct Level {
     variable: usize,
     kind: usize,
     observed: f64,
-    /// The expected number for each execution, up to the factor of its kind.
+    /// Expected number for each execution, up to the factor of its kind.
     cost: f64,
-    /// The standard deviation of the logarithm of that.
+    /// Standard deviation of the logarithm of that number.
     spread: f64,
-    /// True if it says nothing if it is far off.
+    /// True if the level is ignored when it is far off.
     redescends: bool,
 }
 
-/// A block with several edges out: their observations.
+/// A block with several edges out, and their observations.
 struct Branch {
     block: usize,
     edges: Vec<(usize, f64)>,
@@ -97,7 +97,7 @@ pub(super) struct Model {
     branches: Vec<Branch>,
     rare: Vec<usize>,
     ceilings: Vec<f64>,
-    /// Instructions of each variable, as shares of all.
+    /// Instructions of each variable, as shares of all instructions.
     shares: Vec<f64>,
     /// The logarithm of the factor of each kind of level.
     factors: [f64; KINDS],
@@ -107,8 +107,8 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Makes a model of `total` instructions, or, if that is `free`, of about `total`. `None` if no
-    /// instruction can be executed.
+    /// Makes a model of `total` instructions, or of about `total` if the number is `free`. `None`
+    /// if no instruction can be executed.
     pub fn new(
         edges: &[Ends],
         classes: &Equivalence,
@@ -123,7 +123,7 @@ impl Model {
         let mut weights = vec![0.0; network.variables];
         for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
             instructions[*class] += block.instructions;
-            // Blocks overlap where execution is out of order, and what was counted is surer.
+            // Blocks overlap in out-of-order execution, and counts are surer.
             if evidence.counted.is_empty() {
                 ceilings[*class] = ceilings[*class].min(block.at_most);
             }
@@ -143,7 +143,7 @@ impl Model {
             .filter(|((from, _), _)| from.is_none())
             .map(|(_, class)| *class)
             .collect();
-        // What was counted sets the scale: to fix the number of instructions too would contradict it.
+        // Counts set the scale: a fixed number of instructions would contradict them.
         let fixed = if free { 0.0 } else { 1.0 };
         let shares: Vec<f64> = instructions.iter().map(|n| fixed * n / total).collect();
         let levels = evidence_levels(edges, classes, evidence);
@@ -164,12 +164,12 @@ impl Model {
         })
     }
 
-    /// Finds the most probable flow; gives the variance of the logarithm of each variable.
+    /// Finds the most probable flow; returns the variance of the logarithm of each variable.
     ///
-    /// What was counted of lines makes several flows probable, for any of them may be wrong: which is
-    /// found depends on where the search begins. So it begins twice, with all evidence and with
-    /// what branches did left out at first. Where the two disagree, and neither is far more
-    /// probable, that is part of the variance.
+    /// Counts of lines make several flows probable, because any of the counts may be wrong, and the
+    /// result depends on the start of the search. So the search starts twice: with all evidence,
+    /// and with the branches nearly left out. If the two disagree and neither is far more probable,
+    /// their difference is part of the variance.
     pub fn fit_flow(&mut self) -> Option<Vec<f64>> {
         if !self.levels.iter().any(|level| level.kind == COUNTED) {
             self.newton_descent()?;
@@ -197,13 +197,13 @@ impl Model {
         let mut variance = self.log_variances()?;
         for ((variance, flow), other) in variance.iter_mut().zip(&self.flow).zip(&other.0) {
             let apart = (flow / other).ln();
-            // As of a mixture of both: the other flow may be the right one, by its odds.
+            // The variance of a mixture of both: the other flow may be the right one, by its odds.
             *variance += share * apart * apart;
         }
         Some(variance)
     }
 
-    /// Goes through stages of belief in what was counted.
+    /// Fits through stages of belief in counts.
     fn fit_in_stages(&mut self, stages: &[(f64, bool)]) -> Option<()> {
         for (spread, redescends) in stages {
             for level in self.levels.iter_mut().filter(|one| one.kind == COUNTED) {
@@ -222,7 +222,7 @@ impl Model {
         Some(variance)
     }
 
-    /// Newton's method.
+    /// Minimises by Newton's method.
     fn newton_descent(&mut self) -> Option<()> {
         for _ in 0..STEPS {
             self.fit_factors();
@@ -244,9 +244,9 @@ impl Model {
         Some(())
     }
 
-    /// Makes a step one along which every node stays balanced: where what passes through a node
-    /// is far more than what flows into a corner of the graph from there, the system alone does
-    /// not see what is lost on the way.
+    /// Changes a step so that every node stays balanced. If far more passes through a node than
+    /// flows from there into a corner of the graph, the system alone does not resolve the corner's
+    /// losses.
     fn keep_balance(&self, step: &mut [f64]) {
         let moved = step.iter().zip(&self.flow);
         let mut change: Vec<f64> = moved.map(|(step, flow)| step * flow).collect();
@@ -256,8 +256,8 @@ impl Model {
         }
     }
 
-    /// Returns what is missing at each node, by what passes through it: rounding errors, which each step
-    /// makes good. And at the total.
+    /// Returns the imbalance of each node, divided by its largest flow, and that of the total. Each
+    /// step corrects these rounding errors.
     fn node_imbalance(&self) -> Vec<f64> {
         let mut missing = vec![0.0; self.network.nodes + 1];
         for (arc, flow) in self.network.arcs.iter().zip(&self.flow) {
@@ -276,7 +276,7 @@ impl Model {
         missing
     }
 
-    /// The largest flow at each node.
+    /// Returns the largest flow at each node.
     fn largest_passing(&self) -> Vec<f64> {
         let mut passing = vec![f64::MIN_POSITIVE; self.network.nodes];
         for ((from, to), flow) in self.network.arcs.iter().zip(&self.flow) {
@@ -286,7 +286,7 @@ impl Model {
         passing
     }
 
-    /// Goes along a step as far as it helps; `false` if it does not.
+    /// Follows a step as far as the cost decreases; returns `false` if it does not.
     fn advance_along(&mut self, step: &[f64], decrease: f64) -> bool {
         let least = step.iter().copied().fold(0.0, f64::min);
         // A step by -1 would empty an arc, and no flow is 0.
@@ -296,7 +296,8 @@ impl Model {
             let moved = self.flow.iter().zip(step);
             let flow: Vec<f64> = moved.map(|(f, x)| f * (1.0 + length * x)).collect();
             if self.flow_cost(&flow) <= before + 1e-4 * length * decrease {
-                // Rounding errors of what has become small must not stay as large as it was.
+                // Computed anew: rounding errors of a value must not stay as large as the value
+                // was.
                 self.flow.clone_from(&flow);
                 self.network.balance_change(&flow, &mut self.flow);
                 return true;
@@ -306,7 +307,7 @@ impl Model {
         false
     }
 
-    /// The mean stall, and the number of visits for each execution, given the flow.
+    /// Fits the mean stall, and the number of visits for each execution, to the flow.
     fn fit_factors(&mut self) {
         let (mut sums, mut weights) = ([0.0; KINDS], [0.0; KINDS]);
         for level in &self.levels {
@@ -314,7 +315,7 @@ impl Model {
             sums[level.kind] += at.weight * at.slope * at.residual;
             weights[level.kind] += at.weight * at.slope * at.slope;
         }
-        // What was counted compares as it is.
+        // Counts need no factor.
         for kind in 0..COUNTED {
             if weights[kind] > 0.0 {
                 self.factors[kind] += (sums[kind] / weights[kind]).clamp(-3.0, 3.0);
@@ -344,8 +345,8 @@ impl Model {
         cost
     }
 
-    /// The gradient by the logarithms of the variables, and the elements of the system in the
-    /// order of [`system_places`].
+    /// Returns the gradient by the logarithms of the variables, and the elements of the system in
+    /// the order of [`system_places`].
     fn newton_system(&self) -> (Vec<f64>, Vec<f64>) {
         let variables = self.network.variables;
         let mut gradient = vec![0.0; variables];
@@ -372,7 +373,7 @@ impl Model {
             gradient[branch.block] += branch.total;
             for (edge, observed) in &branch.edges {
                 gradient[*edge] -= observed;
-                // Fisher's information: expected, not observed, numbers.
+                // Fisher's information: expected numbers, not observed ones.
                 let expected = branch.total * self.flow[*edge] / self.flow[branch.block];
                 diagonal[*edge] += expected;
                 diagonal[branch.block] += expected;
@@ -381,10 +382,11 @@ impl Model {
         }
         values.append(&mut diagonal);
         values.append(&mut coupled);
-        // The constraints, each by what passes through its node.
+        // The constraints, each divided by the flow through its node.
         let nodes = self.network.nodes;
         let passing = self.largest_passing();
-        // Not 0: a quasi-definite system can be decomposed in every order, a semi-definite one cannot.
+        // Not 0: a quasi-definite system has a decomposition in every order, a semi-definite one
+        // does not.
         values.extend(std::iter::repeat_n(-1e-11, nodes + 1));
         for (arc, flow) in self.network.arcs.iter().zip(&self.flow) {
             for (node, sign) in balanced_nodes(&self.network, *arc) {
@@ -400,7 +402,7 @@ impl Model {
     }
 }
 
-/// The nodes whose balance an arc is part of.
+/// Returns the nodes whose balance includes an arc.
 fn balanced_nodes(network: &Network, arc: (usize, usize)) -> impl Iterator<Item = (usize, f64)> {
     let outside = network.outside;
     let ends = [(arc.0, -1.0), (arc.1, 1.0)];
@@ -409,7 +411,8 @@ fn balanced_nodes(network: &Network, arc: (usize, usize)) -> impl Iterator<Item 
         .filter(move |(node, _)| !loops && *node != outside)
 }
 
-/// Returns the positions of the system's elements: variables first, then the nodes, then the number of instructions.
+/// Returns the positions of the system's elements: variables first, then the nodes, then the number
+/// of instructions.
 fn system_places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<(usize, usize)> {
     let variables = network.variables;
     let mut places: Vec<(usize, usize)> = (0..variables).map(|i| (i, i)).collect();
@@ -426,11 +429,11 @@ fn system_places(network: &Network, branches: &[Branch], shares: &[f64]) -> Vec<
     places
 }
 
-/// The terms of a level at a frequency.
+/// Terms of the cost of a level at a frequency.
 struct At {
     cost: f64,
     residual: f64,
-    /// The fall of the residual as the logarithm of the frequency grows.
+    /// Decrease of the residual as the logarithm of the frequency grows.
     slope: f64,
     weight: f64,
 }
@@ -438,7 +441,7 @@ struct At {
 impl Level {
     fn at(&self, frequency: f64, factors: &[f64; KINDS]) -> At {
         let expected = frequency * self.cost * factors[self.kind].exp();
-        // Half an observation more on both sides, so that none at all has a logarithm too.
+        // Half an observation more on both sides, so that zero has a logarithm too.
         let observed = self.observed + 0.5;
         let residual = observed.ln() - (expected + 0.5).ln();
         let weight = 1.0 / (self.spread * self.spread + REPEATS[self.kind] / observed);
@@ -462,7 +465,7 @@ impl Level {
 }
 
 fn evidence_levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -> Vec<Level> {
-    // What blocks of one class were seen to do is one observation: its errors are the same.
+    // Observations of one class's blocks are a single observation, because they share their errors.
     let mut sums = vec![[(0.0, 0.0); 2]; classes.classes];
     for (block, class) in evidence.blocks.iter().zip(&classes.blocks) {
         let sum = &mut sums[*class][0];
@@ -508,7 +511,7 @@ fn evidence_levels(edges: &[Ends], classes: &Equivalence, evidence: &Evidence) -
     sums.chain(counted).collect()
 }
 
-/// Returns how many branches were observed for each sample, if more than one.
+/// Returns the number of branches observed for each sample, if it exceeds one.
 fn branches_per_sample(evidence: &Evidence) -> f64 {
     let observed: f64 = evidence.edges.iter().map(|edge| edge.observed).sum();
     let samples: f64 = evidence.blocks.iter().map(|block| block.samples).sum();

@@ -1,22 +1,22 @@
 //! The flow graph of a procedure as a network with one variable for each equivalence class.
 //!
-//! Each block is an arc from where it is entered to where it is left, each edge an arc between
-//! blocks, and everything outside is one node; what flows into a node flows out of it. Of each
-//! class one arc stays; the ends of the others are drawn together, which loses nothing: what they
-//! carry is what the one carries.
+//! Each block is an arc from its entry to its exit, each edge an arc between blocks, and everything
+//! outside is one node; the flow into a node equals the flow out of it. One arc of each class
+//! stays. The ends of the class's other arcs are merged, which loses nothing, because all carry the
+//! same flow.
 
 use super::Ends;
 use machine::Equivalence;
 
-/// The network. Variables are the classes first, then the edges that infinite loops were given.
+/// The network. Variables are first the classes, then the edges added to infinite loops.
 pub(super) struct Network {
     pub variables: usize,
-    /// For each variable the nodes that it leads from and to; the same where it is not bound.
+    /// For each variable, its nodes from and to; the same node if it is unconstrained.
     pub arcs: Vec<(usize, usize)>,
     pub nodes: usize,
-    /// The node that stands for the outside; what it passes on follows from the others.
+    /// The node that stands for the outside; its balance follows from the others.
     pub outside: usize,
-    /// All arcs before they were drawn together, with their variable.
+    /// All arcs before the merge, with their variable.
     all: Vec<(usize, usize, usize)>,
     all_nodes: usize,
 }
@@ -79,8 +79,8 @@ impl Network {
         }
     }
 
-    /// A flow that is positive everywhere: for each arc so much along one way from the outside
-    /// through it and back as `weights` says for its variable.
+    /// Returns a flow that is positive everywhere: each arc gets the flow `weights` of its
+    /// variable, along one path from the outside through it and back.
     pub fn positive_flow(&self, weights: &[f64]) -> Vec<f64> {
         let mut flow = vec![0.0; self.all.len()];
         for (arc, (_, _, variable)) in self.all.iter().enumerate() {
@@ -97,10 +97,10 @@ impl Network {
         of
     }
 
-    /// Makes a change of a flow one that leaves every node balanced, by changing the arcs of a
-    /// tree. The tree is that of the largest flows: each of its arcs carries more than any other
-    /// of the cut that it decides, so that in proportion little changes, and what is balanced in
-    /// a corner that hardly runs does not depend on the rounding of what runs most.
+    /// Changes the arcs of a tree so that a change of a flow leaves every node balanced. The tree
+    /// consists of the largest flows: each of its arcs carries more than any other arc of its cut.
+    /// So relative changes are small, and the balance of a rarely executed corner does not depend
+    /// on the rounding of the most frequent code.
     pub fn balance_change(&self, flow: &[f64], change: &mut [f64]) {
         let mut largest: Vec<usize> = (0..self.variables)
             .filter(|arc| self.arcs[*arc].0 != self.arcs[*arc].1)
@@ -108,7 +108,8 @@ impl Network {
         largest.sort_by(|one, other| flow[*other].total_cmp(&flow[*one]));
         let mut sets = Sets((0..self.nodes).collect());
         let mut tree: Vec<Vec<usize>> = vec![Vec::new(); self.nodes];
-        // Sums and what their rounding lost: large arcs cancel out in what a small one is to carry.
+        // Sums with their rounding errors, because large arcs cancel out in the flow of a small
+        // one.
         let mut need = vec![(0.0, 0.0); self.nodes];
         for arc in largest {
             let (from, to) = self.arcs[arc];
@@ -152,7 +153,8 @@ impl Network {
         }
     }
 
-    /// Adds what must come from the outside to the tail of each arc, along a tree of shortest ways.
+    /// Adds the flow that must come from the outside to the tail of each arc, along a tree of
+    /// shortest paths.
     fn route_imports(
         &self,
         flow: &mut [f64],
@@ -188,10 +190,10 @@ impl Network {
     }
 }
 
-/// Adds to a sum that keeps what rounding lost (Knuth's TwoSum).
+/// Adds to a sum that keeps its rounding error (Knuth's TwoSum).
 fn add_exactly((sum, lost): (f64, f64), more: f64) -> (f64, f64) {
     let new = sum + more;
-    // In this order: simplified by algebra, what is lost would be 0.
+    // Keep this order: simplified by algebra, the error would be 0.
     let taken = new - sum;
     (new, lost + ((sum - (new - taken)) + (more - taken)))
 }
@@ -202,7 +204,7 @@ struct Sets(Vec<usize>);
 impl Sets {
     fn find_root(&mut self, mut node: usize) -> usize {
         while self.0[node] != node {
-            // Each look shortens the way for the next one.
+            // Path compression: each lookup shortens the path for the next one.
             self.0[node] = self.0[self.0[node]];
             node = self.0[node];
         }
@@ -219,7 +221,7 @@ impl Sets {
 mod tests {
     use super::*;
 
-    /// Flow into each node equals flow out of it, and classes agree.
+    /// The flow into each node equals the flow out of it, and classes agree.
     #[test]
     fn the_first_flow_is_one() {
         // A loop with a condition in it, and a loop without an end.

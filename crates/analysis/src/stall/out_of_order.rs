@@ -1,32 +1,32 @@
-//! Frequencies on processors that issue out of order: the flow through the graph that is most
-//! probable given what was seen.
+//! Frequencies on processors that issue out of order: the most probable flow through the graph,
+//! given the observations.
 //!
-//! Time alone says little here: no instruction is known not to stall. What says more is where
-//! branches went, as far as it was seen: at a sample (the paper's section 7, *interpretation*) or
-//! along a stretch of execution (*double sampling*). The estimator joins all of it. Its unknowns
-//! are the frequencies `f` of the equivalence classes; what flows into a block flows out of it,
-//! exactly, and none is negative. It minimises, under these constraints, the sum of
+//! Time alone says little here: no instruction is known not to stall. Observed branches say more:
+//! at a sample (the paper's section 7, *interpretation*) or along a stretch of execution (*double
+//! sampling*). The estimator combines all of these. Its unknowns are the frequencies `f` of the
+//! equivalence classes. The flow into a block equals the flow out of it, exactly, and none is
+//! negative. Under these constraints, it minimises the sum of
 //!
 //! * for each block with several edges out, with `n_e` observations of edge `e`:
 //!   `-Σ n_e ln(f_e / F)`, the multinomial likelihood of a branch;
-//! * for each class with `S` samples and `C` expected cycles: a robust square of
-//!   `ln S - ln(f C τ)`, in units of its error, which is mostly how much the cycles of
-//!   instructions vary (`σ` = 1: a factor of 2.7); the same for visits along stretches (`σ` = 0.3);
-//! * likewise for executions that another tool counted of source lines (`σ` = 0.02);
+//! * for each class with `S` samples and `C` expected cycles: a robust square of `ln S - ln(f C
+//!   τ)`, in units of its error, which is mostly the variation of instructions' cycles (`σ` = 1: a
+//!   factor of 2.7); the same for visits along stretches (`σ` = 0.3);
+//! * likewise for executions of source lines, counted by another tool (`σ` = 0.02);
 //! * a penalty where `f` exceeds what the samples allow if no instruction ever stalled.
 //!
-//! `τ`, the mean stall, is estimated along. How much `f` is altogether the samples do not tell:
-//! either the number of instructions that the procedure executed is given, or something was counted,
-//! or it is guessed, and then no estimate has more than low confidence.
+//! `τ`, the mean stall, is estimated as well. The samples do not determine the scale of `f`. It
+//! comes from the number of instructions that the procedure executed, or from counts; otherwise it
+//! is guessed, and then every estimate has low confidence.
 //!
 //! Each step of Newton's method (with Fisher's information in place of the second derivatives)
-//! solves a sparse quasi-definite system; the inverse of the last gives the variance of each
+//! solves a sparse quasi-definite system; the inverse of the last system gives the variance of each
 //! estimate, and so its confidence.
 //!
 //! Observations are biased: those at samples see slow executions more often than fast ones. So no
-//! number of them makes a branch surer than [`Options::most_observations`]. The bias is that of the time just
-//! before a branch: where ways after samples go past many branches, it is that of a longer time, which
-//! varies less. So the limit for observations at samples grows with how many there are for each sample.
+//! number of them makes a branch surer than [`Options::most_observations`]. The bias comes from the
+//! time just before a branch. Paths after samples that pass many branches cover a longer time,
+//! which varies less. So the limit for observations at samples grows with their number per sample.
 
 pub use super::block_evidence::{BlockEvidence, Counted, EdgeEvidence, Evidence, Options};
 
@@ -34,11 +34,11 @@ use super::model::Model;
 use super::{Confidence, Ends, Estimate, Frequencies, attribute_samples};
 use machine::{Equivalence, FlowGraph};
 
-/// The standard deviation of the logarithm of the guess at the cycles of an instruction.
+/// Standard deviation of the logarithm of the guessed cycles of an instruction.
 const GUESS: f64 = 0.7;
 
 /// Estimates frequencies; `edges` and `classes` are those of the procedure's graph. All are `None`
-/// if nothing was seen.
+/// without observations.
 ///
 /// # Panics
 /// If `evidence`, `edges` and `classes` are not of one graph.
@@ -73,7 +73,7 @@ pub fn frequencies(
     if samples + seen <= 0.0 || total <= 0.0 || !total.is_finite() {
         return none();
     }
-    // What was counted says how much it is altogether.
+    // Counts determine the scale.
     let free = evidence.instructions.is_none() && !evidence.counted.is_empty();
     let Some(mut model) = Model::new(edges, classes, evidence, options, total, free) else {
         return none();
@@ -105,12 +105,12 @@ pub fn frequencies(
 pub struct Observed<'a> {
     /// The samples of each instruction, at the program counters where they were taken.
     pub samples: &'a [f64],
-    /// For each block the least cycles that it takes, from a model of the processor, in the unit
-    /// of the sampling period.
+    /// For each block, its least cycles by a model of the processor, in the unit of the sampling
+    /// period.
     pub costs: Option<&'a [f64]>,
-    /// For each edge how often it was seen to be taken.
+    /// For each edge, how often it was seen to be taken.
     pub edges: &'a [EdgeEvidence],
-    /// Counts of another tool.
+    /// Counts from another tool.
     pub counted: &'a [Counted],
     /// The instructions that the procedure executed, divided by the cycles between samples.
     pub instructions: Option<f64>,
@@ -126,11 +126,11 @@ pub struct Estimates {
     pub samples: Vec<f64>,
 }
 
-/// Estimates the frequencies of a procedure and which instructions its samples are of: each
-/// depends on the other, so that it is done twice.
+/// Estimates the frequencies of a procedure and attributes its samples to instructions. Each
+/// depends on the other, so that both are done twice.
 ///
 /// # Panics
-/// If what was observed is not of this graph.
+/// If the observations are not of this graph.
 pub fn estimate_procedure(
     graph: &FlowGraph,
     classes: &Equivalence,
@@ -181,7 +181,7 @@ pub fn estimate_procedure(
     }
 }
 
-/// The samples that there would have been without chance, at most (three standard deviations).
+/// Returns the most samples that were expected without chance (three standard deviations).
 fn sample_ceiling(samples: f64) -> f64 {
     samples + 3.0 * samples.sqrt() + 3.0
 }
@@ -196,7 +196,7 @@ fn confidence_of(variance: f64, known: bool) -> Confidence {
     }
 }
 
-/// Standard deviation of estimates of high confidence; the docs say which share of them is how
-/// near. There is nothing between high and low: on programs that it was not tuned on, estimates
-/// with up to twice this deviation were no nearer than the rest.
+/// Standard deviation of estimates of high confidence; the docs give their accuracy. There is no
+/// class between high and low: on programs outside of the tuning set, estimates with up to twice
+/// this deviation were no nearer than the rest.
 const HIGH: f64 = 0.055;

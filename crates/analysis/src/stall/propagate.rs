@@ -1,5 +1,5 @@
-//! Frequencies from what flows in and out (section 6.1.4): a block runs as often as the edges into
-//! it together, and those out of it.
+//! Frequencies from the flow in and out (section 6.1.4): a block runs as often as all edges into it
+//! together, and as all edges out of it.
 
 use super::{Confidence, Ends, Estimate};
 use machine::Equivalence;
@@ -10,7 +10,8 @@ struct Side {
     edges: Vec<usize>,
 }
 
-/// Fills in what follows. Each class is given a frequency once, so that this takes linear time.
+/// Fills in the frequencies that follow from known ones. Each class gets a frequency once, so that
+/// this takes linear time.
 pub(super) fn propagate_known(
     edges: &[Ends],
     classes: &Equivalence,
@@ -37,7 +38,7 @@ pub(super) fn propagate_known(
             sides_of[*class].push(index);
         }
     }
-    // How much of each side is not known yet: a side is looked at when one is left.
+    // Number of unknown classes on each side: a side is solved when one is left.
     let mut unknown: Vec<usize> = sides
         .iter()
         .map(|side| {
@@ -62,8 +63,8 @@ pub(super) fn propagate_known(
     }
 }
 
-/// Returns what each class can be at most: a block runs no more often than those before it together, nor
-/// than those after it.
+/// Returns an upper bound for each class: a block runs no more often than all blocks before it
+/// together, nor than those after it.
 pub(super) fn class_ceilings(
     edges: &[Ends],
     classes: &Equivalence,
@@ -87,7 +88,7 @@ pub(super) fn class_ceilings(
     }
     let mut ceilings = vec![f64::INFINITY; classes.classes];
     for (block, class) in classes.blocks.iter().enumerate() {
-        // What nothing leads to, or from, has no such bound.
+        // A block without edges in, or out, has no such bound.
         let bounds = [before[block], after[block]]
             .into_iter()
             .filter(|bound| *bound > 0.0);
@@ -96,7 +97,7 @@ pub(super) fn class_ceilings(
     ceilings
 }
 
-/// The one class of a side that is not known, and what it must be.
+/// Returns the only unknown class of a side, and its value.
 fn solve_side(side: &Side, known: &[Option<Estimate>]) -> Option<(usize, Estimate)> {
     if side.edges.is_empty() {
         return None;

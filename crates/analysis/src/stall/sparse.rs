@@ -1,11 +1,11 @@
 //! Sparse symmetric systems: `L D Lᵀ` in an order that keeps `L` sparse, and the elements of the
 //! inverse on its diagonal.
 //!
-//! The matrices here are quasi-definite, which have such a decomposition in every order
-//! (Vanderbei, "Symmetric quasidefinite matrices", 1995). Flow graphs of programs come apart at
-//! few blocks, so that `L` has not many more elements than the matrix.
+//! The matrices here are quasi-definite, and so have such a decomposition in every order
+//! (Vanderbei, "Symmetric quasidefinite matrices", 1995). Few blocks separate the flow graph of a
+//! program, so that `L` has few more elements than the matrix.
 
-/// The pattern of a symmetric matrix, decomposed.
+/// The pattern of a symmetric matrix, and its symbolic decomposition.
 pub(super) struct Pattern {
     size: usize,
     /// The original index at each place of the order, and back.
@@ -22,8 +22,8 @@ pub(super) struct Pattern {
 const NONE: usize = usize::MAX;
 
 impl Pattern {
-    /// `elements` are the row and column of each element of one triangle; all of the diagonal are
-    /// among them. Elements at the same place add up.
+    /// Makes a pattern. `elements` are the row and column of each element of one triangle,
+    /// including the whole diagonal. Elements at the same place add up.
     pub fn new(size: usize, elements: &[(usize, usize)]) -> Self {
         let (order, place) = fill_reducing(size, elements);
         let mut starts = vec![0; size + 1];
@@ -61,7 +61,7 @@ impl Pattern {
         &self.rows[self.starts[column]..self.starts[column + 1]]
     }
 
-    /// The elimination tree and the size of each column of `L`.
+    /// Builds the elimination tree and the size of each column of `L`.
     fn build_tree(&mut self) {
         let mut mark = vec![NONE; self.size];
         let mut parent = std::mem::take(&mut self.parent);
@@ -70,7 +70,7 @@ impl Pattern {
             mark[column] = column;
             for &(row, _) in self.column(column) {
                 let mut row = row;
-                // What fills in lies on the way up the tree; each node of it counts once.
+                // Fill-in lies on the path up the tree; each node of it counts once.
                 while mark[row] != column {
                     if parent[row] == NONE {
                         parent[row] = column;
@@ -138,7 +138,7 @@ impl Pattern {
     }
 }
 
-/// Approximate minimum degree; as it is where that fails.
+/// Returns an approximate minimum-degree order; the original order if that fails.
 fn fill_reducing(size: usize, elements: &[(usize, usize)]) -> (Vec<usize>, Vec<usize>) {
     let mut starts = vec![0; size + 1];
     for (_, column) in elements {
@@ -155,7 +155,7 @@ fn fill_reducing(size: usize, elements: &[(usize, usize)]) -> (Vec<usize>, Vec<u
     }
     match amd::order(size, &starts, &rows, &amd::Control::default()) {
         Ok((order, place, _)) => (order, place),
-        // Every order is right; a bad one only takes longer.
+        // Every order is correct; a bad one only takes longer.
         Err(_) => ((0..size).collect(), (0..size).collect()),
     }
 }
@@ -173,7 +173,7 @@ impl Factor<'_> {
         self.pattern.lower_starts[column]..self.pattern.lower_starts[column + 1]
     }
 
-    /// Solves for a right-hand side.
+    /// Solves the system for a right-hand side.
     pub fn solve(&self, right: &[f64]) -> Vec<f64> {
         let size = self.pattern.size;
         let order = &self.pattern.order;
@@ -194,13 +194,13 @@ impl Factor<'_> {
         self.pattern.place.iter().map(|place| x[*place]).collect()
     }
 
-    /// The diagonal of the inverse, by the recurrence of Takahashi, Fagan and Chen: of the
-    /// inverse only the elements where `L` has some are computed.
+    /// Returns the diagonal of the inverse by the recurrence of Takahashi, Fagan and Chen, which
+    /// computes the inverse only at elements of `L`.
     pub fn inverse_diagonal(&self) -> Vec<f64> {
         let size = self.pattern.size;
         let mut inverse = vec![0.0; self.lower.len()];
         let mut diagonal = vec![0.0; size];
-        // Where in the current column's pattern a row is.
+        // Position of each row in the current column's pattern.
         let mut position = vec![NONE; size];
         let mut sums = Vec::new();
         for column in (0..size).rev() {

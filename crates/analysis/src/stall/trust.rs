@@ -1,4 +1,4 @@
-//! Certainty of blocks' cycles, and the reasons where they are not known.
+//! Certainty of blocks' cycles, and the reasons why some are unknown.
 
 use super::{Confidence, Frequencies, attribute_samples};
 use machine::FlowGraph;
@@ -6,27 +6,27 @@ use machine::FlowGraph;
 /// The scale that makes the frequencies of a procedure absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrequencyScale {
-    /// Nothing: only how blocks compare is known.
+    /// No scale: frequencies are only relative.
     Absent,
     /// The least cycles of instructions that do not stall, in order.
     Modelled,
-    /// A number that was measured: of instructions, or of executions of some source lines.
+    /// A measured number: of instructions, or of executions of some source lines.
     Measured,
     /// Every block was counted.
     Exact,
 }
 
-/// Reason that the cycles of a block are not known.
+/// Reason why the cycles of a block are unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CycleDoubt {
     /// Nothing sets the scale of its frequency.
     NoScale,
-    /// The procedure has jumps that are not understood, so that the graph has not all ways.
+    /// The procedure has jumps that are not understood, so that the graph misses edges.
     UnknownJumps,
     /// The block is not known to have run.
     NotRun,
-    /// The block would have taken fewer cycles than the processor needs: its frequency, the clock or the model is
-    /// wrong, or it ran while others waited.
+    /// The block would have taken fewer cycles than the processor needs: its frequency, the clock
+    /// or the model is wrong, or it ran while other instructions waited.
     BelowBest,
 }
 
@@ -42,14 +42,14 @@ pub enum CycleTrust {
 }
 
 impl CycleTrust {
-    /// Returns whether cycles can be given.
+    /// Returns whether the cycles are known.
     pub fn is_known(self) -> bool {
         !matches!(self, Self::Unknown(_))
     }
 }
 
-/// Judges each block of a procedure by its time samples (of the graph's instructions) and by the cycles
-/// that it takes at `best`.
+/// Judges each block of a procedure by its time samples (of the graph's instructions) and by its
+/// cycles at `best`.
 ///
 /// # Panics
 /// If the arguments are not of one graph.
@@ -79,7 +79,7 @@ pub fn cycle_trust(
         if graph.misses_edges() && !is_exact {
             return CycleTrust::Unknown(CycleDoubt::UnknownJumps);
         }
-        // Samples at the head of a block are of the one before where execution is out of order.
+        // In out-of-order execution, samples at the head of a block belong to the block before.
         let range = block.instructions.clone();
         let sum = |all: &[f64]| all[range.clone()].iter().sum::<f64>();
         let least = best * estimate.frequency;

@@ -15,12 +15,12 @@ pub struct Change {
 }
 
 impl Change {
-    /// The end of the interval that is nearer to no change; 0 if the interval holds it.
+    /// Returns the end of the interval that is nearer to no change; 0 if the interval contains it.
     pub fn conservative(&self) -> f64 {
         nearer_to_zero(self.low, self.high)
     }
 
-    /// The factor that an estimate of its logarithm stands for.
+    /// Returns the factor whose logarithm has this estimate.
     pub(super) fn of_logarithm(estimate: f64, reach: f64) -> Self {
         Self {
             estimate: estimate.exp(),
@@ -33,22 +33,22 @@ impl Change {
 /// Returns the change of an amount from the first to the second set, with its interval at this
 /// confidence. `noise` is the relative standard deviation from run to run.
 ///
-/// The intervals of both counts (exact, Garwood) are joined by the square-and-add rule (Newcombe's
+/// Combines the intervals of both counts (exact, Garwood) by the square-and-add rule (Newcombe's
 /// MOVER).
 pub fn amount_change(counts: [u64; 2], exposure: [f64; 2], noise: f64, confidence: f64) -> Change {
     change_within(counts, exposure, [1.0, 1.0], noise, confidence)
 }
 
-/// Returns the change of a share of all samples, from -1 to 1. A share varies less than a count: by
-/// `1 − share`, as the others' samples vary against it.
+/// Returns the change of a share of all samples, from -1 to 1. A share varies less than a count, by
+/// `1 − share`, because the other samples vary with it.
 pub fn share_change(counts: [u64; 2], totals: [f64; 2], noise: f64, confidence: f64) -> Change {
     let rest = [0, 1].map(|set| {
         let rest = 1.0 - counts[set] as f64 / totals[set];
-        // Of n samples that are all here, 3 / n might still be elsewhere.
+        // If all n samples are of this row, 3 / n of the others may still exist.
         rest.max(3.0 / totals[set]).clamp(0.0, 1.0).sqrt()
     });
     let change = change_within(counts, totals, rest, noise, confidence);
-    // No share is less than nothing or more than all.
+    // A share is between nothing and all.
     let [least, most] = [-1.0, 1.0];
     Change {
         estimate: change.estimate.clamp(least, most),
@@ -79,10 +79,10 @@ fn change_within(
     }
 }
 
-/// The interval of the expected count behind a count.
+/// Returns the interval of the expected count behind a count.
 fn count_interval(count: u64, noise: f64, confidence: f64) -> (f64, f64) {
     let count = count as f64;
-    // The count that has, by sampling alone, the relative error that this one has with the noise.
+    // The count whose sampling error alone equals this count's error with the noise.
     let effective = count / (1.0 + noise * noise * count);
     let scale = if count == 0.0 { 1.0 } else { count / effective };
     let half = (1.0 - confidence) / 2.0;
@@ -100,8 +100,8 @@ fn count_interval(count: u64, noise: f64, confidence: f64) -> (f64, f64) {
     (low * scale, high * scale)
 }
 
-/// Returns the mean at which an increasing function has this value. `near` is a guess that sets the range of the
-/// search.
+/// Returns the mean at which an increasing function has this value. `near` is a guess that sets the
+/// search range.
 fn solve_increasing(function: impl Fn(f64) -> f64, value: f64, near: f64) -> f64 {
     let (mut low, mut high) = (0.0, near + 20.0 + 20.0 * near.sqrt());
     for _ in 0..80 {

@@ -1,9 +1,9 @@
 //! The columns of DCPI's Figure 3.
 
-/// The amounts of one row in several sets, described.
+/// Description of one row's amounts in several sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Description {
-    /// (max − min) / sum; 0 where the sum is.
+    /// (max − min) / sum; 0 if the sum is 0.
     pub range: f64,
     /// Sum over the sets.
     pub sum: f64,

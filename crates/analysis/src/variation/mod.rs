@@ -1,39 +1,40 @@
-//! Differences between runs, and which of them are more than chance (DCPI section 3.3).
+//! Differences between runs that are more than chance (DCPI section 3.3).
 //!
 //! # Model
-//! Row `i` (a procedure, say) has `c_ij` samples in set `j`. A set has an *exposure* `E_j`: how many
-//! samples one unit of what is compared yields in it; it holds the sampling rate, and the length or
-//! the work of the run. Three things let `c_ij / E_j` differ though the row has not changed:
+//! Row `i` (a procedure, say) has `c_ij` samples in set `j`. A set has an *exposure* `E_j`, the
+//! number of samples for one compared unit, which includes the sampling rate and the length or the
+//! work of the run. Three effects make `c_ij / E_j` differ although the row has not changed:
 //!
-//! * *Sampling*: a count varies by its square root (Poisson; for a clock with a random period this is
-//!   an upper bound).
-//! * *What all rows have in common*: the machine was slower in one run; or, where shares of all
-//!   samples are compared, one row grew and the shares of all others shrank. This factor is estimated
-//!   from all rows and taken out. To take it for noise would hide every change under it.
-//! * *Noise*: memory layout, caches, other processes, for each row on its own. The kernel's rows have
-//!   about ten times as much of it as the program's.
+//! * *Sampling*: a count varies by its square root (Poisson; for a clock with a random period this
+//!   is an upper bound).
+//! * *A common factor of all rows*: the machine was slower in one run; or, if shares of all samples
+//!   are compared, one row grew and the shares of all others shrank. This factor is estimated from
+//!   all rows and divided out. Treated as noise, it would hide every change.
+//! * *Noise*: memory layout, caches, other processes, independent for each row. The kernel's rows
+//!   have about ten times as much noise as the program's.
 //!
 //! # Two sets: [`compare_pair`]
 //! The logarithm of a row's ratio is normal around the common factor's, with the variance of
 //! sampling and of the noise; or, with probability 0.1, the row has changed by some factor. The
-//! posterior of common factor and noise is computed on a grid, with priors that say what is usual:
-//! how much slower a machine gets, and how noisy rows are. So one pair is enough, also with two rows. A
-//! row is tested against what the *others* say, by Student's distribution, averaged over that
-//! posterior; what is left uncertain makes the tail heavier.
+//! posterior of common factor and noise is computed on a grid, with priors for the usual slowdown
+//! of a machine and the usual noise of rows. So one pair is enough, even with two rows. A row is
+//! tested against the estimate from the *other* rows, by Student's distribution, averaged over that
+//! posterior; remaining uncertainty makes the tail heavier.
 //!
 //! # Three sets and more: [`Noise`]
-//! The exposures are multiplied by each set's common factor ([`common_factors`]), the noise is chosen so
-//! that the median of `X²_i = Σ_j (c_ij − e_ij)² / (e_ij + s²e_ij²)` over the heaviest rows is that of
-//! `χ²` with `sets − 1` degrees of freedom, and rows are tested by `X²` against `F`.
+//! The exposures are multiplied by each set's common factor ([`common_factors`]), the noise is the
+//! value for which the median of `X²_i = Σ_j (c_ij − e_ij)² / (e_ij + s²e_ij²)` over the heaviest
+//! rows equals that of `χ²` with `sets − 1` degrees of freedom, and rows are tested by `X²` against
+//! `F`.
 //!
 //! [`benjamini_hochberg`]: of the rows with `q ≤ 5 %`, at most 5 % are expected to be false.
-//! [`amount_change`]: the difference of two amounts with an interval: that of each count (exact,
-//! Garwood) joined by the square-and-add rule (Newcombe's MOVER).
+//! [`amount_change`]: the difference of two amounts, with an interval that combines those of both
+//! counts (exact, Garwood) by the square-and-add rule (Newcombe's MOVER).
 //!
 //! # Where it is wrong
-//! * A change of all rows by one factor is the common factor: it shows in [`PairComparison::total`],
-//!   whose interval allows for what machines usually differ by.
-//! * Shares of a program with two rows: which of them grew cannot be told.
+//! * A change of all rows by one factor counts as the common factor: it shows in
+//!   [`PairComparison::total`], whose interval includes the usual differences of machines.
+//! * Shares of a program with two rows do not show which of them grew.
 //! * More than half of the heavy rows may not have changed by one factor.
 
 mod change;

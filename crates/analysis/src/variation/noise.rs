@@ -3,21 +3,20 @@
 use super::pair::RowOrigin;
 use statrs::distribution::{ChiSquared, ContinuousCDF, FisherSnedecor};
 
-/// The least count that has to be expected in every set for the chi-square approximation (Cochran's
-/// rule).
+/// Least expected count in every set for the chi-square approximation (Cochran's rule).
 pub const LEAST_EXPECTED: f64 = 5.0;
 
 /// Rows with fewer expected samples in a set say nothing about the noise: sampling drowns it.
 const LEAST_FOR_NOISE: f64 = 25.0;
 
-/// The noise is estimated from the rows that have at least this part of the samples of the heaviest.
+/// Least part of the heaviest row's samples that a row must have to be used for estimating the
+/// noise.
 const LEAST_WEIGHT: f64 = 0.1;
 
-/// Number of rows, the heaviest, that the noise is estimated from in any case, if there are as
-/// many.
+/// Number of heaviest rows that are used for estimating the noise in any case.
 const ENOUGH_ROWS: usize = 8;
 
-/// The least number of rows that is needed.
+/// Least number of rows for an estimate.
 const LEAST_ROWS: usize = 3;
 
 /// Variation between the sets in all rows, beyond sampling.
@@ -26,11 +25,11 @@ pub struct Noise {
     /// `s`: standard deviation of a row between sets, as a part of the row; 0 if sampling explains
     /// everything.
     pub relative: f64,
-    /// The number of rows that it was estimated from; 0: it was not estimated.
+    /// Number of rows behind the estimate; 0 if there is none.
     pub rows: usize,
 }
 
-/// The expected counts of a row that is the same in all sets; `None` where there are none.
+/// Returns the expected counts of a row that is the same in all sets; `None` without samples.
 fn expected_counts(counts: &[u64], exposure: &[f64]) -> Option<Vec<f64>> {
     let total: f64 = exposure.iter().sum();
     let sum: f64 = counts.iter().map(|count| *count as f64).sum();
@@ -38,11 +37,11 @@ fn expected_counts(counts: &[u64], exposure: &[f64]) -> Option<Vec<f64>> {
         && counts.len() >= 2
         && total.is_finite()
         && exposure.iter().all(|e| *e > 0.0);
-    // Divided first: the product of a huge exposure and a count is beyond what a number can hold.
+    // Divide first, because the product of a huge exposure and a count overflows.
     (usable && sum > 0.0).then(|| exposure.iter().map(|e| e / total * sum).collect())
 }
 
-/// `X²`, with the square of the noise.
+/// Returns `X²`, with the square of the noise.
 fn chi_square(counts: &[u64], expected: &[f64], noise2: f64) -> f64 {
     let terms = counts.iter().zip(expected).map(|(count, expected)| {
         (*count as f64 - expected).powi(2) / (expected + noise2 * expected * expected)
@@ -52,7 +51,7 @@ fn chi_square(counts: &[u64], expected: &[f64], noise2: f64) -> f64 {
 
 impl Noise {
     /// Estimates the noise of rows of an origin from the counts of the heaviest; `exposure` has one
-    /// value for each set. With too few rows it is what is usual.
+    /// value for each set. With too few rows, returns the usual noise.
     pub fn estimate_noise(
         rows: &[(Vec<u64>, RowOrigin)],
         exposure: &[f64],
@@ -67,7 +66,8 @@ impl Noise {
             .collect();
         let weight = |row: &(&[u64], Vec<f64>)| row.1.iter().sum::<f64>();
         heavy.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-        // In light rows sampling drowns the noise: as few as give a stable median.
+        // Sampling drowns the noise in light rows, so only as many rows are used as give a stable
+        // median.
         let least = heavy.first().map_or(0.0, weight) * LEAST_WEIGHT;
         let enough = heavy.partition_point(|row| weight(row) >= least);
         heavy.truncate(enough.max(ENOUGH_ROWS));
@@ -89,10 +89,10 @@ impl Noise {
             let statistic = |row: &(&[u64], Vec<f64>)| chi_square(row.0, &row.1, noise2);
             let mut all: Vec<f64> = heavy.iter().map(statistic).collect();
             all.sort_unstable_by(f64::total_cmp);
-            // Of an even number the lower one: the upper may be the one that changed.
+            // The lower of two middle ones, because the upper may be the one that changed.
             all.get((all.len() - 1) / 2).copied().unwrap_or(0.0)
         };
-        // The median falls as the noise grows; no row strays by more than all of itself a set.
+        // The median falls as the noise grows; no row varies by more than itself in each set.
         let (mut low, mut high) = (0.0, exposure.len() as f64);
         for _ in 0..60 {
             let middle = (low + high) / 2.0;
@@ -108,8 +108,8 @@ impl Noise {
         }
     }
 
-    /// The probability that a row that is the same in all sets differs at least as much as this
-    /// one does; `None` with too few samples to tell.
+    /// Returns the probability that a row that is the same in all sets differs at least as much as
+    /// this one; `None` with too few samples.
     pub fn p_value(&self, counts: &[u64], exposure: &[f64]) -> Option<f64> {
         let expected = expected_counts(counts, exposure)?;
         if expected.iter().any(|e| *e < LEAST_EXPECTED) {
@@ -119,13 +119,13 @@ impl Noise {
         Some(self.upper_tail(statistic, counts.len() as f64 - 1.0))
     }
 
-    /// The upper tail of a chi-square statistic. The noise was itself estimated, by a median of
-    /// `rows` values that have `freedom` degrees each: with few rows the tail is that of F.
+    /// Returns the upper tail of a chi-square statistic. The noise was itself estimated, by a
+    /// median of `rows` values with `freedom` degrees each: with few rows the tail is that of F.
     fn upper_tail(&self, statistic: f64, freedom: f64) -> f64 {
         if self.relative == 0.0 {
             return ChiSquared::new(freedom).map_or(1.0, |chi| chi.sf(statistic));
         }
-        // A median is worth 2/π of as many values in a mean.
+        // A median is as precise as a mean of 2/π times as many values.
         let behind = (self.rows as f64 * freedom * std::f64::consts::FRAC_2_PI).max(1.0);
         FisherSnedecor::new(freedom, behind).map_or(1.0, |f| f.sf(statistic / freedom))
     }

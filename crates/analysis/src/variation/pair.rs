@@ -1,4 +1,4 @@
-//! Two recordings: which rows differ from what all rows have in common, and by what factor.
+//! Two recordings: the rows that differ from the common factor of all rows, and their own factors.
 
 use super::change::Change;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -7,10 +7,10 @@ use std::f64::consts::LN_2;
 /// Rows with fewer samples in both sets together are not tested.
 pub const LEAST_SAMPLES: u64 = 10;
 
-/// Rows with fewer say nothing about what all rows have in common: sampling drowns it.
+/// Fewest samples of a row that informs the common factor: sampling drowns it in lighter rows.
 const LEAST_INFORMATIVE: u64 = 20;
 
-/// The most rows that the background is estimated from: the heaviest.
+/// Maximum number of rows, the heaviest, that inform the background.
 const MOST_INFORMATIVE: usize = 64;
 
 /// The prior probability that a row has changed.
@@ -19,23 +19,23 @@ const CHANGED: f64 = 0.1;
 /// Standard deviation of the logarithm of the factor by which a row changes, if it does.
 const CHANGE_SPREAD: f64 = LN_2;
 
-/// Standard deviation of the logarithm of the factor by which the machine is slower in one of two runs of the same
-/// work. Tuned by `benches/pairs.py`.
+/// Standard deviation of the logarithm of the factor by which the machine is slower in one of two
+/// runs of the same work. Tuned by `benches/pairs.py`.
 const MACHINE_SPREAD: f64 = 0.15;
 
-/// Step of the logarithm of the common factor on the grid, and its farthest value.
+/// Step of the logarithm of the common factor on the grid, and its largest value.
 const FACTOR_STEP: f64 = 0.01;
 const FARTHEST_FACTOR: f64 = 4.0;
 
-/// Cells of the grid that are less probable than the best one by this factor (its logarithm) are
-/// left out.
+/// Logarithm of the factor by which cells of the grid that are left out are less probable than the
+/// best one.
 const NEGLIGIBLE: f64 = 14.0;
 
 /// Quantile of the normal distribution, for intervals of 95 %.
 const NORMAL_QUANTILE: f64 = 1.96;
 
-/// Origin of a row's code. The kernel's work for the same program differs much more from run to run: it depends on
-/// which pages are free, what is cached and what else runs.
+/// Origin of a row's code. The kernel's work for the same program varies much more from run to run:
+/// it depends on free pages, caches and other load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowOrigin {
     /// The program and its libraries.
@@ -45,14 +45,14 @@ pub enum RowOrigin {
 }
 
 impl RowOrigin {
-    /// Returns what is usual of one run, where nothing can be estimated.
+    /// Returns the usual noise of one run, for use without an estimate.
     pub(super) fn usual_noise(self) -> f64 {
         self.noise_prior().median / std::f64::consts::SQRT_2
     }
 
-    /// Prior of the row noise (of the logarithm of a ratio of two runs): its median, the standard
-    /// deviation of its logarithm, and the degrees of freedom by which single rows have more or
-    /// less. Tuned by `benches/pairs.py`.
+    /// Returns the prior of the row noise (of the logarithm of a ratio of two runs): its median,
+    /// the standard deviation of its logarithm, and the degrees of freedom by which single rows
+    /// have more or less. Tuned by `benches/pairs.py`.
     fn noise_prior(self) -> NoisePrior {
         match self {
             Self::Program => NoisePrior {
@@ -75,11 +75,11 @@ struct NoisePrior {
     freedom: f64,
 }
 
-/// The measure of a set.
+/// Scale of a set's amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairScale {
-    /// An absolute amount (per run, second or unit of work): what all rows have in common is small,
-    /// as a slower machine is.
+    /// An absolute amount (per run, second or unit of work): the common factor of all rows is
+    /// small, such as a slower machine.
     Absolute,
     /// Shares of all samples: if one row grows, the shares of all others shrink by any factor.
     Shares,
@@ -97,34 +97,33 @@ pub struct PairRow {
 /// The verdict on one row of two sets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairVerdict {
-    /// The probability that a row that did not change differs as much from what all rows have in
-    /// common; `None` with too few samples to tell.
+    /// The probability that an unchanged row differs as much from the common factor; `None` with
+    /// too few samples.
     pub p: Option<f64>,
-    /// The factor by which the row changed, beyond what all rows have in common.
+    /// The factor by which the row changed, relative to the common factor.
     pub factor: Change,
     /// Variation of one set's amount of this row from run to run: relative standard deviation, for
     /// [`amount_change`].
     pub noise: f64,
 }
 
-/// Two sets, compared.
+/// Comparison of two sets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairComparison {
-    /// The factor that all rows have in common: the machine, its clock, a build that is slower
-    /// everywhere; of shares, also the room that other rows left.
+    /// The common factor of all rows: the machine, its clock, a build that is slower everywhere;
+    /// for shares, also the room that other rows left.
     pub common: Change,
     /// The factor of all samples together.
     pub total: Change,
     /// Variation of the program's rows from run to run: relative standard deviation of one run.
     pub noise: f64,
-    /// The number of rows that the common factor and the noise were estimated from; 0: only from
-    /// experience.
+    /// The number of rows behind the common factor and the noise; 0 if both are priors.
     pub informative: usize,
-    /// One for each row.
+    /// The verdicts, one for each row.
     pub rows: Vec<PairVerdict>,
 }
 
-/// The logarithm of a row's ratio, and its variance by sampling.
+/// The logarithm of a row's ratio, and its sampling variance.
 #[derive(Clone, Copy)]
 struct LogRatio {
     value: f64,
@@ -132,7 +131,7 @@ struct LogRatio {
 }
 
 impl LogRatio {
-    /// Half a sample more on either side, so that none is a number too.
+    /// Computes the ratio with half a sample more on either side, so that zero has a logarithm too.
     fn of_counts(counts: [u64; 2], offset: f64) -> Self {
         let [a, b] = counts.map(|count| count as f64 + 0.5);
         Self {
@@ -142,7 +141,7 @@ impl LogRatio {
     }
 }
 
-/// A common factor and a row noise, and how probable they are.
+/// A common factor and a row noise, and their probability.
 struct Cell {
     factor: f64,
     noise: f64,
@@ -153,7 +152,7 @@ struct Cell {
 struct Background {
     cells: Vec<Cell>,
     freedom: f64,
-    /// Rows that it was estimated from.
+    /// Rows behind the estimate.
     heavy: Vec<usize>,
 }
 
@@ -164,14 +163,14 @@ struct FactorPrior {
     deviation: f64,
 }
 
-/// The logarithm of the likelihood of a row: it is as it was, or it has changed.
+/// Returns the logarithm of the likelihood of a row, which is unchanged or has changed.
 fn log_likelihood(row: LogRatio, factor: f64, noise: f64) -> f64 {
     let density =
         |variance: f64| (-0.5 * (row.value - factor).powi(2) / variance).exp() / variance.sqrt();
     let same = row.variance + noise * noise;
     let likelihood =
         (1.0 - CHANGED) * density(same) + CHANGED * density(same + CHANGE_SPREAD * CHANGE_SPREAD);
-    // Far out both densities are 0 as numbers: one row must not rule out every cell.
+    // Far out, both densities underflow to 0: one row must not rule out every cell.
     likelihood.max(f64::MIN_POSITIVE).ln()
 }
 
@@ -181,7 +180,7 @@ impl Background {
             .iter()
             .filter(|row| row.2 >= LEAST_INFORMATIVE)
             .collect();
-        // Equal ones by their index: the same rows must give the same result.
+        // Ties go by index, so that the same rows give the same result.
         heavy.sort_by(|a, b| b.2.cmp(&a.2).then(a.0.cmp(&b.0)));
         heavy.truncate(MOST_INFORMATIVE);
         let reach = (3.0 * prior.deviation).min(0.6);
@@ -216,13 +215,13 @@ impl Background {
         }
     }
 
-    /// Cells with their weights, whose sum is 1; without what one row said.
+    /// Returns cells with their weights, whose sum is 1, without the evidence of one row.
     fn posterior_cells(&self, without: Option<LogRatio>) -> Vec<(f64, f64, f64)> {
         let log = |cell: &Cell| {
             let own = without.map_or(0.0, |row| log_likelihood(row, cell.factor, cell.noise));
             cell.log_posterior - own
         };
-        // Against the best cell: by themselves the exponentials of the logarithms would all be 0.
+        // Relative to the best cell: the exponentials themselves would all be 0.
         let best = self.cells.iter().map(log).fold(f64::MIN, f64::max);
         let mut kept: Vec<(f64, f64, f64)> = self
             .cells
@@ -236,7 +235,7 @@ impl Background {
         kept
     }
 
-    /// Probability of a ratio as far from the common factor, and the row's own factor.
+    /// Returns the probability of a ratio as far from the common factor, and the row's own factor.
     fn judge_ratio(
         &self,
         index: usize,
@@ -244,7 +243,7 @@ impl Background {
         samples: u64,
         all: &[(f64, f64, f64)],
     ) -> PairVerdict {
-        // A row must not testify for itself: what is common is what the others have.
+        // A row must not be its own evidence: the common factor comes from the others.
         let others = self
             .heavy
             .contains(&index)
@@ -265,14 +264,15 @@ impl Background {
         }
     }
 
-    /// Probability (two-sided) of a ratio as far out as this one, by what the cells expect of it.
+    /// Returns the two-sided probability of a ratio as far out as this one, by the cells'
+    /// expectation.
     fn two_sided_tail(&self, row: LogRatio, cells: &[(f64, f64, f64)]) -> f64 {
         let (mut below, mut above) = (0.0, 0.0);
         for (factor, noise, weight) in cells {
             let variance = row.variance + noise * noise;
             let distance = (row.value - factor) / variance.sqrt();
             let student = StudentsT::new(0.0, 1.0, self.freedom_of(variance, *noise));
-            // Each tail on its own: 1 less the other would lose the small ones.
+            // Each tail on its own: 1 less the other would lose small ones.
             let tail = |distance: f64| student.as_ref().map_or(0.5, |s| s.cdf(distance));
             below += weight * tail(distance);
             above += weight * tail(-distance);
@@ -280,8 +280,8 @@ impl Background {
         (2.0 * f64::min(below, above)).min(1.0)
     }
 
-    /// Sampling's variance is known, the row's noise is not: degrees of freedom of their sum
-    /// (Welch and Satterthwaite).
+    /// Returns the degrees of freedom of the sum of sampling's variance, which is known, and the
+    /// row's noise, which is not (Welch and Satterthwaite).
     fn freedom_of(&self, variance: f64, noise: f64) -> f64 {
         (self.freedom * (variance / (noise * noise)).powi(2)).clamp(self.freedom, 1e5)
     }
@@ -307,7 +307,7 @@ fn moments(cells: &[(f64, f64, f64)]) -> Moments {
     }
 }
 
-/// The ratios of rows of one origin, with their index and their samples.
+/// Ratios of rows of one origin, with their index and their samples.
 type Ratios = Vec<(usize, LogRatio, u64)>;
 
 fn ratios_of(rows: &[PairRow], offset: f64, origin: RowOrigin) -> Ratios {
@@ -319,7 +319,7 @@ fn ratios_of(rows: &[PairRow], offset: f64, origin: RowOrigin) -> Ratios {
         .collect()
 }
 
-/// The logarithm of the ratio of two exposures; `None` where one is not a positive number.
+/// Returns the logarithm of the ratio of two exposures; `None` if one is not a positive number.
 fn offset_of(exposure: [f64; 2]) -> Option<f64> {
     let offset = (exposure[1] / exposure[0]).ln();
     (exposure.iter().all(|e| e.is_finite() && *e > 0.0) && offset.is_finite()).then_some(offset)
@@ -337,8 +337,8 @@ impl PairScale {
     }
 }
 
-/// Compares two sets. `exposure` says how many samples one unit of what is compared yields in each.
-/// Returns `None` where an exposure is not a positive number.
+/// Compares two sets. `exposure` has the number of samples for one compared unit in each. Returns
+/// `None` if an exposure is not a positive number.
 pub fn compare_pair(
     rows: &[PairRow],
     exposure: [f64; 2],
@@ -360,7 +360,7 @@ pub fn compare_pair(
     let kernel_rows = ratios_of(rows, offset, RowOrigin::Kernel);
     let kernel_prior = match program.heavy.is_empty() {
         true => prior,
-        // What disturbs the kernel's rows disturbs them together.
+        // Disturbances affect all of the kernel's rows together.
         false => FactorPrior {
             mean: common.mean,
             deviation: common.variance.sqrt().hypot(MACHINE_SPREAD),
@@ -378,7 +378,8 @@ pub fn compare_pair(
     })
 }
 
-/// Nothing tells a slower machine from a program that is slower everywhere, but experience.
+/// Returns the change of the total. Only priors distinguish a slower machine from a program that is
+/// slower everywhere.
 fn total_change(rows: &[PairRow], offset: f64) -> Change {
     let add = |sum: [u64; 2], row: &PairRow| [0, 1].map(|i| sum[i].saturating_add(row.counts[i]));
     let total = LogRatio::of_counts(rows.iter().fold([0, 0], add), offset);
@@ -390,8 +391,8 @@ fn sum_of(row: &PairRow) -> u64 {
     row.counts[0].saturating_add(row.counts[1])
 }
 
-/// The factor by which each set's amounts differ from those of all others together, in what most
-/// rows have in common: a slower machine; of shares, the room that other rows left.
+/// Returns, for each set, the factor by which most rows differ from all other sets together: a
+/// slower machine or, for shares, the room that other rows left.
 pub fn common_factors(
     rows: &[(Vec<u64>, RowOrigin)],
     exposure: &[f64],

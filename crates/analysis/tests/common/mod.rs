@@ -1,4 +1,4 @@
-//! Trees for tests, and the slow, obvious implementation of the set definitions of §2.2.
+//! Trees for tests, and the slow, direct implementation of the set definitions of §2.2.
 #![allow(dead_code)]
 
 use analysis::bottleneck::forest::{Forest, Normalisation, ProfiledRun};
@@ -41,7 +41,7 @@ pub fn compared(a: &Stacks, b: &Stacks) -> Forest {
     Forest::new(vec![run(a)], vec![run(b)], Normalisation::None).unwrap()
 }
 
-/// The definitions, by sets of nodes. A summary is nothing but its path. Steps are letters.
+/// The definitions, by sets of nodes. A summary is only its path. Steps are letters.
 pub struct Oracle {
     /// Each tree with its sign.
     trees: Vec<(CallTree, f64)>,
@@ -61,7 +61,7 @@ impl Oracle {
         (0..tree.len() as u32).map(NodeId)
     }
 
-    /// paths(s): each as its nodes from the outermost.
+    /// Returns paths(s): each as its nodes from the outermost.
     fn paths(tree: &CallTree, path: &[Step]) -> Vec<Vec<NodeId>> {
         let mut paths: Vec<Vec<NodeId>> = Self::nodes(tree).map(|n| vec![n]).collect();
         for (at, step) in path.iter().enumerate() {
@@ -201,13 +201,13 @@ impl Profile for Oracle {
     }
 }
 
-/// A path as text.
+/// Returns a path as text.
 pub fn text<P: Profile>(profile: &P, summary: &P::Summary) -> String {
     let steps = profile.path_of(summary).iter();
     steps.map(|step| profile.step_name(*step)).collect()
 }
 
-/// The summary of a path of letters.
+/// Returns the summary of a path of letters.
 pub fn named<P: Profile>(profile: &P, path: &str) -> Option<P::Summary> {
     let initial = profile.initial_summaries();
     let letter = |c: char| {

@@ -14,13 +14,13 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Standard normal (Box, Muller).
+    /// Returns a standard normal value (Box, Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// Half of the time 0, else 5 % to 100 %.
+    /// Returns 0 half of the time, else 5 % to 100 %.
     pub fn speedup(&mut self) -> f64 {
         match self.uniform() {
             x if x < 0.5 => 0.0,
@@ -46,7 +46,7 @@ pub struct Measured {
     pub rate: f64,
     /// Coefficient of variation of the time between visits.
     pub visit_noise: f64,
-    /// Noise of the speed of the whole machine, from experiment to experiment.
+    /// Noise of the whole machine's speed, from experiment to experiment.
     pub machine_noise: f64,
     /// Slowdown of the machine at the end of the run.
     pub drift: f64,
@@ -98,7 +98,7 @@ fn fragment(line: &Line<'_>) -> Fragment {
     }
 }
 
-/// Experiments of half a second with lines that run all the time, one point `done`.
+/// Makes experiments of half a second with lines that run all the time, one point `done`.
 pub fn steady(lines: &[Line<'_>], measured: &Measured, random: &mut Random) -> CausalProfile {
     let mut run = run(lines, &["done"]);
     for number in 0..measured.experiments {
@@ -141,8 +141,8 @@ pub fn steady(lines: &[Line<'_>], measured: &Measured, random: &mut Random) -> C
     CausalProfile { runs: vec![run] }
 }
 
-/// Several runs of experiments in pairs, on a machine whose speed differs from run to run, wanders meanwhile, and is
-/// much less now and then.
+/// Makes several runs of experiments in pairs, on a machine whose speed differs from run to run,
+/// wanders meanwhile, and drops now and then.
 pub fn wandering(
     lines: &[Line<'_>],
     runs: usize,

@@ -1,12 +1,12 @@
-//! A small processor that issues two instructions a cycle in order, random programs for it, and
-//! the samples that a periodic interrupt would take: known truth for the estimators.
+//! A small processor that issues two instructions a cycle in order, random programs for it, and the
+//! samples of a periodic interrupt: known truth for the estimators.
 #![allow(dead_code)] // each test uses a part
 
 use analysis::stall::Ends;
 use analysis::stall::culprits::Cause;
 use analysis::stall::in_order::Issue;
 
-/// Reasons of stalls, by their places in [`Cause::ALL`].
+/// Number of reasons for stalls, in the order of [`Cause::ALL`].
 pub const CAUSES: usize = Cause::ALL.len();
 
 /// SplitMix64.
@@ -48,13 +48,13 @@ pub struct Instruction {
     walk: f64,
 }
 
-/// Registers; the last is never written.
+/// Number of registers; the last is never written.
 const REGISTERS: usize = 24;
 
 pub struct Program {
     pub blocks: Vec<Vec<Instruction>>,
     pub edges: Vec<Ends>,
-    /// For each block its edges out, with their probabilities.
+    /// For each block, its edges out with their probabilities.
     out: Vec<Vec<(usize, f64)>>,
     /// Probability that the first instruction of each block is not in the cache.
     fetch_miss: Vec<f64>,
@@ -65,14 +65,13 @@ pub struct Program {
 /// Start address of programs; an instruction has 4 bytes.
 pub const START: u64 = 0x1000;
 
-/// Cycles that a walk of the page table takes, a line from the next cache, and a branch that was
-/// not predicted.
+/// Cycles of a page-table walk, of a line from the next cache, and of a mispredicted branch.
 const WALK: u64 = 30;
 const FETCH: u64 = 12;
 const MISPREDICT: u64 = 6;
 
 impl Program {
-    /// Conditions and loops, nested.
+    /// Generates nested conditions and loops.
     pub fn random(random: &mut Random) -> Self {
         let mut program = Self {
             blocks: Vec::new(),
@@ -87,9 +86,9 @@ impl Program {
         program
     }
 
-    /// Adds walks of the page table, and branches that are not predicted: rarely where they mostly
-    /// go the same way. Only what begins another cache line than all before it misses the
-    /// instruction cache.
+    /// Adds page-table walks, and mispredictions: rarely at branches that mostly go the same way.
+    /// Only an instruction that begins another cache line than all before it misses the instruction
+    /// cache.
     pub fn trouble(&mut self, random: &mut Random) {
         let mut ends = Vec::new();
         for block in &self.blocks {
@@ -166,7 +165,7 @@ impl Program {
         self.edges.push((Some(from), to));
     }
 
-    /// Goes on from a block; gives the block where it ends.
+    /// Generates code from a block on; returns the block where it ends.
     fn piece(&mut self, random: &mut Random, from: usize, depth: usize) -> usize {
         let mut last = from;
         for _ in 0..1 + random.below(3) {
@@ -212,7 +211,7 @@ impl Program {
 /// The state of the processor.
 struct Pipeline {
     cycle: u64,
-    /// True if an instruction was issued in this cycle, and may have another beside it.
+    /// True if an instruction was issued in this cycle, and another can join it.
     paired: bool,
     memory_used: bool,
     ready: [u64; REGISTERS + 1],
@@ -221,7 +220,8 @@ struct Pipeline {
     /// Cause for which a register's value comes later than its latency.
     late: [Option<Cause>; REGISTERS + 1],
     multiplier: u64,
-    /// Cause that the instruction issued last waited for, if not only for the next cycle.
+    /// Cause of the wait of the instruction issued last, if it did not only wait for the next
+    /// cycle.
     why: Option<Cause>,
 }
 
@@ -239,7 +239,7 @@ impl Pipeline {
         }
     }
 
-    /// Holds everything up to a cycle.
+    /// Stalls everything until a cycle.
     fn hold(&mut self, until: u64, cause: Cause) {
         for (ready, late) in self.ready.iter_mut().zip(&mut self.late) {
             if *ready < until {
@@ -248,8 +248,8 @@ impl Pipeline {
         }
     }
 
-    /// Issues an instruction; gives the cycles that it was at the head of the queue, and which
-    /// instruction it waited for. `extra` is how much later its result comes.
+    /// Issues an instruction; returns its cycles at the head of the queue, and the instruction that
+    /// it waited for. `extra` is the delay of its result.
     fn issue(&mut self, one: &Instruction, place: usize, extra: u64) -> (u64, Option<usize>) {
         let is_memory = matches!(one.kind, Kind::Load | Kind::Store);
         let operand = one
@@ -287,7 +287,7 @@ impl Pipeline {
         if one.writes < REGISTERS {
             self.ready[one.writes] = self.cycle + latency + extra;
             self.writer[one.writes] = Some(place);
-            // What waits for a load waits for the data cache, also when it hits.
+            // An instruction that waits for a load waits for the data cache, also on a hit.
             self.late[one.writes] = (one.kind == Kind::Load).then_some(Cause::DataCache);
         }
         let waited = self.cycle - before;
@@ -295,7 +295,7 @@ impl Pipeline {
     }
 }
 
-/// The block's schedule without misses, and as if nothing came before: `M_i`.
+/// Returns the block's schedule without misses, as if nothing came before: `M_i`.
 pub fn schedule(block: &[Instruction]) -> Vec<Issue> {
     let mut pipeline = Pipeline::new();
     let issue = |(place, one)| {
@@ -310,9 +310,9 @@ pub fn schedule(block: &[Instruction]) -> Vec<Issue> {
 }
 
 pub struct PipelineRun {
-    /// For each block its schedule, with the samples that were taken.
+    /// For each block, its schedule with the samples.
     pub issues: Vec<Vec<Issue>>,
-    /// Executions of each block and each edge, by the cycles between samples.
+    /// Executions of each block and each edge, divided by the cycles between samples.
     pub blocks: Vec<f64>,
     pub edges: Vec<f64>,
     /// Cycles that each instruction waited beyond its schedule, by cause.
@@ -384,7 +384,7 @@ pub fn run(program: &Program, random: &mut Random, cycles: u64, period: usize) -
                 let index = Cause::ALL.iter().position(|one| *one == cause);
                 stalls[block][place][index.expect("listed")] += took - issues[block][place].minimum;
             }
-            // What passed since the last one was issued, this one was at the head of the queue.
+            // Since the issue of the last instruction, this one was at the head of the queue.
             while next <= pipeline.cycle {
                 issues[block][place].samples += 1.0;
                 next += 1 + random.below(2 * period - 1) as u64;

@@ -1,5 +1,6 @@
-//! Random programs of x86-64 machine code: a hot procedure of some hundred instructions, of the kind that
-//! compilers emit. Addresses are computed, and conditions are on counters and on what was loaded.
+//! Random programs of x86-64 machine code: a hot procedure of some hundred instructions, of the
+//! kind that compilers emit. Addresses are computed, and conditions depend on counters and loaded
+//! values.
 
 use super::super::pipeline::Random;
 use super::contents::{Contents, STACK, VARIABLES, Words};
@@ -11,19 +12,19 @@ use profile::ImageAddress;
 /// Start address of programs.
 pub const START: u64 = 0x40_1000;
 
-/// Registers of intermediate results, and those that hold something for the length of a loop.
+/// Registers for intermediate results, and for values that live for the length of a loop.
 const SCRATCH: [AsmRegister64; 5] = [rax, rcx, rdx, rsi, rdi];
 const HOLDING: [AsmRegister64; 10] = [rbx, rbp, r8, r9, r10, r11, r12, r13, r14, r15];
 const VECTORS: [AsmRegisterXmm; 8] = [xmm0, xmm1, xmm2, xmm3, xmm4, xmm5, xmm6, xmm7];
 
-/// Words of the stack frame, and of the global variables, that are computed with. After them there stand
-/// parameters and what goes on from call to call.
+/// Words of the stack frame, and of the global variables, that are computed with. Behind them are
+/// parameters and values that live from call to call.
 const WORDS: usize = 24;
 
-/// Times that the loops in one another are gone through in one call, at most.
+/// Maximum number of rounds of nested loops in one call.
 const TIMES: u64 = 1024;
 
-/// A program, and what is in its memory.
+/// A program, and the contents of its memory.
 pub struct Program {
     pub graph: FlowGraph,
     /// Each instruction of the graph, decoded.
@@ -31,7 +32,7 @@ pub struct Program {
     pub contents: Contents,
 }
 
-/// The procedure: decoded again from its bytes.
+/// Generates the procedure, decoded again from its bytes.
 pub fn program(random: &mut Random) -> Program {
     let mut writer = Writer::new(random);
     let bytes = writer.write().expect("code");
@@ -49,16 +50,16 @@ pub fn program(random: &mut Random) -> Program {
     }
 }
 
-/// Operands that addresses are computed from.
+/// Operands of address computations.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
-    /// An object whose address a register has, and its size in bytes.
+    /// An object, by the register that has its address, and its size in bytes.
     Object(AsmRegister64, u64),
     /// An array of words: base and index.
     Words(AsmRegister64, AsmRegister64),
     /// An array of addresses of objects: base and index, and the size of an object in bytes.
     Pointers(AsmRegister64, AsmRegister64, u64),
-    /// A table of `2^log` words, of which a hash chooses.
+    /// A table of `2^log` words, indexed by a hash.
     Table(AsmRegister64, u32),
 }
 
@@ -70,10 +71,10 @@ pub(super) struct Writer<'a> {
     pub contents: Contents,
     pub free: Vec<AsmRegister64>,
     pub sources: Vec<Source>,
-    /// The counters of the loops around, with the times that each goes round.
+    /// Counters of the loops around, with their numbers of rounds.
     pub counters: Vec<(AsmRegister64, u64)>,
     parameters: u64,
-    /// Register with the value that was loaded last.
+    /// Register with the last loaded value.
     pub loaded: AsmRegister64,
 }
 
@@ -103,7 +104,7 @@ impl<'a> Writer<'a> {
         self.asm.assemble(START)
     }
 
-    /// Draws a number of which each power of two is equally likely, between `2^low` and `2^high`.
+    /// Draws a number between `2^low` and `2^high`; each power of two is equally likely.
     pub fn power(&mut self, low: f64, high: f64) -> u64 {
         2.0_f64.powf(low + (high - low) * self.random.unit()) as u64
     }
@@ -112,7 +113,8 @@ impl<'a> Writer<'a> {
         SCRATCH[self.random.below(SCRATCH.len())]
     }
 
-    /// A word of the stack frame or a global variable that has a value at first, and is not computed with.
+    /// Returns a word of the stack frame or a global variable with an initial value, which is not
+    /// computed with.
     pub fn parameter(&mut self, value: u64) -> AsmMemoryOperand {
         let at = 8 * (WORDS as u64 + self.parameters);
         self.parameters += 1;
@@ -125,9 +127,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Some instructions one after the other.
+    /// Emits some straight-line instructions.
     pub fn straight(&mut self) -> Result {
-        // What some blocks have more of.
+        // Some blocks have more of one sort.
         let flavour = self.random.below(12);
         for _ in 0..2 + self.random.below(10) {
             let extra = flavour < 6 && self.random.below(3) == 0;
@@ -136,7 +138,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// A statement of one sort or of any: about as many of each in a hundred as programs have.
+    /// Emits a statement of one sort or of any: with about the frequencies of real programs.
     fn statement(&mut self, sort: Option<usize>) -> Result {
         let (to, from) = (self.scratch(), self.scratch());
         let vector = [0; 2].map(|_| VECTORS[self.random.below(VECTORS.len())]);
@@ -164,7 +166,7 @@ impl<'a> Writer<'a> {
             }
             3 => self.asm.imul_2(to, from),
             4 => self.asm.divsd(vector[0], vector[1]),
-            // One port has it.
+            // Only one port executes it.
             5 => self.asm.popcnt(to, from),
             6 => {
                 let at = self.place()?;
@@ -203,9 +205,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Draws the place of an access. Of a hundred accesses, 35 are on the stack and 15 to global variables. 18 are to
-    /// fields of an object, 18 to arrays, 7 by a hash and 7 by an address in an array. If there is nothing of the kind,
-    /// the access is on the stack.
+    /// Draws the place of an access. Of a hundred accesses, 35 are on the stack and 15 to global
+    /// variables. 18 are to fields of an object, 18 to arrays, 7 by a hash and 7 by an address in
+    /// an array. If there is nothing of the kind, the access is on the stack.
     fn place(&mut self) -> Result<AsmMemoryOperand> {
         let word = 8 * self.random.below(WORDS) as u64;
         let kind = self.random.below(100);
@@ -248,8 +250,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A condition, and a jump if it is not true: half on the bits of what was loaded, and half on
-    /// a counter or on which of two numbers is larger.
+    /// Emits a condition, and a jump if it is false: half of them test bits of loaded values, half
+    /// a counter or which of two numbers is larger.
     pub fn branch(&mut self, otherwise: CodeLabel) -> Result {
         let bits = 1 + self.random.below(6) as u32;
         let mask = (1 << bits) - 1;
@@ -269,7 +271,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Code with conditions, and with loops in it.
+    /// Emits code with conditions and loops.
     pub fn piece(&mut self, depth: usize, times: u64) -> Result {
         self.straight()?;
         for _ in 0..self.random.below(3) {
@@ -297,7 +299,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// The address of a new array in a register, if one is free.
+    /// Returns the address of a new array in a register, if one is free.
     pub fn held(&mut self, bytes: u64, words: Words) -> Result<Option<AsmRegister64>> {
         let Some(base) = self.free.pop() else {
             return Ok(None);

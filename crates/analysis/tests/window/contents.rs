@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 
 const PAGE: u64 = 4096;
 
-/// Addresses of the stack pointer, of variables whose address is in the code, and of the first array.
+/// Addresses of the stack pointer, of variables whose address is in the code, and of the first
+/// array.
 pub const STACK: u64 = 0x7fff_ffff_d800;
 pub const VARIABLES: u64 = 0x60_0000;
 const ARRAYS: u64 = 1 << 32;
@@ -28,8 +29,8 @@ struct Array {
     words: Words,
 }
 
-/// The memory of a program. Arrays keep what they hold: it is drawn by the address, and stores do not
-/// change it. Variables and the stack do change.
+/// The memory of a program. Arrays keep their contents, which are drawn by the address; stores do
+/// not change them. Variables and the stack do change.
 #[derive(Clone, Default)]
 pub struct Contents {
     arrays: Vec<Array>,
@@ -42,7 +43,7 @@ fn mixed(value: u64) -> u64 {
 }
 
 impl Contents {
-    /// A new array; gives where it starts.
+    /// Makes a new array; returns its start.
     pub fn array(&mut self, random: &mut Random, bytes: u64, words: Words) -> u64 {
         let start = self.end.max(ARRAYS);
         // Allocators do not put all arrays at the same place of a page.
@@ -56,7 +57,7 @@ impl Contents {
         start
     }
 
-    /// All arrays, and the pages of variables and of the stack, as start and length.
+    /// Returns all arrays, and the pages of variables and of the stack, as start and length.
     pub fn areas(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let few = [VARIABLES, STACK & !(PAGE - 1)].map(|start| (start, PAGE));
         let arrays = self.arrays.iter().map(|one| (one.start, one.bytes));
@@ -82,7 +83,7 @@ impl Contents {
         match array.words {
             Words::Pointers { to, log, bytes } => to + (mixed(address) & ((1 << log) - 1)) * bytes,
             Words::List { log, bytes } if at.is_multiple_of(bytes) => {
-                // A generator of full period: all objects are in one circle.
+                // A generator of full period: all objects are in one cycle.
                 let next = (at / bytes).wrapping_mul(0x5851_f42d_4c95_7f2d);
                 array.start + (next.wrapping_add(0x1405_7b7e_f767_814f) & ((1 << log) - 1)) * bytes
             }

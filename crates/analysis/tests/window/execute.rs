@@ -6,7 +6,7 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 /// The state of the program.
 pub struct State {
     registers: [u64; 16],
-    /// Flags that conditions test: the last result was zero, and there was a borrow.
+    /// Flags of conditions: the last result was zero, and there was a borrow.
     zero: bool,
     below: bool,
     memory: Contents,
@@ -15,7 +15,7 @@ pub struct State {
 /// Effects of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Did {
-    /// The memory that it accessed.
+    /// The address of its memory access.
     pub address: Option<u64>,
     /// True if it jumped.
     pub taken: bool,
@@ -66,7 +66,7 @@ impl State {
         })
     }
 
-    /// An operand; of vectors nothing is known.
+    /// Returns an operand; vectors have unknown values.
     fn operand(&self, one: &Instruction, at: u32, address: Option<u64>) -> u64 {
         match one.op_kind(at) {
             OpKind::Register if one.op_register(at).is_gpr() => self.register(one.op_register(at)),
@@ -79,10 +79,10 @@ impl State {
     /// Executes an instruction.
     ///
     /// # Panics
-    /// If the generator of code does not emit such.
+    /// If the code generator never emits such an instruction.
     pub fn step(&mut self, one: &Instruction) -> Did {
         use Mnemonic::*;
-        // It may change the registers of its address.
+        // The instruction may change the registers of its address.
         let address = self.address(one);
         let taken = match one.mnemonic() {
             Je => self.zero,
@@ -94,7 +94,7 @@ impl State {
         };
         match one.mnemonic() {
             Je | Jne | Jb | Jae | Jmp | Mfence | Addsd | Mulsd | Divsd => {}
-            // Where the caller has pushed it, and will again.
+            // The return address that the caller has pushed, and will push again.
             Ret => {
                 let address = Some(STACK - 8);
                 return Did { address, taken };

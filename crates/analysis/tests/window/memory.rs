@@ -1,6 +1,7 @@
-//! The caches and tables that decide which data are late.
+//! The caches and tables that determine the delay of data.
 
-/// Cycles that data come later than from the first-level cache, and translations later than from the first-level table.
+/// Cycles by which data come later than from the first-level cache, and translations later than
+/// from the first-level table.
 #[derive(Clone, Copy, Default)]
 pub struct Late {
     pub data: u64,
@@ -11,7 +12,7 @@ pub struct Late {
 struct Cache {
     sets: u64,
     ways: usize,
-    /// Places of each set, the last used first.
+    /// Places of each set, the most recently used first.
     places: Vec<Vec<u64>>,
 }
 
@@ -24,7 +25,7 @@ impl Cache {
         }
     }
 
-    /// Returns whether it has a place, and adds the place if not.
+    /// Returns whether it has a place; adds the place if not.
     fn has(&mut self, place: u64) -> bool {
         let set = &mut self.places[(place % self.sets) as usize];
         let found = set.iter().position(|one| *one == place);
@@ -39,8 +40,8 @@ impl Cache {
     }
 }
 
-/// Caches of data and translations: caches of 32 KiB, 1 MiB and 8 MiB, and tables of 64 and 1,536 pages, as Skylake
-/// servers have them; and a table of 32 directories of pages (2 MiB each).
+/// Caches of data and translations: caches of 32 KiB, 1 MiB and 8 MiB, and tables of 64 and 1,536
+/// pages, as Skylake servers have them; and a table of 32 directories of pages (2 MiB each).
 pub struct Data {
     caches: [Cache; 3],
     tables: [Cache; 2],
@@ -49,11 +50,12 @@ pub struct Data {
     pub counts: [u64; 4],
 }
 
-/// Cycles by which data of the second, the third level and of memory are late.
+/// Delay in cycles of data from the second level, the third level and memory.
 const DATA: [u64; 3] = [10, 40, 200];
 
-/// Cycles by which translations of the second table are late; what a walk takes beside the lines of the page
-/// table that it needs, each of which takes as long as any from the first-level cache, if it is not late.
+/// Delay in cycles of translations from the second table; and of a walk, in addition to the lines
+/// of the page table, each of which takes as long as one from the first-level cache, plus its
+/// delay.
 const SECOND: u64 = 7;
 const WALK: u64 = 10;
 const FIRST: u64 = 5;
@@ -69,7 +71,8 @@ const DIRECTORIES: u64 = 1 << 51;
 const CAPACITY: u64 = 8 << 20;
 
 impl Data {
-    /// The program has run for long: of what it has those that fit are in the caches, the smallest in the nearest.
+    /// Makes the state after a long run: areas that fit are in the caches, the smallest in the
+    /// nearest.
     pub fn new(areas: impl Iterator<Item = (u64, u64)>) -> Self {
         let mut data = Self {
             caches: [
@@ -114,7 +117,7 @@ impl Data {
         Late { data, translation }
     }
 
-    /// Looks a page up: its entry, and that of its directory, are in lines like data.
+    /// Looks a page up: the entries of the page and of its directory are in lines like data.
     fn walk(&mut self, page: u64) -> u64 {
         let mut cycles = WALK;
         if !self.directories.has(page / 512) {

@@ -1,11 +1,11 @@
 //! A processor that executes out of order within a window and retires in order, and the samples
-//! that a clock would take: known causes for what the analysis says of stalls. Units and latencies
-//! are the model's. Programs compute: where data are, and where branches go, follows from what they do, and
-//! a hierarchy of caches and a predictor of branches decide what is late. Only misses of the instruction cache are
-//! drawn at random.
+//! that a clock would take: known causes for the stalls that the analysis explains. Units and
+//! latencies are the model's. Programs compute, so that addresses and branches follow from their
+//! data, and a cache hierarchy and a branch predictor determine delays. Only misses of the
+//! instruction cache are drawn at random.
 //!
-//! As measured on real ones, a sample shows the instruction after the one that holds up retirement;
-//! the one itself when it is not yet in the window.
+//! As measured on real processors, a sample shows the instruction after the one that holds up
+//! retirement, or that instruction itself if it is not yet in the window.
 
 mod code;
 mod contents;
@@ -29,25 +29,26 @@ use registers::Ways;
 
 pub use code::{Program, program};
 
-/// Number of jumps of which the processor's records of branches have one.
+/// Number of jumps for which the processor makes one branch record.
 const RECORDED: u64 = 20;
 
 /// Samples of each instruction of the graph, and its stalled cycles by cause.
 pub struct WindowRun {
     pub samples: Vec<f64>,
     pub stalls: Vec<[f64; CAUSES]>,
-    /// Executions of each block and each edge, by the cycles between samples.
+    /// Executions of each block and each edge, divided by the cycles between samples.
     pub blocks: Vec<f64>,
     pub edges: Vec<f64>,
-    /// For each edge, records of taken jumps along it: those that were not predicted, and all.
+    /// For each edge, records of taken jumps along it: mispredicted ones, and all.
     pub jumps: Vec<(u64, u64)>,
-    /// Accesses of each instruction, as seen from registers at the samples.
+    /// Accesses of each instruction, as registers at the samples show them.
     pub accesses: Vec<Option<Accesses>>,
-    /// Accesses, those that missed the first-level cache, and the first-level table of translations, and walks.
+    /// Accesses, misses of the first-level cache, misses of the first-level translation table, and
+    /// walks.
     pub counts: [u64; 4],
 }
 
-/// Draws the probability that the line of code of each instruction is not in the cache.
+/// Draws the probability that each instruction's line of code is not in the cache.
 fn uncached(graph: &FlowGraph, random: &mut Random) -> Vec<f64> {
     let draw = |_: &Instruction| match random.below(6) {
         0 => 0.5 * random.unit().powi(2),
@@ -66,7 +67,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// An instruction is seen from after one cycle to another, for a reason.
+    /// Marks an instruction as visible from after one cycle to another, for a reason.
     fn mark(&mut self, index: usize, from: u64, until: u64, cause: Option<Cause>) {
         let position = cause.and_then(|cause| Cause::ALL.iter().position(|one| *one == cause));
         if let Some(cause) = position {
@@ -109,7 +110,7 @@ impl Seen {
 /// A block of the program as the processor executes it.
 struct Executed<'a> {
     operations: Vec<Operation<'a>>,
-    /// The edges out of it, the one that is a jump first.
+    /// The edges out of it, the jump first.
     ways: Vec<usize>,
 }
 
@@ -122,7 +123,7 @@ struct Operation<'a> {
     uncached: f64,
 }
 
-/// A program in execution, and what is seen of it.
+/// A program in execution, and the observations.
 struct Execution<'a> {
     state: State,
     data: Data,
@@ -132,7 +133,7 @@ struct Execution<'a> {
     followed: Ways,
     /// The instruction executed last.
     before: Option<Held>,
-    /// State of the last branch: taken, and not predicted.
+    /// State of the last branch: taken, and mispredicted.
     taken: bool,
     mispredicted: bool,
 }
@@ -226,7 +227,7 @@ pub fn run(
             jumps[way].1 += 1;
         }
         block = graph.edges[way].to.unwrap_or_else(|| {
-            // What the return held up is seen in the caller, who calls again.
+            // The delay of the return shows in the caller, which calls again.
             if let Some(before) = run.before.take() {
                 run.seen.pass(before.gone);
             }
@@ -248,8 +249,8 @@ pub fn run(
     }
 }
 
-/// Returns the operations that the processor executes for a block. A branch is one operation with the instruction
-/// before it that sets its flags, if both are in the same line.
+/// Returns the operations that the processor executes for a block. A branch is one operation with
+/// the instruction before it that sets its flags, if both are in the same line.
 fn operations<'a>(
     program: &Program,
     model: &'a ProcessorModel,
@@ -282,7 +283,7 @@ fn operations<'a>(
     found
 }
 
-/// The edges out of a block, the one that is a jump first.
+/// Returns the edges out of a block, the jump first.
 fn ways(graph: &FlowGraph, block: usize) -> Vec<usize> {
     let out = |edge: &usize| graph.edges[*edge].from == Some(block);
     let mut ways: Vec<usize> = (0..graph.edges.len()).filter(out).collect();

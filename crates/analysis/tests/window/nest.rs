@@ -1,4 +1,4 @@
-//! Loops of the simulated programs, and the arrays that they go through.
+//! Loops of the simulated programs, and the arrays that they traverse.
 
 use super::code::{Result, Source, Writer};
 use super::contents::Words;
@@ -8,13 +8,13 @@ use iced_x86::code_asm::*;
 const SMALL: f64 = 10.0;
 const LARGE: f64 = 26.0;
 
-/// Times that a loop goes round, at most.
+/// Maximum number of rounds of a loop.
 const ROUNDS: u64 = 512;
 
 /// Code at the end of a loop.
 #[derive(Default)]
 struct Latch {
-    /// Registers that go on by a constant, and those that follow the address that they have.
+    /// Registers that advance by a constant, and those that follow the address that they hold.
     advancing: Vec<(AsmRegister64, u64)>,
     following: Vec<AsmRegister64>,
     /// Locations in which followed addresses are kept until the next call.
@@ -22,7 +22,7 @@ struct Latch {
 }
 
 impl Writer<'_> {
-    /// An object that the code around has the address of.
+    /// Emits an object whose address the surrounding code has.
     pub fn object(&mut self) -> Result {
         let bytes = self.power(6.0, 9.0) & !7;
         if let Some(at) = self.held(bytes, Words::Numbers)? {
@@ -31,7 +31,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A table of which a hash chooses.
+    /// Emits a table indexed by a hash.
     pub fn table(&mut self) -> Result {
         let log = (self.power(SMALL, LARGE) / 8).ilog2();
         if let Some(at) = self.held(8 << log, Words::Numbers)? {
@@ -40,7 +40,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// A loop that counts, or that goes on until something that is loaded says otherwise.
+    /// Emits a loop that counts, or that goes on until a loaded value ends it.
     pub fn looped(&mut self, depth: usize, times: u64) -> Result {
         let most = times.min(ROUNDS);
         if self.free.len() < 3 || most < 4 {
@@ -98,7 +98,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The body of a loop that sums, fills or copies what it goes through.
+    /// Emits the body of a loop that sums, fills or copies its data.
     fn kernel(&mut self, sources: usize) -> Result {
         let (from, to) = (self.random.below(3), self.scratch());
         for index in sources..self.sources.len() {
@@ -113,7 +113,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Something that a loop goes through.
+    /// Emits an array that a loop traverses.
     fn array(&mut self, counter: AsmRegister64, rounds: u64, latch: &mut Latch) -> Result {
         match self.random.below(12) {
             0 => self.object(),
@@ -149,7 +149,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A linked list: from its start each time, or from where the last call came to.
+    /// Emits a linked list: from its start each time, or from where the last call ended.
     fn list(&mut self, latch: &mut Latch) -> Result {
         let bytes = self.power(4.0, 8.0) & !7;
         let log = (self.power(SMALL, LARGE) / bytes).ilog2();
@@ -168,8 +168,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The start of a part of an array that a loop goes through: always the same, a row of it for each round of the
-    /// loop around, or one part after the other from call to call.
+    /// Returns the start of the part of an array that a loop traverses: always the same, a row for
+    /// each round of the outer loop, or one part after the other from call to call.
     fn walked(&mut self, bytes: u64, words: Words) -> Result<Option<AsmRegister64>> {
         let kind = self.random.below(4);
         if kind < 2 {

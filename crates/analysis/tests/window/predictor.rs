@@ -1,6 +1,6 @@
-//! Predictor of branches.
+//! Branch predictor.
 
-/// A counter of two bits: taken from 2 on.
+/// A counter of two bits; 2 and 3 predict taken.
 #[derive(Clone, Copy)]
 struct Counter(u8);
 
@@ -18,16 +18,17 @@ impl Counter {
     }
 }
 
-/// Branches of the past that a prediction may be by, and the predictions that are remembered.
+/// Maximum number of past branches that a prediction depends on, and number of remembered
+/// predictions.
 const HISTORY: u32 = 12;
 const ENTRIES: usize = 4096;
 
-/// Two predictions, as the simplest of the TAGE family: by the branch alone, and by it and what branches did
-/// lately, where that was seen before.
+/// Two predictions, like the simplest of the TAGE family: by the branch alone, and by the branch
+/// with its recent history, if that was seen before.
 pub struct Predictor {
     history: u64,
     plain: Vec<Counter>,
-    /// With the branch and the history that each is of.
+    /// Each with its branch and history.
     tagged: Vec<(u64, Counter)>,
 }
 
@@ -40,7 +41,7 @@ impl Predictor {
         }
     }
 
-    /// Returns whether a branch that is taken or not is predicted.
+    /// Returns whether a branch is predicted correctly.
     pub fn predicts(&mut self, branch: u64, taken: bool) -> bool {
         let tag = branch << HISTORY | self.history;
         let place = (tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % ENTRIES;

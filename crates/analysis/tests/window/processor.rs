@@ -6,23 +6,25 @@ use analysis::stall::culprits::Cause;
 use machine::{Instruction, InstructionCost, ProcessorModel};
 use std::collections::VecDeque;
 
-/// Instructions in the window, stores that are not yet in the cache, instructions retired a cycle.
+/// Instructions in the window, stores that are not yet in the cache, instructions retired in a
+/// cycle.
 const WINDOW: usize = 224;
 const STORES: usize = 56;
 const RETIRED: u64 = 4;
 
-/// Cycles: a line of code from the next cache, a branch that was not predicted, a locked instruction.
+/// Cycles of a line of code from the next cache, of a mispredicted branch, and of a locked
+/// instruction.
 const FETCH: u64 = 14;
 const MISPREDICT: u64 = 18;
 const LOCKED: u64 = 20;
 
-/// Lines that stores fetch at the same time.
+/// Number of lines that stores fetch at the same time.
 const FETCHED: u64 = 10;
 
-/// Cycles for which it is known how many units are taken.
+/// Number of cycles with known occupancy of the units.
 const HORIZON: usize = 1 << 15;
 
-/// Number of units of a kind that are taken in each cycle.
+/// Number of occupied units of a kind in each cycle.
 struct Units {
     count: u32,
     taken: Vec<(u64, u32)>,
@@ -62,43 +64,44 @@ pub struct Core<'a> {
     random: &'a mut Random,
     units: Vec<Units>,
     ready: [u64; 128],
-    /// Cycle in which the window takes the next instruction, and the number and the bytes of the instructions that it
-    /// took in that cycle. `why` is the cause for which it took none earlier.
+    /// Cycle in which the window takes the next instruction, and the number and the bytes of the
+    /// instructions taken in that cycle. `why` is the cause of the delay.
     fetched: u64,
     beside: (u32, u32),
     why: Option<Cause>,
-    /// Cycles in which the last instructions left the window, and in which the last stores left the buffer.
+    /// Cycles in which the last instructions left the window, and in which the last stores left the
+    /// buffer.
     window: VecDeque<u64>,
     stores: VecDeque<u64>,
     pub retired: u64,
     retired_beside: u64,
-    /// Cycle before which no access to memory starts.
+    /// Cycle before which no memory access starts.
     fence: u64,
     line: u64,
 }
 
-/// Conditions that an instruction meets.
+/// Conditions of an instruction's execution.
 #[derive(Clone, Copy, Default)]
 pub struct Met {
     /// Probability that its line of code is not in the cache.
     pub uncached: f64,
-    /// The address that it accesses, and how late what is there comes.
+    /// Address of its access, and the delay of the data.
     pub address: Option<u64>,
     pub late: Late,
-    /// True if it is a branch that was not predicted.
+    /// True if it is a mispredicted branch.
     pub mispredicted: bool,
 }
 
-/// The time that one instruction kept all after it from retiring.
+/// The time for which one instruction kept all later ones from retiring.
 pub struct Held {
-    /// Cycles from which on it was the oldest, was in the window, had started, and was gone.
+    /// Cycles in which it became the oldest, entered the window, started, and left.
     pub from: u64,
     pub there: u64,
     pub started: u64,
     pub gone: u64,
     pub absent: Option<Cause>,
     pub waiting: Cause,
-    /// End of the wait for the translation of its address.
+    /// End of the wait for its address translation.
     pub translated: u64,
     pub executing: Cause,
 }
@@ -164,10 +167,11 @@ impl<'a> Core<'a> {
         self.fetched
     }
 
-    /// Returns the first cycle in which the units that it needs are free, and whether one is kept for long.
+    /// Returns the first cycle in which the needed units are free, and whether one is busy for
+    /// long.
     fn start(&mut self, needed: &[(u16, u16)], from: u64) -> (u64, Cause) {
         let (mut at, mut why) = (from, Cause::Ports);
-        // Sets of units have all the cycles of their members, one after the other or beside.
+        // A set of units has all the cycles of its members, in sequence or in parallel.
         let cycles = |resource: usize, cycles: u16, units: &[Units]| {
             u64::from(cycles).div_ceil(u64::from(units[resource].count))
         };

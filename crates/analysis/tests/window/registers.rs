@@ -4,11 +4,11 @@ use machine::{Flow, Instruction, RegisterSet};
 use profile::{Accesses, OnWay, add_way};
 use rustc_hash::FxHashMap;
 
-/// Instructions and branches that are followed, as the recorder does.
+/// Maximum number of instructions and branches that are followed, as in the recorder.
 const STEPS: usize = 96;
 const BRANCHES: usize = 8;
 
-/// The way after a sample.
+/// The path after a sample.
 struct Way {
     unknown: RegisterSet,
     steps: usize,
@@ -17,7 +17,7 @@ struct Way {
 }
 
 impl Way {
-    /// Goes on by an instruction; whether it can.
+    /// Advances by an instruction; returns whether it can.
     fn step(&mut self, index: usize, one: &Instruction, address: Option<u64>) -> bool {
         let known = !one.reads.intersects(self.unknown);
         if let Some(address) = address {
@@ -47,17 +47,18 @@ impl Way {
     }
 }
 
-/// All ways that are being followed, and what was seen.
+/// All paths being followed, and the observations.
 #[derive(Default)]
 pub struct Ways {
     open: Vec<Way>,
     pub seen: FxHashMap<usize, Accesses>,
-    /// The instruction executed last, whose address follows from the registers after it: index, end, address.
+    /// The instruction executed last, whose address follows from the registers after it: index,
+    /// end, address.
     before: Option<(usize, u64, Option<u64>)>,
 }
 
 impl Ways {
-    /// Samples at an instruction that is executed next.
+    /// Samples at the instruction that is executed next.
     pub fn sample(&mut self, one: &Instruction, count: f64) {
         let before = self.before.filter(|(_, end, _)| *end == one.address.0);
         for _ in 0..count as usize {
@@ -67,7 +68,7 @@ impl Ways {
                 branches: 0,
                 accesses: Vec::new(),
             });
-            // The recorder knows what instruction is there from earlier ways.
+            // The recorder knows the instruction from earlier paths.
             if let Some((index, _, Some(address))) = before
                 && let Some(seen) = self.seen.get_mut(&index)
             {

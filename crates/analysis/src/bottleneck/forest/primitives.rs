@@ -97,7 +97,7 @@ impl Profile for Forest {
                     .index
                     .view()
                     .along_and_below(&summary.parts[at], summary.path.len());
-                // Nothing is copied for the first, which is the only one as a rule.
+                // The first cover is as a rule the only one, and is not copied.
                 along = if along.runs().is_empty() {
                     a
                 } else {
@@ -203,8 +203,8 @@ impl Profile for Forest {
         if self.cum_of(extensions.first()?).abs() >= goal {
             return Some(1);
         }
-        // A total is no more than the sum, unless there are negative costs; so the first few cannot reach
-        // the goal, and a few more often can.
+        // Without negative costs, a total is no more than the sum. So the first extensions whose
+        // sum misses the goal cannot reach it, and a few more often do.
         let mut enough = extensions.len();
         if !self.signed {
             let mut sum = 0.0;
@@ -227,7 +227,7 @@ impl Profile for Forest {
 }
 
 impl Forest {
-    /// The total of the first extension, of the first two, and so on.
+    /// Returns the total of the first extension, of the first two, and so on.
     fn total_of_each(&self, extensions: &[CallSequence]) -> Vec<f64> {
         let mut totals = vec![0.0; extensions.len()];
         let length = extensions.first().map_or(0, |e| e.path.len());
@@ -257,7 +257,7 @@ impl Left {
 }
 
 impl CallCover {
-    /// The cover of both lists together.
+    /// Returns the cover of both lists together.
     pub fn joined(&self, other: &Self) -> Self {
         let join = |a: &[Spans], b: &[Spans]| a.iter().zip(b).map(|(a, b)| a.joined(b)).collect();
         Self {
@@ -270,12 +270,12 @@ impl CallCover {
 }
 
 impl Forest {
-    /// The totals of the summaries of a cover.
+    /// Returns the totals of the summaries of a cover.
     pub fn cost_of(&self, cover: &CallCover) -> Metrics {
         self.shared(cover, cover)
     }
 
-    /// Returns what two covers share.
+    /// Returns the cost that two covers share.
     pub fn shared(&self, one: &CallCover, other: &CallCover) -> Metrics {
         let (one, other) = (self.measured_sets(one), self.measured_sets(other));
         let shared = |which: usize| {

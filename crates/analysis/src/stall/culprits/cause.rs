@@ -1,6 +1,7 @@
-//! Reasons of stalls.
+//! Reasons for stalls.
 
-/// Declares an enum of reasons from one table, in the order of the summary: variant, letter in a bubble, name.
+/// Declares an enum of reasons from one table, in the order of the summary: variant, letter in a
+/// bubble, name.
 macro_rules! reasons {
     ($(#[$about:meta])* $type:ident: $($(#[$what:meta])* $reason:ident $letter:literal $name:literal,)*) => {
         $(#[$about])*
@@ -10,17 +11,17 @@ macro_rules! reasons {
         }
 
         impl $type {
-            /// All, in the order of the summary.
+            /// All reasons, in the order of the summary.
             pub const ALL: [Self; [$($letter),*].len()] = [$(Self::$reason),*];
 
-            /// The letter in a bubble; the paper's where it has one.
+            /// Returns the letter in a bubble; the paper's if it has one.
             pub fn letter(self) -> char {
                 match self {
                     $(Self::$reason => $letter,)*
                 }
             }
 
-            /// Its name.
+            /// Returns its name.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$reason => $name,)*
@@ -31,7 +32,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// A reason of a dynamic stall.
+    /// A reason for a dynamic stall.
     Cause:
     /// The instruction was not in the first-level instruction cache.
     InstructionCache 'i' "I-cache miss",
@@ -43,24 +44,24 @@ reasons! {
     DataTlb 'D' "DTLB miss",
     /// Stores wait for room in the store buffer.
     StoreBuffer 'w' "Store buffer",
-    /// A locked or serialising instruction waits for all before it.
+    /// A locked or serialising instruction waits for all earlier ones.
     Synchronisation 'l' "Synchronization",
     /// A branch, call or return was not predicted.
     Mispredict 'p' "Branch mispredict",
-    /// Results of other instructions are waited for.
+    /// The instruction waits for results of others.
     Dependency 'c' "Dependency chain",
-    /// A division or another operation that takes its unit for long.
+    /// A division or another operation occupies its unit for long.
     Unit 'u' "Divider, long units",
-    /// Other instructions have the ports that are needed.
+    /// Other instructions occupy the needed ports.
     Ports 'o' "Port contention",
     /// A page was not mapped.
     PageFault 'f' "Page fault",
-    /// The instruction is carried out by microcode.
+    /// Microcode carries out the instruction.
     Microcode 'm' "Microcode",
 }
 
 impl Cause {
-    /// Returns whether one instruction, elsewhere, is the reason, so that its address tells something.
+    /// Returns whether the reason is a single instruction elsewhere, so that its address is useful.
     pub fn is_of_instruction(self) -> bool {
         match self {
             Self::DataCache
@@ -80,13 +81,13 @@ impl Cause {
 }
 
 reasons! {
-    /// A reason of a static stall: one that no luck avoids.
+    /// A reason for a static stall: one that always occurs.
     Static:
-    /// In order: units were taken by an instruction of the same cycle.
+    /// In order: an instruction of the same cycle took the units.
     Slotting 's' "Slotting",
-    /// In order: the result of an instruction of the block comes so late.
+    /// In order: the result of an instruction of the block comes late.
     Operand 'a' "Operand dependency",
-    /// In order: a unit is busy with an instruction of the block.
+    /// In order: an instruction of the block keeps a unit busy.
     Unit 'n' "Unit dependency",
     /// Out of order: fetching takes longer than issuing.
     FrontEnd 'e' "Front end",
@@ -99,10 +100,10 @@ reasons! {
 pub struct Culprit {
     /// The cause.
     pub cause: Cause,
-    /// The instructions, by index in the graph, that it may be due to: loads that feed the stalled
+    /// The instructions that may be responsible, by index in the graph: loads that feed the stalled
     /// one, branches that lead to it.
     pub at: Vec<usize>,
-    /// The most cycles that it can have cost each time, and not more than the stall.
+    /// The most cycles that it can have cost each time, limited by the stall.
     pub most: f64,
 }
 

@@ -10,20 +10,21 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Maximum number of instructions to look back, along each way and over all ways: anything started earlier is done.
+/// Maximum number of instructions to look back, along each path and over all paths: anything
+/// started earlier is complete.
 const DISTANCE: usize = 200;
 const REACH: usize = 16_384;
 
-/// Edges that are taken by less than this share of a block's executions do not explain it: a miss
-/// each time would cost about a cycle.
+/// Share of a block's executions below which an edge does not explain the block: a miss each time
+/// would cost about a cycle.
 const RARE: f64 = 0.002;
 
 pub(super) struct Context<'a> {
     pub evidence: &'a Evidence<'a>,
-    /// For each block the edges that lead to it.
+    /// For each block, the edges that lead to it.
     entering: Rc<[Vec<usize>]>,
-    /// For each block its executions by those of entering the largest loop around it that stays in
-    /// the instruction cache; `None` if there is none.
+    /// For each block, its executions divided by the entries of the largest surrounding loop that
+    /// stays in the instruction cache; `None` if there is none.
     pub repetition: Vec<Option<f64>>,
     /// Data that stay in the caches.
     pub residence: Residence<'a>,
@@ -67,9 +68,9 @@ impl<'a> Context<'a> {
         self.evidence.frequencies.edges[edge].map(|estimate| estimate.frequency)
     }
 
-    /// The edges that lead to a block, but for rare ones.
+    /// Returns the edges that lead to a block, without rare ones.
     pub fn common_ways(&self, block: usize) -> impl Iterator<Item = usize> + '_ {
-        // Where edges are missing nothing is known to be rare.
+        // If edges are missing, no edge is known to be rare.
         let rare = if self.evidence.graph.misses_edges() {
             0.0
         } else {
@@ -80,10 +81,9 @@ impl<'a> Context<'a> {
         self.entering[block].iter().copied().filter(matters)
     }
 
-    /// Returns the instructions that can be executed right before one, as far as they are of the
-    /// procedure, and, where samples come late, as many more before it in its block as
-    /// `Evidence::late` says. A conditional branch may be executed as one with what sets its flags:
-    /// both.
+    /// Returns the procedure's instructions that can be executed right before one. If samples come
+    /// late, adds as many instructions before it in its block as `Evidence::late` says. A
+    /// conditional branch may execute fused with the instruction that sets its flags: both count.
     pub fn executed_before(&self, block: usize, index: usize) -> Vec<usize> {
         let graph = self.evidence.graph;
         let range = &graph.blocks[block].instructions;
@@ -117,9 +117,10 @@ impl<'a> Context<'a> {
         found
     }
 
-    /// Returns the instructions that last wrote these registers before an instruction that waits for them. Each comes
-    /// with the number of instructions in between, in this block and earlier ones. Also returns whether the caller can
-    /// be a writer. A value that was read in between was there then, and is not waited for.
+    /// Returns the instructions that last wrote these registers before an instruction that waits
+    /// for them. Each comes with the number of instructions in between, in this block and earlier
+    /// ones. Also returns whether the caller can be a writer. A value that was read in between was
+    /// available then, and nothing waits for it.
     pub fn last_writers(
         &self,
         block: usize,
@@ -167,8 +168,8 @@ impl<'a> Context<'a> {
         (found, outside)
     }
 
-    /// Returns how often the code around each block is gone through once it is in the cache. A loop keeps
-    /// it there if it fits in half of the cache and calls nothing.
+    /// Returns how often each block runs for each time that its code is loaded into the cache. A
+    /// loop stays there if it fits in half of the cache and calls nothing.
     fn block_repetitions(&self) -> Vec<Option<f64>> {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
         if graph.misses_edges() {
@@ -192,8 +193,8 @@ impl<'a> Context<'a> {
         loops.innermost.iter().enumerate().map(of).collect()
     }
 
-    /// Lowers bounds to what sampled events allow: each cost a whole way to memory (section 6.3).
-    /// Events skid, so those of the instructions around count too.
+    /// Lowers bounds to the numbers of sampled events, each at the cost of a full memory access
+    /// (section 6.3). Events skid, so those of neighbouring instructions count too.
     pub fn tighten_bounds(&self, index: usize, frequency: f64, all: &mut [Culprit]) {
         const SKID: usize = 8;
         if let Some(kernel) = self.evidence.kernel {
@@ -211,7 +212,7 @@ impl<'a> Context<'a> {
                 Cause::Mispredict => f64::from(self.evidence.processor.mispredict),
                 _ => MEMORY,
             };
-            // One more, as none seen does not mean none.
+            // One more, because none seen does not mean none.
             let most = (counts.iter().sum::<f64>() + 1.0) * each / (frequency * period);
             for culprit in all.iter_mut().filter(|one| one.cause == event.cause) {
                 culprit.most = culprit.most.min(most);

@@ -7,24 +7,23 @@ use machine::{Block, FlowGraph, Held, InstructionCost, Limit, ProcessorModel};
 /// The best case of an instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
-    /// Cycles that it takes if nothing stalls dynamically. In order: `M_i`. Out of order only those
-    /// of the block are known; they are spread over its instructions as evenly as the samples
-    /// allow.
+    /// Cycles without dynamic stalls. In order: `M_i`. Out of order, only the block's cycles are
+    /// known; they are spread over its instructions as evenly as the samples allow.
     pub minimum: f64,
-    /// The part of it that is a static stall.
+    /// Part of the minimum that is a static stall.
     pub stall: Option<(Static, f64)>,
     /// Cycles until its result can be used.
     pub latency: f64,
-    /// Cycles from the start of the block to its result if only results are waited for; in a loop
-    /// of one block with what goes from one time to the next.
+    /// Cycles from the start of the block to its result if it only waits for results; in a loop of
+    /// one block, including results of the round before.
     pub chain: f64,
-    /// Cycles that it keeps a unit busy, for the next one of its kind.
+    /// Cycles for which it keeps a unit busy, so that the next one of its kind waits.
     pub busy: f64,
     /// Micro-operations.
     pub uops: f64,
 }
 
-/// Returns what the graph's instructions take at best.
+/// Returns the best case of the graph's instructions.
 ///
 /// # Panics
 /// If samples and frequencies are not of this graph.
@@ -118,7 +117,7 @@ fn spread_cycles(
     });
     let level = cut_level(seen.clone().collect(), cycles);
     let total: f64 = seen.clone().map(|seen| seen.min(level)).sum();
-    // What the samples do not reach is missing everywhere alike.
+    // The cycles that the samples do not reach are missing everywhere alike.
     let missing = (cycles - total).max(0.0) / samples.len().max(1) as f64;
     let beyond_issue = 1.0 - bounds.issue / cycles.max(f64::MIN_POSITIVE);
     let reason = match bounds.limit() {
@@ -132,7 +131,7 @@ fn spread_cycles(
     }
 }
 
-/// The level up to which amounts have to be cut for a sum; infinite if they do not reach it.
+/// Returns the level at which amounts must be cut for their sum; infinite if they do not reach it.
 fn cut_level(mut amounts: Vec<f64>, sum: f64) -> f64 {
     amounts.sort_by(f64::total_cmp);
     let (mut left, mut count) = (sum, amounts.len());
@@ -146,8 +145,8 @@ fn cut_level(mut amounts: Vec<f64>, sum: f64) -> f64 {
     f64::INFINITY
 }
 
-/// Computes the chains of results that end in each instruction. If a block is a loop, the growth of a chain from one
-/// round to the next counts if it is more.
+/// Computes the chains of results that end in each instruction. If a block is a loop, the growth of
+/// a chain from one round to the next counts if it is more.
 fn result_chains(graph: &FlowGraph, block: &Block, repeats: bool, expected: &mut [Expected]) {
     let mut ready = [0.0_f64; 128];
     for again in [false, true].into_iter().take(1 + usize::from(repeats)) {

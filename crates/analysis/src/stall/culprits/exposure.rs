@@ -4,23 +4,24 @@ use super::context::{Context, without};
 use super::front_end::front_end;
 use machine::{EdgeKind, Instruction, Register, RegisterSet};
 
-/// Results that take longer keep their unit busy.
+/// Cycles from which on a result keeps its unit busy.
 pub(super) const LONG: f64 = 10.0;
 
-/// Cycles that an empty window costs at least until something retires again.
+/// Least cycles until an instruction retires after the window was empty.
 const REFILL: f64 = 3.0;
 
-/// Instructions that are looked back at for what exposes a latency.
+/// Maximum number of earlier instructions examined for what exposes a latency.
 const STEPS: usize = 256;
 
-/// Out of order: how many cycles of an instruction's latency can be seen at most. When it is the
-/// oldest, all that it waited for has retired; and what retires in between, as many a cycle as are
-/// issued, hides its latency. So either what it waits for was shortly before, or the window was
-/// empty shortly before: then that shows as a stall of its own, at something that may have stopped
-/// the front end, and not more often than that stall allows.
+/// Returns how many cycles of an instruction's latency can show as a stall, out of order. When the
+/// instruction is the oldest, everything that it waited for has retired. The instructions that
+/// retire in between, as many per cycle as are issued, hide its latency. So the latency shows only
+/// if the instruction's operand came shortly before, or if the window was empty shortly before. An
+/// empty window is a stall of its own, at an instruction that may have stopped the front end, and
+/// happens no more often than that stall allows.
 ///
-/// Nor is it seen where another instruction in between is done as late: one that waits for the
-/// same result, or one that came into the empty window before it.
+/// The latency does not show either if another instruction in between completes as late: one that
+/// waits for the same result, or one that entered the empty window before it.
 pub(super) fn exposed_latency(context: &Context<'_>, suspect: usize, stalled: usize) -> f64 {
     let evidence = context.evidence;
     let latency = evidence.expected[suspect].latency;
@@ -28,10 +29,11 @@ pub(super) fn exposed_latency(context: &Context<'_>, suspect: usize, stalled: us
     let blocks = &evidence.graph.blocks;
     let after = blocks.partition_point(|block| block.instructions.end <= suspect);
     let executions = context.of_block(after).unwrap_or(0.0);
-    // What shows because an operand came shortly before, and what shows because the window was empty then.
+    // Cycles that show because an operand came shortly before, and because the window was empty
+    // then.
     let (mut by_operands, mut steps) = (0.0_f64, 0);
-    // If the suspect itself came late, it waits for all of its latency. That it did shows at the stalled one too, if what
-    // was before it hid the rest.
+    // If the suspect itself came late, all of its latency is exposed. That also shows at the
+    // stalled instruction, if the instructions before the suspect hid the rest.
     let own_times = match front_end(context, after, suspect) > 0.0 {
         true if evidence.cycle_trust(after).is_known() => {
             evidence.samples[stalled] / REFILL / executions.max(f64::MIN_POSITIVE)
@@ -75,7 +77,7 @@ pub(super) fn exposed_latency(context: &Context<'_>, suspect: usize, stalled: us
                     work.push((from, blocks[from].instructions.end, way));
                     steps += 1;
                 }
-                // What comes from out of sight may be late, and so may the instruction.
+                // An operand from outside may be late, and so may the instruction.
                 _ => unseen = true,
             }
             if unseen {
@@ -92,7 +94,7 @@ pub(super) fn exposed_latency(context: &Context<'_>, suspect: usize, stalled: us
     by_operands.max(most_lost(late))
 }
 
-/// An instruction that may have come so late that the window was empty.
+/// The case that an instruction came so late that the window was empty.
 struct Lateness {
     /// Part of the latency that is not hidden, in cycles.
     cycles: f64,
@@ -100,7 +102,7 @@ struct Lateness {
     times: f64,
 }
 
-/// Returns the most that is lost for each execution, if each of them is late in one way.
+/// Returns the most that is lost for each execution, if each of them is late in one of the ways.
 fn most_lost(mut ways: Vec<Lateness>) -> f64 {
     ways.sort_by(|one, other| other.cycles.total_cmp(&one.cycles));
     let (mut left, mut lost) = (1.0_f64, 0.0);
@@ -117,16 +119,16 @@ fn most_lost(mut ways: Vec<Lateness>) -> f64 {
 struct Way {
     /// Registers that the instruction waits for and that were not written on the path.
     wanted: RegisterSet,
-    /// True if it accesses memory, and so waits for locked and serialising ones too.
+    /// True if the instruction accesses memory, and so also waits for locked and serialising ones.
     accesses: bool,
-    /// The longest latency of those that wait for the same.
+    /// The longest latency of other instructions that wait for the same register.
     beside: Vec<(Register, f64)>,
-    /// Instructions.
+    /// Number of instructions.
     distance: f64,
     /// Cycles that fetching them takes beyond issuing them.
     slower: f64,
-    /// The least completion time of the latest instruction on the path, by its latency, if all came
-    /// into an empty window: as much of the instruction's own latency is hidden.
+    /// The least completion time, by latency, of the latest instruction on the path, if all entered
+    /// an empty window: it hides as much of the instruction's own latency.
     cover: f64,
 }
 
@@ -142,7 +144,8 @@ impl Way {
         }
     }
 
-    /// Goes back over an instruction. If its result is wanted, returns the cycles that others that want it hide.
+    /// Goes back over an instruction. If the path waits for its result, returns the cycles hidden
+    /// by other instructions that wait for the same result.
     fn pass_back_over(&mut self, context: &Context<'_>, index: usize) -> Option<f64> {
         let (one, expected) = (
             context.instruction(index),
@@ -158,7 +161,7 @@ impl Way {
             hidden = Some(0.0);
         }
         self.wanted = without(self.wanted, one.writes);
-        // Long latencies depend on the operands: they may be less.
+        // Long latencies depend on the operands, and may be shorter.
         if expected.latency < LONG {
             let read = one.reads.iter().filter(|one| self.wanted.contains(*one));
             self.beside.extend(read.map(|one| (one, expected.latency)));
@@ -171,7 +174,7 @@ impl Way {
         hidden
     }
 
-    /// The same at the end of a block before; a jump that is taken costs fetching a cycle.
+    /// Returns the path extended into a preceding block; a taken jump costs fetching a cycle.
     fn across_edge(&self, kind: EdgeKind) -> Self {
         let mut way = self.clone();
         if kind != EdgeKind::Fall {
@@ -188,8 +191,8 @@ fn window_emptied(context: &Context<'_>, block: usize, index: usize, often: f64)
     if own <= 0.0 || often <= 0.0 {
         return 1.0;
     }
-    // All cycles that it took: what is its best case is not known alone, but for the block. At most: of few samples some
-    // may be missing by chance.
+    // All of its cycles, because the best case is known for the block only, and at most, because
+    // few samples may be too few by chance.
     let (beyond, error) = context.evidence.cycles_beyond_best(index, own);
     let most = (beyond + context.evidence.expected[index].minimum + error).max(0.0);
     let is_known = context.evidence.cycle_trust(block).is_known();

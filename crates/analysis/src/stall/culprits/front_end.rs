@@ -14,12 +14,12 @@ pub(super) struct Candidates<'a, 'b> {
     pub context: &'a Context<'b>,
     pub block: usize,
     pub index: usize,
-    /// Instructions that can be executed right before.
+    /// Instructions that can execute right before it.
     pub before: Vec<usize>,
     pub found: Vec<Culprit>,
 }
 
-/// The most cycles for each execution that what stops the front end can have cost before an
+/// Returns the most cycles per execution by which a stopped front end can have delayed an
 /// instruction.
 pub(super) fn front_end(context: &Context<'_>, block: usize, index: usize) -> f64 {
     let mut all = Candidates::new(context, block, index);
@@ -31,7 +31,7 @@ pub(super) fn front_end(context: &Context<'_>, block: usize, index: usize) -> f6
 }
 
 impl<'a, 'b> Candidates<'a, 'b> {
-    /// None yet.
+    /// Starts without culprits.
     pub fn new(context: &'a Context<'b>, block: usize, index: usize) -> Self {
         Self {
             before: context.executed_before(block, index),
@@ -56,7 +56,8 @@ impl<'a, 'b> Candidates<'a, 'b> {
         self.context.evidence.processor.in_order
     }
 
-    /// Whose execution the stall can be: in order its own, out of order those before.
+    /// Returns the instructions whose execution can have caused the stall: in order itself, out of
+    /// order those before.
     pub fn possible_suspects(&self) -> Vec<usize> {
         if self.in_order() {
             vec![self.index]
@@ -65,8 +66,9 @@ impl<'a, 'b> Candidates<'a, 'b> {
         }
     }
 
-    /// The stalled instruction, if the processor repeats it. Out of order, interrupts are let in between two repetitions, so that what
-    /// these wait for shows at the instruction itself.
+    /// Returns the stalled instruction, if the processor repeats it. Out of order, interrupts can
+    /// come between two repetitions, so that the repetitions' own waits show at the instruction
+    /// itself.
     pub fn own_repetitions(&self) -> Option<usize> {
         let repeats = !self.in_order() && self.own_instruction().kind.repeated;
         repeats.then_some(self.index)
@@ -80,11 +82,13 @@ impl<'a, 'b> Candidates<'a, 'b> {
             .contains(Register::stack_pointer(architecture))
     }
 
-    /// Store buffer. In order: not if it is no store. Out of order: not if neither it nor one before
-    /// is, for the store itself finds no room, and all before it go on; what a locked one before waits for is its own. What
-    /// fills the buffer is that stores miss, one after the other: where calls leave none behind, at most what those of
-    /// the procedure can miss ([`Residence::stores`](super::residence::Residence::stores)). What is only pushed
-    /// on the stack does not fill it.
+    /// Adds the store buffer. In order, it is ruled out unless the instruction is a store. Out of
+    /// order, it is ruled out unless the instruction or one before it is a store: the store itself
+    /// finds no room, and all before it go on. Waits before a locked instruction are the locked
+    /// instruction's own. The buffer fills when successive stores miss. If calls leave no stores
+    /// behind, the procedure's own stores bound the cost by their misses
+    /// ([`store_miss_cycles`](super::residence::Residence::store_miss_cycles)). Pushes on the stack
+    /// do not fill it.
     pub fn add_stores(&mut self) {
         let context = self.context;
         let mut at = vec![self.index];
@@ -109,8 +113,9 @@ impl<'a, 'b> Candidates<'a, 'b> {
         self.add_culprit(Cause::StoreBuffer, at, most);
     }
 
-    /// Locked and serialising instructions. In order: not if it is none. Out of order: not if none
-    /// before is; a serialising one itself may not be let in before all else is done.
+    /// Adds locked and serialising instructions. In order, they are ruled out unless the
+    /// instruction is one. Out of order, they are ruled out unless one is before it; a serialising
+    /// instruction itself may also wait until all others are done.
     pub fn add_synchronisation(&mut self) {
         let context = self.context;
         let mut at = self.possible_suspects();
@@ -126,14 +131,15 @@ impl<'a, 'b> Candidates<'a, 'b> {
         }
     }
 
-    /// Branches that were not predicted: not if it does not follow a branch with several ways, a
-    /// call or a return. A predictor that always says the same errs as often as the rarer way is
-    /// taken, and a good one not much more; branch records say it of the ways that are taken.
+    /// Adds mispredicted branches. They are ruled out unless the instruction follows a branch with
+    /// several targets, a call or a return. A predictor that always says the same errs as often as
+    /// the rarer way is taken, and a good one hardly more often; branch records bound the ways that
+    /// are taken.
     pub fn add_mispredictions(&mut self) {
         let graph = self.context.evidence.graph;
         let penalty = f64::from(self.context.evidence.processor.mispredict);
         let start = graph.blocks[self.block].instructions.start;
-        // Out of order the second instruction may be the one that is seen.
+        // Out of order, the second instruction may be the one with the samples.
         let near = start + usize::from(!self.in_order());
         let returned = (start..self.index)
             .next_back()
@@ -162,14 +168,14 @@ impl<'a, 'b> Candidates<'a, 'b> {
             most += penalty * self.most_mispredicted(edge, from);
         }
         if entered {
-            // Called, perhaps by way of a pointer.
+            // The block is called, perhaps through a pointer.
             most = penalty;
         }
         self.add_culprit(Cause::Mispredict, at, most);
     }
 
-    /// Returns how many mispredictions that end in this edge there are at most for each execution of the
-    /// block that it leads to.
+    /// Returns the most mispredictions that can end in this edge, for each execution of the block
+    /// that it leads to.
     fn most_mispredicted(&self, edge: usize, from: usize) -> f64 {
         let often = self.context.of_edge(edge);
         let (Some(taken), Some(all)) = (often, self.context.of_block(from)) else {
@@ -185,9 +191,9 @@ impl<'a, 'b> Candidates<'a, 'b> {
         missed / here.max(f64::MIN_POSITIVE)
     }
 
-    /// Instruction cache and ITLB: not if it is in the same line (page) as all that can be executed
-    /// right before; and a loop that stays in the cache misses once each time it is entered. Out of
-    /// order, the second instruction of a line may be the one that is seen.
+    /// Adds instruction cache and ITLB. They are ruled out if everything that can execute right
+    /// before is in the same line (page). A loop that stays in the cache misses once each time it
+    /// is entered. Out of order, the second instruction of a line may be the one with the samples.
     pub fn add_fetch(&mut self) {
         let start = self.context.evidence.graph.blocks[self.block]
             .instructions
@@ -208,8 +214,8 @@ impl<'a, 'b> Candidates<'a, 'b> {
         }
     }
 
-    /// Returns whether an instruction of the block may be in another line (page) than what is executed right
-    /// before it.
+    /// Returns whether an instruction of the block may be in another line (page) than the
+    /// instruction executed before it.
     fn crosses_line(&self, index: usize, size: u64) -> bool {
         let graph = self.context.evidence.graph;
         let entered = |edge: usize| graph.edges[edge].from.is_none();

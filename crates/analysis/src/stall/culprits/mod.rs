@@ -1,15 +1,18 @@
-//! Causes of instruction stalls (section 6.3): "guilty until proven innocent". Each cause of dynamic stalls is a
-//! culprit of a stall unless it is ruled out. Those that are left have a bound on their share where there is one.
+//! Causes of instruction stalls (section 6.3): "guilty until proven innocent". Each cause of
+//! dynamic stalls is a culprit of a stall unless it is ruled out. The remaining ones have a bound
+//! on their share, if one is known.
 //!
-//! The instruction examined depends on how the processor issues. In order, a stall shows at the instruction that waits:
-//! an operand comes from a load that missed. Out of order, the clock interrupts when something retires. The stall then
-//! shows at the instruction *after* the one that held up retirement. It shows at the instruction itself if there was
-//! nothing to retire, because nothing had been fetched. So data misses and long operations are sought at the
-//! instructions that may have executed right before. Causes that stop the front end are sought at the instruction
+//! The instruction examined depends on how the processor issues. In order, a stall shows at the
+//! instruction that waits: an operand comes from a load that missed. Out of order, the clock
+//! interrupts when something retires. The stall then shows at the instruction *after* the one that
+//! held up retirement. It shows at the instruction itself if there was nothing to retire, because
+//! nothing had been fetched. So data misses and long operations are sought at the instructions that
+//! may have executed right before. Causes that stop the front end are sought at the instruction
 //! itself.
 //!
-//! The functions of the `rules` module document how each cause is ruled out. They assume that the frequencies are
-//! right: with a wrong one the stall is wrong, and so are its possible explanations.
+//! The functions of the `rules` module document how each cause is ruled out. They assume that the
+//! frequencies are right: with a wrong one the stall is wrong, and so are its possible
+//! explanations.
 
 mod cause;
 mod context;
@@ -33,8 +36,9 @@ pub use summary::{Line, Summary};
 use super::CycleTrust;
 use context::Context;
 
-/// The largest share of mispredictions, of a branch that goes one way, that those among some records of
-/// it allow for: by two standard deviations, and three even where none was. `None` without records.
+/// Returns the largest share of a branch's passages that can be mispredicted, by the mispredictions
+/// among some records of it: two standard deviations more, and three if there was none. `None`
+/// without records.
 pub fn mispredicted_at_most(mispredicted: u64, judged: u64) -> Option<f64> {
     (judged > 0).then(|| places::at_most(mispredicted as f64, judged as f64))
 }
@@ -42,16 +46,17 @@ pub fn mispredicted_at_most(mispredicted: u64, judged: u64) -> Option<f64> {
 /// A culprit that cannot have more than this share of a stall is left out.
 const LEAST_SHARE: f64 = 0.1;
 
-/// No stall of fewer cycles is looked into.
+/// Fewest cycles of a stall that is examined.
 const LEAST_STALL: f64 = 0.1;
 
 /// Findings about each instruction of a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
-    /// Account of each instruction's cycles; `None` if they are not known, or if the instruction did not run.
+    /// Account of each instruction's cycles; `None` if they are not known, or if the instruction
+    /// did not run.
     pub accounts: Vec<Option<Account>>,
-    /// Possible causes where there is no account. They are ruled out by the code only, and by their largest cost beside
-    /// the best case of the block. The amounts say nothing.
+    /// Possible causes of instructions without an account. Only the code rules them out, and their
+    /// largest cost relative to the best case of the block. Their amounts have no meaning.
     pub suspects: Vec<Vec<Culprit>>,
 }
 
@@ -88,7 +93,7 @@ pub fn find_culprits(evidence: &Evidence<'_>) -> Findings {
     found
 }
 
-/// Returns how often a block can have run at most: as if it had always been at its best.
+/// Returns the highest possible frequency of a block, as if it had always taken its best case.
 fn highest_frequency(evidence: &Evidence<'_>, block: usize) -> f64 {
     let range = evidence.graph.blocks[block].instructions.clone();
     let samples: f64 = evidence.samples[range.clone()].iter().sum();
@@ -97,9 +102,10 @@ fn highest_frequency(evidence: &Evidence<'_>, block: usize) -> f64 {
     samples / best.max(f64::MIN_POSITIVE)
 }
 
-/// Returns the possible causes of an instruction whose cycles are not known. At `highest` frequency its block never
-/// took longer than at best, and the instruction took the fewest cycles. It may have taken any number more. So a cause
-/// that cannot be a tenth of the fewest cycles cannot be a tenth of the true number.
+/// Returns the possible causes for an instruction whose cycles are unknown. At the frequency
+/// `highest`, its block always took its best case, and the instruction took the fewest cycles. It
+/// may have taken any number more. A cause that cannot be a tenth of the fewest cycles cannot be a
+/// tenth of the true number either.
 fn possible_waits(context: &Context<'_>, block: usize, index: usize, highest: f64) -> Vec<Culprit> {
     let least = context.evidence.samples[index] / highest;
     let mut all = rules::candidates(context, block, index, least);
@@ -137,7 +143,8 @@ fn account_for_stall(context: &Context<'_>, block: usize, index: usize, frequenc
 }
 
 impl Account {
-    /// Lists the culprits that can have had a tenth of the stall, and the part that nobody can explain.
+    /// Lists the culprits that can have had a tenth of the stall, and the part that none can
+    /// explain.
     fn charge_culprits(&mut self, mut all: Vec<Culprit>) {
         let bounds: f64 = all.iter().map(|culprit| culprit.most).sum();
         self.unexplained = (self.stall - bounds).max(0.0);

@@ -1,4 +1,4 @@
-//! Movement of addresses from one round of a loop to the next, by the code alone.
+//! Movement of addresses from one round of a loop to the next, derived from the code alone.
 
 use machine::{Instruction, MemoryOperand, Register, RegisterSet};
 use rustc_hash::FxHashMap;
@@ -6,12 +6,13 @@ use rustc_hash::FxHashMap;
 /// Effects of a loop's code on registers.
 #[derive(Default)]
 struct Written {
-    /// Anything, or something more than once in a round.
+    /// Registers written in other ways, or more than once in a round.
     otherwise: RegisterSet,
-    /// Constants added to each register, and subtracted, by instructions that are executed once in
-    /// a round at most.
+    /// Constants added to each register, and subtracted, by instructions that execute at most once
+    /// in a round.
     advances: FxHashMap<Register, [u64; 2]>,
-    /// True if nothing is known: it calls something, or is entered elsewhere than at its head.
+    /// True if nothing is known: the loop calls something, or is entered elsewhere than at its
+    /// head.
     unknown: bool,
 }
 
@@ -19,8 +20,9 @@ struct Written {
 pub(super) struct Movement(Vec<Written>);
 
 impl Movement {
-    /// For `count` loops, each after those around it: the instructions of the blocks of which it is the
-    /// innermost, the loops right in it, and whether nothing can be known of it.
+    /// Derives the writes of `count` loops, ordered after the loops around them. For each loop,
+    /// takes the instructions of blocks that are in no deeper loop, the loops directly in it, and
+    /// whether nothing can be known of it.
     pub fn new<'a>(
         count: usize,
         own: impl Fn(usize) -> Vec<&'a Instruction>,
@@ -55,8 +57,8 @@ impl Movement {
         Self(loops)
     }
 
-    /// The bytes that a place moves on by in a round of a loop, at most, and always in the same direction;
-    /// `None` if the code does not say it.
+    /// Returns the most bytes that a place moves on in a round of a loop, always in the same
+    /// direction; `None` if the code does not say it.
     pub fn round_step(&self, index: usize, place: &MemoryOperand) -> Option<u64> {
         let written = &self.0[index];
         let base = place.base.map(|base| (base, 1));

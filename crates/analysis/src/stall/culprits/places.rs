@@ -3,7 +3,7 @@
 use profile::{Accesses, Footprint, Visits};
 use rustc_hash::FxHashMap;
 
-/// A miss that is served by memory costs no more cycles, on average.
+/// Most cycles that a miss served by memory costs on average.
 pub(super) const MEMORY: f64 = 600.0;
 
 /// The unit that is counted: pages or lines.
@@ -13,8 +13,8 @@ pub(super) enum Unit {
     Line,
 }
 
-/// Returns the largest share that `count` of `of` observations allow for: by two standard
-/// deviations, and three even where none was.
+/// Returns the largest share that `count` of `of` observations allow for: two standard deviations
+/// more, and three if there was none.
 pub(super) fn at_most(count: f64, of: f64) -> f64 {
     let most = count + 2.0 * count.sqrt() + 3.0;
     if of > 0.0 { (most / of).min(1.0) } else { 1.0 }
@@ -25,15 +25,15 @@ pub(super) fn at_most(count: f64, of: f64) -> f64 {
 pub(super) struct Access<'a> {
     /// Its frequency.
     pub rate: f64,
-    /// True if it is at one place all the time.
+    /// True if it always accesses one place.
     pub fixed: bool,
-    /// The highest rate at which it goes to a new page, and a new line, by the code.
+    /// The highest rate at which it accesses a new page, and a new line, by the code.
     pub new: [f64; 2],
     pub seen: Option<&'a Accesses>,
 }
 
 impl<'a> Access<'a> {
-    /// The share of executions of which nothing is known.
+    /// Returns an upper bound on the share of executions with an unknown address.
     pub fn unknown_share(&self) -> f64 {
         self.seen.map_or(1.0, |seen| {
             let unknown = seen.unknown as f64;
@@ -50,7 +50,7 @@ impl<'a> Access<'a> {
         })
     }
 
-    /// The largest share of executions that can be at another place than the one before.
+    /// Returns the largest share of executions that can access another place than the one before.
     pub fn share_moving(&self, unit: Unit) -> f64 {
         let Some(seen) = self.seen.filter(|_| !self.fixed) else {
             return if self.fixed { 0.0 } else { 1.0 };
@@ -63,21 +63,21 @@ impl<'a> Access<'a> {
         unknown + (1.0 - unknown) * at_most(new as f64, seen.origins as f64)
     }
 
-    /// Returns how many places there are at most.
+    /// Returns the largest number of places.
     pub fn most_places(&self, unit: Unit) -> f64 {
         let footprint = self.footprint(unit);
         let surely = if footprint.is_complete() { 1.0 } else { 1.6 };
         surely * footprint.distinct().max(1.0)
     }
 
-    /// The largest share of the executions that can miss, where others leave what was accessed for so long:
-    /// each of its places is missed once in that time at most.
+    /// Returns the largest share of the executions that can miss, if other code evicts the accessed
+    /// places no faster than in `time`: each place is missed at most once in that time.
     pub fn share_missing(&self, unit: Unit, time: f64) -> f64 {
         let each = 1.0 / (self.rate * time);
         let Some(seen) = self.seen.filter(|seen| seen.known > 0 && !self.fixed) else {
             return if self.fixed { each.min(1.0) } else { 1.0 };
         };
-        // Executions with an unknown address may be at any of these places.
+        // Executions with an unknown address may access any of these places.
         let (known, unknown) = (seen.known as f64, self.unknown_share());
         let share = |visits: Visits| match visits.seen {
             0 => 1.0,
@@ -86,13 +86,13 @@ impl<'a> Access<'a> {
         let footprint = self.footprint(unit).iter();
         let missed = footprint.clone().map(|(_, visits)| share(visits).min(each));
         let covered = footprint.map(|(_, visits)| visits.seen as f64 / known);
-        // A choice of places stands for the others.
+        // A sample of places stands for the others.
         (missed.sum::<f64>() / covered.sum::<f64>().min(1.0)).min(1.0)
     }
 
-    /// The most cycles that accesses can have cost each time to places that were not seen. What was seen
-    /// once stands for these (Good and Turing): on the ways after samples, or among the samples right
-    /// after the instruction.
+    /// Returns the most cycles that accesses to unseen places can have cost each time. The places
+    /// seen once estimate these (Good and Turing): on the ways after samples, or among the samples
+    /// right after the instruction.
     pub fn cycles_unseen(&self, unit: Unit, after: Option<f64>) -> f64 {
         if self.fixed {
             return 0.0;
@@ -108,19 +108,19 @@ impl<'a> Access<'a> {
     }
 }
 
-/// The rate of accesses to a place, and of sightings.
+/// The rate of accesses to a place, and the number of sightings.
 #[derive(Clone, Copy, Default)]
 struct Rate {
     rate: f64,
     times: u64,
 }
 
-/// One instruction's accesses to places, where these are many.
+/// One instruction's accesses to many places.
 struct Wide {
-    /// Its frequency, and the rate at which it goes to another place.
+    /// Its frequency, and the rate at which it moves to another place.
     rate: f64,
     moves: f64,
-    /// For how many places each chosen one stands, and how often each is accessed.
+    /// The number of places that each sampled one stands for, and how often each is accessed.
     weight: f64,
     chosen: Vec<Rate>,
 }
@@ -128,11 +128,11 @@ struct Wide {
 /// The places that some code accesses.
 #[derive(Default)]
 pub(super) struct Places {
-    /// Rates by hash for instructions that access few places each.
+    /// Rates by hash, for instructions that access few places each.
     few: FxHashMap<u64, Rate>,
     many: Vec<Wide>,
-    /// Rates of accesses, and of accesses that go to a new place by the code: of all, and of those
-    /// without observations. The rate of observed ones to anywhere.
+    /// Rates of accesses and of accesses that reach a new place by the code, for all instructions
+    /// and for those without observations; and the rate of observed accesses to any place.
     all: Vec<(f64, f64)>,
     unknown: Vec<(f64, f64)>,
     anywhere: f64,
@@ -164,7 +164,8 @@ impl Places {
             .iter()
             .filter(|(_, visits)| visits.seen == 1 && visits.waited == 0);
         self.variance += each * each * once.count() as f64;
-        // Those seen right after it too: how often is not known, and so as if on the ways.
+        // Includes places seen right after it: their frequency is unknown, and is taken as if on
+        // the ways.
         let rates = footprint.iter().map(|(hash, visits)| {
             let times = visits.seen.saturating_add(visits.waited);
             let rate = each * times as f64;
@@ -190,8 +191,8 @@ impl Places {
         });
     }
 
-    /// Returns the maximum number of different places accessed in a time. Places seen once stand for places not seen
-    /// (Good and Turing): each time it is another one.
+    /// Returns the maximum number of different places accessed in a time. Places seen once estimate
+    /// the unseen ones (Good and Turing): each access is to another place.
     pub fn touched_within(&self, time: f64) -> f64 {
         let of = |rate: &Rate| match rate.times {
             0 | 1 => rate.rate * time,

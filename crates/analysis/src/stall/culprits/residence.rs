@@ -1,16 +1,16 @@
-//! Data that stay in the caches and tables of translations: bounds on how often an access misses
-//! them, by how the code computes addresses, and by those that registers at samples show (`record
+//! Data that stay in the caches and tables of translations: bounds on how often an access misses,
+//! from the code's address computations and from the addresses in registers at samples (`record
 //! --registers`).
 //!
-//! A cache or table of `C` places that gives up the least recently used one misses a place again only if `C`
-//! others were accessed in between. How many different ones are accessed in a time follows from how
-//! often each instruction runs, how many places it accesses, and how often it goes to a new one. If `N`
-//! misses of one place fall into a time `T`, all code has accessed `C` different places in `T / N` on
-//! average: so where it accesses no more than that in a time, each place is missed once in it at most. Half of
-//! the capacity is believed in, for sets fill unevenly.
+//! A cache or table of `C` places with least-recently-used replacement misses a place again only if
+//! `C` others were accessed in between. The number of different places accessed in a time follows
+//! from each instruction's frequency, its number of places, and its rate of moving to a new one. If
+//! `N` misses of one place fall into a time `T`, all code has accessed `C` different places in `T /
+//! N` on average. So each place is missed at most once in any time in which the code accesses no
+//! more than `C` places. The bounds use half of the capacity, because sets fill unevenly.
 //!
-//! Tables of pages are memory like any other, and their lines stay in the caches by the same argument: eight pages
-//! have one, so that a walk to the page after the last one mostly finds it in the second-level cache.
+//! Page tables are ordinary memory, and their lines stay in the caches by the same argument: eight
+//! pages share a line, so that a walk for the next page mostly finds it in the second-level cache.
 
 use super::cause::Cause;
 use super::evidence::Evidence;
@@ -22,25 +22,25 @@ use profile::Accesses;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// Cycles that a miss costs at most, if the second level has it: of a translation, of data.
+/// Most cycles of a miss that the second level serves: of a translation, of data.
 const SECOND: [f64; 2] = [10.0, 20.0];
 
 /// Cycles of a walk of the page table whose line is in the second-level cache.
 const WALK: f64 = 40.0;
 
-/// Places of each set of a first-level cache or table, at least.
+/// Fewest places of each set of a first-level cache or table.
 const WAYS: u32 = 4;
 
-/// New pages and lines for each cycle that is spent elsewhere, at most.
+/// Most new pages and lines for each cycle spent elsewhere.
 const ELSEWHERE: [f64; 2] = [0.25, 1.0];
 
 /// Code that is executed together.
 struct Scope {
     /// Pages and lines.
     places: [Places; 2],
-    /// Cycles elsewhere, by the cycles between samples.
+    /// Cycles spent elsewhere, divided by the cycles between samples.
     elsewhere: f64,
-    /// The rate at which it is entered after anything else, where that is not in `elsewhere`.
+    /// The rate at which the scope is entered after other code that is not in `elsewhere`.
     entered: f64,
 }
 
@@ -54,7 +54,8 @@ impl Scope {
         }
     }
 
-    /// Returns how many different places are accessed in a time, at most. Each page may need a line of the page table.
+    /// Returns the largest number of different places accessed in a time. Each page may need a line
+    /// of the page table.
     fn places_touched(&self, unit: Unit, time: f64) -> f64 {
         let elsewhere = self.elsewhere * time * ELSEWHERE[unit as usize];
         let own = self.places[unit as usize].touched_within(time) + elsewhere;
@@ -64,7 +65,7 @@ impl Scope {
         }
     }
 
-    /// Returns the minimum time for which what was accessed stays among the last `capacity`
+    /// Returns the shortest time for which an accessed place stays among the last `capacity`
     /// different places.
     fn shortest_stay(&self, unit: Unit, capacity: f64) -> f64 {
         const FOREVER: f64 = 1e15;
@@ -88,7 +89,7 @@ impl Scope {
     }
 }
 
-/// The scopes of a procedure, made when they are asked for.
+/// The scopes of a procedure, made on demand.
 pub(super) struct Residence<'a> {
     evidence: &'a Evidence<'a>,
     pub rounds: Rounds<'a>,
@@ -98,7 +99,7 @@ pub(super) struct Residence<'a> {
     stores: OnceCell<f64>,
 }
 
-/// A scope, and for how long both levels keep what was accessed: pages, then lines.
+/// A scope, and for how long both levels keep an accessed place: pages, then lines.
 struct Timed(Scope, [[f64; 2]; 2]);
 
 impl<'a> Residence<'a> {
@@ -117,8 +118,8 @@ impl<'a> Residence<'a> {
         }
     }
 
-    /// The most cycles that the misses of all stores can have cost, but for those on the stack, as cycles each
-    /// time multiplied by frequency.
+    /// Returns the most cycles that the misses of all stores can have cost, except those on the
+    /// stack: cycles each time multiplied by frequency.
     pub fn store_miss_cycles(&self) -> f64 {
         *self.stores.get_or_init(|| {
             let graph = self.evidence.graph;
@@ -138,8 +139,8 @@ impl<'a> Residence<'a> {
         })
     }
 
-    /// Returns whether stores of others may be in the buffer when a block is executed: it is in no loop, or in one
-    /// that calls something, and something else ran.
+    /// Returns whether other code's stores may be in the buffer when a block executes: the block is
+    /// in no loop, or in one that calls something, and other code ran.
     pub fn stores_left_over(&self, block: usize) -> bool {
         let elsewhere = self.evidence.elsewhere != Some(0.0);
         let loops = &self.evidence.loops;
@@ -147,14 +148,15 @@ impl<'a> Residence<'a> {
         elsewhere && !loops.innermost[block].is_some_and(alone)
     }
 
-    /// The most cycles that cache or DTLB misses of an instruction can have cost each time. If the
-    /// time samples of some cycles each time are those right after it, by the addresses at these too.
+    /// Returns the most cycles that cache or DTLB misses of an instruction can have cost each time.
+    /// If the time samples right after it stand for some cycles each time, the addresses at these
+    /// count too.
     pub fn miss_bound(&self, cause: Cause, block: usize, index: usize, after: Option<f64>) -> f64 {
         let access = self.access(block, index);
         if !access.rate.is_finite() || access.rate <= 0.0 {
             return MEMORY;
         }
-        // Where ways are missing, what was accessed before is not known.
+        // If edges are missing, earlier accesses are unknown.
         if self.evidence.graph.misses_edges() || cause == Cause::DataCache && self.is_taken(index) {
             return MEMORY;
         }
@@ -168,15 +170,16 @@ impl<'a> Residence<'a> {
         by_code.min(self.by_addresses(unit, block, &access, after))
     }
 
-    /// Returns whether other processors may take the line away that an instruction accesses, by writing to it: other threads run, and
-    /// it is not the stack, or that is not the thread's alone, as the code hands out addresses of it.
+    /// Returns whether other processors may take the line away that an instruction accesses, by
+    /// writing to it: other threads run, and the instruction accesses memory outside of the stack,
+    /// or the code hands out addresses of its stack.
     pub fn is_taken(&self, index: usize) -> bool {
         let stack = Register::stack_pointer(self.evidence.processor.architecture);
         let one = &self.evidence.graph.instructions[index];
         self.evidence.shared && (!one.reads.contains(stack) || self.rounds.shared)
     }
 
-    /// The bound by the addresses that were seen.
+    /// Returns the bound from the observed addresses.
     fn by_addresses(
         &self,
         unit: Unit,
@@ -202,9 +205,9 @@ impl<'a> Residence<'a> {
         best
     }
 
-    /// The bound by how the code computes the address. What is always the same, in some loop or everywhere, is missed
-    /// where others took its place; what moves on by a constant also where it comes to a new
-    /// place; both where the loop is entered.
+    /// Returns the bound from the code's address computation. A place that is constant, in some
+    /// loop or everywhere, is missed when others took its space. An address that moves on by a
+    /// constant also misses when it reaches a new place. Both miss when the loop is entered.
     fn by_code(&self, unit: Unit, block: usize, access: &Access<'_>, moving: &[Moving]) -> f64 {
         let mut best = MEMORY;
         for Timed(scope, stays) in self.scopes_around(block) {
@@ -214,7 +217,7 @@ impl<'a> Residence<'a> {
                 let misses = [first, behind.min(first)];
                 let [near, far] = misses.map(|one| (one + crosses).min(access.rate));
                 let late = match unit {
-                    // The line of the table is that of the page before.
+                    // The table's line is that of the page before.
                     Unit::Page if crosses <= 0.0 || 1.0 / crosses <= *tables => {
                         let lost = misses[1].min(1.0 / tables.max(f64::MIN_POSITIVE));
                         WALK * far + MEMORY * (crosses_tables + lost).min(far)
@@ -235,8 +238,8 @@ impl<'a> Residence<'a> {
         best
     }
 
-    /// The bound by what was accessed shortly before ([`Reuses`]): if that was the same place, it is still there, unless
-    /// others fill its set.
+    /// Returns the bound from earlier accesses ([`Reuses`]): a place accessed shortly before is
+    /// still there, unless others fill its set.
     fn by_reuse(&self, unit: Unit, block: usize, index: usize, access: &Access<'_>) -> f64 {
         let is_page = unit == Unit::Page;
         let Some(reuse) = self.reuses.of(block, index, unit) else {
@@ -264,8 +267,8 @@ impl<'a> Residence<'a> {
         access(self.evidence, &self.rounds, block, index)
     }
 
-    /// The code around a block: loops that call nothing, and the procedure, if it is known what else
-    /// ran.
+    /// Returns the code around a block: loops that call nothing, and the procedure, if it is known
+    /// what else ran.
     fn scopes_around(&self, block: usize) -> impl Iterator<Item = &Timed> {
         let evidence = self.evidence;
         let around = evidence.loops.around(evidence.loops.innermost[block]);
@@ -298,7 +301,7 @@ impl<'a> Residence<'a> {
         Timed(scope, stays)
     }
 
-    /// Returns how many places both levels have.
+    /// Returns the number of places of both levels.
     fn level_capacities(&self, unit: Unit) -> [u32; 2] {
         let processor = self.evidence.processor;
         match unit {
@@ -308,8 +311,8 @@ impl<'a> Residence<'a> {
     }
 }
 
-/// The most cycles of those at samples right after an instruction in which it can have waited for a
-/// line or page that is another than the time before, by its stride; and when it did not keep to that.
+/// Returns how many of the cycles sampled right after an instruction it can have waited for a new
+/// line or page: by its stride, and by the accesses that left the stride.
 fn strided_cycles(seen: &Accesses, unit: Unit, cycles: f64) -> f64 {
     let new = match unit {
         Unit::Page => seen.waited_page,
@@ -320,7 +323,7 @@ fn strided_cycles(seen: &Accesses, unit: Unit, cycles: f64) -> f64 {
     cycles * at_most(new as f64, seen.waited as f64) + MEMORY * unsteady
 }
 
-/// An instruction's accesses.
+/// Returns an instruction's accesses.
 fn access<'a>(
     evidence: &Evidence<'a>,
     rounds: &Rounds<'_>,
@@ -345,7 +348,7 @@ fn access<'a>(
     }
 }
 
-/// The accesses of some blocks, but for what does not run.
+/// Returns the accesses of some blocks, without code that does not run.
 fn block_accesses<'a>(
     evidence: &Evidence<'a>,
     rounds: &Rounds<'_>,
@@ -364,7 +367,8 @@ fn block_accesses<'a>(
     all.filter(|one| one.rate > 0.0)
 }
 
-/// Returns how many pages and lines a loop accesses from entering it to leaving it, on average, at most.
+/// Returns the largest average number of pages and lines that a loop accesses between entry and
+/// exit.
 fn loop_footprint(evidence: &Evidence<'_>, rounds: &Rounds<'_>, index: usize) -> [f64; 2] {
     let Some(blocks) = rounds.all_blocks(index) else {
         return [f64::INFINITY; 2];

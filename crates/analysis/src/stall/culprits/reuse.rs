@@ -1,15 +1,16 @@
 //! Reuse of places in memory: whether the same instruction, or another with the same operand,
 //! accessed the place shortly before, on all paths through the code.
 //!
-//! A way that comes from such an access is *fresh* if none of the registers of the address was written in between, but
-//! for adding a constant. How often an instruction is come to on ways that are not fresh follows from how often blocks
-//! and edges run: not more often on an edge than that is taken, nor than the block before it is left so. On fresh
-//! ways others were accessed in between: what fills the set of the place pushes it out.
+//! A path that comes from such an access is *fresh* if no register of the address was written in
+//! between, except by adding a constant. The frequency of stale paths to an instruction follows
+//! from those of blocks and edges: on an edge it is at most the edge's own frequency, and that of
+//! stale paths out of the block before. On fresh paths, other accesses in between can fill the
+//! place's set and evict it.
 //!
-//! How many these are is the most on any way, if that is few. If not (round a loop past a branch over the access, or
-//! through a loop that does not access the place) it is taken for as many as on average, and for spread as if the
-//! way may end after each with the same chance. Code that comes back soon mostly, and very late now and then, is
-//! wrong here: bursts of that kind are not seen.
+//! The number of accesses in between is the maximum over all paths, if that is small. Otherwise
+//! (round a loop past a branch over the access, or through a loop that does not access the place)
+//! the average is used, with a geometric distribution. That is wrong for code that mostly comes
+//! back soon and now and then very late: such bursts are not seen.
 
 use super::evidence::Evidence;
 use super::places::Unit;
@@ -19,15 +20,15 @@ use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Other accesses since the last one, at most, that are counted one by one.
+/// Maximum number of other accesses since the last one that are counted one by one.
 const NEAR: u32 = 16;
 
-/// Instructions that are looked at in all, for one procedure, and times that its blocks are gone through for
-/// one place.
+/// Maximum number of instructions examined for one procedure, and of passes over its blocks for one
+/// place.
 const EFFORT: usize = 1_000_000;
 const TIMES: usize = 64;
 
-/// Differences that no longer matter.
+/// Relative difference that no longer matters.
 const NEARLY: f64 = 1e-3;
 
 /// The ways in which an instruction is reached.
@@ -35,14 +36,14 @@ const NEARLY: f64 = 1e-3;
 pub(super) struct Reuse {
     /// The rate of paths that are not fresh.
     pub stale: f64,
-    /// The most accesses on a fresh one; `None` if these may be more than some.
+    /// The most accesses on a fresh path; `None` if there may be more than [`NEAR`].
     pub between: Option<u32>,
-    /// The average number, at most, of those that are different in loops.
+    /// Upper bound on the average number of accesses to different places in loops.
     pub average: f64,
 }
 
 impl Reuse {
-    /// Right after an access to the place.
+    /// The state right after an access to the place.
     const FRESH: Self = Self {
         stale: 0.0,
         between: Some(0),
@@ -62,8 +63,8 @@ impl Reuse {
     }
 }
 
-/// Returns the probability of at least `count` items at one place, if items fall evenly and `expected` are expected
-/// there (a Poisson distribution).
+/// Returns the probability of at least `count` items at one place, if items fall evenly and
+/// `expected` are expected there (a Poisson distribution).
 fn at_least(count: u32, expected: f64) -> f64 {
     let mut each = (-expected).exp();
     let mut fewer = 0.0;
@@ -87,7 +88,7 @@ impl Ways {
         reuse: Reuse::FRESH,
     };
 
-    /// Returns whether others are about the same.
+    /// Returns whether another state is about the same.
     fn is_near(&self, other: &Self) -> bool {
         let near = |one: f64, other: f64| (one - other).abs() <= NEARLY * one.max(other);
         let (one, two) = (&self.reuse, &other.reuse);
@@ -99,15 +100,16 @@ impl Ways {
 /// Ways into each block, by place.
 type Known = FxHashMap<(MemoryOperand, Unit, bool), Option<Vec<Ways>>>;
 
-/// A place, the unit of it that is asked for, and whether it is the page of the stack.
+/// A place, its unit, and whether it is the page of the stack.
 type Asked<'p> = (&'p MemoryOperand, Unit, bool);
 
-/// The places of a procedure.
+/// The reuse of a procedure's places.
 pub(super) struct Reuses<'a> {
     evidence: &'a Evidence<'a>,
-    /// For each block the edges that lead to it.
+    /// For each block, the edges that lead to it.
     entering: Rc<[Vec<usize>]>,
-    /// For each loop how many pages and lines it accesses from entering it to leaving it, on average.
+    /// For each loop, the average number of pages and lines that it accesses between entry and
+    /// exit.
     accessed: Vec<[f64; 2]>,
     known: RefCell<Known>,
     left: Cell<usize>,
@@ -128,9 +130,9 @@ impl<'a> Reuses<'a> {
         }
     }
 
-    /// Returns how an instruction of a block is come to, of which the place that it accesses is known; `None` if it is not, or
-    /// finding out takes too long. Of the stack all is taken for one page if pages are asked for: calls and
-    /// returns access it too.
+    /// Returns how an instruction of a block is reached; `None` if its place is unknown, or if the
+    /// analysis takes too long. The whole stack counts as one page, because calls and returns
+    /// access it too.
     pub fn of(&self, block: usize, index: usize, unit: Unit) -> Option<Reuse> {
         let mut place = self.evidence.graph.instructions[index].place?;
         let whole = unit == Unit::Page && self.is_stack(&place);
@@ -155,7 +157,7 @@ impl<'a> Reuses<'a> {
         place.base == Some(stack) && place.index.is_none()
     }
 
-    /// Goes on over an instruction.
+    /// Advances over an instruction.
     fn pass_over(
         &self,
         (place, unit, whole): Asked<'_>,
@@ -190,7 +192,7 @@ impl<'a> Reuses<'a> {
         }
     }
 
-    /// For each loop whether it, or one in it, accesses a place or makes it another.
+    /// Returns, for each loop, whether it or an inner loop accesses a place or changes its address.
     fn loops_concerned(&self, asked: Asked<'_>) -> Vec<bool> {
         let (graph, loops) = (self.evidence.graph, self.evidence.loops);
         let mut found = vec![false; loops.loops.len()];
@@ -222,7 +224,7 @@ impl<'a> Reuses<'a> {
         found
     }
 
-    /// Returns what comes into each block.
+    /// Returns the paths into each block.
     fn spread_into_blocks(&self, asked: Asked<'_>) -> Option<Vec<Ways>> {
         let graph = self.evidence.graph;
         let mut into = vec![Ways::NONE; graph.blocks.len()];
@@ -236,7 +238,7 @@ impl<'a> Reuses<'a> {
                 let ways = self.join_edges(asked, &concerned, block, &out);
                 into[block] = ways;
                 let mut after = ways;
-                // What a loop accesses counts where it is left.
+                // The accesses of a loop count where it is left.
                 let counts = self.outermost_unconcerned(block, &concerned).is_none();
                 for index in of.instructions.clone().filter(|_| counts) {
                     self.pass_over(asked, block, index, &mut after);
@@ -251,14 +253,14 @@ impl<'a> Reuses<'a> {
         None
     }
 
-    /// The outermost loop around a block that does not concern a place.
+    /// Returns the outermost loop around a block that does not concern a place.
     fn outermost_unconcerned(&self, block: usize, concerned: &[bool]) -> Option<usize> {
         let loops = &self.evidence.loops;
         let around = loops.around(loops.innermost[block]);
         around.take_while(|one| !concerned[*one]).last()
     }
 
-    /// Returns what comes into a block over its edges.
+    /// Returns the paths into a block over its edges.
     fn join_edges(
         &self,
         (_, unit, whole): Asked<'_>,
@@ -309,7 +311,7 @@ impl<'a> Reuses<'a> {
     }
 }
 
-/// Returns whether a place is another after an instruction than by a constant distance.
+/// Returns whether an instruction moves a place by anything but a constant distance.
 fn is_lost(place: &MemoryOperand, one: &Instruction) -> bool {
     let mut registers = place
         .base

@@ -1,5 +1,4 @@
-//! The loops of a procedure: their blocks, how often they are entered and go round, and how addresses move in
-//! them.
+//! The loops of a procedure: their blocks, entries and rounds, and how addresses move in them.
 
 use super::evidence::Evidence;
 use super::movement::Movement;
@@ -7,10 +6,11 @@ use super::places::Unit;
 use machine::{Flow, Instruction, MemoryOperand, Register};
 use rustc_hash::FxHashMap;
 
-/// Loops in one another, of a loop whose blocks are gathered.
+/// Maximum depth of nested loops inside a loop whose blocks are gathered.
 const HEIGHT: usize = 16;
 
-/// Loops around a block that are looked at, from the innermost; and those that say of an address what it does.
+/// Maximum number of loops around a block that are examined, from the innermost; and of loops
+/// examined for the movement of an address.
 pub(super) const NEST: usize = 32;
 pub(super) const MOVING: usize = 4;
 
@@ -18,10 +18,10 @@ pub(super) const MOVING: usize = 4;
 pub(super) const TABLE_LINE: f64 = 32768.0;
 const PAGE: f64 = 4096.0;
 
-/// A loop in which the code says how an address moves.
+/// A loop in which the code determines how an address moves.
 #[derive(Clone, Copy)]
 pub(super) struct Moving {
-    /// Bytes in each round, at most.
+    /// Most bytes in each round.
     pub step: f64,
     /// The rates of rounds, and of entries of the loop.
     pub rounds: f64,
@@ -29,36 +29,37 @@ pub(super) struct Moving {
 }
 
 impl Moving {
-    /// Returns how often it goes on to a new page or line.
+    /// Returns how often the address moves on to a new page or line.
     pub fn crosses(&self, unit: Unit) -> f64 {
         self.rounds * (self.step / unit.bytes()).min(1.0)
     }
 
-    /// Returns how often it goes on to a new line of the page table. Eight pages have one.
+    /// Returns how often the address moves on to a new line of the page table, which eight pages
+    /// share.
     pub fn crosses_tables(&self) -> f64 {
         self.rounds * (self.step / TABLE_LINE).min(1.0)
     }
 }
 
-/// Returns whether other code runs before the next instruction does.
+/// Returns whether other code runs before the next instruction.
 pub(super) fn leaves_code(one: &Instruction) -> bool {
     one.flow.is_call() || one.kind.system_call
 }
 
-/// The loops.
+/// The loops of a procedure.
 pub(super) struct Rounds<'a> {
     evidence: &'a Evidence<'a>,
-    /// For each loop the blocks of which it is the innermost, the loops in it, and whether it calls
-    /// something, itself or one in it.
+    /// For each loop, the blocks that are in no deeper loop, the loops in it, and whether it or an
+    /// inner loop calls something.
     blocks: Vec<Vec<usize>>,
     inner: Vec<Vec<usize>>,
     pub calls: Vec<bool>,
     /// The depth of nesting of each loop.
     height: Vec<usize>,
-    /// The rate at which each is entered.
+    /// The rate at which each loop is entered.
     pub entered: Vec<f64>,
-    /// Stores to the stack by the stack pointer; and whether anything else may write there, as the
-    /// pointer is copied or computed with.
+    /// Stores to the stack by the stack pointer; and whether other code may write there, because
+    /// the pointer is copied or computed with.
     stored: Vec<MemoryOperand>,
     pub shared: bool,
     movement: Movement,
@@ -128,7 +129,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Looks what may be stored on the stack. What is pushed are whole words.
+    /// Collects stores to the stack. A push stores a whole word.
     fn scan_stack_stores(&mut self) {
         let stack = Register::stack_pointer(self.evidence.processor.architecture);
         let mut stored = Vec::new();
@@ -173,7 +174,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// The loops around an instruction in which the code says how the address moves that it accesses.
+    /// Returns the loops around an instruction in which the code determines how its address moves.
     pub fn moving_addresses(
         &self,
         block: usize,
@@ -192,8 +193,8 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Returns whether a load from the stack may be of bytes of which only some were stored together, which takes longer: some
-    /// store of the procedure writes a part of them, or something else may write there.
+    /// Returns whether a load from the stack may combine bytes of several stores, which takes
+    /// longer: a store of the procedure writes a part of the bytes, or other code may write there.
     pub fn load_of_parts(&self, index: usize) -> bool {
         let all = &self.evidence.graph.instructions;
         let Some(load) = all[index].place else {
@@ -210,8 +211,8 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Returns how often the place that an instruction accesses is moved on by a constant to another page or line, or line
-    /// of the page table, whatever the loop.
+    /// Returns how often constants move an instruction's place to another page, line, or line of
+    /// the page table, in all loops together.
     pub fn crossing_rate(&self, index: usize, bytes: f64) -> f64 {
         let graph = self.evidence.graph;
         let place = graph.instructions[index].place;
@@ -224,7 +225,8 @@ impl<'a> Rounds<'a> {
         each.sum()
     }
 
-    /// All blocks of a loop, in order; `None` if it calls something, or has very deep nests in it.
+    /// Returns all blocks of a loop, in order; `None` if it calls something, or contains very deep
+    /// nests.
     pub fn all_blocks(&self, index: usize) -> Option<Vec<usize>> {
         if self.calls[index] || self.height[index] > HEIGHT {
             return None;
@@ -240,7 +242,7 @@ impl<'a> Rounds<'a> {
 }
 
 impl Unit {
-    /// Returns how large it is.
+    /// Returns its size.
     pub fn bytes(self) -> f64 {
         match self {
             Self::Page => PAGE,

@@ -1,4 +1,4 @@
-//! The candidates for a stall, each with how it is ruled out or bounded.
+//! The possible causes of a stall, each with the rule that excludes or bounds it.
 
 use super::cause::{Cause, Culprit};
 use super::context::Context;
@@ -7,18 +7,18 @@ use super::front_end::Candidates;
 use super::places::MEMORY;
 use machine::Architecture;
 
-/// The stack is always near: in the second level, if not in the first; where the code is not known to say its
-/// addresses, its pages in the first. A value that was stored there just before, as
-/// other bytes than are loaded, takes as long.
+/// Most cycles of a stack access: the stack is always in the second level, if not in the first, and
+/// its pages are in the first even if its addresses are unknown. A load of bytes that were stored
+/// just before in other pieces takes as long.
 const FORWARDING: f64 = 20.0;
 
-/// Micro-operations from which on microcode is likely.
+/// Micro-operations above which microcode is likely.
 const MANY: f64 = 5.0;
 
-/// Minimum ratio of an access's bound to that of another, below which it is not named beside it.
+/// Least ratio of an access's bound to the largest bound with which the access is named.
 const LEAST_OF: f64 = 0.05;
 
-/// All that cannot be ruled out, the likeliest first.
+/// Returns all causes that cannot be ruled out, the likeliest first.
 pub(super) fn candidates(
     context: &Context<'_>,
     block: usize,
@@ -44,9 +44,11 @@ impl Candidates<'_, '_> {
         self.context.evidence.expected[index].latency
     }
 
-    /// Data cache and DTLB. In order: not if no operand comes from a load, or from the caller. Out of order: not if
-    /// none of those before loads. What the code and data addresses say bounds them
-    /// ([`Residence::bound`](super::residence::Residence::bound)); the stack is in the second level at least.
+    /// Adds data cache and DTLB. In order, they are ruled out unless an operand comes from a load,
+    /// or from the caller. Out of order, they are ruled out unless an instruction before loads.
+    /// Code and data addresses bound them
+    /// ([`Residence::miss_bound`](super::residence::Residence::miss_bound)); the stack is in the
+    /// second level at least.
     fn add_data_misses(&mut self, cycles: f64) {
         let context = self.context;
         let is_load = |index: &usize| {
@@ -70,7 +72,7 @@ impl Candidates<'_, '_> {
         let mut translated = loads.clone();
         let own = if caller { MEMORY } else { 0.0 };
         self.add_misses(Cause::DataCache, loads, own, cycles);
-        // A store waits for its translation too.
+        // A store waits for its address translation too.
         let stores = |index: &usize| context.instruction(*index).kind.store;
         let suspects = self.possible_suspects().into_iter();
         translated.extend(suspects.chain(self.own_repetitions()).filter(stores));
@@ -79,17 +81,18 @@ impl Candidates<'_, '_> {
         self.add_misses(Cause::DataTlb, translated, own, cycles);
     }
 
-    /// Misses of any of some accesses, each within its bound.
+    /// Adds misses of some accesses, each within its bound.
     fn add_misses(&mut self, cause: Cause, mut at: Vec<usize>, least: f64, cycles: f64) {
         let context = self.context;
         let blocks = &context.evidence.graph.blocks;
         let bound = |index: &usize| {
             let block = blocks.partition_point(|block| block.instructions.end <= *index);
-            // Samples at the instruction show addresses of the one before, if that is the only one.
+            // Samples at the instruction show addresses of the one before, if that is the only
+            // suspect.
             let alone = !self.in_order() && context.evidence.late == 0 && block == self.block;
             let after = (alone && index + 1 == self.index).then_some(cycles);
             let bound = context.residence.miss_bound(cause, block, *index, after);
-            // Each repetition is at another place, whatever the register says before the first.
+            // Each repetition accesses another place than the register shows before the first.
             if context.instruction(*index).kind.repeated {
                 return MEMORY;
             }
@@ -117,9 +120,10 @@ impl Candidates<'_, '_> {
         self.add_culprit(cause, at, most);
     }
 
-    /// Divider and other long units. In order: not if it does not need a unit that another may keep
-    /// busy; at most as long as that keeps it. Out of order: not if the suspect is no long operation; at
-    /// most one and a half times its latency, for one before.
+    /// Adds the divider and other long units. In order, they are ruled out unless another
+    /// instruction can keep the needed unit busy, and bounded by the time that it does. Out of
+    /// order, they are ruled out unless a suspect is a long operation, and bounded by one and a
+    /// half times its latency, because one may precede it.
     fn add_busy_units(&mut self) {
         let context = self.context;
         let expected = |index: usize| &context.evidence.expected[index];
@@ -141,10 +145,10 @@ impl Candidates<'_, '_> {
         self.add_culprit(Cause::Unit, long, 1.5 * most);
     }
 
-    /// Results that are waited for. In order: the schedule knows of those within the block, but not
-    /// how they shift when something else stalls or does not; at most what is left of their latency
-    /// (that of loads is the data cache's). Out of order: as much of the suspect's latency as
-    /// may be exposed; a long operation's is its own.
+    /// Adds dependencies. In order, the schedule covers those within the block, but not their
+    /// shifts when other stalls come or go: the bound is the rest of the latency (that of loads
+    /// belongs to the data cache). Out of order, the bound is the part of the suspect's latency
+    /// that may be exposed; a long operation's latency belongs to its unit.
     fn add_dependency(&mut self) {
         let context = self.context;
         if self.in_order() {
@@ -153,7 +157,7 @@ impl Candidates<'_, '_> {
             let width = f64::from(context.evidence.processor.width);
             let (mut at, mut most) = (Vec::new(), if caller { LONG } else { 0.0 });
             for (writer, distance) in writers {
-                // The instructions in between take some of it.
+                // The instructions in between hide a part of the latency.
                 let left = self.least_latency(writer) - (distance as f64 / width).floor();
                 let is_load = context.instruction(writer).kind.load;
                 if left > 0.0 && self.least_latency(writer) > 1.0 && !is_load {
@@ -181,8 +185,9 @@ impl Candidates<'_, '_> {
         self.add_culprit(Cause::Dependency, at, most);
     }
 
-    /// Page faults: the instruction that faults is executed again, so that the time shows at it;
-    /// not if it does not access memory. (The kernel's own time is not the procedure's.)
+    /// Adds page faults. The faulting instruction executes again, so that the time shows at itself.
+    /// They are ruled out unless it accesses memory. (The kernel's own time is not the
+    /// procedure's.)
     fn page_fault(&mut self) {
         let kind = self.own_instruction().kind;
         if (kind.load || kind.store) && !kind.prefetch && !self.uses_stack(self.index) {
@@ -190,8 +195,9 @@ impl Candidates<'_, '_> {
         }
     }
 
-    /// Microcode: not if the tables know it to be a few micro-operations, and it is not repeated; what
-    /// a locked instruction takes is its synchronisation, and what a division takes its unit.
+    /// Adds microcode. It is ruled out if the tables list few micro-operations and the instruction
+    /// is not repeated. The time of a locked instruction belongs to its synchronisation, that of a
+    /// division to its unit.
     fn add_microcode(&mut self) {
         let context = self.context;
         if context.evidence.processor.architecture != Architecture::X86_64 {
@@ -208,7 +214,7 @@ impl Candidates<'_, '_> {
         self.add_culprit(Cause::Microcode, at, 4.0 * most);
     }
 
-    /// Lifts the bounds of what repeated instructions cost: each repetition may cost as much.
+    /// Lifts the bounds of repeated instructions, because each repetition may cost as much.
     fn unbound_repetitions(&mut self) {
         let context = self.context;
         for culprit in &mut self.found {

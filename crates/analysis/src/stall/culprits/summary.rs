@@ -3,12 +3,13 @@
 use super::cause::{Cause, Culprit, Static};
 use super::evidence::Account;
 
-/// A range of samples: at least what nothing else can explain, at most all that it may explain.
+/// A range of samples: at least those that nothing else can explain, at most all that the cause may
+/// explain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Line {
     /// The part that only this cause can explain.
     pub least: f64,
-    /// The most that it can explain.
+    /// The most that the cause can explain.
     pub most: f64,
 }
 
@@ -17,17 +18,17 @@ pub struct Line {
 pub struct Summary {
     /// All samples.
     pub samples: f64,
-    /// Instructions executed, by the cycles between samples.
+    /// Instructions executed, divided by the cycles between samples.
     pub executed: f64,
-    /// Samples of instructions whose cycles are not known.
+    /// Samples of instructions whose cycles are unknown.
     pub unknown: f64,
-    /// At best, static stalls included.
+    /// The best case, static stalls included.
     pub best: f64,
     /// Dynamic stalls, for each of [`Cause::ALL`].
     pub dynamic: Vec<Line>,
     /// Stalls that no cause can explain.
     pub unexplained_stall: f64,
-    /// The time missing to the best case, as a negative number.
+    /// The time below the best case, as a negative number.
     pub unexplained_gain: f64,
     /// All dynamic stalls, less the gain.
     pub subtotal_dynamic: f64,
@@ -37,7 +38,7 @@ pub struct Summary {
     pub subtotal_static: f64,
     /// Execution time without any stall.
     pub execution: f64,
-    /// Differences that are small enough for sampling error.
+    /// Differences that sampling error explains.
     pub error: f64,
 }
 
@@ -64,7 +65,7 @@ impl Summary {
             let own: f64 = own.map(|one| one.most).sum();
             let most = own.min(explained);
             line.most += most * frequency;
-            // Those that are not listed because they can have little can have that little.
+            // Causes that are not listed, because each can have little, can have that little.
             let others = listed - own + account.minor;
             if account.sure {
                 line.least += (explained - others).clamp(0.0, most) * frequency;
@@ -88,8 +89,8 @@ impl Summary {
         self.error += difference * frequency;
     }
 
-    /// Adds an instruction whose cycles are not known, and which may have waited for some causes: nothing of it has to be
-    /// theirs, and all may be.
+    /// Adds an instruction whose cycles are unknown and which may have waited for some causes: any
+    /// part of its samples may be theirs.
     pub fn add_suspects(&mut self, samples: f64, suspects: &[Culprit]) {
         self.samples += samples;
         self.unknown += samples;
@@ -100,7 +101,7 @@ impl Summary {
         }
     }
 
-    /// Adds those of another.
+    /// Adds another summary.
     pub fn join(&mut self, other: &Self) {
         self.samples += other.samples;
         self.executed += other.executed;
@@ -158,8 +159,8 @@ mod tests {
         account
     }
 
-    /// The rest of a stall was counted as certain though it may be due to causes that are not listed, as each can
-    /// have little: 10 to 9.3.
+    /// Regression: the rest of a stall was counted as certain, although unlisted causes may explain
+    /// it, each of which can have little: 10 to 9.3.
     #[test]
     fn what_is_not_listed_can_have_the_rest() {
         let mut summary = Summary::new();
@@ -169,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is listed, no range runs backwards, and none is more than the stalls.
+        /// For any listed causes, no range runs backwards, and none exceeds the stalls.
         #[test]
         fn ranges_run_forwards(
             stalls in prop::collection::vec(
