@@ -1,4 +1,5 @@
-//! Data addresses: which memory an instruction accesses, as far as the registers at samples say it.
+//! Data addresses: the memory that an instruction accesses, as far as registers at samples
+//! determine it.
 
 use crate::{ImageId, ImageOffset};
 use rustc_hash::FxHashMap;
@@ -8,18 +9,19 @@ use std::hash::Hash;
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// Lines and pages of which visits are counted, for each instruction.
+/// Maximum number of lines and pages with counted visits, for each instruction.
 pub const KEPT: usize = 32;
 
-/// Other lines of the same set of a cache (one in 64), and other pages, that may be accessed between two
-/// executions without the second one's being taken for a new line or page.
+/// Number of other lines in the same cache set (one in 64), and of other pages, that may be
+/// accessed between two executions of an instruction. With more, the second access counts as one to
+/// a new line or page.
 const BESIDE_LINE: usize = 3;
 const BESIDE_PAGE: usize = 15;
 
-/// Times that a stride was seen more often than others before it is believed.
+/// Majority of votes that a stride needs to be believed.
 const SURE: u64 = 4;
 
-/// Accesses of a place in memory.
+/// Visits of a place in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Visits {
     /// Visits in the executions that were followed after samples.
@@ -36,7 +38,7 @@ impl Visits {
 }
 
 /// The places in memory that an instruction accessed: a random choice of at most [`KEPT`], with all
-/// visits of each. Chosen are those with the least hashes (*k minimum values*), so that choices of the
+/// visits of each. The choice takes the least hashes (*k minimum values*), so that choices from the
 /// same places agree, and two can be joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Footprint(Vec<(u64, Visits)>);
@@ -57,24 +59,24 @@ impl Footprint {
         }
     }
 
-    /// Adds another.
+    /// Adds another footprint.
     pub fn join(&mut self, other: &Self) {
         for (hash, visits) in &other.0 {
             self.add(*hash, *visits);
         }
     }
 
-    /// The places that were chosen, by hash, with their visits.
+    /// Returns the chosen places, by hash, with their visits.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Visits)> + Clone + '_ {
         self.0.iter().copied()
     }
 
-    /// Returns whether the chosen places are all.
+    /// Returns whether all places were chosen.
     pub fn is_complete(&self) -> bool {
         self.0.len() < KEPT
     }
 
-    /// Returns how many places there are: exact if they are few, else with a standard deviation of 18 %.
+    /// Returns the number of places: exact if small, else with a standard deviation of 18 %.
     pub fn distinct(&self) -> f64 {
         match self.0.last() {
             Some((last, _)) if !self.is_complete() => {
@@ -88,26 +90,28 @@ impl Footprint {
 /// Memory accesses observed at an instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Accesses {
-    /// Samples on whose way it was executed, with a known address; the first time of each is in
-    /// [`Self::pages`] and [`Self::lines`].
+    /// Samples followed by an execution of the instruction with a known address; the first one
+    /// after each sample is in [`Self::pages`] and [`Self::lines`].
     pub known: u64,
-    /// Samples on whose way its address did not follow from the registers.
+    /// Samples followed by an execution whose address did not follow from the registers.
     pub unknown: u64,
-    /// Executions on these ways that were followed for long enough after.
+    /// Executions after samples that were followed for long enough.
     pub origins: u64,
-    /// Origins after which the next execution was not seen to access the same line, or too much was accessed in between.
+    /// Origins after which the next execution was not seen to access the same line, or too many
+    /// other lines were accessed in between.
     pub new_line: u64,
     /// Like `new_line`, for pages.
     pub new_page: u64,
-    /// Origins after which the next address was further by the stride, with not too much in between.
+    /// Origins after which the next address was one stride further, with few accesses in between.
     pub strided: u64,
-    /// The commonest distance to the next address in bytes, by a majority vote.
+    /// The most frequent distance to the next address in bytes, by a majority vote.
     pub stride: i64,
     /// Votes for that distance.
     pub votes: u64,
-    /// Samples right after it where the address still followed from the registers.
+    /// Samples right after it at which the address still followed from the registers.
     pub waited: u64,
-    /// Samples among `waited` at which it had not accessed the same line the time before, as its stride tells.
+    /// Samples among `waited` at which the execution before had accessed another line, by the
+    /// stride.
     pub waited_line: u64,
     /// Like `waited_line`, for pages.
     pub waited_page: u64,
@@ -131,7 +135,7 @@ impl Accesses {
         "waited_page",
     ];
 
-    /// The counts, in the order of their names.
+    /// Returns the counts, in the order of their names.
     pub fn counts(&self) -> [u64; 9] {
         [
             self.known,
@@ -146,7 +150,7 @@ impl Accesses {
         ]
     }
 
-    /// The counts in the same order, mutable.
+    /// Returns the counts in the same order, mutable.
     pub fn counts_mut(&mut self) -> [&mut u64; 9] {
         [
             &mut self.known,
@@ -161,7 +165,7 @@ impl Accesses {
         ]
     }
 
-    /// Adds what else was seen of the instruction.
+    /// Adds other observations of the instruction.
     pub fn join(&mut self, other: &Self) {
         for (sum, more) in self.counts_mut().into_iter().zip(other.counts()) {
             *sum = sum.saturating_add(more);
@@ -198,8 +202,8 @@ impl Accesses {
         self.waited_page += u64::from(!page);
     }
 
-    /// Counts what comes after an execution that accessed `from`: the next address, if it is known,
-    /// and what others access in between.
+    /// Counts the sequel of an execution that accessed `from`: the next address, if it is known,
+    /// and the accesses in between.
     fn follow_access(&mut self, from: u64, to: Option<u64>, between: &[Option<u64>]) {
         self.origins = self.origins.saturating_add(1);
         let Some(to) = to else {
@@ -220,8 +224,8 @@ impl Accesses {
     }
 }
 
-/// Returns whether there are more than `most` different lines or pages among addresses, each
-/// unknown one counted.
+/// Returns whether addresses are in more than `most` different lines or pages; each unknown one
+/// counts.
 fn more_than(
     most: usize,
     addresses: &[Option<u64>],
@@ -244,19 +248,19 @@ fn more_than(
     false
 }
 
-/// An access on the way after a sample.
+/// An access on the path after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnWay<K> {
     /// The instruction.
     pub instruction: K,
-    /// The address, if it follows from the registers.
+    /// Its address, if it follows from the registers.
     pub address: Option<u64>,
-    /// True if the way goes on for long enough to expect the instruction's next execution on it.
+    /// True if the path is long enough to contain the instruction's next execution.
     pub has_room: bool,
 }
 
-/// Counts the accesses on the way after a sample, in the order of execution, in an address space.
-/// Instructions that cannot be added are left out.
+/// Counts the accesses on the path after a sample, in the order of execution, in an address space.
+/// Instructions without room in the table are left out.
 pub fn add_way<K: Copy + Eq + Hash>(
     space: u64,
     way: &[OnWay<K>],
@@ -291,7 +295,8 @@ pub fn add_way<K: Copy + Eq + Hash>(
     }
 }
 
-/// A hash of a place in an address space, all bits of it mixed (the finaliser of SplitMix64).
+/// Returns a hash of a place in an address space, with all bits mixed (the finaliser of
+/// SplitMix64).
 fn hash_place(space: u64, place: u64, unit: u64) -> u64 {
     let mix = |value: u64| {
         let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -339,7 +344,7 @@ mod tests {
         let one = &added(&stream)[&1];
         assert_eq!((one.known, one.origins, one.strided), (1, 33, 32));
         assert_eq!((one.stride, one.votes), (8, 32));
-        // The last one's next is not seen.
+        // The next access of the last one is not seen.
         assert_eq!((one.new_line, one.new_page), (4 + 1, 1));
     }
 
@@ -351,7 +356,7 @@ mod tests {
             all.push((0, Some(8)));
             added(&all)[&0].new_line
         };
-        // The last execution's next is not seen.
+        // The next access of the last execution is not seen.
         assert_eq!(alike(BESIDE_LINE as u64), 1);
         assert_eq!(alike(BESIDE_LINE as u64 + 1), 2);
         let unknown = [
@@ -377,7 +382,7 @@ mod tests {
             ),
             (1, 0, 1, 1)
         );
-        // The first time counts, known or not.
+        // The first execution counts, known or not.
         assert_eq!((all[&2].known, all[&2].unknown), (0, 1));
     }
 
@@ -393,7 +398,8 @@ mod tests {
         assert_eq!((one.waited, one.waited_line, one.waited_page), (4, 3, 2));
     }
 
-    /// On the whole many places are counted right, and one estimate is off by the standard deviation that is said.
+    /// The mean of many estimates is right, and a single one is off by the documented standard
+    /// deviation.
     #[test]
     fn estimates_of_places_are_right_on_the_whole() {
         let ratio = |space: u64| {
@@ -411,7 +417,7 @@ mod tests {
     }
 
     proptest! {
-        /// Joining parts is as adding all at once, whatever the parts.
+        /// Joining parts equals adding all at once, for any parts.
         #[test]
         fn footprints_join(places in proptest::collection::vec((0_u64..200, 0_usize..3), 0..600)) {
             let (mut all, mut parts) = (Footprint::default(), vec![Footprint::default(); 3]);
@@ -425,8 +431,9 @@ mod tests {
             prop_assert_eq!(joined, all);
         }
 
-        /// Few places are counted exactly, many within what one in a thousand million estimates is outside of: an estimate is
-        /// in proportion to one by the time of the 32nd of random events.
+        /// Few places are counted exactly. Many are counted within an error that one in a thousand
+        /// million estimates exceeds: an estimate is inversely proportional to the time of the 32nd
+        /// random event.
         #[test]
         fn places_are_counted(count in 0_u64..5000, space: u64) {
             let mut all = Footprint::default();

@@ -3,18 +3,18 @@ use serde::{Deserialize, Serialize};
 
 /// An address in the address space of a running process, or of the running kernel.
 ///
-/// It means nothing once the process is gone; the process maps turn it into a [`Location`].
+/// It has no meaning after the process ends; the process maps turn it into a [`Location`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessAddress(pub u64);
 
-/// An address as the image states it in its own symbol table and debug information (ELF `p_vaddr`,
-/// DWARF `DW_AT_low_pc`).
+/// An address in the image's own symbol table and debug information (ELF `p_vaddr`, DWARF
+/// `DW_AT_low_pc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageAddress(pub u64);
 
-/// A position in an image that survives the process, in bytes.
+/// A position in an image, in bytes, which stays valid after the process ends.
 ///
-/// What it counts from depends on the [`crate::ImageKind`]: the start of the file for
+/// Its origin depends on the [`crate::ImageKind`]: the start of the file for
 /// [`File`](crate::ImageKind::File) and [`Vdso`](crate::ImageKind::Vdso), the start of the text
 /// (`_text`, or the module's load address) for [`Kernel`](crate::ImageKind::Kernel) and
 /// [`KernelModule`](crate::ImageKind::KernelModule), and address zero of the process for
@@ -25,7 +25,7 @@ pub struct ImageAddress(pub u64);
 )]
 pub struct ImageOffset(pub u64);
 
-/// The position at which a sample landed, in an image.
+/// The position of a sample, in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     /// The image.

@@ -1,22 +1,22 @@
-//! Branch stacks (Intel's and AMD's LBR, Arm's BRBE): the last branches that were taken before a
-//! sample. From where one led, execution went straight on to the next.
+//! Branch stacks (Intel's and AMD's LBR, Arm's BRBE): the last taken branches before a sample. From
+//! the target of each, execution went straight to the next.
 
 use crate::{ImageId, ImageOffset, Location, ProcessAddress};
 use rustc_hash::FxHashMap;
 
-/// Memory that one kind of stretch takes at most, in bytes, while the table that it is in grows.
+/// Most memory that one kind of stretch takes, in bytes, while its table grows.
 const SIZE: u64 = 224;
-/// Longest run of bytes that is executed without a branch. In a longer one, a branch is missing.
+/// Longest run of bytes executed without a branch. In a longer one, a branch is missing.
 const LONGEST: u64 = 1 << 16;
 
-/// A branch that was taken, as a processor records it.
+/// A taken branch, as a processor records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenBranch {
     /// The branch.
     pub from: ProcessAddress,
     /// The target of the branch.
     pub to: ProcessAddress,
-    /// True if something else was predicted; `None` where the processor does not say.
+    /// True if the prediction was wrong; `None` if the processor does not say.
     pub mispredicted: Option<bool>,
 }
 
@@ -24,8 +24,9 @@ impl TakenBranch {
     /// Bytes of an entry of perf's branch stacks.
     pub const ENTRY: usize = 24;
 
-    /// Returns what the three words of a `perf_branch_entry` say; `None` if it was only guessed, and never
-    /// executed. The flags are a bit field, which a `big`-endian machine turns round.
+    /// Parses the three words of a `perf_branch_entry`; `None` if the branch was only speculated,
+    /// and never executed. The flags are a bit field, whose order is reversed on a `big`-endian
+    /// machine.
     pub fn of_entry([from, to, flags]: [u64; 3], big: bool) -> Option<Self> {
         /// `PERF_BR_SPEC_WRONG_PATH`.
         const WRONG_PATH: u64 = 1;
@@ -47,7 +48,7 @@ impl TakenBranch {
 pub struct Stretch {
     /// The target of the previous branch.
     pub start: ImageOffset,
-    /// The last instruction, a branch that was taken (or where the processor was interrupted).
+    /// The last instruction, a taken branch (or the point of an interrupt).
     pub branch: ImageOffset,
     /// The target of that branch; `None` if it is outside the image.
     pub target: Option<ImageOffset>,
@@ -84,16 +85,15 @@ pub struct StretchCount {
     pub seen: StretchSightings,
 }
 
-/// The stretches of branch stacks, counted while these come in.
+/// Counts of the stretches in branch stacks.
 #[derive(Clone, Debug, Default)]
 pub struct Stretches {
     counts: FxHashMap<(ImageId, Stretch), StretchSightings>,
-    /// Stacks.
+    /// Number of stacks.
     pub stacks: u64,
     /// Stretches in files that were counted.
     pub used: u64,
-    /// Pairs of branches that no execution can have led between, as a missing or made-up branch
-    /// leaves them.
+    /// Pairs of branches without a possible execution between them: a branch is missing or wrong.
     pub impossible: u64,
 }
 
@@ -108,8 +108,8 @@ impl Stretches {
         self.counts.len()
     }
 
-    /// Adds the stack of a sample, the newest branch first. Of the oldest only its target is used:
-    /// what led to it is not known. What is in no file is left out.
+    /// Adds the stack of a sample, the newest branch first. The oldest branch only contributes its
+    /// target, because the path to it is unknown. Addresses in no file are left out.
     pub fn add(
         &mut self,
         stack: &[TakenBranch],
@@ -180,7 +180,7 @@ mod tests {
         let is_file = |image: ImageId| image.0 > 0;
         let again = branch(0x1040, 0x1010, 2);
         let stack = [
-            // Out of the image; twice round; from a place that cannot be reached; the oldest.
+            // Out of the image; twice round; from an unreachable place; the oldest.
             branch(0x1020, 0x8010, 0),
             again,
             branch(0x1040, 0x1010, 1),
@@ -227,7 +227,7 @@ mod tests {
             assert_eq!(predicted(1 << bit, false), said);
             assert_eq!(predicted(1 << (63 - bit), true), said);
         }
-        // On the wrong path; executed, guessed or not.
+        // On the wrong path; executed, speculated or not.
         for (speculation, executed) in [(1, false), (2, true), (3, true)] {
             assert_eq!(read(speculation << 24, false).is_some(), executed);
             assert_eq!(read(speculation << 38, true).is_some(), executed);

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MethodId(pub u32);
 
-/// A node of a [`CallTree`]: its position in preorder. [`NodeId::ROOT`] is above all that was called.
+/// A node of a [`CallTree`]: its position in preorder. [`NodeId::ROOT`] is above all calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
 impl NodeId {
-    /// The node above the outermost frames. It stands for no method; its cost is what was measured
-    /// without any call stack.
+    /// The node above the outermost frames. It stands for no method; its cost is that of samples
+    /// without a call stack.
     pub const ROOT: Self = Self(0);
 }
 
@@ -36,8 +36,8 @@ pub struct ValueType {
 /// A call-tree profile (BOTTLENECKS §2.2): one node for each calling context, labelled with a
 /// method, and with a cost for each value type.
 ///
-/// Nodes are numbered in preorder from the root, so the descendants of a node are the numbers
-/// after it up to [`end`](Self::end), and the cost of any run of nodes is a difference of two prefix
+/// Nodes are numbered in preorder from the root, so the descendants of a node are the numbers after
+/// it up to [`end`](Self::end), and the cost of any run of nodes is a difference of two prefix
 /// sums. A node takes 12 bytes and 8 for each value type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallTree {
@@ -57,39 +57,40 @@ pub struct CallTreeColumns {
     pub methods: Vec<Method>,
     /// [`CallTree::value_types`]
     pub value_types: Vec<ValueType>,
-    /// The position of each node's method. Of the root, it means nothing.
+    /// The position of each node's method; meaningless for the root.
     pub method: Vec<u32>,
-    /// The caller of each node; of the root, the root.
+    /// The caller of each node; for the root, the root.
     pub parent: Vec<u32>,
     /// [`CallTree::end`] of each node.
     pub end: Vec<u32>,
-    /// Prefix sums by value type; entry `n` is the sum of the costs of the nodes before `n`. One entry more than nodes.
+    /// Prefix sums by value type; entry `n` is the sum of the costs of the nodes before `n`. One
+    /// entry more than nodes.
     pub prefix: Vec<Vec<i64>>,
 }
 
-/// Reason that something is not a call tree.
+/// Reason why data is no valid call tree.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CallTreeError {
-    /// More nodes or methods than there are numbers for.
+    /// More nodes or methods than their numbers allow.
     #[error("more than {} nodes or methods", u32::MAX - 1)]
     TooLarge,
     /// The costs of one value type, without their signs, add up to more than 2⁶³ − 1.
     #[error("the sum of the values of {0:?} does not fit in 63 bits")]
     SumOverflows(String),
-    /// Arrays of different lengths, a parent after its child, a method that is not in the table or comes twice
-    /// below one node.
+    /// Arrays of different lengths, a parent after its child, a method that is not in the table or
+    /// occurs twice below one node.
     #[error("not a call tree: {0}")]
     Invalid(&'static str),
 }
 
 impl CallTree {
-    /// The tree of these nodes, which are in preorder; node 0 is the root, and what is said of its
-    /// method and its parent is ignored. `costs` has one entry a value type, with the cost of each
-    /// node itself.
+    /// Makes the tree of these nodes, which are in preorder. Node 0 is the root; its method and
+    /// parent are ignored. `costs` has one entry for each value type, with the own cost of each
+    /// node.
     ///
     /// # Errors
-    /// If that is no tree in preorder, two children of a node are of one method, or something is out of range.
-    /// The arguments may come out of an untrusted file.
+    /// If the nodes are no tree in preorder, two children of a node have one method, or a number is
+    /// out of range. The arguments may come from an untrusted file.
     pub fn new(
         methods: Vec<Method>,
         value_types: Vec<ValueType>,
@@ -131,17 +132,17 @@ impl CallTree {
         })
     }
 
-    /// The number of nodes, with the root.
+    /// Returns the number of nodes, with the root.
     pub fn len(&self) -> usize {
         self.method.len()
     }
 
-    /// Returns whether there is nothing but the root.
+    /// Returns whether the root is the only node.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
 
-    /// All methods; the position is the [`MethodId`]. A method need not occur in the tree.
+    /// Returns all methods; the position is the [`MethodId`]. A method need not occur in the tree.
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
@@ -151,25 +152,25 @@ impl CallTree {
         &self.value_types
     }
 
-    /// Returns what `node` is labelled with; `None` of the root.
+    /// Returns the method of `node`; `None` for the root.
     ///
     /// # Panics
-    /// Like all that takes a node: if it is not of this tree.
+    /// Like all functions that take a node: if it is not in this tree.
     pub fn method(&self, node: NodeId) -> Option<MethodId> {
         (node != NodeId::ROOT).then(|| MethodId(self.method[node.0 as usize]))
     }
 
-    /// The caller; `None` of the root. The callers of the outermost frames are the root.
+    /// Returns the caller; `None` for the root. The callers of the outermost frames are the root.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
         (node != NodeId::ROOT).then(|| NodeId(self.parent[node.0 as usize]))
     }
 
-    /// The first node after `node` that is not a descendant of it.
+    /// Returns the first node after `node` that is not a descendant of it.
     pub fn end(&self, node: NodeId) -> NodeId {
         NodeId(self.end[node.0 as usize])
     }
 
-    /// The children of `node` in order.
+    /// Returns the children of `node` in order.
     pub fn children(&self, node: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         let end = self.end(node);
         let mut next = NodeId(node.0 + 1);
@@ -182,35 +183,35 @@ impl CallTree {
         })
     }
 
-    /// The cost of `node` itself, of the value type at position `value`.
+    /// Returns the cost of `node` itself, of the value type at position `value`.
     pub fn cost(&self, value: usize, node: NodeId) -> i64 {
         self.cost_of(value, node, NodeId(node.0 + 1))
     }
 
-    /// The cost of `node` and its descendants: its cum-cost (§2.2).
+    /// Returns the cost of `node` and its descendants: its cum-cost (§2.2).
     pub fn cum_cost(&self, value: usize, node: NodeId) -> i64 {
         self.cost_of(value, node, self.end(node))
     }
 
-    /// The cost of the nodes from `start` up to, not including, `end`.
+    /// Returns the cost of the nodes from `start` up to, not including, `end`.
     pub fn cost_of(&self, value: usize, start: NodeId, end: NodeId) -> i64 {
         let prefix = &self.prefix[value];
         prefix[end.0 as usize] - prefix[start.0 as usize]
     }
 
-    /// The cost of the whole tree.
+    /// Returns the cost of the whole tree.
     pub fn total(&self, value: usize) -> i64 {
         self.cum_cost(value, NodeId::ROOT)
     }
 
-    /// The tree without all value types but that at position `value`, which it has.
+    /// Returns the tree with only the value type at position `value`, which must exist.
     pub fn with_only(mut self, value: usize) -> Self {
         self.value_types = vec![self.value_types.swap_remove(value)];
         self.prefix = vec![self.prefix.swap_remove(value)];
         self
     }
 
-    /// The tree in pieces.
+    /// Returns the tree as owned columns.
     pub fn into_columns(self) -> CallTreeColumns {
         CallTreeColumns {
             methods: self.methods,
@@ -222,16 +223,18 @@ impl CallTree {
         }
     }
 
-    /// The method of each node, the parent of each node, and for each value type the prefix sums
-    /// (one entry more than nodes): the tree as plain columns, in the order of the node numbers.
+    /// Returns the tree as plain columns, in the order of the node numbers: the method of each
+    /// node, the parent of each node, and for each value type the prefix sums (one entry more than
+    /// nodes).
     pub fn columns(&self) -> (&[u32], &[u32], &[Vec<i64>]) {
         (&self.method, &self.parent, &self.prefix)
     }
 }
 
-/// Returns whether no node has two children of one method: a calling context is one node.
+/// Returns whether no node has two children of one method, so that each calling context is one
+/// node.
 fn siblings_differ(method: &[u32], end: &[u32], methods: usize) -> bool {
-    // By method: the number after that of the last node with a child of it.
+    // For each method, one more than the last node with a child of that method.
     let mut seen = vec![0; methods];
     (0..method.len()).all(|node| {
         let (first, last) = (node + 1, end[node]);
@@ -253,7 +256,7 @@ fn siblings_differ(method: &[u32], end: &[u32], methods: usize) -> bool {
 
 fn prefix_sums(mut cost: Vec<i64>, value: &ValueType) -> Result<Vec<i64>, CallTreeError> {
     let overflow = || CallTreeError::SumOverflows(value.name.clone());
-    // Of the absolute values, so that no difference of two prefix sums can overflow either.
+    // Sums absolute values, so that no difference of two prefix sums can overflow either.
     cost.iter()
         .try_fold(0_i64, |sum, c| sum.checked_add(c.checked_abs()?))
         .ok_or_else(overflow)?;

@@ -4,7 +4,7 @@ use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
 
-/// A node of a [`CallTreeBuilder`], in the order of its making; the finished tree has other numbers.
+/// A node of a [`CallTreeBuilder`], in the order of creation; the finished tree has other numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DraftNode(u32);
 
@@ -12,7 +12,7 @@ impl DraftNode {
     /// See [`NodeId::ROOT`](crate::NodeId::ROOT).
     pub const ROOT: Self = Self(0);
 
-    /// Returns the node's place in the order of making.
+    /// Returns the node's position in the order of creation.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -20,8 +20,9 @@ impl DraftNode {
 
 /// Makes a [`CallTree`] out of call stacks, in any order.
 ///
-/// A stack is entered from its outermost frame: `child(child(ROOT, main), f)`, and its cost added to
-/// the last node. Until [`finish`](Self::finish) a node takes about 20 bytes and 8 for each value type.
+/// A stack is added from its outermost frame: `child(child(ROOT, main), f)`, and its cost added to
+/// the last node. Until [`finish`](Self::finish) a node takes about 20 bytes and 8 for each value
+/// type.
 #[derive(Debug)]
 pub struct CallTreeBuilder {
     methods: Vec<Method>,
@@ -37,7 +38,7 @@ pub struct CallTreeBuilder {
 }
 
 impl CallTreeBuilder {
-    /// A tree of nothing but the root, with a cost of each of `value_types` at each node.
+    /// Makes a builder with only the root, and a cost of each of `value_types` at each node.
     pub fn new(value_types: Vec<ValueType>) -> Self {
         Self {
             methods: Vec::new(),
@@ -51,7 +52,7 @@ impl CallTreeBuilder {
         }
     }
 
-    /// The method of this name in this module, added if it is new.
+    /// Returns the method of this name in this module; adds it if it is new.
     ///
     /// # Errors
     /// [`CallTreeError::TooLarge`]
@@ -69,18 +70,18 @@ impl CallTreeBuilder {
         Ok(id)
     }
 
-    /// The methods so far; the position is the [`MethodId`].
+    /// Returns the methods so far; the position is the [`MethodId`].
     pub fn methods(&self) -> &[Method] {
         &self.methods
     }
 
-    /// The node of `method` called from `parent`, added if it is new.
+    /// Returns the node of `method` called from `parent`; adds it if it is new.
     ///
     /// # Errors
     /// [`CallTreeError::TooLarge`]
     ///
     /// # Panics
-    /// If `parent` is not of this builder.
+    /// If `parent` belongs to another builder.
     pub fn child(
         &mut self,
         parent: DraftNode,
@@ -116,34 +117,34 @@ impl CallTreeBuilder {
         }
     }
 
-    /// Adds a value type, for profiles that do not say beforehand what they measure; returns its
-    /// position.
+    /// Adds a value type, for profiles that do not declare theirs beforehand; returns its position.
     pub fn add_value_type(&mut self, value_type: ValueType) -> usize {
         self.value_types.push(value_type);
         self.costs.push(vec![0; self.parent.len()]);
         self.costs.len() - 1
     }
 
-    /// The number of nodes so far, with the root.
+    /// Returns the number of nodes so far, with the root.
     pub fn len(&self) -> usize {
         self.parent.len()
     }
 
-    /// Returns whether there is nothing but the root.
+    /// Returns whether the root is the only node.
     pub fn is_empty(&self) -> bool {
         self.len() == 1
     }
 
-    /// The tree; children stand in the order in which they first came.
+    /// Finishes the tree, with children in the order in which they were first added.
     ///
     /// # Errors
-    /// If the sums of the costs do not fit in an `i64`, and [`CallTreeError::Invalid`] if a method was
-    /// given to [`child`](Self::child) that is not of this builder.
+    /// If the sums of the costs do not fit in an `i64`, and [`CallTreeError::Invalid`] if
+    /// [`child`](Self::child) was called with a method of another builder.
     pub fn finish(self) -> Result<CallTree, CallTreeError> {
         Ok(self.finish_numbered()?.0)
     }
 
-    /// The tree, and the number that each node has in it, by its place in the order of making.
+    /// Finishes the tree; also returns the number of each node in it, by its position in the order
+    /// of creation.
     ///
     /// # Errors
     /// See [`finish`](Self::finish).
@@ -192,7 +193,7 @@ mod tests {
         }]
     }
 
-    /// Stacks, outermost frame first, of methods that recur often.
+    /// Generates stacks, outermost frame first, of methods that recur often.
     fn stacks() -> impl Strategy<Value = Vec<(Vec<u8>, i64)>> {
         let stack = prop::collection::vec(0..4_u8, 0..7);
         prop::collection::vec((stack, -3..100_i64), 0..60)
@@ -254,8 +255,8 @@ mod tests {
             let named = |m: u32| Method { name: m.to_string(), module: String::new() };
             let taken = CallTree::new((0..4).map(named).collect(), samples(), method.clone(),
                 parents.clone(), vec![vec![1; nodes]]);
-            // By definition: every node comes after its parent, and between a node and its parent
-            // there are only descendants of the parent.
+            // By definition: every node comes after its parent, and only descendants of the parent
+            // are between the two.
             let below = |mut node: usize, ancestor: usize| loop {
                 if node == ancestor { break true }
                 if node == 0 { break false }

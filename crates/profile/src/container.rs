@@ -1,9 +1,9 @@
 //! Containers, by the paths of their control groups.
 
-/// Digits of a container's id that are shown, as its runtime's own lists show them.
+/// Number of digits of a container's id that are shown, as in the runtimes' own lists.
 const SHORT: usize = 12;
 
-/// Digits of a container's id.
+/// Number of digits of a container's id.
 const ID: usize = 64;
 
 /// Prefixes of a container's directory, with its runtime. systemd appends `.scope`.
@@ -27,16 +27,16 @@ const PARENTS: [(&str, &str); 4] = [
 /// A container that a control group belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Container {
-    /// The runtime, where the path tells it: `docker`, `containerd`, `cri-o`, `podman`, `lxc`.
+    /// The runtime, if the path shows it: `docker`, `containerd`, `cri-o`, `podman`, `lxc`.
     pub runtime: Option<&'static str>,
-    /// The id, shortened, or LXC's name; `None` of processes of a pod outside of its containers.
+    /// The id, shortened, or LXC's name; `None` for processes of a pod outside of its containers.
     pub id: Option<String>,
     /// The uid of the Kubernetes pod.
     pub pod: Option<String>,
 }
 
 impl Container {
-    /// Returns the container of a control group by its path; of nested ones the innermost.
+    /// Returns the container of a control group by its path; of nested containers, the innermost.
     pub fn of_cgroup(path: &str) -> Option<Self> {
         let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
         let pod = names.iter().rev().find_map(|name| {
@@ -68,7 +68,7 @@ impl Container {
 }
 
 impl std::fmt::Display for Container {
-    /// `docker 3f2a1b4c5d6e`, `pod 1b2c3d4e-… containerd 3f2a1b4c5d6e`.
+    /// Writes `docker 3f2a1b4c5d6e`, `pod 1b2c3d4e-… containerd 3f2a1b4c5d6e`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(pod) = &self.pod {
             write!(f, "pod {pod}")?;
@@ -81,7 +81,7 @@ impl std::fmt::Display for Container {
     }
 }
 
-/// The runtime and short id of the container whose directory this is.
+/// Returns the runtime and short id of the container with this directory.
 fn container_in(name: &str, parent: &str, in_pod: bool) -> Option<(Option<&'static str>, String)> {
     // `/lxc/NAME`, `/lxc.payload.NAME`.
     if let Some(name) = name.strip_prefix("lxc.payload.") {
@@ -91,14 +91,15 @@ fn container_in(name: &str, parent: &str, in_pod: bool) -> Option<(Option<&'stat
         return Some((Some("lxc"), name.to_owned()));
     }
     let bare = name.strip_suffix(".scope").unwrap_or(name);
-    // cri-o's process that watches a container is none.
+    // cri-o's process that watches a container is not in it.
     let prefixed = PREFIXES.iter().find_map(|(prefix, runtime)| {
         Some((Some(*runtime), short_id(bare.strip_prefix(prefix)?)?))
     });
     if prefixed.is_some() {
         return prefixed;
     }
-    // `PARENT/ID` of cgroupfs drivers; `SLICE:cri-containerd:ID` of a driver that does not fit its runtime.
+    // `PARENT/ID` of cgroupfs drivers; `SLICE:cri-containerd:ID` of a driver that does not fit its
+    // runtime.
     let mut parts = bare.rsplitn(3, ':');
     let (last, middle) = (parts.next()?, parts.next());
     let id = short_id(last)?;
@@ -115,14 +116,14 @@ fn container_in(name: &str, parent: &str, in_pod: bool) -> Option<(Option<&'stat
     (runtime.is_some() || in_pod || middle.is_some()).then_some((runtime, id))
 }
 
-/// The beginning of an id of 64 hexadecimal digits.
+/// Returns the beginning of an id of 64 hexadecimal digits.
 fn short_id(text: &str) -> Option<String> {
     let is_id = text.len() == ID && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_id.then(|| text[..SHORT].to_owned())
 }
 
-/// The uid of the pod whose directory this is: `podUID` of the cgroupfs driver, `kubepods-burstable-podUID.slice` of systemd's,
-/// which has `_` for `-`.
+/// Returns the uid of the pod with this directory: `podUID` of the cgroupfs driver,
+/// `kubepods-burstable-podUID.slice` of systemd's, which has `_` for `-`.
 fn pod_of(name: &str) -> Option<String> {
     let bare = name.strip_suffix(".slice").unwrap_or(name);
     let uid = match bare.rsplit_once("-pod") {
@@ -202,7 +203,7 @@ mod tests {
                 format!("{slices}/docker-{A}.scope"),
                 format!("pod {UID} docker {id}"),
             ),
-            // Of a guaranteed pod there is no class.
+            // A guaranteed pod has no class in its path.
             (
                 format!("/kubepods.slice/kubepods-pod{under}.slice/cri-containerd-{A}.scope"),
                 format!("pod {UID} containerd {id}"),
@@ -215,7 +216,7 @@ mod tests {
                 format!("/kubepods/pod{UID}/{A}"),
                 format!("pod {UID} container {id}"),
             ),
-            // A node in a container, as kind has it.
+            // A node in a container, as with kind.
             (
                 format!(
                     "/docker/{}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{under}.slice/cri-containerd-{A}.scope",
@@ -223,7 +224,7 @@ mod tests {
                 ),
                 format!("pod {UID} containerd {id}"),
             ),
-            // systemd's driver of kubelet with another of containerd.
+            // systemd's driver of kubelet with another driver of containerd.
             (
                 format!(
                     "/system.slice/containerd.service/kubepods-burstable-pod{under}.slice:cri-containerd:{A}"

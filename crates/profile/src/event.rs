@@ -10,13 +10,14 @@ pub struct EventId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Samples: the weight is the number of samples, or units of the event where [`Event::mixed_periods`].
+    /// Samples: the weight is the number of samples, or units of the event with
+    /// [`Event::mixed_periods`].
     Samples,
-    /// Nanoseconds of time that was measured, not sampled (off-CPU time).
+    /// Nanoseconds of measured time (off-CPU time), not of samples.
     Nanoseconds,
 }
 
-/// An event that was recorded, and the accounting of its samples.
+/// A recorded event, and the accounting of its samples.
 ///
 /// The collector checks `taken == stored + dropped` at every drain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,33 +31,34 @@ pub struct Event {
     pub period: u64,
     /// The nominal rate in samples a second per CPU, for events sampled at a rate.
     pub frequency: Option<f64>,
-    /// True where samples of unlike periods were added up. Their weights are then in units of the event, for counts of unlike
-    /// samples mean nothing; `period` and `frequency` are those of the mean sample.
+    /// True if samples of different periods were added up. Their weights are then in units of the
+    /// event, because counts of unlike samples have no meaning; `period` and `frequency` are those
+    /// of the mean sample.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mixed_periods: bool,
-    /// Time enabled over time running where the kernel multiplexed the event with others on too
-    /// few counters; 1.0 where it always ran. Counts are multiplied with it to be comparable.
+    /// Time enabled divided by time running, if the kernel multiplexed the event with others on too
+    /// few counters; 1.0 if it always ran. Counts are comparable after multiplication by it.
     pub multiplex_scale: f64,
     /// Samples that the kernel took for the target.
     pub taken: u64,
     /// Samples that are in the recording.
     pub stored: u64,
-    /// Samples that were taken and had to be given up (full table, unreadable stack), counted
-    /// where it happened.
+    /// Samples that were taken and then given up (full table, unreadable stack), counted where it
+    /// happened.
     pub dropped: u64,
-    /// Samples that found no room in a ring buffer, as the kernel counts them; of the target alone.
+    /// Samples of the target without room in a ring buffer, as the kernel counts them.
     pub lost: u64,
 }
 
 impl Event {
-    /// Fraction of the samples taken that are not in the recording: given up, or lost in a full ring
-    /// buffer.
+    /// Returns the fraction of taken samples that are not in the recording: given up, or lost in a
+    /// full ring buffer.
     pub fn missing_fraction(&self) -> f64 {
         let missing = self.dropped.saturating_add(self.lost);
         missing as f64 / self.taken.max(1) as f64
     }
 
-    /// Returns the weight of one sample: of the mean one, where periods are mixed.
+    /// Returns the weight of one sample; of the mean sample, if periods are mixed.
     pub fn sample_weight(&self) -> f64 {
         match self.mixed_periods {
             true => self.period.max(1) as f64,
@@ -64,7 +66,8 @@ impl Event {
         }
     }
 
-    /// Returns the amount of a weight: nanoseconds of measured time, or samples as if the event had had a counter to itself.
+    /// Returns the amount of a weight: nanoseconds of measured time, or samples as if the event had
+    /// not shared its counter.
     pub fn amount_of_weight(&self, weight: u64) -> f64 {
         match self.unit {
             Unit::Samples => weight as f64 / self.sample_weight() * self.multiplex_scale,
@@ -72,8 +75,8 @@ impl Event {
         }
     }
 
-    /// Returns a weight in units of the event, which sum over recordings of any period: nanoseconds of a clock or of
-    /// measured time, else occurrences.
+    /// Returns a weight in units of the event, which can be summed over recordings with any period:
+    /// nanoseconds of a clock or of measured time, else occurrences.
     pub fn units_of_weight(&self, weight: u64) -> u64 {
         let units = weight.saturating_mul(self.units_per_weight());
         match self.unit {
@@ -92,7 +95,7 @@ impl Event {
         }
     }
 
-    /// An event that always ran, at no rate, with no sample yet.
+    /// Makes an event that always ran, without a rate and samples.
     pub fn new(name: &str, unit: Unit, period: u64) -> Self {
         Self {
             name: name.to_owned(),

@@ -1,9 +1,9 @@
-//! The form that the answers of all methods have in common.
+//! The common form of all methods' answers.
 //!
-//! A [`Finding`] is one claim about one place: what, where, how much and of what, the evidence, the
-//! doubts, and the command that shows more. Methods return findings beside their own detailed results.
-//! Nothing in it is a sentence, so that a program can weigh findings of different methods. The phrase
-//! book in `results` makes sentences of it, for text, JSON and pages alike.
+//! A [`Finding`] is one claim about one place: the claim, the place, the amount and its base, the
+//! evidence, the doubts, and the command that shows more. Methods return findings beside their own
+//! detailed results. It contains no sentences, so that a program can weigh findings of different
+//! methods. The phrase book in `results` turns it into sentences, for text, JSON and pages alike.
 
 use crate::{CauseKind, DoubtKind};
 use serde::{Deserialize, Serialize};
@@ -17,50 +17,50 @@ pub const FINDING_SCHEMA: &str = "vitalfew.finding/2";
 pub struct Finding {
     /// The claim.
     pub claim: Claim,
-    /// Where.
+    /// The place.
     pub place: FindingPlace,
     /// The amount that is claimed.
     pub amount: FindingAmount,
-    /// The numbers that the claim rests on.
+    /// The numbers behind the claim.
     pub evidence: Vec<FindingEvidence>,
-    /// Why it may be wrong.
+    /// Reasons why it may be wrong.
     pub doubts: Vec<FindingDoubt>,
-    /// The command that shows more of it: its words, the program's name first.
+    /// The command that shows more of it, as words, the program's name first.
     pub next: Vec<String>,
 }
 
-/// A claim about a place. Each kind is one method's.
+/// A claim about a place. Each kind belongs to one method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// Search of call trees: it has a cost, overlap with the findings before it not counted.
+    /// Search of call trees: the place has a cost, without the overlap with earlier findings.
     HoldsCost,
-    /// Causal profile: the program becomes faster if it does.
+    /// Causal profile: a faster place makes the program faster.
     WorthSpeedup,
-    /// Causal profile: the program becomes slower if it gets faster, because threads meet more often.
+    /// Causal profile: a faster place makes the program slower, because threads meet more often.
     SpeedupHurts,
-    /// Causal profile: the program does not notice.
+    /// Causal profile: a faster place does not change the program's speed.
     SpeedupWorthless,
-    /// Causal profile: the experiments do not tell.
+    /// Causal profile: the experiments are inconclusive.
     SpeedupUnclear,
-    /// Interference: threads lose time in it to each other.
+    /// Interference: threads lose time to each other in the place.
     LosesTime,
-    /// Comparison: it costs more or less than before.
+    /// Comparison: the place costs more or less than before.
     Changed,
-    /// Spread of several runs: it varies more than by chance.
+    /// Spread of several runs: the place varies more than by chance.
     Varies,
-    /// Instruction-level analysis: it stalls.
+    /// Instruction-level analysis: the place stalls.
     Stalls,
-    /// All methods together (`run`): the program spends its time there, running or waiting.
+    /// All methods together (`run`): the program spends its time in the place, running or waiting.
     TakesTime,
 }
 
-/// Where something was found. What is not known is empty or absent.
+/// The place of a finding. Unknown parts are empty or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingPlace {
-    /// The path of the image, or its last part where that is all that is known.
+    /// The path of the image, or its last part if no more is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// The place in the image.
@@ -124,7 +124,7 @@ pub enum PlaceInCode {
 pub struct FindingAmount {
     /// The estimate.
     pub value: f64,
-    /// Where the truth is with 95 %: both ends; absent where no interval is known.
+    /// The 95 % confidence interval, both ends; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     /// The unit of the value.
@@ -136,8 +136,8 @@ pub struct FindingAmount {
 }
 
 impl FindingAmount {
-    /// The end of the interval that is nearer to 0, or 0 if it reaches over it: what can be relied on. The
-    /// value itself where no interval is known.
+    /// Returns the reliable amount: the end of the interval nearer to 0, or 0 if the interval
+    /// contains it. Without an interval, the value itself.
     pub fn conservative(&self) -> f64 {
         match self.interval {
             Some([low, _]) if low > 0.0 => low,
@@ -159,7 +159,7 @@ pub enum AmountUnit {
     Factor,
     /// Nanoseconds.
     Nanoseconds,
-    /// Samples, allocated bytes or whatever a profile counts.
+    /// Samples, allocated bytes or other units of a profile.
     Units(String),
 }
 
@@ -184,7 +184,8 @@ pub enum AmountBase {
     FirstSet,
     /// The mean of the same place over several sets.
     MeanOfSets,
-    /// The time that threads ran, or waited for what no other thread of the program was busy with.
+    /// Time in which threads ran, or waited for something that no other thread of the program was
+    /// working on.
     WorkingTime,
 }
 
@@ -193,22 +194,22 @@ pub enum AmountBase {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Measured as it is.
+    /// A direct measurement.
     Measured,
-    /// The most that removing it can gain: nothing is ever free.
+    /// The most that removing the place can gain, because nothing is ever free.
     UpperBound,
-    /// A prediction by experiments, of a change that nobody has made.
+    /// A prediction by experiments of a change that nobody has made.
     Prediction,
 }
 
-/// Something that was measured and speaks for a claim.
+/// A measurement that supports a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum FindingEvidence {
     /// Performance experiments.
     Experiments {
-        /// Number of those that count.
+        /// Number of experiments that count.
         experiments: usize,
         /// Experiments that were too far from all others to count.
         set_aside: usize,
@@ -216,28 +217,29 @@ pub enum FindingEvidence {
         visits: u64,
         /// Program speedup for each speedup of the place, with its interval.
         slope: [f64; 3],
-        /// False discoveries among the effects with this or a smaller value.
+        /// False-discovery rate among the effects with this or a smaller value.
         q: f64,
         /// The speedup of the place at which the amount holds.
         at_speedup: f64,
     },
-    /// The experiments sped up the place's waits in this system call for what is outside of the program, not its running.
+    /// The experiments sped up the place's waits for events outside of the program, in this system
+    /// call, and not its running.
     SpedUpWaits {
         /// The system call.
         call: String,
     },
-    /// Its part of all samples (of waits: of all that were measured), 0 to 1.
+    /// Its part of all samples (for waits, of all measured waits), 0 to 1.
     SampleShare {
         /// The part.
         share: f64,
     },
     /// Its cost in a call tree.
     CallCost {
-        /// With what findings before it have, in the profile's unit.
+        /// Its cost including overlap with earlier findings, in the profile's unit.
         cost: f64,
-        /// Without that.
+        /// Its cost without that overlap.
         new: f64,
-        /// The number of calling contexts that end in it.
+        /// The number of calling contexts that end in the place.
         contexts: usize,
     },
     /// Executions of a traced block.
@@ -262,9 +264,9 @@ pub enum FindingEvidence {
     SuspectedCause {
         /// The cause.
         cause: CauseKind,
-        /// The part of the loss that it may stand for, 0 to 1.
+        /// The part of the loss that it may explain, 0 to 1.
         share: f64,
-        /// True if something that was measured says so.
+        /// True if a measurement supports it.
         measured: bool,
     },
     /// Samples in two sets.
@@ -273,7 +275,8 @@ pub enum FindingEvidence {
         before: u64,
         /// In the second.
         after: u64,
-        /// False discoveries among the rows with this or a smaller value; absent with too few samples.
+        /// False discoveries among the rows with this or a smaller value; absent with too few
+        /// samples.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         q: Option<f64>,
     },
@@ -281,25 +284,28 @@ pub enum FindingEvidence {
     SampleSpread {
         /// In each of them.
         counts: Vec<u64>,
-        /// False discoveries among the rows with this or a smaller value; absent with too few samples.
+        /// False discoveries among the rows with this or a smaller value; absent with too few
+        /// samples.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         q: Option<f64>,
     },
     /// The time at a place by activity.
     TimeSpent {
-        /// On what.
+        /// The activity.
         on: TimeKind,
         /// The part of the time at the place, 0 to 1.
         part: f64,
     },
-    /// A function that the place calls, and that works for it: its time is a part of the place's.
+    /// A function that the place calls, and that works for the place: its time is a part of the
+    /// place's.
     TimeCalling {
         /// The function.
         function: String,
         /// The part of the time at the place, 0 to 1.
         part: f64,
     },
-    /// The outermost function that asks for most of the time at the place, but not for most of the program.
+    /// The outermost function that asks for most of the time at the place, but not for most of the
+    /// program.
     OnBehalfOf {
         /// The function.
         function: String,
@@ -313,7 +319,7 @@ pub enum FindingEvidence {
         /// The part of the time that allocations take, 0 to 1.
         part: f64,
     },
-    /// A change that spares what a language's runtime does by itself.
+    /// A change that avoids the own work of a language's runtime.
     SparedBy {
         /// The change.
         change: String,
@@ -327,46 +333,48 @@ pub enum FindingEvidence {
         /// Its source line, as `file:line`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         line: Option<String>,
-        /// What it waits for at most, as a part of the procedure's time, 0 to 1.
+        /// Its longest wait, as a part of the procedure's time, 0 to 1.
         part: f64,
     },
-    /// The line of the place's function that most of the function's time lies in, with what it calls.
+    /// The line of the place's function that has most of the function's time, callees included.
     DearLine {
         /// `file:line`.
         line: String,
         /// The part of the function's time, 0 to 1.
         part: f64,
     },
-    /// By how much the program gets faster if the place does, as Coz defines it (section 2).
+    /// The program's speedup if the place gets faster, as Coz defines it (section 2).
     VirtualSpeedup {
-        /// What gets shorter: [`AmountBase::WorkingTime`] stands for the whole run.
+        /// The time that gets shorter: [`AmountBase::WorkingTime`] stands for the whole run.
         of: AmountBase,
-        /// The part that it gets shorter by if the place takes no time. If the place is twice as
-        /// fast, it is half of that.
+        /// The part that is saved if the place takes no time. If the place is twice as fast, half
+        /// of that is saved.
         free: f64,
-        /// Bounds of `free`, with 95 %. Below 0 the program gets slower.
+        /// The 95 % bounds of `free`. A negative value makes the program slower.
         interval: [f64; 2],
-        /// The line or function that experiments sped up. Absent where it follows from the times.
+        /// The line or function that experiments sped up. Absent if the speedup follows from the
+        /// times.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         measured_at: Option<String>,
     },
-    /// A part of the same amount that other findings of the list have: it is not in this one's.
+    /// A part of the same amount that other findings of the list have, and that is not in this
+    /// amount.
     CountedElsewhere {
         /// The part, of the amount's base.
         part: f64,
     },
     /// The thread that ended waits at the place.
     WaitEnded {
-        /// Whoever it was.
+        /// The thread.
         by: EndingThread,
         /// The part of the waiting at the place, 0 to 1.
         part: f64,
     },
-    /// Others of the program waited until code of the place ended their waits.
+    /// Other threads of the program waited until code of the place ended their waits.
     HoldsUp {
         /// The function that waited most.
         waiting: String,
-        /// What for, most of the time.
+        /// The most frequent reason of these waits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on: Option<TimeKind>,
         /// All these waits, as a part of the working time.
@@ -374,19 +382,19 @@ pub enum FindingEvidence {
     },
     /// One thread ran code of the place while no other thread of the program worked.
     WorksAlone {
-        /// For so much of the run at least, 0 to 1.
+        /// The least part of the run for which that was so, 0 to 1.
         part: f64,
     },
     /// The holder of the CPU that threads waited for.
     CpuTaken {
-        /// Whoever it was.
+        /// The holder.
         by: CpuTaker,
         /// The part of that waiting, 0 to 1.
         part: f64,
     },
-    /// The program's memory did not fit into what it may have.
+    /// The program's memory exceeded its limit.
     MemoryShort {
-        /// What it needed, and what there was.
+        /// The needed memory and its limit.
         need: MemoryNeed,
     },
     /// A reason of stalls that could not be ruled out.
@@ -398,7 +406,7 @@ pub enum FindingEvidence {
         /// The part that it can explain at most, 0 to 1.
         most: f64,
     },
-    /// The same of all stalls of a place, beside those of the slowest instruction.
+    /// A reason of all stalls of a place, beside those of the slowest instruction.
     StallSum {
         /// Its name, as `annotate` lists it.
         culprit: String,
@@ -417,7 +425,8 @@ pub struct EndingThread {
     pub thread: String,
     /// False for a thread of another program.
     pub is_own: bool,
-    /// The function that did it, if its stack is known: the innermost outside the kernel and the C library.
+    /// The function that ended them, if its stack is known: the innermost outside the kernel and
+    /// the C library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
 }
@@ -436,44 +445,44 @@ pub enum CpuTaker {
     OwnThreads {
         /// CPUs that it may use.
         allowed: u32,
-        /// CPUs that there are.
+        /// Number of online CPUs.
         online: u32,
     },
-    /// Other machines on the same host: the hypervisor let this one wait.
+    /// Other machines on the same host: the hypervisor gave them the CPU.
     OtherMachines,
-    /// Nobody: its control group may use no more, or the CPU was long in waking up.
+    /// Nobody: the control group reached its limit, or the CPU took long to wake up.
     Nobody,
 }
 
 impl CpuTaker {
-    /// Returns whether whoever had the CPU is no part of the program, nor of what it was allowed.
+    /// Returns whether the holder of the CPU is neither the program nor its limit.
     pub fn is_stranger(&self) -> bool {
         matches!(self, Self::OtherProgram { .. } | Self::OtherMachines)
     }
 }
 
-/// The memory that a program needed, and the most that it may have.
+/// The memory that a program needed, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryNeed {
-    /// Memory that its processes had at most at one time, what was swapped out included, without files' pages: in bytes.
+    /// Peak memory of its processes, swapped-out memory included, without files' pages, in bytes.
     pub needed_bytes: u64,
-    /// The part of it that was swapped out then, in bytes.
+    /// The swapped-out part of the peak, in bytes.
     pub swapped_bytes: u64,
-    /// The most that `limit_of` may have, in bytes.
+    /// The limit of `limit_of`, in bytes.
     pub allowed_bytes: u64,
     /// The owner of the limit.
     pub limit_of: MemoryLimit,
 }
 
-/// Whose limit on memory a program has reached.
+/// The limit on memory that a program has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryLimit {
-    /// A control group's, with all its processes.
+    /// A control group's limit, for all its processes.
     ControlGroup,
-    /// The machine's, with all programs.
+    /// The machine's memory, for all programs.
     Machine,
 }
 
@@ -488,7 +497,8 @@ pub enum TimeKind {
     SystemCalls,
     /// The kernel's code, in page faults.
     PageFaults,
-    /// Waiting for memory that was swapped out, and the kernel's work to bring it back and to make room.
+    /// Waiting for memory that was swapped out, and the kernel's work to bring it back and to make
+    /// room.
     Swapping,
     /// Waiting for a disk.
     Disk,
@@ -496,18 +506,18 @@ pub enum TimeKind {
     Network,
     /// Waiting for a lock.
     Locks,
-    /// Waiting for other threads to come to the same point.
+    /// Waiting for other threads to reach the same point.
     Barriers,
-    /// Sleeping because it asked to.
+    /// Sleeping at its own request.
     Sleeping,
-    /// Waiting for something that is not known.
+    /// Waiting for something unknown.
     OtherWaits,
     /// Ready to run, but without a CPU.
     NoCpu,
 }
 
 impl TimeKind {
-    /// All of them, in the order of their declaration.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 11] = [
         Self::Computing,
         Self::SystemCalls,
@@ -522,17 +532,18 @@ impl TimeKind {
         Self::NoCpu,
     ];
 
-    /// Returns whether a thread runs while it spends its time so. Swapping is a wait for memory, although a part of it may run.
+    /// Returns whether a thread runs during this kind of time. Swapping counts as a wait for
+    /// memory, although a part of it may run.
     pub fn is_running(self) -> bool {
         matches!(self, Self::Computing | Self::SystemCalls | Self::PageFaults)
     }
 
-    /// Returns whether some of its time may be that of samples, and not measured.
+    /// Returns whether some time of this kind may come from samples, and not from measurement.
     pub fn is_sampled(self) -> bool {
         self.is_running() || self == Self::Swapping
     }
 
-    /// Returns the field's name of it.
+    /// Returns its phrase, in the field's words.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Computing => "on CPU",
@@ -550,39 +561,40 @@ impl TimeKind {
     }
 }
 
-/// Why a claim may be wrong.
+/// Reason why a claim may be wrong.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum FindingDoubt {
-    /// The interval reaches over "no effect".
+    /// The interval contains "no effect".
     IntervalHoldsZero,
-    /// The place runs in a part of the time only, so that the amount was scaled.
+    /// The place runs only in a part of the time, so that the amount was scaled.
     ShortPhase {
         /// The part of the run time.
         part: f64,
     },
-    /// Threads wait for each other more often than delays can follow, so that the interval was widened.
+    /// Threads wait for each other more often than delays can follow, so that the interval was
+    /// widened.
     FrequentMeetings {
         /// Running time of a thread between two such waits, in nanoseconds.
         every_ns: f64,
     },
-    /// One recording is on one side of a comparison, so that the spread between runs is experience.
+    /// One side of a comparison has only one recording, so that the spread between runs is a prior.
     OneRun,
     /// A doubt of the interference method.
     Score {
         /// The doubt.
         doubt: DoubtKind,
-        /// The number that it rests on.
+        /// The number behind it.
         value: f64,
     },
-    /// The execution frequency of the code is not known well enough.
+    /// The execution frequency of the code is too uncertain.
     UnsureFrequency,
 }
 
 impl Finding {
-    /// Returns what a speedup of the place saves at least: the lower end of its virtual speedup, or,
-    /// where that is not known, of its amount.
+    /// Returns the least saving of a speedup of the place: the lower end of its virtual speedup,
+    /// or, if unknown, of its amount.
     pub fn saving(&self) -> f64 {
         let speedup = self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::VirtualSpeedup { interval, .. } => Some(interval[0].max(0.0)),
@@ -591,7 +603,7 @@ impl Finding {
         speedup.unwrap_or_else(|| self.amount.conservative())
     }
 
-    /// Returns what most of the time is spent on, by its first evidence of that.
+    /// Returns the activity that takes most of the time, from its first such evidence.
     pub fn spent_on(&self) -> Option<TimeKind> {
         self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::TimeSpent { on, .. } => Some(*on),
@@ -599,7 +611,7 @@ impl Finding {
         })
     }
 
-    /// Returns who had the CPU that was waited for most.
+    /// Returns the holder of the CPU that was waited for most.
     pub fn cpu_taken_by(&self) -> Option<&CpuTaker> {
         self.evidence.iter().find_map(|evidence| match evidence {
             FindingEvidence::CpuTaken { by, .. } => Some(by),
@@ -608,7 +620,8 @@ impl Finding {
     }
 }
 
-/// Strips what C libraries put in front of the same function: `___pthread_mutex_lock`, `__GI_fsync`, `__libc_write`.
+/// Strips prefixes that C libraries put before the same function: `___pthread_mutex_lock`,
+/// `__GI_fsync`, `__libc_write`.
 pub fn plain_name(name: &str) -> &str {
     let plain = name.trim_start_matches('_');
     let plain = plain.strip_prefix("GI_").unwrap_or(plain);
@@ -625,7 +638,7 @@ pub const KERNEL_CALL: &str = " (system call)";
 pub const PAGE_FAULT: &str = "page fault";
 
 impl PlaceInCode {
-    /// The name of the place, as short as it can be and still be found.
+    /// Returns the shortest name of the place that still identifies it.
     pub fn name(&self) -> String {
         match self {
             Self::CallPath { path } => path.last().cloned().unwrap_or_default(),

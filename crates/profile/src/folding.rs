@@ -1,4 +1,4 @@
-//! Taking the frames of interpreters out of stacks that have the functions they executed.
+//! Removal of interpreters' frames from stacks that have the functions they executed.
 
 use crate::known_code::{CodeKind, FunctionRole, KnownCode, KnownOperation, PYTHON, has_role};
 use crate::{
@@ -7,18 +7,20 @@ use crate::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The frame that stands for a wait of a thread of Python for the interpreter's lock.
+/// The frame for a wait of a Python thread for the interpreter's lock.
 pub const GIL_WAIT: &str = "[waits for the GIL]";
-/// The file of HotSpot's own pieces of code.
+/// The file of HotSpot's own code.
 const JVM_CODE: &str = "[jvm]";
-/// The file of functions of an interpreter, and the place of [`GIL_WAIT`] in it, where no function of a script is.
+/// The file of an interpreter's functions, and the offset of [`GIL_WAIT`] in it, which no script's
+/// function has.
 const INTERPRETER_FILE: &str = "[interpreter]";
 const GIL_WAIT_PLACE: u64 = 1 << 61;
 
-/// Takes the interpreter's own frames out of all stacks that have functions that it executed: their time is that of
-/// these functions. What the interpreter calls, as the kernel and other libraries, stays. A wait for the interpreter's
-/// lock becomes one frame, [`GIL_WAIT`], with what it called. Of V8 and HotSpot what their functions call stays, but pieces of V8's own code do not.
-/// Returns whether there is a place whose name was not known before.
+/// Removes the interpreter's own frames from all stacks that have functions that it executed: their
+/// time belongs to these functions. Callees of the interpreter, such as the kernel and other
+/// libraries, stay. A wait for the interpreter's lock becomes one frame, [`GIL_WAIT`], with its
+/// callees. For V8 and HotSpot, callees of scripts' functions stay, except V8's own code. Returns
+/// whether a place has a new name.
 pub fn fold_interpreter_frames(recording: &mut Recording) -> bool {
     let is_script = |image: &Image| image.kind == ImageKind::Script;
     if !recording.images.iter().any(is_script) {
@@ -47,7 +49,8 @@ pub fn fold_interpreter_frames(recording: &mut Recording) -> bool {
     folder.has_waits
 }
 
-/// Returns the name that a recording carries for a place. Its symbols are sorted by image and start.
+/// Returns the name that a recording carries for a place. Its symbols are sorted by image and
+/// start.
 fn embedded_name(recording: &Recording, at: Location) -> Option<&str> {
     let symbols = &recording.symbols;
     let behind = symbols.partition_point(|one| (one.image, one.start) <= (at.image, at.offset));
@@ -67,7 +70,7 @@ struct FrameFolder {
     v8_code: FxHashSet<Location>,
     /// Places in functions that wait for a condition.
     conditions: FxHashSet<Location>,
-    /// Places in the function of an interpreter that waits for its lock, where its names are known.
+    /// Places in the interpreter's function that waits for its lock, if names are known.
     takers: FxHashSet<Location>,
     wait: Location,
     has_waits: bool,
@@ -112,7 +115,7 @@ impl FrameFolder {
         folder
     }
 
-    /// Finds the places of waits and of V8's code by the names that the recording carries.
+    /// Finds the places of waits and of V8's code by the names in the recording.
     fn find_named(&mut self, recording: &Recording) {
         for frame in recording.stacks.frames() {
             let at = frame.location;
@@ -120,7 +123,8 @@ impl FrameFolder {
                 continue;
             };
             let plain = plain_name(name).trim_end_matches("64");
-            // A thread of Python waits for its lock so, and for nothing else: other waits are semaphores.
+            // A Python thread waits for a condition only to get the interpreter's lock: its other
+            // waits are semaphores.
             if KnownOperation::Condition.has_function(plain) {
                 self.conditions.insert(at);
             } else if plain == "take_gil" && self.pythons[at.image.0 as usize] {
@@ -150,7 +154,7 @@ impl FrameFolder {
             frames.retain(|at| {
                 let calls_function = index > innermost;
                 index += 1;
-                // The wait is in no image that there was before.
+                // The wait is in no image that existed before.
                 *at == self.wait
                     || !is(&self.interpreters, at)
                         && !(calls_function && (is(&self.engines, at) || is(&self.jvm_code, at)))
@@ -159,7 +163,7 @@ impl FrameFolder {
         }
     }
 
-    /// Adds the name of the frame of waits, if there are any.
+    /// Adds the name of the frame for waits, if there are any.
     fn name_waits(&self, recording: &mut Recording) {
         if !self.has_waits {
             return;
@@ -199,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A recording of the machine that has these images and nothing else.
+    /// Makes a recording of the machine with only these images.
     fn recording_with(images: &[(ImageKind, &str)]) -> Recording {
         let (host, target) = (Host::default(), Target::Machine);
         let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
@@ -222,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The stack of a sample.
+    /// Returns the stack of a sample.
     fn frames_of(recording: &Recording, sample: usize) -> Vec<Location> {
         let stack = recording.samples[sample].stack;
         recording.stacks.locations(stack).collect()
@@ -239,7 +243,7 @@ mod tests {
         let stacks = [
             vec![at(2), at(0), at(1), at(0), at(2)],
             vec![at(0), at(2)],
-            // A wait for a condition: of the interpreter's own, and of a library's.
+            // A wait for a condition: by the interpreter itself, and by a library.
             vec![at(3), at(2), WAIT, at(0), at(1)],
             vec![at(2), WAIT, at(2), at(0), at(1)],
         ];
@@ -305,7 +309,8 @@ mod tests {
             (ImageKind::Script, "[jvm]"),
             (ImageKind::File, "/lib/libc.so.6"),
         ]);
-        // A method that a stub calls for the library, which allocates through both; and a thread that compiles.
+        // A method that a stub calls for the library, which allocates through both; and a thread
+        // that compiles.
         let called = [
             at(3),
             at(0),

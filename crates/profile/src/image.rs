@@ -5,7 +5,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ImageId(pub u32);
 
-/// The kind of image that a sample landed in.
+/// The kind of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ImageKind {
@@ -19,16 +19,16 @@ pub enum ImageKind {
     Vdso,
     /// Code generated at run time that a perf map or jitdump names.
     Jit,
-    /// A file in another language, of which an interpreter executes functions. Of an offset, the lowest 24 bits are the line,
-    /// and those above a number of the function.
+    /// A file in another language whose functions an interpreter executes. The lowest 24 bits of an
+    /// offset are the line, and the bits above a number of the function.
     Script,
     /// Executable memory with no file and no name.
     Anonymous,
-    /// Nothing is known of the image.
+    /// An unknown image.
     Unknown,
 }
 
-/// The identity of a file as the kernel knows it, which outlives the file's name.
+/// The kernel's identity of a file, which outlives the file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Major device number.
@@ -37,11 +37,11 @@ pub struct FileIdentity {
     pub minor: u32,
     /// Inode number.
     pub inode: u64,
-    /// Generation of the inode: tells a file from a later one that got the same number.
+    /// Generation of the inode, which distinguishes a file from a later one with the same number.
     pub generation: u64,
 }
 
-/// The build-id of an ELF image (`NT_GNU_BUILD_ID`): the same bytes, the same program.
+/// The build-id of an ELF image (`NT_GNU_BUILD_ID`): equal bytes mean the same program.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BuildId(Vec<u8>);
 
@@ -49,7 +49,7 @@ impl BuildId {
     /// The longest build-id that the kernel reports, in bytes.
     pub const MAX_LEN: usize = 20;
 
-    /// A build-id of these bytes; `None` if there are none.
+    /// Makes a build-id of these bytes; `None` if there are none.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| Self(bytes.to_vec()))
     }
@@ -66,7 +66,7 @@ impl BuildId {
         Self::new(&bytes?)
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -97,19 +97,19 @@ impl<'de> Deserialize<'de> for BuildId {
     }
 }
 
-/// Something with code in it that samples landed in.
+/// Something that contains code with samples.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Image {
     /// The kind of image.
     pub kind: ImageKind,
-    /// Its path as the process that ran it saw it (of a deleted file, without the kernel's
-    /// ` (deleted)`), or a name in brackets: `[kernel]`, `[vdso]`, `[jit 1234]`, `[unknown]`.
+    /// Its path as its process saw it (for a deleted file, without the kernel's ` (deleted)`), or a
+    /// name in brackets: `[kernel]`, `[vdso]`, `[jit 1234]`, `[unknown]`.
     pub path: String,
-    /// Its build-id, where it has one and it could be read.
+    /// Its build-id, if it has one that could be read.
     pub build_id: Option<BuildId>,
     /// The file it was mapped from.
     pub file: Option<FileIdentity>,
-    /// The file was no longer found under its path, or was another one, when collection ended.
+    /// True if, at the end of collection, the path led to no file or to another one.
     pub gone: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct Image {
 const NAMELESS: &str = "[inode ";
 
 impl Image {
-    /// Returns what stands for the path of a file of which only the number is known.
+    /// Returns the substitute for the path of a file of which only the number is known.
     pub fn path_of_number(file: FileIdentity) -> String {
         let FileIdentity {
             major,
@@ -128,12 +128,12 @@ impl Image {
         format!("{NAMELESS}{major}:{minor}:{inode}]")
     }
 
-    /// Returns whether it is a file of which only the number is known: nothing in it has a name.
+    /// Returns whether only the number of its file is known, so that no code in it has a name.
     pub fn is_nameless(&self) -> bool {
         self.kind == ImageKind::File && self.path.starts_with(NAMELESS)
     }
 
-    /// The image that samples with no known image are counted on.
+    /// Returns the image for samples in no known image.
     pub fn unknown() -> Self {
         Self {
             kind: ImageKind::Unknown,
@@ -144,8 +144,8 @@ impl Image {
         }
     }
 
-    /// Returns whether [`crate::ImageOffset`]s of this image count from the start of an ELF file that a
-    /// reader can find on disk.
+    /// Returns whether [`crate::ImageOffset`]s of this image count from the start of an ELF file on
+    /// disk.
     pub fn is_file(&self) -> bool {
         self.kind == ImageKind::File
     }

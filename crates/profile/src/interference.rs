@@ -1,8 +1,7 @@
 //! Results of the interference method for a run: a score for each block of code, with its evidence.
 //!
-//! Made by `analysis::interference`, which is where the estimators are described. It is stored as
-//! it is where no trace is kept, and is what `vitalfew interference report --json` prints.
-//! All times are in nanoseconds.
+//! `analysis::interference` makes it, and describes the estimators. Without a kept trace, it is
+//! stored unchanged. `vitalfew interference report --json` prints it. All times are in nanoseconds.
 
 use crate::{BlockKind, Host, RunEnd, Throttled, TracedCpuUser, TracedEvent};
 use serde::{Deserialize, Serialize};
@@ -30,7 +29,7 @@ pub struct Interference {
     pub thread_time_ns: f64,
     /// The measured duration of an empty block.
     pub empty_ns: f64,
-    /// Waits were measured.
+    /// True if waits were measured.
     pub waits: bool,
     /// Events that were sampled.
     #[serde(default)]
@@ -38,47 +37,47 @@ pub struct Interference {
     /// See [`crate::TraceHead::no_events`].
     #[serde(default)]
     pub no_events: Option<String>,
-    /// The time that threads were ready without a CPU.
+    /// The time in which threads were ready without a CPU.
     #[serde(default)]
     pub machine: MachineLoad,
-    /// The blocks that were executed, those that lose most first.
+    /// The executed blocks, by loss, descending.
     pub findings: Vec<BlockScore>,
-    /// Pairs of blocks that followed each other and were slowed down as one (§3.3), those that lose
-    /// most first.
+    /// Pairs of blocks that followed each other and were slowed down as one (§3.3), by loss,
+    /// descending.
     pub sequences: Vec<SequenceScore>,
-    /// Blocks that nothing can be said of, and why.
+    /// Blocks without a result, with the reason.
     pub left_out: Vec<LeftOutBlock>,
     /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }
 
-/// The time in which threads were ready without a CPU, and who had the CPUs.
+/// The time in which threads were ready without a CPU, and the users of the CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineLoad {
     /// Time of all threads together.
     pub ready_ns: f64,
-    /// The part that the program's threads owe to other processes: without these they would have had CPUs.
+    /// The part due to other processes: without these the program's threads would have had CPUs.
     pub taken_ns: f64,
-    /// The part that they owe to the limit of a control group.
+    /// The part due to the limit of a control group.
     pub throttled_ns: f64,
     /// Other processes that had CPUs meanwhile, the longest first.
     pub others: Vec<TracedCpuUser>,
-    /// Effects of that limit; `None` if there were none, or they are not known.
+    /// Effects of that limit; `None` if there were none, or if unknown.
     pub limit: Option<Throttled>,
 }
 
-/// A block that nothing can be said of.
+/// A block without a result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOutBlock {
     /// The block.
     pub name: String,
     /// Its image.
     pub image: String,
-    /// Reason that nothing can be said of it.
+    /// The reason.
     pub why: String,
 }
 
-/// An estimate with the interval that the truth is in.
+/// An estimate with its interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Between {
     /// The estimate.
@@ -89,7 +88,7 @@ pub struct Between {
     pub high: f64,
 }
 
-/// The results for one block. In JSON the fields of its parts stand beside each other.
+/// The results for one block. In JSON, the fields of its parts are on one level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockScore {
     /// The function, or the name of the macro.
@@ -110,13 +109,13 @@ pub struct BlockScore {
     /// The durations of the executions.
     #[serde(flatten)]
     pub durations: DurationSummary,
-    /// The floor of the kind that took most time.
+    /// The floor of the kind with most time.
     pub floor: Floor,
     /// The levels of detail at which executions could be compared.
     pub coverage: Coverage,
-    /// The kinds of execution that took most time.
+    /// The kinds of execution with most time.
     pub kinds: Vec<KindScore>,
-    /// The number of kinds that were told apart.
+    /// Number of distinguished kinds.
     pub kinds_total: u64,
     /// The threads that lost most.
     pub threads: Vec<ThreadScore>,
@@ -139,40 +138,43 @@ pub struct InterferenceScore {
     /// The SCI score (§2): the sum of `d_j − d_min` over the duration of the threads that
     /// executed the block.
     pub sci: Between,
-    /// The same sum over the duration of all threads, without the time that they were idle: what the program loses.
+    /// The same sum over the duration of all threads, without the time that they were idle: what
+    /// the program loses.
     pub program: Between,
-    /// The standing of the score, as far as it can be told.
+    /// The standing of the score, as far as known.
     #[serde(default)]
     pub standing: Standing,
-    /// The part of the score that the program's threads were seen to be the reason of, or slowed down while they were there.
+    /// The part of the score that the program's threads were seen to cause, or that comes with
+    /// their presence.
     #[serde(default)]
     pub hindered: f64,
-    /// The finding that has the same loss, in a function that this one calls.
+    /// The finding with the same loss, in a function that this one calls.
     #[serde(default)]
     pub same_as: Option<String>,
-    /// The score if each thread is held against its own fastest execution.
+    /// The score if each thread is compared with its own fastest execution.
     pub own_floor: f64,
 }
 
-/// Parts of a score, by what the threads did in the lost time.
+/// Parts of a score, by the state of the threads in the lost time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScoreBreakdown {
-    /// The part that threads were blocked for.
+    /// The part in which threads were blocked.
     pub blocked: f64,
-    /// The part that threads were ready to run for, without a CPU.
+    /// The part in which threads were ready to run, without a CPU.
     pub scheduler: f64,
-    /// The part of `scheduler` for which other processes had the CPUs, or a control group was at its limit.
+    /// The part of `scheduler` in which other processes had the CPUs, or a control group was at its
+    /// limit.
     #[serde(default)]
     pub machine: f64,
-    /// The part that threads ran for.
+    /// The part in which threads ran.
     pub running: f64,
 }
 
 /// Numbers of executions of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutionCounts {
-    /// Executions that count, the outermost of a recursion; those that were not recorded are
-    /// accounted for by those that were.
+    /// Executions that count, the outermost of a recursion; the recorded ones also stand for those
+    /// that were not recorded.
     pub calls: u64,
     /// The number of executions that were recorded.
     pub recorded: u64,
@@ -180,44 +182,44 @@ pub struct ExecutionCounts {
     pub warm_up: u64,
     /// Executions left by an exception, a panic or the end of the thread.
     pub unwound: u64,
-    /// Sampling period at the end: the number of executions of which one was recorded.
+    /// Sampling period at the end: one of this many executions was recorded.
     pub period: u32,
 }
 
 /// Durations of the executions of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DurationSummary {
-    /// All executions together.
+    /// Sum of all durations.
     pub total_ns: f64,
-    /// Their mean.
+    /// Mean duration.
     pub mean_ns: f64,
-    /// Their mean without run-queue latency, in which they were ready without a CPU. The score without it is `sci − scheduler`.
+    /// Mean duration without run-queue latency. The score without it is `sci − scheduler`.
     #[serde(default)]
     pub mean_with_cpu_ns: f64,
-    /// Their median, to 5 %.
+    /// Median duration, to 5 %.
     pub median_ns: f64,
     /// The 99th percentile, to 5 %.
     pub p99_ns: f64,
-    /// The longest.
+    /// The longest duration.
     pub max_ns: f64,
     /// All executions by duration (Fig. 7).
     pub curve: Vec<CurvePoint>,
 }
 
-/// The fastest execution of a kind, and how sure that is.
+/// The fastest execution of a kind, and its reliability.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
     /// `d_min`: a low order statistic of the durations.
     pub ns: f64,
-    /// The shortest of all.
+    /// The shortest duration.
     pub low_ns: f64,
-    /// The floor that periods of the run have by themselves, if that is higher.
+    /// The floor from periods of the run alone, if that is higher.
     pub high_ns: f64,
     /// Executions of the kind.
     pub n: u64,
     /// Executions that took at most a tenth longer than the floor.
     pub near: u64,
-    /// Parts of the run, of equal length, in which the kind was executed often enough to have a floor.
+    /// Parts of the run, of equal length, with enough executions of the kind for a floor.
     pub windows: u32,
     /// Windows whose floor is at most a quarter above the floor.
     pub windows_near: u32,
@@ -227,7 +229,7 @@ pub struct Floor {
     pub threads_near: u32,
     /// The class.
     pub quality: Quality,
-    /// Reasons that the quality is not better, each a phrase.
+    /// Reasons why the quality is not better, each a phrase.
     pub reasons: Vec<String>,
 }
 
@@ -244,16 +246,17 @@ pub enum Quality {
     Doubtful,
 }
 
-/// Shares of a block's time, by how finely its executions were told apart; their sum is 1.
+/// Shares of a block's time, by the level of detail at which its executions were distinguished;
+/// their sum is 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Coverage {
     /// The same calls inside, in the same order.
     pub exact: f64,
-    /// The same, but for how often loops ran.
+    /// The same calls, apart from the number of rounds of loops.
     pub collapsed: f64,
     /// Arguments of the same magnitude.
     pub arguments: f64,
-    /// All that were too rare to be told apart.
+    /// All executions that were too rare to be distinguished.
     pub block: f64,
 }
 
@@ -276,9 +279,9 @@ pub enum Level {
 pub struct KindScore {
     /// The properties that its executions share.
     pub level: Level,
-    /// Argument numbers with their values, where executions were told apart by them.
+    /// Argument numbers with their values, if arguments distinguish the executions.
     pub arguments: Vec<(u8, u64)>,
-    /// Executions of traced blocks inside each of them, where that is always the same.
+    /// Executions of traced blocks inside each of them, if always the same.
     pub inside: Option<u64>,
     /// Executions.
     pub calls: u64,
@@ -295,7 +298,7 @@ pub struct KindScore {
 pub struct CurvePoint {
     /// Up to this duration.
     pub up_to_ns: f64,
-    /// The number of executions up to this duration, without those of the previous steps.
+    /// Number of executions up to this duration, without those of the previous steps.
     pub calls: u64,
 }
 
@@ -327,7 +330,7 @@ impl BlockScore {
     }
 }
 
-/// The meaning of a score, in the order in which findings are listed.
+/// The meaning of a score, in the order of the listing.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -336,17 +339,17 @@ pub enum Standing {
     /// Threads of the program slow it down.
     #[default]
     Interference,
-    /// Several threads wait in it for the work of others, who are busy.
+    /// Several threads wait in it for the work of other threads, which are busy.
     ForWork,
     /// Other processes, or the limit of a control group, left it without a CPU.
     Machine,
-    /// Its executions differ, and nothing says that others are the reason.
+    /// Its executions differ, and no evidence shows that others are the reason.
     Varies,
-    /// Threads wait for something from outside of the program.
+    /// Threads wait for something outside of the program.
     Outside,
-    /// Threads wait because they asked to, or because they have nothing to do.
+    /// Threads wait at their own request, or because they have nothing to do.
     Idle,
-    /// The loss is that of a function that it calls.
+    /// The loss belongs to a function that it calls.
     Same,
     /// Threads lose next to nothing.
     Slight,
@@ -359,7 +362,7 @@ pub enum Standing {
 pub enum CauseKind {
     /// A lock that others hold.
     Lock,
-    /// Waiting for others to come to the same point.
+    /// Waiting for other threads to reach the same point.
     Barrier,
     /// Waiting for work, or for its result: a pipe, a queue, a condition.
     Pool,
@@ -367,19 +370,20 @@ pub enum CauseKind {
     Disk,
     /// A network.
     Network,
-    /// The program's own threads are more than the CPUs.
+    /// More threads of the program than CPUs.
     Scheduler,
     /// Page faults.
     PageFault,
     /// Memory, or a cache line that others write.
     Memory,
-    /// A timer: it slept because it asked to.
+    /// A timer: the thread slept at its own request.
     Sleep,
-    /// It waited, and it is not known for what.
+    /// A wait for something unknown.
     OtherWait,
-    /// It ran longer without more instructions or cache misses: a core that another thread shares, its clock rate, interrupts.
+    /// A longer run without more instructions or cache misses: a core that another thread shares,
+    /// its clock rate, interrupts.
     Core,
-    /// It computed longer, and nothing says that others are the reason.
+    /// A longer computation, and no evidence that others are the reason.
     Work,
     /// The lock of the allocator.
     Allocator,
@@ -420,36 +424,36 @@ impl CauseKind {
 pub struct Cause {
     /// The cause.
     pub kind: CauseKind,
-    /// The part of what the block lost that it may stand for, 0 to 1.
+    /// The part of the block's loss that it may explain, 0 to 1.
     pub share: f64,
-    /// True if something that was measured says so; else it is only consistent with that.
+    /// True if a measurement supports it; otherwise it is only consistent with the measurements.
     pub measured: bool,
     /// Phrases that support it, each with its numbers.
     pub evidence: Vec<String>,
-    /// The blocks in which threads ended these waits, those that ended most first.
+    /// The blocks in which threads ended these waits, by waits ended, descending.
     #[serde(default)]
     pub ended_by: Vec<WaitEnder>,
 }
 
-/// A block of code in which threads ended waits of others: of a lock, who held it.
+/// A block of code in which threads ended waits of others; for a lock, the holder's block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitEnder {
-    /// The block, or what stands for it.
+    /// The block, or its substitute.
     pub block: String,
     /// The duration of the waits that it ended.
     pub ns: f64,
-    /// The thread that ended most of that.
+    /// The thread that ended most of these waits.
     pub thread: Option<String>,
 }
 
-/// A reason that a score may be no interference.
+/// A reason why a score may be no interference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
     /// The doubt.
     pub kind: DoubtKind,
-    /// In words, with the numbers.
+    /// The doubt in words, with the numbers.
     pub text: String,
-    /// The number that it rests on.
+    /// The number behind it.
     pub value: f64,
 }
 
@@ -464,9 +468,10 @@ pub enum DoubtKind {
     Argument,
     /// The duration follows the time on the CPU; the value is the R².
     Work,
-    /// A few fast executions, and then nothing for long; the value is the score without them.
+    /// A few fast executions, and none for long; the value is the score without them.
     FastPath,
-    /// Others in the block at the same time make it no slower; the value is by how much they do.
+    /// Others in the block at the same time do not make it slower; the value is by how much they
+    /// do.
     NotConcurrent,
     /// The floor is not trustworthy.
     Floor,
@@ -478,10 +483,11 @@ pub enum DoubtKind {
     Recursion,
     /// One thread only.
     OneThread,
-    /// One thread waits in it for the work of the program's other threads, and is idle. The value is the part of the
-    /// score that it waited for. It is ranked behind all others.
+    /// One thread waits in it for the work of the program's other threads, and is idle. The value
+    /// is the part of the score that it waited for. It is ranked behind all others.
     Idle,
-    /// The recorded executions stand for more time than their threads had; the value is for how many times as much.
+    /// The recorded executions stand for more time than their threads had; the value is the ratio
+    /// of the two.
     Overstated,
 }
 
@@ -494,7 +500,7 @@ pub struct EventScore {
     pub samples: u64,
     /// The mean number of events in an execution.
     pub per_execution: f64,
-    /// Comparison of slow and fast executions; `None` where nothing can be said.
+    /// Comparison of slow and fast executions; `None` without enough data.
     pub slow: Option<EventContrast>,
 }
 
@@ -503,26 +509,28 @@ pub struct EventScore {
 pub struct EventContrast {
     /// The factor by which the slow executions ran longer.
     pub slower: f64,
-    /// Factor by which the event happened more often in them; `None`: no sample fell into fast ones.
+    /// Factor by which the event happened more often in them; `None` if no sample fell into fast
+    /// ones.
     pub times: Option<f64>,
-    /// The lower end of that (95 %, for samples that do not depend on each other).
+    /// The lower end of that factor (95 %, for independent samples).
     pub at_least: f64,
-    /// The upper end; `None`: there is none.
+    /// The upper end; `None` if there is none.
     pub at_most: Option<f64>,
     /// Samples in slow executions.
     pub slow_samples: u64,
     /// Samples in fast ones.
     pub fast_samples: u64,
-    /// Additional running time of slow executions for each event that they had more, in nanoseconds; `None`: they had no more.
+    /// Additional running time of slow executions for each additional event, in nanoseconds; `None`
+    /// if they had no more events.
     pub ns_each: Option<f64>,
 }
 
 /// A call stack of a block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StackScore {
-    /// Innermost caller first: function, with file and line where known.
+    /// Innermost caller first: function, with file and line if known.
     pub frames: Vec<String>,
-    /// The number of sightings among the calls whose stack was taken.
+    /// Number of its sightings among the calls whose stack was taken.
     pub count: u64,
     /// The mean duration of those calls.
     pub mean_ns: f64,
@@ -537,12 +545,13 @@ pub struct SequenceScore {
     pub second: String,
     /// The number of calls.
     pub calls: u64,
-    /// From the entry of the first to the leave of the second: what they lost over the duration of all threads.
+    /// The loss from the entry of the first to the leave of the second, divided by the duration of
+    /// all threads.
     pub program: f64,
-    /// The part of it that passed between them.
+    /// The part of it between the two blocks.
     pub between: f64,
-    /// The mean.
+    /// Mean duration.
     pub mean_ns: f64,
-    /// The floor.
+    /// Its floor.
     pub floor_ns: f64,
 }

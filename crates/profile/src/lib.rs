@@ -1,24 +1,24 @@
 //! Data model of measurements: recordings, call trees, experiments, findings.
 //!
-//! The ground floor of the house: plain data that every other crate speaks in, and no I/O. A
-//! [`Recording`] is what a collection leaves behind: [`Image`]s (executables, shared libraries, the
-//! kernel), [`Sample`]s counted by where they landed in an image, by event and by process, and,
-//! where they were recorded, the call stacks in a [`StackTable`].
+//! The lowest layer: plain data that all other crates share, and no I/O. A [`Recording`] is the
+//! result of a collection: [`Image`]s (executables, shared libraries, the kernel), [`Sample`]s
+//! counted by position in an image, by event and by process, and, if recorded, the call stacks in a
+//! [`StackTable`].
 //!
-//! Three kinds of number are easily confused and are three types here: an address in the running
-//! process ([`ProcessAddress`]), an address as the image itself states it ([`ImageAddress`]), and a
-//! position in the image that survives both ([`Location`], an image and an [`ImageOffset`]).
+//! Three kinds of numbers are easily confused, and are three types here: an address in the running
+//! process ([`ProcessAddress`]), an address in the image's own tables ([`ImageAddress`]), and a
+//! position in the image that outlives both ([`Location`], an image and an [`ImageOffset`]).
 //!
-//! A [`CallTree`] is the other view of a profile, and the only one that profiles of other tools have
-//! in common with ours: names in calling contexts, with costs.
+//! A [`CallTree`] is the other view of a profile, and the only one that other tools' profiles share
+//! with ours: names in calling contexts, with costs.
 //!
-//! A [`CausalProfile`] is the record of performance experiments: what was virtually sped up, by how
-//! much, and what that did to the rate of progress. A trace ([`TraceHead`], [`TraceBatch`]) is the record
-//! of each execution of some blocks of code; [`Interference`] is what follows from it.
+//! A [`CausalProfile`] is the record of performance experiments: the virtually sped up code, the
+//! speedup, and the effect on the rate of progress. A trace ([`TraceHead`], [`TraceBatch`]) is the
+//! record of each execution of some blocks of code; [`Interference`] is derived from it.
 //!
-//! [`known_code`] is the catalogue of libraries and runtimes that everybody knows.
+//! [`known_code`] is the catalogue of well-known libraries and runtimes.
 //!
-//! A [`Finding`] is one claim of any method about one place, in a form that they all share.
+//! A [`Finding`] is one claim of any method about one place, in their common form.
 #![forbid(unsafe_code)]
 
 mod accesses;

@@ -1,10 +1,10 @@
-//! Orders of trees that are given by the parent of each node; node 0 is the root.
+//! Orders of trees in which each node has its parent; node 0 is the root.
 
-/// The nodes in preorder. A parent has a smaller number than its children.
+/// Returns the nodes in preorder. A parent has a smaller number than its children.
 pub(crate) fn nodes_in_preorder(parent: &[u32]) -> Vec<u32> {
     let nodes = parent.len();
-    // Subtree sizes from the last node to the first, then each node's place from the first on:
-    // its parent's place and what its elder siblings take.
+    // Subtree sizes from the last node to the first, then each node's position from the first on:
+    // its parent's position plus the sizes of its elder siblings.
     let mut size = vec![1_u32; nodes];
     for node in (1..nodes).rev() {
         size[parent[node] as usize] += size[node];
@@ -20,7 +20,7 @@ pub(crate) fn nodes_in_preorder(parent: &[u32]) -> Vec<u32> {
     inverse_permutation(&place)
 }
 
-/// The inverse of a permutation.
+/// Returns the inverse of a permutation.
 pub(crate) fn inverse_permutation(permutation: &[u32]) -> Vec<u32> {
     let mut inverse = vec![0; permutation.len()];
     for (position, value) in permutation.iter().enumerate() {
@@ -29,7 +29,7 @@ pub(crate) fn inverse_permutation(permutation: &[u32]) -> Vec<u32> {
     inverse
 }
 
-/// The end of each node's subtree if the nodes are in preorder, else `None`.
+/// Returns the end of each node's subtree if the nodes are in preorder, else `None`.
 pub(crate) fn subtree_ends(parent: &[u32]) -> Option<Vec<u32>> {
     let nodes = parent.len();
     let mut end: Vec<u32> = (1..=nodes as u32).collect();
@@ -40,8 +40,8 @@ pub(crate) fn subtree_ends(parent: &[u32]) -> Option<Vec<u32>> {
         let above = parent[node] as usize;
         end[above] = end[above].max(end[node]);
     }
-    // In preorder the parent of a node is the node before it or one of that one's ancestors:
-    // the node lies in the subtree of its parent, and no subtree is interrupted.
+    // In preorder the parent of a node is the node before it or an ancestor of that node: the node
+    // lies in the subtree of its parent, and no subtree is interrupted.
     let in_order = (1..nodes).all(|node| {
         let before = node - 1;
         let above = parent[node] as usize;
@@ -53,7 +53,7 @@ pub(crate) fn subtree_ends(parent: &[u32]) -> Option<Vec<u32>> {
 fn is_ancestor(end: &[u32], parent: &[u32], ancestor: usize, node: usize) -> bool {
     let mut above = node;
     while above > ancestor {
-        // A subtree that goes on after `node` cannot be left upwards.
+        // A subtree that continues after `node` cannot be left upwards.
         if end[above] as usize != node + 1 {
             return false;
         }

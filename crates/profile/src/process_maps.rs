@@ -1,4 +1,4 @@
-//! Lines of `/proc/PID/maps`: what a process has mapped where.
+//! Lines of `/proc/PID/maps`: the memory mappings of a process.
 
 use crate::address::ImageOffset;
 use crate::image::FileIdentity;
@@ -17,14 +17,15 @@ pub struct MapsLine<'a> {
     pub file_offset: u64,
     /// The mapped file; `None` for memory without one.
     pub file: Option<FileIdentity>,
-    /// Path as the kernel prints it, with ` (deleted)` behind a file that is gone, or a name in brackets; empty for memory without either.
+    /// Path as the kernel prints it, with ` (deleted)` after a file that is gone, or a name in
+    /// brackets; empty for memory without either.
     pub path: &'a str,
 }
 
 impl<'a> MapsLine<'a> {
-    /// Parses one line; `None` if it is not one.
+    /// Parses one line; `None` if it is malformed.
     pub fn parse(line: &'a str) -> Option<Self> {
-        // The fields end at the first blank: the path may contain more of them.
+        // The fields end at the first blank, because the path may contain more blanks.
         let mut rest = line;
         let mut field = || {
             let trimmed = rest.trim_start();
@@ -55,12 +56,12 @@ impl<'a> MapsLine<'a> {
         })
     }
 
-    /// Parses the text of a whole file. Lines that are none are left out.
+    /// Parses the text of a whole file, without malformed lines.
     pub fn parse_all(text: &'a str) -> impl Iterator<Item = Self> {
         text.lines().filter_map(Self::parse)
     }
 
-    /// Returns the position in the file of an address of the mapping.
+    /// Returns the position in the file of an address in the mapping.
     pub fn file_offset_of(&self, address: u64) -> Option<ImageOffset> {
         let inside = self.addresses.contains(&address);
         inside.then(|| {

@@ -6,17 +6,19 @@ use std::collections::BTreeMap;
 
 /// The names of the processes that threads and samples belong to.
 ///
-/// A process is named as its first thread, else as its thread with the most samples. Threads of a JVM or of Node.js have names of their own,
-/// which are none of the process. A first thread belongs to the process that it names: before it executes a program that is another.
-/// Where the last name of the first thread has no samples, or is not its only one, [`name_processes`] says it.
+/// A process has the name of its first thread, else of its thread with the most samples. Threads of
+/// a JVM or of Node.js have their own names, which do not name the process. A first thread belongs
+/// to the process that it names; before an `exec` it has another name. If the last name of the
+/// first thread has no samples, or is not its only name, [`name_processes`] adds it.
 pub struct ProcessNames {
     by_pid: FxHashMap<u32, NameId>,
-    /// By process id, where it is known, and name of the thread: one name, or those of all processes that have such a thread.
+    /// By process id, if known, and name of the thread: one name, or those of all processes with
+    /// such a thread.
     by_thread: FxHashMap<(Option<u32>, NameId), Vec<NameId>>,
 }
 
 impl ProcessNames {
-    /// The names of a recording's processes.
+    /// Collects the names of a recording's processes.
     pub fn of_recording(recording: &Recording) -> Self {
         let mut names = Self {
             by_pid: names_by_pid(recording),
@@ -48,8 +50,8 @@ impl ProcessNames {
         self.name_of_process(thread.pid).unwrap_or(thread.process)
     }
 
-    /// Returns the names that the process of a sample can have: one, unless several processes have a thread of this name and the samples have no
-    /// process ids.
+    /// Returns the possible names of a sample's process: one, unless several processes have a
+    /// thread of this name and the samples have no process ids.
     pub fn names_of_sample<'a>(&'a self, sample: &'a Sample) -> &'a [NameId] {
         match self.by_thread.get(&(sample.pid, sample.process)) {
             Some(names) => names,
@@ -57,7 +59,7 @@ impl ProcessNames {
         }
     }
 
-    /// Returns the name of a sample's process; that of its thread, if it can be several.
+    /// Returns the name of a sample's process, or of its thread if there are several candidates.
     pub fn name_of_sample(&self, sample: &Sample) -> NameId {
         match self.names_of_sample(sample) {
             [name] => *name,
@@ -66,8 +68,9 @@ impl ProcessNames {
     }
 }
 
-/// Adds what the first threads of the recording's processes were called last, as threads without samples. They say the names of
-/// processes whose first thread had no samples, or had others under an earlier name.
+/// Adds the last names of the first threads of the recording's processes, as threads without
+/// samples. They name processes whose first thread had no samples, or had others under an earlier
+/// name.
 pub fn name_processes<'a>(recording: &mut Recording, last_name: impl Fn(u32) -> Option<&'a str>) {
     let mut processes: BTreeMap<u32, (ThreadCount, Vec<NameId>)> = BTreeMap::new();
     for thread in &recording.threads {

@@ -1,8 +1,9 @@
-//! Bounds a call tree: of samples whose stacks are rare the place stays and the callers are left out.
+//! A bound on the size of call trees: samples with rare stacks keep their place and lose callers.
 //!
-//! Where samples fell, how many, and in which process is never changed, so that all flat figures are exact. A stack is rare if it
-//! has fewer samples than a threshold, which is the lowest power of two that makes the tree fit. Such a sample keeps those callers
-//! that have as many samples together; between them and the place stands one frame, [`RARE_STACKS`].
+//! The places, numbers and processes of samples never change, so that all flat figures are exact. A
+//! stack is rare if it has fewer samples than a threshold, the lowest power of two with which the
+//! tree fits. Such a sample keeps those callers that reach the threshold together; one frame,
+//! [`RARE_STACKS`], stands between them and the place.
 
 use crate::{
     EmbeddedSymbol, Image, ImageId, ImageKind, ImageOffset, Location, Recording, StackId,
@@ -10,21 +11,21 @@ use crate::{
 };
 use rustc_hash::FxHashSet;
 
-/// The frame in place of callers that are left out; the name of its image, too.
+/// The frame in place of callers that are left out; also the name of its image.
 pub const RARE_STACKS: &str = "[rare stacks]";
 
 /// Warning of a recording that has such frames.
 pub const RARE_STACKS_WARNING: &str = "stacks that are rare lack callers, so that memory stays bounded: [rare stacks] stands for them (vitalfew report --callers '[rare stacks]'); places and their counts are exact";
 
-/// Nanoseconds of a wait that count as one sample: a long wait is not rare, even if it was met once.
+/// Nanoseconds of a wait that count as one sample, so that a single long wait is not rare.
 const WAIT_NS: u64 = 1_000_000;
 
-/// Returns how much a sample counts when it is decided which stacks are rare.
+/// Returns the weight of a sample in the decision which stacks are rare.
 pub fn stack_importance(count: u64, weight: u64) -> u64 {
     count.max(weight / WAIT_NS)
 }
 
-/// The image of the frames that stand for callers.
+/// Returns the image of the frames that stand for callers.
 pub fn rare_stacks_image() -> Image {
     Image {
         kind: ImageKind::Jit,
@@ -35,7 +36,7 @@ pub fn rare_stacks_image() -> Image {
     }
 }
 
-/// The name of such a frame, which is at offset 0 of its image.
+/// Returns the name of such a frame, which is at offset 0 of its image.
 pub fn rare_stacks_symbol(image: ImageId) -> EmbeddedSymbol {
     EmbeddedSymbol {
         image,
@@ -68,22 +69,22 @@ impl Recording {
     }
 }
 
-/// A table of stacks that has too many frames.
+/// A table of stacks with too many frames.
 pub struct RareStacks {
     stacks: StackTable,
     /// The stacks of samples.
     used: Vec<StackId>,
-    /// By stack: its samples, those of the stacks that it called among them.
+    /// By stack: its samples, including those of the stacks that it called.
     totals: Vec<u64>,
     most_frames: usize,
 }
 
 impl RareStacks {
-    /// Takes the stacks if they have more than `most_callers` frames beside one for each place;
-    /// `uses` are the stacks of samples, each with its [importance](stack_importance).
+    /// Takes the stacks if they have more than `most_callers` frames in addition to one for each
+    /// place; `uses` are the stacks of samples, each with its [importance](stack_importance).
     ///
     /// # Errors
-    /// The stacks, if they are few enough.
+    /// Returns the stacks if they are few enough.
     pub fn find_rare(
         stacks: StackTable,
         uses: &[(StackId, u64)],
@@ -124,17 +125,17 @@ impl RareStacks {
         }
     }
 
-    /// Returns whether a stack stays as it is. One without callers has nothing to lose.
+    /// Returns whether a stack stays unchanged. A stack without callers has nothing to lose.
     fn is_kept(&self, stack: StackId, threshold: u64) -> bool {
         self.totals[stack.0 as usize] >= threshold || self.stacks.frame(stack).caller.is_none()
     }
 
-    /// The callers of a rare stack that stay.
+    /// Returns the callers of a rare stack that stay.
     fn kept_callers(&self, stack: StackId, threshold: u64, marker: Location) -> Option<StackId> {
         let mut next = self.stacks.frame(stack).caller;
         while let Some(caller) = next {
             let frame = self.stacks.frame(caller);
-            // What stands in place of callers stands there once.
+            // The frame in place of callers stands there only once.
             if self.totals[caller.0 as usize] >= threshold && frame.location != marker {
                 return next;
             }
@@ -181,7 +182,7 @@ fn total_importance(stacks: &StackTable, uses: &[(StackId, u64)]) -> Vec<u64> {
     totals
 }
 
-/// Stacks on their way into a smaller table.
+/// Stacks being copied into a smaller table.
 pub struct FoldedStacks {
     old: RareStacks,
     threshold: u64,
@@ -191,7 +192,7 @@ pub struct FoldedStacks {
 }
 
 impl FoldedStacks {
-    /// The stack of a sample in the smaller table.
+    /// Returns the stack of a sample in the smaller table.
     pub fn place_stack(&mut self, stack: StackId) -> StackId {
         let (threshold, marker) = (self.threshold, self.marker);
         if self.old.is_kept(stack, threshold) {
@@ -225,11 +226,11 @@ impl FoldedStacks {
             self.moved[id.0 as usize] = Some(new);
             copied = Some(new);
         }
-        // A stack is a frame at least.
+        // A stack has at least one frame.
         copied.unwrap_or(StackId(0))
     }
 
-    /// The smaller table.
+    /// Returns the smaller table.
     pub fn finish(self) -> StackTable {
         self.new
     }

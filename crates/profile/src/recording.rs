@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NameId(pub u32);
 
-/// Names of processes and threads (the kernel's `comm`, at most 15 bytes), paths of control groups and labels, each once.
+/// Names of processes and threads (the kernel's `comm`, at most 15 bytes), paths of control groups
+/// and labels, each once.
 #[derive(Clone, Debug, Default)]
 pub struct NameSet {
     names: Vec<String>,
@@ -17,7 +18,7 @@ pub struct NameSet {
 }
 
 impl NameSet {
-    /// The id of `name`, added if it is new.
+    /// Returns the id of `name`; adds it if it is new.
     ///
     /// # Panics
     /// If there are more than `u32::MAX` names.
@@ -31,15 +32,15 @@ impl NameSet {
         id
     }
 
-    /// The name of an id.
+    /// Returns the name of an id.
     ///
     /// # Panics
-    /// If `id` is not of this table.
+    /// If `id` is not in this table.
     pub fn get(&self, id: NameId) -> &str {
         &self.names[id.0 as usize]
     }
 
-    /// All names; the position is the [`NameId`].
+    /// Returns all names; the position is the [`NameId`].
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -54,16 +55,16 @@ pub struct Host {
     pub kernel: String,
     /// Machine (`uname -m`).
     pub machine: String,
-    /// Model name of the processor, where the kernel says it.
+    /// Model name of the processor, if the kernel reports it.
     pub cpu_model: Option<String>,
-    /// The processor: `vendor-family-model` as CPUID has them (`GenuineIntel-6-143`), or
-    /// `implementer-part` as Arm's MIDR has them (`0x41-0xd0c`).
+    /// The processor: `vendor-family-model` as in CPUID (`GenuineIntel-6-143`), or
+    /// `implementer-part` as in Arm's MIDR (`0x41-0xd0c`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_id: Option<String>,
-    /// The cycles that its processors make in a second, as far as the system says it.
+    /// Cycles of its processors in a second, if the system reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_hz: Option<u64>,
-    /// CPUs that were online.
+    /// Number of online CPUs.
     pub cpus: u32,
 }
 
@@ -95,18 +96,18 @@ pub enum Collector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallGraph {
-    /// Not at all.
+    /// No stacks.
     None,
-    /// By frame pointers, in the kernel.
+    /// Frame pointers, in the kernel.
     FramePointer,
-    /// By unwind tables, from a copy of the stack.
+    /// Unwind tables, from a copy of the stack.
     Dwarf,
-    /// By unwind tables, in the kernel; by frame pointers in code that has none.
+    /// Unwind tables, in the kernel; frame pointers in code without tables.
     Tables,
 }
 
 impl CallGraph {
-    /// The user frames of a stack that are followed at most.
+    /// Returns the maximum number of user frames of a stack that are followed.
     pub const fn deepest(self) -> usize {
         match self {
             CallGraph::Tables => 508,
@@ -131,32 +132,34 @@ pub struct Waker {
 pub struct Sample {
     /// The event.
     pub event: EventId,
-    /// Name of the thread that ran (the kernel's `comm`).
+    /// Name of the running thread (the kernel's `comm`).
     pub process: NameId,
-    /// Process id, where the recording keeps processes apart.
+    /// Process id, if the recording keeps processes apart.
     pub pid: Option<u32>,
-    /// Thread id, where the recording keeps threads apart.
+    /// Thread id, if the recording keeps threads apart.
     pub tid: Option<u32>,
-    /// The control group that the thread was in, by its path; `None` where that was not recorded.
+    /// The path of the thread's control group; `None` if not recorded.
     pub cgroup: Option<NameId>,
-    /// The labels of the goroutine that ran, as text; `None` where it had none.
+    /// The labels of the running goroutine, as text; `None` if it had none.
     pub labels: Option<NameId>,
-    /// The call stack. It has one frame where only the place was recorded.
+    /// The call stack; only one frame if only the place was recorded.
     pub stack: StackId,
-    /// The slice of the recording in which the sample was taken, each [`Recording::slice_ns`] long, the first one 0. A
-    /// wait is in the slice in which it ended. `None` where times were not kept.
+    /// The slice of the recording in which the sample was taken, each [`Recording::slice_ns`] long,
+    /// the first one 0. A wait is in the slice in which it ended. `None` if times were not kept.
     pub slice: Option<u32>,
-    /// Off-CPU events: who ended the wait, where somebody did.
+    /// Off-CPU events: the thread that ended the wait, if there was one.
     pub waker: Option<Waker>,
     /// Number of samples (or waits, for off-CPU events).
     pub count: u64,
-    /// Their weight in the unit of the event; equals `count` for [`crate::Unit::Samples`], unless periods are mixed.
+    /// Their weight in the unit of the event; equals `count` for [`crate::Unit::Samples`], unless
+    /// periods are mixed.
     pub weight: u64,
 }
 
 impl Sample {
-    /// Returns samples of which no more is known than the event, the process and the stack. Write the rest as fields beside
-    /// `..Sample::new(…)`; who records, stores or merges samples names every field instead, so that the compiler asks for a new one.
+    /// Makes samples with only an event, a process and a stack. Set other fields beside
+    /// `..Sample::new(…)`. Code that records, stores or merges samples names every field instead,
+    /// so that the compiler asks for a new one.
     pub fn new(event: EventId, process: NameId, stack: StackId, count: u64) -> Self {
         Self {
             event,
@@ -174,8 +177,8 @@ impl Sample {
     }
 }
 
-/// The samples of a thread. They are counted beside the samples proper, so that places aggregate
-/// over processes.
+/// The samples of a thread. They are counted in addition to the samples proper, so that places
+/// aggregate over processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadCount {
     /// The event.
@@ -184,9 +187,10 @@ pub struct ThreadCount {
     pub pid: u32,
     /// Thread id.
     pub tid: u32,
-    /// Name of the thread while it had them; a thread that its own language names has both names ([`name_thread`]).
+    /// Name of the thread at its samples; a thread that its own language names has both names
+    /// ([`name_thread`]).
     pub process: NameId,
-    /// The control group that it was in, by its path; `None` where that was not recorded.
+    /// The path of its control group; `None` if not recorded.
     pub cgroup: Option<NameId>,
     /// Number of samples.
     pub count: u64,
@@ -197,7 +201,7 @@ pub struct ThreadCount {
 /// Separator between the kernel's name of a thread and its own language's.
 const OWN_NAME: &str = " \u{203a} ";
 
-/// Returns the name of a thread that its own language names otherwise than the kernel.
+/// Returns the name of a thread whose own language names it differently from the kernel.
 pub fn name_thread(kernel: &str, own: &str) -> String {
     format!("{kernel}{OWN_NAME}{own}")
 }
@@ -208,18 +212,18 @@ pub fn kernel_name(name: &str) -> &str {
 }
 
 /// Transfers of control from one place of an image to another, along the edges of control-flow
-/// graphs. Branches that were not taken go to the next instruction.
+/// graphs. A branch that was not taken goes to the next instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchCount {
     /// The image.
     pub image: ImageId,
     /// The branch.
     pub branch: ImageOffset,
-    /// The instruction that was executed next.
+    /// The instruction executed next.
     pub target: ImageOffset,
-    /// The number of transfers that followed from the registers at a sample.
+    /// Number of transfers that followed from the registers at a sample.
     pub observed: u64,
-    /// The number of transfers along stretches of execution that were followed.
+    /// Number of transfers along followed stretches of execution.
     pub walked: u64,
 }
 
@@ -234,15 +238,15 @@ pub struct Recording {
     pub start_unix_ns: u64,
     /// Length, in nanoseconds.
     pub duration_ns: u64,
-    /// Length of a slice of [`Sample::slice`], in nanoseconds, where times were kept.
+    /// Length of a slice of [`Sample::slice`], in nanoseconds, if times were kept.
     pub slice_ns: Option<u64>,
-    /// Time that the target's threads spent in each state, where the kernel was asked.
+    /// Time of the target's threads in each state, if the kernel was asked.
     pub task_times: Option<TaskTimes>,
     /// The way in which the samples were collected.
     pub collector: Collector,
     /// The way in which call stacks were recorded.
     pub call_graph: CallGraph,
-    /// Counts of how user stacks were walked, where that was counted. Their summary is among the warnings.
+    /// Counts of the walks of user stacks, if counted. Their summary is among the warnings.
     pub walks: Option<StackWalks>,
     /// True if samples in the kernel were recorded too.
     pub kernel: bool,
@@ -260,18 +264,18 @@ pub struct Recording {
     pub samples: Vec<Sample>,
     /// The samples of each thread.
     pub threads: Vec<ThreadCount>,
-    /// Symbols of images that cannot be read again, sorted by image and start.
+    /// Symbols of images that cannot be read later, sorted by image and start.
     pub symbols: Vec<EmbeddedSymbol>,
-    /// Branches that were observed, each once.
+    /// Observed branches, each once.
     pub branches: Vec<BranchCount>,
     /// Stretches executed between branches that the processor recorded, each stretch once.
     pub stretches: Vec<StretchCount>,
-    /// Data addresses that were seen, by instruction, each once.
+    /// Observed data addresses, by instruction, each once.
     pub accesses: Vec<AccessCount>,
 }
 
 impl Recording {
-    /// A recording of nothing yet.
+    /// Makes an empty recording.
     pub fn new(host: Host, target: Target, collector: Collector, call_graph: CallGraph) -> Self {
         Self {
             host,
@@ -298,13 +302,14 @@ impl Recording {
         }
     }
 
-    /// The warnings, without the line that says how user stacks were found, which every recording of stacks has.
+    /// Returns the warnings, without the line about how user stacks were found, which every
+    /// recording of stacks has.
     pub fn problems(&self) -> impl Iterator<Item = &String> {
         let warnings = self.warnings.iter();
         warnings.filter(|warning| !warning.starts_with(FRAMES_SUMMARY))
     }
 
-    /// Notes how user stacks were walked, in place of what was noted before.
+    /// Sets the counts of the walks of user stacks, in place of earlier ones.
     pub fn set_walks(&mut self, walks: Option<StackWalks>) {
         let before = self.walks.map_or_else(Vec::new, StackWalks::sentences);
         self.warnings.retain(|warning| !before.contains(warning));
@@ -313,18 +318,18 @@ impl Recording {
         self.warnings.extend(sentences.into_iter().flatten());
     }
 
-    /// The image of an id.
+    /// Returns the image of an id.
     ///
     /// # Panics
-    /// If `id` is not of this recording.
+    /// If `id` is not in this recording.
     pub fn image(&self, id: ImageId) -> &Image {
         &self.images[id.0 as usize]
     }
 
-    /// The event of an id.
+    /// Returns the event of an id.
     ///
     /// # Panics
-    /// If `id` is not of this recording.
+    /// If `id` is not in this recording.
     pub fn event(&self, id: EventId) -> &Event {
         &self.events[id.0 as usize]
     }

@@ -10,17 +10,17 @@ pub struct StackId(pub u32);
 /// One frame of a call stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackFrame {
-    /// The position of execution in this frame. In a caller this lies *inside* the call instruction (the return address
-    /// less one), so that it always belongs to the calling line.
+    /// The position of execution in this frame. In a caller it lies *inside* the call instruction
+    /// (the return address less one), so that it always belongs to the calling line.
     pub location: Location,
-    /// The frame that called it; `None` in the outermost frame that was recorded.
+    /// The frame that called it; `None` in the outermost recorded frame.
     pub caller: Option<StackId>,
 }
 
 /// All stacks of a recording, as a tree that shares common callers.
 ///
-/// A sample without a call stack has a one-frame stack here: the place where it landed.
-/// A caller always has a smaller [`StackId`] than the frames it called. A frame takes 24 bytes and 6 to 11 in the index.
+/// A sample without a call stack has a stack of one frame here: its place. A caller always has a
+/// smaller [`StackId`] than the frames it called. A frame takes 24 bytes and 6 to 11 in the index.
 #[derive(Clone, Debug, Default)]
 pub struct StackTable {
     frames: Vec<StackFrame>,
@@ -33,15 +33,15 @@ fn hash_of(frame: &StackFrame) -> u64 {
 }
 
 impl StackTable {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The stack of `location` called from `caller`, added if it is new.
+    /// Returns the stack of `location` called from `caller`; adds it if it is new.
     ///
     /// # Panics
-    /// If `caller` is not of this table, or the table has more than `u32::MAX` frames.
+    /// If `caller` is not in this table, or the table has more than `u32::MAX` frames.
     pub fn intern(&mut self, location: Location, caller: Option<StackId>) -> StackId {
         let frame = StackFrame { location, caller };
         self.index_frames();
@@ -56,7 +56,7 @@ impl StackTable {
         id
     }
 
-    /// Enters the frames into the index that are not there yet.
+    /// Adds the frames to the index that are missing there.
     fn index_frames(&mut self) {
         let Self { frames, index } = self;
         let rehash = |id: &u32| hash_of(&frames[*id as usize]);
@@ -66,8 +66,8 @@ impl StackTable {
         }
     }
 
-    /// Adds the stack of `location` alone without a look whether it is there, which takes a fraction
-    /// of the time of [`intern`](Self::intern). To be called once for each location.
+    /// Adds the stack of `location` alone without a lookup, which takes a fraction of the time of
+    /// [`intern`](Self::intern). Call it once for each location.
     ///
     /// # Panics
     /// If the table has more than `u32::MAX` frames.
@@ -84,22 +84,22 @@ impl StackTable {
         id
     }
 
-    /// The stack of these frames, innermost first; `None` if there are none.
+    /// Returns the stack of these frames, innermost first; `None` if there are none.
     pub fn intern_stack(&mut self, innermost_first: &[Location]) -> Option<StackId> {
         innermost_first.iter().rev().fold(None, |caller, location| {
             Some(self.intern(*location, caller))
         })
     }
 
-    /// The innermost frame of a stack.
+    /// Returns the innermost frame of a stack.
     ///
     /// # Panics
-    /// If `id` is not of this table.
+    /// If `id` is not in this table.
     pub fn frame(&self, id: StackId) -> StackFrame {
         self.frames[id.0 as usize]
     }
 
-    /// The locations of a stack, innermost first.
+    /// Returns the locations of a stack, innermost first.
     pub fn locations(&self, id: StackId) -> impl Iterator<Item = Location> + '_ {
         let mut next = Some(id);
         std::iter::from_fn(move || {
@@ -109,17 +109,17 @@ impl StackTable {
         })
     }
 
-    /// All frames; the position is the [`StackId`].
+    /// Returns all frames; the position is the [`StackId`].
     pub fn frames(&self) -> &[StackFrame] {
         &self.frames
     }
 
-    /// All frames, in a table's order, without what finds them.
+    /// Returns all frames in order, without the index.
     pub fn into_frames(self) -> Vec<StackFrame> {
         self.frames
     }
 
-    /// The number of frames.
+    /// Returns the number of frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }

@@ -1,10 +1,11 @@
 use serde::{Deserialize, Serialize};
 
-/// The beginning of the warning that says how user stacks were found. It is a warning in earnest
-/// only if much is missing.
+/// The beginning of the warning about how user stacks were found. It is a real warning only if many
+/// are missing.
 pub const FRAMES_SUMMARY: &str = "user frames: ";
 
-/// Returns a warning if many of the stacks end in code that neither tables nor a frame pointer lead out of.
+/// Returns a warning if many of the stacks end in code that can be unwound by neither tables nor
+/// frame pointers.
 pub fn warn_of_lost_stacks(lost: u64, stacks: u64) -> Option<String> {
     let share = lost as f64 / stacks.max(1) as f64;
     (share > 0.05).then(|| {
@@ -16,8 +17,8 @@ pub fn warn_of_lost_stacks(lost: u64, stacks: u64) -> Option<String> {
     })
 }
 
-/// Counts of how user stacks were walked in the kernel: frames by the method that found them, stacks by the reason that
-/// they ended.
+/// Counts of the walks of user stacks in the kernel: frames by the method that found them, stacks
+/// by the reason of their end.
 #[derive(
     Clone,
     Copy,
@@ -45,15 +46,15 @@ pub struct StackWalks {
     pub complete: u64,
     /// Stacks that ended at a rule that the kernel cannot follow.
     pub unsupported: u64,
-    /// Stacks that ended at a frame pointer that leads nowhere.
+    /// Stacks that ended at an invalid frame pointer.
     pub lost: u64,
-    /// Stacks that ended at a return address that is none.
+    /// Stacks that ended at an invalid return address.
     pub astray: u64,
-    /// Stacks of more frames than are recorded.
+    /// Stacks with more frames than are recorded.
     pub too_deep: u64,
     /// Stacks of 32-bit programs, which are not walked.
     pub narrow: u64,
-    /// Look-ups of images for which the kernel's table had no room.
+    /// Look-ups of images without room in the kernel's table.
     pub crowded: u64,
 }
 
@@ -76,7 +77,7 @@ impl StackWalks {
         counts.into()
     }
 
-    /// The sum of both.
+    /// Returns the sum of both.
     pub fn plus(self, other: Self) -> Self {
         self.zip_with(other, u64::saturating_add)
     }
@@ -86,18 +87,19 @@ impl StackWalks {
         self.zip_with(before, u64::saturating_sub)
     }
 
-    /// Stacks that could have been walked to their start.
+    /// Returns the number of stacks that could have been walked to their start.
     fn walked(self) -> u64 {
         self.stacks.saturating_sub(self.narrow)
     }
 
-    /// The share of stacks that reach the start of their program or thread, 0 to 1; `None` without any.
+    /// Returns the share of stacks that reach the start of their program or thread, 0 to 1; `None`
+    /// without any.
     pub fn whole_share(self) -> Option<f64> {
         let walked = self.walked();
         (walked > 0).then(|| self.complete as f64 / walked as f64)
     }
 
-    /// Says how the frames were found, in one line; `None` without any.
+    /// Returns one line about how the frames were found; `None` without any.
     pub fn summary(self) -> Option<String> {
         let pointers = self.by_pointer.saturating_add(self.by_pointer_early);
         let frames = self.by_table.saturating_add(pointers);
@@ -137,7 +139,7 @@ impl StackWalks {
 
     /// Returns warnings about stacks that could not be walked, each a sentence.
     pub fn warnings(self) -> Vec<String> {
-        // Where tables were not made yet, the code may have some.
+        // If tables were not ready yet, the code may still have some.
         let lost = self.lost.saturating_sub(self.by_pointer_early);
         let mut warnings = Vec::from_iter(warn_of_lost_stacks(lost, self.walked()));
         if self.narrow > 0 {
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!(counts.warnings().len(), 1);
         assert_eq!(counts.sentences().len(), 2);
         assert_eq!(counts.whole_share(), Some(0.99));
-        // Stacks that may have ended before a table was made say nothing of the code.
+        // Stacks that may have ended before a table was ready say nothing about the code.
         for (early, warnings) in [(0, 2), (39, 1)] {
             let counts = StackWalks {
                 lost: 40,

@@ -2,23 +2,23 @@ use crate::{ImageId, ImageOffset, Location};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// A symbol that the recording itself carries, because the code it names may not be read again
-/// later: the kernel, a module, the vDSO, code generated at run time, a file that was deleted, and
-/// whatever a closed epoch of the daemon names.
+/// A symbol stored in the recording, because its code may not be readable later: the kernel, a
+/// module, the vDSO, code generated at run time, a deleted file, and all code in a closed epoch of
+/// the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EmbeddedSymbol {
     /// The image.
     pub image: ImageId,
     /// First byte of the procedure.
     pub start: ImageOffset,
-    /// First byte behind it; equal to `start` where the size is not known.
+    /// First byte after it; equal to `start` if the size is unknown.
     pub end: ImageOffset,
-    /// Its name, not demangled where it is of a symbol table.
+    /// Its name, not demangled if it comes from a symbol table.
     pub name: String,
 }
 
-/// The prefix of names of procedures without a name: `[function at 0x1140 3fa2c18d]` starts at that address
-/// of the image with that build-id.
+/// The prefix of names of nameless procedures: `[function at 0x1140 3fa2c18d]` starts at that
+/// address of the image with that build-id.
 pub const UNNAMED_PROCEDURE: &str = "[function at ";
 
 /// A procedure: a symbol of the image with an extent.
@@ -28,11 +28,11 @@ pub struct Procedure {
     pub name: Arc<str>,
     /// Start address, in the image.
     pub start: ImageOffset,
-    /// Its size in bytes; 0 where it is not known.
+    /// Its size in bytes; 0 if unknown.
     pub size: u64,
 }
 
-/// A function at a source line; several stand at one place where calls were inlined.
+/// A function at a source line; one place has several if calls were inlined.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourceFrame {
     /// Demangled name of the function.
@@ -43,14 +43,14 @@ pub struct SourceFrame {
     pub line: Option<u32>,
 }
 
-/// The procedure, line and inlined calls of one location, as far as they are known.
+/// The procedure, line and inlined calls of one location, as far as known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolution {
     /// The procedure that contains it, by the symbol table (or, without one, by the debug
     /// information).
     pub procedure: Option<Procedure>,
-    /// The functions at this place by the debug information, innermost inlined call first; the
-    /// last one is the procedure itself. Empty without debug information.
+    /// The functions at this place by the debug information, innermost inlined call first; the last
+    /// one is the procedure itself. Empty without debug information.
     pub inlined: Vec<SourceFrame>,
 }
 
@@ -61,22 +61,22 @@ pub struct SymbolTable {
 }
 
 impl SymbolTable {
-    /// An empty table.
+    /// Makes an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what is known of a location.
+    /// Sets the resolution of a location.
     pub fn insert(&mut self, location: Location, resolution: Resolution) {
         self.by_location.insert(location, resolution);
     }
 
-    /// Returns what is known of a location.
+    /// Returns the resolution of a location.
     pub fn get(&self, location: Location) -> Option<&Resolution> {
         self.by_location.get(&location)
     }
 
-    /// The procedure at a location.
+    /// Returns the procedure at a location.
     pub fn procedure(&self, location: Location) -> Option<&Procedure> {
         self.get(location)?.procedure.as_ref()
     }
@@ -86,7 +86,7 @@ impl SymbolTable {
         self.by_location.len()
     }
 
-    /// Returns whether none is known.
+    /// Returns whether no location is known.
     pub fn is_empty(&self) -> bool {
         self.by_location.is_empty()
     }

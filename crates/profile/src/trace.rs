@@ -1,9 +1,9 @@
 //! Executions of each block of code by each thread: the input of the interference method.
 //!
-//! The ISPOT paper (the SCI score), §3: a block is entered and left, by a thread,
-//! at a time of its CPU's time-stamp counter. We keep one item an execution, written when it ends, so
-//! that the executions of a thread come in the order of their ends: what a block called comes before
-//! the block itself (post-order), and what lies in its interval is what it called.
+//! The ISPOT paper (the SCI score), §3: a thread enters and leaves a block at a time of its CPU's
+//! time-stamp counter. We keep one item for each execution, written at its end, so that a thread's
+//! executions are in the order of their ends (post-order). A block's callees come before the block
+//! itself, and lie in its interval.
 
 use crate::{BuildId, Host, ImageOffset, RunEnd};
 use serde::{Deserialize, Serialize};
@@ -20,10 +20,10 @@ pub type TracedEventId = u8;
 /// Limit on the events sampled in a run.
 pub const TRACED_EVENTS: usize = 8;
 
-/// Limit on the arguments recorded of a call.
+/// Limit on the recorded arguments of a call.
 pub const TRACED_ARGUMENTS: usize = 3;
 
-/// Everything about a trace but its events: known when the run has ended.
+/// All of a trace except its items: known at the end of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceHead {
     /// The command with its arguments.
@@ -34,12 +34,12 @@ pub struct TraceHead {
     pub start_unix_ns: u64,
     /// Ticks of the time-stamp counter in a second.
     pub ticks_per_second: u64,
-    /// From the first instruction of `main` to the end of the process (or of tracing), in ticks.
+    /// Time from the first instruction of `main` to the end of the process (or of tracing), in
+    /// ticks.
     pub duration: u64,
-    /// The duration that an empty block shows, in ticks: the cost of the two time stamps of an
-    /// execution.
+    /// The duration of an empty block, in ticks: the cost of an execution's two time stamps.
     pub empty_duration: u64,
-    /// The time that one execution of a traced block adds to the duration of its caller, in ticks.
+    /// The time that one execution of a traced block adds to its caller's duration, in ticks.
     pub call_overhead: u64,
     /// The end of the run.
     pub end: RunEnd,
@@ -49,27 +49,28 @@ pub struct TraceHead {
     pub threads: Vec<TracedThread>,
     /// The code addresses of the stacks, named; [`TraceItem::Stack`] has indices in this.
     pub places: Vec<TracedPlace>,
-    /// Executions for which there was no room in a buffer.
+    /// Executions without room in a buffer.
     pub lost: u64,
-    /// Waits were measured (off-CPU time, who woke whom); without, there are no [`TraceItem::Wait`].
+    /// True if waits were measured (off-CPU time and wakers); otherwise there are no
+    /// [`TraceItem::Wait`].
     pub waits: bool,
-    /// Events of the processor or the kernel that were sampled meanwhile; at most [`TRACED_EVENTS`].
+    /// Sampled events of the processor or the kernel; at most [`TRACED_EVENTS`].
     #[serde(default)]
     pub events: Vec<TracedEvent>,
-    /// Reason that cache misses and instructions were not counted, though nobody declined them.
+    /// Reason why cache misses and instructions were not counted, although they were not declined.
     #[serde(default)]
     pub no_events: Option<String>,
     /// Programs that had the CPUs while the target's threads were ready, the longest first.
     #[serde(default)]
     pub cpu_users: Vec<TracedCpuUser>,
-    /// Delay by the limit of its control groups; `None` if there was none, or it is not known.
+    /// Delay by the limit of its control groups; `None` if there was none, or if unknown.
     #[serde(default)]
     pub throttled: Option<Throttled>,
     /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }
 
-/// A process that had CPUs which threads of the target were ready for.
+/// A process that had CPUs for which threads of the target were ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedCpuUser {
     /// Process.
@@ -78,7 +79,7 @@ pub struct TracedCpuUser {
     pub name: String,
     /// True for the target itself and for processes that it started.
     pub target: bool,
-    /// Time that it had them, in nanoseconds.
+    /// Time for which it had these CPUs, in nanoseconds.
     pub ns: u64,
 }
 
@@ -87,9 +88,9 @@ pub struct TracedCpuUser {
 pub struct Throttled {
     /// The control group.
     pub group: String,
-    /// The number of periods in which the group reached its limit (`nr_throttled`).
+    /// Number of periods in which the group reached its limit (`nr_throttled`).
     pub times: u64,
-    /// Time that the group was held up, on all CPUs together, in nanoseconds.
+    /// Time for which the group was held up, on all CPUs together, in nanoseconds.
     pub ns: u64,
 }
 
@@ -102,14 +103,14 @@ pub struct TracedEvent {
     pub samples: u64,
     /// Samples that were lost because a buffer was full.
     pub lost: u64,
-    /// The time that a sample adds to the execution that it interrupts, in ticks; 0 where each
-    /// occurrence was sampled.
+    /// Time that a sample adds to the interrupted execution, in ticks; 0 if each occurrence was
+    /// sampled.
     pub cost: u64,
-    /// Factor by which amounts are to be multiplied, because the event shared a counter of the processor with others.
+    /// Factor for amounts, because the event shared a counter of the processor with others.
     pub scale: f64,
 }
 
-/// A block of code that was traced, or that was asked for.
+/// A traced or requested block of code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TracedBlock {
     /// The function, demangled, or the name in the macro.
@@ -124,17 +125,17 @@ pub struct TracedBlock {
     pub kind: BlockKind,
     /// The recorded arguments of a call, counted from 1; at most [`TRACED_ARGUMENTS`].
     pub arguments: Vec<u8>,
-    /// Sampling period at the end of the run (§3.2.3): the number of executions of which one was
-    /// recorded; 1: all.
+    /// Sampling period at the end of the run (§3.2.3): one of this many executions was recorded; 1:
+    /// all.
     pub period: u32,
-    /// Reason that the block could not be traced; `None` if it was.
+    /// Reason why the block could not be traced; `None` if it was.
     pub refused: Option<String>,
-    /// Calls that ended before the block did: longjmp over it, or a thread that ended in it.
+    /// Calls that ended before the block did, by a longjmp or the end of the thread.
     pub unfinished: u64,
-    /// The number of calls that its threads counted; 0: not known.
+    /// Number of calls that its threads counted; 0 if unknown.
     #[serde(default)]
     pub calls: u64,
-    /// The number of calls that the recorded executions stand for by their periods. It differs from
+    /// Number of calls that the recorded executions stand for by their periods. It differs from
     /// `calls` by chance, and by executions that were lost or did not end.
     #[serde(default)]
     pub represented: u64,
@@ -159,7 +160,7 @@ pub struct TracedThread {
     pub tid: u32,
     /// Its name at its end.
     pub name: String,
-    /// Its first and its last moment under observation, in ticks; their difference is the thread's
+    /// The first and the last moment of its observation, in ticks; their difference is the thread's
     /// duration in the score (§2).
     pub start: u64,
     /// See `start`.
@@ -169,7 +170,7 @@ pub struct TracedThread {
 /// A place on a call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedPlace {
-    /// The function; empty: not known.
+    /// The function; empty if unknown.
     pub function: String,
     /// Source file and line.
     pub line: Option<(String, u32)>,
@@ -188,33 +189,32 @@ pub struct TraceBatch {
     pub items: Vec<TraceItem>,
 }
 
-/// Something that a thread did. All times are in ticks of the time-stamp counter.
+/// An action of a thread. All times are in ticks of the time-stamp counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraceItem {
     /// The thread executed a block.
     Execution(Execution),
-    /// The thread was off its CPU; comes before the execution that it lies in.
+    /// The thread was off its CPU; comes before the execution that contains it.
     Wait(Wait),
-    /// The call stack on which the next execution in the batch of this block happened, innermost
-    /// caller first: indices in [`TraceHead::places`].
+    /// The call stack of the block's next execution in the batch, innermost caller first: indices
+    /// in [`TraceHead::places`].
     Stack {
         /// The block.
         block: BlockId,
         /// Callers.
         places: Vec<u32>,
     },
-    /// From now on each recorded execution of a block in this thread stands for `period`
-    /// executions: nothing can be said any more about which calls of it a caller in the thread
-    /// made.
+    /// From now on, each recorded execution of a block in this thread stands for `period`
+    /// executions. The trace no longer shows which calls of the block a caller in the thread made.
     Period {
         /// The block.
         block: BlockId,
-        /// Number of executions of which one is recorded, on average.
+        /// One of this many executions is recorded, on average.
         period: u32,
     },
-    /// A number of executions of the thread that were lost here.
+    /// Number of the thread's executions that were lost here.
     Lost(u64),
-    /// An event was sampled; comes before the execution that it lies in.
+    /// An event was sampled; comes before the execution that contains it.
     Event(EventSample),
 }
 
@@ -223,13 +223,13 @@ pub enum TraceItem {
 pub struct Execution {
     /// The block.
     pub block: BlockId,
-    /// True if the block was left by an exception, a panic or the end of its thread.
+    /// True if an exception, a panic or the end of its thread left the block.
     pub unwound: bool,
-    /// The time at which it was left.
+    /// The time of leaving it.
     pub leave: u64,
     /// Time from entry to leave.
     pub duration: u64,
-    /// The values of [`TracedBlock::arguments`], in that order, 0 where there are fewer: the low 44
+    /// Values of [`TracedBlock::arguments`], in that order, 0 where there are fewer: the low 44
     /// bits of the first one, the low 32 bits of the others.
     pub arguments: [u64; TRACED_ARGUMENTS],
 }
@@ -245,7 +245,7 @@ pub struct EventSample {
     pub amount: u64,
 }
 
-/// A time that a thread did not run.
+/// A time in which a thread did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// Start of the wait.
@@ -254,18 +254,20 @@ pub struct Wait {
     pub end: u64,
     /// The last part of the wait, in which the thread was ready and waited for a CPU.
     pub queued: u64,
-    /// The part of `queued` in which other processes had CPUs that the thread might have had; the rest is owed to the program's own
-    /// threads.
+    /// The part of `queued` in which other processes had CPUs that the thread could have had; the
+    /// rest is due to the program's own threads.
     pub taken: u64,
-    /// The part of the time before in which the thread that ended the wait was itself ready without a CPU, because of other processes.
+    /// The part of the time before `queued` in which the thread that ended the wait was itself
+    /// ready without a CPU, because of other processes.
     pub held: u64,
-    /// True if the thread was ready all the time: another one took its CPU.
+    /// True if the thread was ready all the time, because another one took its CPU.
     pub preempted: bool,
-    /// The system call in which it waited; `None`: in none (a page fault). If the CPU was taken from it by a thread that it
-    /// woke: what that one had waited in.
+    /// The system call of the wait; `None` outside of one (a page fault). If a thread that it woke
+    /// took the CPU: the call in which that thread had waited.
     pub system_call: Option<u32>,
-    /// The thread of the program that woke it. If the CPU was taken from it: the thread that it had woken and that took it.
+    /// The thread of the program that woke it. If the CPU was taken from it: the thread that it had
+    /// woken and that took the CPU.
     pub waker: Option<ThreadIndex>,
-    /// The block that the waker was in.
+    /// The block of the waker.
     pub waker_block: Option<BlockId>,
 }

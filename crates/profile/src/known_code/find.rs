@@ -1,4 +1,4 @@
-//! Searches the catalogue.
+//! Searches of the catalogue.
 
 use super::function_name::{plain_function, qualified_name};
 use super::pattern::{fits, fits_any, fits_file};
@@ -6,12 +6,12 @@ use super::row::{CodeKind, FunctionRole, KnownCode, KnownFunction, KnownOperatio
 use super::table::{KNOWN_CODE, RUNTIME};
 
 impl KnownCode {
-    /// Returns the code that a file is of, by its path.
+    /// Returns the code that a file belongs to, by its path.
     pub fn of_file(path: &str) -> Option<&'static Self> {
         KNOWN_CODE.iter().find(|code| code.has_file(path))
     }
 
-    /// Returns whether a file is its.
+    /// Returns whether a file belongs to it.
     pub fn has_file(&self, path: &str) -> bool {
         fits_file(self.files, path)
     }
@@ -22,7 +22,7 @@ impl KnownCode {
         code.is_some_and(|code| code.has_file(path) || fits_file(code.starters, path))
     }
 
-    /// Returns the directory of the installed package that a script is of; `None` of others.
+    /// Returns the directory of the installed package of a script; `None` for other scripts.
     pub fn package_of(script: &str) -> Option<&str> {
         let packages = KNOWN_CODE.iter().flat_map(|code| code.packages);
         let ends = packages.filter_map(|part| Some(script.rfind(part)? + part.len()));
@@ -72,7 +72,7 @@ pub fn is_library_script(path: &str) -> bool {
     is_own && KnownCode::package_of(path).is_none()
 }
 
-/// Returns whether a function, whoever's, has this role.
+/// Returns whether a function of any code has this role.
 pub fn has_role(name: &str, role: FunctionRole) -> bool {
     is_named(&plain_function(name), [role])
 }
@@ -83,16 +83,16 @@ fn is_named<const N: usize>(name: &str, roles: [FunctionRole; N]) -> bool {
 }
 
 /// Returns whether a function only leads to work: entries of the kernel, interrupts, the start of
-/// processes and threads, and the names that profilers give to what they could not name.
+/// processes and threads, and the names that profilers give to nameless code.
 ///
-/// Most of a program is below such functions, or what is below them has nothing in common.
+/// Below such functions is most of a program, or unrelated code.
 pub fn is_glue(name: &str) -> bool {
     use FunctionRole::{Glue, KernelEntry, Loop, Start};
     is_named(&plain_function(name), [Glue, Start, KernelEntry, Loop])
 }
 
-/// Returns whether a name without the type that it returns, or a part of it, begins as one of a
-/// standard library that is compiled into programs.
+/// Returns whether a name, or a part of it, without its return type begins as one of a standard
+/// library that is compiled into programs.
 pub fn is_standard_name(name: &str) -> bool {
     is_named(name, [FunctionRole::Library, FunctionRole::Generated])
 }
@@ -107,13 +107,12 @@ pub fn is_lock_operation(name: &str) -> bool {
     is_named(name, [FunctionRole::Locking])
 }
 
-/// Returns all functions whose operation is known.
+/// Returns all functions with a known operation.
 pub fn known_functions() -> impl Iterator<Item = &'static KnownFunction> {
     KNOWN_CODE.iter().flat_map(|code| code.operations)
 }
 
-/// Returns what is known of a function by its name; a version (`read@GLIBC_2.2.5`) is no part of
-/// that.
+/// Returns the catalogued function of this name, ignoring a version (`read@GLIBC_2.2.5`).
 pub fn known_function(name: &str) -> Option<&'static KnownFunction> {
     let name = plain_function(name);
     known_functions().find(|known| fits_any(known.names, &name))
@@ -125,7 +124,7 @@ impl KnownOperation {
         known_function(name).map(|known| known.operation)
     }
 
-    /// Returns whether a function does this.
+    /// Returns whether a function has this operation.
     pub fn has_function(self, name: &str) -> bool {
         let name = plain_function(name);
         let mut known = known_functions().filter(|known| known.operation == self);
@@ -138,12 +137,12 @@ impl RuntimeWork {
         KNOWN_CODE.iter().flat_map(|code| code.works)
     }
 
-    /// Returns the work that a function does, with all that it calls, whoever calls it.
+    /// Returns the work of a function and its callees, whoever calls it.
     pub fn of_function(name: &str, module: &str) -> Option<&'static Self> {
         Self::find_function(name, module, false)
     }
 
-    /// Returns the work that a function does if none of the program's is on the stack.
+    /// Returns the work of a function if no function of the program is on the stack.
     pub fn of_lone_function(name: &str, module: &str) -> Option<&'static Self> {
         Self::find_function(name, module, true)
     }

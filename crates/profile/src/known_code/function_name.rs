@@ -1,10 +1,10 @@
-//! Names of functions without what compilers add to them.
+//! Names of functions without the parts that compilers add.
 
 use std::borrow::Cow;
 
-/// Returns a function's name as the catalogue has it: without its version, its hash, the type that
-/// it returns, its arguments if it is qualified, the calling convention of Go's assembly, and the
-/// brackets of Rust's newer names (`<a::B>::c`).
+/// Returns a function's name as in the catalogue: without its version, its hash, its return type,
+/// its arguments if it is qualified, the calling convention of Go's assembly, and the brackets of
+/// Rust's newer names (`<a::B>::c`).
 pub(super) fn plain_function(name: &str) -> Cow<'_, str> {
     let plain = name.split('@').next().unwrap_or(name);
     let plain = plain.strip_suffix(".abi0").unwrap_or(plain);
@@ -12,7 +12,7 @@ pub(super) fn plain_function(name: &str) -> Cow<'_, str> {
         Some((start, hash)) if hash.len() == 16 => start,
         _ => plain,
     };
-    // What profilers call code without a name has words and brackets of its own.
+    // Profilers' names for nameless code have words and brackets of their own.
     let is_placeholder = plain.starts_with(['[', '(']);
     let plain = if is_placeholder {
         plain
@@ -26,8 +26,8 @@ pub(super) fn plain_function(name: &str) -> Cow<'_, str> {
     inherent.map_or(Cow::Borrowed(plain), Cow::Owned)
 }
 
-/// Returns the name of a qualified C++ function without its arguments. Others keep them: many
-/// programs have a `start(int)` of their own.
+/// Returns the name of a qualified C++ function without its arguments. Others keep them, because
+/// many programs have a `start(int)` of their own.
 fn without_arguments(name: &str) -> &str {
     let Some(inside) = name.strip_suffix(')').filter(|_| name.contains("::")) else {
         return name;
@@ -44,7 +44,8 @@ fn without_arguments(name: &str) -> &str {
     opening.map_or(name, |(at, _)| &name[..at])
 }
 
-/// Returns a C++ function's name without the type that it returns, which stands in front of those of templates.
+/// Returns a C++ function's name without its return type, which names of template instances begin
+/// with.
 pub fn qualified_name(name: &str) -> &str {
     let (mut depth, mut begin) = (0_u32, 0);
     for (at, letter) in name.char_indices() {
@@ -64,17 +65,17 @@ pub fn qualified_name(name: &str) -> &str {
     &name[begin..]
 }
 
-/// Returns whether a part of a name is a namespace without a name, and not a list of arguments.
+/// Returns whether a part of a name is an anonymous namespace, and not a list of arguments.
 fn is_anonymous(part: &str) -> bool {
     part.starts_with("(anonymous ")
 }
 
-/// Returns whether what stands in front of a parenthesis makes it a part of the type that is returned.
+/// Returns whether the text before a parenthesis makes the parenthesis a part of the return type.
 fn is_type(before: &str) -> bool {
     before.trim_end().ends_with("decltype")
 }
 
-/// Returns whether a part of a name is the file and line that names of scripts' functions have behind them.
+/// Returns whether a part of a name is the file and line at the end of names of scripts' functions.
 fn is_place(part: &str) -> bool {
     part.starts_with('(') && !is_anonymous(part)
 }

@@ -1,7 +1,7 @@
-//! The catalogue of code that everybody knows: libraries, runtimes of languages, the kernel.
+//! The catalogue of well-known code: libraries, runtimes of languages, the kernel.
 //!
-//! What a method has to know of such code stands in one row of `table.rs`, in patterns for its files
-//! and functions. A new runtime or library is a new row there.
+//! One row of `table.rs` has all knowledge about such code, as patterns for its files and
+//! functions. A new runtime or library is a new row there.
 
 mod find;
 mod function_name;

@@ -1,8 +1,8 @@
 //! Patterns for the names of functions, files and threads.
 
-/// Returns whether a text is of a pattern, in which `*` stands for any text.
+/// Returns whether a text matches a pattern, in which `*` stands for any text.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
-    // Nearly all patterns end here: names are looked up in the whole catalogue.
+    // Nearly all comparisons end here, because names are looked up in the whole catalogue.
     let [first, of_text] = [pattern, text].map(|name| name.as_bytes().first());
     if first != of_text && first != Some(&b'*') {
         return false;
@@ -23,13 +23,13 @@ pub(super) fn fits(pattern: &str, text: &str) -> bool {
     rest.ends_with(end)
 }
 
-/// Returns whether a text is of one of these patterns.
+/// Returns whether a text matches one of these patterns.
 pub(super) fn fits_any(patterns: &[&str], text: &str) -> bool {
     patterns.iter().any(|pattern| fits(pattern, text))
 }
 
-/// Returns whether a path's last part is of one of these patterns, with a version or a suffix
-/// behind it: of `python`, `python3.12` is one, `pythonista` and `python-server` are not.
+/// Returns whether a path's last part matches one of these patterns, with an optional version or
+/// suffix: `python` matches `python3.12`, but neither `pythonista` nor `python-server`.
 pub(super) fn fits_file(patterns: &[&str], path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or_default();
     let is_version = |rest: &str| {

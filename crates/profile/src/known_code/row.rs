@@ -2,16 +2,16 @@
 
 use crate::CauseKind;
 
-/// A library, a runtime of a language, or another piece of code that everybody knows.
+/// A library, a runtime of a language, or other well-known code.
 #[derive(Debug)]
 pub struct KnownCode {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub kind: CodeKind,
-    /// Patterns for the names of its files, which may have a version behind them.
+    /// Patterns for the names of its files, to which a version may be appended.
     pub files: &'static [&'static str],
-    /// Patterns for the paths of the scripts that it brings along.
+    /// Patterns for the paths of the scripts that come with it.
     pub scripts: &'static [&'static str],
     /// Directories in the paths of scripts that others have written for it.
     pub packages: &'static [&'static str],
@@ -19,15 +19,15 @@ pub struct KnownCode {
     pub starters: &'static [&'static str],
     /// Patterns for the names of functions, by their role.
     pub(super) functions: &'static [(FunctionRole, &'static [&'static str])],
-    /// Functions that wait, wake, or take as long as their arguments say.
+    /// Functions that wait, wake, or whose duration depends on their arguments.
     pub(super) operations: &'static [KnownFunction],
-    /// The work that it does by itself.
+    /// Its own work.
     pub works: &'static [RuntimeWork],
-    /// How to get the names of functions that symbol tables do not have.
+    /// Advice how to get the names of functions that are not in symbol tables.
     pub naming: Option<NamingAdvice>,
 }
 
-/// What known code is for.
+/// The purpose of known code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeKind {
     /// The C library, or a part of it.
@@ -38,9 +38,9 @@ pub enum CodeKind {
     Allocator,
     /// The standard library of a language, which works for its callers.
     StandardLibrary,
-    /// An interpreter, which works for a script; its own frames say nothing of that.
+    /// An interpreter, which works for a script; its own frames say nothing about the script.
     Interpreter,
-    /// A compiling runtime that works for a script: what its functions call says something.
+    /// A compiling runtime that works for a script; the callees of its functions matter.
     Engine,
     /// A library that hands work out to a team of threads.
     Team,
@@ -51,44 +51,44 @@ pub enum CodeKind {
 /// The role of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionRole {
-    /// Leads to work without being any.
+    /// Leads to work without doing any.
     Glue,
     /// Glue at which stacks begin.
     Start,
     /// Glue through which system calls enter the kernel.
     KernelEntry,
-    /// Glue of an interpreter, in whose files it executes scripts.
+    /// Glue of an interpreter that executes scripts, in the interpreter's files.
     Loop,
     /// Executes scripts in the files of its interpreter.
     Executes,
-    /// Is the standard library's, wherever it was compiled into.
+    /// Belongs to the standard library, in whatever file it was compiled into.
     Library,
-    /// The same, of code that a runtime generated for itself.
+    /// Belongs to the standard library, in code that a runtime generated for itself.
     Generated,
     /// First part of the names of the standard library's packages.
     Package,
-    /// Is the standard library's if it is a script's.
+    /// Belongs to the standard library if it is a script's function.
     ScriptLibrary,
     /// Locks or unlocks.
     Locking,
-    /// A thread stands in it until its runtime lets it go on.
+    /// Parks a thread until its runtime lets it continue.
     RuntimeWait,
-    /// Hands work out to a team of threads.
+    /// Hands out work to a team of threads.
     HandsOut,
 }
 
-/// What known functions wait for, and whom they wake.
+/// The waits and wake-ups of known functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownOperation {
     /// Takes a lock.
     Lock,
-    /// Is the C library's own way to wait, for whatever lock its callers have.
+    /// Waits for any lock of its callers: the C library's own way.
     FutexLock,
-    /// Gives a lock back, and so lets those go on that wait for it.
+    /// Releases a lock, and so lets its waiters continue.
     Unlock,
-    /// Signals a condition or a semaphore: one waiting thread goes on.
+    /// Signals a condition or a semaphore: one waiting thread continues.
     Signal,
-    /// Signals a condition: all waiting threads go on.
+    /// Signals a condition: all waiting threads continue.
     Broadcast,
     /// Waits for all of a team.
     Barrier,
@@ -100,7 +100,7 @@ pub enum KnownOperation {
     Join,
     /// Hands work on through a file, a pipe or a socket.
     Write,
-    /// The same, of what waits for the network.
+    /// Hands work on through the network.
     Send,
     /// Waits for the network.
     Network,
@@ -108,7 +108,7 @@ pub enum KnownOperation {
     Flush,
     /// Waits for a time.
     Sleep,
-    /// Lets others run: its caller has nothing to do until somebody else has done something.
+    /// Yields: its caller has nothing to do until another thread has done something.
     Yield,
     /// Changes the memory map.
     MapMemory,
@@ -148,47 +148,47 @@ impl KnownOperation {
 /// Functions of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownFunction {
-    /// What they do.
+    /// Their operation.
     pub operation: KnownOperation,
-    /// Arguments, from 1, by which their executions are told apart (§3.4).
+    /// Arguments, from 1, that distinguish kinds of executions (§3.4).
     pub arguments: &'static [u8],
     /// Patterns for their names.
     pub names: &'static [&'static str],
 }
 
-/// One kind of work that a runtime does by itself.
+/// One kind of own work of a runtime.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RuntimeWork {
     /// The frame that stands for it.
     pub name: &'static str,
     /// True for a garbage collector.
     pub is_collection: bool,
-    /// A function whose callers are to be asked why there is so much of it, as `report --callers`
-    /// finds it; empty where none is known.
+    /// A function whose callers explain the amount of this work, as `report --callers` finds it;
+    /// empty if unknown.
     pub callers: &'static str,
-    /// A change that spares it.
+    /// A change that avoids it.
     pub spared_by: &'static str,
-    /// Patterns for files, of which none is any file, and for the functions in these that do it
-    /// with all that they call.
+    /// Patterns for files (none stands for any file), and for the functions in these that do this
+    /// work with all their callees.
     pub(super) functions: &'static [(&'static [&'static str], &'static [&'static str])],
     /// Patterns for the allocating functions that cause it.
     pub(super) allocators: &'static [&'static str],
-    /// Patterns for the names of threads that do nothing else.
+    /// Patterns for the names of threads that only do this work.
     pub(super) threads: &'static [&'static str],
-    /// True if the program's own functions may call these, too: it is such work where none of them
-    /// is on the stack.
+    /// True if the program's own functions may call these, too: they do this work only if no
+    /// function of the program is on the stack.
     pub(super) only_alone: bool,
-    /// True if what it asks the kernel for says more than it does.
+    /// True if its system calls say more than its own name.
     pub keeps_calls: bool,
 }
 
-/// Advice how to get the names of functions that symbol tables do not have.
+/// Advice how to get the names of functions that are not in symbol tables.
 #[derive(Debug)]
 pub struct NamingAdvice {
-    /// What to do.
+    /// The advice.
     pub advice: &'static str,
-    /// The same for recordings with stacks, where these could have had the names.
+    /// The advice for recordings with stacks, which could have had the names.
     pub with_stacks: Option<&'static str>,
-    /// True if it compiles scripts: then generated code can be its.
+    /// True if it compiles scripts, so that generated code can belong to it.
     pub compiles: bool,
 }

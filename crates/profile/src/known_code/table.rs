@@ -1,16 +1,16 @@
-//! The rows of the catalogue. Of patterns that are of several rows' files, the first row counts.
+//! The rows of the catalogue. If a file matches several rows, the first row counts.
 
 use super::row::FunctionRole as Role;
 use super::row::KnownOperation as Operation;
 use super::row::{CodeKind, KnownCode, KnownFunction, NamingAdvice, RuntimeWork};
 
-/// The module of the frames that stand for a runtime's own work.
+/// The module of the frames for a runtime's own work.
 ///
-/// Nobody who makes a program faster changes a function of these. In a tree of time one frame
-/// stands for all of them, as the kernel's frames do for its part: below the function whose call
-/// they serve, as an allocation that finds the heap full, or by itself on the runtime's own threads.
-/// What that frame costs belongs to who calls it if one function has four fifths; else it is a
-/// finding in the runtime's own terms, with who allocates.
+/// Nobody changes these functions to make a program faster. So one frame stands for all of them in
+/// a tree of time, as for the kernel's part: below the function whose call they serve, such as an
+/// allocation that finds the heap full, or by itself on the runtime's own threads. The cost of that
+/// frame belongs to the caller that has four fifths of it; otherwise it is a finding in the
+/// runtime's own terms, with the allocating functions.
 pub const RUNTIME: &str = "[runtime]";
 /// The name of the row of CPython.
 pub const PYTHON: &str = "Python";
@@ -69,7 +69,7 @@ const RUBY_FILES: &[&str] = &["ruby", "libruby", "ruby-mri"];
 const PHP_FILES: &[&str] = &["php", "libphp", "php-fpm", "php-cgi"];
 const PERL_FILES: &[&str] = &["perl", "libperl"];
 
-/// The catalogue: one row a library, a runtime or a program.
+/// The catalogue: one row for each library, runtime or program.
 #[rustfmt::skip]
 pub static KNOWN_CODE: &[KnownCode] = &[
     KnownCode {
@@ -77,7 +77,7 @@ pub static KNOWN_CODE: &[KnownCode] = &[
         functions: &[(Role::Glue, &[
             "[unknown]", "(unknown)", "unknown", "<unknown>", "??", "[no symbol]", "[other]", "(other)", "(root)", "(program)",
             "(idle)", "[kernel]", "[unnamed]",
-            // Many functions of a program that ended before they could be read.
+            // All functions of a program that ended before they could be read.
             "[function without a name]",
         ])],
         ..CODE
@@ -152,7 +152,7 @@ pub static KNOWN_CODE: &[KnownCode] = &[
             known(Operation::Join, &[], &[
                 "pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join", "wait", "waitpid", "wait4", "waitid",
             ]),
-            // readv and its like have the number of pieces in the place of the size.
+            // readv and similar calls have the number of buffers in place of the size.
             known(Operation::Compute, &[1, 3], &[
                 "read", "__read", "__read_nocancel", "pread", "pread64", "pwrite", "pwrite64", "readv", "preadv*", "pwritev*", "recv",
                 "recvfrom",
@@ -188,7 +188,7 @@ pub static KNOWN_CODE: &[KnownCode] = &[
         files: &["libstdc++", "libc++", "libc++abi", "libgcc_s"],
         functions: &[
             (Role::Glue, &["execute_native_thread_routine"]),
-            // The last ones are names that only the authors of standard libraries may use.
+            // The last ones are names reserved for the authors of standard libraries.
             (Role::Library, &["std::*", "__gnu_cxx::*", "_M_*", "_S_*", "__invoke*"]),
         ],
         operations: &[
@@ -285,7 +285,8 @@ pub static KNOWN_CODE: &[KnownCode] = &[
                 "runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.mcall", "runtime.morestack", "runtime.systemstack",
             ]),
             (Role::Glue, &["runtime.main", "runtime.mstart1"]),
-            // `time.Sleep` parks a goroutine: only the runtime's threads that look for work sleep so.
+            // `time.Sleep` parks a goroutine; only the runtime's threads that look for work sleep
+            // like this.
             (Role::RuntimeWait, &["runtime.usleep*"]),
             (Role::Package, &[
                 "archive", "bufio", "bytes", "cmp", "compress", "container", "context", "crypto", "database", "debug", "encoding",
@@ -321,17 +322,18 @@ pub static KNOWN_CODE: &[KnownCode] = &[
         name: "Java",
         kind: CodeKind::Engine,
         files: JVM_FILES,
-        // Pieces of code of the JVM's own.
+        // The JVM's own generated code.
         scripts: &["[jvm]"],
         functions: &[
             (Role::Glue, &[
                 "JavaMain", "java.lang.Thread.run", "java/lang/Thread.run", "thread_native_entry", "call_stub", "StubRoutines (1)",
                 "Interpreter",
             ]),
-            // What Java's classes call in their libraries.
+            // Native functions of Java's own classes.
             (Role::Library, &["Java_java_*", "Java_jdk_*", "Java_sun_*"]),
             (Role::ScriptLibrary, &["java.*", "javax.*", "jdk.internal.*", "sun.*", "kotlin.*", "scala.*"]),
-            // A JVM stops all threads, for its collector as a rule, whose work that time is.
+            // A JVM stops all threads, mostly for its collector, and the time counts as the
+            // collector's work.
             (Role::RuntimeWait, &["SafepointSynchronize::*", "SafepointMechanism::*", "LinuxWaitBarrier::wait*"]),
         ],
         works: &[
@@ -371,7 +373,7 @@ pub static KNOWN_CODE: &[KnownCode] = &[
         name: NODE,
         kind: CodeKind::Engine,
         files: &["node", "nodejs", "libnode"],
-        // By its frames; a perf map has them in names.
+        // Matches its frames; a perf map has these paths in names.
         scripts: &["node:*"],
         packages: &["/node_modules/"],
         starters: &["npm", "npx", "yarn", "pnpm"],
@@ -492,7 +494,7 @@ pub static KNOWN_CODE: &[KnownCode] = &[
         ],
         naming: Some(NamingAdvice {
             advice: "record it with stacks (without --no-stacks), which name them (CPython 3.8 to 3.14)",
-            // The first recording of an interpreter may end before its unwind tables are made.
+            // The first recording of an interpreter may end before its unwind tables are ready.
             with_stacks: Some("record it again, as the unwind tables of its interpreter may be ready only now (CPython 3.8 to 3.14)"),
             compiles: false,
         }),

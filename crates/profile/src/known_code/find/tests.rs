@@ -1,9 +1,9 @@
-//! Tests of the catalogue: of its consistency, and of what is known by it.
+//! Tests of the catalogue's consistency and contents.
 
 use super::*;
 use crate::known_code::{NODE, PYTHON};
 
-/// A file of each row that has files.
+/// A file for each row that has files.
 const FILES: [(&str, &str); 29] = [
     ("loader", "/lib64/ld-linux-x86-64.so.2"),
     ("loader", "/lib/ld-2.31.so"),
@@ -36,7 +36,7 @@ const FILES: [(&str, &str); 29] = [
     ("", "/srv/node-server"),
 ];
 
-/// A name that a pattern is of.
+/// Returns a name that matches a pattern.
 fn example_of(pattern: &str) -> String {
     pattern.replace('*', "x")
 }
@@ -76,7 +76,8 @@ fn names_and_works_stand_once() {
     }
 }
 
-/// Each pattern of functions finds itself and belongs to one row, of roles that are glue to glue.
+/// Each pattern of functions matches itself and belongs to one row; roles that are glue match as
+/// glue.
 #[test]
 fn each_function_is_of_one_row() {
     let is_glue_role = |role| {
@@ -90,7 +91,7 @@ fn each_function_is_of_one_row() {
     });
     let known: Vec<_> = known.collect();
     for (row, role, name) in &known {
-        // The functions of an interpreter's files are only looked for there.
+        // Functions of an interpreter are only looked for in its files.
         if *role == FunctionRole::Executes {
             continue;
         }
@@ -118,7 +119,7 @@ fn each_operation_is_of_one_group() {
     }
 }
 
-/// The work that is found first for a pattern of a work is that one.
+/// A lookup of a work's pattern finds that work first.
 #[test]
 fn each_pattern_of_a_work_finds_it() {
     for work in RuntimeWork::all() {
