@@ -12,16 +12,16 @@ use profile::{
 };
 use std::cmp::Ordering;
 
-/// The rate of false discoveries that is allowed among the rows that are called different.
+/// The allowed rate of false discoveries among the rows that are called different.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// A row of the result, with what the command says of it.
+/// A row of the result, with the command's numbers.
 pub struct ComparedRow<T> {
     /// The key of the row.
     pub key: RowKey,
     /// The command's numbers.
     pub numbers: T,
-    /// q-value; `None` where it was not tested.
+    /// q-value; `None` if not tested.
     pub q: Option<f64>,
     /// Samples, or nanoseconds, in each set.
     pub counts: Vec<u64>,
@@ -61,26 +61,26 @@ pub struct Background {
     pub pair: Option<PairComparison>,
     /// Relative deviation of the program's rows from run to run.
     pub noise: f64,
-    /// The number of rows that it was estimated from.
+    /// Number of rows behind the estimates.
     pub informative: usize,
 }
 
-/// The rows, judged, and how many there are of which kind.
+/// The judged rows, and their numbers by kind.
 pub struct JudgedRows<T> {
-    /// The rows: first those that differ, then the others that could be tested, then the rest.
+    /// The rows: first those that differ, then the other tested ones, then the rest.
     pub rows: Vec<ComparedRow<T>>,
     /// The common factor and noise that rows were tested against.
     pub background: Background,
-    /// The number of rows in all.
+    /// Number of all rows.
     pub found: usize,
-    /// Rows that have samples enough to be tested.
+    /// Number of rows with enough samples to be tested.
     pub tested: usize,
-    /// Rows that differ by more than chance.
+    /// Number of rows that differ by more than chance.
     pub different: usize,
 }
 
-/// Tests the rows. `measure` returns a row's numbers, or `None` to leave it out; it is given the row's verdict if there
-/// are two sets. `order` sorts rows that the test does not tell apart.
+/// Tests the rows. `measure` returns a row's numbers, or `None` to leave it out; it receives the
+/// row's verdict if there are two sets. `order` sorts rows that the test does not distinguish.
 pub fn judge_rows<T>(
     sets: &ComparedSets,
     measure: impl Fn(&[u64], Option<&PairVerdict>, &Background) -> Option<T>,
@@ -121,7 +121,7 @@ pub fn judge_rows<T>(
     }
 }
 
-/// The probability of each row by chance.
+/// Returns the probability of each row by chance.
 fn test_rows(sets: &ComparedSets) -> (Background, Vec<Option<f64>>) {
     let scale = sets.measure.pair_scale();
     if let &[exposure_a, exposure_b] = sets.exposure.as_slice() {
@@ -179,8 +179,8 @@ pub struct RowClaim {
 }
 
 impl<T> JudgedRows<T> {
-    /// Returns a finding for each row that differs; `claim` says what such a row claims, and `next` which command shows more
-    /// of one with this name.
+    /// Returns a finding for each row that differs; `claim` gives such a row's claim, and `next`
+    /// the command that shows more of a row by its name.
     pub fn difference_findings(
         &self,
         sets: &ComparedSets,

@@ -11,7 +11,7 @@ use profile::{
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
-/// The amount of an event that a cost of its trees stands for: trees have samples or nanoseconds.
+/// Returns the amount of an event for each unit of a cost: trees have samples or nanoseconds.
 pub fn amount_of_cost(event: &Event) -> f64 {
     match event.unit {
         Unit::Samples => event.multiplex_scale / event.sample_weight(),
@@ -19,7 +19,8 @@ pub fn amount_of_cost(event: &Event) -> f64 {
     }
 }
 
-/// Returns the call tree of an event from the outermost frames down, by process, procedure, and with `inlined` by inlined call.
+/// Returns the call tree of an event from the outermost frames down, by process, procedure, and
+/// with `inlined` by inlined call.
 ///
 /// # Errors
 /// If the costs do not fit in 63 bits.
@@ -47,11 +48,12 @@ pub fn call_tree(
     draft.builder.finish()
 }
 
-/// Returns the callers of `procedure`, from it outwards. Without a procedure of exactly this name, all whose name contains it are meant.
-/// A recursive procedure counts once, at its outermost call. The root's own cost is that of all other samples.
+/// Returns the callers of `procedure`, outwards. If no procedure has exactly this name, all
+/// procedures whose names contain it count. A recursive procedure counts once, at its outermost
+/// call. The root's own cost is that of all other samples.
 ///
-/// Paths outwards share little, so callers with less than `least_share` of the procedure's cost are left out while the tree grows: their cost
-/// is that of the node that they called.
+/// Paths outwards share little. So callers with less than `least_share` of the procedure's cost are
+/// left out while the tree grows, and their cost goes to their callee's node.
 ///
 /// # Errors
 /// If the costs do not fit in 63 bits.
@@ -110,7 +112,7 @@ pub fn callers_tree(
     draft.builder.finish()
 }
 
-/// Position of a sample on the way from a procedure outwards.
+/// Position of a sample on the path from a procedure outwards.
 struct CallerCursor {
     at: CallerPlace,
     /// The method that stands for its process.
@@ -118,15 +120,15 @@ struct CallerCursor {
     cost: i64,
 }
 
-/// A function of a stack, or what is above the stack.
+/// A function of a stack, or a level above the stack.
 enum CallerPlace {
-    /// A frame, and the position among the functions there: inlined calls have a frame together.
+    /// A frame, and the position among its functions: inlined calls share a frame.
     Frame(StackId, usize),
     Process,
     Above,
 }
 
-/// A tree of one event that is being made.
+/// A tree of one event under construction.
 struct EventTree<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
@@ -181,7 +183,7 @@ impl<'a> EventTree<'a> {
         self.builder.method(&format!("process {name}"), "")
     }
 
-    /// Returns the methods that a name stands for.
+    /// Returns the methods that a name selects.
     fn meant_methods(&mut self, procedure: &str) -> Result<FxHashSet<MethodId>, CallTreeError> {
         for frame in self.recording.stacks.frames() {
             self.methods.at(&mut self.builder, frame.location)?;
@@ -195,7 +197,7 @@ impl<'a> EventTree<'a> {
         Ok(meant.map(|(_, number)| MethodId(number)).collect())
     }
 
-    /// Returns the outermost function of a stack that is meant: its frame, and its position in that.
+    /// Returns the outermost selected function of a stack: its frame, and its position in that.
     fn outermost_of(
         &mut self,
         sample: &Sample,
@@ -212,7 +214,7 @@ impl<'a> EventTree<'a> {
         Ok(found)
     }
 
-    /// Groups cursors by the function that they are at.
+    /// Groups cursors by their current function.
     fn by_method(
         &mut self,
         cursors: Vec<CallerCursor>,
@@ -260,7 +262,8 @@ mod tests {
 
     const CLOCK: EventId = EventId(0);
 
-    /// A recording of stacks, outermost function first. `a+b` is one place: `b` is inlined into `a`.
+    /// Makes a recording of stacks, outermost function first. `a+b` is one place: `b` is inlined
+    /// into `a`.
     fn recording_of(stacks: &[(&str, u64)]) -> (Recording, SymbolTable) {
         let (host, target) = (Host::default(), Target::Machine);
         let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
@@ -307,7 +310,7 @@ mod tests {
         }
     }
 
-    /// The nodes of a tree: their paths, with their costs with and without what they called.
+    /// Returns the nodes of a tree: their paths, with their costs with and without callees.
     fn nodes(tree: &CallTree) -> Vec<(String, i64, i64)> {
         let path = |mut node: NodeId| {
             let mut names = Vec::new();
@@ -407,7 +410,7 @@ mod tests {
                 node("f b main process x", 3, 3),
             ]
         );
-        // No function is called so: all that have it in their names.
+        // No function has this exact name: all that contain it are selected.
         assert_eq!(callers("ai").total(0), 10);
         assert_eq!(nodes(&callers("none")), []);
     }
@@ -422,7 +425,8 @@ mod tests {
         let filter = SampleFilter::default();
         let tree = callers_tree(&recording, &table, &filter, CLOCK, true, "f", 0.02);
         let tree = tree.expect("a tree");
-        // Forty of two and a half hundredths each, below four; what calls these is rare.
+        // Forty callers of two and a half hundredths each are below four; callers of these are
+        // rare.
         let shown = nodes(&tree);
         assert_eq!(shown.len(), 1 + 4 + 40, "{shown:?}");
         assert!(shown.contains(&node("f r0", 500, 0)));

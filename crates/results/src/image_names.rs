@@ -1,15 +1,16 @@
-//! Names of images, where a path alone does not tell them apart.
+//! Names of images that a path alone does not distinguish.
 
 use profile::{Container, ImageKind, Recording};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Digits of a build-id that are shown.
+/// Number of digits of a build-id that are shown.
 const DIGITS: usize = 8;
 
-/// Returns the name of each image: its path. Where another file has the same path and no container in common, as in two
-/// mount namespaces, the beginning of the build-id follows, or the container of an image without one.
+/// Returns the name of each image: its path. If another file has the same path and no container in
+/// common, as in two mount namespaces, the beginning of the build-id follows, or the container of
+/// an image without one.
 ///
-/// Builds that follow each other in one place, as of a program that is compiled anew, keep one name.
+/// Successive builds in one place, as of a recompiled program, share one name.
 pub(crate) fn image_names(recording: &Recording) -> Vec<String> {
     let images = &recording.images;
     let mut names: Vec<String> = images.iter().map(|image| image.path.clone()).collect();
@@ -47,7 +48,7 @@ pub(crate) fn image_names(recording: &Recording) -> Vec<String> {
 
 type Containers = FxHashMap<usize, FxHashSet<Option<Container>>>;
 
-/// Returns in which containers each of these images was sampled, in any frame.
+/// Returns the containers in which each of these images was sampled, in any frame.
 fn containers_of_images(recording: &Recording, wanted: impl Iterator<Item = usize>) -> Containers {
     let mut found: Containers = wanted
         .map(|number| (number, FxHashSet::default()))
@@ -133,7 +134,7 @@ mod tests {
                 "/app/server [3c3c3c3c]"
             ]
         );
-        // The same program in both; a program that was compiled anew in one place.
+        // The same program in both; a program that was recompiled in one place.
         assert_eq!(names(&[(Some(1), &a), (Some(1), &b)]), [plain; 2]);
         assert_eq!(names(&[(Some(1), &a), (Some(2), &a)]), [plain; 2]);
         assert_eq!(names(&[(Some(1), "/x"), (Some(2), "/y")]), [plain; 2]);

@@ -1,4 +1,5 @@
-//! Images that are kept with a recording, so that its code can be read after a rebuild or elsewhere.
+//! Images that are kept with a recording, so that its code can be read after a rebuild or
+//! elsewhere.
 
 use anyhow::Context;
 use profile::{BuildId, Image, ImageKind, Recording};
@@ -13,24 +14,24 @@ use whole_file::WholeFile;
 /// Directory of the images within a database.
 const IN_DATABASE: &str = "images";
 
-/// Returns the directory of the images that are kept with a recording's file.
+/// Returns the directory of the images kept with a recording's file.
 pub fn beside_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".images");
     name.into()
 }
 
-/// Returns the directory of the images that are kept in a database.
+/// Returns the directory of the images kept in a database.
 pub fn in_database(database: &Path) -> PathBuf {
     database.join(IN_DATABASE)
 }
 
-/// Returns where images and debug information of a recording's file, epoch or database are looked for: in the directories
-/// given, in what was kept with it, and in the usual places.
+/// Returns the places to search for images and debug information of a recording's file, epoch or
+/// database: the given directories, the images kept with it, and the usual places.
 pub fn symbol_options(recording: &Path, debug_dirs: &[PathBuf]) -> SymbolOptions {
     let mut options = SymbolOptions::default();
     let kept = if recording.is_dir() {
-        // Of an epoch's directory, DB/epoch=…/host=…, the database is two above.
+        // From an epoch's directory, DB/epoch=…/host=…, the database is two levels up.
         let absolute = recording
             .canonicalize()
             .unwrap_or_else(|_| recording.to_owned());
@@ -45,8 +46,8 @@ pub fn symbol_options(recording: &Path, debug_dirs: &[PathBuf]) -> SymbolOptions
     options
 }
 
-/// Returns the client of the servers that the environment names: one for the process, so that a server that cannot be
-/// reached is tried once.
+/// Returns the client of the servers that the environment names. The process has one client, so
+/// that an unreachable server is tried once.
 fn debuginfod_client() -> Option<Arc<DebuginfodClient>> {
     static CLIENT: OnceLock<Option<Arc<DebuginfodClient>>> = OnceLock::new();
     let client = CLIENT.get_or_init(|| DebuginfodClient::of_environment().map(Arc::new));
@@ -54,7 +55,7 @@ fn debuginfod_client() -> Option<Arc<DebuginfodClient>> {
 }
 
 /// Copies the images that have samples into a directory, by build-id, as debuggers look for them.
-/// Returns a warning for what could not be kept.
+/// Returns a warning for each image that could not be kept.
 ///
 /// # Errors
 /// If the directory cannot be written to.
@@ -107,7 +108,7 @@ fn keep_image(image: &Image, id: &BuildId, directory: &Path) -> io::Result<bool>
     fs::create_dir_all(&place)?;
     let mut copy = WholeFile::create_private(&kept)?;
     io::copy(&mut file, copy.file_mut())?;
-    // It may have been replaced between the look and the copy.
+    // The image may have been replaced between the check and the copy.
     if !same(copy.unfinished_path()) {
         return Ok(false);
     }

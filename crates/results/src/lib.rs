@@ -2,15 +2,17 @@
 //! differ, the execution frequency of each instruction of a procedure. The command line and the
 //! page turn them into words, tables and pictures.
 //!
-//! [`open_recording`] finds a recording; [`symbolize`] names its places; [`make_report`], [`call_tree`] and [`callers_tree`] add samples up;
-//! [`tree_of_recording`] makes a call tree of a recording, [`page`] what the page shows;
-//! [`phrases`] makes sentences of findings; [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
+//! [`open_recording`] finds a recording; [`symbolize`] names its places; [`make_report`],
+//! [`call_tree`] and [`callers_tree`] add samples up; [`tree_of_recording`] makes a call tree of a
+//! recording, [`page`] what the page shows; [`phrases`] makes sentences of findings; [`load_sets`]
+//! and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
 //!
 //! # A report, step by step
 //!
-//! `source.rs` opens the recording through `store`. `symbols::resolve` names the locations, one image
-//! a thread. [`make_report`] adds samples up as in DCPI's Figure 1 (`report.rs`), `event_tree.rs` into
-//! trees; `wanted.rs` selects samples. The command makes a table of the result.
+//! `source.rs` opens the recording through `store`. `symbols::resolve` names the locations, one
+//! image a thread. [`make_report`] adds samples up as in DCPI's Figure 1 (`report.rs`),
+//! `event_tree.rs` into trees; `wanted.rs` selects samples. The command makes a table of the
+//! result.
 
 pub mod annotation;
 mod command;

@@ -1,9 +1,10 @@
-//! Matching of rows that are the same code in several sets: of another build directory, of another
+//! Matching of rows for the same code in several sets: from another build directory, from another
 //! version of a library, under a new name by the compiler.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Two images are the same if procedures of the same names have this part of both their samples.
+/// Part of both images' samples that procedures of the same names must have for the images to be
+/// the same.
 const LEAST_OVERLAP: f64 = 0.5;
 
 /// Suffixes that compilers and linkers append to the name of a function that they cloned or split.
@@ -20,7 +21,7 @@ const CLONE_SUFFIXES: [&str; 10] = [
     "unlikely",
 ];
 
-/// `--map A=B`: what has `from` in its path or name in earlier sets has `to` in the last one.
+/// `--map A=B`: code with `from` in its path or name in earlier sets is `to` in the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameMap {
     /// Text in the earlier sets.
@@ -48,7 +49,7 @@ impl std::str::FromStr for NameMap {
 pub struct RowKey {
     /// Procedure, image, line or path.
     pub name: String,
-    /// The image, where the row is in one.
+    /// The image, if the row is in a single one.
     pub image: Option<String>,
     /// By line: the function.
     pub detail: Option<String>,
@@ -57,7 +58,7 @@ pub struct RowKey {
 /// Samples by row, of one set.
 pub type SetRows = HashMap<RowKey, u64>;
 
-/// Gives rows of all sets that are the same code the same key: that of the last set, which is the
+/// Gives rows of all sets for the same code the same key: that of the last set, which is the
 /// newest.
 pub fn align_rows(sets: &mut [SetRows], maps: &[NameMap]) {
     let Some((last, earlier)) = sets.split_last_mut() else {
@@ -114,10 +115,10 @@ fn mapped_key(key: RowKey, maps: &[NameMap]) -> RowKey {
     }
 }
 
-/// Samples of each procedure, by image. Of rows that are images themselves: no procedures.
+/// Samples of each procedure, by image; empty if rows are images themselves.
 type ByImage<'a> = BTreeMap<&'a str, BTreeMap<&'a str, f64>>;
 
-/// The images that are files.
+/// Returns the images that are files.
 fn files_of(set: &SetRows) -> ByImage<'_> {
     let mut images = ByImage::new();
     for (key, count) in set {
@@ -134,7 +135,7 @@ fn files_of(set: &SetRows) -> ByImage<'_> {
     images
 }
 
-/// The new names of images that have another path in the `known` set.
+/// Returns new names for images that have another path in the `known` set.
 fn match_images(set: &SetRows, known: &SetRows) -> HashMap<String, String> {
     let (mut old, mut new) = (files_of(set), files_of(known));
     let both: Vec<&str> = old
@@ -163,8 +164,8 @@ fn match_images(set: &SetRows, known: &SetRows) -> HashMap<String, String> {
 
 type Image<'i, 'a> = (&'i &'a str, &'i BTreeMap<&'a str, f64>);
 
-/// Takes out pairs of similar images, the most similar first. An image that is equally similar to two others
-/// stays.
+/// Takes out pairs of similar images, the most similar first. An image that is equally similar to
+/// two others stays.
 fn take_pairs<'a>(
     old: &mut ByImage<'a>,
     new: &mut ByImage<'a>,
@@ -191,7 +192,7 @@ fn take_pairs<'a>(
     }
 }
 
-/// Returns the number of parts, from the end of the paths on, that are the same.
+/// Returns the number of equal parts at the ends of two paths.
 fn common_suffix(a: &str, b: &str) -> usize {
     let parts = a.rsplit('/').zip(b.rsplit('/'));
     parts.take_while(|(a, b)| a == b).count()
@@ -209,7 +210,8 @@ fn common_share(a: &BTreeMap<&str, f64>, b: &BTreeMap<&str, f64>) -> f64 {
     shared.sum()
 }
 
-/// `python3.12` and `python3.11`, `libz.so.1.3` and `libz.so.1.2`, `app-0123456789abcdef` of cargo.
+/// Returns a name without its version: `python3.12` and `python3.11`, `libz.so.1.3` and
+/// `libz.so.1.2`, `app-0123456789abcdef` of cargo.
 fn without_version(name: &str) -> String {
     let name = match name.rsplit_once('-') {
         Some((stem, hash)) if hash.len() == 16 && is_hexadecimal(hash) => stem,
@@ -224,8 +226,8 @@ fn is_hexadecimal(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// New keys of rows that not all sets have, where rows differ only in what a compiler appended or
-/// in the directory of a source file. Clones of a function are its rows together.
+/// Returns new keys for rows that some sets lack, if they differ only in compilers' suffixes or in
+/// the directory of a source file. The clones of a function form one row.
 fn match_names(sets: &[SetRows]) -> HashMap<RowKey, RowKey> {
     let all: BTreeSet<&RowKey> = sets.iter().flat_map(HashMap::keys).collect();
     let mut groups: BTreeMap<RowKey, Vec<&RowKey>> = BTreeMap::new();
@@ -236,7 +238,7 @@ fn match_names(sets: &[SetRows]) -> HashMap<RowKey, RowKey> {
     let mut renamed = HashMap::new();
     for (base, members) in groups.into_iter().filter(|group| group.1.len() > 1) {
         let partial: Vec<&RowKey> = members.iter().copied().filter(|k| !everywhere(k)).collect();
-        // The name that people know, of the last set that has one of them.
+        // The original name, from the last set that has one of them.
         let shown = match sets
             .iter()
             .rev()
@@ -269,7 +271,8 @@ fn base_key(key: &RowKey) -> RowKey {
     }
 }
 
-/// The name without what changes from build to build; of a call path, that of each frame.
+/// Returns the name without the parts that change from build to build; for a call path, those of
+/// each frame.
 fn base_name(name: &str) -> String {
     let frames = name
         .split(';')
@@ -277,7 +280,7 @@ fn base_name(name: &str) -> String {
     frames.collect::<Vec<String>>().join(";")
 }
 
-/// The name of the function that was cloned: `work` of `work.part.0.cold`, `f` of Rust's
+/// Returns the name of the cloned function: `work` for `work.part.0.cold`, `f` for Rust's
 /// `f::h0123456789abcdef`.
 fn strip_clones(name: &str) -> &str {
     let mut rest = name;
@@ -321,7 +324,8 @@ fn is_decimal(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A source file without its directory: `/build/v1/app.c:12`, Python's `py::run:/home/v1/app.py`.
+/// Returns a source file without its directory: `/build/v1/app.c:12`, Python's
+/// `py::run:/home/v1/app.py`.
 fn without_directory(name: &str) -> String {
     let start = if name.starts_with('/') {
         0
@@ -354,7 +358,7 @@ mod tests {
         rows.collect()
     }
 
-    /// The rows that both sets have, with the samples of both.
+    /// Returns the rows that both sets have, with the samples of both.
     fn shared(a: &[(&str, &str, u64)], b: &[(&str, &str, u64)]) -> Vec<(String, u64, u64)> {
         let mut sets = [set(a), set(b)];
         align_rows(&mut sets, &[]);

@@ -1,19 +1,19 @@
-//! Names of the functions at places.
+//! Names of functions at places.
 
 use crate::image_names::image_names;
 use profile::{CallTreeBuilder, CallTreeError, Location, MethodId, Recording, SymbolTable};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 
-/// Returns the name of the procedure at a place; empty if it is not known.
+/// Returns the name of the procedure at a place; empty if unknown.
 pub(crate) fn procedure_name(table: &SymbolTable, location: Location) -> String {
     table
         .procedure(location)
         .map_or_else(String::new, |procedure| procedure.name.to_string())
 }
 
-/// Returns the functions at a place, outermost first: its procedure, and with `inlined` the calls that were
-/// inlined into that.
+/// Returns the functions at a place, outermost first: its procedure, and with `inlined` the calls
+/// inlined into it.
 fn functions_at(table: &SymbolTable, location: Location, inlined: bool) -> Vec<String> {
     let mut names = vec![match procedure_name(table, location) {
         name if name.is_empty() => "[no symbol]".to_owned(),

@@ -1,6 +1,6 @@
-//! Questions that cannot be answered, with the kind of reason.
+//! Refused questions, with the kind of reason.
 
-/// Reason that a question is refused.
+/// Reason for refusing a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
     /// The subject of the question cannot be read or made.
@@ -11,7 +11,7 @@ pub enum RefusalReason {
     Inconclusive,
 }
 
-/// A question that is refused, with what to do about it.
+/// A refused question, with advice for the user.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {

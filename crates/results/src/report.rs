@@ -1,5 +1,5 @@
-//! Counting the samples of a recording by image, procedure, line, instruction, process, thread or control group,
-//! in the manner of DCPI's Figure 1.
+//! Counts of a recording's samples by image, procedure, line, instruction, process, thread or
+//! control group, in the manner of DCPI's Figure 1.
 
 use crate::image_names::image_names;
 use crate::place_names::procedure_name;
@@ -14,21 +14,22 @@ use profile::{
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// A row: what it counts, and how much of each event.
+/// A row: its key, and its amount of each event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReportRow {
     /// The value that the samples share; by [`ReportBy::Image`] the image's path, and so on.
     pub name: String,
-    /// The image, where the row is of one place in one.
+    /// The image, if the row is one place in an image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// By line and instruction: the procedure. By thread and process: the ids. By control group: its container.
+    /// By line and instruction: the procedure. By thread and process: the ids. By control group:
+    /// its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The amount of each event of [`SampleReport::events`], in its unit.
     pub amounts: Vec<f64>,
-    /// With call stacks: the amount of the first event while this was on the stack, itself or
-    /// something it called; recursion counted once.
+    /// With call stacks: the amount of the first event with this on the stack, itself or its
+    /// callees; recursion counted once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inclusive: Option<f64>,
 }
@@ -36,11 +37,11 @@ pub struct ReportRow {
 /// A report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleReport {
-    /// The events, the one that sorts first.
+    /// The events, first the one that rows are sorted by.
     pub events: Vec<EventTotal>,
     /// The rows, by descending amount of the first event.
     pub rows: Vec<ReportRow>,
-    /// The share of call stacks that end before it and are as deep as the kernel follows frame
+    /// The share of call stacks that end too early at the depth to which the kernel follows frame
     /// pointers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_deep_stacks: Option<f64>,
@@ -57,23 +58,23 @@ pub struct EventTotal {
     pub name: String,
     /// The unit of its amounts.
     pub unit: Unit,
-    /// The amount in all samples that the report is about.
+    /// The amount in all samples of the report.
     pub total: f64,
-    /// The part of it in code of which nothing is known.
+    /// The part of it in unknown code.
     pub unknown: f64,
 }
 
-/// The function at which stacks of goroutines begin.
+/// The first function of goroutines' stacks.
 const FIRST_OF_GO: &str = "runtime.goexit";
-/// The function of asyncio that calls what its loop has to do.
+/// The function of asyncio with which its event loop calls coroutines and callbacks.
 const CALLER_OF_COROUTINES: &str = "asyncio.events.Handle._run (";
-/// Methods of tasks, where these are not the ones in C.
+/// Methods of tasks implemented in Python instead of C.
 const TASK_OF_ASYNCIO: &str = "asyncio.tasks.Task.";
 
 /// The key of a row.
 type Key = (String, Option<String>, Option<String>);
 
-/// The amount of a sample in the unit of its event, corrected for shared counters.
+/// Returns the amount of a sample in the unit of its event, corrected for shared counters.
 pub fn sample_amount(recording: &Recording, sample: &Sample) -> f64 {
     recording
         .event(sample.event)
@@ -130,7 +131,7 @@ pub fn make_report(
     }
 }
 
-/// One report of the reports of several hosts, each of one row or none.
+/// Joins the reports of several hosts, each of one row or none, into one.
 pub fn join_hosts(hosts: Vec<SampleReport>) -> SampleReport {
     let mut all = SampleReport {
         events: Vec::new(),
@@ -187,18 +188,18 @@ struct Counter<'a> {
     seen: Vec<usize>,
     /// The events, by column.
     order: Vec<EventId>,
-    /// By column.
+    /// Sums by column.
     totals: Vec<EventSum>,
 }
 
-/// The amount of an event in all samples, and the part of it in code of which nothing is known.
+/// The amount of an event in all samples, and the part of it in unknown code.
 #[derive(Clone, Copy, Debug, Default)]
 struct EventSum {
     total: f64,
     unknown: f64,
 }
 
-/// Amounts of the first event, by how far its stacks reach.
+/// Amounts of the first event, by the reach of its stacks.
 #[derive(Clone, Copy, Debug, Default)]
 struct StackReach {
     with_stack: f64,
@@ -211,8 +212,8 @@ impl Counter<'_> {
         self.order.iter().position(|known| *known == event)
     }
 
-    /// Adds all samples that pass the filter. By thread, the threads' own counts make the rows: then the samples only tell
-    /// the unknown code and how far stacks reach.
+    /// Adds all samples that pass the filter. By thread, the threads' own counts make the rows: the
+    /// samples then only give unknown code and the reach of stacks.
     fn add_samples(&mut self, filter: &SampleFilter, by_thread: bool) -> StackReach {
         let recording = self.recording;
         let wanted = WantedSamples::new(recording, self.table, filter);
@@ -257,7 +258,7 @@ impl Counter<'_> {
             let Some(column) = self.column_of(thread.event) else {
                 continue;
             };
-            // Threads without samples say the names of processes only.
+            // Threads without samples only name processes.
             if thread.count > 0 && wanted.has_thread(thread) {
                 self.totals[column].total += self.add_thread(thread, column);
             }
@@ -331,7 +332,7 @@ impl Counter<'_> {
                 let process = kernel_name(self.recording.names.get(process)).to_owned();
                 (process, None, Some(format!("pid {}", thread.pid)))
             }
-            // Threads' own counts know nothing of these.
+            // Threads' own counts do not have these.
             ReportBy::Image
             | ReportBy::Procedure
             | ReportBy::Line
@@ -349,7 +350,7 @@ impl Counter<'_> {
         amount
     }
 
-    /// A control group with its container, or the container alone.
+    /// Returns the key of a control group with its container, or of the container alone.
     fn cgroup_key(&self, cgroup: Option<NameId>) -> Key {
         let Some(cgroup) = cgroup else {
             return ("[not recorded]".to_owned(), None, None);
@@ -442,8 +443,8 @@ impl Counter<'_> {
         }
     }
 
-    /// Returns the function of Python that the loop of asyncio called: of a task, the coroutine that it began with. The coroutines that
-    /// this one awaits are on the stack above it.
+    /// Returns the Python function that asyncio's event loop called; for a task, its first
+    /// coroutine. The coroutines that it awaits are above it on the stack.
     fn coroutine_key(&self, sample: &Sample) -> Key {
         let locations: Vec<Location> = self.recording.stacks.locations(sample.stack).collect();
         let name = |at: &Location| self.table.procedure(*at).map_or("", |p| &*p.name);
@@ -464,7 +465,8 @@ impl Counter<'_> {
         }
     }
 
-    /// Returns the function that a goroutine began with: the one below Go's own first function of its stack.
+    /// Returns the first function of a goroutine: the one below Go's own first function of its
+    /// stack.
     fn goroutine_key(&self, sample: &Sample) -> Key {
         let locations: Vec<Location> = self.recording.stacks.locations(sample.stack).collect();
         let name = |location: &Location| self.table.procedure(*location).map(|p| &*p.name);
@@ -480,7 +482,7 @@ impl Counter<'_> {
         }
     }
 
-    /// Returns who ended a wait: the process, and where in its own code it was.
+    /// Returns the waker: the process, and the place in its own code.
     fn waker_key(&self, sample: &Sample) -> Key {
         let Some(waker) = sample.waker else {
             return ("[nobody yet]".to_owned(), None, None);
@@ -524,11 +526,12 @@ fn sort_rows(rows: &mut [ReportRow]) {
     });
 }
 
-/// Limit on the depth, from the outermost frame, of a program's or thread's start: below it there
-/// are only the C library's own start-up frames.
+/// Maximum number of frames between the outermost one and a program's or thread's start: below it
+/// are only the C library's start-up frames.
 const START_FRAMES: usize = 4;
 
-/// Returns the part of the first event's samples whose stacks reach the start of their program or thread.
+/// Returns the part of the first event's samples whose stacks reach the start of their program or
+/// thread.
 pub fn complete_stacks(recording: &Recording, table: &SymbolTable) -> f64 {
     let first = recording.samples.iter().filter(|s| s.event.0 == 0);
     let (mut all, mut complete) = (0, 0);
@@ -542,7 +545,7 @@ pub fn complete_stacks(recording: &Recording, table: &SymbolTable) -> f64 {
 }
 
 /// Returns whether the stack reaches the start of the program, thread or kernel thread: one of the
-/// outermost frames is a function that nothing calls, or `main`.
+/// outermost frames is `main`, or a function without callers.
 fn reaches_start(recording: &Recording, table: &SymbolTable, sample: &Sample) -> bool {
     let locations: Vec<Location> = recording.stacks.locations(sample.stack).collect();
     let outermost = locations.iter().rev().take(START_FRAMES);
@@ -627,7 +630,7 @@ mod tests {
         (kept.events[0].taken, kept.events[0].stored) = (9, 7);
         crate::wanted::keep_cgroup(&mut kept, "docker 3f2a");
         assert_eq!((kept.samples.len(), kept.threads.len()), (1, 1));
-        // What was dropped may have been of any group.
+        // Dropped samples may belong to any group.
         assert_eq!((kept.events[0].taken, kept.events[0].stored), (3, 1));
         let rows = |by, filter: &SampleFilter| {
             let report = make_report(&recording, &SymbolTable::default(), by, filter, EventId(0));

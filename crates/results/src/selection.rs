@@ -1,8 +1,8 @@
-//! Selection of samples, and of the key that they are summed by.
+//! Selection of samples, and of the key by which they are summed.
 
 use std::path::PathBuf;
 
-/// A selection of a recording's samples; a part that is `None` lets all pass.
+/// A selection of a recording's samples; a part that is `None` accepts all.
 #[derive(Clone, Debug, Default)]
 pub struct SampleFilter {
     /// Only this event.
@@ -22,12 +22,12 @@ pub struct SampleFilter {
 }
 
 impl SampleFilter {
-    /// Returns whether samples are wanted wherever they landed, so that the threads' own counts serve.
+    /// Returns whether samples at all places are selected, so that the threads' own counts suffice.
     pub fn is_of_all_places(&self) -> bool {
         self.image.is_none() && self.procedure.is_none()
     }
 
-    /// Returns whether the names of threads or processes decide.
+    /// Returns whether the selection depends on names of threads or processes.
     pub fn names_threads(&self) -> bool {
         self.process.is_some() || self.thread.is_some()
     }
@@ -65,7 +65,7 @@ pub enum ReportBy {
     Host,
 }
 
-/// The part of a recording that a row's key is made of.
+/// The part of a recording that makes a row's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySource {
     /// The place of a sample: callers have rows, too.
@@ -81,16 +81,16 @@ pub enum KeySource {
 pub enum NamesNeeded {
     /// None.
     Nothing,
-    /// Places where samples landed.
+    /// Places of samples.
     Leaves,
     /// All frames of stacks.
     Stacks,
 }
 
-/// Data that a key needs of a recording.
+/// Data of a recording that a key needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyNeeds {
-    /// The part that it is made of.
+    /// The part that makes the key.
     pub source: KeySource,
     /// Names of procedures.
     pub names: NamesNeeded,
@@ -103,7 +103,7 @@ pub struct KeyNeeds {
 }
 
 impl ReportBy {
-    /// Returns what its key needs. A new key is an arm here, which answers every question at once.
+    /// Returns the needs of its key. A new key is an arm here, which answers all questions at once.
     pub fn needs(self) -> KeyNeeds {
         let of = |source, names| KeyNeeds {
             source,
@@ -169,9 +169,9 @@ pub enum MeasurePer {
 pub struct CompareOptions {
     /// The key of the rows.
     pub by: CompareBy,
-    /// The work that each set did, in any unit; none: it is not known.
+    /// The work that each set did, in any unit; empty if unknown.
     pub work: Vec<f64>,
-    /// The measure of a set; `None`: a run where every set is a command's, else time.
+    /// The measure of a set; `None`: a run if every set comes from a command, else time.
     pub per: Option<MeasurePer>,
     /// Names of earlier sets with the names that replace them in the last one.
     pub maps: Vec<crate::matching::NameMap>,

@@ -1,5 +1,4 @@
-//! Sample sets that are compared: the rows they have in common, and how much one sample of each
-//! stands for.
+//! Compared sample sets: their common rows, and the amount for each sample.
 
 use crate::matching::{RowKey, SetRows, align_rows};
 use crate::refusal::usage_refusal;
@@ -23,12 +22,12 @@ pub enum Measure {
     Samples,
     /// A second of its length.
     Time,
-    /// A unit of work that was counted.
+    /// A counted unit of work.
     Work,
 }
 
 impl Measure {
-    /// Its name in the JSON form.
+    /// Returns its name in the JSON form.
     pub fn name(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -38,7 +37,7 @@ impl Measure {
         }
     }
 
-    /// Says it to people, after the event's name.
+    /// Returns it in words, to follow the event's name.
     pub fn phrase(self) -> &'static str {
         match self {
             Self::Run => "per run",
@@ -48,7 +47,7 @@ impl Measure {
         }
     }
 
-    /// Returns what sets may have in common in all rows.
+    /// Returns the scale of the common factor of all rows.
     pub fn pair_scale(self) -> PairScale {
         match self {
             Self::Samples => PairScale::Shares,
@@ -73,7 +72,7 @@ pub struct ComparedSets {
     pub exposure: Vec<f64>,
     /// The rows, with their samples in each set.
     pub rows: Vec<(RowKey, Vec<u64>)>,
-    /// Images of the kernel, and those of which nothing is known.
+    /// Images of the kernel, and unknown images.
     kernel_images: BTreeSet<String>,
     /// True if damaged data are missing in one of them.
     pub is_incomplete: bool,
@@ -82,7 +81,7 @@ pub struct ComparedSets {
 }
 
 impl ComparedSets {
-    /// Returns where a row's code runs. A call path has no image: it counts as the program's.
+    /// Returns the origin of a row's code. A call path has no image, and counts as the program's.
     pub fn row_origin(&self, key: &RowKey) -> RowOrigin {
         let image = key.image.as_deref().unwrap_or(&key.name);
         match self.kernel_images.contains(image) {
@@ -96,7 +95,7 @@ impl ComparedSets {
 struct Set {
     event: Event,
     duration_ns: u64,
-    /// True if it is of a command, from its start to its end.
+    /// True if it measured a command, from its start to its end.
     command: bool,
     counts: SetRows,
     kernel_images: BTreeSet<String>,
@@ -115,7 +114,7 @@ pub fn load_sets(paths: &[PathBuf], compare: &CompareOptions) -> anyhow::Result<
     let mut warnings = Vec::new();
     let mut sets: Vec<Set> = Vec::new();
     for path in paths {
-        // The event that the first set has first, unless one is named.
+        // The first event of the first set, unless one is named.
         let event = compare.filter.event.as_deref();
         let event = event.or(sets.first().map(|set| set.event.name.as_str()));
         let event = event.map(str::to_owned);
@@ -136,7 +135,7 @@ pub fn load_sets(paths: &[PathBuf], compare: &CompareOptions) -> anyhow::Result<
     let measure = measure_of(compare, &sets);
     let numbered = sets.iter().zip(&totals).enumerate();
     let exposure = numbered.map(|(number, (set, total))| {
-        // How many samples stand for one unit of the event.
+        // Number of samples for one unit of the event.
         let rate = match set.event.unit {
             Unit::Samples => 1.0 / (set.event.period.max(1) as f64 * set.event.multiplex_scale),
             Unit::Nanoseconds => 1.0,
@@ -165,7 +164,7 @@ pub fn load_sets(paths: &[PathBuf], compare: &CompareOptions) -> anyhow::Result<
     })
 }
 
-/// The rows of all sets, with their samples in each.
+/// Returns the rows of all sets, with their samples in each.
 fn table_of(sets: Vec<SetRows>) -> Vec<(RowKey, Vec<u64>)> {
     let count = sets.len();
     let mut rows: BTreeMap<RowKey, Vec<u64>> = BTreeMap::new();
@@ -180,8 +179,8 @@ fn table_of(sets: Vec<SetRows>) -> Vec<(RowKey, Vec<u64>)> {
     rows.into_iter().collect()
 }
 
-/// Returns the requested measure. Without a request, runs of commands are taken to do the same work, and other
-/// sets are compared by the second.
+/// Returns the requested measure. Without a request, runs of commands are assumed to do the same
+/// work, and other sets are compared by the second.
 fn measure_of(compare: &CompareOptions, sets: &[Set]) -> Measure {
     let commands = sets.iter().all(|set| set.command);
     match compare.per {
@@ -309,7 +308,7 @@ fn by_row(
     counts
 }
 
-/// By the procedures on the stack, outermost first, as flame graphs spell it.
+/// Sums by the procedures on the stack, outermost first, as in flame graphs.
 fn by_path(
     recording: &Recording,
     table: &SymbolTable,
@@ -349,7 +348,8 @@ fn by_path(
     counts
 }
 
-/// `[anon 1234]` and `[jit 1234]` are the same in another process.
+/// Returns a name without its process id: `[anon 1234]` and `[jit 1234]` are the same in another
+/// process.
 fn without_pid(name: String) -> String {
     for kind in ["[anon ", "[jit "] {
         if name.starts_with(kind) {

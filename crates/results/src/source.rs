@@ -1,4 +1,4 @@
-//! Finding and opening the recording that a command is about.
+//! Lookup of the recording that a command reads.
 
 use crate::kept::symbol_options;
 use crate::refusal::{inconclusive_refusal, usage_refusal};
@@ -12,11 +12,11 @@ use symbols::{Detail, Resolved, Warning};
 /// Location of a recording, and the selected part of it.
 #[derive(Clone, Debug, Default)]
 pub struct RecordingSource {
-    /// A recording's file, an epoch's directory or a database; `None`: the default database.
+    /// A recording's file, an epoch's directory or a database; `None` for the default database.
     pub path: Option<PathBuf>,
-    /// The epochs of a database that began in this range; `None`: the last.
+    /// Selects the epochs of a database that began in this range; `None` for the last one.
     pub epoch: Option<TimeRange>,
-    /// The host whose epochs of a database are read.
+    /// Selects the host whose epochs of a database are read.
     pub host: Option<String>,
     /// Directories with further debug information, laid out like `/usr/lib/debug`.
     pub debug_dirs: Vec<PathBuf>,
@@ -35,11 +35,11 @@ impl RecordingSource {
     }
 }
 
-/// A recording, and what was passed over to get it.
+/// A recording, and the damaged ones that were skipped for it.
 pub struct OpenedRecording {
     /// The recording.
     pub recording: Recording,
-    /// Newer recordings that are damaged: a sentence for each.
+    /// Skipped newer recordings that are damaged: a sentence for each.
     pub passed_over: Vec<String>,
 }
 
@@ -61,11 +61,11 @@ impl From<Recording> for OpenedRecording {
     }
 }
 
-/// Opens the recording: a file, an epoch, the last epoch of a database. Of a database it has at least
-/// what is wanted.
+/// Opens the recording: a file, an epoch, the last epoch of a database. From a database, it reads
+/// at least the `wanted` parts.
 ///
 /// # Errors
-/// If there is none, it is damaged or no recording, or its source asks for what cannot be meant.
+/// If there is none, it is damaged or no recording, or its source is contradictory.
 pub fn open_recording(source: &RecordingSource, wanted: Wanted) -> anyhow::Result<OpenedRecording> {
     let path = source.path_or_default();
     if source.path.is_none() && !path.exists() {
@@ -88,7 +88,7 @@ pub fn open_recording(source: &RecordingSource, wanted: Wanted) -> anyhow::Resul
             let range = source.epoch.clone().unwrap_or_default();
             let mut epochs = database.select_epochs(&range, source.host.as_deref())?;
             if source.epoch.is_none() {
-                // Without a time, the last one, as without a host.
+                // Without a time, the last epoch, as without a host.
                 let last = epochs.iter().rposition(|epoch| epoch.summary.is_ok());
                 epochs.drain(..last.unwrap_or(0));
                 epochs.truncate(1);
@@ -106,8 +106,8 @@ fn import_profile(path: &Path) -> anyhow::Result<Recording> {
     Ok(formats::read::to_recording(&profile))
 }
 
-/// Reads epochs together. What an open one has not merged yet has no names for the kernel's
-/// procedures; the kernel that runs now gives them, if it is the same.
+/// Reads epochs together. Unmerged data of an open epoch have no names for the kernel's procedures;
+/// the running kernel gives them, if it is the same.
 ///
 /// # Errors
 /// If none of them can be read.
@@ -119,7 +119,8 @@ pub fn read_epochs(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store:
     Ok(recording)
 }
 
-/// Opens the readable recordings of each host by themselves, where [`open_recording`] joins those of all hosts.
+/// Opens the readable recordings of each host separately, while [`open_recording`] joins those of
+/// all hosts.
 ///
 /// # Errors
 /// If there is none.
@@ -143,7 +144,7 @@ pub fn open_by_host(
     if hosts.is_empty() {
         return Err(no_epoch(&path));
     }
-    // What cannot be read is named where all are read together.
+    // Unreadable epochs are reported where all are read together.
     let of_host = |epochs: &Vec<Epoch>| read_epochs(epochs, wanted).ok();
     Ok(hosts
         .values()
@@ -152,7 +153,7 @@ pub fn open_by_host(
         .collect())
 }
 
-/// Opens a database (`None`: the default one) and chooses epochs of it, of which there is at least one.
+/// Opens a database (`None`: the default one) and chooses epochs of it, at least one.
 ///
 /// # Errors
 /// If there is no such database or epoch.
@@ -178,7 +179,7 @@ pub fn choose_epochs(
     Ok(epochs)
 }
 
-/// Returns the epochs of a database that something was added to, of which there is at least one.
+/// Returns the epochs of a database that contain data, at least one.
 ///
 /// # Errors
 /// If there is no epoch, or a daemon has only begun one.
@@ -208,7 +209,7 @@ fn no_epoch(path: &Path) -> anyhow::Error {
 fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<OpenedRecording> {
     let (epoch, damaged) = database.latest_epoch()?;
     let Some(epoch) = epoch else {
-        // Damaged epochs alone are nothing that a daemon would write soon.
+        // If the others are only damaged, no daemon would write data soon.
         let begun = database.epochs()?.iter().any(Epoch::is_empty) && damaged.is_empty();
         return Err(match begun {
             true => not_drained(database.path()),
@@ -224,11 +225,12 @@ fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<Opene
     })
 }
 
-/// The epochs that [`open_latest_epochs`] takes at most.
+/// Maximum number of epochs that [`open_latest_epochs`] reads.
 const MOST_EPOCHS: usize = 24;
 
-/// Opens the last epochs of the whole machine on one host, as a daemon leaves them, with each sample's slice the position of its epoch.
-/// `None` where the last recording of the database is of something else, or the only one of its kind.
+/// Opens the last epochs of the whole machine on one host, as a daemon writes them. The slice of
+/// each sample is the position of its epoch. `None` if the last recording of the database has
+/// another target, or is the only one of its kind.
 ///
 /// # Errors
 /// If none of them can be read.
@@ -282,7 +284,7 @@ pub fn event_named(recording: &Recording, name: Option<&str>) -> anyhow::Result<
     }
 }
 
-/// Names locations, by the debug information that a source has.
+/// Names locations, by the debug information of a source.
 pub fn name_locations(
     recording: &Recording,
     locations: impl IntoIterator<Item = Location>,
@@ -293,11 +295,12 @@ pub fn name_locations(
     symbols::resolve(recording, locations, detail, &options)
 }
 
-/// Images below this share of the samples are warned of together.
+/// Share of the samples below which images get a joint warning.
 const WORTH_A_WARNING: f64 = 0.01;
 
-/// Says what is missing to name more: image by image for those that matter (with `all` for each), the rest in a
-/// line if they matter together. Images matter by their share of the event's weight, or of the samples of all events.
+/// Says what is missing to name more code: image by image for those that matter (with `all` for
+/// each), the rest in one line if they matter together. Images matter by their share of the event's
+/// weight, or of the samples of all events.
 pub fn symbol_gaps(
     recording: &Recording,
     event: Option<EventId>,
@@ -324,7 +327,7 @@ pub fn symbol_gaps(
     let images: BTreeSet<ImageId> = rest.iter().map(|warning| warning.image).collect();
     let weight: u64 = images.iter().map(|image| weight[image.0 as usize]).sum();
     let share = weight as f64 / total;
-    // Less changes no row that anybody reads.
+    // A smaller share changes no visible row.
     if share >= WORTH_A_WARNING {
         gaps.push(format!(
             "{} more image{} lack{} symbols, with {:.2}% of the samples in all; report --all says which",

@@ -3,9 +3,9 @@
 use profile::{ImageKind, Location, Recording, StackId, SymbolTable};
 use rustc_hash::FxHashMap;
 
-/// A program swaps if that takes so much of the time that making room in memory does.
+/// Part of the time of making room in memory that swapping must have for the program to swap.
 const SWAPS: f64 = 0.1;
-/// Parts of the names of functions of the kernel that swap: bring memory back, or take it away, whatever it is swapped to.
+/// Parts of the names of kernel functions that swap memory in or out, for any swap device.
 const SWAPPING: [&str; 10] = [
     "do_swap_page",
     "swapin",
@@ -19,8 +19,8 @@ const SWAPPING: [&str; 10] = [
     "zswap_store",
 ];
 
-/// Parts of the names of functions of the kernel that make room in memory for whoever asks for some. What they take away may be
-/// pages of files, too.
+/// Parts of the names of kernel functions that make room in memory for an allocation. They may also
+/// evict pages of files.
 const RECLAIM: [&str; 5] = [
     "try_to_free_pages",
     "try_to_free_mem_cgroup_pages",
@@ -29,12 +29,12 @@ const RECLAIM: [&str; 5] = [
     "node_reclaim",
 ];
 
-/// Work of the kernel that there is because memory is short.
+/// Kernel work due to a shortage of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryWork {
     /// Swapping.
     Swap,
-    /// Making room, by taking away what may be memory or files' pages.
+    /// Making room by evicting memory or files' pages.
     Reclaim,
 }
 
@@ -51,7 +51,7 @@ impl MemoryWork {
         }
     }
 
-    /// Returns whether a thread swaps: of a program that does, making room is a part of it.
+    /// Returns whether a thread swaps. If its program swaps, making room is a part of it.
     pub fn is_swapping(kernel: &[&str], program_swaps: bool) -> bool {
         match Self::of_kernel(kernel) {
             Some(Self::Swap) => true,
@@ -61,7 +61,8 @@ impl MemoryWork {
     }
 }
 
-/// Returns whether a program swaps: whoever only reads and writes large files makes room in memory, too.
+/// Returns whether a program swaps. A program that only reads and writes large files makes room in
+/// memory, too.
 pub fn program_swaps(recording: &Recording, table: &SymbolTable, each_sample: f64) -> bool {
     let mut works: FxHashMap<StackId, Option<MemoryWork>> = FxHashMap::default();
     let (mut swap, mut reclaim) = (0.0, 0.0);
@@ -87,7 +88,7 @@ pub fn program_swaps(recording: &Recording, table: &SymbolTable, each_sample: f6
     swap > 0.0 && swap >= SWAPS * reclaim
 }
 
-/// Returns whether a place is the kernel's.
+/// Returns whether a place is in the kernel.
 pub fn is_of_kernel(recording: &Recording, at: Location) -> bool {
     let kind = &recording.image(at.image).kind;
     matches!(kind, ImageKind::Kernel | ImageKind::KernelModule)
@@ -101,7 +102,7 @@ mod tests {
         Resolution, Sample, Target, Unit,
     };
 
-    /// Returns whether a program swaps that spent the given samples in each of `functions`.
+    /// Returns whether a program with these samples in each of `functions` swaps.
     fn swaps(kind: ImageKind, functions: &[(&str, u64)]) -> bool {
         let mut recording = Recording::new(
             Host::default(),

@@ -1,4 +1,5 @@
-//! Functions that are not on stacks because they ended by jumping into another one (a tail call), found by the call that their caller made.
+//! Functions that are not on stacks because they ended with a jump into another one (a tail call),
+//! found by their caller's call instruction.
 
 use profile::{
     ImageId, ImageKind, ImageOffset, Location, Recording, StackId, StackTable, SymbolTable,
@@ -7,16 +8,18 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use symbols::{ImageSymbols, SymbolOptions};
 
-/// x86-64's `call` of an address relative to the next instruction, and how many bytes it has.
+/// x86-64's `call` of an address relative to the next instruction, and its length in bytes.
 const DIRECT_CALL: u8 = 0xe8;
 const CALL_BYTES: u64 = 5;
-/// ELF's number of x86-64.
+/// ELF's machine number of x86-64.
 const X86_64: u16 = 62;
 
-/// Puts functions into all stacks that jumped into the function which the next frame shows. The caller's return address tells: behind the call of a
-/// function of a known name, in which the next frame is not. Returns whether there are any.
+/// Inserts functions into all stacks that jumped into the function of the next frame. The caller's
+/// return address shows them: it follows the call of a function with a known name that does not
+/// contain the next frame. Returns whether there are any.
 ///
-/// Assumes that who is called either is on the stack or has jumped. A call by a register, or through the linkage table, tells nothing.
+/// Assumes that a called function is either on the stack or has jumped. A call by a register, or
+/// through the linkage table, shows no target.
 pub fn insert_tail_callers(recording: &mut Recording, table: &SymbolTable) -> bool {
     let mut callers = TailCallers {
         recording,
@@ -36,7 +39,7 @@ pub fn insert_tail_callers(recording: &mut Recording, table: &SymbolTable) -> bo
     }
     let old = std::mem::take(&mut recording.stacks);
     let mut new = StackTable::new();
-    // Callers come before the frames that they called.
+    // Callers come before their callees.
     let mut moved: Vec<StackId> = Vec::with_capacity(old.len());
     for (number, frame) in (0..).zip(old.frames()) {
         let mut caller = frame.caller.map(|caller| moved[caller.0 as usize]);
@@ -56,7 +59,7 @@ pub fn insert_tail_callers(recording: &mut Recording, table: &SymbolTable) -> bo
     true
 }
 
-/// Finder of the functions that are missing on stacks.
+/// Finder of the missing functions on stacks.
 struct TailCallers<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
@@ -66,7 +69,7 @@ struct TailCallers<'a> {
 }
 
 impl TailCallers<'_> {
-    /// Returns the place of the function that was called at `caller` and jumped to where `callee` is.
+    /// Returns the place of the function that was called at `caller` and jumped to `callee`.
     fn between(&mut self, caller: Location, callee: Location) -> Option<Location> {
         let reached = self.table.procedure(callee)?;
         if !self.is_file(callee.image) {
@@ -74,7 +77,7 @@ impl TailCallers<'_> {
         }
         let (start, name) = self.called_at(caller)?;
         let is_callee = callee.image == caller.image && reached.start == start;
-        // A part that the compiler moved away, as `work.cold`, is the function itself.
+        // A part that the compiler moved away, such as `work.cold`, belongs to the function.
         let is_part = reached.name.starts_with(&*name);
         (!is_callee && !is_part).then_some(Location {
             image: caller.image,
@@ -103,7 +106,7 @@ impl TailCallers<'_> {
         let recorded = self.recording.image(caller.image);
         let code = self.images.entry(caller.image).or_insert_with(|| {
             let code = ImageSymbols::of_recording(recorded, &SymbolOptions::default());
-            // What cannot be read tells nothing.
+            // Unreadable code shows no call.
             code.ok()
                 .filter(|code| code.elf_machine() == X86_64 && code.has_code())
         });

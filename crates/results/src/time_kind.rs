@@ -1,55 +1,58 @@
-//! Activity of a thread in the kernel, by the names on its stack.
+//! Activity of a thread, by the names on its stack.
 
 use crate::swapping::MemoryWork;
 use analysis::interference::waits_for;
 use profile::known_code::{CodeKind, FunctionRole, KnownCode, has_role};
 use profile::{ANSWERING_CALLS, CauseKind, GIL_WAIT, Location, Recording, TimeKind, plain_name};
 
-/// The part of a program's samples from which on a system call that answers counts its work: a call that takes 20 us is made 250 times a second then.
+/// Part of a program's samples above which a system call that answers requests counts its work: a
+/// call of 20 us is then made 250 times a second.
 const ANSWERED: f64 = 0.005;
-/// Frames of the user's part of a stack, from the innermost on, by whose names a wait is known.
+/// Maximum number of frames of a stack's user part, from the innermost, whose names identify a
+/// wait.
 const NAMED_FRAMES: usize = 8;
-/// The same with functions that were compiled into others: C++'s barrier is nothing else.
+/// The same limit with inlined functions, of which C++'s barrier consists.
 const INLINED_FRAMES: usize = 16;
 
-/// A wait that nobody gains by shortening: another part of the program, or whoever uses it, decides how long it takes.
+/// A wait that brings no gain if shortened: another part of the program, or its user, decides how
+/// long it takes.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum IdleKind {
-    /// For requests: epoll, accept, poll.
+    /// Waiting for requests: epoll, accept, poll.
     Requests,
-    /// For other threads: a condition, a semaphore, the end of a thread.
+    /// Waiting for other threads: a condition, a semaphore, the end of a thread.
     Threads,
-    /// For other processes: a child, the other end of a pipe.
+    /// Waiting for other processes: a child, the other end of a pipe.
     Processes,
-    /// For somebody at a terminal.
+    /// Waiting for input at a terminal.
     Terminal,
-    /// For CPUs that other threads of the program had, where these may use all there are.
+    /// Waiting for CPUs that other threads of the program had, if these may use all CPUs.
     Cpus,
-    /// For its next turn: a thread that sleeps nearly always, beside others that work.
+    /// Waiting for its next turn: a thread that sleeps nearly always, beside others that work.
     Turn,
-    /// For a CPU that vitalfew had, which measured.
+    /// Waiting for a CPU that vitalfew used for measuring.
     Profiler,
 }
 
 /// The reason of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitKind {
-    /// Something that the program could do without.
+    /// A wait that the program could do without.
     Costly(TimeKind),
-    /// Something that is no loss.
+    /// A wait that is no loss.
     Idle(IdleKind),
 }
 
-/// The name of a system call, as the kernel's functions have it.
+/// The name of a system call, as in the kernel's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemCallName<'a>(pub &'a str);
 
 impl<'a> SystemCallName<'a> {
-    /// The system call whose function in the kernel this is. The outer one of several may not be on a stack, because it ends with
-    /// the call of the inner one.
+    /// Returns the system call of a kernel function. If several are nested, the outer one may not
+    /// be on the stack, because it ends with the call of the inner one.
     pub fn of_function(name: &'a str) -> Option<Self> {
         let prefixes = [
             "__x64_sys_",
@@ -64,8 +67,8 @@ impl<'a> SystemCallName<'a> {
         names.next().map(Self)
     }
 
-    /// The system call that a stack's kernel part, innermost first, is of where its own function is not on it: the outermost function behind the entry,
-    /// as `do_futex`, has its name as a rule.
+    /// Returns the system call of a stack's kernel part, innermost first, whose own function is
+    /// missing: usually the outermost function after the entry, such as `do_futex`, has its name.
     pub fn of_kernel_part(kernel: &[&'a str]) -> Option<Self> {
         let mut outermost = kernel.iter().rev();
         let inside = outermost.find(|name| !is_entry(name))?;
@@ -73,12 +76,13 @@ impl<'a> SystemCallName<'a> {
     }
 }
 
-/// Returns whether the kernel's function only leads to that of a system call.
+/// Returns whether a kernel function only leads to that of a system call.
 fn is_entry(name: &str) -> bool {
     has_role(name, FunctionRole::KernelEntry)
 }
 
-/// Returns the system call that answers requests, of a program that has notable time in one: that in which most samples of running threads are.
+/// Returns the answering system call that has most samples of running threads, if the program
+/// spends notable time in it.
 pub fn answering_call(recording: &Recording) -> Option<&'static str> {
     let mut samples = [0; ANSWERING_CALLS.len()];
     let mut all = 0;
@@ -97,7 +101,7 @@ pub fn answering_call(recording: &Recording) -> Option<&'static str> {
     (most as f64 >= ANSWERED * all as f64 && most > 0).then_some(call)
 }
 
-/// Returns whether a thread of a program waited until somebody typed something at a terminal.
+/// Returns whether a thread of a program waited for input at a terminal.
 pub fn waits_for_typing(recording: &Recording) -> bool {
     recording.samples.iter().any(|sample| {
         recording.event(sample.event).name == "off-cpu"
@@ -106,7 +110,7 @@ pub fn waits_for_typing(recording: &Recording) -> bool {
     })
 }
 
-/// Returns the name of a function of the kernel, which recordings carry: sorted by image and start.
+/// Returns the name of a kernel function. Recordings carry these names sorted by image and start.
 fn kernel_name(recording: &Recording, at: Location) -> Option<&str> {
     let symbols = &recording.symbols;
     let behind = symbols.partition_point(|one| (one.image, one.start) <= (at.image, at.offset));
@@ -114,14 +118,14 @@ fn kernel_name(recording: &Recording, at: Location) -> Option<&str> {
     (symbol.image == at.image).then_some(&*symbol.name)
 }
 
-/// Returns whether the kernel's names are of a system call, of whatever name.
+/// Returns whether the kernel's names show a system call, of any name.
 fn is_system_call(kernel: &[&str]) -> bool {
     let is_call = |name: &&str| SystemCallName::of_function(name).is_some() || is_entry(name);
     kernel.iter().any(is_call)
 }
 
-/// Parts of the names of functions of the kernel in which threads wait for a disk: for a page, for a block, for the whole of a direct read,
-/// for what a write that is synchronous flushes.
+/// Parts of the names of kernel functions in which threads wait for a disk: for a page, for a
+/// block, for the whole of a direct read, for the flush of a synchronous write.
 const DISK_WAITS: [&str; 12] = [
     "fsync_range",
     "sync_file",
@@ -137,21 +141,21 @@ const DISK_WAITS: [&str; 12] = [
     "_file_write_iter",
 ];
 
-/// The kernel's functions that wake a thread when its time is over, and when it gets a signal.
+/// Kernel functions that wake a thread at the end of its time, and at a signal.
 const TIMER: &str = "hrtimer_wakeup";
 const SIGNAL: &str = "signal_wake_up_state";
 
-/// What ended a wait, if nothing that was waited for.
+/// Reason of a wake-up that is not the awaited event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakingKind {
     /// Its time was over.
     Timer,
-    /// A signal, as that a child has ended.
+    /// A signal, such as the end of a child.
     Signal,
 }
 
 impl WakingKind {
-    /// Returns what woke a thread, by the kernel's names on the waker's stack.
+    /// Returns the waking event, by the kernel's names on the waker's stack.
     pub fn of_waker(kernel: &[&str]) -> Option<Self> {
         if kernel.contains(&TIMER) {
             return Some(Self::Timer);
@@ -160,11 +164,12 @@ impl WakingKind {
     }
 }
 
-/// Parts of the names of OpenMP's functions that wait.
+/// Parts of the names of OpenMP functions that wait.
 const OPENMP_WAITS: [&str; 3] = ["barrier", "wait", "spin"];
 
-/// Returns whether a running thread spins until its team's others are done: the innermost function of the user's part of a stack is OpenMP's, and none of these
-/// that called it hands work out. `user` has the names with their files, innermost first. Without symbols, what OpenMP runs by itself is taken for that.
+/// Returns whether a running thread spins until the other threads of its team are done: the
+/// innermost user function is OpenMP's, and no OpenMP function that called it hands out work.
+/// `user` has the names with their files, innermost first. Nameless OpenMP code counts as waiting.
 pub fn spins_for_team(user: &[(&str, &str)]) -> bool {
     let is_openmp =
         |path: &str| KnownCode::of_file(path).is_some_and(|code| code.kind == CodeKind::Team);
@@ -181,19 +186,19 @@ pub fn spins_for_team(user: &[(&str, &str)]) -> bool {
     inside.first().is_some_and(|name| waits(name)) && !inside.iter().any(hands_out)
 }
 
-/// Circumstances of the waits at one place: how they end, and what else runs meanwhile.
+/// Circumstances of the waits at one place: their ends, and other activity meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WaitSurroundings {
-    /// True if the program has no other thread, so that nobody works meanwhile.
+    /// True if the program has no other thread that could work meanwhile.
     pub alone: bool,
-    /// True if only timers, and signals, end waits there.
+    /// True if only timers and signals end waits there.
     pub only_timers: bool,
     /// True if the program swaps.
     pub swaps: bool,
 }
 
-/// Returns what a blocked thread waits for. `user` and `kernel` are the names on its stack, innermost first, `inlined` those of the user's part with functions that
-/// were compiled into others.
+/// Returns the reason of a blocked thread's wait. `user` and `kernel` are the names on its stack,
+/// innermost first, `inlined` those of the user part with inlined functions.
 pub fn wait_kind(
     user: &[&str],
     inlined: &[&str],
@@ -205,7 +210,7 @@ pub fn wait_kind(
     if user.first() == Some(&GIL_WAIT) {
         return Costly(TimeKind::Locks);
     }
-    // Before locks: the kernel has some of its own on the way to a page.
+    // Before locks, because the kernel takes some of its own on the path to a page.
     if MemoryWork::is_swapping(kernel, around.swaps) {
         return Costly(TimeKind::Swapping);
     }
@@ -216,7 +221,8 @@ pub fn wait_kind(
     let call = match call {
         Some(SystemCallName(call)) => call,
         None if in_kernel("fault") => return Costly(TimeKind::Disk),
-        // The call's own function may not be on the stack: who asked is the C library's of its name, as a rule.
+        // The call's own function may be missing on the stack: usually the caller is the C
+        // library's function of its name.
         None => user.first().map_or("", |name| plain_name(name)),
     };
     let mut inner = user.iter().take(NAMED_FRAMES);
@@ -246,7 +252,7 @@ pub fn wait_kind(
         "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "accept" | "accept4" | "io_getevents" => {
             Idle(Requests)
         }
-        // Some languages sleep so: nothing but their time ends these waits.
+        // Some languages sleep like this: only timers end these waits.
         "poll" | "ppoll" | "select" | "pselect6" if around.only_timers => {
             Costly(TimeKind::Sleeping)
         }
@@ -269,7 +275,8 @@ pub fn wait_kind(
     }
 }
 
-/// Returns what a thread on a CPU does, by the kernel's names on its stack and whether its program swaps.
+/// Returns the activity of a thread on a CPU, by the kernel's names on its stack and whether its
+/// program swaps.
 pub fn running_kind(kernel: &[&str], program_swaps: bool) -> TimeKind {
     if MemoryWork::is_swapping(kernel, program_swaps) {
         return TimeKind::Swapping;

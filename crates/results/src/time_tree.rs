@@ -1,4 +1,4 @@
-//! All the time of a program in one call tree: what its threads ran, and what they waited for.
+//! All the time of a program in one call tree: running and waiting.
 
 use crate::swapping::{is_of_kernel, program_swaps};
 use crate::time_kind::{
@@ -19,47 +19,51 @@ use std::collections::BTreeMap;
 
 pub use crate::time_kind::IdleKind;
 
-/// A thread that ran less than this part of the time that it ran or slept only takes its turn now and then.
+/// Part of its running and sleeping time below which a thread is a helper that only runs now and
+/// then.
 const HELPER: f64 = 0.02;
-/// Others wait for a thread if it ended waits of theirs that took so much of the time that it waited itself.
+/// Part of a thread's own waiting time that the waits ended by it must take for others to depend on
+/// it.
 const NEEDED: f64 = 0.5;
 
-/// The part of the waits at one place that timers and signals end, if nothing else is waited for there, and the part that timers end.
+/// Part of the waits at one place that timers and signals must end if nothing else is awaited
+/// there, and part that timers must end.
 const TIMED: f64 = 0.9;
 const TIMED_AT_LEAST: f64 = 0.25;
-/// Threads from which on what it takes to start and end processes is one frame.
+/// Number of threads above which starting and ending processes is one frame.
 const MANY_THREADS: usize = 50;
-/// The part of a function's time from which on a line of it is worth a word.
+/// Part of a function's time above which one of its lines is reported.
 const DEAR: f64 = 0.25;
-/// Names of our own threads.
+/// Names of the profiler's own threads.
 const PROFILER: [&str; 3] = ["vitalfew", "unwind-tables", "jvm-names"];
-/// System calls with which processes begin and end.
+/// System calls that start and end processes.
 const PROCESS_CALLS: [&str; 4] = ["execve", "execveat", "exit", "exit_group"];
 
 /// Time of a program by calling context. All times are in nanoseconds, summed over threads.
 #[derive(Clone, Debug)]
 pub struct TimeTree {
-    /// Running and costly waits. Its value types are the sum, and one for each of [`TimeKind::ALL`].
-    /// The kernel's frames of a stack are one: the system call, or the page fault. So are those of a runtime that works by itself.
+    /// Running and costly waits. Its value types are the sum, and one for each of
+    /// [`TimeKind::ALL`]. The kernel's frames of a stack are one frame: the system call, or the
+    /// page fault. So are those of a runtime's own work.
     pub tree: CallTree,
     /// The frame that stands for a function of a runtime, by the function's plain name.
     pub in_runtimes: BTreeMap<String, &'static str>,
     /// Waits that are no loss.
     pub idle: BTreeMap<IdleKind, u64>,
-    /// The dearest line of functions that take time.
+    /// The dearest line of each function that takes time.
     pub dear_lines: Vec<DearLine>,
     /// Waits in the tree, with the threads that ended them.
     pub ended_waits: Vec<EndedWait>,
-    /// Ready to run, but without a CPU.
+    /// Time in which threads were ready to run, but had no CPU.
     pub cpu_waits: CpuWaits,
-    /// Time that one sample of running threads stands for.
+    /// Time for each sample of running threads.
     pub each_sample: f64,
-    /// Threads that ran for more than a twentieth of what the busiest one did.
+    /// Number of threads that ran for more than a twentieth of the busiest one's time.
     pub busy_threads: usize,
-    /// Threads that ran, or waited for anything but other work of the program. Counted are those with more than a twentieth of
-    /// the largest such time.
+    /// Number of threads with more than a twentieth of the largest working time: running, or
+    /// waiting for anything but other work of the program.
     pub threads_at_work: usize,
-    /// Work of each thread that has notable work, without the turns of helpers.
+    /// Notable work of each thread, without the turns of helpers.
     pub threads: Vec<ThreadWork>,
 }
 
@@ -71,7 +75,7 @@ impl TimeTree {
         times.filter(|(_, ns)| *ns > 0).collect()
     }
 
-    /// Returns the part of the working time that threads waited.
+    /// Returns the part of the working time in which threads waited.
     pub fn waiting_part(&self) -> f64 {
         let kinds = TimeKind::ALL.iter().zip(1..);
         let waits = kinds.filter(|(kind, _)| !kind.is_sampled());
@@ -80,7 +84,7 @@ impl TimeTree {
     }
 }
 
-/// Puts running, by the first event, and waiting, by `record --off-cpu`, into one tree.
+/// Combines running, by the first event, and waiting, by `record --off-cpu`, in one tree.
 ///
 /// # Errors
 /// If the tree cannot be built.
@@ -125,17 +129,18 @@ pub fn make_time_tree(
     })
 }
 
-/// The time that each thread ran and slept.
+/// Running and sleeping time of each thread.
 #[derive(Default)]
 struct ThreadTimes {
     ran: FxHashMap<Option<u32>, f64>,
     waited: FxHashMap<Option<u32>, f64>,
-    /// The time that others waited until this one went on.
+    /// Time that others waited for each thread.
     waited_for: FxHashMap<Option<u32>, f64>,
 }
 
 impl ThreadTimes {
-    /// Returns whether a thread does next to nothing, another one does more, and nobody waits for it for long.
+    /// Returns whether a thread does next to nothing, another one does more, and no thread waits
+    /// long for it.
     fn is_helper(&self, thread: Option<u32>) -> bool {
         let of_thread =
             |times: &FxHashMap<Option<u32>, f64>| times.get(&thread).copied().unwrap_or_default();
@@ -153,7 +158,8 @@ fn large_threads(times: &FxHashMap<Option<u32>, f64>) -> FxHashSet<Option<u32>> 
     large.map(|(thread, _)| *thread).collect()
 }
 
-/// Returns the work of each thread that has notable work. `numbers` maps draft nodes to nodes of the tree.
+/// Returns the work of each thread that has notable work. `numbers` maps draft nodes to nodes of
+/// the tree.
 fn works_of_threads(
     work: FxHashMap<(Option<u32>, DraftNode), [u64; 2]>,
     numbers: &[u32],
@@ -180,7 +186,7 @@ struct TreeMaker<'a> {
     table: &'a SymbolTable,
     builder: CallTreeBuilder,
     running: ThreadTimes,
-    /// The time that each thread ran, or waited for anything but other work of the program.
+    /// Time in which each thread ran, or waited for anything but other work of the program.
     at_work: FxHashMap<Option<u32>, f64>,
     /// Running and waiting time of each thread at each node, without waits that other threads end.
     work: FxHashMap<(Option<u32>, DraftNode), [u64; 2]>,
@@ -188,15 +194,15 @@ struct TreeMaker<'a> {
     idle: BTreeMap<IdleKind, u64>,
     ended_waits: BTreeMap<(DraftNode, EndingThread), u64>,
     cpu_waits: CpuWaits,
-    /// The part of the waiting for idle CPUs in which these come back to life.
+    /// Part of the waiting for idle CPUs in which these wake up.
     late_part: f64,
     alone: bool,
     /// Stacks whose waits timers end.
     timed: FxHashSet<StackId>,
-    /// The program swaps.
+    /// True if the program swaps.
     swaps: bool,
     own_threads: FxHashSet<u32>,
-    /// The program starts processes again and again.
+    /// True if the program starts processes again and again.
     starts_processes: bool,
     methods: FxHashMap<Location, Vec<PlacedMethod<'a>>>,
     /// Names of methods with their modules.
@@ -219,12 +225,13 @@ struct PlacedMethod<'a> {
 struct LineTimes<'a> {
     functions: FxHashMap<MethodId, u64>,
     lines: FxHashMap<(MethodId, &'a str, u32), u64>,
-    /// Methods of the stack that was added last.
+    /// Methods of the stack added last.
     seen: FxHashSet<MethodId>,
 }
 
 impl<'a> LineTimes<'a> {
-    /// Adds the time of a stack, innermost first: of a function that calls itself, the innermost line has it.
+    /// Adds the time of a stack, innermost first. The time of a recursive function goes to its
+    /// innermost line.
     fn add_stack(&mut self, stack: impl Iterator<Item = PlacedMethod<'a>>, cost: u64) {
         self.seen.clear();
         for PlacedMethod { method, line, .. } in stack {
@@ -238,7 +245,8 @@ impl<'a> LineTimes<'a> {
         }
     }
 
-    /// Returns the dearest line of each function, if it has at least the share `DEAR` of the function's time.
+    /// Returns the dearest line of each function, if it has at least the share `DEAR` of the
+    /// function's time.
     fn dearest_lines(&self, functions: &FxHashMap<MethodId, (String, String)>) -> Vec<DearLine> {
         let mut dearest: BTreeMap<MethodId, (u64, &str, u32)> = BTreeMap::new();
         for ((method, file, line), cost) in &self.lines {
@@ -251,7 +259,7 @@ impl<'a> LineTimes<'a> {
                 let all = self.functions.get(&method).copied().unwrap_or_default();
                 let part = cost as f64 / all.max(1) as f64;
                 let function = functions.get(&method).filter(|_| part >= DEAR)?;
-                // Of functions of JavaScript only the line that they begin at is known.
+                // For functions of JavaScript only their first line is known.
                 let place = format!("{}:{line})", file.rsplit('/').next().unwrap_or(file));
                 let says_more = !function.0.ends_with(&place);
                 says_more.then(|| DearLine {
@@ -309,7 +317,7 @@ impl<'a> TreeMaker<'a> {
         }
     }
 
-    /// Adds up how long threads waited for each other, by whoever ended the waits.
+    /// Adds up the waits of threads for each other, by the thread that ended the waits.
     fn count_waits_for_threads(&mut self) {
         use WaitKind::{Costly, Idle};
         let recording = self.recording;
@@ -330,14 +338,14 @@ impl<'a> TreeMaker<'a> {
         }
     }
 
-    /// Returns the names of functions, innermost first as the locations are.
+    /// Returns the names of functions, innermost first like the locations.
     fn names_of(&self, locations: &[Location]) -> Vec<&'a str> {
         let table = self.table;
         let name = |at: &Location| table.procedure(*at).map_or("", |p| &*p.name);
         locations.iter().map(name).collect()
     }
 
-    /// Returns them with those of the functions that were compiled into others.
+    /// Returns the names of functions, with those of inlined functions.
     fn inlined_names_of(&self, locations: &[Location]) -> Vec<&'a str> {
         let table = self.table;
         let mut names = Vec::with_capacity(locations.len());
@@ -348,14 +356,14 @@ impl<'a> TreeMaker<'a> {
         names
     }
 
-    /// Returns what a thread waits for, by the two parts of its stack.
+    /// Returns the reason of a thread's wait, by the two parts of its stack.
     fn wait_kind_of(&self, user: &[Location], kernel: &[Location], stack: StackId) -> WaitKind {
         let (names, kernel) = (self.names_of(user), self.names_of(kernel));
         let inlined = self.inlined_names_of(user);
         wait_kind(&names, &inlined, &kernel, self.surroundings(stack))
     }
 
-    /// Returns what a running thread does.
+    /// Returns the activity of a running thread.
     fn running_kind_of(&self, user: &[Location], names: &[&str], kernel: &[&str]) -> TimeKind {
         let path = |at: &Location| self.recording.image(at.image).path.as_str();
         let user = user.iter().zip(names);
@@ -444,13 +452,15 @@ impl<'a> TreeMaker<'a> {
         *self.at_work.entry(sample.tid).or_default() += ns;
     }
 
-    /// Returns whether a thread is the program's: one that was sampled, or of the same name, as short ones have no samples.
+    /// Returns whether a thread belongs to the program: it was sampled, or has the name of one that
+    /// was, because short ones have no samples.
     fn is_own_thread(&self, thread: &Waker) -> bool {
         let mut own = self.recording.threads.iter();
         self.own_threads.contains(&thread.tid) || own.any(|own| own.process == thread.process)
     }
 
-    /// Returns whether a process begins or ends: the loader is at work, or the kernel in such a call, for no function of a program.
+    /// Returns whether a process begins or ends: the loader runs, or the kernel in such a call, on
+    /// behalf of no function of a program.
     fn is_process_start(&self, user: &[Location], kernel: &[&str]) -> bool {
         let path = |location: &Location| self.recording.image(location.image).path.as_str();
         let loads = user.iter().any(|at| {
@@ -477,8 +487,9 @@ impl<'a> TreeMaker<'a> {
         }
     }
 
-    /// Finds how much of the waiting for idle CPUs these take to come back to life, which is no lack of CPUs: the scheduler's own account begins when a thread is
-    /// in the queue of one. Who waits for a disk, or sleeps, waits for that, too.
+    /// Finds the part of the waiting for idle CPUs in which these wake up. That is no lack of CPUs:
+    /// the scheduler's own account begins when a thread is in a CPU's queue. A thread that waits
+    /// for a disk, or sleeps, waits for the wake-up, too.
     fn find_late_part(&mut self) {
         let (mut all, mut idle) = (0_u64, 0_u64);
         for sample in &self.recording.samples {
@@ -491,10 +502,11 @@ impl<'a> TreeMaker<'a> {
         self.late_part = (late as f64 / idle.max(1) as f64).min(1.0);
     }
 
-    /// Adds a wait for a CPU to whoever had it. Returns how much of it is a part of the wait before it, of this kind, as an idle CPU was still to come back to life.
+    /// Adds a wait for a CPU to the account of its holder. Returns the part of it in which an idle
+    /// CPU still woke up, which belongs to the preceding wait, of this kind.
     fn wait_for_cpu(&mut self, sample: &Sample, before: WaitKind) -> u64 {
         let is_own = sample.waker.is_some_and(|had| self.is_own_thread(&had));
-        // A thread that was preempted did not wait before.
+        // A preempted thread did not wait before.
         let is_known = before != WaitKind::Costly(TimeKind::OtherWaits);
         let late = match is_of_idle_cpu(sample) && is_known {
             true => (self.late_part * sample.weight as f64) as u64,
@@ -517,14 +529,15 @@ impl<'a> TreeMaker<'a> {
         late
     }
 
-    /// The user's and the kernel's part of a stack, innermost first.
+    /// Splits a stack into its user and its kernel part, innermost first.
     fn split_stack(&self, stack: StackId) -> (Vec<Location>, Vec<Location>) {
         let locations = self.recording.stacks.locations(stack);
         let (kernel, user) = locations.partition(|at| is_of_kernel(self.recording, *at));
         (user, kernel)
     }
 
-    /// The node of the user's part of a stack, whose lines have its cost: of the work of a runtime, with what that is.
+    /// Returns the node of a stack's user part, whose lines get its cost; for a runtime's own work,
+    /// with that work.
     fn node_of_stack(
         &mut self,
         user: &[Location],
@@ -552,7 +565,7 @@ impl<'a> TreeMaker<'a> {
         Ok((self.builder.child(node, method)?, Some(work)))
     }
 
-    /// The functions at a place, the outermost first.
+    /// Returns the functions at a place, the outermost first.
     fn methods_at(&mut self, location: Location) -> Result<Vec<PlacedMethod<'a>>, CallTreeError> {
         if let Some(known) = self.methods.get(&location) {
             return Ok(known.clone());
@@ -585,8 +598,8 @@ impl<'a> TreeMaker<'a> {
     }
 }
 
-/// Returns the stacks that wait until a timer ends it, and next to never for anything else: only the begin and end of the recording. A signal, as that a child has
-/// ended, may interrupt them.
+/// Returns the stacks whose waits timers end, and hardly anything else except the begin and end of
+/// the recording. Signals, such as the end of a child, may interrupt them.
 fn timed_waits(recording: &Recording, table: &SymbolTable) -> FxHashSet<StackId> {
     let mut waits: FxHashMap<StackId, TimedWaits> = FxHashMap::default();
     let mut wakers: FxHashMap<StackId, Option<WakingKind>> = FxHashMap::default();
@@ -619,9 +632,9 @@ fn timed_waits(recording: &Recording, table: &SymbolTable) -> FxHashSet<StackId>
 #[derive(Default)]
 struct TimedWaits {
     all: u64,
-    /// Ended by timers.
+    /// Waits ended by timers.
     timed: u64,
-    /// Ended by signals.
+    /// Waits ended by signals.
     signalled: u64,
 }
 
@@ -632,24 +645,26 @@ impl TimedWaits {
     }
 }
 
-/// Returns how long threads waited in queues for a CPU, as the scheduler accounted it; the largest number where it did not.
+/// Returns the waiting time of threads in CPU queues, by the scheduler's account; the largest
+/// number without one.
 fn accounted_waits(recording: &Recording) -> u64 {
     let accounted = recording.task_times.and_then(|times| times.waiting_ns);
     accounted.unwrap_or(u64::MAX)
 }
 
-/// Returns whether the CPU that a thread waited for was idle: thread 0 of a CPU is its idling.
+/// Returns whether the CPU that a thread waited for was idle: thread 0 of a CPU is its idle thread.
 fn is_of_idle_cpu(sample: &Sample) -> bool {
     sample.waker.is_none_or(|had| had.tid == 0)
 }
 
-/// Returns whether threads end such waits, as a rule. Others are ended by interrupts of devices and timers.
+/// Returns whether threads usually end such waits. Interrupts of devices and timers end the others.
 fn is_ended_by_threads(kind: TimeKind) -> bool {
     use TimeKind::{Barriers, Locks, Network, OtherWaits};
     matches!(kind, Locks | Barriers | Network | OtherWaits)
 }
 
-/// Returns the nanoseconds that a sample of the first event stands for: by what the kernel accounted, else by its rate.
+/// Returns the nanoseconds for each sample of the first event: by the kernel's account, else by the
+/// event's rate.
 pub fn each_sample(recording: &Recording) -> f64 {
     let Some(event) = recording.events.first() else {
         return 0.0;
@@ -666,14 +681,14 @@ pub fn each_sample(recording: &Recording) -> f64 {
     }
 }
 
-/// The one frame that stands for the kernel's part of a stack.
+/// Returns the one frame that stands for the kernel's part of a stack.
 fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String> {
     let call = kernel
         .iter()
         .find_map(|name| SystemCallName::of_function(name));
     match (call, kind) {
         (Some(SystemCallName(call)), _) => Some(format!("{call}{KERNEL_CALL}")),
-        // The caller is the C library's function of the system call's name, as a rule.
+        // The caller is usually the C library's function of the system call's name.
         (None, TimeKind::SystemCalls) => {
             let asker = match user.first() {
                 Some(name) if plain_name(name).starts_with("lll_") => "futex",
@@ -685,7 +700,7 @@ fn kernel_frame(kind: TimeKind, user: &[&str], kernel: &[&str]) -> Option<String
         (None, TimeKind::PageFaults | TimeKind::Swapping | TimeKind::Disk) => {
             Some(PAGE_FAULT.to_owned())
         }
-        // A thread of the kernel has no caller to count for.
+        // A kernel thread has no caller to charge.
         (None, _) if user.is_empty() => kernel.last().map(|name| (*name).to_owned()),
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Recordings of ours as call trees, named by the debug information that they were found with.
+//! Our recordings as call trees, named by debug information.
 
 use crate::source::{RecordingSource, name_locations, symbol_gaps};
 use formats::read::{self, ReadOptions, TreeProfile};
@@ -8,7 +8,8 @@ use std::io::Read;
 use std::path::Path;
 use symbols::{Detail, Resolved};
 
-/// Returns whether a path is of a recording of ours: a directory, or a zip file. All else is told by its reader.
+/// Returns whether a path is one of our recordings: a directory, or a zip file. Readers recognise
+/// all other formats.
 pub fn is_recording(path: &Path) -> bool {
     let mut magic = [0; 4];
     if path.is_dir() {
@@ -24,7 +25,7 @@ pub fn resolve_all(recording: &Recording, source: &RecordingSource) -> Resolved 
     name_locations(recording, locations, Detail::Lines, source)
 }
 
-/// Makes the call tree of a recording; its notes say what is missing.
+/// Makes the call tree of a recording; its notes list missing data.
 ///
 /// # Errors
 /// If the recording contradicts itself.

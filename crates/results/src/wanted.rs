@@ -1,4 +1,4 @@
-//! Which samples of a recording pass a filter.
+//! Filter over a recording's samples.
 
 use crate::place_names::procedure_name;
 use crate::selection::SampleFilter;
@@ -10,9 +10,9 @@ pub struct WantedSamples<'a> {
     recording: &'a Recording,
     table: &'a SymbolTable,
     filter: &'a SampleFilter,
-    /// The processes' names, where the filter is about these.
+    /// The processes' names, if the filter needs them.
     processes: Option<ProcessNames>,
-    /// By [`NameId`]: whether a process or control group of that name is wanted.
+    /// By [`NameId`]: whether a process or control group of that name passes.
     process_passes: Vec<bool>,
     cgroup_passes: Vec<bool>,
 }
@@ -59,8 +59,8 @@ impl<'a> WantedSamples<'a> {
             && self.has_cgroup(thread.cgroup)
     }
 
-    /// Returns the names of threads that a wanted process has and another process, too: without process ids nothing tells their
-    /// samples apart.
+    /// Returns the names of threads that both a selected process and another one have: without
+    /// process ids, their samples cannot be distinguished.
     pub fn shared_threads(&self) -> Vec<&'a str> {
         let Some(processes) = &self.processes else {
             return Vec::new();
@@ -104,7 +104,7 @@ impl<'a> WantedSamples<'a> {
     }
 }
 
-/// Returns whether a control group has this in its path or in the name of its container.
+/// Returns whether a control group has this text in its path or in the name of its container.
 fn is_of_cgroup(path: &str, wanted: &str) -> bool {
     let container = || Container::of_cgroup(path).map(|container| container.to_string());
     path.contains(wanted) || container().is_some_and(|name| name.contains(wanted))
@@ -129,6 +129,6 @@ pub fn keep_cgroup(recording: &mut Recording, wanted: &str) {
         keep
     });
     recording.threads.retain(|thread| is_kept(thread.cgroup));
-    // They are of all that ran.
+    // The task times cover all that ran.
     recording.task_times = None;
 }

@@ -13,14 +13,14 @@ use machine::ProcessorModel;
 use profile::{ImageOffset, Recording, Stretch, StretchSightings};
 use symbols::ImageSymbols;
 
-/// The least share of the samples of a whole profile that a procedure needs to be analysed.
+/// Least share of a whole profile's samples with which a procedure is analysed.
 const LEAST_SHARE: f64 = 0.001;
 
 /// The input of annotations.
 pub struct Annotator<'a> {
     /// The recording.
     pub recording: &'a Recording,
-    /// The setting of all its procedures.
+    /// Setting of all its procedures.
     pub setting: &'a AnnotationSetting,
     /// Its samples.
     pub selection: &'a SampleSelection<'a>,
@@ -32,7 +32,8 @@ pub struct WholeSummary {
     pub summary: Summary,
     /// The number of procedures.
     pub procedures: usize,
-    /// Basis of the first procedure's frequencies, and the number of stretches between branch records in all procedures.
+    /// Basis of the first procedure's frequencies, and number of stretches between branch records
+    /// in all procedures.
     pub basis: Option<(FrequencyBasis, u64)>,
     /// Procedures and images that could not be analysed: a sentence for each.
     pub failures: Vec<String>,
@@ -44,7 +45,7 @@ pub struct OmittedProcedure {
     pub name: String,
     /// Its samples.
     pub samples: f64,
-    /// Reason that it is left out.
+    /// Reason for leaving it out.
     pub reason: &'static str,
 }
 
@@ -61,7 +62,7 @@ pub struct CompilerProfile {
 }
 
 impl Annotator<'_> {
-    /// Opens an image that the model is of.
+    /// Opens an image for the model's processor.
     ///
     /// # Errors
     /// If its file is gone, replaced, or of another processor.
@@ -74,7 +75,7 @@ impl Annotator<'_> {
     /// Annotates a procedure of an opened image.
     ///
     /// # Errors
-    /// If its code cannot be read or decoded, or no sample is in it.
+    /// If its code cannot be read or decoded, or it has no samples.
     pub fn annotate_procedure(
         &self,
         chosen: &ChosenProcedure,
@@ -113,10 +114,10 @@ impl Annotator<'_> {
         failures
     }
 
-    /// Sums up where the cycles of all procedures went.
+    /// Sums up the cycles of all procedures by cause.
     ///
     /// # Errors
-    /// If nothing can be said of any of them.
+    /// If none of them can be analysed.
     pub fn summarize_procedures(&self) -> anyhow::Result<WholeSummary> {
         let mut whole = WholeSummary {
             summary: Summary::new(),
@@ -158,10 +159,11 @@ impl Annotator<'_> {
         Ok(whole)
     }
 
-    /// Makes a sample profile for a compiler, of the image with most samples.
+    /// Makes a sample profile for a compiler, for the image with most samples.
     ///
     /// # Errors
-    /// If there is no such image, it has no debug information, or nothing of it is known well enough.
+    /// If there is no such image, it has no debug information, or none of its counts is reliable
+    /// enough.
     pub fn compiler_profile(&self) -> anyhow::Result<CompilerProfile> {
         let samples =
             |chosen: &[ChosenProcedure]| chosen.iter().map(|one| one.samples).sum::<f64>();
@@ -209,7 +211,7 @@ impl Annotator<'_> {
     }
 }
 
-/// Says why a profile would have no procedure at all, by those with most samples.
+/// Returns why a profile would have no procedure, by the procedures with most samples.
 fn describe_omitted(omitted: &[OmittedProcedure]) -> Option<String> {
     const NAMED: usize = 3;
     let mut largest: Vec<&OmittedProcedure> = omitted.iter().collect();
@@ -331,7 +333,7 @@ fn evidence_of<'a>(
         period: setting.period,
         kernel: recording.kernel.then_some(selection.kernel),
         late: setting.late,
-        // Only a lone thread is known to share nothing.
+        // Only a single thread is known to share nothing.
         shared: recording.task_times.and_then(|times| times.threads) != Some(1),
     })
 }

@@ -10,14 +10,15 @@ use profile::ImageAddress;
 use std::collections::BTreeMap;
 use symbols::{DebugInfo, ImageSymbols, Site};
 
-/// Scale of execution counts where the clock is not known.
+/// Scale of execution counts if the clock is unknown.
 const CYCLES: f64 = 1e6;
 
-/// With fewer samples in a procedure most of its blocks have none, and a compiler would take these for cold.
+/// Fewest samples of a usable procedure: with fewer, most of its blocks have none, and a compiler
+/// would take these for cold.
 const LEAST_SAMPLES: f64 = 20.0;
 
-/// Returns the reason to omit a procedure from the profile, or `None` if its counts are reliable enough.
-/// A compiler assumes that code without a count does not run.
+/// Returns the reason to omit a procedure from the profile, or `None` if its counts are reliable
+/// enough. A compiler assumes that code without a count does not run.
 pub fn omission_reason(analysed: &AnnotatedProcedure) -> Option<&'static str> {
     if analysed.basis == FrequencyBasis::Counts {
         return None;
@@ -31,7 +32,7 @@ pub fn omission_reason(analysed: &AnnotatedProcedure) -> Option<&'static str> {
 /// The functions of an image.
 #[derive(Default)]
 pub struct SampleProfile {
-    /// By linkage name.
+    /// Functions by linkage name.
     pub functions: BTreeMap<String, AutofdoFunction>,
     /// Samples at places that the debug information names.
     pub named: f64,
@@ -98,7 +99,7 @@ struct Placed {
     function: String,
     calls: Vec<(AutofdoPlace, String)>,
     place: AutofdoPlace,
-    /// By unrolling.
+    /// Number of copies by unrolling.
     copies: u32,
 }
 
@@ -131,11 +132,11 @@ impl Placed {
     }
 }
 
-/// The linkage name of what is called.
+/// Returns the linkage name of a callee.
 fn callee_name(code: &ImageSymbols, target: ImageAddress) -> Option<String> {
     let procedure = code.procedure_at(code.offset_of(target)?)?;
     let name = String::from_utf8_lossy(procedure.name).into_owned();
-    // By way of the linkage table: `write@plt`.
+    // Called through the linkage table: `write@plt`.
     let name = name.split('@').next().unwrap_or_default().to_owned();
     is_name(&name).then_some(name)
 }

@@ -1,4 +1,4 @@
-//! Branches that were seen, by the edges of a graph and its calls.
+//! Observed branches, by the edges of a graph and its calls.
 
 use super::evidence::ProcedureEvidence;
 use analysis::stall::culprits::mispredicted_at_most;
@@ -10,20 +10,22 @@ use std::collections::BTreeMap;
 
 /// Observed branches of a graph.
 pub struct SeenBranches {
-    /// For each edge how often it was taken.
+    /// For each edge, how often it was taken.
     pub edges: Vec<EdgeEvidence>,
-    /// Upper bound on the misprediction rate of each edge; `None` where branch records do not bound it.
+    /// Upper bound on the misprediction rate of each edge; `None` if branch records do not bound
+    /// it.
     pub mispredicted: Vec<Option<f64>>,
-    /// Targets of each indirect call with their shares of its calls, by the call's position among the graph's
-    /// instructions.
+    /// Targets of each indirect call with their shares of its calls, by the call's position among
+    /// the graph's instructions.
     pub callees: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
-    /// Number of stretches between branch records that follow no path of the graph, and of all stretches.
+    /// Numbers of stretches between branch records: those that follow no path of the graph, and
+    /// all.
     pub contradictions: (u64, u64),
 }
 
 type Ends = (ImageAddress, ImageAddress);
 
-/// Returns what was seen of a graph.
+/// Returns the branches that were observed in a graph.
 pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &FlowGraph) -> SeenBranches {
     let address = |offset| given.code.0.address_of(offset);
     let mut counts: FxHashMap<Ends, EdgeEvidence> = FxHashMap::default();
@@ -85,7 +87,8 @@ pub fn seen_branches(given: &ProcedureEvidence<'_>, graph: &FlowGraph) -> SeenBr
     }
 }
 
-/// Returns the targets of each indirect call with their shares of its calls, as in [`SeenBranches::callees`].
+/// Returns the targets of each indirect call with their shares of its calls, as in
+/// [`SeenBranches::callees`].
 fn indirect_callees(
     graph: &FlowGraph,
     counts: &FxHashMap<Ends, EdgeEvidence>,
@@ -155,7 +158,8 @@ impl Straight {
         Self { blocks }
     }
 
-    /// Returns the edges of the fall-through path from one instruction to another; `None` if there is none.
+    /// Returns the edges of the fall-through path from one instruction to another; `None` if there
+    /// is none.
     fn straight_way(&self, start: ImageAddress, end: ImageAddress) -> Option<Vec<usize>> {
         let after = self.blocks.partition_point(|block| block.0 <= start);
         let mut edges = Vec::new();

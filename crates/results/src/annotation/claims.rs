@@ -8,14 +8,14 @@ use profile::{
     FindingEvidence, FindingPlace, PlaceInCode,
 };
 
-/// Stalls below this part of the procedure's time are not worth a claim.
+/// Part of the procedure's time below which a stall is no claim.
 const LEAST_STALL: f64 = 0.01;
 
-/// Least share of the procedure's samples at an instruction that is suspected where stalls are not known.
+/// Least share of the procedure's samples with which an instruction of unknown stall is suspected.
 const LEAST_SUSPECTED: f64 = 0.1;
 
-/// Returns a claim for each instruction that waits, the longest wait first. If its execution count is not known, the wait is
-/// bounded by all of its time. `next` is the command that shows more.
+/// Returns a claim for each instruction that waits, the longest wait first. If its execution count
+/// is unknown, all of its time bounds the wait. `next` is the command that shows more.
 pub fn stall_findings(annotated: &AnnotatedProcedure, next: &[String]) -> Vec<Finding> {
     let total = annotated.total_samples();
     let instructions = annotated.graph.instructions.iter().enumerate();
@@ -52,7 +52,8 @@ struct StallClaim {
     doubts: Vec<FindingDoubt>,
 }
 
-/// Returns the claim about an instruction whose cycles are accounted for; `None` if its stall is short.
+/// Returns the claim about an instruction with an account of its cycles; `None` if its stall is
+/// short.
 fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<StallClaim> {
     let share = samples / total;
     let part = |cycles: f64| share * cycles / account.cycles;
@@ -63,7 +64,7 @@ fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<Stall
     let most: f64 = account.culprits.iter().map(|one| one.most).sum();
     let evidence = account.culprits.iter().map(|one| {
         let others = most - one.most + account.minor;
-        // A frequency that is a guess bounds nothing from below.
+        // A guessed frequency gives no lower bound.
         let least = if account.sure {
             (account.stall - others).max(0.0)
         } else {
@@ -93,7 +94,7 @@ fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<Stall
     })
 }
 
-/// Returns the claim about an instruction whose execution count is not known; `None` if it has few samples.
+/// Returns the claim about an instruction of unknown execution count; `None` if it has few samples.
 fn claim_of_suspects(samples: f64, total: f64, suspects: &[Culprit]) -> Option<StallClaim> {
     let share = samples / total;
     if suspects.is_empty() || share.is_nan() || share < LEAST_SUSPECTED {
@@ -131,7 +132,7 @@ mod tests {
         }
     }
 
-    /// An instruction that takes ten cycles, of which it waits for eight.
+    /// Returns an instruction that takes ten cycles and waits for eight of them.
     fn account(culprits: Vec<Culprit>) -> Account {
         Account {
             frequency: 1.0,

@@ -1,4 +1,4 @@
-//! An image as the decoder needs it.
+//! Access of the decoder to an image.
 
 use machine::{Architecture, LoadedImage};
 use profile::ImageAddress;
@@ -8,7 +8,7 @@ use symbols::ImageSymbols;
 pub struct ProcedureCode<'a>(pub &'a ImageSymbols);
 
 impl ProcedureCode<'_> {
-    /// Returns what the image is for; `None` if it cannot be decoded.
+    /// Returns the image's architecture; `None` if it cannot be decoded.
     pub fn architecture(&self) -> Option<Architecture> {
         match self.0.elf_machine() {
             62 => Some(Architecture::X86_64),
@@ -17,7 +17,7 @@ impl ProcedureCode<'_> {
         }
     }
 
-    /// The bytes from an address on.
+    /// Returns the bytes from an address on.
     pub fn bytes(&self, start: ImageAddress, size: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; size];
         self.0.read_loaded(start, &mut bytes).then_some(bytes)

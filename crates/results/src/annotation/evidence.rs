@@ -1,4 +1,4 @@
-//! Evidence about a procedure before it is analysed.
+//! Input of a procedure's analysis.
 
 use super::code::ProcedureCode;
 use super::counts::CountedLines;
@@ -6,7 +6,7 @@ use formats::counts::callgrind::CallgrindCounts;
 use profile::{AccessCount, BranchCount, ImageOffset, Stretch, StretchSightings};
 use rustc_hash::FxHashMap;
 
-/// Evidence about a procedure before it is analysed.
+/// Input of a procedure's analysis.
 pub struct ProcedureEvidence<'a> {
     /// Its name, demangled.
     pub name: String,
@@ -25,26 +25,27 @@ pub struct ProcedureEvidence<'a> {
         analysis::stall::culprits::Cause,
         FxHashMap<ImageOffset, f64>,
     )],
-    /// Branches of the image that were seen.
+    /// Observed branches of the image.
     pub branches: Vec<&'a BranchCount>,
     /// Stretches between branch records, and how often each was seen.
     pub stretches: Vec<(Stretch, StretchSightings)>,
-    /// Accesses of its instructions to memory.
+    /// Memory accesses of its instructions.
     pub accesses: Vec<&'a AccessCount>,
-    /// All samples of the event, in whatever code, if those in the kernel were recorded too.
+    /// All samples of the event, in any code, if kernel samples were recorded too.
     pub everywhere: Option<f64>,
     /// Exact counts.
     pub counts: Option<&'a CallgrindCounts>,
     /// Counts of source lines.
     pub lines: Option<&'a CountedLines>,
-    /// Instructions that the procedure executed, by samples of that event, and how many samples.
+    /// Instructions that the procedure executed, estimated from samples of that event, and the
+    /// number of these samples.
     pub instructions: (f64, f64),
     /// Cycles between samples, if known.
     pub period: Option<f64>,
     /// Samples in the kernel.
     pub kernel: Option<f64>,
-    /// Instructions by which samples may come late.
+    /// Number of instructions by which samples may come late.
     pub late: usize,
-    /// True if other threads may write what it accesses.
+    /// True if other threads may write the memory that it accesses.
     pub shared: bool,
 }

@@ -7,21 +7,21 @@ use profile::{Finding, FindingEvidence, PlaceInCode};
 use std::collections::BTreeMap;
 use symbols::ImageSymbols;
 
-/// Least share of the samples in a procedure that is examined.
+/// Least share of the samples with which a procedure is examined.
 const HOT: f64 = 0.05;
-/// Largest number of procedures that are examined.
+/// Maximum number of procedures that are examined.
 const LOOKED_INTO: usize = 6;
 
 impl Annotator<'_> {
-    /// Returns a claim for each of the hottest procedures in which an instruction stalls: the longest stall, its place first among
-    /// the evidence.
+    /// Returns a claim for each of the hottest procedures with a stalling instruction: the longest
+    /// stall, its place first among the evidence.
     pub fn hottest_stalls(&self) -> Vec<Finding> {
         let chosen = self.selection.by_image().into_values().flatten();
         let hot = chosen.filter(|one| one.samples >= HOT * self.selection.total);
         let mut hot: Vec<_> = hot.collect();
         hot.sort_by(|a, b| b.samples.total_cmp(&a.samples));
         let stall = |one: &ChosenProcedure| {
-            // What cannot be annotated says nothing of stalls.
+            // Code that cannot be annotated gives no claims.
             let code = self.open_image(one).ok()?;
             let annotated = self.annotate_procedure(one, &code).ok()?;
             let stalls = stall_findings(&annotated, &[]);
@@ -36,7 +36,7 @@ impl Annotator<'_> {
     }
 }
 
-/// Adds up what each reason can explain of all stalls of a procedure.
+/// Adds up the part of all stalls of a procedure that each reason can explain.
 fn sums_of_culprits(stalls: &[Finding]) -> Vec<FindingEvidence> {
     let mut sums: BTreeMap<&str, [f64; 2]> = BTreeMap::new();
     for evidence in stalls.iter().flat_map(|stall| &stall.evidence) {

@@ -1,4 +1,4 @@
-//! Annotated procedures: the frequency of each instruction, its time, and the possible reasons of
+//! Annotated procedures: the frequency of each instruction, its time, and the possible reasons for
 //! its waits.
 //!
 //! # An annotated procedure, step by step
@@ -7,11 +7,11 @@
 //!    `machine::FlowGraph` makes blocks of them.
 //! 2. `analysis::stall` estimates how often each block ran, also from counts of other tools
 //!    (`formats::counts`).
-//! 3. `machine::ProcessorModel` says what each instruction takes at best, and
-//!    `analysis::stall::culprits` which causes can explain the rest.
+//! 3. `machine::ProcessorModel` gives the best case of each instruction, and
+//!    `analysis::stall::culprits` the causes that can explain the rest.
 //! 4. `profile::Accesses` sums up data addresses seen with `record --registers`. In the culprits of
-//!    `analysis`, `residence.rs` says which of these data stay in the caches. `reuse.rs` and `rounds.rs`
-//!    tell from the code alone what was accessed shortly before and what loops access.
+//!    `analysis`, `residence.rs` bounds which of these data stay in the caches. `reuse.rs` and
+//!    `rounds.rs` derive recent accesses and the accesses of loops from the code alone.
 
 mod annotator;
 mod autofdo;

@@ -1,4 +1,4 @@
-//! Names of what annotations are made from, for listings, JSON and the page.
+//! Names of the parts of annotations, for listings, JSON and the page.
 
 use super::procedure::FrequencyBasis;
 use analysis::stall::{Confidence, CycleDoubt};
@@ -11,7 +11,7 @@ pub fn confidence_name(confidence: Confidence) -> &'static str {
     }
 }
 
-/// Returns the reason that cycles are not known, in a few words.
+/// Returns the reason why cycles are unknown, in a few words.
 pub fn doubt_name(doubt: CycleDoubt) -> &'static str {
     match doubt {
         CycleDoubt::NoScale => "no scale",

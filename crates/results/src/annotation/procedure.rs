@@ -1,4 +1,4 @@
-//! One procedure from its samples to its accounts.
+//! Analysis of one procedure, from its samples to its accounts.
 
 use super::branches::{SeenBranches, counts_to_shares, seen_branches};
 use super::counts::UsedLines;
@@ -18,26 +18,26 @@ use profile::{Accesses, ImageAddress, ImageOffset};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// The number of samples of instructions that estimates the number executed within 5 %.
+/// Number of instruction samples that estimate the number of executed instructions within 5 %.
 const LEAST_INSTRUCTIONS: f64 = 400.0;
 
 /// Source of the frequencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrequencyBasis {
-    /// Exact execution counts, which were given.
+    /// Given exact execution counts.
     Counts,
-    /// Counts of source lines, where they apply to one place, and the samples.
+    /// Counts of source lines, if they apply to one place, and the samples.
     Lines(UsedLines),
-    /// From the samples, on a processor that issues in order.
+    /// The samples, on a processor that issues in order.
     InOrder,
-    /// From the samples and the number of instructions that were counted, out of order.
+    /// The samples and the counted number of instructions, out of order.
     Instructions,
-    /// From the samples, out of order: only rough ratios between blocks.
+    /// The samples, out of order: only rough ratios between blocks.
     OutOfOrder,
 }
 
 impl FrequencyBasis {
-    /// Returns whether frequencies compare with the clock.
+    /// Returns whether frequencies are comparable with the clock.
     fn is_absolute(self) -> bool {
         matches!(self, Self::Counts | Self::Lines(_) | Self::Instructions)
     }
@@ -66,7 +66,7 @@ pub struct AnnotatedProcedure {
     pub texts: Vec<String>,
     /// Samples of each instruction.
     pub samples: Vec<f64>,
-    /// Samples between instructions: at none of the graph.
+    /// Samples at no instruction of the graph.
     pub astray: f64,
     /// Execution frequencies of blocks and edges.
     pub frequencies: Frequencies,
@@ -76,21 +76,22 @@ pub struct AnnotatedProcedure {
     pub accesses: Vec<Option<Accesses>>,
     /// The certainty of each block's cycles.
     pub trust: Vec<CycleTrust>,
-    /// Cycles of each instruction by cause; `None` where they are not known.
+    /// Cycles of each instruction by cause; `None` if unknown.
     pub accounts: Vec<Option<Account>>,
-    /// Possible causes at each instruction whose cycles are not known.
+    /// Possible causes at each instruction whose cycles are unknown.
     pub suspects: Vec<Vec<Culprit>>,
     /// Source of the frequencies.
     pub basis: FrequencyBasis,
-    /// Number of stretches between branch records that follow no path of the graph, and of all stretches.
+    /// Numbers of stretches between branch records: those that follow no path of the graph, and
+    /// all.
     pub contradictions: (u64, u64),
-    /// Targets of each indirect call with their shares of its calls, by the call's position among the graph's
-    /// instructions.
+    /// Targets of each indirect call with their shares of its calls, by the call's position among
+    /// the graph's instructions.
     pub callees: BTreeMap<usize, Vec<(ImageAddress, f64)>>,
 }
 
 impl AnnotatedProcedure {
-    /// All its samples.
+    /// Returns the sum of its samples.
     pub fn total_samples(&self) -> f64 {
         self.samples.iter().sum::<f64>() + self.astray
     }
@@ -154,13 +155,13 @@ impl DecodedProcedure {
         })
     }
 
-    /// Returns the instruction that starts `bytes` bytes behind the procedure's start.
+    /// Returns the instruction that starts `bytes` bytes after the procedure's start.
     fn index_at(&self, bytes: u64) -> Option<usize> {
         let address = ImageAddress(self.start.0.wrapping_add(bytes));
         self.indices.get(&address).copied()
     }
 
-    /// Returns the weight of each instruction, and what lies between instructions.
+    /// Returns the weight of each instruction, and the weight between instructions.
     fn spread_samples(
         &self,
         given: &ProcedureEvidence<'_>,
@@ -241,7 +242,8 @@ pub fn analyse_procedure(
         mispredicted: &seen.mispredicted,
         kernel: given.kernel,
         accesses: &accesses.iter().map(Option::as_ref).collect::<Vec<_>>(),
-        // Time elsewhere compares with frequencies only if these have a scale; no time does anyhow.
+        // Time elsewhere is comparable with frequencies only if these have a scale; a time of 0
+        // always is.
         elsewhere: elsewhere.filter(|time| is_scaled || *time == 0.0),
         late: given.late,
         trust: &trust,
@@ -267,7 +269,8 @@ pub fn analyse_procedure(
     })
 }
 
-/// Returns the targets of indirect calls: from exact counts if these are the basis, else as observed.
+/// Returns the targets of indirect calls: from exact counts if these are the basis, else as
+/// observed.
 fn indirect_callees(
     given: &ProcedureEvidence<'_>,
     graph: &FlowGraph,
@@ -343,12 +346,12 @@ fn estimate_frequencies(
         .iter()
         .map(|block| model.bounds(graph.instructions_of(block)).cycles())
         .collect();
-    // Its own samples must be many enough to say how many there were.
+    // The procedure needs enough samples of its own for an estimate of their number.
     let (instructions, samples_of) = given.instructions;
     let instructions = given.period.map(|period| instructions / period);
     let observed = out_of_order::Observed {
         samples,
-        // The bounds that they give are worse than branch records, for blocks overlap.
+        // Branch records give better bounds, because blocks overlap.
         costs: Some(&*costs).filter(|_| given.stretches.is_empty()),
         edges: &seen.edges,
         counted: &counted,
@@ -368,9 +371,9 @@ fn estimate_frequencies(
     (found, basis)
 }
 
-/// Corrects the guessed scale where it would have a block beat its best case.
+/// Corrects the guessed scale if a block would take less than its best case.
 fn rescale_guess(graph: &FlowGraph, samples: &[f64], costs: &[f64], found: &mut Frequencies) {
-    /// Blocks with fewer of the samples say little.
+    /// Part of the samples below which a block is ignored.
     const LEAST: f64 = 0.05;
     let total: f64 = samples.iter().sum();
     let mut too_often_by = 1.0_f64;
@@ -385,7 +388,7 @@ fn rescale_guess(graph: &FlowGraph, samples: &[f64], costs: &[f64], found: &mut 
     }
 }
 
-/// Exact counts as frequencies: executions by the cycles between samples.
+/// Returns exact counts as frequencies: executions divided by the cycles between samples.
 fn exact_frequencies(graph: &FlowGraph, counts: &ProcedureCounts<'_>, period: f64) -> Frequencies {
     let blocks: Vec<Option<u64>> = (graph.blocks.iter())
         .map(|block| times_executed(graph, block, counts))
@@ -395,8 +398,8 @@ fn exact_frequencies(graph: &FlowGraph, counts: &ProcedureCounts<'_>, period: f6
         confidence: Confidence::High,
     };
     let mut edges: Vec<Option<f64>> = vec![None; graph.edges.len()];
-    // Where only one edge leaves or enters a block, it is taken as often as the block runs;
-    // others by the counts of jumps.
+    // If only one edge leaves or enters a block, it is taken as often as the block runs; the counts
+    // of jumps give the others.
     let (mut leaving, mut entering) = (vec![0; blocks.len()], vec![0; blocks.len()]);
     for edge in &graph.edges {
         if let Some(from) = edge.from {
@@ -435,9 +438,9 @@ fn exact_frequencies(graph: &FlowGraph, counts: &ProcedureCounts<'_>, period: f6
     }
 }
 
-/// Returns how often a block was executed. A repeated instruction (`rep movs`) is counted once for each time that it repeats
-/// itself, so that it says nothing of its block. Where jumps are not understood, one may lead into the middle of
-/// the block: then it has no number of its own.
+/// Returns how often a block was executed. A repeated instruction (`rep movs`) has a count for each
+/// repetition, and so says nothing about its block. If jumps are not understood, one may lead into
+/// the middle of the block, which then has no single count.
 fn times_executed(
     graph: &FlowGraph,
     block: &machine::Block,

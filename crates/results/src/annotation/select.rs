@@ -15,20 +15,20 @@ type ByOffset = FxHashMap<ImageOffset, f64>;
 /// The samples of a recording, by image.
 pub struct SampleSelection<'a> {
     recording: &'a Recording,
-    /// All samples of the event in the images that are looked at.
+    /// All samples of the event in the selected images.
     pub total: f64,
-    /// All samples of the event, in other images and the kernel too.
+    /// All samples of the event, including other images and the kernel.
     pub everywhere: f64,
     /// All samples of the event in the kernel.
     pub kernel: f64,
     images: BTreeMap<ImageId, ByOffset>,
     events: FxHashMap<ImageId, Vec<(Cause, ByOffset)>>,
-    /// Samples of instructions, and how many each stands for.
+    /// Samples of the instruction event, and the number of instructions for each sample.
     instructions: FxHashMap<ImageId, ByOffset>,
     each: f64,
 }
 
-/// A procedure that was chosen.
+/// A selected procedure.
 #[derive(Clone, Debug)]
 pub struct ChosenProcedure {
     /// Its image.
@@ -43,7 +43,7 @@ pub struct ChosenProcedure {
     pub samples: f64,
 }
 
-/// A procedure that was chosen among those of its name.
+/// A procedure selected among those of its name.
 pub struct ChosenAmong {
     /// The procedure of this name with most samples.
     pub chosen: ChosenProcedure,
@@ -51,10 +51,10 @@ pub struct ChosenAmong {
     pub others: Vec<ChosenProcedure>,
 }
 
-/// Largest number of other procedures of the same name that are mentioned.
+/// Maximum number of other procedures of the same name that are mentioned.
 const MOST_OTHERS: usize = 4;
 
-/// Returns the cause that an event is a sign of; `None` for other events.
+/// Returns the cause that an event indicates; `None` for other events.
 fn cause_of_event(name: &str) -> Option<Cause> {
     Some(match name.split(':').next()? {
         "L1-icache-load-misses" => Cause::InstructionCache,
@@ -68,7 +68,7 @@ fn cause_of_event(name: &str) -> Option<Cause> {
 }
 
 impl<'a> SampleSelection<'a> {
-    /// The samples of an event, in images with a text in their path.
+    /// Selects the samples of an event, in images with a text in their path.
     pub fn new(recording: &'a Recording, event: EventId, image: Option<&str>) -> Self {
         let mut selection = Self {
             recording,
@@ -113,7 +113,7 @@ impl<'a> SampleSelection<'a> {
                 *samples.entry(location.offset).or_default() += weight;
             }
         }
-        // An event that was recorded and never seen in an image rules out as well.
+        // An event that was recorded and never seen in an image rules out its cause as well.
         for described in &recording.events {
             let Some(cause) = cause_of_event(&described.name) else {
                 continue;
@@ -128,18 +128,19 @@ impl<'a> SampleSelection<'a> {
         selection
     }
 
-    /// The samples of an image.
+    /// Returns the samples of an image.
     pub fn image_samples(&self, image: ImageId) -> &ByOffset {
         static NONE: std::sync::LazyLock<ByOffset> = std::sync::LazyLock::new(ByOffset::default);
         self.images.get(&image).unwrap_or(&NONE)
     }
 
-    /// The other events of an image.
+    /// Returns the other events of an image.
     pub fn image_events(&self, image: ImageId) -> &[(Cause, ByOffset)] {
         self.events.get(&image).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns how many instructions a procedure executed, by samples of that event, and how many samples.
+    /// Returns the number of instructions that a procedure executed, estimated from samples of that
+    /// event, and the number of these samples.
     pub fn instructions_executed(&self, chosen: &ChosenProcedure) -> (f64, f64) {
         let counts = self.instructions.get(&chosen.image);
         let own = counts
@@ -150,7 +151,7 @@ impl<'a> SampleSelection<'a> {
         (samples * self.each, samples)
     }
 
-    /// All procedures with samples, by image and the most sampled first.
+    /// Returns all procedures with samples, by image and the most sampled first.
     pub fn by_image(&self) -> BTreeMap<ImageId, Vec<ChosenProcedure>> {
         let mut all: BTreeMap<ImageId, Vec<ChosenProcedure>> = BTreeMap::new();
         for chosen in self.all_procedures(&[]) {
@@ -199,10 +200,10 @@ impl<'a> SampleSelection<'a> {
         all
     }
 
-    /// Finds the requested procedure; of several with this name, the one with most samples.
+    /// Finds the requested procedure; if several have this name, the one with most samples.
     ///
     /// # Errors
-    /// If no sample is in a procedure of this name, or in this range of an image.
+    /// If no procedure of this name, or this range of an image, has samples.
     pub fn choose_procedure(
         &self,
         wanted: &str,
@@ -275,7 +276,7 @@ impl<'a> SampleSelection<'a> {
     }
 }
 
-/// `START..END` in hexadecimal.
+/// Parses `START..END` in hexadecimal.
 fn parse_range(text: &str) -> Option<(u64, u64)> {
     let (start, end) = text.split_once("..")?;
     let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();

@@ -12,11 +12,11 @@ use symbols::ImageSymbols;
 /// The user's statements about the machine and the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AnnotationOptions<'a> {
-    /// The name of the processor's model; `None`: the recording's.
+    /// The name of the processor's model; `None` for the recording's processor.
     pub processor: Option<&'a str>,
-    /// The clock in GHz; `None`: the recording's.
+    /// The clock in GHz; `None` for the recording's clock.
     pub clock_ghz: Option<f64>,
-    /// Files of what other tools counted.
+    /// Files with counts of other tools.
     pub counts: &'a [PathBuf],
 }
 
@@ -26,7 +26,7 @@ pub struct AnnotationSetting {
     pub model: ProcessorModel,
     /// The name of the time event.
     pub event: String,
-    /// Cycles between samples, where the clock is known.
+    /// Cycles between samples, if the clock is known.
     pub period: Option<f64>,
     /// All samples of the event.
     pub total: f64,
@@ -34,17 +34,17 @@ pub struct AnnotationSetting {
     pub counts: GivenCounts,
     /// True if there are branch records, recorded or given.
     pub records: bool,
-    /// Instructions by which its samples may come late on this machine.
+    /// Number of instructions by which its samples may come late on this machine.
     pub late: usize,
     /// Directories with debug information.
     pub(super) options: symbols::SymbolOptions,
 }
 
 impl AnnotationSetting {
-    /// Finds the model of the processor, and reads what other tools counted.
+    /// Finds the model of the processor, and reads the counts of other tools.
     ///
     /// # Errors
-    /// If no model is of the processor, or counts cannot be read or compared.
+    /// If the processor has no model, or counts cannot be read or compared.
     pub fn new(
         options: &AnnotationOptions<'_>,
         source: &RecordingSource,

@@ -1,4 +1,5 @@
-//! The hottest procedures as code: instructions with their samples, cycles and culprits, and the graph of their blocks.
+//! The hottest procedures as code: instructions with their samples, cycles and culprits, and the
+//! graph of their blocks.
 
 use crate::annotation::{
     AnnotatedProcedure, Annotator, ChosenProcedure, basis_name, confidence_name, doubt_name,
@@ -9,11 +10,12 @@ use profile::ImageKind;
 use serde::Serialize;
 use symbols::ImageSymbols;
 
-/// Least share of the samples in a procedure that is in the data.
+/// Least share of the samples with which a procedure is in the data.
 const LEAST_SHARE: f64 = 0.01;
-/// Largest number of procedures in the data.
+/// Maximum number of procedures in the data.
 const MOST: usize = 12;
-/// Most instructions of a procedure in the data: the graph of a longer one could not be read.
+/// Maximum number of instructions of a procedure in the data: the graph of a longer one would be
+/// unreadable.
 const MOST_INSTRUCTIONS: usize = 6000;
 
 /// Code of the hottest procedures.
@@ -21,11 +23,11 @@ const MOST_INSTRUCTIONS: usize = 6000;
 pub struct PageCode {
     /// The procedures, the hottest first.
     pub procedures: Vec<PageProcedure>,
-    /// Reasons that cycles or procedures are missing: each a sentence.
+    /// Reasons why cycles or procedures are missing: each a sentence.
     pub notes: Vec<String>,
 }
 
-/// A procedure with what `annotate` says of it.
+/// An annotated procedure.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageProcedure {
     /// Its name.
@@ -36,11 +38,11 @@ pub struct PageProcedure {
     pub model: &'static str,
     /// Source of the frequencies.
     pub frequencies: &'static str,
-    /// Cycles between samples, where the clock is known.
+    /// Cycles between samples, if the clock is known.
     pub cycles_per_sample: Option<f64>,
-    /// True if jumps are not understood, so that paths through it are missing.
+    /// True if some jumps are not understood, so that paths through it are missing.
     pub misses_edges: bool,
-    /// All its samples.
+    /// Sum of its samples.
     pub samples: f64,
     /// Paths of the source files of its instructions.
     pub files: Vec<String>,
@@ -57,26 +59,26 @@ pub struct PageProcedure {
 pub struct PageBlocks {
     /// Position of the first instruction.
     pub first: Vec<usize>,
-    /// Position behind the last one.
+    /// Position after the last instruction.
     pub end: Vec<usize>,
-    /// Executions by the cycles between samples; null: not known.
+    /// Executions divided by the cycles between samples; null if unknown.
     pub frequency: Vec<Option<f64>>,
-    /// Confidence of the frequency; null: the frequency is not known.
+    /// Confidence of the frequency; null if the frequency is unknown.
     pub confidence: Vec<Option<&'static str>>,
-    /// Reason that the block's cycles are not known; null: they are.
+    /// Reason why the block's cycles are unknown; null if they are known.
     pub doubt: Vec<Option<&'static str>>,
 }
 
 /// Edges of the control-flow graph, column by column.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageEdges {
-    /// The block that it leaves; null: the procedure is entered.
+    /// The block that it leaves; null at the procedure's entry.
     pub from: Vec<Option<usize>>,
-    /// The block that it enters; null: the procedure is left.
+    /// The block that it enters; null at the procedure's exit.
     pub to: Vec<Option<usize>>,
     /// Kind of the edge, as in `annotate --json`.
     pub kind: Vec<String>,
-    /// Executions of the edge, in the unit of the blocks' frequencies; null: not known.
+    /// Executions of the edge, in the unit of the blocks' frequencies; null if unknown.
     pub frequency: Vec<Option<f64>>,
 }
 
@@ -89,17 +91,17 @@ pub struct PageInstructions {
     pub text: Vec<String>,
     /// Samples.
     pub samples: Vec<f64>,
-    /// Position of the source file; null: not known.
+    /// Position of the source file; null if unknown.
     pub file: Vec<Option<usize>>,
     /// The source line.
     pub line: Vec<Option<u32>>,
-    /// The cycles of one execution; null: not known.
+    /// Cycles of one execution; null if unknown.
     pub cycles: Vec<Option<f64>>,
     /// Cycles in the best case.
     pub best: Vec<f64>,
-    /// Cycles beyond the best case and sampling error; null: not known.
+    /// Cycles beyond the best case and sampling error; null if unknown.
     pub stall: Vec<Option<f64>>,
-    /// Causes that it may wait for, the likeliest first.
+    /// Causes of its possible waits, the likeliest first.
     pub culprits: Vec<Vec<PageCulprit>>,
 }
 
@@ -110,15 +112,15 @@ pub struct PageCulprit {
     pub cause: &'static str,
     /// Its letter in listings.
     pub letter: char,
-    /// Positions of the instructions that it may be due to.
+    /// Positions of the instructions that may be responsible.
     pub at: Vec<usize>,
-    /// The most cycles that it can have cost each time; null: not known.
+    /// The most cycles that it can have cost each time; null if unknown.
     pub most: Option<f64>,
 }
 
 impl PageCode {
-    /// Annotates the procedures with most samples. Without `exact`, samples do not fall right behind the slow instruction: no cycles
-    /// and no culprits are in the data.
+    /// Annotates the procedures with most samples. Without `exact`, samples do not fall right after
+    /// the slow instruction, and the data have no cycles and no culprits.
     pub fn of_hottest(annotator: &Annotator<'_>, exact: bool) -> Self {
         let recording = annotator.recording;
         // Functions that an interpreter executes have no instructions.
@@ -235,9 +237,9 @@ fn page_culprit(culprit: &Culprit, most: Option<f64>) -> PageCulprit {
 }
 
 impl PageProcedure {
-    /// Adds the source line of each instruction, where the debug information knows it.
+    /// Adds the source line of each instruction, if the debug information has it.
     fn add_lines(&mut self, annotated: &AnnotatedProcedure, symbols: &ImageSymbols) {
-        // Without debug information the assembly stands alone.
+        // Without debug information, only the assembly is shown.
         let debug = symbols.debug_info().ok().flatten();
         for instruction in &annotated.graph.instructions {
             let frames = debug
@@ -257,7 +259,7 @@ impl PageProcedure {
         }
     }
 
-    /// The source lines of instructions with samples: path and number.
+    /// Returns the source lines of instructions with samples: path and number.
     pub(super) fn sampled_lines(&self) -> impl Iterator<Item = (&str, u32)> {
         let instructions = &self.instructions;
         let places = instructions.file.iter().zip(&instructions.line);

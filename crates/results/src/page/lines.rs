@@ -1,4 +1,4 @@
-//! Source lines with their cost, and the text around those that matter.
+//! Source lines with their cost, and the text around the dearest ones.
 
 use super::code::PageProcedure;
 use crate::report::sample_amount;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::io::Read;
 use std::path::Path;
 
-/// Lines that have most of the cost.
+/// The lines with most of the cost.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct PageLines {
     /// Paths of files, as the debug information spells them.
@@ -17,17 +17,17 @@ pub struct PageLines {
     pub file: Vec<u32>,
     /// Its number, from 1.
     pub line: Vec<u32>,
-    /// The function that it is in.
+    /// Its function.
     pub function: Vec<String>,
     /// The last parts of paths of images.
     pub images: Vec<String>,
-    /// The position in `images` of the image that each line's code is in.
+    /// Position in `images` of the image with each line's code.
     pub image: Vec<u32>,
     /// Cost of the first event at the line itself.
     pub own: Vec<f64>,
-    /// With what it called; recursion counted once.
+    /// Cost of the line with its callees; recursion counted once.
     pub total: Vec<f64>,
-    /// The text around lines, as far as it could be read.
+    /// The text around lines, if it could be read.
     pub sources: Vec<PageSource>,
 }
 
@@ -42,21 +42,22 @@ pub struct PageSource {
     pub text: Vec<String>,
 }
 
-/// The number of lines in the data: those with most cost.
+/// Maximum number of lines in the data: those with most cost.
 const LINES: usize = 1000;
-/// The number of lines shown before and after one of the [`SHOWN`].
+/// Number of lines shown before and after one of the [`SHOWN`].
 const AROUND: u32 = 12;
-/// The number of lines shown with their surroundings.
+/// Number of lines shown with their surroundings.
 const SHOWN: usize = 60;
-/// The number of lines kept and shown for what they call, which may cost nothing by themselves: a finding leads to where work is asked for.
+/// Number of lines shown because of their callees' cost: findings lead to the lines that ask for
+/// work, which may have no own cost.
 const CALLING: usize = 120;
-/// Longer files are not read. All of SQLite is one of 9 MB.
+/// Size above which files are not read. All of SQLite is one file of 9 MB.
 const LONGEST_FILE: u64 = 16 << 20;
-/// Longer lines are cut.
+/// Length at which lines are cut.
 const LONGEST_LINE: usize = 400;
 
-/// Endings of source files' names. A recording that somebody else made names any file; without this
-/// list, a page made of it and sent away could hold a secret of this machine.
+/// Endings of source files' names. A foreign recording can name any file. Without this list, a page
+/// made from it and sent away could contain a secret of this machine.
 const SOURCE_ENDINGS: &[&str] = &[
     "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "inl", "ipp", "rs", "go", "py", "pyx", "js",
     "mjs", "ts", "tsx", "java", "kt", "scala", "swift", "zig", "nim", "d", "f", "f90", "s", "S",
@@ -70,7 +71,8 @@ struct Cost {
 }
 
 impl PageLines {
-    /// Adds up the first event's samples by line, and reads the text around those that have most.
+    /// Adds up the first event's samples by line, and reads the text around the lines with most
+    /// samples.
     pub fn of_recording(
         recording: &Recording,
         table: &SymbolTable,
@@ -178,7 +180,7 @@ impl PageLines {
     }
 }
 
-/// Returns the position of a name in `names`, which it is added to if it is new.
+/// Returns the position of a name in `names`; adds it if it is new.
 fn number_of<'a>(
     name: &'a str,
     numbers: &mut FxHashMap<&'a str, u32>,
@@ -190,7 +192,7 @@ fn number_of<'a>(
     })
 }
 
-/// Returns the positions of the `count` largest amounts; of equal ones, those of the first.
+/// Returns the positions of the `count` largest amounts, the first ones among equals.
 fn positions_of_largest(amounts: impl Iterator<Item = f64>, count: usize) -> FxHashSet<usize> {
     let mut amounts: Vec<(usize, f64)> = amounts.enumerate().collect();
     amounts.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
@@ -198,7 +200,7 @@ fn positions_of_largest(amounts: impl Iterator<Item = f64>, count: usize) -> FxH
     largest.map(|(position, _)| position).collect()
 }
 
-/// The text of a source file, if it is one and can be read.
+/// Returns the text of a source file, if it is one and can be read.
 fn read_source(path: &Path) -> Option<String> {
     let ending = path.extension()?.to_str()?;
     if !path.is_absolute() || !SOURCE_ENDINGS.contains(&ending) || !path.is_file() {
@@ -245,7 +247,7 @@ mod tests {
         let path = folder.path().join("x.c");
         let text: String = (1..=9000).map(|line| format!("line {line}\n")).collect();
         std::fs::write(&path, text).expect("written");
-        // The caller is behind all lines that cost something by themselves.
+        // The caller ranks after all lines with own cost.
         let own = 200;
         let mut lines = PageLines {
             files: vec![path.display().to_string()],

@@ -1,4 +1,4 @@
-//! A call tree as columns, and what is known of the recording that it is of.
+//! A call tree as columns, with facts about its recording.
 
 use super::code::PageCode;
 use super::lines::PageLines;
@@ -15,9 +15,9 @@ pub const PAGE_SCHEMA: &str = "vitalfew.page/1";
 /// A profile.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageProfile {
-    /// The name: mostly that of the file.
+    /// Its name, usually the file's.
     pub name: String,
-    /// The format that it was read from.
+    /// The format of its file.
     pub format: String,
     /// Notes for the reader: each a sentence.
     pub notes: Vec<String>,
@@ -26,35 +26,35 @@ pub struct PageProfile {
     pub facts: Option<PageFacts>,
     /// The measured values.
     pub values: Vec<PageValue>,
-    /// The one to show first.
+    /// Position of the value to show first.
     pub default_value: usize,
-    /// The methods that nodes are labelled with.
+    /// The methods of the nodes.
     pub methods: PageMethods,
     /// The calling contexts.
     pub tree: PageTree,
-    /// Source lines, where the profile has them.
+    /// Source lines, if the profile has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<PageLines>,
-    /// The code of the hottest procedures, where it could be read.
+    /// The code of the hottest procedures, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<PageCode>,
-    /// Times of the samples, where the recording has them.
+    /// Times of the samples, if the recording has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<PageTimeline>,
-    /// Waits by the thread that ended them, where the recording says it.
+    /// Waits by the thread that ended them, if the recording has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wakes: Option<PageWakes>,
 }
 
-/// Facts about the making of a recording.
+/// Facts about a recording.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageFacts {
-    /// The command with its arguments; absent if it was a process or the machine.
+    /// The command with its arguments; absent if a process or the machine was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
     /// Name of the machine.
     pub host: String,
-    /// Model of its processor, if that is known.
+    /// Model of its processor, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_model: Option<String>,
     /// Its processors.
@@ -75,11 +75,11 @@ pub struct PageFacts {
 /// A measured quantity.
 #[derive(Clone, Debug, Serialize)]
 pub struct PageValue {
-    /// Such as `cpu-clock`.
+    /// Its name, such as `cpu-clock`.
     pub name: String,
-    /// Such as `samples`, `nanoseconds`, `bytes`.
+    /// Its unit: `samples`, `nanoseconds`, `bytes` or another.
     pub unit: String,
-    /// Samples in a second of a busy CPU, where it has a rate.
+    /// Samples in a second of a busy CPU, if it has a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
 }
@@ -89,17 +89,17 @@ pub struct PageValue {
 pub struct PageMethods {
     /// Names.
     pub name: Vec<String>,
-    /// The position in `modules` of each method's module.
+    /// Position in `modules` of each method's module.
     pub module: Vec<u32>,
     /// Names of modules.
     pub modules: Vec<String>,
-    /// Methods that occur only where a compiler put their code into a caller's, where that is known.
+    /// Methods that occur only inlined into callers, if known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inlined: Vec<u32>,
 }
 
 impl PageProfile {
-    /// Makes it of a tree. Of a recording of ours, `lines` and facts are known, too.
+    /// Makes the data of a tree. For our own recordings, `lines` and facts are known, too.
     pub fn new(name: String, profile: &TreeProfile) -> Self {
         let tree = &profile.tree;
         Self {
@@ -124,7 +124,7 @@ impl PageProfile {
         }
     }
 
-    /// Adds what is known of the recording.
+    /// Adds the facts about the recording.
     pub fn with_recording(
         mut self,
         recording: &Recording,
@@ -157,7 +157,7 @@ impl PageProfile {
         self
     }
 
-    /// Says which epochs the slices of time are.
+    /// Sets the epochs of the slices of time.
     #[must_use]
     pub fn with_epochs(mut self, epochs: Vec<PageEpoch>) -> Self {
         self.notes.push(format!(
@@ -168,7 +168,7 @@ impl PageProfile {
         self
     }
 
-    /// Leaves out subtrees that have less than `share` of each value; their cost is their callers'.
+    /// Leaves out subtrees with less than `share` of each value; their cost goes to their callers.
     pub fn leave_out(&mut self, share: f64) {
         prune_tree(&mut self.tree, share);
     }
@@ -183,7 +183,7 @@ impl PageProfile {
 }
 
 impl PageMethods {
-    /// Finds the methods that are never called, because they are inlined wherever they occur.
+    /// Finds the methods that are inlined at all of their occurrences.
     fn find_inlined(&mut self, recording: &Recording, table: &SymbolTable) {
         let (mut inlined, mut called) = (FxHashSet::default(), FxHashSet::default());
         for frame in recording.stacks.frames() {

@@ -5,9 +5,9 @@ use formats::read::TimeAxis;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// More slices than this are joined: each costs a copy of the calling contexts that it has.
+/// Number of slices above which they are joined: each slice costs a copy of its calling contexts.
 const MOST_SLICES: u32 = 300;
-/// The number of waits by waker in the data: those that took longest.
+/// Maximum number of waits by waker in the data: the longest ones.
 const MOST_WAITS: usize = 20_000;
 
 /// The time axis of a recording. The tree has a frame of the module `[slice]` below each thread.
@@ -17,7 +17,7 @@ pub struct PageTimeline {
     pub slice_ns: u64,
     /// The number of slices.
     pub slices: u32,
-    /// The epochs that the slices are, where they are no equal parts of one recording.
+    /// The epochs of the slices, if slices are no equal parts of one recording.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub epochs: Vec<PageEpoch>,
 }
@@ -42,13 +42,13 @@ pub struct PageWakes {
     pub thread: Vec<usize>,
     /// The thread that ended the wait: a position in `names`.
     pub waker: Vec<usize>,
-    /// The value that it is counted in.
+    /// The value in which it is counted.
     pub value: Vec<u16>,
     /// Sum of the waits, in nanoseconds.
     pub ns: Vec<u64>,
 }
 
-/// A name, and the number where threads are kept apart.
+/// A name, and the thread id if threads are kept apart.
 type WokenThread = (NameId, Option<u32>);
 
 /// Joins slices until they are few enough for a page.
@@ -74,7 +74,7 @@ fn slice_count(recording: &Recording) -> u32 {
 }
 
 impl PageTimeline {
-    /// The time axis of another tool's profile.
+    /// Makes the time axis of another tool's profile.
     pub fn of_axis(axis: TimeAxis) -> Self {
         Self {
             slice_ns: axis.slice_ns,
@@ -83,7 +83,7 @@ impl PageTimeline {
         }
     }
 
-    /// The time axis, if times were kept.
+    /// Returns the time axis, if times were kept.
     pub fn of_recording(recording: &Recording) -> Option<Self> {
         Some(Self {
             slice_ns: recording.slice_ns?,
@@ -92,7 +92,7 @@ impl PageTimeline {
         })
     }
 
-    /// Says which epochs the slices are.
+    /// Sets the epochs of the slices.
     #[must_use]
     pub fn with_epochs(mut self, epochs: Vec<PageEpoch>) -> Self {
         self.slices = u32::try_from(epochs.len()).unwrap_or(u32::MAX);
@@ -102,7 +102,7 @@ impl PageTimeline {
 }
 
 impl PageWakes {
-    /// Adds waits up; `None` if the recording does not say who ended any.
+    /// Adds up waits; `None` if the recording names no waker.
     pub fn of_recording(recording: &Recording) -> Option<Self> {
         type WakeKey = (u32, WokenThread, WokenThread, u16);
         let mut sums: FxHashMap<WakeKey, u64> = FxHashMap::default();
@@ -111,7 +111,7 @@ impl PageWakes {
                 continue;
             };
             if recording.event(sample.event).unit == Unit::Nanoseconds {
-                // Numbers say nothing of the waker where they do not of the thread.
+                // Without ids for threads, wakers get none either.
                 let by = (waker.process, sample.tid.map(|_| waker.tid));
                 let thread = (sample.process, sample.tid);
                 let key = (sample.slice.unwrap_or(0), thread, by, sample.event.0);
@@ -128,7 +128,7 @@ impl PageWakes {
         for ((slice, thread, waker, value), ns) in rows {
             let mut number = |wakes: &mut Self, one: WokenThread| {
                 *numbers.entry(one).or_insert_with(|| {
-                    // As the tree's frames of threads are called.
+                    // The same names as in the tree's frames for threads.
                     let name = match recording.names.get(one.0) {
                         "" => "[unknown]",
                         name => name,

@@ -1,4 +1,4 @@
-//! Calling contexts as columns, and how they are made fewer.
+//! Calling contexts as columns, and their reduction.
 
 use serde::Serialize;
 
@@ -7,11 +7,11 @@ use serde::Serialize;
 pub struct PageTree {
     /// The depth of each node; nodes without a caller are 1 deep.
     pub depth: Vec<u32>,
-    /// Its method.
+    /// Method of each node.
     pub method: Vec<u32>,
-    /// By value: its own cost. The first entry is that of the root: what was measured without a stack.
+    /// Own cost by value. The first entry is the root's: samples without a stack.
     pub cost: Vec<Vec<i64>>,
-    /// The nodes that were left out to keep the data small.
+    /// The nodes left out to keep the data small.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<LeftOutNodes>,
 }
@@ -21,14 +21,15 @@ pub struct PageTree {
 pub struct LeftOutNodes {
     /// The number of nodes.
     pub nodes: usize,
-    /// Each of them had less than this part of each value.
+    /// Part of each value that each of them was below.
     pub share: f64,
 }
 
-/// Leaves out each node that has, with what it called, less than `share` of every value. Its cost becomes its caller's.
+/// Leaves out each node that has less than `share` of every value, callees included. Its cost
+/// becomes its caller's.
 pub(super) fn prune_tree(tree: &mut PageTree, share: f64) {
     let len = tree.depth.len();
-    // With the root at 0; the caller of each node is the last one above it that is less deep.
+    // With the root at 0; the caller of each node is the last earlier one that is less deep.
     let mut caller = vec![0_usize; len + 1];
     let mut open = vec![0_usize];
     for (at, depth) in tree.depth.iter().enumerate() {
@@ -39,7 +40,7 @@ pub(super) fn prune_tree(tree: &mut PageTree, share: f64) {
     let mut keep = vec![false; len + 1];
     keep[0] = true;
     for own in &tree.cost {
-        // Without signs, so that gains and losses below a node do not hide each other.
+        // Absolute values, so that gains and losses below a node do not cancel out.
         let mut sum: Vec<f64> = own.iter().map(|cost| cost.unsigned_abs() as f64).collect();
         for node in (1..=len).rev() {
             sum[caller[node]] += sum[node];

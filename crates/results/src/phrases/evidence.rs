@@ -1,4 +1,4 @@
-//! The lines below a claim.
+//! Lines of evidence below a claim.
 
 use super::names::{ALL_OF_IT, place_name, short_name};
 use super::{ender_name, need_advice, percent, taker_name};
@@ -7,17 +7,18 @@ use profile::{
     UNNAMED_PROCEDURE,
 };
 
-/// Causes that a finding lists, and the part of the loss from which on they are worth it.
+/// Maximum number of causes that a finding lists, and least part of the loss of a listed cause.
 const MOST_CAUSES: usize = 3;
 const LEAST_CAUSE: f64 = 0.05;
-/// The part that other findings have of a place, from which on it is said.
+/// Least part of a place shared with other findings that is reported.
 const LEAST_SHARED: f64 = 0.001;
-/// Largest distance of the ends of a stall's share with which it is said: a wider one says nothing.
+/// Largest distance of the ends of a stall's share with which it is reported: a wider one says
+/// nothing.
 const WIDEST_STALL: f64 = 0.3;
-/// Culprits of stalls that time alone cannot tell apart.
+/// Culprits of stalls that time alone cannot distinguish.
 const MEMORY_LATENCY: [&str; 2] = ["D-cache miss", "DTLB miss"];
 
-/// Returns what a speedup of the place brings; `None` where that is not known.
+/// Returns the line about the gain of a speedup of the place; `None` if unknown.
 pub fn speedup_line(finding: &Finding) -> Option<String> {
     let speedup = finding.evidence.iter().find_map(|evidence| match evidence {
         FindingEvidence::VirtualSpeedup {
@@ -57,7 +58,8 @@ pub fn hottest_line(finding: &Finding) -> Option<&str> {
     })
 }
 
-/// Returns what speaks for a claim, the most telling first. What narrows nothing down is left out.
+/// Returns the lines of evidence for a claim, the strongest first, without evidence that does not
+/// narrow down the cause.
 pub fn evidence_lines(finding: &Finding) -> Vec<String> {
     let evidence = &finding.evidence;
     let grouped = [
@@ -95,7 +97,7 @@ pub fn evidence_lines(finding: &Finding) -> Vec<String> {
     lines
 }
 
-/// Returns why a claim may be wrong. A doubt that is always there is left out.
+/// Returns the reasons why a claim may be wrong, without a doubt that is always there.
 pub fn doubt_lines(finding: &Finding) -> Vec<String> {
     let doubts = finding.doubts.iter();
     let lines = doubts.filter_map(|doubt| match doubt {
@@ -121,7 +123,7 @@ pub fn doubt_lines(finding: &Finding) -> Vec<String> {
     lines.collect()
 }
 
-/// Returns the line of evidence that stands for itself.
+/// Returns the line of evidence that needs no other evidence.
 fn single_line(one: &FindingEvidence) -> Option<String> {
     let line = match one {
         FindingEvidence::OnBehalfOf { function, part } if *part >= ALL_OF_IT => {
@@ -202,7 +204,7 @@ fn callees_line(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Returns the kinds of time at a place, if it is of several.
+/// Returns the kinds of time at a place, if there are several.
 fn kinds_line(evidence: &[FindingEvidence]) -> Option<String> {
     let is_kind = |one: &&FindingEvidence| matches!(one, FindingEvidence::TimeSpent { .. });
     if evidence.iter().filter(is_kind).count() < 2 {
@@ -214,12 +216,12 @@ fn kinds_line(evidence: &[FindingEvidence]) -> Option<String> {
     })
 }
 
-/// Says of which file a function is that is known by its address alone, and what names it.
+/// Returns the file of a function that is known by its address alone, and how to get its name.
 fn nameless_line(finding: &Finding) -> Option<String> {
     let PlaceInCode::CallPath { path } = &finding.place.what else {
         return None;
     };
-    // The image is that of the function which asked the kernel.
+    // The image is that of the function that asked the kernel.
     let is_kernel =
         |name: &&String| name.ends_with(profile::KERNEL_CALL) || *name == profile::PAGE_FAULT;
     let function = path.iter().rev().find(|name| !is_kernel(name))?;
@@ -250,7 +252,7 @@ fn stall_line(evidence: &[FindingEvidence]) -> Option<String> {
     ))
 }
 
-/// Returns the one cause that a stall can have. Several that are possible for all of it are none.
+/// Returns the only possible cause of a stall; `None` if several can explain all of it.
 fn stall_cause(evidence: &[FindingEvidence]) -> Option<String> {
     let possible: Vec<(&str, f64, f64)> = evidence
         .iter()
@@ -278,8 +280,8 @@ fn stall_cause(evidence: &[FindingEvidence]) -> Option<String> {
     }
 }
 
-/// Names the causes by which threads lose time to each other that were seen, the largest first. Of a
-/// cause that several traced functions name, the largest share stands.
+/// Names the observed causes by which threads lose time to each other, the largest first. If
+/// several traced functions name a cause, its largest share counts.
 fn causes_line(evidence: &[FindingEvidence]) -> Option<String> {
     let mut named: Vec<(CauseKind, f64)> = Vec::new();
     for one in evidence {
@@ -308,8 +310,8 @@ fn causes_line(evidence: &[FindingEvidence]) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Each traced function of a path says its causes; the reader gets each once, with the largest
-    /// part, and none that nothing was seen of.
+    /// Each traced function of a path names its causes. The reader gets each observed cause once,
+    /// with the largest part.
     #[test]
     fn a_cause_is_named_once_and_only_if_it_was_seen() {
         let cause = |cause, share, measured| FindingEvidence::SuspectedCause {

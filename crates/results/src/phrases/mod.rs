@@ -1,8 +1,8 @@
 //! The phrase book: the words of findings, for terminals, JSON and the page alike.
 //!
-//! [`claim_sentence`] says a claim, [`speedup_line`] what a speedup there brings, [`evidence_lines`]
-//! what speaks for it, and [`doubt_lines`] what speaks against it. Inference returns data; nothing else
-//! makes sentences of it.
+//! [`claim_sentence`] states a claim, [`speedup_line`] the gain of a speedup, [`evidence_lines`]
+//! the evidence for it, and [`doubt_lines`] the doubts. Inference returns data; only this module
+//! turns it into sentences.
 
 mod evidence;
 mod names;
@@ -16,11 +16,11 @@ use profile::{
     MemoryLimit, MemoryNeed, PlaceInCode, TimeKind,
 };
 
-/// The part of a place's time from which on a second activity is named in its sentence.
+/// Part of a place's time above which a second activity is named in its sentence.
 const AS_MUCH: f64 = 0.4;
 
-/// The part of a place's time that waits for locks from which on they are why it takes time: who waits
-/// for a lock also runs to spin and to wake others.
+/// Part of a place's time in waits for locks above which locks are the reason for its time: a
+/// thread that waits for a lock also runs to spin and to wake others.
 const CONTENDED: f64 = 0.2;
 
 /// Returns a part of a whole with two or three digits: `75 %`, `3.2 %`.
@@ -88,7 +88,7 @@ pub fn claim_sentence(finding: &Finding) -> String {
     }
 }
 
-/// Returns where a part of the time goes.
+/// Returns the sentence about the time of a place.
 fn time_sentence(finding: &Finding, place: &str) -> String {
     let part = percent(finding.amount.value);
     if let Some(taker) = finding.cpu_taken_by() {
@@ -115,7 +115,7 @@ fn time_sentence(finding: &Finding, place: &str) -> String {
     }
 }
 
-/// Returns what experiments made faster: a place, or its waits.
+/// Returns the subject that experiments made faster: a place, or its waits.
 fn made_faster(finding: &Finding, place: &str) -> String {
     let call = finding.evidence.iter().find_map(|evidence| match evidence {
         FindingEvidence::SpedUpWaits { call } => Some(call),
@@ -127,8 +127,8 @@ fn made_faster(finding: &Finding, place: &str) -> String {
     }
 }
 
-/// Returns the activity that most of the time is spent on, of swapping with its reason, and one that
-/// has nearly as much.
+/// Returns the activity that takes most of the time (swapping with its reason), and a second one
+/// that takes nearly the same.
 pub fn spent_phrase(finding: &Finding) -> String {
     let mut spent = finding
         .evidence
@@ -160,7 +160,7 @@ pub fn spent_phrase(finding: &Finding) -> String {
     }
 }
 
-/// Returns how others of the program wait until the place goes on, if they do.
+/// Returns the phrase that others of the program wait for the place, if they do.
 fn holds_up(finding: &Finding) -> Option<&'static str> {
     finding.evidence.iter().find_map(|evidence| match evidence {
         FindingEvidence::HoldsUp { on, .. } => Some(match on {
@@ -185,7 +185,7 @@ fn lost_to(finding: &Finding) -> &'static str {
     }
 }
 
-/// Returns who had a CPU.
+/// Returns the name of the holder of a CPU.
 pub(crate) fn taker_name(by: &CpuTaker) -> String {
     match by {
         CpuTaker::OtherProgram { name } => name.clone(),
@@ -195,7 +195,7 @@ pub(crate) fn taker_name(by: &CpuTaker) -> String {
     }
 }
 
-/// Returns what follows "woken by".
+/// Returns the words after "woken by".
 fn ender_name(by: &EndingThread) -> String {
     if by.thread.starts_with('[') {
         return "a device or a timer".to_owned();
@@ -210,7 +210,7 @@ fn ender_name(by: &EndingThread) -> String {
     }
 }
 
-/// Returns why a program swaps, as the end of a sentence.
+/// Returns the reason why a program swaps, as the end of a sentence.
 fn need_phrase(need: MemoryNeed) -> String {
     let (needed, allowed) = (megabytes(need.needed_bytes), megabytes(need.allowed_bytes));
     match need.limit_of {
@@ -223,7 +223,7 @@ fn need_phrase(need: MemoryNeed) -> String {
     }
 }
 
-/// Returns what helps against swapping.
+/// Returns the advice against swapping.
 fn need_advice(need: MemoryNeed) -> String {
     let elsewhere = match need.limit_of {
         MemoryLimit::ControlGroup => "let its control group have more",

@@ -4,12 +4,13 @@ use profile::{
     Finding, FindingEvidence, FindingPlace, KERNEL_CALL, PAGE_FAULT, PlaceInCode, plain_name,
 };
 
-/// Functions of a call path that a sentence names.
+/// Number of last functions of a call path that a sentence names.
 const PATH_END: usize = 3;
 /// Length in characters above which names are shortened in sentences.
 const LONG_NAME: usize = 80;
 
-/// Returns a name that fits into a sentence: of a long one, the arguments of templates and functions are left out, then its middle.
+/// Returns a name that fits into a sentence: a long one loses the arguments of templates and
+/// functions, then its middle.
 pub fn short_name(name: &str) -> String {
     if name.chars().count() <= LONG_NAME {
         return name.to_owned();
@@ -46,11 +47,11 @@ pub fn short_name(name: &str) -> String {
     begin.chain(&['…']).chain(end).collect()
 }
 
-/// The part of a place's time from which on it all is asked for by one function.
+/// Part of a place's time above which one function asks for all of it.
 pub(super) const ALL_OF_IT: f64 = 0.95;
 
-/// Returns the place of a finding as sentences name it: the innermost function of a path, of the
-/// kernel's work with the function that asked for it; of a line with its procedure.
+/// Returns the place of a finding as sentences name it: the innermost function of a path; the
+/// kernel's work with the function that asked for it; a line with its procedure.
 pub fn place_name(finding: &Finding) -> String {
     match &finding.place.what {
         PlaceInCode::CallPath { path } => {
@@ -73,8 +74,8 @@ pub(super) fn only_asker(finding: &Finding) -> Option<&str> {
     })
 }
 
-/// Returns the last function of a path; of the kernel's work, with the function of the program that
-/// asked for it: `asker`, unless that is empty.
+/// Returns the last function of a path. For the kernel's work, adds the function of the program
+/// that asked for it: `asker`, unless that is empty.
 fn caller_and_call(path: &[String], asker: &str) -> String {
     let Some((last, callers)) = path.split_last() else {
         return String::new();
@@ -84,7 +85,7 @@ fn caller_and_call(path: &[String], asker: &str) -> String {
         None if last == PAGE_FAULT => last,
         None => return short_name(last),
     };
-    // Functions of C libraries that only hand a call on begin with an underscore.
+    // Functions of C libraries that only pass a call on begin with an underscore.
     let is_wrapper = |name: &&String| {
         let go = ["syscall.", "internal/", "runtime."];
         name.starts_with('_') || go.iter().any(|package| name.starts_with(package))
@@ -99,7 +100,7 @@ fn caller_and_call(path: &[String], asker: &str) -> String {
     }
 }
 
-/// Returns a call path as it ends. `None`: it has no callers.
+/// Returns the end of a call path; `None` if it has no callers.
 pub(super) fn path_end(place: &FindingPlace) -> Option<String> {
     let PlaceInCode::CallPath { path } = &place.what else {
         return None;

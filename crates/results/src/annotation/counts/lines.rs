@@ -1,4 +1,4 @@
-//! Places of an image that counts of source lines apply to.
+//! Places of an image to which counts of source lines apply.
 
 use analysis::stall::out_of_order::Counted;
 use formats::counts::LineCounts;
@@ -6,10 +6,10 @@ use machine::{Equivalence, FlowGraph};
 use rustc_hash::FxHashMap;
 use symbols::ImageSymbols;
 
-/// Pieces of line tables that are kept of an image.
+/// Maximum number of pieces of an image's line tables that are kept.
 const MOST_PIECES: usize = 1 << 24;
 
-/// The counted lines of an image, and where their code is.
+/// The counted lines of an image, and the addresses of their code.
 pub struct CountedLines {
     /// Address ranges of code with the index of their line in `lines`, by address.
     pieces: Vec<(u64, u64, u32)>,
@@ -20,15 +20,15 @@ pub struct CountedLines {
 /// The counts of lines that could be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsedLines {
-    /// Lines with a count and code in the procedure.
+    /// Number of lines with a count and code in the procedure.
     pub lines: usize,
-    /// Lines of these whose code is all executed equally often.
+    /// Number of these lines whose code all runs equally often.
     pub used: usize,
 }
 
 impl CountedLines {
-    /// Joins counts with the line table of an image. Of what the linker left out the table still
-    /// has lines: only what is in a procedure counts.
+    /// Joins counts with the line table of an image. The table still has lines of code that the
+    /// linker removed, so only code in a procedure counts.
     ///
     /// # Errors
     /// If there is no line table, it is damaged, or it is too large.
@@ -73,9 +73,9 @@ impl CountedLines {
         Ok(Self { pieces, lines })
     }
 
-    /// Returns the counts of a procedure's blocks, from lines whose code in the whole image runs equally often.
-    /// The counts of other lines (inlined or unrolled more than once, or of several blocks) cannot be assigned
-    /// to one place.
+    /// Returns the counts of a procedure's blocks, from lines whose code in the whole image runs
+    /// equally often. The counts of other lines (inlined or unrolled more than once, or of several
+    /// blocks) cannot be assigned to one place.
     pub fn of(
         &self,
         graph: &FlowGraph,
@@ -86,7 +86,7 @@ impl CountedLines {
         let mut blocks: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
         for (index, block) in graph.blocks.iter().enumerate() {
             let (start, end) = (block.start.0, block.end.0);
-            // Pieces do not overlap, so that only one begins before the block and reaches into it.
+            // Pieces do not overlap, so that only one can begin before the block and reach into it.
             let first = self.pieces.partition_point(|piece| piece.0 <= start);
             let pieces = self.pieces.get(first.saturating_sub(1)..);
             let within = pieces.unwrap_or_default().iter();

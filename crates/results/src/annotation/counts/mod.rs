@@ -1,4 +1,4 @@
-//! Counts of the same program by other tools (`--counts`), and their part about a procedure.
+//! Counts of the same program by other tools (`--counts`), and their part for a procedure.
 
 mod lines;
 
@@ -10,12 +10,12 @@ use formats::counts::{ExecutionCounts, LineCounts, read_counts};
 use formats::read::{BranchStacks, ReadLimits};
 use std::path::PathBuf;
 
-/// The counts that were given.
+/// The given counts.
 #[derive(Default)]
 pub struct GivenCounts {
     /// Counts of instructions.
     pub instructions: Option<callgrind::CallgrindCounts>,
-    /// Branches before samples.
+    /// Branch stacks of samples.
     pub branches: Option<BranchStacks>,
     /// Counts of source lines.
     pub lines: Option<LineCounts>,
@@ -25,7 +25,7 @@ impl GivenCounts {
     /// Reads files.
     ///
     /// # Errors
-    /// If one cannot be read, or two are of a kind that cannot be added up.
+    /// If one cannot be read, or two are of a kind that cannot be summed.
     pub fn read_files(paths: &[PathBuf]) -> anyhow::Result<Self> {
         let mut given = Self::default();
         for path in paths {
@@ -49,7 +49,8 @@ impl GivenCounts {
         Ok(given)
     }
 
-    /// Returns whether it has executions, which compare with time only if the clock is known.
+    /// Returns whether there are execution counts, which are comparable with time only if the clock
+    /// is known.
     pub fn has_executions(&self) -> bool {
         self.instructions.is_some() || self.lines.is_some()
     }
