@@ -2,10 +2,11 @@
 //! differ, the execution frequency of each instruction of a procedure. The command line and the
 //! page turn them into words, tables and pictures.
 //!
-//! [`open_recording`] finds a recording; [`symbolize`] names its places; [`make_report`],
+//! [`open_recording`] finds a recording; [`name_locations`] names its places; [`make_report`],
 //! [`call_tree`] and [`callers_tree`] add samples up; [`tree_of_recording`] makes a call tree of a
-//! recording, [`page`] what the page shows; [`phrases`] makes sentences of findings; [`load_sets`]
-//! and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains procedures (DCPI §6).
+//! recording, [`page`] the data of the page; [`phrases`] turns findings into sentences;
+//! [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains
+//! procedures (DCPI §6).
 //!
 //! # A report, step by step
 //!

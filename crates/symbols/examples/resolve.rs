@@ -1,5 +1,5 @@
-//! Resolves places spread over all procedures of an executable, as a report would:
-//! `resolve FILE procedures|lines [PLACES]`. For measuring: run it under `/usr/bin/time -v`.
+//! Resolves places spread over all procedures of an executable, as a report would: `resolve FILE
+//! procedures|lines [PLACES]`. Measure it under `/usr/bin/time -v`.
 
 use profile::{
     CallGraph, Collector, Host, Image, ImageId, ImageKind, ImageOffset, Location, Recording, Target,

@@ -2,11 +2,11 @@ use crate::section::{Meter, SectionReader};
 use gimli::{Dwarf, Reader as _, Section as _};
 use std::collections::BTreeSet;
 
-/// Real compilers need a few dozen.
+/// Maximum number of attributes of an entry; real compilers need a few dozen.
 const MAX_ATTRIBUTES: usize = 256;
 
-/// Refuses kinds of entry with thousands of attributes. An attribute can take no bytes at all, so
-/// that a file of a megabyte could ask for 10¹¹ of them without a single read to count.
+/// Refuses kinds of entries with thousands of attributes. An attribute can take no bytes at all, so
+/// that a file of a megabyte could ask for 10¹¹ of them without a single counted read.
 pub(crate) fn check_abbreviations(
     dwarf: &Dwarf<SectionReader>,
     meter: &Meter,
@@ -18,7 +18,7 @@ pub(crate) fn check_abbreviations(
             continue;
         }
         let mut table = dwarf.debug_abbrev.reader().clone();
-        // A table that is cut off or missing harms nobody but its own units.
+        // A truncated or missing table only harms its own units.
         if table.skip(unit.debug_abbrev_offset().0).is_ok()
             && let Ok(longest) = longest_entry(&mut table)
             && longest > MAX_ATTRIBUTES
@@ -29,7 +29,8 @@ pub(crate) fn check_abbreviations(
     Ok(())
 }
 
-/// Returns how many attributes the longest declaration of a table has; stops at the first that is too long.
+/// Returns the number of attributes of a table's longest declaration; stops at the first that is
+/// too long.
 fn longest_entry(table: &mut SectionReader) -> gimli::Result<usize> {
     let mut longest = 0;
     while longest <= MAX_ATTRIBUTES && !table.is_empty() && table.read_uleb128()? != 0 {

@@ -1,4 +1,4 @@
-//! The bytes of an image as the loader leaves them, for who decodes its code.
+//! The bytes of an image after loading, for decoders of its code.
 
 use crate::elf::Elf;
 use profile::ImageAddress;
@@ -6,7 +6,7 @@ use profile::ImageAddress;
 /// `r_info` of a relocation that adds the load address: on x86-64, on AArch64.
 const RELATIVE: [u64; 2] = [8, 1027];
 
-/// Relative relocations by address: the loader's value there, less the load address.
+/// Relative relocations by address, with the loader's value without the load address.
 pub(crate) struct Relocations(Vec<(u64, u64)>);
 
 impl std::fmt::Debug for Relocations {
@@ -16,10 +16,11 @@ impl std::fmt::Debug for Relocations {
 }
 
 impl Relocations {
-    /// Reads the relocations of a 64-bit little-endian image (`.rela.dyn`; those of `.relr.dyn` have their values in
-    /// place). Relocations that cannot be read are left out: the bytes are then as they are in the file.
+    /// Reads the relocations of a 64-bit little-endian image (`.rela.dyn`; those of `.relr.dyn`
+    /// have their values in place). Unreadable relocations are left out: the bytes then stay as in
+    /// the file.
     pub fn relocations_of(elf: &Elf) -> Self {
-        // Go's linker calls it by the shorter name.
+        // Go's linker uses the shorter name.
         let section = [".rela.dyn", ".rela"]
             .iter()
             .find_map(|name| elf.section_named(name))
@@ -62,8 +63,8 @@ impl Relocations {
     }
 }
 
-/// Fills the buffer with the bytes loaded at the address; false if the file does not have all of
-/// them.
+/// Fills the buffer with the bytes loaded at the address; returns false if the file does not have
+/// all of them.
 pub(crate) fn read_loaded(
     elf: &Elf,
     relocations: &Relocations,

@@ -1,4 +1,4 @@
-//! Lines and inlined calls: DWARF, read unit by unit as addresses are asked for.
+//! Lines and inlined calls: DWARF, read unit by unit on lookups.
 
 use crate::abbreviations;
 use crate::demangle::demangle_name;
@@ -21,31 +21,33 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A function by the debug information.
+/// A function in the debug information.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DebugProcedure {
     /// Its name, demangled.
     pub name: Arc<str>,
-    /// Its addresses; of a function in several pieces, those of the piece that was asked for.
+    /// Its addresses; for a function in several pieces, those of the piece at the requested
+    /// address.
     pub range: Range<ImageAddress>,
 }
 
-/// A row of the line table: from this address on, to the next row.
+/// A row of the line table: from this address to the next row.
 pub(crate) struct LineRow {
     pub start: u64,
-    /// Line; 0 where no code is, or code of no line.
+    /// Line; 0 outside of code, or for code without a line.
     pub line: u64,
     pub discriminator: u64,
 }
 
-/// A unit: by the id of its `.dwo` file, or by its position.
+/// A unit, by the id of its `.dwo` file, or by its position.
 pub(crate) type UnitKey = (bool, u64);
 
 /// The debug information of one image, from [`crate::ImageSymbols::debug_info`].
 ///
-/// It keeps what it has parsed, and belongs to one thread at a time: it can be opened in one and used in another.
+/// It caches parsed data, and belongs to one thread at a time: one thread can open it and another
+/// one use it.
 pub struct DebugInfo {
-    /// The file that it is in, which is not always the image.
+    /// The file that contains it, which need not be the image.
     pub(crate) path: PathBuf,
     image_path: PathBuf,
     dwarf: Arc<Dwarf<SectionReader>>,
@@ -65,7 +67,8 @@ const _: () = {
 };
 
 impl DebugInfo {
-    /// `path` is the file of `elf`, `image_path` that of the image it describes.
+    /// Opens the debug information. `path` is the file of `elf`, `image_path` that of the described
+    /// image.
     pub(crate) fn open(
         path: PathBuf,
         elf: &Elf,
@@ -77,7 +80,7 @@ impl DebugInfo {
         if let Some(shared) = search::shared_debug_file(&path, elf, options) {
             dwarf.set_sup(load::load_dwarf(&shared.path, &shared.elf, &meter)?);
         }
-        // Units that come from one assembler run may share their abbreviations.
+        // Units from one assembler run may share their abbreviations.
         dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
         let dwarf = Arc::new(dwarf);
         let context = Context::from_arc_dwarf(Arc::clone(&dwarf))
@@ -96,19 +99,19 @@ impl DebugInfo {
         })
     }
 
-    /// The file that the debug information is in.
+    /// Returns the file with the debug information.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Split debug information (`.dwo`, `.dwp`) that was needed so far and not found.
+    /// Returns the split debug information (`.dwo`, `.dwp`) that was needed so far and not found.
     pub fn missing_split_files(&self) -> Vec<PathBuf> {
         self.missing.borrow().iter().cloned().collect()
     }
 
-    /// Returns the functions at an address, innermost inlined call first. Empty where the debug
-    /// information knows nothing. `procedure` names the function where only its line is known
-    /// (assembly).
+    /// Returns the functions at an address, innermost inlined call first. Empty if the debug
+    /// information does not cover the address. `procedure` names the function if only its line is
+    /// known (assembly).
     ///
     /// # Errors
     /// If the debug information of that place is damaged.
@@ -192,7 +195,7 @@ impl DebugInfo {
         }))
     }
 
-    /// The unit that an address is of.
+    /// Returns the unit of an address.
     pub(crate) fn unit_of(
         &self,
         address: ImageAddress,
@@ -211,8 +214,8 @@ impl DebugInfo {
         Some((key, unit))
     }
 
-    /// Calls `visit` with every piece of the line table: which addresses stand for which line of
-    /// which file. Pieces of one line come in no particular order, and more than once.
+    /// Calls `visit` with every piece of the line table: addresses, file and line. Pieces of one
+    /// line come in no particular order, and repeatedly.
     ///
     /// # Errors
     /// If the line table is damaged; the pieces before the damage have been visited.
@@ -225,7 +228,7 @@ impl DebugInfo {
             .map_err(|error| load::debug_error(&self.path, &self.meter, error))
     }
 
-    /// Loads split debug information as long as a lookup asks for it.
+    /// Loads split debug information until a lookup has all that it needs.
     pub(crate) fn complete_lookup<L>(&self, mut lookup: LookupResult<L>) -> L::Output
     where
         L: LookupContinuation<Buf = SectionReader>,
@@ -255,7 +258,7 @@ impl DebugInfo {
             Some(dir) => dir.join(&name),
             None => name,
         };
-        // Where the compiler put it, or moved together with the image.
+        // At the compiler's place, or moved together with the image.
         let beside = self.image_path.parent().zip(stated.file_name());
         let beside = beside.map(|(dir, name)| dir.join(name));
         let found = std::iter::once(stated.clone())
@@ -263,7 +266,7 @@ impl DebugInfo {
             .find_map(|path| {
                 let elf = open::open_elf(&path, &mut RawSymbols::default()).ok()?;
                 let dwarf = load::load_split_dwarf(&path, &elf, &load.parent, &self.meter).ok()?;
-                // A later build has written another one to the same place.
+                // A later build may have written another file to the same place.
                 let header = dwarf.units().next().ok()??;
                 (dwarf.unit(header).ok()?.dwo_id == Some(load.dwo_id)).then(|| Arc::new(dwarf))
             });
@@ -286,7 +289,7 @@ impl DebugInfo {
         self.package.get_or_init(open).as_ref()
     }
 
-    /// Each text once.
+    /// Returns a shared copy of a text, so that each text is stored once.
     pub(crate) fn shared_text(&self, text: &str) -> Arc<str> {
         let mut texts = self.texts.borrow_mut();
         if let Some(known) = texts.get(text) {
@@ -303,7 +306,7 @@ fn path_of(reader: &SectionReader) -> Option<PathBuf> {
     (!bytes.contains(&0)).then(|| OsStr::from_bytes(&bytes).into())
 }
 
-/// The address ranges of all functions of a unit, by start.
+/// Returns the address ranges of all functions of a unit, by start.
 fn subprogram_ranges(unit: &gimli::UnitRef<'_, SectionReader>) -> gimli::Result<Arc<[Range<u64>]>> {
     let mut found = Vec::new();
     let mut entries = unit.entries();

@@ -1,4 +1,4 @@
-//! Debug files by build-id from servers (`DEBUGINFOD_URLS`), kept where other tools keep them.
+//! Debug files by build-id from servers (`DEBUGINFOD_URLS`), in the cache that other tools use.
 
 use crate::open::open_elf;
 use crate::tables::RawSymbols;
@@ -10,19 +10,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use whole_file::WholeFile;
 
-/// Limit on a server's time to connect and to begin its answer, unless `DEBUGINFOD_TIMEOUT` says otherwise.
+/// Limit on a server's time to connect and to begin its answer, unless `DEBUGINFOD_TIMEOUT` sets
+/// another.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
-/// Limit on the time that a command asks servers in all, unless `DEBUGINFOD_MAXTIME` says otherwise.
+/// Limit on a command's total time for servers, unless `DEBUGINFOD_MAXTIME` sets another.
 const TOTAL_LIMIT: Duration = Duration::from_secs(60);
 
-/// The largest file that is taken, unless `DEBUGINFOD_MAXSIZE` says otherwise.
+/// Limit on the size of a file, unless `DEBUGINFOD_MAXSIZE` sets another.
 const SIZE_LIMIT: u64 = 2 << 30;
 
-/// Time for which a server's answer that it has no such file counts. The same as in other clients of the cache.
+/// Time for which a server's answer that it lacks a file is valid. The same as in other clients of
+/// the cache.
 const ABSENCE_COUNTS: Duration = Duration::from_secs(600);
 
-/// The kind of file that is asked for.
+/// The kind of a requested file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DebuginfodKind {
     /// Debug information, of an image or shared by several (`dwz`).
@@ -42,7 +44,8 @@ impl DebuginfodKind {
 
 /// Asks debuginfod servers for debug files, within limits of time and size.
 ///
-/// A server that cannot be reached is not asked again. What was missed is said once, by [`take_note`](Self::take_note).
+/// An unreachable server is not asked again. [`take_note`](Self::take_note) reports the missing
+/// files once.
 #[derive(Debug)]
 pub struct DebuginfodClient {
     servers: Vec<String>,
@@ -58,11 +61,11 @@ struct ClientState {
     /// Time spent on requests.
     spent: Duration,
     last_request: Option<Instant>,
-    /// Reason that a server is not asked any more, by server.
+    /// Reason for not asking a server any more, by server.
     failures: Vec<Option<String>>,
-    /// The first failure that nobody was told of.
+    /// The first unreported failure.
     failure: Option<String>,
-    /// Files that were not asked for, or not received.
+    /// Number of files that were not requested, or not received.
     missed: usize,
 }
 
@@ -74,12 +77,13 @@ enum Answer {
 }
 
 impl DebuginfodClient {
-    /// Returns the client that the environment asks for; `None` if `DEBUGINFOD_URLS` is unset or empty.
+    /// Returns the client that the environment configures; `None` if `DEBUGINFOD_URLS` is unset or
+    /// empty.
     pub fn of_environment() -> Option<Self> {
         Self::of_variables(|name| std::env::var_os(name))
     }
 
-    /// Returns the client that variables ask for, which `get` returns by name.
+    /// Returns the client that variables configure; `get` returns a variable by name.
     pub fn of_variables(get: impl Fn(&str) -> Option<OsString>) -> Option<Self> {
         let text = |name| get(name).and_then(|value| value.into_string().ok());
         let number = |name| text(name)?.trim().parse::<u64>().ok().filter(|n| *n > 0);
@@ -124,7 +128,7 @@ impl DebuginfodClient {
             if metadata.len() > 0 {
                 return Some(path);
             }
-            // An empty file: the servers had none at that time.
+            // An empty file records that the servers had none at that time.
             let age = |time| SystemTime::now().duration_since(time).unwrap_or_default();
             if metadata
                 .modified()
@@ -149,7 +153,7 @@ impl DebuginfodClient {
             }
         }
         if all_absent {
-            // Nothing is lost if that cannot be kept: the servers are asked again.
+            // A failure to write it is harmless: the servers are asked again.
             let _ = std::fs::create_dir_all(&directory).and_then(|()| std::fs::write(&path, b""));
         } else {
             self.lock_state().missed += 1;
@@ -161,10 +165,10 @@ impl DebuginfodClient {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how long a request may take; `None` if the server is not to be asked.
+    /// Returns the time limit of a request; `None` if the server must not be asked.
     fn begin_request(&self, server: usize) -> Option<Duration> {
         let mut state = self.lock_state();
-        // A page that is served for days begins anew with each look at it.
+        // A page may be served for days: after a pause, the limit and the failures start anew.
         if state
             .last_request
             .is_none_or(|time| time.elapsed() > self.total_limit)
@@ -216,7 +220,7 @@ impl DebuginfodClient {
             404 => return Answer::Absent,
             status => return Answer::Failed(format!("it answers with status {status}")),
         }
-        // One byte more, to notice a file that is larger.
+        // One byte more, to notice a larger file.
         let body = response.body_mut().with_config();
         let body = body.limit(self.size_limit.saturating_add(1)).reader();
         match self.keep_file(body, path, id) {
@@ -248,7 +252,7 @@ impl DebuginfodClient {
     }
 }
 
-/// Returns where debuginfod's clients keep files.
+/// Returns the directory in which debuginfod's clients keep files.
 pub(crate) fn cache_directory(get: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let directory = |name| {
         get(name)

@@ -1,17 +1,17 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Longer names are left as they are: no compiler makes them, and demangling can be asked to repeat
-/// parts of a name without end.
+/// Length above which names are left mangled: no compiler makes longer ones, and demangling can be
+/// made to repeat parts of a name without end.
 const MAX_MANGLED: usize = 1 << 16;
 const MAX_DEMANGLED: usize = 1 << 16;
 
-/// The name as the source spells it: of Rust (without the hash) and C++ symbols; any other name is
-/// returned as it is.
+/// Returns the name as in the source, for Rust (without the hash) and C++ symbols; any other name
+/// stays unchanged.
 ///
-/// What tools append stays: `foo.cold` and `foo.part.0` of GCC (in C++ as `foo() [clone .cold]`),
-/// `foo@plt`. Of symbol versions only those that are not the default one stay
-/// (`foo@GLIBC_2.2.5`, but `foo` for `foo@@GLIBC_2.14`).
+/// Suffixes of tools stay: `foo.cold` and `foo.part.0` from GCC (in C++ as `foo() [clone .cold]`),
+/// `foo@plt`. Only symbol versions other than the default one stay (`foo@GLIBC_2.2.5`, but `foo`
+/// for `foo@@GLIBC_2.14`).
 pub fn demangle_name(name: &str) -> Cow<'_, str> {
     let (name, version) = match name.split_once('@') {
         Some(("", _)) | None => (name, ""),
@@ -50,17 +50,17 @@ fn demangle_cpp(name: &str) -> Option<String> {
         .structured_demangle(&mut text, &cpp_demangle::DemangleOptions::new())
         .ok()?;
     let rest = std::str::from_utf8(rest).ok()?;
-    // `.cold`, `.part.0`, `.llvm.123`: clones of the function, told apart by what follows the name.
+    // `.cold`, `.part.0`, `.llvm.123`: clones of the function, distinguished by their suffixes.
     if rest.starts_with('.') {
         text.0 += rest;
     }
-    // GCC writes members of templates in result types as no grammar has them, and numbers what follows by its own way
-    // (`bool std::operator==<char>(…)`): the name alone is known then.
+    // GCC encodes members of templates in result types outside of the grammar, with its own
+    // numbering of later parts (`bool std::operator==<char>(…)`): then only the name is known.
     let is_known = rest.is_empty() || rest.starts_with('.') || rest.contains("XsrSt");
     is_known.then_some(text.0)
 }
 
-/// A string that refuses to grow without end.
+/// A string of limited length.
 #[derive(Default)]
 struct Bounded(String);
 
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_name_that_explodes_is_left_alone() {
-        // Each pair holds the one before it twice.
+        // Each pair contains the one before it twice.
         let mut name = String::from("_Z1fSt4pairIiiE");
         let mut last = "S_".to_owned();
         for index in 0..60 {

@@ -1,4 +1,4 @@
-//! The level of detail that is asked for, and warnings for the reader of the answer.
+//! The requested level of detail, and warnings for the reader of the result.
 
 use profile::ImageId;
 use std::fmt;
@@ -8,18 +8,18 @@ use std::fmt;
 pub enum Detail {
     /// Procedures only: the symbol tables suffice.
     Procedures,
-    /// Source lines and inlined calls too: debug information is read.
+    /// Source lines and inlined calls too, from debug information.
     Lines,
 }
 
-/// Something that the reader of the result should know about one image.
+/// A warning about one image, for the reader of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// The image.
     pub image: ImageId,
     /// The missing data, and the loss by it.
     pub what: String,
-    /// The remedy; empty where there is none.
+    /// The remedy; empty if there is none.
     pub advice: String,
 }
 

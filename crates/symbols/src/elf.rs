@@ -1,5 +1,5 @@
-//! The parts of an ELF file that are read when it is opened: its mappings, its identity, its symbol
-//! tables, and the place of its debug information.
+//! The parts of an ELF file that opening reads: its mappings, its identity, its symbol tables, and
+//! the place of its debug information.
 
 use crate::error::Error;
 use crate::input::{ImageInput, TableBudget};
@@ -12,7 +12,7 @@ use profile::BuildId;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Notes longer than this are none of ours.
+/// Length above which notes are none of those we read.
 const MAX_NOTES: u64 = 1 << 16;
 
 /// A loaded range: `PT_LOAD`.
@@ -28,7 +28,7 @@ pub(crate) struct LoadedSegment {
 pub(crate) struct Elf {
     pub input: Arc<ImageInput>,
     pub little_endian: bool,
-    /// Bytes of an address.
+    /// Size of an address in bytes.
     pub address_size: u8,
     pub machine: u16,
     pub segments: Vec<LoadedSegment>,
@@ -36,7 +36,7 @@ pub(crate) struct Elf {
     pub data: Vec<DataSection>,
     /// True if there is a `.symtab`: the full symbol table.
     pub has_symtab: bool,
-    /// True if the code itself is in the file (a separate debug file has only its headers).
+    /// True if the file contains the code itself (a separate debug file has only its headers).
     pub has_code: bool,
 }
 
@@ -59,7 +59,7 @@ impl Elf {
         )
     }
 
-    /// The section of this name.
+    /// Returns the section of this name.
     pub fn section_named(&self, name: &str) -> Option<&DataSection> {
         self.data.iter().find(|section| section.name == name)
     }
@@ -70,12 +70,13 @@ impl Elf {
     }
 }
 
-/// The build-id of an ELF file, from its program headers or, if those have none, its sections.
+/// Returns the build-id of an ELF file, from its program headers or, if those have none, its
+/// sections.
 pub(crate) fn build_id(path: &Path, input: &ImageInput) -> Result<Option<BuildId>, Error> {
     with_data(path, input, ReadBuildId { path })
 }
 
-/// Something to do with the bytes of a file, whichever way they are held.
+/// An operation on the bytes of a file, in any storage.
 trait ElfVisitor {
     type Output;
     fn visit<'d, Elf: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(
@@ -223,8 +224,8 @@ impl ElfVisitor for Parse<'_> {
             .endian()
             .map_err(malformed_elf(path, "ELF header", 0))?;
         if !matches!(header.e_type(endian), elf::ET_EXEC | elf::ET_DYN) {
-            // Split debug information and what several programs share of it (`dwz`) are relocatable by type, but
-            // nothing in them is relocated.
+            // Split debug information and the part shared by several programs (`dwz`) are
+            // relocatable by type, but have no relocations.
             let sections = header.sections(endian, data);
             let is_debug_file = sections.is_ok_and(|sections| {
                 let has = |name| sections.section_by_name(endian, name).is_some();

@@ -1,4 +1,4 @@
-//! Names that a recording carries, so that it can be read when its images are gone.
+//! Names stored in a recording, which make it readable without its images.
 
 use crate::detail::Detail;
 use crate::resolve::resolve;
@@ -6,11 +6,11 @@ use crate::search::SymbolOptions;
 use profile::{EmbeddedSymbol, ImageId, ImageOffset, Location, Recording};
 use std::collections::BTreeSet;
 
-/// Puts the name of every procedure that has samples into the recording.
+/// Stores the name of every procedure with samples in the recording.
 ///
 /// When the recording is read, its files may have been replaced by newer builds, and the reader may
-/// be another machine. Images that carry names already are left alone: those came from a file that
-/// cannot be found under its path.
+/// be another machine. Images with stored names stay unchanged: the names came from a file that is
+/// not at its path.
 pub fn embed_procedures(recording: &mut Recording, options: &SymbolOptions) {
     let carried: BTreeSet<ImageId> = recording.symbols.iter().map(|s| s.image).collect();
     let wanted = |location: &Location| {

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Reason that an image, its debug information or a list of symbols cannot be used.
+/// Reason why an image, its debug information or a list of symbols cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -13,13 +13,13 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// The file was no longer there when the recording ended, and has no build-id to find it by.
+    /// The file was gone when the recording ended, and has no build-id to find another copy.
     #[error("{}: it was gone when the recording ended", path.display())]
     Gone {
         /// The file.
         path: PathBuf,
     },
-    /// The file under this path has another build-id than the recorded one.
+    /// The file at this path has another build-id than the recorded one.
     #[error("{}: it was replaced since the recording", path.display())]
     Replaced {
         /// The file.
@@ -31,8 +31,8 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The file is ELF, but no executable and no shared library, so that nothing in it has an
-    /// address.
+    /// The file is ELF, but neither an executable nor a shared library, so that its code has no
+    /// addresses.
     #[error("{}: an ELF file, but not an executable or shared library", path.display())]
     NotLinked {
         /// The file.
@@ -50,19 +50,19 @@ pub enum Error {
         /// The damage.
         reason: String,
     },
-    /// The debug information cannot be followed.
+    /// The debug information is unusable.
     #[error("{}: {section}+{offset:#x}: {reason}", path.display())]
     Debug {
         /// The file.
         path: PathBuf,
-        /// The section that was read last.
+        /// The section read last.
         section: &'static str,
         /// The position in it (in its uncompressed form).
         offset: u64,
         /// The damage.
         reason: DebugProblem,
     },
-    /// A line of a text file (`/proc/kallsyms`, `/proc/modules`) is not of the form it should have.
+    /// A malformed line of a text file (`/proc/kallsyms`, `/proc/modules`).
     #[error("{}: line {line} (offset {offset:#x}): {reason}", path.display())]
     Line {
         /// The file.
@@ -74,7 +74,7 @@ pub enum Error {
         /// The damage.
         reason: &'static str,
     },
-    /// The kernel shows every address as zero to this user.
+    /// The kernel shows this user only zero addresses.
     #[error("{}: the kernel hides its addresses from this user (kernel.kptr_restrict)", path.display())]
     KernelAddressesHidden {
         /// The file.
@@ -88,10 +88,10 @@ pub enum DebugProblem {
     /// The debug information is not valid DWARF.
     #[error("{0}")]
     Invalid(gimli::Error),
-    /// Following it takes far more steps than its size can justify.
+    /// The debug information takes far more steps than its size justifies.
     #[error("following it takes more steps than its size can justify")]
     TooMuchWork,
-    /// Inlined calls are nested deeper than any compiler does.
+    /// Inlined calls are nested deeper than by any compiler.
     #[error("inlined calls nested too deep")]
     TooDeep,
 }

@@ -1,5 +1,6 @@
-//! Procedures of a stripped image: the ranges of its unwind table (`.eh_frame`), which is needed at run time and so
-//! left. The parts into which a compiler tears a procedure are ranges of their own.
+//! Procedures of a stripped image: the ranges of its unwind table (`.eh_frame`), which stays
+//! because it is needed at run time. Parts into which a compiler splits a procedure are ranges of
+//! their own.
 
 use crate::elf::Elf;
 use crate::tables::SectionCompression;
@@ -7,10 +8,10 @@ use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, Unwind
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// The largest table that is read. The largest known (of browsers) have 30 MiB.
+/// Size of the largest table that is read. The largest known ones (browsers') have 30 MiB.
 const MAX_TABLE: u64 = 128 << 20;
 
-/// Returns the ranges of addresses that have an entry, by start; damaged entries give none.
+/// Returns the ranges of addresses with an entry, by start, without damaged entries.
 pub(crate) fn unwind_ranges(elf: &Elf) -> Vec<Range<u64>> {
     let table = elf.section_named(".eh_frame");
     let Some(table) = table.filter(|one| one.size <= MAX_TABLE && one.address > 0) else {
@@ -49,8 +50,8 @@ fn parse_frame_ranges(
     let mut frames = EhFrame::from(EndianSlice::new(bytes, endian));
     frames.set_address_size(address_size);
     let bases = BaseAddresses::default().set_eh_frame(at);
-    // Each entry names the one with what is common to some. It must have come before: looking it up anywhere in the
-    // table would let a damaged one cost the square of its size.
+    // Each entry refers to a common one, which must come before it. Looking it up anywhere in the
+    // table would let a damaged table cost the square of its size.
     let mut common = FxHashMap::default();
     let mut ranges = Vec::new();
     let mut entries = frames.entries(&bases);
@@ -79,14 +80,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A table of one common entry (`zR`, addresses relative to their place, of four bytes) and one of 0x40 bytes at 0x1100.
+    /// Returns a table of one common entry (`zR`, four-byte addresses relative to their place) and
+    /// an entry of 0x40 bytes at 0x1100.
     fn table() -> Vec<u8> {
         let mut bytes = vec![
             0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b,
         ];
         bytes.extend([0; 7]);
         bytes.extend([0x10, 0, 0, 0, 0x1c, 0, 0, 0]);
-        // The entry's address field stands at 0x2020.
+        // The entry's address field is at 0x2020.
         bytes.extend((0x1100_i32 - 0x2020).to_le_bytes());
         bytes.extend(0x40_i32.to_le_bytes());
         bytes.extend([0; 4]);

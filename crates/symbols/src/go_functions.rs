@@ -1,4 +1,4 @@
-//! Functions of a Go program by its own table, which stripping leaves.
+//! Functions of a Go program by its own table, which stripping keeps.
 
 use crate::elf::Elf;
 use crate::symtab::{Binding, SymbolCandidate, SymbolExtent};

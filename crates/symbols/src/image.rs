@@ -19,19 +19,19 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// A procedure as the symbol table has it: not demangled.
+/// A procedure as in the symbol table: not demangled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawProcedure<'a> {
     /// Its name.
     pub name: &'a [u8],
     /// Its start.
     pub start: ImageOffset,
-    /// Its size in bytes; 0 where it is not known.
+    /// Its size in bytes; 0 if unknown.
     pub size: u64,
 }
 
 impl RawProcedure<'_> {
-    /// The procedure with its name demangled.
+    /// Returns the procedure with its name demangled.
     pub fn demangle_procedure(&self) -> Procedure {
         Procedure {
             name: demangle_name(&String::from_utf8_lossy(self.name)).into(),
@@ -41,26 +41,26 @@ impl RawProcedure<'_> {
     }
 }
 
-/// An executable or shared library: its procedures, and the way to its debug information.
+/// An executable or shared library: its procedures, and access to its debug information.
 #[derive(Debug)]
 pub struct ImageSymbols {
     path: PathBuf,
     elf: Elf,
     symbols: Symbols,
-    /// The separate debug file: found at once if the image has no symbol table of its own.
+    /// The separate debug file, searched for at once if the image has no symbol table of its own.
     debug_file: Option<(PathBuf, Elf)>,
     complete: bool,
     options: SymbolOptions,
     relocations: OnceLock<Relocations>,
     /// The procedures of the unwind table, by start; read when a place has no other name.
     unwound: OnceLock<Vec<Range<u64>>>,
-    /// The table of a Go program; read when lines are asked for.
+    /// The table of a Go program; read on the first request for lines.
     go: OnceLock<Option<FunctionTable>>,
 }
 
 impl ImageSymbols {
-    /// Opens an image and reads its symbol tables, with those of its separate debug file if it
-    /// was stripped. Debug information is not touched.
+    /// Opens an image and reads its symbol tables, with those of its separate debug file if it was
+    /// stripped. Does not read debug information.
     ///
     /// # Errors
     /// If the file cannot be read, is not ELF, or is damaged.
@@ -68,12 +68,12 @@ impl ImageSymbols {
         Self::open_input(path, open::open_input(path)?, options)
     }
 
-    /// Opens the image of a recording: the file under its path if that is still the same, else one
-    /// with its build-id from the build-id directories or from a server.
+    /// Opens the image of a recording: the file at its path if unchanged, else one with its
+    /// build-id from the build-id directories or from a server.
     ///
     /// # Errors
-    /// [`Error::Gone`] or [`Error::Replaced`] if the file is no longer what was recorded; else as
-    /// [`open`](Self::open).
+    /// [`Error::Gone`] or [`Error::Replaced`] if the file is no longer the recorded one; else as
+    /// [`open_image`](Self::open_image).
     pub fn of_recording(image: &Image, options: &SymbolOptions) -> Result<Self, Error> {
         Self::of_this_machine(image, options).or_else(|error| {
             let id = image.build_id.as_ref();
@@ -82,12 +82,13 @@ impl ImageSymbols {
         })
     }
 
-    /// Opens the image of a recording as [`of_recording`](Self::of_recording) does, without asking servers.
+    /// Opens the image of a recording as [`of_recording`](Self::of_recording) does, without asking
+    /// servers.
     pub(crate) fn of_this_machine(image: &Image, options: &SymbolOptions) -> Result<Self, Error> {
         let path = options.path_of(&image.path);
         let wanted = image.build_id.as_ref();
         let failure = match (image.gone, wanted) {
-            // Whatever is there now, it cannot be told from what was recorded.
+            // A file without a build-id cannot be compared with the recorded one.
             (true, None) => Error::Gone { path },
             _ => match Self::open_image(&path, options) {
                 Ok(file) if wanted.is_none() || file.build_id() == wanted => return Ok(file),
@@ -149,7 +150,7 @@ impl ImageSymbols {
         })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -159,19 +160,20 @@ impl ImageSymbols {
         self.elf.build_id.as_ref()
     }
 
-    /// Returns whether procedures that are not exported have names too: there is a full symbol table.
+    /// Returns whether procedures that are not exported have names too: there is a full symbol
+    /// table.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Returns whether the file has code: a separate debug file has only the names of it.
+    /// Returns whether the file has code; a separate debug file has only names.
     pub fn has_code(&self) -> bool {
         self.elf.has_code
     }
 
-    /// The address that the image gives to a position in its file; `None` if that is not loaded.
+    /// Returns the image's address of a position in its file; `None` if that is not loaded.
     pub fn address_of(&self, offset: ImageOffset) -> Option<ImageAddress> {
-        // The executable one of two that share a page of the file.
+        // If two segments share a page of the file, the executable one counts.
         let holds = |segment: &&LoadedSegment| {
             offset
                 .0
@@ -186,7 +188,7 @@ impl ImageSymbols {
         Some(ImageAddress(address))
     }
 
-    /// The position in the file of an address; `None` if it is not loaded from the file.
+    /// Returns the position in the file of an address; `None` if it is not loaded from the file.
     pub fn offset_of(&self, address: ImageAddress) -> Option<ImageOffset> {
         let segment = self.elf.segments.iter().find(|segment| {
             address
@@ -200,8 +202,8 @@ impl ImageSymbols {
             .map(ImageOffset)
     }
 
-    /// Fills the buffer with the bytes that are loaded at an address, with relative relocations
-    /// applied; false if they are not, or not all, in the file.
+    /// Fills the buffer with the bytes loaded at an address, with relative relocations applied;
+    /// returns false if the file lacks any of them.
     pub fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool {
         let relocations = self
             .relocations
@@ -219,7 +221,8 @@ impl ImageSymbols {
         self.go.get_or_init(read).as_ref()
     }
 
-    /// The functions at a position with their lines by the table of a Go program, innermost inlined call first.
+    /// Returns the functions at a position with their lines, by the table of a Go program,
+    /// innermost inlined call first.
     pub(crate) fn go_frames(&self, offset: ImageOffset) -> Vec<SourceFrame> {
         let place = self.go_functions().zip(self.address_of(offset));
         let frames = place.map_or_else(Vec::new, |(go, address)| {
@@ -235,18 +238,19 @@ impl ImageSymbols {
         frames.into_iter().map(source_frame).collect()
     }
 
-    /// Returns the processor that the code is for: ELF's `e_machine` (62 is x86-64, 183 AArch64).
+    /// Returns the processor of the code: ELF's `e_machine` (62 is x86-64, 183 AArch64).
     pub fn elf_machine(&self) -> u16 {
         self.elf.machine
     }
 
-    /// The procedure at a position, by the symbol tables.
+    /// Returns the procedure at a position, by the symbol tables.
     pub fn procedure_at(&self, offset: ImageOffset) -> Option<RawProcedure<'_>> {
         self.raw_procedure(self.symbols.find(self.address_of(offset)?)?)
     }
 
-    /// The procedure at a position by the unwind table, which stripping leaves. It has no name, so that it gets one of its
-    /// address and the build: the same place of another build is another procedure.
+    /// Returns the procedure at a position by the unwind table, which stripping keeps. Its name
+    /// consists of its address and the build, so that the same place in another build is another
+    /// procedure.
     pub fn unwind_procedure(&self, offset: ImageOffset) -> Option<Procedure> {
         let address = self.address_of(offset)?.0;
         let ranges = self.unwound.get_or_init(|| unwind_ranges(&self.elf));
@@ -284,7 +288,7 @@ impl ImageSymbols {
         })
     }
 
-    /// Opens the debug information: of the image, or of its separate debug file, which a server may
+    /// Opens the debug information of the image, or of its separate debug file, which a server may
     /// have. `None` if there is none.
     ///
     /// # Errors

@@ -7,9 +7,8 @@ use std::os::unix::fs::FileExt;
 
 /// The bytes of an image.
 ///
-/// Files are read piece by piece and not mapped: a mapped file that somebody truncates (a compiler
-/// that writes in place, `install` without unlinking) kills the reader with SIGBUS, a read only
-/// comes back short.
+/// Files are read piece by piece and not mapped: truncating a mapped file (a compiler that writes
+/// in place, `install` without unlinking) kills the reader with SIGBUS, while a read is only short.
 #[derive(Debug)]
 pub(crate) enum ImageInput {
     File { file: File, len: u64 },
@@ -38,7 +37,7 @@ impl ImageInput {
         }
     }
 
-    /// Reads a range whole. One that leaves the file fails before any memory is taken.
+    /// Reads a whole range. A range that leaves the file fails before any memory is allocated.
     pub fn read_range(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
         let end = offset.checked_add(len).filter(|end| *end <= self.len());
         let (Some(end), Ok(size)) = (end, usize::try_from(len)) else {
@@ -57,11 +56,11 @@ impl ImageInput {
     }
 }
 
-/// Limit on the bytes read of a file for its headers and symbol tables. A well-formed file needs
+/// Limit on the bytes read from a file for its headers and symbol tables. A well-formed file needs
 /// each byte at most once; a hostile one can point thousands of headers at the same bytes.
 const MAX_TABLES: u64 = 2 << 30;
 
-/// Lets `object` read headers and tables of a file without holding all of it.
+/// Access of `object` to headers and tables of a file without holding all of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableBudget<'a> {
     cache: &'a ReadCache<&'a File>,

@@ -10,17 +10,17 @@ use std::path::Path;
 pub struct ProcessSymbol {
     /// First byte.
     pub start: ProcessAddress,
-    /// First byte behind it.
+    /// First byte after it.
     pub end: ProcessAddress,
     /// Its name, not demangled.
     pub name: String,
 }
 
-/// Bytes of a page: code behind a procedure whose size is not known is hardly its own beyond.
+/// Bytes of a page: a procedure of unknown size is assumed to end with its page.
 const PAGE: u64 = 4096;
 
-/// Procedures that do not overlap: generated code is thrown away and its place used again, so that
-/// a new one takes the bytes that it overlaps from older ones.
+/// Procedures that do not overlap: generated code is discarded and its place reused, so that a new
+/// procedure takes the bytes that it overlaps from older ones.
 #[derive(Default)]
 struct GeneratedCode(BTreeMap<u64, (u64, String)>);
 
@@ -47,9 +47,10 @@ impl GeneratedCode {
         self.0.insert(start, (end, name));
     }
 
-    /// Adds procedures whose size is not known, where no other one is.
+    /// Adds procedures of unknown size where no other one is.
     fn load_unsized(&mut self, mut unsized_code: Vec<(u64, &str)>) {
-        // Of two at one place the later one counts: the sort is stable, and the last is taken first.
+        // Of two at one place the later one counts: the sort is stable, and the last is taken
+        // first.
         unsized_code.sort_by_key(|(start, _)| *start);
         for (start, name) in unsized_code.into_iter().rev() {
             let before = self.0.range(..=start).next_back();
@@ -85,10 +86,10 @@ impl GeneratedCode {
 /// Parses a perf map (`/tmp/perf-PID.map`): lines of `START SIZE NAME`, the numbers hexadecimal.
 /// Returns the procedures by address.
 ///
-/// Where two overlap, the later line counts; what it leaves of the older one stays. A procedure of size 0 ends
-/// where the next one begins, at the latest with its page. The process may be writing the file while it is read,
-/// and some writers get a line wrong now and then: lines of another form are passed over, and
-/// counted in the second value.
+/// Where two overlap, the later line counts; the rest of the older one stays. A procedure of size 0
+/// ends where the next one begins, at the latest with its page. The process may be writing the file
+/// meanwhile, and some writers make mistakes: malformed lines are skipped, and counted in the
+/// second value.
 pub fn parse_perf_map(text: &str) -> (Vec<ProcessSymbol>, usize) {
     let mut code = GeneratedCode::default();
     let (mut bad, mut unsized_code) = (0, Vec::new());
@@ -114,7 +115,7 @@ fn perf_map_line(line: &str) -> Option<(u64, u64, &str)> {
     (!name.is_empty()).then_some((hex(start)?, hex(size)?, name))
 }
 
-/// `JiTD`, as the writer's byte order has it.
+/// `JiTD`, in the writer's byte order.
 const MAGIC: u32 = 0x4a69_5444;
 const HEADER: usize = 40;
 const RECORD: usize = 16;
@@ -122,8 +123,8 @@ const CODE_LOAD: u32 = 0;
 const CODE_MOVE: u32 = 1;
 const CODE_CLOSE: u32 = 3;
 
-/// Parses a jitdump file (`jit-PID.dump`) and returns the procedures by address, as they stood when
-/// it ends. A record that is cut off at the end is ignored: the process may still be writing it.
+/// Parses a jitdump file (`jit-PID.dump`) and returns the procedures by address, in their final
+/// state. A truncated record at the end is ignored: the process may still be writing it.
 ///
 /// # Errors
 /// If the file is not a jitdump file, or a record contradicts itself.
@@ -167,7 +168,7 @@ pub fn parse_jitdump(path: &Path, bytes: &[u8]) -> Result<Vec<ProcessSymbol>, Er
                 .relocate_event(&mut code)
                 .ok_or_else(|| error("jitdump code move record", at, "too short"))?,
             CODE_CLOSE => break,
-            // Lines, unwinding tables, and what is yet to be invented.
+            // Lines, unwinding tables, and unknown records.
             _ => {}
         }
         at = end;
@@ -198,7 +199,7 @@ impl Fields<'_> {
         })
     }
 
-    /// pid, tid, vma, code_addr, code_size, code_index, name, code.
+    /// Loads code from a record: pid, tid, vma, code_addr, code_size, code_index, name, code.
     fn load_event(self, code: &mut GeneratedCode) -> Option<()> {
         let (start, size) = (self.u64_at(16)?, self.u64_at(24)?);
         let name = self.bytes.get(40..)?;
@@ -207,7 +208,7 @@ impl Fields<'_> {
         Some(())
     }
 
-    /// pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index.
+    /// Moves code by a record: pid, tid, vma, old_code_addr, new_code_addr, code_size, code_index.
     fn relocate_event(self, code: &mut GeneratedCode) -> Option<()> {
         let (old, new, size) = (self.u64_at(16)?, self.u64_at(24)?, self.u64_at(32)?);
         if let Some(name) = code.remove_code(old) {

@@ -19,10 +19,10 @@ use std::path::Path;
 pub(crate) struct Job<'a> {
     pub id: ImageId,
     pub image: &'a Image,
-    /// End of the recording, in nanoseconds since 1970; 0 if it is not known.
+    /// End of the recording, in nanoseconds since 1970; 0 if unknown.
     pub end_unix_ns: u64,
     pub embedded: &'a [EmbeddedSymbol],
-    /// Offsets, sorted, so that those of one unit come together.
+    /// Sorted offsets, so that those of one unit are adjacent.
     pub offsets: Vec<ImageOffset>,
 }
 
@@ -54,14 +54,14 @@ impl Job<'_> {
         });
     }
 
-    /// The file that was recorded.
+    /// Finds the recorded file.
     fn find_file(
         &self,
         detail: Detail,
         options: &SymbolOptions,
         done: &mut Done,
     ) -> Option<ImageSymbols> {
-        // Where the recording carries the names that are wanted, servers need not send the image.
+        // If the recording contains the requested names, servers need not send the image.
         let is_named = detail == Detail::Procedures && !self.embedded.is_empty();
         let opened = match is_named {
             true => ImageSymbols::of_this_machine(self.image, options),
@@ -95,8 +95,8 @@ impl Job<'_> {
         }
     }
 
-    /// Returns whether a file was written after the recording: without a build-id, its age is all
-    /// there is to tell a later build by.
+    /// Returns whether a file was written after the recording. Without a build-id, only its age
+    /// shows a later build.
     fn is_newer(&self, path: &Path) -> bool {
         let modified = path.metadata().map_or(0, |metadata| {
             i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
@@ -115,7 +115,8 @@ impl Job<'_> {
         );
     }
 
-    /// Names of procedures are in the recording; lines are only in the file.
+    /// Warns of missing lines: names of procedures are in the recording, but lines only in the
+    /// file.
     fn warn_of_lines(&self, detail: Detail, path: &Path, done: &mut Done) {
         if detail == Detail::Lines {
             self.add_warning(
@@ -181,7 +182,7 @@ impl Job<'_> {
                 inlined: Vec::new(),
             })
             .collect();
-        // Debug information names procedures too, where the symbol table does not.
+        // Debug information also names procedures that the symbol table lacks.
         let unnamed = found
             .iter()
             .any(|resolution| resolution.procedure.is_none());
@@ -331,7 +332,7 @@ impl Job<'_> {
         }
     }
 
-    /// The line of a function of another language, which its offset says.
+    /// Returns the line of a function in another language, which is in the offset.
     fn script_line(&self, offset: ImageOffset, procedure: &Procedure) -> Vec<SourceFrame> {
         if self.image.kind != ImageKind::Script {
             return Vec::new();
@@ -349,7 +350,7 @@ impl Job<'_> {
             .embedded
             .partition_point(|symbol| symbol.start <= offset);
         let symbol = self.embedded.get(index.checked_sub(1)?)?;
-        // Of unknown size: up to the next one.
+        // If the size is unknown, up to the next one.
         let holds = symbol.end <= symbol.start || offset < symbol.end;
         holds.then(|| Procedure {
             name: demangle_name(&symbol.name).into(),
@@ -366,7 +367,7 @@ impl Job<'_> {
     }
 }
 
-/// Procedures that were demangled already: samples crowd in few of them.
+/// Procedures that were already demangled, because most samples are in few of them.
 #[derive(Default)]
 struct ProcedureNames(FxHashMap<ImageOffset, Procedure>);
 
@@ -379,9 +380,10 @@ impl ProcedureNames {
     }
 }
 
-/// Gives the outermost function the procedure's name, so that a place has one name in reports and in trees: where a function has several
-/// symbols, debug information has the one of its source (`__GI___libc_malloc`), callers know another (`malloc`). Parts that a compiler
-/// split off stay with their function.
+/// Gives the outermost function the procedure's name, so that a place has one name in reports and
+/// in trees. If a function has several symbols, debug information has the one of its source
+/// (`__GI___libc_malloc`), and callers know another (`malloc`). Parts that a compiler split off
+/// stay with their function.
 fn name_by_symbol(resolution: &mut Resolution) {
     let (Some(procedure), Some(outermost)) = (&resolution.procedure, resolution.inlined.last_mut())
     else {

@@ -9,12 +9,11 @@ use std::path::Path;
 pub struct KernelSymbol {
     /// First byte.
     pub start: ProcessAddress,
-    /// First byte behind it; equal to `start` where that is not known.
+    /// First byte after it; equal to `start` if unknown.
     pub end: ProcessAddress,
     /// Its name.
     pub name: String,
-    /// The module that it is of, as `/proc/kallsyms` names it (`bpf` for BPF programs); `None` for
-    /// the kernel proper.
+    /// Its module, as in `/proc/kallsyms` (`bpf` for BPF programs); `None` for the kernel proper.
     pub module: Option<String>,
 }
 
@@ -25,7 +24,7 @@ pub struct KernelModule {
     pub name: String,
     /// Load address.
     pub start: ProcessAddress,
-    /// First byte behind it.
+    /// First byte after it.
     pub end: ProcessAddress,
 }
 
@@ -35,7 +34,7 @@ pub struct KernelSymbols {
     symbols: Vec<KernelSymbol>,
     modules: Vec<KernelModule>,
     text: Option<ProcessAddress>,
-    /// BPF programs and probes are missing.
+    /// True if BPF programs and probes are missing.
     lacks_programs: bool,
 }
 
@@ -58,7 +57,8 @@ impl KernelSymbols {
         Self::parse(&kallsyms, &modules_text())
     }
 
-    /// Procedures that were kept, by address, of a kernel and modules that are where they are now.
+    /// Makes symbols of stored procedures, by address, for a kernel and modules at their current
+    /// addresses.
     pub(crate) fn without_programs(
         symbols: Vec<KernelSymbol>,
         modules: Vec<KernelModule>,
@@ -72,17 +72,18 @@ impl KernelSymbols {
         }
     }
 
-    /// Returns whether [`Self::find`] finds at an address the symbol that [`Self::read_running_kernel`] would
-    /// find there.
+    /// Returns whether [`Self::find`] returns the symbol at an address that
+    /// [`Self::read_running_kernel`] would.
     pub fn knows(&self, address: ProcessAddress) -> bool {
         let has_end = |symbol: &KernelSymbol| symbol.start != symbol.end;
         !self.lacks_programs || self.find(address).is_some_and(has_end)
     }
 
-    /// Reads where the kernel and its modules are, without the names: in a hundredth of the memory.
+    /// Reads the addresses of the kernel and its modules without names, in a hundredth of the
+    /// memory.
     ///
     /// # Errors
-    /// As [`KernelSymbols::read`].
+    /// As [`KernelSymbols::read_running_kernel`].
     pub fn read_layout() -> Result<Self, Error> {
         use std::io::{BufRead, BufReader};
         let path = Path::new("/proc/kallsyms");
@@ -103,8 +104,8 @@ impl KernelSymbols {
     /// Parses the text of `/proc/kallsyms` and of `/proc/modules` (empty if there is none).
     ///
     /// # Errors
-    /// [`Error::KernelAddressesHidden`] if every address is zero; [`Error::KallsymsLine`] for a line of
-    /// another form.
+    /// [`Error::KernelAddressesHidden`] if every address is zero; [`Error::Line`] for a malformed
+    /// line.
     pub fn parse(kallsyms: &str, modules: &str) -> Result<Self, Error> {
         let path = Path::new("/proc/kallsyms");
         let mut lines = each_line(path, kallsyms, symbol_line)?;
@@ -120,7 +121,7 @@ impl KernelSymbols {
                 .map(|line| ProcessAddress(line.address))
         };
         let text = at("_text").or_else(|| at("_stext"));
-        // Code before data at one address: the end of the text is where the data starts.
+        // Code before data at one address: the text ends where the data starts.
         lines.sort_by_key(|line| (line.address, !line.is_code()));
         Ok(Self {
             symbols: procedures_of_lines(&lines, &modules),
@@ -130,12 +131,12 @@ impl KernelSymbols {
         })
     }
 
-    /// The procedures by address.
+    /// Returns the procedures by address.
     pub fn symbols(&self) -> &[KernelSymbol] {
         &self.symbols
     }
 
-    /// The modules by address.
+    /// Returns the modules by address.
     pub fn modules(&self) -> &[KernelModule] {
         &self.modules
     }
@@ -145,7 +146,7 @@ impl KernelSymbols {
         self.text
     }
 
-    /// The procedure at an address.
+    /// Returns the procedure at an address.
     pub fn find(&self, address: ProcessAddress) -> Option<&KernelSymbol> {
         let index = self
             .symbols
@@ -154,18 +155,18 @@ impl KernelSymbols {
         (symbol.end == symbol.start || address < symbol.end).then_some(symbol)
     }
 
-    /// The module that is loaded at an address.
+    /// Returns the module that is loaded at an address.
     pub fn module_at(&self, address: ProcessAddress) -> Option<&KernelModule> {
         module_at(&self.modules, address.0)
     }
 }
 
-/// The text of `/proc/modules`; a kernel without loadable modules has no such file.
+/// Returns the text of `/proc/modules`, which a kernel without loadable modules lacks.
 fn modules_text() -> String {
     std::fs::read_to_string("/proc/modules").unwrap_or_default()
 }
 
-/// The modules of the running kernel, by address; none if they are hidden from this user.
+/// Reads the modules of the running kernel, by address; none if they are hidden from this user.
 pub(crate) fn read_modules() -> Vec<KernelModule> {
     parse_modules(&modules_text()).unwrap_or_default()
 }
@@ -182,7 +183,7 @@ impl KallsymsLine<'_> {
         matches!(self.kind, b't' | b'T' | b'w' | b'W')
     }
 
-    /// Returns which of several names of one address is the best: global, then with few underscores.
+    /// Ranks the names of one address: global ones first, then those with few underscores.
     fn name_rank(&self) -> (bool, usize) {
         let underscores = self.name.bytes().take_while(|byte| *byte == b'_').count();
         (self.kind.is_ascii_lowercase(), underscores)
@@ -195,14 +196,14 @@ fn module_at(modules: &[KernelModule], address: u64) -> Option<&KernelModule> {
     (address < module.end.0).then_some(module)
 }
 
-/// The procedures of sorted lines. Each reaches to the next symbol, whatever that is, or to the end
-/// of its module.
+/// Returns the procedures of sorted lines. Each extends to the next symbol of any type, or to the
+/// end of its module.
 fn procedures_of_lines(lines: &[KallsymsLine<'_>], modules: &[KernelModule]) -> Vec<KernelSymbol> {
     let mut symbols = Vec::new();
     let mut groups = lines.chunk_by(|a, b| a.address == b.address).peekable();
     while let Some(group) = groups.next() {
         let next = groups.peek().and_then(|group| group.first());
-        // Markers of the linker (`_etext`) stand at the ends of ranges and name nothing.
+        // Linker markers (`_etext`) are at the ends of ranges and name nothing.
         let named = group
             .iter()
             .filter(|line| line.is_code() && line.address != 0);
@@ -231,7 +232,7 @@ fn procedures_of_lines(lines: &[KallsymsLine<'_>], modules: &[KernelModule]) -> 
     symbols
 }
 
-/// `ADDRESS TYPE NAME[\t[MODULE]]`.
+/// Parses `ADDRESS TYPE NAME[\t[MODULE]]`.
 fn symbol_line(line: &str) -> Result<KallsymsLine<'_>, &'static str> {
     let (address, rest) = line.split_once(' ').ok_or("no address")?;
     let (kind, rest) = rest.split_once(' ').ok_or("no type")?;
@@ -257,7 +258,7 @@ fn symbol_line(line: &str) -> Result<KallsymsLine<'_>, &'static str> {
     }
 }
 
-/// `NAME SIZE REFERENCES USERS STATE ADDRESS [TAINT]`.
+/// Parses `NAME SIZE REFERENCES USERS STATE ADDRESS [TAINT]`.
 fn module_line(line: &str) -> Result<KernelModule, &'static str> {
     let mut fields = line.split_ascii_whitespace();
     let name = fields.next().ok_or("no name")?;

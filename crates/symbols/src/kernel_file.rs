@@ -1,5 +1,6 @@
-//! The kernel's procedures on disk. To read them from the kernel takes a tenth of a second of CPU time, and they change with the
-//! kernel and its modules alone. Where these are in memory is asked of the kernel each time.
+//! The kernel's procedures on disk. Reading them from the kernel takes a tenth of a second of CPU
+//! time, and they only change with the kernel and its modules. The addresses of these are read from
+//! the kernel each time.
 
 use crate::error::Error;
 use crate::kernel::{KernelModule, KernelSymbol, KernelSymbols, read_modules};
@@ -11,15 +12,16 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use whole_file::WholeFile;
 
-/// The file; its first line says of which kernel and modules it is, its last one is a checksum.
+/// The file; its first line identifies the kernel and modules, its last one is a checksum.
 const NAME: &str = "kernel.symbols";
 const MAGIC: &str = "vitalfew kernel symbols 1";
-/// The most that is read of it.
+/// Maximum number of bytes that are read of it.
 const LONGEST: u64 = 64 << 20;
-/// The start of the kernel's text stands in the first lines of its list.
+/// Maximum number of lines in which the start of the kernel's text is searched, because it is near
+/// the beginning.
 const FIRST_LINES: usize = 8192;
 
-/// The kernel that runs, without its procedures.
+/// The running kernel, without its procedures.
 struct RunningKernel {
     key: String,
     text: ProcessAddress,
@@ -34,7 +36,7 @@ impl RunningKernel {
         by_name.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         for KernelModule { name, start, end } in by_name {
             hasher.update(format!("{name} {:x}\n", end.0.wrapping_sub(start.0)).as_bytes());
-            // A module that was built anew may have the same name and size.
+            // A rebuilt module may have the same name and size.
             let note = fs::read(format!("/sys/module/{name}/notes/.note.gnu.build-id"));
             hasher.update(&note.unwrap_or_default());
         }
@@ -49,7 +51,8 @@ impl RunningKernel {
         })
     }
 
-    /// Returns the start of each part of the kernel: of modules by name, of the kernel proper under an empty name.
+    /// Returns the start of each part of the kernel: modules by name, the kernel proper under an
+    /// empty name.
     fn part_starts(&self) -> FxHashMap<&str, u64> {
         let modules = self.modules.iter();
         let mut starts: FxHashMap<&str, u64> = modules
@@ -64,7 +67,7 @@ impl RunningKernel {
         let mut text = format!("{}\n", self.key);
         for symbol in symbols {
             let module = symbol.module.as_deref().unwrap_or_default();
-            // Those of BPF programs and probes come and go.
+            // BPF programs and probes come and go.
             if let Some(base) = starts.get(module) {
                 let offset = |address: ProcessAddress| address.0.wrapping_sub(*base);
                 let (start, end, name) = (offset(symbol.start), offset(symbol.end), &symbol.name);
@@ -108,8 +111,9 @@ impl RunningKernel {
 }
 
 impl KernelSymbols {
-    /// Reads the symbols that were kept in the directory, if they are those of the running kernel and its modules. Else reads them as
-    /// [`Self::read_running_kernel`] does, and keeps them there. Kept symbols lack the kernel's BPF programs: [`Self::knows`].
+    /// Reads the symbols stored in the directory, if they belong to the running kernel and its
+    /// modules. Else reads them like [`Self::read_running_kernel`], and stores them there. Stored
+    /// symbols lack the kernel's BPF programs: see [`Self::knows`].
     ///
     /// # Errors
     /// As [`Self::read_running_kernel`].
@@ -123,8 +127,8 @@ impl KernelSymbols {
     }
 }
 
-/// Returns the procedures of the running kernel and its modules that are kept in a directory; `None` if none are, or those of
-/// another kernel.
+/// Returns the stored procedures of the running kernel and its modules; `None` if there are none,
+/// or those of another kernel.
 fn read_kept_symbols(directory: &Path) -> Option<KernelSymbols> {
     let mut text = String::new();
     let file = File::open(directory.join(NAME)).ok()?;
@@ -137,7 +141,8 @@ fn read_kept_symbols(directory: &Path) -> Option<KernelSymbols> {
     RunningKernel::look()?.parse(body)
 }
 
-/// Keeps procedures of the running kernel. Who cannot write reads them from the kernel the next time.
+/// Stores procedures of the running kernel. A user who cannot write reads them from the kernel
+/// again the next time.
 fn keep_symbols(directory: &Path, symbols: &KernelSymbols) {
     let Some(kernel) = RunningKernel::look() else {
         return;
@@ -153,7 +158,8 @@ fn keep_symbols(directory: &Path, symbols: &KernelSymbols) {
     let _: std::io::Result<()> = write();
 }
 
-/// Returns the start of the kernel's text (`_text`, else `_stext`, which is at the same address), from its list of symbols.
+/// Returns the start of the kernel's text (`_text`, else `_stext`, which is at the same address),
+/// from its list of symbols.
 fn read_text_start(kallsyms: impl BufRead) -> Option<ProcessAddress> {
     for line in kallsyms.lines().take(FIRST_LINES) {
         let line = line.ok()?;
@@ -244,7 +250,8 @@ mod tests {
         assert_eq!(start("ff80 T start\n"), None);
     }
 
-    /// On the machine that runs this, each procedure has the same name in the kept symbols, or is known not to be kept.
+    /// On this machine, each procedure has the same name in the stored symbols, or is known to be
+    /// missing there.
     #[test]
     fn what_is_kept_is_what_the_kernel_says() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
 //! From a place in an image to its procedure, source line and inlined calls.
 //!
-//! [`resolve`] answers for all locations of a recording: what a report calls. Behind it,
-//! [`ImageSymbols`] is one executable or shared library, and its procedures come from the symbol
-//! tables alone; [`DebugInfo`] is its DWARF, opened only where lines or inlined calls are asked
-//! for and read unit by unit. [`KernelSymbols`], [`parse_perf_map`] and [`parse_jitdump`] are for
-//! the collector, which embeds in a recording what nobody can read again later.
+//! [`resolve`] names all locations of a recording, for a report. It uses [`ImageSymbols`] for each
+//! executable or shared library, whose procedures come from the symbol tables alone. [`DebugInfo`]
+//! is its DWARF, opened only for lines or inlined calls and read unit by unit. [`KernelSymbols`],
+//! [`parse_perf_map`] and [`parse_jitdump`] are for the collector, which stores names in a
+//! recording that cannot be read later.
 //!
-//! Images are untrusted. Files are read and never mapped, so that one that shrinks meanwhile is an
-//! error and not a SIGBUS; and the work done on debug information is bounded by its size.
+//! Images are untrusted. Files are read and never mapped, so that a shrinking file is an error and
+//! not a SIGBUS. The work on debug information is bounded by its size.
 #![forbid(unsafe_code)]
 
 mod abbreviations;

@@ -1,4 +1,4 @@
-//! The line table as a stream: every row once, nothing kept.
+//! The line table as a stream: every row once, without a cache.
 
 use crate::section::SectionReader;
 use gimli::{Dwarf, Reader as _, UnitRef};
@@ -25,7 +25,7 @@ fn unit_lines(
     let Some(program) = unit.line_program.clone() else {
         return Ok(());
     };
-    // Type units share the line table of the unit they came with, for the names of files only.
+    // Type units only share the line table of the unit they came with for names of files.
     if matches!(unit.header.type_(), gimli::UnitType::Type { .. }) {
         return Ok(());
     }
@@ -49,7 +49,7 @@ fn unit_lines(
                 }
             }
         }
-        // Line 0: code that comes from no line.
+        // Line 0: code without a line.
         let line = row.line().and_then(|line| u32::try_from(line.get()).ok());
         last = match line {
             Some(line) if !row.end_sequence() => Some((row.address(), row.file_index(), line)),
@@ -59,7 +59,7 @@ fn unit_lines(
     Ok(())
 }
 
-/// The name of a file: its directory, and the directory of the compilation before that.
+/// Returns the name of a file: its directory, with the directory of the compilation in front.
 fn file_name(
     unit: &UnitRef<'_, SectionReader>,
     header: &gimli::LineProgramHeader<SectionReader>,

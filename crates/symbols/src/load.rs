@@ -1,4 +1,4 @@
-//! Debug information from the file into [`gimli::Dwarf`].
+//! Loading of debug information from the file into [`gimli::Dwarf`].
 
 use crate::abbreviations;
 use crate::elf::Elf;
@@ -10,14 +10,14 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The best that zlib can do is 1032; debug information compresses to a fifth or so.
+/// Maximum compression ratio: zlib's best is 1032; debug information compresses to about a fifth.
 const MAX_RATIO: u64 = 1032;
 
-/// Size to which a section may be unpacked, however small it is. zstd packs repetition, such as
-/// units of one template, better than [`MAX_RATIO`].
+/// Size to which a section of any size may be unpacked. zstd packs repetition, such as units of one
+/// template, better than [`MAX_RATIO`].
 const MAX_FREE: u64 = 256 << 20;
 
-/// The most that `.gnu_debugdata` may hold.
+/// Maximum size of unpacked `.gnu_debugdata`.
 const MAX_MINI: u64 = 256 << 20;
 
 fn elf_endian(elf: &Elf) -> RunTimeEndian {
@@ -28,7 +28,7 @@ fn elf_endian(elf: &Elf) -> RunTimeEndian {
     }
 }
 
-/// The debug information of a file.
+/// Loads the debug information of a file.
 pub(crate) fn load_dwarf(
     path: &Path,
     elf: &Elf,
@@ -49,7 +49,8 @@ fn check_dwarf(
     Ok(dwarf)
 }
 
-/// The debug information of a `.dwo` file, for the program with the debug information `parent`.
+/// Loads the debug information of a `.dwo` file, for the program with the debug information
+/// `parent`.
 pub(crate) fn load_split_dwarf(
     path: &Path,
     elf: &Elf,
@@ -64,7 +65,7 @@ pub(crate) fn load_split_dwarf(
     check_dwarf(path, dwarf, meter)
 }
 
-/// A `.dwp` file: many `.dwo` files in one.
+/// Loads a `.dwp` file: many `.dwo` files in one.
 pub(crate) fn load_dwarf_package(
     path: &Path,
     elf: &Elf,
@@ -91,7 +92,7 @@ impl From<gimli::Error> for Failure {
     }
 }
 
-/// Puts the place that was read last to an error of the parser.
+/// Adds the place read last to an error of the parser.
 pub(crate) fn debug_error(path: &Path, meter: &Meter, error: gimli::Error) -> Error {
     let (section, offset, reason) = meter.blame(error);
     Error::Debug {
@@ -109,7 +110,7 @@ fn empty_reader(elf: &Elf, meter: &Arc<Meter>) -> SectionReader {
     )
 }
 
-/// A section by name; empty if there is none.
+/// Returns a section by name; empty if there is none.
 fn section_reader(
     path: &Path,
     elf: &Elf,
@@ -120,7 +121,7 @@ fn section_reader(
         return Ok(empty_reader(elf, meter));
     };
     let loaded = match section.compression {
-        // The size fits: the range lies in the file.
+        // The size fits, because the range lies in the file.
         SectionCompression::None => MeteredSection::from_file(
             name,
             &elf.input,
@@ -176,7 +177,7 @@ fn decompress_section(path: &Path, elf: &Elf, section: &DataSection) -> Result<V
     Ok(bytes)
 }
 
-/// `.gnu_debugdata`: a small ELF file with the names of the local procedures, compressed.
+/// Reads `.gnu_debugdata`: a small ELF file with the names of local procedures, compressed.
 pub(crate) fn mini_debug_info(path: &Path, elf: &Elf) -> Result<Option<Vec<u8>>, Error> {
     let Some(section) = elf.section_named(".gnu_debugdata") else {
         return Ok(None);

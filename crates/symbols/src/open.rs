@@ -14,7 +14,7 @@ pub(crate) fn open_elf(path: &Path, symbols: &mut RawSymbols) -> Result<Elf, Err
 }
 
 pub(crate) fn open_input(path: &Path) -> Result<ImageInput, Error> {
-    // Not to wait for a writer if somebody put a pipe there.
+    // Not to wait for a writer if the path is a pipe.
     let metadata = path.metadata().map_err(Error::wrap_io(path))?;
     if !metadata.is_file() {
         return Err(Error::NotElf {

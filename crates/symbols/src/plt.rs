@@ -1,5 +1,5 @@
 //! Stubs of the procedure linkage table, recognised by their jump through a slot of the global
-//! offset table. Their layout differs by linker, by `-z now` and by branch protection; the jump
+//! offset table. Their layout depends on the linker, on `-z now` and on branch protection; the jump
 //! does not.
 
 use crate::error::Error;
@@ -13,10 +13,10 @@ use object::read::elf::{FileHeader, Rela, SectionHeader, Sym, SymbolTable};
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
-/// Linkers make four at most; each is read whole.
+/// Maximum number of PLT sections; linkers make at most four, and each is read whole.
 const MAX_PLT_SECTIONS: usize = 8;
 
-/// Name of the function by the address of its slot in the global offset table.
+/// Names of functions by the address of their slot in the global offset table.
 pub(crate) type Slots = FxHashMap<u64, Vec<u8>>;
 
 /// One stub.
@@ -29,7 +29,7 @@ pub(crate) struct PltStub {
 }
 
 impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H, R> {
-    /// Names the stubs through which other images are called.
+    /// Names the stubs through which the image calls other images.
     pub fn plt_stubs(&mut self) -> Result<(), Error> {
         let machine = self.header.e_machine(self.endian);
         if !matches!(machine, elf::EM_X86_64 | elf::EM_AARCH64) {
@@ -71,11 +71,12 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         Ok(())
     }
 
-    /// Whose address the dynamic linker writes into which slot of the global offset table.
+    /// Returns the functions whose addresses the dynamic linker writes into slots of the global
+    /// offset table.
     fn got_slots(&self) -> Slots {
         let mut slots = Slots::default();
-        // Only the relocations that are applied at run time: they refer to `.dynsym`, or (in a
-        // static executable) to no symbol at all.
+        // Only relocations that are applied at run time, which refer to `.dynsym`, or (in a static
+        // executable) to no symbol.
         let dynamic = self.sections.iter().filter(|section| {
             section.sh_type(self.endian) == elf::SHT_RELA
                 && section.sh_flags(self.endian).contains(elf::SHF_ALLOC)
@@ -117,7 +118,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
                     let name = name.and_then(|rest| rest.split(|byte| *byte == 0).next());
                     name.unwrap_or_default().to_vec()
                 }
-                // The addend is the function that chooses, which has the name.
+                // The addend is the resolver function, which has the name.
                 None if is_irelative(kind) => {
                     let address = relocation.r_addend(self.endian).into() as u64;
                     let names = &self.symbols.names;
@@ -134,7 +135,8 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
     }
 }
 
-/// Others, of which there may be hundreds of thousands, fill tables of data.
+/// Returns whether a relocation fills a slot. Others, of which there may be hundreds of thousands,
+/// fill data tables.
 fn is_slot(kind: elf::RelocationType) -> bool {
     matches!(
         kind,
@@ -150,7 +152,7 @@ fn is_irelative(kind: elf::RelocationType) -> bool {
 }
 
 impl RawSymbols {
-    /// Positions of the names of functions by address; of several the exported one.
+    /// Returns positions of the names of functions by address; of several the exported one.
     fn by_address(&self) -> FxHashMap<u64, u64> {
         let mut known: Vec<&SymbolCandidate> = self
             .candidates
@@ -165,7 +167,7 @@ impl RawSymbols {
     }
 }
 
-/// The stubs in the code of a PLT section.
+/// Returns the stubs in the code of a PLT section.
 pub(crate) fn find_stubs(aarch64: bool, address: u64, code: &[u8]) -> Vec<PltStub> {
     if aarch64 {
         aarch64_stubs(address, code)
@@ -174,7 +176,7 @@ pub(crate) fn find_stubs(aarch64: bool, address: u64, code: &[u8]) -> Vec<PltStu
     }
 }
 
-/// `[endbr64] [bnd] jmp *disp32(%rip)`, at multiples of 8.
+/// Finds `[endbr64] [bnd] jmp *disp32(%rip)`, at multiples of 8.
 fn x86_64_stubs(address: u64, code: &[u8]) -> Vec<PltStub> {
     let mut stubs: Vec<PltStub> = Vec::new();
     for start in (0..code.len()).step_by(8) {
@@ -198,7 +200,7 @@ fn x86_64_stubs(address: u64, code: &[u8]) -> Vec<PltStub> {
     stubs
 }
 
-/// `[bti c] adrp x16, page; ldr x17, [x16, #offset]`.
+/// Finds `[bti c] adrp x16, page; ldr x17, [x16, #offset]`.
 fn aarch64_stubs(address: u64, code: &[u8]) -> Vec<PltStub> {
     const BTI_C: u32 = 0xd503_245f;
     let (words, _) = code.as_chunks::<4>();

@@ -1,4 +1,4 @@
-//! All locations of a recording at once.
+//! Resolution of all locations of a recording.
 
 use crate::detail::{Detail, Warning};
 use crate::job::Job;
@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub struct Resolved {
     /// The resolved locations.
     pub table: SymbolTable,
-    /// Reasons that locations were not fully resolved, by image.
+    /// Reasons why locations were not fully resolved, by image.
     pub warnings: Vec<Warning>,
-    /// Reason that servers which were asked for debug information did not give all of it.
+    /// Reason why servers did not deliver all requested debug information.
     pub server_note: Option<String>,
 }
 
 /// Finds procedures, and with [`Detail::Lines`] source lines and inlined calls, of locations of a
 /// recording.
 ///
-/// Never fails as a whole: an image that cannot be used leaves its locations without names and a
-/// warning. An image that was replaced since it was recorded (another build-id) is not used.
-/// Images are read in parallel.
+/// Never fails as a whole: an unusable image leaves its locations without names and a warning. An
+/// image that was replaced after the recording (another build-id) is not used. Images are read in
+/// parallel.
 pub fn resolve(
     recording: &Recording,
     locations: impl IntoIterator<Item = Location>,
@@ -37,7 +37,7 @@ pub fn resolve(
     let work = || {
         while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
             let done = job.resolve_image(detail, options);
-            // Nobody can panic while holding the lock, so that it is never poisoned in fact.
+            // No thread can panic while it holds the lock, so that it is never really poisoned.
             let mut resolved = resolved.lock().unwrap_or_else(|lock| lock.into_inner());
             resolved.table.extend(done.resolutions);
             resolved.warnings.extend(done.warnings);
@@ -94,7 +94,7 @@ fn jobs_by_image(
             })
         })
         .collect();
-    // The largest first, not to end with one thread at work.
+    // The largest first, so that no single thread works at the end.
     jobs.sort_by_key(|job| (std::cmp::Reverse(job.offsets.len()), job.id));
     jobs
 }

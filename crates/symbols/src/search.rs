@@ -1,4 +1,4 @@
-//! Search for debug information that is kept apart from the program.
+//! Search for debug information outside of the program's file.
 
 use crate::debuginfod::{DebuginfodClient, DebuginfodKind, cache_directory};
 use crate::elf::{self, Elf};
@@ -20,16 +20,16 @@ pub struct SymbolOptions {
     /// cache) and `DIR/abcdef/debuginfo` (debuginfod's cache). Debug links are looked up in
     /// `DIR/path/of/image/` too.
     pub debug_dirs: Vec<PathBuf>,
-    /// Directory with the file system of the recorded machine, if it is not `/`: put before the
+    /// Directory with the file system of the recorded machine, if it is not `/`: a prefix for the
     /// path of every image.
     pub root: Option<PathBuf>,
-    /// The servers that are asked for files that are in none of the directories.
+    /// The servers for files that are in none of the directories.
     pub debuginfod: Option<Arc<DebuginfodClient>>,
 }
 
 impl Default for SymbolOptions {
-    /// `/usr/lib/debug`, `/usr/lib`, and, if there is a home directory, the caches of perf and
-    /// debuginfod in it. No server is asked.
+    /// Searches `/usr/lib/debug`, `/usr/lib`, and, if there is a home directory, the caches of perf
+    /// and debuginfod in it. Asks no server.
     fn default() -> Self {
         let mut debug_dirs = vec!["/usr/lib/debug".into(), "/usr/lib".into()];
         let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
@@ -44,7 +44,7 @@ impl Default for SymbolOptions {
 }
 
 impl SymbolOptions {
-    /// The path under which the file of an image is found here.
+    /// Returns the local path of an image's file.
     pub fn path_of(&self, image_path: &str) -> PathBuf {
         match &self.root {
             Some(root) => root.join(image_path.trim_start_matches('/')),
@@ -52,7 +52,7 @@ impl SymbolOptions {
         }
     }
 
-    /// Returns the paths at which the image itself may be kept by build-id.
+    /// Returns the possible paths of the image itself by build-id.
     pub fn images_by_id(&self, id: &BuildId) -> impl Iterator<Item = PathBuf> + '_ {
         const NAMES: &[(&str, bool)] = &[
             ("/elf", true),
@@ -63,7 +63,7 @@ impl SymbolOptions {
         self.by_id(id, NAMES)
     }
 
-    /// Returns the paths at which the debug information of an image may be kept by build-id.
+    /// Returns the possible paths of the image's debug information by build-id.
     pub(crate) fn debug_by_id(&self, id: &BuildId) -> impl Iterator<Item = PathBuf> + '_ {
         const NAMES: &[(&str, bool)] = &[(".debug", true), ("/debug", true), ("debuginfo", false)];
         self.by_id(id, NAMES)
@@ -90,7 +90,7 @@ impl SymbolOptions {
     }
 }
 
-/// A file that was found: its path, its ELF structure, its symbols.
+/// A debug file: its path, its ELF structure, its symbols.
 pub(crate) struct FoundDebugFile {
     pub path: PathBuf,
     pub elf: Elf,
@@ -103,7 +103,7 @@ fn try_open(path: PathBuf, accept: impl FnOnce(&Elf) -> bool) -> Option<FoundDeb
     accept(&elf).then_some(FoundDebugFile { path, elf, symbols })
 }
 
-/// The separate debug file of an image: by build-id, else by debug link.
+/// Finds the separate debug file of an image: by build-id, else by debug link.
 pub(crate) fn debug_file(
     path: &Path,
     image: &Elf,
@@ -143,7 +143,7 @@ pub(crate) fn debug_file(
         })
 }
 
-/// The separate debug file of an image, from a server.
+/// Fetches the separate debug file of an image from a server.
 pub(crate) fn debug_file_of_servers(
     image: &Elf,
     options: &SymbolOptions,
@@ -154,13 +154,13 @@ pub(crate) fn debug_file_of_servers(
     try_open(path, |elf| elf.build_id.as_ref() == Some(id))
 }
 
-/// The image with a build-id, from a server.
+/// Fetches the image with a build-id from a server.
 pub(crate) fn image_of_servers(id: &BuildId, options: &SymbolOptions) -> Option<PathBuf> {
     let client = options.debuginfod.as_ref()?;
     client.fetch_file(id, DebuginfodKind::Executable)
 }
 
-/// The file that several debug files share (`dwz`).
+/// Finds the file that several debug files share (`dwz`).
 pub(crate) fn shared_debug_file(
     path: &Path,
     debug: &Elf,
@@ -181,7 +181,7 @@ pub(crate) fn shared_debug_file(
     })
 }
 
-/// Returns a link: a file name, and the bytes behind its zero that identify the right file.
+/// Returns a link: a file name, and the bytes after its zero that identify the right file.
 fn debug_link(elf: &Elf, section: &str) -> Option<(PathBuf, Vec<u8>)> {
     let section: &DataSection = elf.section_named(section)?;
     let bytes = elf
@@ -193,7 +193,7 @@ fn debug_link(elf: &Elf, section: &str) -> Option<(PathBuf, Vec<u8>)> {
     (!name.is_empty()).then(|| (name.into(), bytes[end + 1..].to_vec()))
 }
 
-/// The checksum that debug links use.
+/// Computes the checksum that debug links use.
 fn debuglink_checksum(input: &ImageInput) -> Option<u32> {
     let mut hasher = crc32fast::Hasher::new();
     let mut offset = 0;
@@ -205,8 +205,8 @@ fn debuglink_checksum(input: &ImageInput) -> Option<u32> {
     Some(hasher.finalize())
 }
 
-/// The build-id of an ELF file (`NT_GNU_BUILD_ID`), `None` if it has none. Reads only headers and
-/// notes; works for stripped files.
+/// Returns the build-id of an ELF file (`NT_GNU_BUILD_ID`); `None` if it has none. Reads only
+/// headers and notes; works for stripped files.
 ///
 /// # Errors
 /// If the file cannot be read or is not ELF.

@@ -1,10 +1,9 @@
-//! A section of debug information, read when it is touched, and the [`gimli::SectionReader`] over it.
+//! A section of debug information, read on access, and the [`gimli::Reader`] over it.
 //!
 //! Debug information is the largest and least trusted input of the suite, and the libraries that
-//! parse it assume good will: a few bytes can describe nesting without end or the same list a
-//! million times. All their reads pass through here, so this is where work is counted
-//! ([`Meter`]): a read fails once the steps exceed what the size can justify, or once the parser
-//! has recursed too deep.
+//! parse it trust their input: a few bytes can describe endless nesting, or the same list a million
+//! times. All their reads pass through here, where [`Meter`] counts the work: a read fails once the
+//! steps exceed the limit for the size, or once the parser has recursed too deep.
 
 use crate::error::DebugProblem;
 use crate::input::ImageInput;
@@ -15,30 +14,31 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The part of a file that is read at once: most lookups touch few units.
+/// Size of the parts in which a file is read, as a power of two of bytes: most lookups touch few
+/// units.
 const CHUNK_SHIFT: u32 = 16;
 
-/// Steps granted for each byte of debug information. Programs of 20 to 240 MB of it were seen to
-/// need a quarter of a step for each byte when every procedure was looked up.
+/// Steps granted for each byte of debug information. Programs with 20 to 240 MB needed a quarter of
+/// a step for each byte when every procedure was looked up.
 const STEPS_PER_BYTE: u64 = 8;
 
-/// Steps granted whatever the size.
+/// Steps granted for any size.
 const STEPS_FREE: u64 = 1 << 20;
 
 /// Steps granted for each lookup, for data that is read again every time (names).
 const STEPS_PER_LOOKUP: u64 = 4096;
 
 /// Stack that the parser may use: enough for a few hundred nested inlined calls, and well below the
-/// 2 MiB that threads have by default.
+/// default of 2 MiB for threads.
 const MAX_STACK: usize = 768 << 10;
 
-/// Counts the work done on the debug information of one image, and remembers where it stood. One thread reads at a time; another one
-/// may have opened it.
+/// Counter of the work on the debug information of one image, with the place read last. One thread
+/// reads at a time; another one may have opened it.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     left: AtomicU64,
     stack: AtomicUsize,
-    /// The names of its sections, and the number of the one that was read last.
+    /// Names of the sections, and the number of the one read last.
     names: Mutex<Vec<&'static str>>,
     section: AtomicUsize,
     position: AtomicUsize,
@@ -65,7 +65,7 @@ impl Meter {
         self.left.store(left.saturating_add(steps), Relaxed);
     }
 
-    /// Starts a lookup: from here on the depth of the stack is measured.
+    /// Starts a lookup, from which the depth of the stack is measured.
     pub fn start(&self) {
         self.grant(STEPS_PER_LOOKUP);
         self.stack.store(stack_pointer(), Relaxed);
@@ -86,7 +86,7 @@ impl Meter {
         (name.unwrap_or_default(), position, problem)
     }
 
-    /// The error for work that nobody could finish.
+    /// Returns the error for unbounded work.
     pub fn refuse(&self) -> gimli::Error {
         self.set_problem(Some(DebugProblem::TooMuchWork));
         gimli::Error::Io
@@ -98,7 +98,7 @@ impl Meter {
         position: usize,
         cost: usize,
     ) -> gimli::Result<()> {
-        // Stores without a read before them in one step: no other thread reads meanwhile.
+        // Separate loads and stores suffice, because no other thread reads meanwhile.
         self.section.store(section.number, Relaxed);
         self.position.store(position, Relaxed);
         let Some(left) = self.left.load(Relaxed).checked_sub(cost as u64) else {
@@ -114,7 +114,7 @@ impl Meter {
     }
 }
 
-/// About where the stack ends now.
+/// Returns the approximate end of the stack.
 #[inline(always)]
 fn stack_pointer() -> usize {
     let here = 0u8;
@@ -125,12 +125,12 @@ fn stack_pointer() -> usize {
 pub(crate) struct MeteredSection {
     name: &'static str,
     len: usize,
-    /// The file and where the section starts in it; `None` if the only chunk is there already.
+    /// The file and the section's start in it; `None` if the only chunk is already there.
     source: Option<(Arc<ImageInput>, u64)>,
     shift: u32,
     chunks: Box<[OnceLock<Box<[u8]>>]>,
     meter: Arc<Meter>,
-    /// Its number at the meter.
+    /// Its number in the meter.
     number: usize,
 }
 
@@ -147,7 +147,7 @@ impl MeteredSection {
         })
     }
 
-    /// A section of a file. The range must lie in the file.
+    /// Makes a section of a file. The range must lie in the file.
     pub fn from_file(
         name: &'static str,
         input: &Arc<ImageInput>,
@@ -167,7 +167,7 @@ impl MeteredSection {
         })
     }
 
-    /// The bytes from `position` to the end of its chunk.
+    /// Returns the bytes from `position` to the end of its chunk.
     fn rest_of_chunk(&self, position: usize) -> gimli::Result<&[u8]> {
         let index = position >> self.shift;
         let start = index << self.shift;

@@ -1,4 +1,4 @@
-//! Places as compilers name them in sample profiles: a function, lines below its first one, a discriminator.
+//! Places as in compilers' sample profiles: a function, lines below its first one, a discriminator.
 
 use crate::debug_info::{DebugInfo, LineRow, UnitKey};
 use crate::error::Error;
@@ -16,16 +16,16 @@ const DEPTH: usize = 64;
 pub struct Site {
     /// The function's linkage name.
     pub function: Arc<str>,
-    /// Lines below the line that the function is declared at, modulo 2¹⁶.
+    /// Lines below the function's declaration line, modulo 2¹⁶.
     pub offset: u16,
-    /// The number that tells places of one line apart, as the compiler encodes it; 0 if there is
+    /// The number that distinguishes places of one line, as the compiler encodes it; 0 if there is
     /// one place.
     pub discriminator: u64,
 }
 
 impl DebugInfo {
-    /// Returns the sites of an address, the outermost function first: in each the call that was inlined, in the last
-    /// the place itself. Empty where the debug information does not say all of it.
+    /// Returns the sites of an address, the outermost function first: each contains the inlined
+    /// call, the last one the place itself. Empty if the debug information is incomplete.
     ///
     /// # Errors
     /// If the debug information of that place is damaged.
@@ -77,7 +77,7 @@ impl DebugInfo {
         Ok(Some(found))
     }
 
-    /// The line table of a unit, by address.
+    /// Returns the line table of a unit, by address.
     fn line_rows(
         &self,
         key: UnitKey,
@@ -98,7 +98,7 @@ impl DebugInfo {
                 });
             }
         }
-        // Stable: of several rows at an address, the last one counts.
+        // A stable sort: of several rows at an address, the last one counts.
         rows.sort_by_key(|row| row.start);
         let rows: Arc<[LineRow]> = rows.into();
         self.rows.borrow_mut().insert(key, Arc::clone(&rows));
@@ -106,15 +106,14 @@ impl DebugInfo {
     }
 }
 
-/// Returns a number of an entry; if it has none, of the entry that it is a copy or the definition
-/// of.
+/// Returns a number of an entry; if it has none, that of the entry that it copies or defines.
 fn number_of(
     unit: &UnitRef<'_, SectionReader>,
     die: UnitOffset,
     name: DwAt,
 ) -> gimli::Result<Option<u64>> {
     let mut at = die;
-    // An inlined call, its function, the declaration of that.
+    // An inlined call, its function, and the declaration of that.
     for _ in 0..4 {
         let entry = unit.entry(at)?;
         if let Some(value) = entry.attr_value(name).and_then(|v| v.udata_value()) {
@@ -125,7 +124,7 @@ fn number_of(
             .or_else(|| entry.attr_value(gimli::DW_AT_specification));
         at = match origin {
             Some(AttributeValue::UnitRef(offset)) => offset,
-            // In another unit, after optimising the whole program; mostly it is the same one.
+            // In another unit, after whole-program optimisation; usually it is the same one.
             Some(AttributeValue::DebugInfoRef(offset)) => {
                 match offset.to_unit_offset(&unit.header) {
                     Some(offset) => offset,

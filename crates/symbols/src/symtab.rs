@@ -1,4 +1,4 @@
-//! From the symbols of an image to its procedures: which name an address has.
+//! From the symbols of an image to its procedures, which name addresses.
 
 use profile::ImageAddress;
 
@@ -14,7 +14,7 @@ pub(crate) fn name_at(names: &[u8], offset: u64) -> &[u8] {
 /// The source of a symbol's end, from the least to the most reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SymbolExtent {
-    /// A label, of no type and no size: any place in hand-written assembly.
+    /// A label without type and size, anywhere in hand-written assembly.
     Label,
     /// A function without a size: hand-written assembly.
     Open,
@@ -66,8 +66,8 @@ pub(crate) struct Symbols {
     names: Vec<u8>,
     /// Procedures by start, each start once.
     entries: Vec<SymbolEntry>,
-    /// Disjoint ranges by start; a range ends where the next begins, and is of no procedure where
-    /// the index is `NOBODY`.
+    /// Disjoint ranges by start; a range ends where the next begins, and has no procedure if the
+    /// index is `NOBODY`.
     pieces: Vec<(u64, u32)>,
 }
 
@@ -86,7 +86,7 @@ impl Symbols {
         let known: Vec<SymbolEntry> = known.map(SymbolCandidate::sized_entry).collect();
         let sized = cut_overlaps(&known);
         let covered = |address| piece_at(&sized, address).is_some();
-        // Where nothing states its size, a procedure reaches to the next symbol. Local labels come
+        // If no symbol states its size, a procedure extends to the next symbol. Local labels come
         // last: most are places inside a procedure.
         candidates.retain(|c| c.extent == SymbolExtent::Known || !covered(c.start));
         let is_start =
@@ -117,7 +117,7 @@ impl Symbols {
         }
     }
 
-    /// The procedure at an address: of several that contain it, the one that starts last.
+    /// Returns the procedure at an address: of several that contain it, the one that starts last.
     pub fn find(&self, address: ImageAddress) -> Option<SymbolEntry> {
         let index = piece_at(&self.pieces, address.0)?;
         self.entries.get(index as usize).copied()
@@ -149,7 +149,7 @@ impl SymbolCandidate {
 
 /// Returns the symbols by start; of several at one address, the preferred one.
 fn one_at_each_start(candidates: &[SymbolCandidate], names: &[u8]) -> Vec<SymbolCandidate> {
-    // The position keeps the order of the file where all else is equal, and makes what is moved small.
+    // The position keeps the file's order among equals, and makes the moved elements small.
     let mut order: Vec<(u64, u32)> = candidates.iter().map(|c| c.start).zip(0..).collect();
     order.sort_unstable();
     let preference = |candidate: &SymbolCandidate| {
@@ -172,18 +172,17 @@ fn one_at_each_start(candidates: &[SymbolCandidate], names: &[u8]) -> Vec<Symbol
     preferred.copied().collect()
 }
 
-/// Returns whether a name may be a procedure's: not the marks that assemblers leave to tell code
-/// from data (`$x`, `$d.1`), nor local labels.
+/// Returns whether a name may be a procedure's, and is neither a marker of assemblers between code
+/// and data (`$x`, `$d.1`) nor a local label.
 fn is_procedure_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.starts_with(b"$") && !name.starts_with(b".L")
 }
 
-/// Cuts ranges that may overlap into ranges that do not: where several overlap, the one that
-/// starts last has the address.
+/// Cuts overlapping ranges into disjoint ones: the range that starts last has the address.
 fn cut_overlaps(entries: &[SymbolEntry]) -> Vec<(u64, u32)> {
     let mut pieces: Vec<(u64, u32)> = Vec::with_capacity(entries.len() * 2);
     let mut open: Vec<u32> = Vec::new();
-    // Closes what ends by `until`, and gives the rest back to whoever surrounds it.
+    // Closes ranges that end by `until`, and returns to the surrounding one.
     let close = |open: &mut Vec<u32>, pieces: &mut Vec<(u64, u32)>, until: u64| {
         while let Some(end) = open.last().map(|i| entries[*i as usize].end)
             && end <= until
@@ -304,7 +303,8 @@ mod tests {
     }
 
     proptest! {
-        /// By definition: of all that contain an address, the one that starts last; aliases aside.
+        /// By definition: the range that starts last among all that contain an address; aliases
+        /// aside.
         #[test]
         fn pieces_are_what_they_were_cut_from(
             ranges in prop::collection::btree_map(0_u64..200, 1_u64..120, 0..40),

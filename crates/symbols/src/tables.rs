@@ -1,4 +1,4 @@
-//! The sections of an ELF file: the place of its debug information, its symbol tables.
+//! The sections of an ELF file: its debug information and its symbol tables.
 
 use crate::error::Error;
 use crate::input::ImageInput;
@@ -29,15 +29,15 @@ pub(crate) struct DataSection {
     /// Load address; 0 if it is not loaded.
     pub address: u64,
     pub compression: SectionCompression,
-    /// Size when uncompressed, as the file claims.
+    /// Uncompressed size, as the file claims.
     pub full_size: u64,
 }
 
-/// The symbols of a file, not yet sorted.
+/// The unsorted symbols of a file.
 #[derive(Debug, Default)]
 pub(crate) struct RawSymbols {
     pub candidates: Vec<SymbolCandidate>,
-    /// String tables, one behind the other; names point into it and end with a zero.
+    /// Concatenated string tables; names point into them and end with a zero.
     pub names: Vec<u8>,
 }
 
@@ -129,7 +129,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         if !section.sh_flags(self.endian).contains(elf::SHF_COMPRESSED) {
             return Ok(());
         }
-        // Only the header of the section: the debug information itself is read when it is needed.
+        // Only the section's header; the debug information itself is read on demand.
         let header_len = size_of::<H::CompressionHeader>() as u64;
         let header = self
             .data
@@ -148,7 +148,7 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
         Ok(())
     }
 
-    /// Takes over one symbol table; false if there is none.
+    /// Takes over one symbol table; returns false if there is none.
     pub fn symbols(&mut self, kind: elf::SectionType) -> Result<bool, Error> {
         let Some(section) = self
             .sections

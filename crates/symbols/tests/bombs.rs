@@ -1,4 +1,4 @@
-//! Small files that would take for ever or all memory if they were followed to the letter.
+//! Small files that would take unbounded time or memory if taken literally.
 
 use profile::ImageAddress;
 use std::path::Path;
@@ -8,7 +8,7 @@ use symbols::{DebugProblem, Error, ImageSymbols, SymbolOptions};
 const TIME: Duration = Duration::from_secs(30);
 const COMPRESSED: u64 = 0x800;
 
-/// An ELF file with a loaded segment and these sections (name, flags, bytes).
+/// Makes an ELF file with a loaded segment and these sections (name, flags, bytes).
 fn elf(sections: &[(&str, u64, Vec<u8>)]) -> Vec<u8> {
     let mut names = vec![0];
     let mut bytes = vec![0; 64 + 56];
@@ -87,7 +87,7 @@ fn abbreviations(list: &[Declaration<'_>]) -> Vec<u8> {
     bytes
 }
 
-/// A DWARF 4 unit.
+/// Makes a DWARF 4 unit.
 fn unit(entries: &[u8]) -> Vec<u8> {
     let mut bytes = (entries.len() as u32 + 7).to_le_bytes().to_vec();
     bytes.extend([4, 0, 0, 0, 0, 0, 8]);

@@ -33,7 +33,7 @@ fn binutils(path: &Path, addresses: &[ImageAddress]) -> Vec<Frames> {
             "-e",
         ])
         .arg(path)
-        // Where it looks for .dwo files.
+        // The directory in which it looks for .dwo files.
         .current_dir(fixture(""))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -81,7 +81,7 @@ fn ours(image: &ImageSymbols, addresses: &[ImageAddress]) -> Vec<Frames> {
     all
 }
 
-/// Every address of every procedure that the debug information covers.
+/// Checks every address of every procedure that the debug information covers.
 fn check(image_name: &str, reference: &str) {
     let image = ImageSymbols::open_image(&fixture(image_name), &options()).unwrap();
     let addresses: Vec<ImageAddress> = image
@@ -93,7 +93,7 @@ fn check(image_name: &str, reference: &str) {
     let ours = ours(&image, &addresses);
     let mut compared = 0;
     for ((address, ours), theirs) in addresses.iter().zip(&ours).zip(&theirs) {
-        // Start-up code without debug information: binutils still knows the symbol.
+        // Start-up code without debug information: binutils still has the symbol.
         if ours.is_empty() {
             let no_line = |frame: &String| frame.ends_with(":?") || frame.ends_with(":0");
             assert!(theirs.iter().all(no_line), "{address:?} {theirs:?}");
@@ -130,7 +130,7 @@ fn compressed() {
 #[test]
 fn clang() {
     check("clang4", "clang4");
-    // binutils 2.40 overlooks the inlined calls in this one.
+    // binutils 2.40 misses the inlined calls in this one.
     check("clang5", "clang4");
 }
 

@@ -1,5 +1,5 @@
-//! Damaged images through everything that reads them: an error or a wrong answer, never a panic,
-//! a hang or a flood of memory.
+//! Damaged images through all readers: an error or a wrong answer is allowed, but no panic, hang or
+//! unbounded memory.
 
 use profile::{ImageAddress, ImageOffset};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ const FIXTURES: &[&[u8]] = &[
     include_bytes!("fixtures/packed5.dwp"),
 ];
 
-/// Much more than a damaged fixture was ever seen to take, in a debug build on a busy machine.
+/// Much more time than any damaged fixture took, in a debug build on a busy machine.
 const TIME: Duration = Duration::from_secs(20);
 
 fn nowhere() -> SymbolOptions {
@@ -75,7 +75,7 @@ fn sound_fixtures_are_read() {
 #[test]
 fn cut_short_everywhere() {
     for bytes in [FIXTURES[0], FIXTURES[3]] {
-        // Every length up to the first headers, then ever so often.
+        // Every length up to the first headers, then at intervals.
         let lengths = (0..2048).chain((2048..bytes.len()).step_by(61));
         for len in lengths {
             exercise(&bytes[..len]);
@@ -97,7 +97,7 @@ proptest! {
         exercise(&bytes);
     }
 
-    /// Debug information and section headers stand in the second half; damage there goes deeper.
+    /// Debug information and section headers are in the second half; damage there goes deeper.
     #[test]
     fn flipped_bytes_of_debug_information(
         fixture in 0..FIXTURES.len(),

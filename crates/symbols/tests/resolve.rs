@@ -1,4 +1,4 @@
-//! Whole recordings: what is named by what, and what is said where nothing can be.
+//! Whole recordings: sources of names, and warnings about missing ones.
 
 use profile::{
     BuildId, CallGraph, Collector, EmbeddedSymbol, Host, Image, ImageId, ImageKind, ImageOffset,
@@ -67,7 +67,7 @@ fn place(procedure: &str) -> u64 {
     found.unwrap_or_else(|| panic!("{procedure}")).start.0
 }
 
-/// The name at a place of a file.
+/// Returns the name at a place of a file.
 fn name(image: &Path, offset: u64, options: &SymbolOptions) -> (Option<String>, Resolved) {
     let id = build_id_of_file(image).unwrap();
     let recording = recording(vec![file(image, id)]);
@@ -107,7 +107,7 @@ fn procedures_have_the_names_people_use() {
     assert!(names.contains(&"hash".to_owned()));
     assert!(!names.contains(&"__hash_alias".to_owned()));
     assert!(!names.contains(&"asm_inner".to_owned()));
-    // Hand-written assembly reaches to the next symbol.
+    // Hand-written assembly extends to the next symbol.
     let open = image
         .all_procedures()
         .find(|p| p.name == b"asm_open")
@@ -118,7 +118,7 @@ fn procedures_have_the_names_people_use() {
         .unwrap();
     assert_eq!(open.start.0 + open.size, label.start.0);
     assert!(label.size > 0);
-    // Sorted, and found again by every address.
+    // Sorted, and found by every address.
     let procedures: Vec<_> = image.all_procedures().collect();
     assert!(procedures.is_sorted_by_key(|p| p.start));
     for procedure in &procedures {
@@ -200,7 +200,7 @@ fn a_stripped_program_finds_its_debug_file() {
         fs::remove_file(path).unwrap();
     }
 
-    // The wrong one is not taken.
+    // A file with another checksum is not used.
     fs::copy(fixture("shapes"), dir.path().join("bin/stripped.debug")).unwrap();
     assert_eq!(name(&alone, offset, &options(&[dir.path()])).0, None);
 }
@@ -209,7 +209,7 @@ fn a_stripped_program_finds_its_debug_file() {
 fn a_link_is_checked_by_its_checksum() {
     let dir = tempfile::tempdir().unwrap();
     let alone = dir.path().join("program");
-    // No build-ids, so that only the checksum is left.
+    // Without build-ids, only the checksum is left.
     let mut image = fs::read(fixture("stripped")).unwrap();
     let mut debug = fs::read(fixture("stripped.debug")).unwrap();
     for bytes in [&mut image, &mut debug] {
@@ -282,7 +282,7 @@ fn functions_of_a_stripped_program_are_told_apart_by_its_unwind_table() {
             continue;
         }
         seen += 1;
-        // All of it is one row, which says where it is and in which build.
+        // All of it is one row, with its place and build.
         let start = image.address_of(procedure.start).unwrap().0;
         for offset in [procedure.start.0, procedure.start.0 + procedure.size - 1] {
             let (found, _) = name(&stripped, offset, &options(&[]));
@@ -296,7 +296,7 @@ fn functions_of_a_stripped_program_are_told_apart_by_its_unwind_table() {
         }
     }
     assert_eq!(seen, 6);
-    // Of hand-written assembly nothing is known.
+    // Hand-written assembly is unknown.
     let assembly = image
         .all_procedures()
         .find(|p| p.name == b"asm_open")
@@ -304,7 +304,7 @@ fn functions_of_a_stripped_program_are_told_apart_by_its_unwind_table() {
     assert_eq!(name(&stripped, assembly.start.0, &options(&[])).0, None);
 }
 
-/// The C library is stripped or not, as the system likes: in both cases what it executes has names or boundaries.
+/// Whether the system's C library is stripped or not, its code has names or boundaries.
 #[test]
 fn code_of_a_library_of_the_system_has_names_or_boundaries() {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -313,7 +313,7 @@ fn code_of_a_library_of_the_system_has_names_or_boundaries() {
         .find(|line| line.contains("/libc.so") || line.contains("/libc-2"));
     let path = Path::new(line.unwrap().split_whitespace().last().unwrap());
     let image = ImageSymbols::open_image(path, &options(&[])).unwrap();
-    // Its exported procedures tell where its code is.
+    // Its exported procedures show where its code is.
     let procedures: Vec<_> = image.all_procedures().filter(|p| p.size > 0).collect();
     let (first, last) = (
         procedures[0].start.0,
@@ -396,7 +396,7 @@ fn a_replaced_image_is_not_used() {
         resolved.warnings
     );
 
-    // What the recording carries is used, and then nothing is lost.
+    // The recording's own names are used, and nothing is lost.
     recording.symbols.push(EmbeddedSymbol {
         image: ImageId(0),
         start: place.offset,
@@ -428,7 +428,7 @@ fn a_replaced_image_is_not_used() {
         "main"
     );
 
-    // Gone, and no build-id to know another one by.
+    // Gone, and without a build-id to identify another copy.
     recording.symbols.clear();
     recording.images[0].build_id = None;
     recording.images[0].gone = true;
@@ -524,7 +524,7 @@ fn what_is_no_file_is_named_by_the_recording() {
     let places: Vec<_> = (0..6)
         .flat_map(|image| [0, 0x10, 0x1f, 0x20, 0x99].map(|o| at(image, o)))
         .collect();
-    // And one of an image that is not there.
+    // And one of a missing image.
     let places: Vec<_> = places.into_iter().chain([at(77, 0)]).collect();
     let resolved = resolve(&recording, places, Detail::Lines, &options(&[]));
     let name = |image, offset| {

@@ -1,4 +1,4 @@
-//! Debug files from servers, of which the tests start their own.
+//! Debug files from servers that the tests start.
 
 use profile::{
     BuildId, CallGraph, Collector, Host, Image, ImageId, ImageKind, ImageOffset, Location,
@@ -26,11 +26,11 @@ fn fixture(name: &str) -> PathBuf {
 enum Answer {
     File(PathBuf),
     Status(u16),
-    /// Nothing, ever.
+    /// No answer, ever.
     Silence,
 }
 
-/// A server, with the paths that it was asked for.
+/// A server, with the paths of its requests.
 struct Server {
     url: String,
     asked: Arc<Mutex<Vec<String>>>,
@@ -42,7 +42,7 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&asked);
-        // Ends with the test: nobody waits for it.
+        // The thread ends with the test; nothing waits for it.
         std::thread::spawn(move || {
             let mut silent = Vec::new();
             for stream in listener.incoming().map_while(Result::ok) {
@@ -73,7 +73,7 @@ fn requested_path(stream: &TcpStream) -> String {
 
 fn respond(mut stream: &TcpStream, status: u16, body: &[u8]) {
     let length = body.len();
-    // A client that went away is no failure of the server.
+    // A client that disconnects is no failure of the server.
     let _ = write!(
         stream,
         "HTTP/1.1 {status} -\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
@@ -111,7 +111,7 @@ impl Stage {
         })
     }
 
-    /// The name at `local_only` of the program.
+    /// Returns the name at `local_only` of the program.
     fn name(&self, detail: Detail, variables: &[(&str, &str)]) -> (Option<String>, Resolved) {
         let options = SymbolOptions {
             debug_dirs: Vec::new(),
@@ -174,7 +174,7 @@ fn a_debug_file_is_fetched_once_and_kept() {
     assert_eq!(without.asked(), [stage.path_of("debuginfo")]);
     assert_eq!(with.asked(), [stage.path_of("debuginfo")]);
 
-    // It is where other clients look, and nobody is asked again.
+    // It is in the cache of other clients, and no server is asked again.
     let kept = format!("cache/{}/debuginfo", stage.id);
     let kept = fs::read(stage.directory.path().join(kept)).unwrap();
     assert_eq!(kept, fs::read(fixture("stripped.debug")).unwrap());
@@ -195,7 +195,7 @@ fn nobody_is_asked_unless_the_variable_is_set() {
     ] {
         assert!(stage.client(variables).is_none(), "{variables:?}");
     }
-    // What is here needs no server.
+    // Local files need no server.
     let server = Server::start(HashMap::new(), Answer::Status(404));
     fs::copy(
         fixture("stripped.debug"),
@@ -252,7 +252,7 @@ fn a_server_that_fails_is_said_once_and_not_asked_again() {
         assert!(note.contains("without 1 debug file,"), "{note}");
     }
     assert_eq!(broken.asked().len(), 1);
-    // Nothing of it is kept, and a server that is well gets its turn.
+    // Nothing of it is kept, and a working server gets its turn.
     let with = offering(&stage, "debuginfo", "stripped.debug");
     let urls = format!("{unreachable} {} {}", other.url, with.url);
     let (name, resolved) = stage.name(Detail::Procedures, &[("DEBUGINFOD_URLS", &urls)]);

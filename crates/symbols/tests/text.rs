@@ -56,7 +56,7 @@ fn the_kernel_is_named() {
         find(0xffff_ffff_8100_03ff),
         Some(("last_thing", "-", 0x100))
     );
-    // Behind the text; data is nobody's procedure.
+    // After the text; data is no procedure.
     assert_eq!(find(0xffff_ffff_8100_0400), None);
     assert_eq!(find(0), None);
     assert_eq!(
@@ -141,7 +141,7 @@ fn a_bad_line_is_named() {
     }
 }
 
-/// The test's own machine shows its kernel's symbols or hides them, whoever runs the test.
+/// The machine shows its kernel's symbols or hides them, depending on the user.
 #[test]
 fn the_running_kernel_is_read_or_hidden() {
     match KernelSymbols::read_running_kernel() {
@@ -322,8 +322,7 @@ fn jitdump_that_contradicts_itself() {
 }
 
 proptest! {
-    /// Whatever is loaded in whatever order, the result is sorted and disjoint, and the last one
-    /// loaded is there.
+    /// For any loads in any order, the result is sorted and disjoint, and contains the last one.
     #[test]
     fn generated_code_never_overlaps(loads in prop::collection::vec((0_u64..500, 1_u64..60), 1..80)) {
         let text: String = loads

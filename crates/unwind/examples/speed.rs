@@ -47,7 +47,7 @@ fn main() {
     measure("rules known", 100_000, &mut unwinder, false);
     measure("rules looked up anew", 300, &mut unwinder, true);
 
-    // Memory: a thousand processes that map the same thirty libraries at other addresses.
+    // Memory of a thousand processes that map the same thirty libraries at different addresses.
     let libraries = std::fs::read_dir("/usr/lib/x86_64-linux-gnu").expect("libraries");
     let libraries = libraries.filter_map(|e| Some(e.ok()?.path()));
     let is_library = |p: &std::path::PathBuf| p.is_file() && p.to_string_lossy().contains(".so");
@@ -114,7 +114,7 @@ fn load(
     cache.get(file, || unwind::ModuleData::open(path)).ok()
 }
 
-/// Resident memory of this program, in kB.
+/// Returns the resident memory of this program, in kB.
 #[cfg(target_arch = "x86_64")]
 fn resident() -> i64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("procfs");

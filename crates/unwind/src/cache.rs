@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The unwind tables of files, each read once, in bounded memory.
 ///
-/// A file whose tables could not be read is remembered, too, and not read again.
+/// A file with unreadable tables is remembered, too, and not read again.
 #[derive(Debug)]
 pub struct ModuleCache {
     entries: FxHashMap<FileIdentity, CachedModule>,
@@ -23,7 +23,7 @@ struct CachedModule {
 }
 
 impl CachedModule {
-    /// Nobody but the cache holds it.
+    /// Returns whether only the cache holds it.
     fn is_idle(&self) -> bool {
         self.module
             .as_ref()
@@ -32,7 +32,7 @@ impl CachedModule {
 }
 
 impl ModuleCache {
-    /// A cache of at most `limit` bytes. The tables of a process have 2 to 20 MB.
+    /// Makes a cache of at most `limit` bytes. The tables of a process have 2 to 20 MB.
     pub fn new(limit: usize) -> Self {
         Self {
             entries: FxHashMap::default(),
@@ -42,12 +42,12 @@ impl ModuleCache {
         }
     }
 
-    /// Returns the tables of a file; `load` reads them if they are not here (by
+    /// Returns the tables of a file; `load` reads them on the first request (by
     /// [`ModuleData::open`] or [`ModuleData::from_file`]).
     ///
     /// # Errors
-    /// What `load` said the first time, or [`Error::CacheFull`]: then too many are in use, and
-    /// frame pointers ([`ModuleData::without_tables`]) have to do.
+    /// The first error of `load`, or [`Error::CacheFull`] if too many tables are in use. Then use
+    /// frame pointers ([`ModuleData::without_tables`]).
     pub fn get(
         &mut self,
         file: FileIdentity,
@@ -85,12 +85,12 @@ impl ModuleCache {
         module
     }
 
-    /// The memory that the tables take, in bytes.
+    /// Returns the size of the tables, in bytes.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns how many files are known.
+    /// Returns the number of known files.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -105,7 +105,7 @@ impl ModuleCache {
         own + module.as_ref().map_or(0, |m| m.size())
     }
 
-    /// Drops what nobody uses, the longest unused first, until `size` bytes are free.
+    /// Drops unused tables, the longest unused first, until `size` bytes are free.
     fn make_room(&mut self, size: usize) -> bool {
         if self.size + size <= self.limit {
             return true;

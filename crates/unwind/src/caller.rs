@@ -1,5 +1,4 @@
-//! Checks of a caller that both ways of unwinding share: by tables of the image, and by compact
-//! ones.
+//! Checks of a caller for both kinds of unwinding: by the image's tables, and by compact ones.
 
 use crate::evaluate::strip_signature;
 use crate::failure::{UnwindFailure, UnwindStop};
@@ -20,8 +19,8 @@ pub(crate) fn check_return_address(pc: u64) -> Result<(), UnwindStop> {
     }
 }
 
-/// Refuses a caller whose frame does not lie above. An interrupted function whose return address is
-/// in a register need not have a frame (`may_stay`).
+/// Refuses a caller whose frame is not above the callee's. An interrupted function whose return
+/// address is in a register need not have a frame (`may_stay`).
 pub(crate) fn check_advance(
     callee: FramePointers,
     caller: FramePointers,
@@ -34,7 +33,7 @@ pub(crate) fn check_advance(
     }
 }
 
-/// Two words that a frame pointer leads to.
+/// The two words at a frame pointer.
 pub(crate) struct FrameRecord {
     /// Frame pointer of the caller.
     pub fp: u64,
@@ -42,9 +41,9 @@ pub(crate) struct FrameRecord {
     pub pc: u64,
 }
 
-/// Reads the frame record of a function. `None` at the root: a null ends the chain of records that
-/// led there (`by_record`). Where a table or a guess led to the frame, the register may hold the
-/// zero of a function that keeps no frame pointer.
+/// Reads the frame record of a function. Returns `None` at the root: a null ends the chain of
+/// records that led there (`by_record`). If a table or a guess led to the frame, the register may
+/// hold the zero of a function that keeps no frame pointer.
 pub(crate) fn frame_record(
     machine: UnwindMachine,
     stack: StackMemory<'_>,

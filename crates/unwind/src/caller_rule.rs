@@ -1,17 +1,18 @@
-//! The way from a frame to its caller by offsets alone.
+//! The rule from a frame to its caller by offsets alone.
 
-/// The way to the caller from one place in a function, where that takes no more than offsets from
-/// the stack pointer or the frame pointer. Almost all places are such.
+/// The rule that leads to the caller from one place in a function, if offsets from the stack
+/// pointer or the frame pointer suffice. They do at almost all places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerRule {
-    /// True if the canonical frame address counts from the frame pointer, not from the stack pointer.
+    /// True if the canonical frame address is relative to the frame pointer, and not to the stack
+    /// pointer.
     pub from_frame_pointer: bool,
-    /// Canonical frame address (the caller's stack pointer) less that register, in bytes.
+    /// Canonical frame address (the caller's stack pointer) minus that register, in bytes.
     pub cfa: i64,
-    /// Place of the return address, in bytes from the canonical frame address; `None`: in the link
-    /// register.
+    /// Place of the return address, in bytes from the canonical frame address; `None` if it is in
+    /// the link register.
     pub return_address: Option<i64>,
-    /// Place of the caller's frame pointer, likewise; `None`: in its register still.
+    /// Place of the caller's frame pointer, likewise; `None` if it is still in its register.
     pub frame_pointer: Option<i64>,
 }
 

@@ -1,5 +1,5 @@
-//! Frames of code without unwind tables, out of its instructions: what each of them does to the
-//! stack pointer and the frame pointer.
+//! Frames of code without unwind tables, from the effects of its instructions on the stack pointer
+//! and the frame pointer.
 
 use crate::caller_rule::CallerRule;
 use crate::elf::ElfBytes;
@@ -10,18 +10,18 @@ use iced_x86::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
-/// Functions begin at multiples of this, unless they were built for size.
+/// Alignment of functions, unless they were built for size.
 const ALIGNMENT: u64 = 16;
 
-/// The way to the caller, as far as the instructions tell it.
+/// The rule to the caller, as far as the instructions show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CodeRule {
     Caller(CallerRule),
-    /// The function has no caller: it cleared the frame pointer without saving it, as the ABI wants
-    /// it of the first function.
+    /// The function has no caller: it cleared the frame pointer without saving it, as the ABI
+    /// requires of the first function.
     Root,
-    /// A signal handler returns to the code, which asks the kernel for the interrupted function's
-    /// registers.
+    /// A signal handler returns to this code, which asks the kernel to restore the interrupted
+    /// function's registers.
     SignalReturn,
     Unknown,
 }
@@ -29,14 +29,14 @@ pub(crate) enum CodeRule {
 /// The rules of an image's code without tables.
 #[derive(Debug, Default)]
 pub(crate) struct CodeFrames {
-    /// Addresses from which on rules hold, sorted.
+    /// Addresses at which rules begin to hold, sorted.
     changes: Vec<(u64, CodeRule)>,
 }
 
 impl CodeFrames {
     /// Follows the instructions of code from the functions' beginnings: targets of calls, pointers
-    /// in the code, and what is left over behind the end of another function. The parts of `code`
-    /// are sorted; the program starts at `entry`.
+    /// in the code, and unreached code after the end of another function. The parts of `code` are
+    /// sorted; the program starts at `entry`.
     pub(crate) fn follow_code(code: &[ElfBytes], entry: u64) -> Self {
         if code.is_empty() {
             return Self::default();
@@ -65,7 +65,7 @@ impl CodeFrames {
         last.map_or(CodeRule::Unknown, |(_, rule)| *rule)
     }
 
-    /// Returns the addresses of each rule. The last one, at which the code ends, is
+    /// Returns the address range of each rule. The last one, at the end of the code, is
     /// [`CodeRule::Unknown`].
     pub(crate) fn rules(&self) -> impl Iterator<Item = (Range<u64>, CodeRule)> {
         let pairs = self.changes.windows(2);
@@ -81,13 +81,13 @@ impl CodeFrames {
     }
 }
 
-/// Offsets between the canonical frame address, the stack pointer and the frame pointer in front of
-/// an instruction.
+/// Offsets between the canonical frame address, the stack pointer and the frame pointer before an
+/// instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StackFrame {
-    /// Canonical frame address less the stack pointer.
+    /// Canonical frame address minus the stack pointer.
     above_stack: Option<i64>,
-    /// Canonical frame address less the frame pointer, where the function has set one.
+    /// Canonical frame address minus the frame pointer, if the function has set it.
     above_pointer: Option<i64>,
     /// Place of the caller's frame pointer, from the canonical frame address.
     saved_pointer: Option<i64>,
@@ -95,7 +95,7 @@ struct StackFrame {
 }
 
 impl StackFrame {
-    /// Behind a call.
+    /// The frame right after a call.
     const ENTERED: Self = Self {
         above_stack: Some(8),
         above_pointer: None,
@@ -126,7 +126,7 @@ impl StackFrame {
         self.above_stack = self.above_stack.and_then(|above| above.checked_sub(bytes));
     }
 
-    /// The frame pointer is read from the stack.
+    /// Reads the frame pointer from the stack.
     fn load_pointer(&mut self, from: Option<i64>) -> Option<()> {
         if self.saved_pointer != from || from.is_none() {
             return self.set_pointer(None);
@@ -135,13 +135,13 @@ impl StackFrame {
         Some(())
     }
 
-    /// The frame pointer gets another value; `None` if the caller's is lost by that.
+    /// Gives the frame pointer another value; `None` if that loses the caller's.
     fn set_pointer(&mut self, above: Option<i64>) -> Option<()> {
         self.above_pointer = above;
         (self.saved_pointer.is_some() || self.is_root).then_some(())
     }
 
-    /// Returns the frame behind an instruction; `None` if it is not known.
+    /// Returns the frame after an instruction; `None` if unknown.
     fn follow(mut self, at: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Self> {
         let first = (at.op_count() > 0 && at.op0_kind() == OpKind::Register)
             .then(|| at.op0_register().full_register());
@@ -158,7 +158,7 @@ impl StackFrame {
             Register::RBP => self.above_pointer,
             _ => None,
         };
-        // The place in memory that an operand is about, from the canonical frame address.
+        // Place of a memory operand, from the canonical frame address.
         let place =
             place.map(|above| (at.memory_displacement64().cast_signed()).wrapping_sub(above));
         match (at.mnemonic(), first) {
@@ -239,16 +239,16 @@ fn is_write(access: iced_x86::OpAccess) -> bool {
 /// Number of the system call that returns from a signal handler.
 const SIGNAL_RETURN: u64 = 15;
 
-/// What all instructions say, one after the other.
+/// Facts from all instructions, collected in one pass.
 #[derive(Default)]
 struct CodeSweep {
-    /// Addresses of instructions, and whether each only fills a gap.
+    /// Addresses of instructions, and whether each is only padding.
     instructions: Vec<(u64, bool)>,
     /// Targets of calls, and pointers to code.
     functions: FxHashSet<u64>,
     /// Targets of jumps.
     labels: FxHashSet<u64>,
-    /// Instructions that return from a signal handler, and the ones in front, where the call would
+    /// Instructions that return from a signal handler, and those before them, where a call would
     /// be.
     signal_returns: FxHashSet<u64>,
 }
@@ -289,18 +289,18 @@ impl CodeSweep {
     }
 }
 
-/// Code to follow.
+/// A point from which code is followed.
 #[derive(Clone, Copy)]
 struct FlowPoint {
     address: u64,
     frame: StackFrame,
-    /// Where its function begins.
+    /// Start of its function.
     function: u64,
 }
 
-/// What goes on if a function returns.
+/// Code that continues if a function returns.
 enum Waiting {
-    /// The code behind a call of it.
+    /// The code after a call of it.
     Caller(FlowPoint),
     /// A function that ends with a jump to it.
     Function(u64),
@@ -314,15 +314,15 @@ fn part_at(code: &[ElfBytes], address: u64) -> Option<&ElfBytes> {
 struct StackFlow<'a> {
     code: &'a [ElfBytes],
     sweep: CodeSweep,
-    /// The frame in front of each instruction that was met.
+    /// The frame before each instruction reached so far.
     met: FxHashMap<u64, FlowPoint>,
     open: Vec<FlowPoint>,
-    /// Functions that return, and those whose callers were not told yet.
+    /// Functions that return, and those whose callers are still to be continued.
     returning: FxHashSet<u64>,
     untold: Vec<u64>,
-    /// What waits for functions that may never return.
+    /// Code that waits for functions that may never return.
     waiting: FxHashMap<u64, Vec<Waiting>>,
-    /// The frames at jumps through tables, whose targets are not known.
+    /// The frames at jumps through tables, whose targets are unknown.
     switches: FxHashMap<u64, StackFrame>,
     factory: InstructionInfoFactory,
 }
@@ -347,7 +347,7 @@ impl StackFlow<'_> {
             self.meet_function(function, StackFrame::ENTERED);
         }
         self.follow_all();
-        // What is jumped to only by code that is not met yet is not known before that is met.
+        // In the first pass, targets of jumps from unreached code wait until that code is reached.
         for is_last in [false, true] {
             let mut switch = None;
             for index in 0..self.sweep.instructions.len() {
@@ -369,7 +369,7 @@ impl StackFlow<'_> {
         }
     }
 
-    /// Returns whether a function begins there by its looks.
+    /// Returns whether the code there looks like the beginning of a function.
     fn is_prologue(&self, address: u64) -> bool {
         let first = self.decode(address);
         first.is_some_and(|at| match at.mnemonic() {

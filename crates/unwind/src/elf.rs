@@ -1,5 +1,5 @@
 //! Reader of the unwind tables of an ELF image. It reads only the headers and those tables, never
-//! the whole file, and does not trust the sizes that they state.
+//! the whole file, and does not trust their sizes.
 
 use crate::{Error, UnwindMachine};
 use languages::go::{FunctionTable, GoImage};
@@ -14,15 +14,15 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// The largest unwind table that is read, in bytes. The largest known (of browsers) have 30 MiB.
+/// Size of the largest unwind table that is read. The largest known ones (browsers') have 30 MiB.
 const MAX_TABLE: u64 = 256 << 20;
-/// The largest header table that is read: 64 bytes for each of 65,535 sections.
+/// Size of the largest header table that is read: 64 bytes for each of 65,535 sections.
 const MAX_HEADERS: u64 = 4 << 20;
-/// The largest table of section names that is read.
+/// Size of the largest table of section names that is read.
 const MAX_NAMES: u64 = 1 << 20;
 
-/// The most code without tables that is followed, in bytes. For a moment that takes 30 times as much
-/// memory.
+/// Maximum size of code without tables that is followed, which takes 30 times its memory for a
+/// moment.
 const MAX_CODE: u64 = 8 << 20;
 
 type Header = FileHeader64<LE>;
@@ -44,7 +44,7 @@ pub(crate) struct ElfSegment {
     pub(crate) executable: bool,
 }
 
-/// A section that was read, and the address it has in the image.
+/// The bytes of a section, and its address in the image.
 #[derive(Debug, Default)]
 pub(crate) struct ElfBytes {
     pub(crate) address: u64,
@@ -72,11 +72,11 @@ pub(crate) struct ElfLayout {
     pub(crate) got: u64,
     /// Address of the program's first instruction, if it has one.
     pub(crate) entry: u64,
-    /// True if no dynamic linker is needed to start it.
+    /// True if it starts without a dynamic linker.
     pub(crate) is_static: bool,
 }
 
-/// Reads parts of one image, and names it in errors.
+/// Reader of parts of one image, which names the image in errors.
 pub(crate) struct ElfReader<'a> {
     pub(crate) name: &'a str,
     pub(crate) source: ElfSource<'a>,
@@ -91,7 +91,7 @@ impl ElfReader<'_> {
         }
     }
 
-    /// Reads `size` bytes, of which there may be `limit`.
+    /// Reads `size` bytes; `limit` is the maximum.
     pub(crate) fn read_bytes(
         &self,
         what: &'static str,
@@ -130,7 +130,7 @@ impl ElfReader<'_> {
                 slice.map(<[u8]>::to_vec).ok_or_else(ends)
             }
             ElfSource::File(file) => {
-                // Ask for the length first: a damaged size must not cost the memory.
+                // Check the length first, because a damaged size must not cost the memory.
                 if end.is_none_or(|end| file.metadata().is_ok_and(|m| m.len() < end)) {
                     return Err(ends());
                 }
@@ -158,7 +158,7 @@ impl ElfReader<'_> {
         Ok((*header, machine))
     }
 
-    /// A table of headers; empty where the image has none, or entries of another size.
+    /// Reads a table of headers; empty if the image has none, or entries of another size.
     fn read_table<T: pod::Pod>(
         &self,
         what: &'static str,
@@ -269,7 +269,8 @@ impl ElfReader<'_> {
         Ok(FunctionTable::of_image(&image, table.bytes))
     }
 
-    /// Fills the buffer with the file's bytes for an address; false if it has not all of them.
+    /// Fills the buffer with the file's bytes for an address; returns false if it lacks any of
+    /// them.
     fn read_stored(&self, layout: &ElfLayout, address: u64, buffer: &mut [u8]) -> bool {
         let size = buffer.len() as u64;
         let offset = layout.segments.iter().find_map(|segment| {
@@ -285,7 +286,7 @@ impl ElfReader<'_> {
         }
     }
 
-    /// Reads the code at some addresses, as far as the file has it; none if it is too much.
+    /// Reads the code at some addresses, as far as the file contains it; none if it is too much.
     pub(crate) fn read_code(
         &self,
         segments: &[ElfSegment],
@@ -310,8 +311,8 @@ impl ElfReader<'_> {
         addresses.iter().filter_map(read).collect()
     }
 
-    /// The section's bytes, if it has some here: `objcopy --only-keep-debug` leaves none, and
-    /// compressed ones belong to Go, whose programs say the same in another table.
+    /// Reads the section's bytes, if it has any here: `objcopy --only-keep-debug` leaves none, and
+    /// compressed sections belong to Go, whose programs have the same data in another table.
     fn read_section(
         &self,
         what: &'static str,
@@ -329,8 +330,8 @@ impl ElfReader<'_> {
     }
 
     /// Finds `.eh_frame` without section headers: the program headers still lead to
-    /// `.eh_frame_hdr`, and that to `.eh_frame`, whose end is not known. It is read to the end of
-    /// its segment.
+    /// `.eh_frame_hdr`, and that to `.eh_frame`. The end is unknown, so that it is read to the end
+    /// of its segment.
     fn eh_frame_by_segments(
         &self,
         programs: &[Program],

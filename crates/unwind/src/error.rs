@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Reason that the unwind tables of an image could not be read.
+/// Reason why the unwind tables of an image could not be read.
 ///
 /// An image without tables is no error: its frames are walked by frame pointers.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// Some bytes of the file could not be read, mostly because it ends before them.
+    /// Some bytes of the file could not be read, usually because the file ends before them.
     #[error("{name}: cannot read {what}, {size} bytes at offset {offset:#x}: {source}")]
     Read {
         /// The file.
@@ -47,9 +47,9 @@ pub enum Error {
         what: &'static str,
         /// Offset in the file.
         offset: u64,
-        /// The size that the part claims, in bytes.
+        /// The claimed size, in bytes.
         size: u64,
-        /// The largest that is read, in bytes.
+        /// The maximum size, in bytes.
         limit: u64,
     },
     /// The tables are larger than any real program's, or take too long to compile.
@@ -60,7 +60,7 @@ pub enum Error {
         /// The table that is too large.
         reason: &'static str,
     },
-    /// The cache is full of tables that are all in use.
+    /// The cache is full of tables in use.
     #[error("{name}: its unwind tables of {size} bytes do not fit into the cache of {limit} bytes")]
     CacheFull {
         /// The file.

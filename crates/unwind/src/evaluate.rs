@@ -1,4 +1,4 @@
-//! Evaluation of the rules of a row: from the registers of a frame to those of its caller.
+//! Evaluation of a row's rules: from the registers of a frame to those of its caller.
 
 use crate::failure::{UnwindFailure, UnwindStop};
 use crate::module::{Slice, TableKind};
@@ -10,10 +10,10 @@ use gimli::{
     RegisterRule, UnwindExpression, Value,
 };
 
-/// Operations that an expression may take: loops are legal in them.
+/// Maximum number of operations of an expression, because loops are legal.
 const MAX_OPERATIONS: u32 = 1000;
 
-/// Room for an expression to evaluate in without allocation.
+/// Storage for evaluating an expression without allocation.
 struct OnStack;
 
 impl<R: Reader> EvaluationStorage<R> for OnStack {
@@ -22,22 +22,22 @@ impl<R: Reader> EvaluationStorage<R> for OnStack {
     type Result = [Piece<R>; 1];
 }
 
-/// One frame, and the data that is known at its address.
+/// One frame, and the known data at its address.
 pub(crate) struct EvaluatedFrame<'a> {
     pub(crate) module: &'a ModuleData,
     pub(crate) row: &'a UnwindRow,
     pub(crate) registers: &'a UnwindRegisters,
     pub(crate) stack: StackMemory<'a>,
-    /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its
-    /// function, not behind a call.
+    /// True if the frame is the innermost one, or was interrupted by a signal, so that it is
+    /// anywhere in its function and not after a call.
     pub(crate) interrupted: bool,
 }
 
 impl EvaluatedFrame<'_> {
-    /// The registers of the caller; `None` if there is none.
+    /// Returns the registers of the caller; `None` if there is none.
     pub(crate) fn caller_registers(&self) -> Result<Option<UnwindRegisters>, UnwindStop> {
         let machine = self.registers.machine();
-        // The root needs no register to be told, and not all may be known there.
+        // At the root no register is needed, and some may be unknown.
         if self.is_root() {
             return Ok(None);
         }
@@ -59,7 +59,7 @@ impl EvaluatedFrame<'_> {
         Ok(Some(caller))
     }
 
-    /// Returns whether the row says that the return address is in a register, as in `vfork`.
+    /// Returns whether the row puts the return address into a register, as in `vfork`.
     pub(crate) fn returns_by_register(&self) -> bool {
         let mut rules = self.row.registers.iter();
         rules.any(|(column, rule)| {
@@ -67,7 +67,7 @@ impl EvaluatedFrame<'_> {
         })
     }
 
-    /// Returns whether the row says that nothing called the function.
+    /// Returns whether the row marks a function without a caller.
     fn is_root(&self) -> bool {
         let (address, undefined) = (self.row.return_address, RegisterRule::Undefined);
         let mut rules = self.row.registers.iter();
@@ -91,8 +91,8 @@ impl EvaluatedFrame<'_> {
         }
     }
 
-    /// Returns the canonical frame address of a function with a frame record, to which the frame pointer leads while the
-    /// function waits for a callee.
+    /// Returns the canonical frame address of a function with a frame record, which the frame
+    /// pointer locates while the function waits for a callee.
     fn cfa_by_record(&self) -> Option<u64> {
         let fp = self.registers.machine().fp_column();
         let rule_of = |column: usize| self.row.registers.iter().find(|(c, _)| *c == column);
@@ -105,7 +105,7 @@ impl EvaluatedFrame<'_> {
         (*link == frame.checked_add(8)?).then(|| frame_pointer.wrapping_sub(*frame as u64))
     }
 
-    /// A register that cannot be recovered is only missed if a caller needs it.
+    /// Recovers a register. An unrecoverable one is only missed if a caller needs it.
     fn recover_register(
         &self,
         column: usize,
@@ -115,7 +115,7 @@ impl EvaluatedFrame<'_> {
     ) {
         match self.register_value(column, rule, cfa) {
             Ok(Some(value)) => caller.set_column(column, value),
-            // An epilogue has popped it already, and the tables do not always say so.
+            // An epilogue has already popped it, which tables do not always say.
             Err(UnwindStop::Missing(Missing::Below)) if self.interrupted => {}
             Ok(None) | Err(_) => caller.forget_column(column),
         }
@@ -126,8 +126,8 @@ impl EvaluatedFrame<'_> {
         let column = self.row.return_address;
         let rule = self.row.registers.iter().find(|(c, _)| *c == column);
         let pc = match rule.map(|(_, rule)| rule) {
-            // Still in the link register, if no call of this frame has overwritten it. Without
-            // such a register nothing says where it is, and this is the root.
+            // Still in the link register, if no call of this frame has overwritten it. On machines
+            // without one, its place is unknown, and this is the root.
             None | Some(RegisterRule::SameValue) if machine.lr_column() == Some(column) => {
                 let kept = self
                     .registers
@@ -141,7 +141,7 @@ impl EvaluatedFrame<'_> {
         Ok(pc.map(|pc| strip_signature(machine, pc)))
     }
 
-    /// The caller's value of a register; `None` if the rule says that it has none.
+    /// Returns the caller's value of a register; `None` if the rule says that it has none.
     fn register_value(
         &self,
         column: usize,
@@ -239,8 +239,8 @@ impl EvaluatedFrame<'_> {
     }
 }
 
-/// The address in a return address that may be signed: AArch64 keeps a signature above the 48 bits
-/// of an address of code.
+/// Returns the address in a return address that may be signed: AArch64 stores a signature above the
+/// 48 bits of a code address.
 pub(crate) fn strip_signature(machine: UnwindMachine, address: u64) -> u64 {
     match machine {
         UnwindMachine::X86_64 => address,

@@ -2,27 +2,27 @@
 
 use crate::stack::Missing;
 
-/// Reason that a caller could not be found.
+/// Reason why a caller could not be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnwindFailure {
-    /// There are no tables for the code, and the frame pointer leads nowhere.
+    /// The code has no tables, and the frame pointer leads nowhere.
     #[error("no unwind tables, and no frame pointer")]
     NoTable,
-    /// The tables are damaged, or unlike those of any program.
+    /// The tables are damaged, or unlike any program's.
     #[error("bad unwind tables")]
     BadTable,
-    /// The tables build on a register (by DWARF number) that was not recorded or not preserved.
+    /// The tables use a register (by DWARF number) that was not recorded or not preserved.
     #[error("the value of register {0} is not known")]
     UnknownRegister(u16),
-    /// The stack pointer would move back, as in no call.
+    /// The stack pointer would move back, which no call does.
     #[error("the stack does not advance")]
     NotAdvancing,
-    /// The value in the place of a return address cannot be one.
+    /// The value in the place of a return address is impossible.
     #[error("bad return address")]
     BadReturnAddress,
 }
 
-/// The reason for the end of an unwind.
+/// Reason for the end of an unwind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnwindStop {
     Missing(Missing),

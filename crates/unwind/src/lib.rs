@@ -1,13 +1,13 @@
-//! The call stack from a copy of the stack.
+//! Call stacks from copies of stacks.
 //!
 //! A sample of `record --call-graph dwarf` carries the user registers and the first bytes of the
 //! user stack. [`Unwinder::unwind`] turns them into return addresses with the unwind tables
-//! (`.eh_frame`, `.debug_frame`) of what is mapped into the process, an [`AddressSpace`] of
-//! [`ModuleData`]. Files without tables are followed by their instructions (x86-64), generated
-//! code by frame pointers. x86-64 and AArch64, whichever of them this runs on.
+//! (`.eh_frame`, `.debug_frame`) of the files mapped into the process, an [`AddressSpace`] of
+//! [`ModuleData`]. Files without tables are followed by their instructions (x86-64), generated code
+//! by frame pointers. Each machine can unwind stacks of both x86-64 and AArch64.
 //!
-//! The registers, the stack and the tables come from other people's programs: whatever is in them,
-//! an unwind ends after [`MAX_FRAMES`] frames and a bounded amount of work, and says how it ended.
+//! The registers, the stack and the tables are untrusted. With any contents, an unwind ends after
+//! [`MAX_FRAMES`] frames and a bounded amount of work, and reports its end.
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -16,10 +16,10 @@ pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The unwind tables of one image: an executable, a shared library, or the vDSO.
 ///
-/// Shared by all processes that map the image, and independent of where they map it.
+/// All processes that map the image share it; it does not depend on the address of the mapping.
 #[derive(Debug)]
 pub struct ModuleData {
-    /// Tells it from all others of this program, also from those that are gone.
+    /// Distinguishes it from all others of this program, including freed ones.
     pub(crate) id: u64,
     pub(crate) machine: Option<UnwindMachine>,
     /// Segments in the order of the program headers.
@@ -27,13 +27,13 @@ pub struct ModuleData {
     pub(crate) tables: Vec<UnwindTable>,
     /// The functions of a Go program with the sizes of their frames.
     pub(crate) go_functions: Option<FunctionTable>,
-    /// Frames of code without tables, out of its instructions.
+    /// Frames of code without tables, from its instructions.
     pub(crate) code_frames: CodeFrames,
-    /// Image address of the kernel's signal return code, where it needs to be known.
+    /// Image address of the kernel's signal return code, if it is needed.
     pub(crate) signal_return: Option<u64>,
 }
 
-/// `.eh_frame` or `.debug_frame`, and how to find an entry in it.
+/// `.eh_frame` or `.debug_frame`, and its index of entries.
 #[derive(Debug)]
 pub(crate) struct UnwindTable {
     pub(crate) bytes: Vec<u8>,
@@ -50,28 +50,28 @@ pub(crate) enum TableKind {
 
 #[derive(Debug)]
 enum TableIndex {
-    /// The linker's own: `.eh_frame_hdr`.
+    /// The linker's index: `.eh_frame_hdr`.
     Header(Vec<u8>),
-    /// Ours: first address and offset of each entry, sorted.
+    /// Our index: first address and offset of each entry, sorted.
     Sorted(Vec<(u64, u64)>),
 }
 
-/// The longest table entry that is believed. Entries are run through from the start, and a damaged
+/// Maximum length of a usable table entry. Entries are executed from the start, and a damaged
 /// length must not make every frame expensive; real ones have some kilobytes.
 pub(crate) const MAX_ENTRY: usize = 256 << 10;
 
-/// Shorter gaps between functions with tables fill up to the next multiple of 16.
+/// Gaps between functions with tables below this size are padding up to the next multiple of 16.
 const LEAST_CODE: u64 = 16;
 
-/// Larger gaps, in images that are described for the most part, are interpreters that keep frame
+/// Gaps above this size, in images with tables for most code, are interpreters that keep frame
 /// pointers and jump through tables (V8 has 1 to 2 MiB, JavaScriptCore more than 100 KiB).
 const MOST_ASSEMBLY: u64 = 64 << 10;
 
-/// `mov x8, #139; svc #0`: how AArch64 returns from a signal handler.
+/// `mov x8, #139; svc #0`: AArch64's return from a signal handler.
 const SIGNAL_RETURN_AARCH64: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
 
 impl ModuleData {
-    /// The tables of the ELF file at `path`.
+    /// Reads the tables of the ELF file at `path`.
     ///
     /// # Errors
     /// If it cannot be read or is no ELF image of a known machine.
@@ -83,7 +83,7 @@ impl ModuleData {
         Self::from_file(&path.to_string_lossy(), &file)
     }
 
-    /// The tables of an ELF file that is open; `name` is for messages.
+    /// Reads the tables of an open ELF file; `name` is for messages.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -92,7 +92,7 @@ impl ModuleData {
         Self::read(&ElfReader { name, source })
     }
 
-    /// The tables of an ELF image in memory, as the vDSO is; `name` is for messages.
+    /// Reads the tables of an ELF image in memory, such as the vDSO; `name` is for messages.
     ///
     /// # Errors
     /// If it is no ELF image of a known machine, or ends too early.
@@ -105,8 +105,8 @@ impl ModuleData {
         Ok(new)
     }
 
-    /// An image without tables: generated code, or a file that could not be read. Its frames are
-    /// walked by frame pointers.
+    /// Makes an image without tables: generated code, or an unreadable file. Its frames are walked
+    /// by frame pointers.
     pub fn without_tables() -> Self {
         Self {
             id: next_id(),
@@ -132,7 +132,7 @@ impl ModuleData {
         Ok(new)
     }
 
-    /// Returns the code without tables that is followed instead.
+    /// Returns the code without tables whose instructions are followed instead.
     fn uncovered_code(&self, machine: UnwindMachine, is_static: bool) -> Vec<Range<u64>> {
         let executable = self.segments.iter().filter(|segment| segment.executable);
         let mut free: Vec<_> = executable
@@ -174,8 +174,8 @@ impl ModuleData {
         }
     }
 
-    /// Returns whether [`crate::Unwinder::caller_rule`] knows its code: by unwind tables, by a Go
-    /// program's table of its functions, or by its instructions.
+    /// Returns whether [`crate::Unwinder::caller_rule`] covers its code: by unwind tables, by a Go
+    /// program's function table, or by its instructions.
     pub fn has_caller_rules(&self) -> bool {
         self.has_tables() || self.go_functions.is_some() || !self.code_frames.is_empty()
     }
@@ -185,7 +185,7 @@ impl ModuleData {
         !self.tables.is_empty()
     }
 
-    /// The memory it takes, in bytes.
+    /// Returns its size in memory, in bytes.
     pub fn size(&self) -> usize {
         let segments = self.segments.capacity() * size_of::<ElfSegment>();
         let tables: usize = self.tables.iter().map(UnwindTable::memory_size).sum();
@@ -193,7 +193,7 @@ impl ModuleData {
         size_of::<Self>() + segments + tables + functions + self.code_frames.size()
     }
 
-    /// Returns the rule at an address without tables: out of a Go program's table of functions, or of
+    /// Returns the rule at an address without tables: from a Go program's function table, or from
     /// the code itself.
     pub(crate) fn tableless_rule(&self, address: u64) -> CodeRule {
         match self.go_caller_rule(address) {
@@ -202,7 +202,7 @@ impl ModuleData {
         }
     }
 
-    /// Frames of Go's functions have the caller's frame pointer on top.
+    /// Returns the rule of a Go function, whose frame has the caller's frame pointer on top.
     fn go_caller_rule(&self, address: u64) -> Option<CallerRule> {
         let functions = self.go_functions.as_ref()?;
         let function = functions.function_at(address)?;
@@ -222,7 +222,7 @@ impl ModuleData {
         })
     }
 
-    /// Returns the address in the image of the byte at `offset` of its file. Segments can share a page
+    /// Returns the image's address of the byte at `offset` of its file. Segments can share a page
     /// of the file; code is in the executable one.
     pub(crate) fn image_address(&self, offset: u64) -> Option<u64> {
         let inside = |s: &&ElfSegment| offset.checked_sub(s.offset).is_some_and(|o| o < s.size);
@@ -293,7 +293,7 @@ impl UnwindTable {
         }
     }
 
-    /// Returns the code that has entries.
+    /// Returns the code with entries.
     fn covered_code(&self, machine: UnwindMachine) -> Vec<Range<u64>> {
         let entries = match self.kind {
             TableKind::EhFrame => self.with_eh_frame(machine, |s| table_entries(s, &self.bases)),
@@ -312,7 +312,8 @@ impl UnwindTable {
         size_of::<Self>() + self.bytes.capacity() + index
     }
 
-    /// Offset of the last entry that starts at or before `address`, which need not reach it.
+    /// Returns the offset of the last entry that starts at or before `address`, which need not
+    /// reach it.
     pub(crate) fn entry_offset(&self, address: u64) -> Option<usize> {
         let offset = match &self.index {
             TableIndex::Header(bytes) => {
@@ -333,7 +334,7 @@ impl UnwindTable {
     }
 }
 
-/// Returns who defines the vendor's own instructions of the tables.
+/// Returns the vendor whose extensions the tables use.
 pub(crate) fn table_vendor(machine: UnwindMachine) -> Vendor {
     match machine {
         UnwindMachine::X86_64 => Vendor::Default,
@@ -341,7 +342,7 @@ pub(crate) fn table_vendor(machine: UnwindMachine) -> Vendor {
     }
 }
 
-/// Returns an index of our own. Entries behind a damaged one cannot be found and are left out.
+/// Returns an index of our own. Entries after a damaged one cannot be found and are left out.
 pub(crate) fn sorted_entries<'a, S>(section: &S, bases: &BaseAddresses) -> Vec<(u64, u64)>
 where
     S: UnwindSection<Slice<'a>>,
@@ -373,7 +374,7 @@ where
     index
 }
 
-/// Returns what of sorted, disjoint ranges is in none of `others`.
+/// Returns the parts of sorted, disjoint ranges outside of `others`.
 fn remove_ranges(ranges: &[Range<u64>], others: &mut [Range<u64>]) -> Vec<Range<u64>> {
     others.sort_unstable_by_key(|other| other.start);
     let mut left = Vec::new();

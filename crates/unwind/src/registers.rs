@@ -10,11 +10,11 @@ pub enum UnwindMachine {
     Aarch64,
 }
 
-/// perf's register number of each DWARF register of x86-64; the last one is the program counter.
+/// perf's register number for each DWARF register of x86-64; the last one is the program counter.
 const PERF_X86_64: [u8; 17] = [0, 3, 2, 1, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23, 8];
 
 impl UnwindMachine {
-    /// The machine that this program was built for, if its stacks can be unwound.
+    /// Returns the machine that this program was built for, if its stacks can be unwound.
     pub fn native() -> Option<Self> {
         if cfg!(target_arch = "x86_64") {
             Some(Self::X86_64)
@@ -25,7 +25,7 @@ impl UnwindMachine {
         }
     }
 
-    /// The registers to ask the kernel for: `perf_event_attr.sample_regs_user`.
+    /// Returns the registers to request from the kernel: `perf_event_attr.sample_regs_user`.
     pub fn perf_mask(self) -> u64 {
         match self {
             Self::X86_64 => PERF_X86_64.iter().fold(0, |mask, bit| mask | 1 << bit),
@@ -33,7 +33,7 @@ impl UnwindMachine {
         }
     }
 
-    /// The column of perf's register `bit`.
+    /// Returns the column of perf's register `bit`.
     fn column_of_perf(self, bit: u32) -> Option<usize> {
         match self {
             Self::X86_64 => PERF_X86_64.iter().position(|b| u32::from(*b) == bit),
@@ -41,7 +41,8 @@ impl UnwindMachine {
         }
     }
 
-    /// The column of the program counter. On x86-64 this is also DWARF's return address column.
+    /// Returns the column of the program counter. On x86-64 this is also DWARF's return address
+    /// column.
     pub(crate) fn pc_column(self) -> usize {
         match self {
             Self::X86_64 => 16,
@@ -63,8 +64,8 @@ impl UnwindMachine {
         }
     }
 
-    /// The column of the register that code without frame pointers builds frames on where it must
-    /// not touch the others.
+    /// Returns the column of the register on which code without frame pointers builds frames, if it
+    /// must not touch the others.
     pub(crate) fn base_column(self) -> Option<usize> {
         match self {
             Self::X86_64 => Some(3),
@@ -72,7 +73,7 @@ impl UnwindMachine {
         }
     }
 
-    /// The link register's column, where the machine has one.
+    /// Returns the link register's column, if the machine has one.
     pub(crate) fn lr_column(self) -> Option<usize> {
         match self {
             Self::X86_64 => None,
@@ -81,11 +82,11 @@ impl UnwindMachine {
     }
 }
 
-/// The registers of a thread, as far as they are known.
+/// The known registers of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnwindRegisters {
     machine: UnwindMachine,
-    /// Bit n: column n is known.
+    /// Bit n is set if column n is known.
     known: u64,
     /// Values by DWARF register number; the program counter is in [`UnwindMachine::pc_column`].
     values: [u64; COLUMNS],
@@ -100,25 +101,25 @@ impl UnwindRegisters {
         }
     }
 
-    /// Creates registers of an x86-64 thread: `rip`, `rsp`, `rbp`. Add others that are known by
-    /// [`Self::with`]: a few functions need them.
+    /// Creates registers of an x86-64 thread: `rip`, `rsp`, `rbp`. Add other known ones by
+    /// [`Self::with`], because a few functions need them.
     pub fn x86_64(ip: u64, sp: u64, bp: u64) -> Self {
         let mut new = Self::none_known(UnwindMachine::X86_64);
         new.set_all([(16, ip), (7, sp), (6, bp)]);
         new
     }
 
-    /// Creates registers of an AArch64 thread: `pc`, `sp`, `x29`, `x30`. Add others that are known
-    /// by [`Self::with`].
+    /// Creates registers of an AArch64 thread: `pc`, `sp`, `x29`, `x30`. Add other known ones by
+    /// [`Self::with`].
     pub fn aarch64(pc: u64, sp: u64, fp: u64, lr: u64) -> Self {
         let mut new = Self::none_known(UnwindMachine::Aarch64);
         new.set_all([(32, pc), (31, sp), (29, fp), (30, lr)]);
         new
     }
 
-    /// The registers of a perf sample: `mask` as it was asked for, `values` one for each bit of
-    /// it, from the lowest. `None` if there are not as many values as bits, or no program
-    /// counter and stack pointer among them.
+    /// Creates the registers of a perf sample: the requested `mask`, and `values` with one value
+    /// for each of its bits, from the lowest. `None` if the numbers of values and bits differ, or
+    /// program counter and stack pointer are missing.
     ///
     /// Only for a sample with `PERF_SAMPLE_REGS_ABI_64`; 32-bit processes cannot be unwound.
     pub fn from_perf(machine: UnwindMachine, mask: u64, values: &[u64]) -> Option<Self> {
@@ -137,8 +138,8 @@ impl UnwindRegisters {
         .then_some(new)
     }
 
-    /// The same, and the register with this DWARF number. A number that does not matter to
-    /// unwinding (vector registers) is ignored.
+    /// Adds the register with this DWARF number. A number that does not matter to unwinding (vector
+    /// registers) is ignored.
     #[must_use]
     pub fn with(mut self, dwarf_register: u16, value: u64) -> Self {
         let column = usize::from(dwarf_register);
@@ -148,17 +149,17 @@ impl UnwindRegisters {
         self
     }
 
-    /// The machine they are of.
+    /// Returns their machine.
     pub fn machine(&self) -> UnwindMachine {
         self.machine
     }
 
-    /// The program counter.
+    /// Returns the program counter.
     pub fn pc(&self) -> u64 {
         self.values[self.machine.pc_column()]
     }
 
-    /// The stack pointer.
+    /// Returns the stack pointer.
     pub fn sp(&self) -> u64 {
         self.values[self.machine.sp_column()]
     }

@@ -1,5 +1,5 @@
-//! The unwind rules at an address, looked up once and kept: programs are sampled at the same
-//! places again and again, whatever process runs them.
+//! A cache of the unwind rules at addresses: samples hit the same places of a program again and
+//! again, in any process.
 
 use crate::module::{MAX_ENTRY, Slice, TableKind, UnwindTable, table_vendor};
 use crate::{ModuleData, UnwindMachine};
@@ -12,14 +12,15 @@ use gimli::{
 #[derive(Clone, Debug)]
 pub(crate) struct UnwindRow {
     pub(crate) cfa: CfaRule<usize>,
-    /// Rules of the registers that have one.
+    /// Rules of registers.
     pub(crate) registers: Box<[(usize, RegisterRule<usize>)]>,
-    /// The column that holds the return address.
+    /// The column with the return address.
     pub(crate) return_address: usize,
-    /// The code returns from a signal handler: the caller was interrupted, and called nobody.
+    /// True if the code returns from a signal handler: the caller was interrupted, and called
+    /// nothing.
     pub(crate) signal: bool,
     pub(crate) encoding: Encoding,
-    /// The module's table that has it, for its expressions.
+    /// The module's table that contains it, for its expressions.
     pub(crate) table: usize,
 }
 
@@ -33,11 +34,11 @@ pub(crate) struct RowCache {
 struct Slot {
     module: u64,
     address: u64,
-    /// `None`: the tables do not cover the address.
+    /// `None` if the tables do not cover the address.
     row: Option<UnwindRow>,
 }
 
-/// Slots, as a power of two: a few thousand addresses are hot in a whole machine.
+/// Number of slots, as a power of two: a few thousand addresses are hot in a whole machine.
 const SLOT_BITS: u32 = 13;
 
 impl RowCache {
@@ -48,7 +49,7 @@ impl RowCache {
         }
     }
 
-    /// The rules of `module` at `address` (as the image states it).
+    /// Returns the rules of `module` at `address` (an image address).
     pub(crate) fn row_at(&mut self, module: &ModuleData, address: u64) -> Option<&UnwindRow> {
         let key = (address ^ module.id << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = &mut self.slots[(key >> (64 - SLOT_BITS)) as usize];
@@ -128,7 +129,7 @@ fn table_row<'a, S: UnwindSection<Slice<'a>>>(
     let found = entry
         .unwind_info_for_address(section, &table.bases, context, address)
         .ok()?;
-    // Vector registers have rules, too, that nobody needs.
+    // Vector registers have rules, too, which are not needed.
     let matters = |register: Register| usize::from(register.0) <= machine.pc_column();
     let registers = found.registers().filter(|(r, _)| matters(*r));
     Some(UnwindRow {

@@ -1,4 +1,4 @@
-//! The rules of a place in a form for those who cannot evaluate tables.
+//! The rules of a place in a form that needs no evaluation of tables.
 
 use crate::caller_rule::CallerRule;
 use crate::code_frames::CodeRule;
@@ -7,8 +7,8 @@ use crate::{ModuleData, StackMemory, UnwindRegisters, Unwinder};
 use gimli::RegisterRule;
 
 impl Unwinder {
-    /// The rule at a position in a module's file; `None` where the tables say nothing about it, say
-    /// that it has no caller, or need more than a [`CallerRule`] can say.
+    /// Returns the rule at a position in a module's file; `None` if the tables do not cover it,
+    /// mark it as the root, or need more than a [`CallerRule`] can express.
     pub fn caller_rule(&mut self, module: &ModuleData, file_offset: u64) -> Option<CallerRule> {
         let machine = module.machine?;
         let address = module.image_address(file_offset)?;
@@ -21,8 +21,8 @@ impl Unwinder {
         if row.signal {
             return None;
         }
-        // The canonical frame address for made-up registers: what it moves with, it counts from.
-        // That serves expressions too (the linker's stubs have one that only depends on the place).
+        // The canonical frame address for made-up registers shows the base that it moves with. That
+        // covers expressions too (the linker's stubs have one that only depends on the place).
         let cfa = |sp: u64, fp: u64| {
             let registers = match machine {
                 crate::UnwindMachine::X86_64 => UnwindRegisters::x86_64(address, sp, fp),

@@ -3,10 +3,10 @@ use profile::ProcessAddress;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The code that is mapped into a process.
+/// The code mapped into a process.
 ///
-/// A clone shares everything with its original until one of them changes: clone it for a process
-/// that was forked, and start a new one at an exec. Only executable mappings need to be told.
+/// A clone shares everything with its original until one of them changes: clone it for a forked
+/// process, and make a new one at an exec. Only executable mappings are needed.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     /// Mappings: sorted, disjoint.
@@ -27,12 +27,12 @@ impl ModuleMapping {
         self.start
     }
 
-    /// Offset in the file of the first byte.
+    /// Returns the offset in the file of the first byte.
     pub(crate) fn file_offset(&self) -> u64 {
         self.file_offset
     }
 
-    /// Returns the address in the image; `None` if none of its segments has it.
+    /// Returns the address in the image; `None` if no segment contains it.
     pub(crate) fn image_address(&self, address: u64) -> Option<u64> {
         let offset = address.checked_sub(self.start)?;
         self.module
@@ -41,12 +41,12 @@ impl ModuleMapping {
 }
 
 impl AddressSpace {
-    /// An address space with nothing in it.
+    /// Makes an empty address space.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Maps `module` from its `file_offset` on to `range`, in the place of whatever was there.
+    /// Maps `module`, from its `file_offset` on, to `range`, replacing earlier mappings.
     pub fn add_module(
         &mut self,
         range: Range<ProcessAddress>,
@@ -68,7 +68,7 @@ impl AddressSpace {
         Arc::make_mut(&mut self.mappings).insert(at, new);
     }
 
-    /// Forgets the mappings in `range`; those that reach out of it keep the rest.
+    /// Removes the mappings in `range`; those that extend beyond it keep the rest.
     pub fn remove_range(&mut self, range: Range<ProcessAddress>) {
         let (start, end) = (range.start.0, range.end.0);
         let first = self.mappings.partition_point(|m| m.end <= start);
@@ -93,7 +93,7 @@ impl AddressSpace {
         mappings.splice(first..last, before.into_iter().chain(after));
     }
 
-    /// Returns how many mappings there are.
+    /// Returns the number of mappings.
     pub fn len(&self) -> usize {
         self.mappings.len()
     }
@@ -120,7 +120,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that keeps every byte apart.
+        /// Against a model that stores every byte separately.
         #[test]
         fn mappings_replace_what_they_cover(
             steps in prop::collection::vec((0u64..64, 0u64..64, any::<bool>()), 0..40),

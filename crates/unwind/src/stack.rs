@@ -5,22 +5,22 @@ pub struct StackMemory<'a> {
     bytes: &'a [u8],
 }
 
-/// Reason that a word of the stack is not known.
+/// Reason why a word of the stack is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
-    /// The word lies behind the copied bytes.
+    /// The word is after the copied bytes.
     Beyond,
-    /// The word lies before the copied bytes.
+    /// The word is before the copied bytes.
     Below,
 }
 
 impl<'a> StackMemory<'a> {
-    /// The bytes from address `start` on, mostly the stack pointer's.
+    /// Makes a copy that starts at address `start`, usually the stack pointer's.
     pub fn new(start: u64, bytes: &'a [u8]) -> Self {
         Self { start, bytes }
     }
 
-    /// The `size` bytes (at most 8) at `address` as a little-endian number.
+    /// Returns the `size` bytes (at most 8) at `address` as a little-endian number.
     pub(crate) fn read_value(&self, address: u64, size: u8) -> Result<u64, Missing> {
         let offset = address.checked_sub(self.start).ok_or(Missing::Below)?;
         let offset = usize::try_from(offset).map_err(|_| Missing::Beyond)?;

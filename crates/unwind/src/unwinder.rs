@@ -8,17 +8,17 @@ use crate::stack::Missing;
 use crate::{AddressSpace, StackMemory, UnwindMachine, UnwindRegisters};
 use profile::ProcessAddress;
 
-/// The longest stack that is unwound, in frames.
+/// Maximum number of frames of an unwound stack.
 pub const MAX_FRAMES: usize = 512;
 
-/// The end of an unwind. The frames found until then are good in every case.
+/// The end of an unwind. The frames found before it are always valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnwindOutcome {
-    /// The unwind ended at the root: the tables say that the function has no caller, its return address is null, or a chain of frame
-    /// records ends with a null.
+    /// The unwind ended at the root: the tables mark a function without a caller, its return
+    /// address is null, or a chain of frame records ends with a null.
     Complete,
-    /// The unwind ended at the end of the copied bytes. A stack that was switched (a signal handler
-    /// on a stack of its own, a coroutine) ends like this, too.
+    /// The unwind ended at the end of the copied bytes. A switched stack (a signal handler on its
+    /// own stack, a coroutine) ends like this, too.
     Truncated,
     /// The unwind ended after [`MAX_FRAMES`] frames.
     TooDeep,
@@ -36,7 +36,7 @@ impl From<UnwindStop> for UnwindOutcome {
     }
 }
 
-/// Unwinds stacks. One serves all processes; it keeps the rules that it looked up.
+/// Unwinds stacks. One serves all processes, and caches rules.
 pub struct Unwinder {
     pub(crate) rows: RowCache,
 }
@@ -47,10 +47,11 @@ impl Default for Unwinder {
     }
 }
 
-/// A frame on the way up.
+/// Position of a frame during the walk.
 struct FramePosition {
     registers: UnwindRegisters,
-    /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its function.
+    /// True if the frame is the innermost one, or was interrupted by a signal, so that it is
+    /// anywhere in its function.
     interrupted: bool,
     /// True if a frame record led to the frame.
     by_record: bool,
@@ -64,7 +65,7 @@ impl FramePosition {
 }
 
 impl Unwinder {
-    /// An unwinder that has seen nothing yet.
+    /// Makes an unwinder with an empty cache.
     pub fn new() -> Self {
         Self {
             rows: RowCache::new(),
@@ -73,9 +74,9 @@ impl Unwinder {
 
     /// Finds the frames of a stack and puts them into `out`, which is emptied first.
     ///
-    /// The innermost frame comes first, at its program counter. A caller stands at its return
-    /// address less one, inside the call instruction, as [`profile::StackFrame`] wants it; a
-    /// function that a signal interrupted stands at the instruction that it was to execute next.
+    /// The innermost frame comes first, at its program counter. A caller is at its return address
+    /// less one, inside the call instruction, as in [`profile::StackFrame`]; a function that a
+    /// signal interrupted is at its next instruction.
     pub fn unwind(
         &mut self,
         space: &AddressSpace,
@@ -104,8 +105,8 @@ impl Unwinder {
         }
     }
 
-    /// The caller of the frame `at`; `None` at the root. Puts `place` right where the frame's code
-    /// is only returned to, and no call stands before it.
+    /// Returns the caller of the frame `at`; `None` at the root. Corrects `place` if the frame's
+    /// code is only returned to, without a call before it.
     fn step_to_caller(
         &mut self,
         space: &AddressSpace,
@@ -177,7 +178,7 @@ impl Unwinder {
     }
 }
 
-/// Refuses a caller that cannot be one.
+/// Refuses an impossible caller.
 fn check_caller(
     at: &FramePosition,
     caller: &UnwindRegisters,
@@ -196,8 +197,8 @@ fn check_caller(
     check_advance(from, to, at.interrupted && in_register)
 }
 
-/// Returns the caller of a function without tables whose frame size is known. Functions without a frame keep no frame record, so that the
-/// frame pointer alone would pass their caller over.
+/// Returns the caller of a function without tables whose frame size is known. Functions without a
+/// frame keep no frame record, so that the frame pointer alone would skip their caller.
 fn caller_by_rule(
     callee: &UnwindRegisters,
     rule: CallerRule,
@@ -228,8 +229,8 @@ fn caller_by_rule(
     Ok(caller)
 }
 
-/// Returns the caller of a function that was interrupted in a known image and has no rules: it may be assembly without a frame, whose
-/// return address is where a call put it.
+/// Returns the caller of a function without rules that was interrupted in a known image. It may be
+/// assembly without a frame, whose return address is where the call put it.
 fn frameless_caller(
     space: &AddressSpace,
     at: &FramePosition,
@@ -269,7 +270,7 @@ fn caller_by_record(
     caller.set_column(machine.sp_column(), fp.unwrap_or(0).wrapping_add(16));
     caller.set_column(machine.pc_column(), record.pc);
     if machine.lr_column().is_some() {
-        // A frame record stands anywhere in its frame: the stack pointer is above it, but not known.
+        // A frame record is anywhere in its frame: the stack pointer is above it, but unknown.
         caller.forget_column(machine.sp_column());
     }
     Ok(Some(caller))
@@ -279,7 +280,7 @@ fn is_signal_return(code: Option<u64>, address: u64) -> bool {
     code.is_some_and(|code| (code.saturating_sub(1)..code.saturating_add(8)).contains(&address))
 }
 
-/// Returns the registers that the kernel put into the `ucontext` in front of a signal handler.
+/// Returns the registers that the kernel stored in the `ucontext` before a signal handler.
 fn interrupted_x86_64(
     handler: &UnwindRegisters,
     stack: StackMemory<'_>,
@@ -295,9 +296,10 @@ fn interrupted_x86_64(
     Ok(new)
 }
 
-/// AArch64's vDSO has no rules that recover all registers of an interrupted function, but the
-/// kernel put them at a fixed place: `siginfo`, then `ucontext` with `uc_mcontext` at its end. (Where the handler's frame
-/// was passed by its frame pointer alone, that place is not known: a frame record that the kernel made leads on.)
+/// Returns the registers before a signal handler. AArch64's vDSO has no rules that recover all
+/// registers of an interrupted function, but the kernel stores them at a fixed place: `siginfo`,
+/// then `ucontext` with `uc_mcontext` at its end. (If the handler's frame was passed by its frame
+/// pointer alone, that place is unknown, and a frame record made by the kernel leads on.)
 fn interrupted_aarch64(
     handler: &UnwindRegisters,
     stack: StackMemory<'_>,

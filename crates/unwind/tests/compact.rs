@@ -1,4 +1,4 @@
-//! Compact tables against the unwinder that evaluates the tables as they are.
+//! Compact tables against the unwinder that evaluates the original tables.
 #![allow(missing_docs)]
 
 use object::{Object, ObjectSymbol};
@@ -21,14 +21,15 @@ fn fixtures() -> [(UnwindMachine, &'static [u8]); 3] {
     ]
 }
 
-/// Offset in the file and size of a function of a fixture for AArch64, whose first segment holds all code.
+/// Returns the file offset and size of a function in a fixture for AArch64, whose first segment
+/// contains all code.
 fn place_of(elf: &[u8], name: &str) -> (u64, u64) {
     let file = object::File::parse(elf).unwrap();
     let symbol = file.symbols().find(|s| s.name() == Ok(name)).unwrap();
     (symbol.address() - 0x40_0000, symbol.size())
 }
 
-/// Returns the rule as a [`CallerRule`], if it can be one.
+/// Returns the rule as a [`CallerRule`], if it can be expressed so.
 fn in_offsets(rule: CompactRule) -> Option<CallerRule> {
     let from_frame_pointer = match rule.kind {
         CompactKind::StackPointer => false,
@@ -56,7 +57,7 @@ fn compare(name: &str, module: &ModuleData, offsets: impl Iterator<Item = u64>) 
     for offset in offsets {
         let rule = table.find_rule(offset);
         let expected = unwinder.caller_rule(module, offset);
-        // The linker's stubs have rules of their own here, and offsets there.
+        // The linker's stubs have their own rules here, and offsets there.
         if rule.kind != CompactKind::LinkageStub {
             assert_eq!(
                 in_offsets(rule),
@@ -78,7 +79,7 @@ fn every_place_of_the_fixtures_has_the_same_rule() {
     }
 }
 
-/// The return address is in the link register at first, and signed or not on the stack then.
+/// The return address is first in the link register, and then, signed or not, on the stack.
 #[test]
 fn functions_of_aarch64_begin_in_the_link_register() {
     for (records, (_, elf)) in [(false, fixtures()[1]), (true, fixtures()[2])] {
@@ -91,7 +92,7 @@ fn functions_of_aarch64_begin_in_the_link_register() {
             ..CompactRule::bare(CompactKind::StackPointer)
         };
         assert_eq!(first, innermost);
-        // Compilers let functions end with a jump or return, before which the frame is gone again.
+        // Compilers end functions with a jump or return, before which the frame is already removed.
         let middle = table.find_rule(start + size / 2 / 4 * 4);
         assert_eq!(
             (middle.kind, middle.link),
@@ -132,7 +133,7 @@ struct Made {
     words: Vec<u8>,
 }
 
-/// A stack of random words, many of them addresses of code and of the stack itself.
+/// Generates a stack of random words, many of them addresses of code and of the stack itself.
 fn made() -> impl Strategy<Value = Made> {
     let word = prop_oneof![
         (0u64..0x2000).prop_map(|n| 0x40_0000 + n),
@@ -167,7 +168,7 @@ fn made() -> impl Strategy<Value = Made> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
-    /// Frames agree as far as compact rules go, on whatever is on the stack.
+    /// Frames agree as far as compact rules go, for any stack contents.
     #[test]
     fn made_up_stacks_unwind_alike(made in made()) {
         let Made { space, registers, words } = made;
@@ -183,7 +184,7 @@ proptest! {
         }
     }
 
-    /// Damaged images are refused, or give a table that every search ends in.
+    /// Damaged images are refused, or give a table in which every search ends.
     #[test]
     fn damaged_images_give_sound_tables(
         which in 0usize..3, at in any::<prop::sample::Index>(), bytes: [u8; 6], asked in 0u64..0x3000,
@@ -210,7 +211,7 @@ fn an_entry_for_all_addresses_covers_the_code_that_there_is() {
     assert_eq!(table.find_rule(u64::MAX).kind, CompactKind::Uncovered);
 }
 
-/// Whoever makes a table for a recording that has ended does not want all of it.
+/// A table for a recording that has ended need not be complete.
 #[test]
 fn a_table_is_whole_or_not_made() {
     let module = ModuleData::open(&std::env::current_exe().unwrap()).unwrap();
@@ -232,13 +233,13 @@ fn a_table_is_whole_or_not_made() {
     for most in [0, 1, all / 2, all - 1] {
         let (none, asked) = compile(most);
         assert_eq!(none, None);
-        // It stops soon: each of its tables asks once more at most, and the end does.
+        // It stops soon: each of its tables checks at most once more, and so does the end.
         assert!(asked <= most + 4, "{asked} after {most}");
     }
 }
 
-/// The child of `vfork` overwrites the stack, so that glibc keeps the return address in a register meanwhile. The
-/// caller's stack pointer is the callee's there.
+/// The child of `vfork` overwrites the stack, so that glibc keeps the return address in a register
+/// meanwhile. The caller's stack pointer is the callee's there.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_return_address_in_a_register_leads_to_the_caller() {
@@ -255,11 +256,11 @@ fn a_return_address_in_a_register_leads_to_the_caller() {
     let address = symbol.expect("vfork").address();
     let mut space = AddressSpace::new();
     let start = 0x7f00_0000_0000;
-    // As if the file were mapped as it is: offsets of code are addresses in glibc's library.
+    // As if the file were mapped unchanged: offsets of code are addresses in glibc's library.
     let range = ProcessAddress(start)..ProcessAddress(start + bytes.len() as u64);
     space.add_module(range, 0, module.clone());
     let (sp, caller) = (0x7000_0000, start + address + 64);
-    // Behind `pop %rdi; mov $58, %eax; syscall`.
+    // After `pop %rdi; mov $58, %eax; syscall`.
     let pc = start + address + 8;
     let table = CompactTable::compile("libc", &module).unwrap();
     let rule = table.find_rule(address + 8);

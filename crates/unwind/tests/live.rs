@@ -1,4 +1,4 @@
-//! Real programs, stopped where they stand: every stack has to reach its root.
+//! Real programs, stopped anywhere: every stack must reach its root.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![allow(missing_docs)]
 
@@ -36,7 +36,7 @@ impl Bench {
             .unwind(space, &registers, stack, &mut self.frames)
     }
 
-    /// The same by compact tables.
+    /// Unwinds by compact tables.
     fn unwind_compactly(&mut self, traced: &Traced, space: &AddressSpace) -> UnwindOutcome {
         let registers = traced.registers();
         let copied = traced.memory(registers.sp(), &mut self.stack);
@@ -46,7 +46,7 @@ impl Bench {
     }
 }
 
-/// Stops at each SIGSTOP in turn and gives the names of the frames at the `nth`.
+/// Stops at each SIGSTOP in turn and returns the names of the frames at the `nth`.
 fn names_at_stop(program: &Path, nth: usize) -> (UnwindOutcome, Vec<String>) {
     let mut bench = Bench::new();
     let mut traced = Traced::start(program);
@@ -66,8 +66,8 @@ fn in_order(names: &[String], expected: &[&str]) -> bool {
 }
 
 /// Executes everything between the first stop of the program and `stops` later, one instruction
-/// after the other, and unwinds at each in both ways. Gives how many unwinds there were, and those
-/// that went wrong by function.
+/// after the other, and unwinds at each in both ways. Returns the number of unwinds, and the wrong
+/// ones by function.
 fn step_through(program: &Path, stops: usize) -> (usize, HashMap<String, usize>) {
     let mut bench = Bench::new();
     let mut traced = Traced::start(program);
@@ -115,10 +115,10 @@ fn is_whole(symbols: &Symbols, frames: &[profile::ProcessAddress]) -> bool {
     names.contains(&"main") && names.last() == Some(&"_start")
 }
 
-/// Functions for which compilers write tables that are wrong for an instruction or two. With gcc -O0 it is the
-/// place behind `leave` in a function that realigned its stack: the rule for `rbp` still reads through
-/// the register that has just been restored. The others are the last instructions of the function that
-/// throws, which replace its own frame by the catching one.
+/// Functions for which compilers write tables that are wrong for an instruction or two. With gcc
+/// -O0 it is the place after `leave` in a function that realigned its stack: the rule for `rbp`
+/// still reads through the register that has just been restored. The others are the last
+/// instructions of the function that throws, which replace its own frame by the catching one.
 const WRONG_TABLES: [&str; 2] = ["realigned < compare", "_Unwind_RaiseException"];
 
 fn assert_steps(program: &Path, stops: usize, at_least: usize) {
@@ -202,8 +202,8 @@ fn at_every_instruction_of_c() {
     }
 }
 
-/// Code without unwind tables, and the C library's too: with a frame pointer or without, on another stack. (Frames that are both
-/// realigned and of any size are not followed.)
+/// Code without unwind tables, in the C library too: with a frame pointer or without, on another
+/// stack. (Frames that are both realigned and of variable size are not followed.)
 #[test]
 fn at_every_instruction_without_tables() {
     const NO_TABLES: &str = "-fno-asynchronous-unwind-tables";

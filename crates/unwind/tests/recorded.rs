@@ -52,7 +52,7 @@ impl Recorded {
         )
     }
 
-    /// The same program with frame records, and without signed return addresses.
+    /// Returns the same program with frame records, and without signed return addresses.
     fn aarch64_with_records() -> Self {
         let stack = include_bytes!("fixtures/aarch64-records.stack");
         Self::new(
@@ -79,7 +79,7 @@ impl Recorded {
         ]
     }
 
-    /// The program's only executable segment is mapped where it says.
+    /// Maps the program's only executable segment at its own address.
     fn space(&self, module: ModuleData) -> AddressSpace {
         let (range, offset) = match self.machine {
             UnwindMachine::X86_64 => (0x40_1000..0x40_2000, 0x1000),
@@ -158,16 +158,17 @@ fn programs_of_both_machines_reach_their_root() {
     }
 }
 
-/// A function without tables among others: as generated code, or an image whose table is not made yet. The stack pointer of its
-/// caller is not known, and the caller's own rules count from it.
+/// A function without tables among others: generated code, or an image whose table is not ready
+/// yet. The stack pointer of its caller is unknown, and the caller's own rules are relative to it.
 #[test]
 fn frame_records_lead_through_a_function_without_tables() {
     let recorded = Recorded::aarch64_with_records();
     let mut whole = vec!["capture", "deepest", "handler", "signal_return"];
     whole.extend(CALLERS);
     whole.push("_start");
-    // Where the kernel put the registers of an interrupted function is not known behind a handler without tables, but its frame
-    // record is; and of a function without a frame, only the link register has the caller.
+    // After a handler without tables, the place of the interrupted function's registers is unknown,
+    // but its frame record is known. If the function has no frame, only the link register leads to
+    // the caller.
     for (without, lost) in [
         ("deepest", ""),
         ("handler", "interrupted"),
@@ -349,7 +350,8 @@ fn a_file_that_claims_too_much_costs_no_memory() {
     );
 }
 
-/// The x86-64 program with other tables: one entry for all its code, of these instructions.
+/// Returns the x86-64 program with other tables: one entry for all its code, with these
+/// instructions.
 fn with_tables(instructions: &[u8]) -> ModuleData {
     let recorded = Recorded::x86_64();
     let file = object::File::parse(recorded.elf).unwrap();
@@ -396,7 +398,7 @@ fn expressions_of_the_tables_are_bounded() {
         outcome(&[0x0f, 3, 0x2f, 0xfd, 0xff, 0x90, 1]),
         UnwindOutcome::Failed(UnwindFailure::BadTable)
     );
-    // By one that pushes without end, and one that pops what is not there.
+    // By one that pushes without end, and one that pops a missing value.
     assert_eq!(
         outcome(&[0x0f, 4, 0x31, 0x2f, 0xfc, 0xff, 0x90, 1]),
         UnwindOutcome::Failed(UnwindFailure::BadTable)
@@ -405,7 +407,7 @@ fn expressions_of_the_tables_are_bounded() {
         outcome(&[0x0f, 1, 0x22, 0x90, 1]),
         UnwindOutcome::Failed(UnwindFailure::BadTable)
     );
-    // By a register that nobody recorded, and by memory that is not of the stack.
+    // By a register that was not recorded, and by memory outside of the stack.
     assert_eq!(
         outcome(&[0x0c, 32, 8, 0x90, 1]),
         UnwindOutcome::Failed(UnwindFailure::UnknownRegister(32))
@@ -462,7 +464,7 @@ fn files_are_read_once_and_memory_is_bounded() {
     cache.get(identity(400), load).unwrap();
 }
 
-/// Any registers, mostly pointing to where something is.
+/// Generates registers that mostly point to mapped places.
 fn registers(recorded: &Recorded) -> impl Strategy<Value = UnwindRegisters> + use<> {
     let (sp, pc) = (recorded.registers.sp(), recorded.registers.pc() & !0xfff);
     let value = prop_oneof![

@@ -122,7 +122,7 @@ pub struct Estimates {
     /// Frequencies of the blocks and edges.
     pub frequencies: Frequencies,
     /// The samples of each instruction of the graph, moved to the one that held up retirement:
-    /// [`attribute`].
+    /// [`attribute_samples`](super::attribute_samples).
     pub samples: Vec<f64>,
 }
 

@@ -63,7 +63,7 @@ fn a_function_behind_a_call_that_does_not_return_is_another_one() {
         [16, 16, 8, 8, 16].map(|cfa| by_stack(cfa, None))
     );
     // push %rbx; call 0x100a; (0x1006) push %rcx; pop %rcx; ret; nop; (0x100a) ud2: the first
-    // one does not end.
+    // function does not return.
     let code = [
         0x53, 0xe8, 0x04, 0, 0, 0, 0x51, 0x59, 0xc3, 0x90, 0x0f, 0x0b,
     ];

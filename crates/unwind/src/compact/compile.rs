@@ -15,17 +15,17 @@ use languages::go::{FunctionTable, GoFrameKind};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
-/// The most bytes of table entries that are run through. Each entry has the first instructions of
-/// its kind run again, so that damaged tables could take hours; real ones take twice their size.
+/// Limit on the bytes of table entries that are executed. Each entry executes its common
+/// instructions again, so that damaged tables could take hours; real ones take twice their size.
 const MOST_WORK: usize = 512 << 20;
-/// Entries between two questions whether to go on.
+/// Number of entries between two checks whether to go on.
 const ENTRIES_AT_ONCE: usize = 256;
-/// The most changes of the rule in one image.
+/// Maximum number of rule changes in one image.
 const MOST_CHANGES: usize = 8 << 20;
-/// The most code in one image, in bytes.
+/// Maximum size of the code in one image, in bytes.
 const MOST_CODE: u64 = 1 << 30;
 
-/// A stretch of code in the file, and the number to add to an offset to get the image's address.
+/// A stretch of code in the file, and the difference between image addresses and file offsets.
 #[derive(Clone, Debug)]
 struct CodeRange {
     offsets: Range<u64>,
@@ -41,7 +41,8 @@ impl CompactTable {
         Self::compile_while(name, module, &|| true).map(Option::unwrap_or_default)
     }
 
-    /// The same, as long as `go_on` says so, which is asked some thousand times for a large image; `None` if it did not say so to the end.
+    /// Compiles the unwind tables of an image while `go_on` returns true, with some thousand calls
+    /// for a large image. Returns `None` if it returned false.
     ///
     /// # Errors
     /// As those of [`compile`](Self::compile).
@@ -70,7 +71,7 @@ impl CompactTable {
         if compiler.code_size() > MOST_CODE {
             return Err(refused("more code than 1 GiB"));
         }
-        // Of tables that overlap, the first counts.
+        // If tables overlap, the first one counts.
         if let Some(code) = module.signal_return {
             compiler.take_signal_return(code);
         }
@@ -90,7 +91,7 @@ impl CompactTable {
         }
         let table = Self::pack_changes(&compiler.rule_changes());
         let table = table.map_err(|_| refused("more rows than 16 million"))?;
-        // Last: what was left out when it said no is missing.
+        // Checked last: after a refusal, entries are missing.
         Ok(go_on().then_some(table))
     }
 }
@@ -108,7 +109,7 @@ fn code_ranges(module: &ModuleData) -> Vec<CodeRange> {
 #[derive(Clone, Copy, Debug)]
 struct RuleStretch {
     start: u64,
-    /// Length in bytes; the most code in an image is less than 4 GiB.
+    /// Length in bytes; an image has less than 4 GiB of code.
     length: u32,
     rule: u32,
 }
@@ -118,7 +119,7 @@ impl RuleStretch {
         self.start + u64::from(self.length)
     }
 
-    /// The part in a range; `None` if there is none.
+    /// Returns the part in a range; `None` if there is none.
     fn clip_to_range(&self, start: u64, end: u64) -> Option<Self> {
         let (start, end) = (self.start.max(start), self.end().min(end));
         (start < end).then(|| Self {
@@ -130,7 +131,8 @@ impl RuleStretch {
 }
 
 struct Compiler<'a> {
-    /// Says whether to go on. Once it says no, the result is thrown away.
+    /// Callback that returns whether to go on. After it has returned false, the result is
+    /// discarded.
     go_on: &'a dyn Fn() -> bool,
     machine: UnwindMachine,
     code: Vec<CodeRange>,
@@ -163,7 +165,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Adds the stretches of a table that those before leave uncovered.
+    /// Adds the stretches of a table outside of those before.
     fn finish_table(&mut self) {
         self.stretches.sort_by_key(|stretch| stretch.start);
         let more = std::mem::take(&mut self.stretches);
@@ -216,7 +218,7 @@ impl Compiler<'_> {
         let Ok(mut rows) = entry.rows(section, &table.bases, context) else {
             return;
         };
-        // A damaged entry holds as far as it can be read.
+        // A damaged entry is used as far as it can be read.
         while let Ok(Some(row)) = rows.next_row() {
             let from = row.start_address();
             let to = row.end_address().min(entry.end_address()).min(next);
@@ -239,14 +241,14 @@ impl Compiler<'_> {
         }
     }
 
-    /// The kernel's code that returns from a signal handler, where the tables do not say so.
+    /// Adds the kernel's signal return code, if the tables do not mark it.
     fn take_signal_return(&mut self, code: u64) {
         let rule = CompactRule::bare(CompactKind::SignalReturn);
         self.add_rule(code.saturating_sub(1)..code.saturating_add(8), rule);
         self.finish_table();
     }
 
-    /// Takes the frame sizes of a Go program. Its frames have the caller's frame pointer on top.
+    /// Adds the frame sizes of a Go program. Its frames have the caller's frame pointer on top.
     fn take_go_functions(&mut self, functions: &FunctionTable) -> Result<(), &'static str> {
         for function in functions.functions() {
             match functions.frame_kind(&function) {
@@ -272,7 +274,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Takes the frames of code without tables; false if there are too many.
+    /// Adds the frames of code without tables; returns false if there are too many.
     fn take_code_frames(&mut self, frames: &CodeFrames) -> bool {
         for (addresses, rule) in frames.rules() {
             match rule {
@@ -332,7 +334,8 @@ impl Compiler<'_> {
     }
 }
 
-/// The rule of a function without tables that saves no other register at a known place than the frame pointer.
+/// Returns the rule of a function without tables that saves no register but the frame pointer at a
+/// known place.
 fn offset_rule(rule: CallerRule) -> CompactRule {
     let small = |offset: i64| i32::try_from(offset).ok();
     let kind = match rule.from_frame_pointer {
@@ -375,7 +378,7 @@ fn go_rule(size: i32) -> CompactRule {
     }
 }
 
-/// Adds the parts of `more`, sorted, that `first`, sorted and disjoint, leaves uncovered. Where
+/// Adds the parts of `more`, sorted, that `first`, sorted and disjoint, leaves uncovered. If
 /// stretches of `more` overlap, the one that begins last counts.
 fn fill_gaps(first: Vec<RuleStretch>, more: &[RuleStretch]) -> Vec<RuleStretch> {
     let mut all: Vec<RuleStretch> = Vec::with_capacity(first.len() + more.len());
@@ -397,7 +400,7 @@ fn fill_gaps(first: Vec<RuleStretch>, more: &[RuleStretch]) -> Vec<RuleStretch> 
     all
 }
 
-/// Makes a compact rule of a row.
+/// Translator from a row to a compact rule.
 struct Translator<'a> {
     parse: &'a dyn Fn(&UnwindExpression<usize>) -> Option<Operand>,
     machine: UnwindMachine,
@@ -547,7 +550,7 @@ impl Translator<'_> {
     }
 }
 
-/// Reason that a row has no ordinary rule.
+/// Reason why a row has no ordinary rule.
 enum Untranslated {
     Root,
     TooHard,

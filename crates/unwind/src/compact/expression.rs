@@ -1,4 +1,4 @@
-//! The few DWARF expressions that unwind tables of real programs have.
+//! The few DWARF expressions in the unwind tables of real programs.
 
 use crate::UnwindMachine;
 
@@ -7,13 +7,14 @@ use crate::UnwindMachine;
 pub(crate) enum Operand {
     /// Register and offset.
     Register { register: usize, offset: i64 },
-    /// `added` more than the word at register and offset.
+    /// The word at register and offset, plus `added`.
     Memory {
         register: usize,
         offset: i64,
         added: u8,
     },
-    /// The linker's for stubs: stack pointer and offset, 8 more from byte `threshold` of 16 on.
+    /// The linker's expression for stubs: stack pointer and offset, plus 8 from byte `threshold` of
+    /// 16 on.
     Stub { offset: i64, threshold: u8 },
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn parse_expression(code: &[u8], machine: UnwindMachine) -> Option<Op
             let known = (counter, lit15, and) == (machine.pc_column(), LIT15, AND)
                 && (LIT0..=LIT15).contains(&threshold)
                 && rest == [GE, LIT3, SHL, PLUS];
-            // Not before it is known that the threshold is no less.
+            // Only after the threshold is known to be no less.
             known.then(|| Operand::Stub {
                 offset,
                 threshold: threshold - LIT0,

@@ -1,4 +1,4 @@
-//! Unwind tables for those who cannot evaluate any, as a BPF program.
+//! Unwind tables for readers that cannot evaluate DWARF, such as a BPF program.
 
 mod compile;
 mod expression;

@@ -1,36 +1,37 @@
 //! The unwind rule of a place in a form that fits into 16 bytes and needs no evaluation.
 
-/// The way to a frame's canonical frame address (CFA), and whether there is a caller.
+/// The base of a frame's canonical frame address (CFA), or the lack of a caller.
 ///
-/// `cfa_offset` and `extra` are those of the [`CompactRule`]; the numbers are those that the
-/// collector's BPF program (`unwind_rules.h` and `unwind_steps.h` of crate `sampler`) knows.
+/// `cfa_offset` and `extra` are those of the [`CompactRule`]; the collector's BPF program
+/// (`unwind_rules.h` and `unwind_steps.h` of crate `sampler`) uses the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompactKind {
-    /// The tables do not cover the place: its frame pointer has to do.
+    /// The tables do not cover the place: use its frame pointer.
     Uncovered = 0,
     /// The function has no caller.
     Root = 1,
-    /// The tables need more than a compact rule can say.
+    /// The tables need more than a compact rule can express.
     Unsupported = 2,
     /// Stack pointer and offset.
     StackPointer = 3,
     /// Frame pointer and offset.
     FramePointer = 4,
-    /// `extra` more than the word at stack pointer and offset.
+    /// The word at stack pointer and offset, plus `extra`.
     StackMemory = 5,
-    /// `extra` more than the word at frame pointer and offset.
+    /// The word at frame pointer and offset, plus `extra`.
     FrameMemory = 6,
-    /// A stub of the linkage table: stack pointer and offset, and 8 more from byte `extra` of its
-    /// 16 bytes on.
+    /// A stub of the linkage table: stack pointer and offset, plus 8 from byte `extra` of its 16
+    /// bytes on.
     LinkageStub = 7,
-    /// The code returns from a signal handler: the kernel put the interrupted registers on the stack.
+    /// The code returns from a signal handler: the kernel put the interrupted registers on the
+    /// stack.
     SignalReturn = 8,
-    /// The register with DWARF number `extra` and offset: known in the innermost frame only.
+    /// The register with DWARF number `extra`, and offset: known in the innermost frame only.
     Register = 9,
     /// Base register (`rbx` of x86-64) and offset.
     BaseRegister = 10,
-    /// The function has gone to another stack, to which the frame pointer leads.
+    /// The function switched to another stack, from which the frame pointer leads back.
     StackSwitch = 11,
 }
 
@@ -44,7 +45,7 @@ pub enum CompactFrame {
     AtCfa = 1,
     /// The frame pointer is at an offset from this frame's frame pointer.
     AtFrame = 2,
-    /// The frame pointer is nowhere that a compact rule can name.
+    /// The frame pointer is at no place that a compact rule can express.
     Lost = 3,
 }
 
@@ -54,14 +55,15 @@ pub enum CompactFrame {
 pub enum CompactReturn {
     /// The return address is at an offset from the canonical frame address.
     AtCfa = 0,
-    /// The return address is in the link register, which holds it in the innermost frame only.
+    /// The return address is in the link register, which only holds it in the innermost frame.
     InLink = 1,
-    /// The return address is in the register whose DWARF number is the offset: known in the innermost frame only. C libraries' `vfork`
-    /// keeps it there, because the child overwrites the stack.
+    /// The return address is in the register whose DWARF number is the offset: known in the
+    /// innermost frame only. C libraries' `vfork` keeps it there, because the child overwrites the
+    /// stack.
     InRegister = 2,
 }
 
-/// The way to the caller of a place.
+/// The rule to the caller of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CompactRule {
     /// The base of the canonical frame address.
@@ -76,21 +78,21 @@ pub struct CompactRule {
     pub cfa_offset: i32,
     /// Offset of the return address, or the number of its register.
     pub return_offset: i16,
-    /// Place of the caller's base register (`rbx` of x86-64), in words below the canonical frame address:
-    /// glibc's lazy binding builds on it. 0: in its register still.
+    /// Place of the caller's base register (`rbx` of x86-64), in words below the canonical frame
+    /// address, which glibc's lazy binding uses. 0: still in its register.
     pub base_slot: u16,
     /// Offset of the caller's frame pointer.
     pub frame_offset: i32,
 }
 
-/// [`CompactRule::base_slot`] of a register that a compact rule cannot find.
+/// [`CompactRule::base_slot`] of a register that a compact rule cannot locate.
 pub(crate) const BASE_LOST: u16 = u16::MAX;
 
 /// The size of a rule in bytes.
 pub(crate) const RULE_SIZE: usize = 16;
 
 impl CompactRule {
-    /// A rule that consists of its kind.
+    /// Makes a rule that consists of its kind.
     pub const fn bare(kind: CompactKind) -> Self {
         Self {
             kind,
@@ -104,7 +106,7 @@ impl CompactRule {
         }
     }
 
-    /// Returns the rule as the kernel half reads it.
+    /// Returns the rule in the form that the kernel half reads.
     pub fn to_bytes(self) -> [u8; RULE_SIZE] {
         let mut bytes = [0; RULE_SIZE];
         let small = [

@@ -3,13 +3,13 @@
 use super::rule::{CompactKind, CompactRule, RULE_SIZE};
 use rustc_hash::FxHashMap;
 
-/// Code that shares an entry of the index, as a power of two of bytes.
+/// Size of code that shares an index entry, as a power of two of bytes.
 const BLOCK_BITS: u32 = 8;
-/// Words of a page. The rows of a block lie within one.
+/// Words of a page. The rows of a block lie within one page.
 pub(crate) const PAGE_WORDS: usize = 1024;
-/// The most words of a table: an index entry has 24 bits for a position.
+/// Maximum number of words of a table: an index entry has 24 bits for a position.
 const MOST_WORDS: usize = 1 << 24;
-/// The most different rules of an image.
+/// Maximum number of different rules of an image.
 const MOST_RULES: usize = u16::MAX as usize;
 
 const MAGIC: [u8; 8] = *b"vfrows4\n";
@@ -17,9 +17,9 @@ const MAGIC: [u8; 8] = *b"vfrows4\n";
 /// The unwind rules of one image, by offset in its file.
 ///
 /// Code is cut into blocks of 256 bytes. The table begins with a word for each block: the position
-/// of the block's first row, and how many rows it has less one in the low 8 bits. A row is a word:
-/// the offset in the block from which on it holds in the high half, the number of its rule in the
-/// low half. Each block's first row begins with the block, so that a search never leaves it.
+/// of the block's first row, and the number of its rows minus one in the low 8 bits. A row is a
+/// word: its start offset in the block in the high half, the number of its rule in the low half.
+/// Each block's first row begins with the block, so that a search never leaves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactTable {
     start: u64,
@@ -33,8 +33,7 @@ pub struct CompactTable {
 pub(crate) struct TableFull;
 
 impl CompactTable {
-    /// Packs changes of the rule, sorted by the offset from which on they hold. The last one ends
-    /// the table.
+    /// Packs changes of the rule, sorted by their start offsets. The last one ends the table.
     pub(crate) fn pack_changes(changes: &[(u64, CompactRule)]) -> Result<Self, TableFull> {
         let (Some(first), Some(last)) = (changes.first(), changes.last()) else {
             return Ok(Self::default());
@@ -60,27 +59,27 @@ impl CompactTable {
         })
     }
 
-    /// Offset in the file from which on the table knows something.
+    /// Returns the first offset in the file that the table covers.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The number of blocks of 256 bytes that it covers.
+    /// Returns the number of blocks of 256 bytes that it covers.
     pub fn blocks(&self) -> u32 {
         self.blocks
     }
 
-    /// The rules that its rows number.
+    /// Returns the rules that its rows number.
     pub fn rules(&self) -> &[CompactRule] {
         &self.rules
     }
 
-    /// The index and the rows, as the kernel half reads them.
+    /// Returns the index and the rows, in the form that the kernel half reads.
     pub fn words(&self) -> &[u32] {
         &self.words
     }
 
-    /// Returns whether there is nothing in it.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.blocks == 0
     }
@@ -97,7 +96,7 @@ impl CompactTable {
         })
     }
 
-    /// The rule at an offset of the file.
+    /// Returns the rule at an offset of the file.
     pub fn find_rule(&self, file_offset: u64) -> CompactRule {
         let uncovered = CompactRule::bare(CompactKind::Uncovered);
         let Some(distance) = file_offset.checked_sub(self.start) else {
@@ -135,7 +134,7 @@ impl CompactTable {
         bytes
     }
 
-    /// Parses the bytes of [`Self::to_bytes`]; `None` if they are not whole or not sound.
+    /// Parses the bytes of [`Self::to_bytes`]; `None` if they are incomplete or inconsistent.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (start, rest) = rest.split_first_chunk::<8>()?;
@@ -187,15 +186,15 @@ impl CompactTable {
     }
 }
 
-/// Makes the words of a table, block by block.
+/// Builder of a table's words, block by block.
 struct TablePacker {
     start: u64,
     words: Vec<u32>,
     rules: Vec<CompactRule>,
     numbers: FxHashMap<CompactRule, u16>,
-    /// Positions of rows that are all of their block, by their rule.
+    /// Positions of rows that cover their whole block, by their rule.
     alone: FxHashMap<u16, usize>,
-    /// The rule that holds where the next block begins.
+    /// The rule at the start of the next block.
     rule: CompactRule,
 }
 
@@ -249,7 +248,8 @@ impl TablePacker {
         Ok(())
     }
 
-    /// Returns the position of the rows of a block, within one page. Adds them unless they stand there already.
+    /// Returns the position of the rows of a block, within one page. Adds them unless they are
+    /// already there.
     fn place_rows(&mut self, rows: &[u32]) -> Result<usize, TableFull> {
         let alone = match rows {
             [row] => Some((row & 0xffff) as u16),
@@ -260,7 +260,7 @@ impl TablePacker {
         }
         let left = PAGE_WORDS - self.words.len() % PAGE_WORDS;
         if left < rows.len() {
-            // Filled with a row of a rule that there is.
+            // Filled with a row of an existing rule.
             self.words.resize(self.words.len() + left, 0);
         }
         let position = self.words.len();
@@ -307,7 +307,7 @@ mod tests {
             prop_assert!(table.is_sound());
             let behind = changes.partition_point(|(offset, _)| *offset <= asked);
             let end = changes.last().unwrap().0;
-            // The table goes on to the end of its last block.
+            // The table continues to the end of its last block.
             if behind > 0 && asked < end {
                 prop_assert_eq!(table.find_rule(asked), changes[behind - 1].1);
             } else if behind == 0 {

@@ -1,4 +1,4 @@
-//! A model of the collector's BPF program on compact tables, step by step the same.
+//! A model of the collector's BPF program on compact tables, with the same steps.
 
 use super::rule::{BASE_LOST, CompactFrame, CompactKind, CompactReturn, CompactRule};
 use super::table::CompactTable;
@@ -9,40 +9,42 @@ use crate::{AddressSpace, MAX_FRAMES, StackMemory, UnwindMachine, UnwindOutcome,
 use profile::ProcessAddress;
 use rustc_hash::FxHashMap;
 
-/// Unwinds stacks by [`CompactTable`]s: the model that `unwind_steps.h` of crate `sampler` is held to.
+/// Unwinds stacks by [`CompactTable`]s: the model of `unwind_steps.h` in crate `sampler`.
 ///
-/// Of the registers only program counter, stack pointer, frame pointer and link register are
-/// followed from frame to frame.
+/// It follows only program counter, stack pointer, frame pointer and link register from frame to
+/// frame.
 #[derive(Default)]
 pub struct CompactUnwinder {
     /// Tables by the number of the module.
     tables: FxHashMap<u64, CompactTable>,
 }
 
-/// A frame on the way up.
+/// Position of a frame during the walk.
 #[derive(Clone, Copy)]
 struct CompactPosition {
     pc: u64,
     sp: u64,
     /// True if a frame record led to the frame.
     by_record: bool,
-    /// Frame pointer; `None`: the tables do not say where it is.
+    /// Frame pointer; `None` if the tables do not locate it.
     fp: Option<u64>,
     /// Base register, likewise.
     base: Option<u64>,
     lr: u64,
-    /// True if the frame is the innermost one, or was interrupted by a signal: it stands anywhere in its function.
+    /// True if the frame is the innermost one, or was interrupted by a signal, so that it is
+    /// anywhere in its function.
     interrupted: bool,
 }
 
 impl CompactPosition {
     fn code_address(&self) -> u64 {
-        // A call may be the last instruction of a function: its return address is in the next one.
+        // A call may be the last instruction of a function: its return address is then in the next
+        // one.
         self.pc - u64::from(!self.interrupted)
     }
 }
 
-/// One step of the way.
+/// One step of the walk.
 struct CompactStep<'a> {
     machine: UnwindMachine,
     space: &'a AddressSpace,
@@ -54,12 +56,12 @@ struct CompactStep<'a> {
 }
 
 impl CompactUnwinder {
-    /// An unwinder that has no tables yet.
+    /// Makes an unwinder without tables.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Finds the frames of a stack, as [`Unwinder::unwind`](crate::Unwinder::unwind) does.
+    /// Finds the frames of a stack, like [`Unwinder::unwind`](crate::Unwinder::unwind).
     pub fn unwind(
         &mut self,
         space: &AddressSpace,
@@ -88,7 +90,7 @@ impl CompactUnwinder {
                 return UnwindOutcome::TooDeep;
             }
             let rule = self.rule_at(space, machine, at.code_address());
-            // Where handlers return to, no call stands before.
+            // No call precedes the code to which handlers return.
             let returns = rule.is_some_and(|rule| rule.kind == CompactKind::SignalReturn);
             let place = if returns { at.pc } else { at.code_address() };
             out.push(ProcessAddress(place));
@@ -108,7 +110,7 @@ impl CompactUnwinder {
         }
     }
 
-    /// The rule of an address; `None` where no tables are mapped.
+    /// Returns the rule of an address; `None` if no tables are mapped there.
     fn rule_at(
         &mut self,
         space: &AddressSpace,
@@ -140,7 +142,8 @@ fn counts_from_stack_pointer(kind: CompactKind) -> bool {
 }
 
 impl CompactStep<'_> {
-    /// Returns whether the stack pointer is not known, and only not below `sp`: on AArch64 a frame record stands anywhere in its frame.
+    /// Returns whether `sp` is only a lower bound of the stack pointer: on AArch64 a frame record
+    /// is anywhere in its frame.
     fn sp_is_bound(&self) -> bool {
         self.at.by_record && self.machine.lr_column().is_some()
     }
@@ -172,7 +175,7 @@ impl CompactStep<'_> {
         let pc = match rule.link {
             CompactReturn::AtCfa => self.stack.read_word(at(cfa, rule.return_offset.into()))?,
             CompactReturn::InLink if self.at.interrupted => self.at.lr,
-            // The link register holds one return address, which a frame further down has used.
+            // The link register holds one return address, which an inner frame has used.
             CompactReturn::InLink => return Err(UnwindFailure::NotAdvancing.into()),
             CompactReturn::InRegister => self.innermost_register(rule.return_offset as u16)?,
         };
@@ -196,8 +199,8 @@ impl CompactStep<'_> {
         self.check_caller(pc, cfa, fp, base, rule.link == CompactReturn::InRegister)
     }
 
-    /// A register on the stack. An epilogue has popped it already where it lies below the stack
-    /// pointer, and the tables do not always say so.
+    /// Reads a register saved on the stack. Below the stack pointer, an epilogue has already popped
+    /// it, which tables do not always say.
     fn saved_word(&self, address: u64, register: Option<u64>) -> Option<u64> {
         if self.at.interrupted && address < self.at.sp {
             return register;
@@ -219,7 +222,7 @@ impl CompactStep<'_> {
             CompactKind::FramePointer => plus(fp()?),
             CompactKind::StackMemory => self.stack.read_word(plus(self.at.sp))?.wrapping_add(extra),
             CompactKind::FrameMemory => self.stack.read_word(plus(fp()?))?.wrapping_add(extra),
-            // Stubs of 16 bytes push a number on the way: behind that the return address lies a word higher.
+            // Stubs of 16 bytes push a number: after that, the return address is one word higher.
             CompactKind::LinkageStub => {
                 plus(self.at.sp).wrapping_add(if self.at.pc & 15 >= extra { 8 } else { 0 })
             }
@@ -243,8 +246,8 @@ impl CompactStep<'_> {
         Ok(known.ok_or(UnwindFailure::UnknownRegister(number))?)
     }
 
-    /// Returns the canonical frame address of a function with a frame record, to which the frame pointer leads while the
-    /// function waits for a callee.
+    /// Returns the canonical frame address of a function with a frame record, which the frame
+    /// pointer locates while the function waits for a callee.
     fn cfa_by_record(&self, rule: CompactRule) -> Result<u64, UnwindStop> {
         let has_record = rule.frame == CompactFrame::AtCfa
             && rule.link == CompactReturn::AtCfa
@@ -256,7 +259,7 @@ impl CompactStep<'_> {
         Ok(frame_pointer.wrapping_sub(i64::from(rule.frame_offset) as u64))
     }
 
-    /// Refuses a caller that cannot be one.
+    /// Refuses an impossible caller.
     fn check_caller(
         &self,
         pc: u64,
@@ -288,8 +291,9 @@ impl CompactStep<'_> {
         }))
     }
 
-    /// The caller of assembly without tables in an image that has some: it mostly has no frame, so
-    /// that the return address is where a call put it: that address, and the caller's stack pointer.
+    /// Returns the return address and the stack pointer of the caller of assembly without tables,
+    /// in an image with tables. Such code mostly has no frame, so that the return address is where
+    /// the call put it.
     fn frameless_caller(&self) -> Option<(u64, u64)> {
         if !self.at.interrupted {
             return None;
@@ -318,7 +322,8 @@ impl CompactStep<'_> {
         }))
     }
 
-    /// Returns the caller on another stack. It may lie anywhere: the limit on frames ends a circle.
+    /// Returns the caller on another stack, which may be anywhere: the limit on frames ends a
+    /// cycle.
     fn across_stacks(&self) -> Result<Option<CompactPosition>, UnwindStop> {
         let Some(fp) = self.at.fp.filter(|fp| *fp > 0) else {
             return Ok(None);
@@ -342,11 +347,11 @@ impl CompactStep<'_> {
         }))
     }
 
-    /// The registers that the kernel put on the stack in front of a signal handler.
+    /// Returns the registers that the kernel stored on the stack before a signal handler.
     fn interrupted_by_signal(&self) -> Result<Option<CompactPosition>, UnwindStop> {
         let word = |offset: u64| self.stack.read_word(self.at.sp.wrapping_add(offset));
         let at = match self.machine {
-            // struct ucontext, of which uc_mcontext begins at 40.
+            // struct ucontext, with uc_mcontext at 40.
             UnwindMachine::X86_64 => CompactPosition {
                 pc: word(168)?,
                 sp: word(160)?,

@@ -1,4 +1,4 @@
-// A Rust program: a library that was built without frame pointers.
+// A Rust program with a library built without frame pointers.
 use std::collections::BTreeMap;
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! A small debugger: starts a program, stops it, steps it, and takes what a sample would hold.
+//! A small debugger: starts a program, stops it, steps it, and takes the data of a sample.
 #![allow(dead_code, missing_docs)]
 
 use object::{Object, ObjectSymbol};
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use unwind::{AddressSpace, ModuleCache, ModuleData, UnwindRegisters};
 
-/// Most bytes of the stack that perf copies, less its header.
+/// Maximum size of perf's copy of the stack, without its header.
 pub const STACK_COPY: usize = 65_528;
 
 /// Compiles a program of `tests/programs`; `None` if the compiler is not installed.
@@ -45,7 +45,7 @@ pub fn compile(
     Some(program)
 }
 
-/// Reason that a traced thread stands still.
+/// Reason why a traced thread is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     Stopped(i32),
@@ -55,14 +55,14 @@ pub enum Event {
 pub struct Traced {
     child: Child,
     pub pid: i32,
-    /// The thread that is looked at.
+    /// The examined thread.
     pub tid: i32,
 }
 
 impl Drop for Traced {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        // The process only ends when each of its threads has been waited for.
+        // The process only ends after each of its threads has been waited for.
         let mut status = 0;
         // SAFETY: `status` outlives the calls.
         while unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD) } > 0 {}
@@ -71,7 +71,7 @@ impl Drop for Traced {
 }
 
 impl Traced {
-    /// Starts the program; it stands behind its exec.
+    /// Starts the program, stopped after its exec.
     pub fn start(program: &Path) -> Self {
         let mut command = Command::new(program);
         command
@@ -119,7 +119,7 @@ impl Traced {
         assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
     }
 
-    /// Runs until the program raises SIGSTOP; all else is passed on to it.
+    /// Runs until the program raises SIGSTOP; all other signals are passed on to it.
     pub fn run_to_stop(&mut self) {
         let mut signal = 0;
         loop {
@@ -133,7 +133,8 @@ impl Traced {
         }
     }
 
-    /// A new thread starts with a SIGSTOP, too, which it did not send itself.
+    /// Returns whether the thread stopped itself: a new thread also starts with a SIGSTOP, which it
+    /// did not send itself.
     fn raised_itself(&self) -> bool {
         // SAFETY: all zeroes is a valid siginfo, and it outlives the call.
         let info = unsafe {
@@ -170,9 +171,9 @@ impl Traced {
             .fold(start, |regs, (n, value)| regs.with(n, value))
     }
 
-    /// Memory of the program, as much of it as there is.
+    /// Reads memory of the program, as much as is mapped; returns its size.
     pub fn memory(&self, address: u64, buffer: &mut [u8]) -> usize {
-        // One range per page: a transfer ends before the first that is not there.
+        // One range per page: a transfer ends before the first unmapped one.
         let local = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
             iov_len: buffer.len(),
