@@ -1,4 +1,4 @@
-//! The parts of an ELF image that interpreters are recognised by: symbols, bytes, thread-local data.
+//! The parts of an ELF image that identify interpreters: symbols, bytes, thread-local data.
 
 use object::elf::FileHeader64;
 use object::read::elf::{ElfFile64, FileHeader, GnuHashTable, ProgramHeader, Sym, VersionTable};
@@ -11,13 +11,13 @@ pub struct ElfImage<'data, R: ReadRef<'data>> {
 }
 
 impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
-    /// Returns the image that these bytes are; `None` if they are none.
+    /// Parses the image in these bytes; `None` if there is none.
     pub fn parse(data: R) -> Option<Self> {
         let elf = ElfFile64::<Endianness, R>::parse(data).ok()?;
         Some(Self { elf, data })
     }
 
-    /// The address and the size of an exported symbol.
+    /// Returns the address and the size of an exported symbol.
     pub(crate) fn exported_symbol(&self, name: &str) -> Option<(u64, u64)> {
         if let Some(table) = self.symbol_hashes() {
             let endian = self.elf.endian();
@@ -34,7 +34,7 @@ impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
         Some((found.address(), found.size()))
     }
 
-    /// The same of any symbol that stripping has left.
+    /// Returns the address and the size of any symbol that stripping has left.
     pub(crate) fn any_symbol(&self, name: &str) -> Option<(u64, u64)> {
         self.exported_symbol(name).or_else(|| {
             let endian = self.elf.endian();
@@ -47,19 +47,19 @@ impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
         })
     }
 
-    /// The hash table of the exported symbols. Most images are no interpreter, and it says so without a look at
-    /// each of their names, which is a read of the file.
+    /// Returns the hash table of the exported symbols. Most images are no interpreters, and the
+    /// table shows that without a look at each of their names, which is a read of the file.
     fn symbol_hashes(&self) -> Option<GnuHashTable<'data, FileHeader64<Endianness>>> {
         let (endian, sections) = (self.elf.endian(), self.elf.elf_section_table());
         let header = sections.gnu_hash_header(endian, self.data).ok()??;
-        // By more than a word's bits nothing can be shifted: such a table is none.
+        // A shift by more than a word's bits is impossible: such a table is damaged.
         if header.bloom_shift.get(endian) >= u32::BITS {
             return None;
         }
         Some(sections.gnu_hash(endian, self.data).ok()??.0)
     }
 
-    /// Returns the link address of the code at an address, less its offset in the file.
+    /// Returns the link address of the code at an address, minus its offset in the file.
     pub(crate) fn code_distance(&self, address: u64) -> Option<u64> {
         let endian = self.elf.endian();
         let mut segments = self.elf.elf_program_headers().iter();
@@ -75,7 +75,7 @@ impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
         )
     }
 
-    /// The bytes that the file has for an address. No more of the file is read: a segment may have 50 MB.
+    /// Returns the file's bytes for an address. It reads only those: a segment may have 50 MB.
     pub(crate) fn bytes(&self, address: u64, length: u64) -> Option<&'data [u8]> {
         let endian = self.elf.endian();
         self.elf.elf_program_headers().iter().find_map(|segment| {
@@ -95,7 +95,7 @@ impl<'data, R: ReadRef<'data>> ElfImage<'data, R> {
         kind == object::elf::ET_EXEC || self.segment(object::elf::PT_INTERP).is_some()
     }
 
-    /// The first segment of a kind.
+    /// Returns the first segment of a kind.
     pub(crate) fn segment(
         &self,
         kind: object::elf::ProgramType,

@@ -1,4 +1,4 @@
-//! Parts of a function, of which the compiler put some beside code that is rarely executed.
+//! Parts of a function, some of which the compiler moved to rarely executed code.
 
 use crate::elf_image::ElfImage;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, FrameDescriptionEntry};
@@ -6,14 +6,14 @@ use gimli::{LittleEndian, UnwindContext, UnwindSection};
 use object::{Object, ObjectSection, ObjectSymbol, ReadRef};
 use std::ops::Range;
 
-/// The most parts of a function that are used.
+/// Maximum number of parts of a function that are used.
 const MOST_PARTS: usize = 4;
 
 type Slice<'data> = EndianSlice<'data, LittleEndian>;
 
-/// Returns the parts of a function, by offset in the file. `whole` is the part that its symbol covers. Others lie elsewhere: the
-/// unwind table lists them, also in stripped builds; else symbols whose names begin with the function's do. `distance` is that of
-/// addresses from offsets.
+/// Returns the parts of a function, by offset in the file. `whole` is the part that its symbol
+/// covers. The unwind table lists the others, also in stripped builds; else they are symbols whose
+/// names begin with the function's. `distance` is the difference between addresses and offsets.
 pub(crate) fn function_parts<'data, R: ReadRef<'data>>(
     image: &ElfImage<'data, R>,
     name: &str,
@@ -62,8 +62,9 @@ fn parts_by_table<'data, R: ReadRef<'data>>(
     parts_behind(&EhFrame::new(data, LittleEndian), &bases, function)
 }
 
-/// Returns the parts of a function that lie elsewhere. Compilers write their entries of the table behind that of the function; a
-/// part begins with the frame of the function, where a function has none yet.
+/// Returns the parts of a function that lie elsewhere. Compilers write their entries of the unwind
+/// table after that of the function. Such a part begins with the function's frame in place, while a
+/// function begins without one.
 fn parts_behind(
     table: &EhFrame<Slice<'_>>,
     bases: &BaseAddresses,
@@ -71,10 +72,10 @@ fn parts_behind(
 ) -> Vec<Range<u64>> {
     let mut entries = table.entries(bases);
     let mut context = UnwindContext::new();
-    // How much of the stack a function that has just been called has used.
+    // The first rule of the function itself, which begins without a frame.
     let mut called = None;
     let mut parts = Vec::new();
-    // A damaged table ends here: then the parts are not known.
+    // A damaged table ends here: then the parts are unknown.
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(entry) = entry else {
             continue;
@@ -111,10 +112,10 @@ fn first_rule<'data>(
 mod tests {
     use super::*;
 
-    /// A table of x86-64 with entries of 16 bytes of code each, at these addresses: those that begin with a frame on `rbp`, and those
-    /// that begin as functions do.
+    /// Returns a table of x86-64 with entries of 16 bytes of code each, at these addresses: those
+    /// that begin with a frame on `rbp`, and those that begin like functions.
     fn table(entries: &[(u32, bool)]) -> Vec<u8> {
-        // Version 1, augmentation "zR" of absolute 4-byte addresses; the frame is at rsp + 8.
+        // Version 1, augmentation "zR" with absolute 4-byte addresses; the frame is at rsp + 8.
         let common = [
             1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x03, 0x0c, 7, 8, 0x90, 1, 0, 0,
         ];

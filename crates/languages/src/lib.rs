@@ -1,17 +1,19 @@
-//! Programs in other languages: where their interpreters keep the frames of functions, and what their code is called.
+//! Programs in other languages: the frames of their interpreters, and the names of their code.
 //!
-//! The sampler reads frames in the kernel, at the sample. This crate says where: each [`LanguageRuntime`] recognises itself in an
-//! image. It also names what was read: [`ScriptFunction`]. What a runtime says itself, it is asked for:
-//! [`jvm::write_perf_map`]. What a program has in its own file is read there: [`go::FunctionTable`].
+//! The sampler reads frames in the kernel, at the sample. This crate gives their layout: each
+//! [`LanguageRuntime`] recognises itself in an image. It also names the functions that were read:
+//! [`ScriptFunction`]. Some runtimes name their code on command: [`jvm::write_perf_map`]. Some
+//! programs have names in their own file: [`go::FunctionTable`].
 //!
 //! # A function of a script on a stack
 //!
-//! At an image of an interpreter the kernel's walk calls `python.h`, `ruby.h`, `v8.h` or `hotspot.h`
-//! (`sampler/src/bpf`), which puts the functions of the script on the stack.
-//! `sampler/src/recording/script_functions.rs` makes places of them, in an image for each source file.
-//! `profile::fold_interpreter_frames` hides the interpreter's own frames when stacks are shown. JVMs
-//! whose memory does not tell their methods are asked for names (`jvm_names.rs`); names of Python's
-//! threads are read from memory (`python_threads.rs`). `docs/method/languages.md` is the method.
+//! At an image of an interpreter the kernel's walk calls `python.h`, `ruby.h`, `v8.h` or
+//! `hotspot.h` (`sampler/src/bpf`), which puts the functions of the script on the stack.
+//! `sampler/src/recording/script_functions.rs` makes places of them, in an image for each source
+//! file. `profile::fold_interpreter_frames` hides the interpreter's own frames when stacks are
+//! shown. JVMs whose memory does not name their methods are asked for names (`jvm_names.rs`); names
+//! of Python's threads are read from memory (`python_threads.rs`). `docs/method/languages.md`
+//! describes the method.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Most bytes (or characters) in a minute: reading them takes about a second.
+/// Maximum number of bytes (or characters) in a minute: reading them takes about a second.
 const MOST_READ: u64 = 1 << 28;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ impl ReadBudget {
         self.spent.get() <= MOST_READ
     }
 
-    /// Adds to what was read in this minute.
+    /// Adds to the amount read in this minute.
     pub fn spend(&self, amount: u64) {
         self.spent.set(self.spent.get().saturating_add(amount));
     }

@@ -3,19 +3,20 @@
 use crate::ElfImage;
 use object::ReadRef;
 
-/// Reason that a runtime is not understood: a predicate of its image, as "is Ruby 1.9, which was never tried".
+/// Reason why a runtime is not supported: a predicate of its image, such as "is Ruby 1.9, which was
+/// never tried".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotSupported(pub String);
 
 /// A runtime whose structures the sampler reads.
 pub trait LanguageRuntime: Sized {
-    /// Clause for the user: what is not known of a program whose runtime is not understood.
+    /// Clause for the user: the data missing for a program with an unsupported runtime.
     const LOST: &'static str;
 
-    /// Returns the runtime that an image is, `None` if it is none. `name` is the image's file name.
+    /// Returns the runtime in an image; `None` if there is none. `name` is the image's file name.
     ///
     /// # Errors
-    /// If it is none of the versions that were tried.
+    /// If its version is untested.
     fn find_in_image<'data, R: ReadRef<'data>>(
         name: &str,
         image: &ElfImage<'data, R>,

@@ -1,14 +1,15 @@
-//! The table in which a Go program has its functions (`pclntab`): names, lines, inlined calls, and how large frames are. The program
-//! needs it at run time, so that stripping leaves it. The form is that of Go 1.18 and later.
+//! The function table of a Go program (`pclntab`): names, lines, inlined calls, and frame sizes.
+//! The program needs it at run time, so that stripping keeps it. The form is that of Go 1.18 and
+//! later.
 
 use super::image::{GoImage, find_module};
 use std::ops::Range;
 
-/// The sections that have the table: of programs, and of those that are loaded at any address.
+/// The sections with the table: of programs, and of those that are loaded at any address.
 pub const TABLE_SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
-/// The largest table that is read, in bytes. Kubernetes has 20 MiB.
+/// Size of the largest table that is read, in bytes. Kubernetes has 20 MiB.
 pub const MAX_TABLE: u64 = 512 << 20;
-/// The first word of the table, by the form of what it has of each function.
+/// The first word of the table, by the form of its function data.
 const FORMS: [(u32, FunctionForm); 2] = [
     (
         0xffff_fff1,
@@ -20,7 +21,7 @@ const FORMS: [(u32, FunctionForm); 2] = [
             knows_data: true,
         },
     ),
-    // Go 1.18 and 1.19. Where their data of functions is, is not looked for.
+    // Go 1.18 and 1.19. Their function data are not searched for.
     (
         0xffff_fff0,
         FunctionForm {
@@ -32,14 +33,14 @@ const FORMS: [(u32, FunctionForm); 2] = [
         },
     ),
 ];
-/// The most steps through the rows of one function.
+/// Maximum number of steps through the rows of one function.
 const MOST_ROWS: usize = 1 << 20;
-/// The deepest nesting of inlined calls.
+/// Maximum depth of inlined calls.
 const MOST_INLINED: usize = 256;
-/// The row of a function for inlined calls, and its data with the tree of them.
+/// The row of a function for inlined calls, and its data with their tree.
 const INLINED_ROW: u32 = 2;
 const INLINED_TREE: usize = 3;
-/// The longest description of an inlined call, in bytes.
+/// Size of the longest description of an inlined call, in bytes.
 const MOST_CALL: usize = 20;
 /// Bytes between a function's flags and its rows.
 const FLAGS_BEFORE_ROWS: usize = 3;
@@ -47,16 +48,17 @@ const FLAGS_BEFORE_ROWS: usize = 3;
 const TOP_FRAME: u8 = 1;
 const WRITES_STACK_POINTER: u8 = 2;
 
-/// The form of what a table has of each function.
+/// The form of a table's data for each function.
 #[derive(Clone, Copy, Debug)]
 struct FunctionForm {
     /// Bytes of a function's description before its rows.
     head: usize,
-    /// Bytes of an inlined call in the tree, and where it has its name and its place in the caller.
+    /// Bytes of an inlined call in the tree, and the positions of its name and of its place in the
+    /// caller.
     call: usize,
     call_name: usize,
     call_place: usize,
-    /// Where the functions' data is can be told.
+    /// True if the functions' data can be located.
     knows_data: bool,
 }
 
@@ -72,9 +74,9 @@ pub struct FunctionTable {
     count: usize,
     /// Bytes of the shortest instruction.
     quantum: u64,
-    /// The address that the addresses of functions count from.
+    /// The address to which the addresses of functions are relative.
     text: u64,
-    /// The address of the functions' data; `None`: inlined calls are not known.
+    /// The address of the functions' data; `None` if inlined calls are unknown.
     function_data: Option<u64>,
 }
 
@@ -93,7 +95,7 @@ pub struct GoFunction {
     at: usize,
 }
 
-/// A function at an address, or one that was inlined there.
+/// A function at an address, or one inlined there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoFrame {
     /// Its name, with the path of its package.
@@ -104,19 +106,19 @@ pub struct GoFrame {
     pub line: Option<u32>,
 }
 
-/// Kind of a function's frame, by the way to its caller.
+/// Kind of a function's frame, by the rule to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoFrameKind {
     /// The return address lies above the frame.
     Ordinary,
     /// The function is the first one of its stack: it has no caller.
     First,
-    /// The function sets the stack pointer, so that the table does not say how large its frame is.
+    /// The function sets the stack pointer, so that the table does not give its frame size.
     SwitchesStacks,
 }
 
 impl FunctionTable {
-    /// Reads the table of an image; `None` if it is of another form, or damaged.
+    /// Reads the table of an image; `None` if it has another form, or is damaged.
     pub fn of_image(image: &GoImage<'_>, table: Vec<u8>) -> Option<Self> {
         let [1 | 2 | 4, 8] = table.get(6..8)? else {
             return None;
@@ -140,7 +142,7 @@ impl FunctionTable {
             function_data: None,
             table,
         };
-        // All entries have to be there before anything is made of their number.
+        // All entries must exist before their number is used.
         let end = found.count.checked_mul(8)?.checked_add(found.functions)?;
         found.table.get(found.functions..end)?;
         match find_module(image, found.names as u64) {
@@ -148,14 +150,14 @@ impl FunctionTable {
                 found.text = module.text;
                 found.function_data = form.knows_data.then_some(module.function_data);
             }
-            // Go 1.26 and later say where the code is in the program's description only.
+            // Go 1.26 and later give the address of the code only in the program's description.
             None if found.text == 0 => return None,
             None => {}
         }
         Some(found)
     }
 
-    /// The memory it takes, in bytes.
+    /// Returns its size in memory, in bytes.
     pub fn size(&self) -> usize {
         self.table.capacity()
     }
@@ -165,7 +167,7 @@ impl FunctionTable {
         (0..self.count).filter_map(|index| self.function(index))
     }
 
-    /// The names, each followed by a zero.
+    /// Returns the names, each followed by a zero.
     pub fn names(&self) -> &[u8] {
         let names = self.table.get(self.names..self.units.max(self.names));
         names.unwrap_or_default()
@@ -186,15 +188,15 @@ impl FunctionTable {
         }
     }
 
-    /// The function at an address; `None` where none is.
+    /// Returns the function at an address; `None` if there is none.
     pub fn function_at(&self, address: u64) -> Option<GoFunction> {
         let offset = u32::try_from(address.checked_sub(self.text)?).ok()?;
         let function = self.function(self.index_of(offset)?)?;
         function.addresses.contains(&address).then_some(function)
     }
 
-    /// Returns the addresses of a function by the size of its frame there, in bytes without the return address. Damaged rows end
-    /// them.
+    /// Returns the addresses of a function by its frame size there, in bytes without the return
+    /// address. Damaged rows end the list.
     pub fn frame_sizes(&self, function: &GoFunction) -> Vec<(Range<u64>, i32)> {
         let mut sizes = Vec::new();
         let (start, end) = (function.addresses.start, function.addresses.end);
@@ -210,8 +212,9 @@ impl FunctionTable {
         sizes
     }
 
-    /// Returns the functions at an address with their lines, innermost inlined call first; none where no function is. `read` fills a
-    /// buffer with the data loaded at an address, and returns whether it could.
+    /// Returns the functions at an address with their lines, innermost inlined call first; empty
+    /// outside of functions. `read` fills a buffer with the data loaded at an address, and returns
+    /// whether it could.
     pub fn frames_at(&self, address: u64, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<GoFrame> {
         self.find_frames(address, read).unwrap_or_default()
     }
@@ -253,7 +256,7 @@ impl FunctionTable {
                 line: self.line_at(at, place),
             });
             let Some(call) = inlined else { break };
-            // The place in the caller from which it was inlined.
+            // The place in the caller of the inlined call.
             place = u64::from(part(&call, call_place)?);
         }
         Some(frames)
@@ -264,7 +267,7 @@ impl FunctionTable {
         Some(u32::from_le_bytes(*bytes))
     }
 
-    /// The last function that begins at or before an offset in the code.
+    /// Returns the last function that begins at or before an offset in the code.
     fn index_of(&self, offset: u32) -> Option<usize> {
         let (mut first, mut behind) = (0, self.count);
         while first < behind {
@@ -326,7 +329,7 @@ impl FunctionTable {
         (offset != u32::MAX).then(|| data.checked_add(offset.into()))?
     }
 
-    /// The value of some rows so far behind the start of a function.
+    /// Returns the value of some rows at this distance from the start of a function.
     fn row_value(&self, rows: u32, at: u64) -> Option<i32> {
         let mut rows = self.rows_at(rows)?;
         loop {
@@ -348,7 +351,7 @@ impl FunctionTable {
     }
 }
 
-/// Values along a function: each is a pair of differences, of the value and of the place.
+/// Values along a function, as pairs of differences: of the value and of the place.
 struct Rows<'a> {
     bytes: &'a [u8],
     quantum: u64,
@@ -372,7 +375,7 @@ impl Rows<'_> {
     }
 }
 
-/// Takes a number of 7 bits a byte off.
+/// Removes a number of 7 bits a byte from the front.
 fn take_number(bytes: &mut &[u8]) -> Option<u32> {
     let mut number = 0_u32;
     for shift in (0..35).step_by(7) {
@@ -391,7 +394,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A table of two functions of 16 bytes, `main.a` and `main.b`; in the second one, the lines 7 and, from the eighth byte on, 9 of `a.go`.
+    /// Returns a table of two functions of 16 bytes, `main.a` and `main.b`; the second one has the
+    /// lines 7 and, from the eighth byte on, 9 of `a.go`.
     fn table() -> FunctionTable {
         table_of(FORMS[0].1)
     }

@@ -1,25 +1,26 @@
-//! The description that a Go program has of itself (`runtime.moduledata`).
+//! A Go program's description of itself (`runtime.moduledata`).
 
 use std::ops::Range;
 
-/// The most writable data that are searched for the description, in bytes.
+/// Maximum size of writable data that are searched for the description, in bytes.
 const MAX_DATA: u64 = 256 << 20;
 const SEARCH_STEP: u64 = 1 << 16;
-/// Words of the description before the address of the first code, and before that of the functions' data.
+/// Words of the description before the address of the first code, and before that of the functions'
+/// data.
 const TEXT_WORD: u64 = 22;
 const FUNCTION_DATA_WORD: u64 = 40;
 /// `r_info` of a relocation that adds the load address: on x86-64, on AArch64.
 const RELATIVE: [u64; 2] = [8, 1027];
 
-/// The parts of an image in which a Go program is described.
+/// The parts of an image that describe a Go program.
 pub struct GoImage<'a> {
     /// The address of its function table.
     pub table_address: u64,
-    /// The relocations with addends (`.rela.dyn`; Go's linker calls it `.rela`).
+    /// Relocations with addends (`.rela.dyn`; Go's linker calls it `.rela`).
     pub relocations: &'a [u8],
-    /// The addresses of its data, as far as they are in the file.
+    /// Addresses of its data, as far as the file contains them.
     pub data: &'a [Range<u64>],
-    /// Fills a buffer with the file's bytes for an address; false if it has not all of them.
+    /// Fills a buffer with the file's bytes for an address; returns false if it lacks any of them.
     pub read: &'a dyn Fn(u64, &mut [u8]) -> bool,
 }
 
@@ -27,11 +28,12 @@ pub struct GoImage<'a> {
 pub(super) struct GoModule {
     /// The address of the first code.
     pub text: u64,
-    /// The address that the functions' data count from.
+    /// Address to which the functions' data are relative.
     pub function_data: u64,
 }
 
-/// Finds the description: it begins with the address of the function table, then that of the names in it.
+/// Finds the description: it begins with the address of the function table, then that of the
+/// table's names.
 pub(super) fn find_module(image: &GoImage<'_>, names: u64) -> Option<GoModule> {
     let start = [image.table_address, image.table_address.checked_add(names)?];
     relocated_module(image, start).or_else(|| stored_module(image, start))

@@ -9,25 +9,27 @@ const MARKER: usize = 16;
 /// The package of every program's own `main` function.
 const MAIN_PACKAGE: &str = "main";
 
-/// The main module of a Go program: what was built, without the modules that it requires and without the standard library.
+/// The main module of a Go program, which was built, without the modules that it requires and
+/// without the standard library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoModule {
     path: String,
 }
 
 impl GoModule {
-    /// The module of this path.
+    /// Makes the module of this path.
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Reads it from a program; `None`: it is no Go program, or does not say of what modules it is.
+    /// Reads it from a program; `None` if it is no Go program, or does not list its modules.
     pub fn find_in_image<'data, R: ReadRef<'data>>(image: &ElfImage<'data, R>) -> Option<Self> {
         let section = image.elf.section_by_name(".go.buildinfo")?;
         main_path(&module_list(section.data().ok()?)?).map(Self::new)
     }
 
-    /// Returns whether a function, by its name in the symbol table, is of this module; `None`: it is of no package, as C code is.
+    /// Returns whether a function, by its name in the symbol table, belongs to this module; `None`
+    /// if it has no package, as in C code.
     pub fn has_function(&self, name: &str) -> Option<bool> {
         let package = package_of(name)?;
         let rest = package.strip_prefix(&*self.path);
@@ -36,7 +38,7 @@ impl GoModule {
     }
 }
 
-/// The text that lists the modules, from the section's bytes.
+/// Returns the text that lists the modules, from the section's bytes.
 fn module_list(section: &[u8]) -> Option<String> {
     section.strip_prefix(BUILD_MAGIC)?;
     let (_, rest) = split_text(section.get(VERSION_AT..)?)?;
@@ -45,7 +47,7 @@ fn module_list(section: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(list).into_owned())
 }
 
-/// Splits off a text that stands behind its length, a number of 7 bits a byte.
+/// Splits off a text that follows its length, a number of 7 bits a byte.
 fn split_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0usize;
     for (shift, byte) in (0..28).step_by(7).zip(0..) {
@@ -58,7 +60,7 @@ fn split_text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// The path of the main module; of a program of single files that of its package.
+/// Returns the path of the main module; for a program of single files, that of its package.
 fn main_path(list: &str) -> Option<String> {
     let value = |key: &str| {
         let mut lines = list.lines().map(|line| line.split('\t'));
@@ -68,7 +70,8 @@ fn main_path(list: &str) -> Option<String> {
     value("mod").or_else(|| value("path")).map(str::to_owned)
 }
 
-/// The path of the package that a function is of: the last of its components ends with the first dot. Dots in it are escaped.
+/// Returns the path of a function's package: the last of its components ends with the first dot.
+/// Dots in it are escaped.
 fn package_of(name: &str) -> Option<String> {
     let plain = name.split('[').next().unwrap_or(name);
     let last = plain.rfind('/').map_or(0, |slash| slash + 1);

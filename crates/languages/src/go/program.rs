@@ -1,4 +1,4 @@
-//! Offsets by which the labels of a goroutine are found in a Go program.
+//! Offsets to the labels of a goroutine in a Go program.
 
 use crate::elf_image::ElfImage;
 use crate::{LanguageRuntime, NotSupported};
@@ -6,17 +6,17 @@ use object::elf::PT_TLS;
 use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSection, ObjectSymbol, ReadRef};
 
-/// Offset of the thread in a goroutine, in all versions that were tried.
+/// Offset of the thread in a goroutine, in all tested versions.
 const GOROUTINE_THREAD: u16 = 48;
-/// The beginning of the section that says the version, and where the version follows.
+/// The beginning of the section with the version, and the offset at which the version follows.
 pub(super) const BUILD_MAGIC: &[u8] = b"\xff Go buildinf:";
 pub(super) const VERSION_AT: usize = 32;
-/// The flag of it that says that the version follows.
+/// The flag in that section for a version that follows.
 const INLINE_VERSION: u8 = 2;
-/// Bytes of the thread-local data that only have the goroutine.
+/// Bytes of thread-local data that contain only the goroutine.
 const GOROUTINE_ONLY: u64 = 8;
 
-/// Form in which a goroutine keeps its labels.
+/// Form of a goroutine's labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoLabelForm {
     /// A map, up to Go 1.23.
@@ -36,15 +36,15 @@ pub struct GoProgram {
     pub thread_goroutine: u16,
     /// Offset of the labels in a goroutine (`g.labels`).
     pub labels: u16,
-    /// The form of the labels.
+    /// Form of the labels.
     pub form: GoLabelForm,
 }
 
 impl LanguageRuntime for GoProgram {
     const LOST: &'static str = "labels of its goroutines are not known";
 
-    /// None is found but for x86-64. Refused are versions that were never tried, and programs that are linked in a way that does not say
-    /// where goroutines are.
+    /// Finds a program only for x86-64. Refuses untested versions, and programs whose linking does
+    /// not show where goroutines are.
     fn find_in_image<'data, R: ReadRef<'data>>(
         _name: &str,
         image: &ElfImage<'data, R>,
@@ -78,7 +78,7 @@ impl LanguageRuntime for GoProgram {
     }
 }
 
-/// Returns the offsets `m.curg` and `g.labels` of a version, by the debug information of programs
+/// Returns the offsets `m.curg` and `g.labels` of a version, from the debug information of programs
 /// that it built.
 fn offsets_of_version(minor: u32) -> Option<(u16, u16, GoLabelForm)> {
     Some(match minor {
@@ -92,7 +92,7 @@ fn offsets_of_version(minor: u32) -> Option<(u16, u16, GoLabelForm)> {
     })
 }
 
-/// The version in the section's bytes: `go1.26.8`. Before Go 1.18 it stood elsewhere.
+/// Returns the version in the section's bytes: `go1.26.8`. Before Go 1.18 it was elsewhere.
 fn version_of(section: &[u8]) -> Option<String> {
     let flags = *section.strip_prefix(BUILD_MAGIC)?.get(1)?;
     if flags & INLINE_VERSION == 0 {
@@ -103,19 +103,20 @@ fn version_of(section: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
-/// The number behind `go1.`; `None` for anything else, as versions between releases.
+/// Returns the number after `go1.`; `None` for anything else, such as versions between releases.
 fn minor_of(version: &str) -> Option<u32> {
     let rest = version.strip_prefix("go1.")?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    // A candidate for a release (`go1.27rc1`) may be laid out in another way.
+    // A release candidate (`go1.27rc1`) may have another layout.
     let (number, rest) = rest.split_at(digits);
     (rest.is_empty() || rest.starts_with(['.', ' ', '-', 'X']))
         .then(|| number.parse().ok())
         .flatten()
 }
 
-/// Returns the offset of the thread-local pointer to the goroutine from the thread pointer. With Go's linker it lies right before the
-/// thread pointer. With the system's linker and other thread-local data, its symbol gives the offset.
+/// Returns the offset of the thread-local pointer to the goroutine from the thread pointer. With
+/// Go's linker it lies right before the thread pointer. With the system's linker and other
+/// thread-local data, its symbol gives the offset.
 fn goroutine_offset<'data, R: ReadRef<'data>>(image: &ElfImage<'data, R>) -> Option<i32> {
     // The thread-local data of a library may be anywhere.
     if !image.is_program() {

@@ -1,5 +1,5 @@
-//! The protocol by which tools give a running JVM orders: a file asks it to listen, a signal makes it look, and a socket
-//! takes the order.
+//! The protocol for commands to a running JVM: a file asks it to listen, a signal makes it look for
+//! the file, and a socket takes the command.
 
 use super::error::AttachError;
 use super::process::JvmProcess;
@@ -10,17 +10,17 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Version 1 of the protocol, the order, and its three arguments.
+/// Version 1 of the protocol, the command, and its three arguments.
 const ORDER: &[u8] = b"1\0jcmd\0Compiler.perfmap\0\0\0";
 /// Interval between two checks whether the JVM listens.
 const LOOK: Duration = Duration::from_millis(5);
-/// The most of an answer that is read.
+/// Maximum number of bytes read of an answer.
 const MOST_ANSWER: u64 = 4096;
 
-/// Makes the JVM of a process write its perf map, and waits for that until `deadline`.
+/// Makes the JVM of a process write its perf map, and waits for it until `deadline`.
 ///
 /// # Errors
-/// If it cannot, or must not be asked: see [`AttachError`]. It then goes on as before.
+/// If it cannot, or must not be asked: see [`AttachError`]. The JVM is then unaffected.
 pub fn write_perf_map(process: &JvmProcess, deadline: Instant) -> Result<(), AttachError> {
     let socket = process.temporary(&format!(".java_pid{}", process.own_pid));
     if !is_own_socket(&socket, process)? {
@@ -61,7 +61,7 @@ fn give_order(socket: &Path, deadline: Instant) -> Result<(), AttachError> {
     judge_answer(&String::from_utf8_lossy(&answer))
 }
 
-/// The first line of an answer is 0 where the order was carried out.
+/// Checks an answer, whose first line is 0 if the command was executed.
 fn judge_answer(answer: &str) -> Result<(), AttachError> {
     let (code, text) = answer.split_once('\n').unwrap_or((answer, ""));
     if text.contains("Unknown diagnostic command") {
@@ -89,7 +89,7 @@ fn send_quit(pid: u32) -> Result<(), AttachError> {
         .map_err(|error| AttachError::Failed(io::Error::from(error).to_string()))
 }
 
-/// The file that makes a JVM listen when it gets the signal. It goes when this value does.
+/// The file that makes a JVM listen at the signal. Dropping this value removes it.
 struct Request {
     path: PathBuf,
 }
@@ -97,7 +97,7 @@ struct Request {
 impl Request {
     fn place(process: &JvmProcess) -> Result<Self, AttachError> {
         let path = process.temporary(&format!(".attach_pid{}", process.own_pid));
-        // Left behind by somebody whose order never arrived.
+        // Left behind by another tool whose command never arrived.
         let _ = std::fs::remove_file(&path);
         let file: File = OpenOptions::new()
             .write(true)
@@ -105,7 +105,7 @@ impl Request {
             .mode(0o600)
             .open(&path)?;
         let request = Self { path };
-        // The JVM obeys its own user only.
+        // The JVM obeys only its own user.
         if file.metadata()?.uid() != process.user {
             fchown(&file, Some(process.user), Some(process.group))?;
         }
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_no_jvm_gets_no_signal() {
-        // We do not handle SIGQUIT, and would end.
+        // This process does not handle SIGQUIT, which would end it.
         let own = JvmProcess::read(std::process::id()).unwrap();
         let soon = Instant::now() + Duration::from_secs(5);
         assert_eq!(write_perf_map(&own, soon), Err(AttachError::NotReady));

@@ -1,54 +1,56 @@
-//! HotSpot's heaps of compiled code, and the sizes of the frames of that code.
+//! HotSpot's heaps of compiled code, and the sizes of that code's frames.
 //!
-//! Compiled code keeps no frame pointer, but each piece of it (a *code blob*) says how large its frame is. Blobs lie in a few
-//! heaps, each with a map of its segments, by which the blob at an address is found. The JVM publishes the places of all this
-//! for debuggers: a table of its structures (`gHotSpotVMStructs`), with the address of each static field.
+//! Compiled code keeps no frame pointer, but each *code blob* contains its frame size. Blobs are in
+//! a few heaps, each with a map of its segments, which leads to the blob at an address. The JVM
+//! publishes the layout of all this for debuggers: a table of its structures (`gHotSpotVMStructs`),
+//! with the address of each static field.
 
 use super::tables::{JvmMemory, PublishedStructures};
 
-/// The most heaps that are looked at: HotSpot has one or three.
+/// Maximum number of heaps that are read: HotSpot has one or three.
 pub const MOST_HEAPS: usize = 4;
-/// Bytes of a code blob's head that are read: all fields that are needed lie in it.
+/// Bytes of a code blob's head that are read, which contain all needed fields.
 pub const HEAD: u16 = 128;
 
-/// A part of the heap for code: addresses.
+/// A heap for code, by its addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CodeHeap {
     /// Its first byte.
     pub start: u64,
-    /// The byte behind all that it may grow to.
+    /// First byte after the largest size of the heap.
     pub end: u64,
     /// Its map of segments: a byte for each, the number of segments to go back to the start of a
     /// blob.
     pub segments: u64,
 }
 
-/// Offsets by which the frame of a code blob is found. They are in bytes from the start of the heap's block, all below [`HEAD`].
+/// Offsets to the frame size of a code blob, in bytes from the start of the heap's block, all below
+/// [`HEAD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeCache {
     /// Heaps, at most [`MOST_HEAPS`].
     pub heaps: Vec<CodeHeap>,
-    /// A segment has two to this power of bytes.
+    /// Size of a segment, as a power of two of bytes.
     pub segment_bits: u8,
     /// Offset of the flag that the block is in use (a byte).
     pub used: u16,
     /// Offset of the frame's size in words (a field of 4 bytes; 0: no fixed size).
     pub frame_words: u16,
-    /// Offset of the field that says from which byte of the code on the frame is complete.
+    /// Offset of the field with the offset in the code from which the frame is complete.
     pub frame_complete: u16,
     /// True if that field has 2 bytes rather than 4.
     pub short_complete: bool,
-    /// Offset of the field that says where the code begins.
+    /// Offset of the field with the start of the code.
     pub code: u16,
     /// True if that field is an offset of 4 bytes from the structure, rather than an address.
     pub code_is_offset: bool,
     /// Offset of the structure in the block.
     pub structure: u16,
-    /// The interpreter's code: its first byte, and the one behind it.
+    /// The interpreter's code: its first byte, and the first byte after it.
     pub interpreter: [u64; 2],
 }
 
-/// The JVM's structures that say where code is.
+/// The JVM's structures with the addresses of code.
 pub(super) const CODE_STRUCTURES: [&str; 11] = [
     "CodeCache",
     "CodeHeap",
@@ -64,12 +66,13 @@ pub(super) const CODE_STRUCTURES: [&str; 11] = [
 ];
 
 impl CodeCache {
-    /// Reads where a running JVM has its code. `None` if it does not say so, or has not begun yet.
+    /// Reads the code addresses of a running JVM. `None` if it does not publish them, or has not
+    /// started yet.
     pub(super) fn read(published: &PublishedStructures, memory: &JvmMemory<'_>) -> Option<Self> {
         let field = |structure: &str, name: &str| published.field(structure, name);
         let place = |structure: &str, name: &str| published.place(structure, name);
         let structure = published.size_of("HeapBlock")?;
-        // Offsets beside the head of a piece would not be read.
+        // Offsets outside of a blob's head would not be read.
         let near = |offset: u64| {
             u16::try_from(offset)
                 .ok()
@@ -131,7 +134,7 @@ mod tests {
     use super::super::made_up::{MadeUp, PublishedField};
     use super::*;
 
-    /// A JVM that has as many heaps, at 4096.
+    /// Makes a JVM with this number of heaps, at 4096.
     fn jvm(heaps: u32) -> MadeUp {
         let mut made = MadeUp::default();
         let heap: Vec<u8> = [4096_u64, 8192, 512, 0, 7]
@@ -191,7 +194,7 @@ mod tests {
     #[test]
     fn a_jvm_that_has_not_begun_or_is_damaged_has_no_code() {
         assert_eq!(read(&jvm(0)), None, "no heap yet");
-        // Any damage is read as far as it goes, within bounds.
+        // Damaged data are read as far as possible, within bounds.
         jvm(1).damage_each_byte(|made| {
             if let Some(cache) = read(made) {
                 assert!(cache.heaps.len() <= MOST_HEAPS && cache.frame_words < HEAD);

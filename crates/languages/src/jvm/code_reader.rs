@@ -8,22 +8,22 @@ use super::tables::JvmMemory;
 use crate::read_budget::ReadBudget;
 use std::rc::Rc;
 
-/// Least cost of a read, in bytes: it is a system call.
+/// Least cost of a read, in bytes, because it is a system call.
 const READ_COST: usize = 256;
-/// Names of the code blobs that are compiled methods.
+/// Names of the code blobs for compiled methods.
 const COMPILED: [&str; 2] = ["nmethod", "native nmethod"];
 /// The file of code blobs that are no methods, and that of methods without one.
 const STUB_FILE: &str = "[jvm]";
 const NO_FILE: &str = "[java]";
 
-/// Code of a JVM that was executed.
+/// Executed code of a JVM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JavaCode {
-    /// A method that the interpreter executed.
+    /// An interpreted method.
     Interpreted(Rc<JavaMethod>),
-    /// A compiled method, with the methods that were inlined into it.
+    /// A compiled method, with the methods inlined into it.
     Compiled(CompiledCode),
-    /// Another code blob of the JVM: its name.
+    /// Another code blob of the JVM, by its name.
     Stub(String),
 }
 
@@ -34,9 +34,9 @@ pub struct JavaFrame<'a> {
     pub file: &'a str,
     /// Its name with its class.
     pub name: &'a str,
-    /// The line that it begins on; 0 if that is not known.
+    /// Its first line; 0 if unknown.
     pub first_line: u32,
-    /// The line that is executed; 0 if that is not known.
+    /// The executed line; 0 if unknown.
     pub line: u32,
     /// Its name in reports.
     pub display_name: String,
@@ -52,8 +52,8 @@ impl JavaCode {
         }
     }
 
-    /// Returns the functions at a place, the innermost first. The place is an offset in the code, of an interpreted method in its constant
-    /// part.
+    /// Returns the functions at a place, the innermost first. The place is an offset in the code;
+    /// for an interpreted method, in its constant part.
     pub fn frames_at(&self, place: u32) -> Vec<JavaFrame<'_>> {
         match self {
             Self::Interpreted(method) => vec![JavaFrame::of_method(method, method.line_at(place))],
@@ -90,17 +90,17 @@ impl<'a> JavaFrame<'a> {
     }
 }
 
-/// Addresses that were seen when a sample was taken.
+/// Addresses seen at a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeenCode {
-    /// A method that is interpreted, and its constant part.
+    /// An interpreted method, and its constant part.
     Interpreted {
         /// Its address.
         method: u64,
         /// The address of its constant part.
         constant: u64,
     },
-    /// A code blob: its block, and the word at the place where a compiled method has its method.
+    /// A code blob: its block, and the word at the place of a compiled method's method.
     Piece {
         /// Its address.
         block: u64,
@@ -115,7 +115,7 @@ pub struct JavaCodeReader {
     known: KnownMethods,
 }
 
-/// Limit on what is read of all JVMs: reading one with damaged tables could take minutes.
+/// Limit on the data read from all JVMs: reading one with damaged tables could take minutes.
 #[derive(Default)]
 pub struct JavaReadBudget {
     budget: ReadBudget,
@@ -138,7 +138,7 @@ impl JavaCodeReader {
         }
     }
 
-    /// Returns the code that was seen; `None` if it is not there any more, or nothing is left of the budget.
+    /// Returns the seen code; `None` if it is gone, or the budget is spent.
     pub fn read_code(
         &mut self,
         seen: SeenCode,

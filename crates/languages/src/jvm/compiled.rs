@@ -1,4 +1,4 @@
-//! Compiled methods of Java: which calls were inlined at each place.
+//! Compiled methods of Java, with the calls inlined at each place.
 
 use super::known_methods::KnownMethods;
 use super::method::JavaMethod;
@@ -8,19 +8,19 @@ use super::tables::JvmMemory;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Bytes of a table that are read, at most.
+/// Maximum number of bytes read of a table.
 const MOST_TABLE: u64 = 1 << 22;
-/// Methods that a piece of code names, and calls inlined into each other, at most.
+/// Maximum number of methods that a code blob names, and of calls inlined into each other.
 const MOST_METHODS: usize = 4096;
 const DEEPEST: usize = 64;
-/// Most calls of all places of a code blob, and most bytes of methods that are read for it. In damaged tables each place can lead through
-/// many others, to methods with large tables of lines.
+/// Maximum number of calls of all places of a code blob, and of bytes read of its methods. In
+/// damaged tables each place can lead through many others, to methods with large tables of lines.
 const MOST_CALLS: usize = 1 << 17;
 const MOST_METHOD_BYTES: usize = 1 << 22;
-/// A place of a table: the offset in the code, and the scope there (4 bytes each), in 16 bytes.
+/// A place of a table: the offset in the code, and its scope (4 bytes each), in 16 bytes.
 type Place = [u8; 16];
 
-/// A call that was inlined: a method, by its number, and the instruction in it.
+/// An inlined call: a method, by its number, and the instruction in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InlinedCall {
     method: u32,
@@ -31,13 +31,14 @@ struct InlinedCall {
 /// A compiled method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompiledCode {
-    /// The compiled one first, then those that were inlined.
+    /// The compiled method first, then the inlined ones.
     methods: Vec<Rc<JavaMethod>>,
-    /// Ends of the known places (offsets in the code, in order), each with the index of its first call.
+    /// Ends of the known places (offsets in the code, in order), each with the index of its first
+    /// call.
     places: Vec<(u32, u32)>,
     /// The calls of each place, the innermost first; `None` ends them.
     calls: Vec<Option<InlinedCall>>,
-    /// Size of its methods that no code before it had.
+    /// Size of its methods that no earlier code had.
     method_bytes: usize,
 }
 
@@ -52,7 +53,7 @@ impl CompiledCode {
 
     /// Returns the methods at an offset in the code, the innermost first, each with its line.
     pub fn methods_at(&self, offset: u32) -> Vec<(&JavaMethod, u32)> {
-        // A place says what is executed up to it.
+        // A place describes the code up to it.
         let behind = self.places.partition_point(|(end, _)| *end < offset);
         let first = self.places.get(behind).map(|(_, first)| *first as usize);
         let calls = first.and_then(|first| self.calls.get(first..));
@@ -69,7 +70,8 @@ impl CompiledCode {
         methods
     }
 
-    /// Reads the code whose structure begins at an address. `known` has methods that were read before, by address.
+    /// Reads the code whose structure begins at an address. `known` has methods that were read
+    /// before, by address.
     pub(super) fn read(
         layout: &MethodLayout,
         piece: u64,
@@ -151,12 +153,12 @@ impl TableBytes {
     }
 }
 
-/// Puts the calls of each place together.
+/// Collector of the calls of each place.
 struct ScopeReader<'a> {
     layout: &'a MethodLayout,
     memory: &'a JvmMemory<'a>,
     known: &'a mut KnownMethods,
-    /// Indices of the methods in this code, by address; `None`: the method could not be read.
+    /// Indices of the methods in this code, by address; `None` if the method could not be read.
     numbers: HashMap<u64, Option<u32>>,
     code: CompiledCode,
 }
@@ -166,7 +168,7 @@ impl ScopeReader<'_> {
         let mut seen: HashMap<u32, u32> = HashMap::new();
         for place in tables.places.as_chunks().0 {
             let (end, scope) = place_parts(place);
-            // The first one lies in front of the code.
+            // The first place is before the code.
             let (Ok(end), true) = (u32::try_from(end), scope > 0) else {
                 continue;
             };
@@ -183,7 +185,7 @@ impl ScopeReader<'_> {
         self.code.places.sort_by_key(|(end, _)| *end);
     }
 
-    /// Adds the calls from a scope outwards. Damaged ones are cut off.
+    /// Adds the calls from a scope outwards, up to damaged ones.
     fn add_calls(&mut self, tables: &TableBytes, mut scope: u32) {
         for _ in 0..DEEPEST {
             let Some((sender, call)) = self.read_scope(tables, scope) else {
@@ -216,7 +218,7 @@ impl ScopeReader<'_> {
         Some((sender, call))
     }
 
-    /// The number of a method, which is read if it is new.
+    /// Returns the number of a method; reads it if it is new.
     fn method_number(&mut self, address: u64) -> Option<u32> {
         if let Some(number) = self.numbers.get(&address) {
             return *number;

@@ -1,23 +1,23 @@
-//! Reasons that a JVM did not do as it was asked.
+//! Reasons why a JVM did not execute a command.
 
 use std::io;
 
-/// Reason that a JVM did not write its perf map.
+/// Reason why a JVM did not write its perf map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachError {
-    /// The process has ended, or may not be looked at.
+    /// The process has ended, or may not be inspected.
     Ended,
     /// The JVM was started with `-XX:+DisableAttachMechanism`.
     Refused,
-    /// The JVM does not handle SIGQUIT: it is just starting, or was started with `-Xrs`.
+    /// The JVM does not handle SIGQUIT: it is still starting, or was started with `-Xrs`.
     NotReady,
-    /// The JVM does not know the order: its release is before 17.
+    /// The JVM does not know the command: its release is before 17.
     TooOld,
     /// The JVM did not listen or answer in time.
     Silent,
-    /// The file at the socket's path is not the JVM's own, as a socket of another user.
+    /// The file at the socket's path is not the JVM's own, such as a socket of another user.
     Foreign,
-    /// The system refused something, or the JVM answered something else.
+    /// The system refused something, or the JVM gave another answer.
     Failed(String),
 }
 

@@ -1,4 +1,4 @@
-//! Methods of a JVM that were read already.
+//! Cache of methods of a JVM.
 
 use super::method::JavaMethod;
 use super::method_layout::MethodLayout;
@@ -6,10 +6,10 @@ use super::tables::JvmMemory;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Most bytes of remembered methods.
+/// Maximum size of remembered methods, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Methods that were read already, by address.
+/// Methods read so far, by address.
 #[derive(Default)]
 pub(super) struct KnownMethods {
     methods: HashMap<u64, Rc<JavaMethod>>,

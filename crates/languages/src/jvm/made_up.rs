@@ -1,13 +1,13 @@
-//! The memory of a JVM that tests make up.
+//! Made-up memory of a JVM, for tests.
 
 use super::tables::{JvmMemory, PublishedStructures};
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-/// A field as a JVM publishes it: structure, name, type, offset, address (0: it is not static).
+/// A published field: structure, name, type, offset, address (0 if it is not static).
 pub(super) type PublishedField<'a> = (&'a str, &'a str, &'a str, u64, u64);
 
-/// Memory of single bytes, of which the others are not there.
+/// Memory of single bytes; all others are unmapped.
 pub(super) struct MadeUp {
     bytes: RefCell<HashMap<u64, u8>>,
     symbols: HashMap<String, u64>,
@@ -25,7 +25,7 @@ impl Default for MadeUp {
 }
 
 impl MadeUp {
-    /// Puts bytes somewhere.
+    /// Stores bytes at a new address.
     pub fn put(&mut self, bytes: &[u8]) -> u64 {
         let at = self.next;
         self.put_at(at, bytes);
@@ -103,7 +103,7 @@ impl MadeUp {
         self.with_memory(|memory| PublishedStructures::read(memory, &symbol, structures))
     }
 
-    /// Calls with each byte overwritten in turn.
+    /// Calls `look` with each byte overwritten in turn.
     pub fn damage_each_byte(&self, look: impl Fn(&Self)) {
         let mut places: Vec<u64> = self.bytes.borrow().keys().copied().collect();
         places.sort_unstable();

@@ -4,23 +4,23 @@ use super::method_layout::{MethodLayout, SourceIndex};
 use super::packed::PackedNumbers;
 use super::tables::JvmMemory;
 
-/// The longest text that is read.
+/// Length of the longest text that is read.
 const MOST_TEXT: usize = 1024;
-/// The longest table of lines, in bytes.
+/// Size of the longest table of lines that is read, in bytes.
 const MOST_LINES: usize = 1 << 16;
 /// The flag of a method that has a table of lines.
 const HAS_LINES: u16 = 1;
-/// First byte of an entry in a table of lines that does not fit into a byte.
+/// First byte of an entry that does not fit into a byte, in a table of lines.
 const LONG_ENTRY: u8 = 0xff;
 
 /// A method of Java.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JavaMethod {
-    /// Its class with the packages, and its name: `java.util.HashMap.put`.
+    /// Its name with class and packages: `java.util.HashMap.put`.
     pub name: String,
-    /// The file of its class below the directory of sources: `java/util/HashMap.java`.
+    /// The file of its class, relative to the source directory: `java/util/HashMap.java`.
     pub file: String,
-    /// Instructions (bytes of its code) and their lines, by the former.
+    /// Instructions (bytes of its code) with their lines, by instruction.
     lines: Vec<(u16, u32)>,
     first_line: u32,
     /// Offset of its code in its constant part.
@@ -28,7 +28,7 @@ pub struct JavaMethod {
 }
 
 impl JavaMethod {
-    /// Returns its first line that has code; 0 if no line is known.
+    /// Returns its first line with code; 0 if no line is known.
     pub fn first_line(&self) -> u32 {
         self.first_line
     }
@@ -39,7 +39,7 @@ impl JavaMethod {
         size_of::<Self>() + self.name.len() + self.file.len() + lines
     }
 
-    /// Returns the line of an instruction; the first one where it is not known.
+    /// Returns the line of an instruction; the first line if unknown.
     pub fn line(&self, instruction: Option<u16>) -> u32 {
         let Some(instruction) = instruction else {
             return self.first_line();
@@ -51,7 +51,7 @@ impl JavaMethod {
         before.map_or_else(|| self.first_line(), |(_, line)| *line)
     }
 
-    /// Returns the line at a place in its constant part, of a method that is interpreted.
+    /// Returns the line at a place in the constant part of an interpreted method.
     pub fn line_at(&self, place: u32) -> u32 {
         let instruction = place.checked_sub(self.code);
         self.line(instruction.and_then(|at| u16::try_from(at).ok()))
@@ -103,7 +103,7 @@ impl JavaMethod {
     }
 }
 
-/// The path of a source file, which the directories of packages lead to.
+/// Returns the path of a source file, from the directories of packages.
 fn source_path(class: &str, source: &str) -> String {
     match class.rsplit_once('/') {
         Some((package, _)) if !source.is_empty() => format!("{package}/{source}"),
@@ -111,7 +111,8 @@ fn source_path(class: &str, source: &str) -> String {
     }
 }
 
-/// Classes that are made at run time (lambdas) have an address in their name, which differs from run to run.
+/// Returns the name of a class without its address: classes made at run time (lambdas) have one,
+/// which differs from run to run.
 fn without_address(class: &str) -> &str {
     let cut = class.rfind(['/', '+', '.']).filter(|at| {
         let last = class.get(at + 1..).unwrap_or_default();
@@ -130,7 +131,7 @@ fn read_symbol(layout: &MethodLayout, symbol: u64, memory: &JvmMemory<'_>) -> Op
     is_text.then(|| text.into_owned())
 }
 
-/// The table of lines stands behind the code of a method, packed: differences of instructions and lines.
+/// Reads the packed table of lines after a method's code: differences of instructions and lines.
 fn read_lines(
     layout: &MethodLayout,
     constant: u64,

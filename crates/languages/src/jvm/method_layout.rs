@@ -2,11 +2,11 @@
 
 use super::tables::{JvmMemory, PublishedStructures};
 
-/// Versions of which the forms below were tried, or stand in the sources.
+/// Versions whose forms below were tested, or are in the sources.
 const VERSIONS: std::ops::RangeInclusive<u32> = 11..=25;
 /// First version in which bytes of packed numbers are never 0.
 const NO_ZERO_BYTES: u32 = 20;
-/// Bytes of an entry of a table of places.
+/// Bytes of an entry in a table of places.
 const PLACE: u64 = 16;
 
 /// Offsets of fields in HotSpot's structures, in bytes. JDK 11, 17, 21 and 25 publish all of them.
@@ -14,20 +14,21 @@ const PLACE: u64 = 16;
 pub struct MethodLayout {
     /// Number that is subtracted from each byte of a packed number.
     pub(super) packed_excess: u8,
-    /// Offset in a method of its constant part.
+    /// Offset of the constant part in a method.
     pub(super) method_constant: u64,
-    /// Offsets in the constant part: the constants of its class, flags, size of the code in bytes, name, and start of the code.
+    /// Offsets in the constant part: the constants of its class, flags, size of the code in bytes,
+    /// name, and start of the code.
     pub(super) constants: u64,
     pub(super) flags: u64,
     pub(super) code_size: u64,
     pub(super) name: u64,
     pub(super) code: u64,
-    /// Offsets in the constants: their class, their number, and the first of them.
+    /// Offsets in the constants: their class, their number, and the first one.
     pub(super) holder: u64,
     pub(super) constants_length: u64,
     pub(super) first_constant: u64,
     pub(super) source: SourceIndex,
-    /// Offset in a class of its name.
+    /// Offset of the name in a class.
     pub(super) class_name: u64,
     /// Offsets in a symbol: the length of its text, and the text.
     pub(super) symbol_length: u64,
@@ -36,7 +37,8 @@ pub struct MethodLayout {
     pub(super) piece: PieceLayout,
 }
 
-/// Place of the number of the constant that names the source file: an offset in the constants, or in the class.
+/// Place of the number of the constant with the source file's name: an offset in the constants, or
+/// in the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SourceIndex {
     OfConstants(u64),
@@ -55,17 +57,18 @@ pub(super) struct PieceLayout {
     pub tables: CodeTables,
 }
 
-/// Offsets of the tables of a compiled method: its places, the scopes at these, the methods that the scopes name.
+/// Offsets of the tables of a compiled method: its places, their scopes, and the methods that the
+/// scopes name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CodeTables {
-    /// Tables in the structure, behind the code: offsets of tables, and one address.
+    /// Tables in the structure, after the code: offsets of tables, and one address.
     Within {
         places: u64,
         places_end: u64,
         scopes: u64,
         methods: u64,
     },
-    /// Tables in memory of their own.
+    /// Tables in separate memory.
     Apart {
         unchanging: u64,
         unchanging_size: u64,
@@ -77,7 +80,7 @@ pub(super) enum CodeTables {
     },
 }
 
-/// The JVM's structures that say how methods are laid out.
+/// The JVM's structures with the layout of methods.
 pub(super) const METHOD_STRUCTURES: [&str; 12] = [
     "Abstract_VM_Version",
     "CodeBlob",
@@ -94,8 +97,8 @@ pub(super) const METHOD_STRUCTURES: [&str; 12] = [
 ];
 
 impl MethodLayout {
-    /// Offsets that are looked at when a sample is taken: of a method its constant part, of a block the method and the number of its
-    /// compilation.
+    /// Returns the offsets to read at a sample: the constant part of a method, and, of a block, the
+    /// method and the number of its compilation.
     pub fn seen_offsets(&self) -> Option<[u16; 3]> {
         let of_block = |offset: u64| u16::try_from(self.piece.structure + offset).ok();
         Some([
@@ -105,7 +108,7 @@ impl MethodLayout {
         ])
     }
 
-    /// Reads the layout of a running JVM. `None` if it does not say so, or in a form that is not known.
+    /// Reads the layout of a running JVM. `None` if it does not publish it, or in an unknown form.
     pub(super) fn read(published: &PublishedStructures, memory: &JvmMemory<'_>) -> Option<Self> {
         let place = |structure: &str, name: &str| near(published.place(structure, name)?);
         let size = |structure: &str| near(published.size_of(structure)?);
@@ -172,7 +175,7 @@ impl PieceLayout {
     }
 }
 
-/// An offset within a structure.
+/// Returns an offset within a structure.
 fn near(offset: u64) -> Option<u64> {
     (offset < 4096).then_some(offset)
 }

@@ -1,5 +1,5 @@
-//! HotSpot: it publishes where it has its code and its methods, by which these are read from the memory of its process; from JDK 17 on it writes
-//! the names of its compiled code to a perf map when it is asked to.
+//! HotSpot publishes the places of its code and methods, so that these are read from the memory of
+//! its process. From JDK 17 on it writes the names of its compiled code to a perf map on command.
 
 mod attach;
 mod code_cache;

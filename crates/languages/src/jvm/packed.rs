@@ -1,6 +1,7 @@
-//! The packed numbers of HotSpot (`UNSIGNED5`): six bits in each byte up to the one that is small enough to be the last.
+//! The packed numbers of HotSpot (`UNSIGNED5`): six bits in each byte, up to a byte small enough to
+//! be the last.
 
-/// A byte below this ends a number; so does the fifth.
+/// A byte below this ends a number; so does the fifth byte.
 const LAST: u8 = 192;
 const MOST_BYTES: u32 = 5;
 const BITS: u32 = 6;
@@ -12,8 +13,7 @@ pub(super) struct PackedNumbers<'a> {
 }
 
 impl<'a> PackedNumbers<'a> {
-    /// Creates a sequence. `excess` is the number that is added to each byte: 1 where no byte may
-    /// be 0.
+    /// Creates a sequence. `excess` is the number added to each byte: 1 if no byte may be 0.
     pub fn new(bytes: &'a [u8], excess: u8) -> Self {
         let bytes = bytes.iter();
         Self { bytes, excess }
@@ -23,7 +23,7 @@ impl<'a> PackedNumbers<'a> {
         self.bytes.next().copied()
     }
 
-    /// The next number; `None` at the end, or where a byte is too small.
+    /// Returns the next number; `None` at the end, or if a byte is too small.
     pub fn unsigned(&mut self) -> Option<u32> {
         let mut number = 0_u32;
         for place in 0..MOST_BYTES {
@@ -37,7 +37,7 @@ impl<'a> PackedNumbers<'a> {
         Some(number)
     }
 
-    /// The next number, whose lowest bit is its sign.
+    /// Returns the next number, whose lowest bit is its sign.
     pub fn signed(&mut self) -> Option<i32> {
         let number = self.unsigned()?;
         let sign = (number & 1).wrapping_neg();
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Packs a number as HotSpot does.
+    /// Packs a number like HotSpot.
     fn pack(mut number: u32, excess: u8) -> Vec<u8> {
         let last = u32::from(LAST) - u32::from(excess);
         let mut bytes = Vec::new();

@@ -1,11 +1,11 @@
-//! State of a process that decides whether its JVM may be asked.
+//! State of a process that decides whether its JVM may get commands.
 
 use super::error::AttachError;
 use std::path::PathBuf;
 
 /// Bit of SIGQUIT in the sets of signals in `/proc/PID/status`.
 const QUIT_BIT: u64 = 1 << 2;
-/// Starts a JVM that answers SIGQUIT with a dump of its threads, and nothing else.
+/// Option of a JVM that answers SIGQUIT only with a dump of its threads.
 const REFUSAL: &str = "+DisableAttachMechanism";
 
 /// Returns whether a file is HotSpot's library.
@@ -18,22 +18,22 @@ pub fn is_jvm_image(path: &str) -> bool {
 pub struct JvmProcess {
     /// Its number in our namespace.
     pub pid: u32,
-    /// Its number in its own namespace, by which it names its files.
+    /// Its number in its own namespace, which is in the names of its files.
     pub own_pid: u32,
-    /// Its effective user, who must own the files by which the JVM is asked.
+    /// Its effective user, who must own the files of the protocol.
     pub user: u32,
     /// Its effective group.
     pub group: u32,
-    /// True if it handles SIGQUIT, which would end it otherwise.
+    /// True if it handles SIGQUIT, which would otherwise end it.
     catches_quit: bool,
     refuses: bool,
 }
 
 impl JvmProcess {
-    /// Reads what `/proc` says of a process.
+    /// Reads the state of a process from `/proc`.
     ///
     /// # Errors
-    /// If it has ended, or may not be looked at.
+    /// If it has ended, or may not be inspected.
     pub fn read(pid: u32) -> Result<Self, AttachError> {
         let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
         let status = read("status").map_err(|_| AttachError::Ended)?;
@@ -66,7 +66,7 @@ impl JvmProcess {
         }
     }
 
-    /// Returns why a signal must not be sent to it, if that is so.
+    /// Returns the reason why a signal must not be sent to it, if there is one.
     pub(super) fn objection(&self) -> Option<AttachError> {
         match (self.refuses, self.catches_quit) {
             (true, _) => Some(AttachError::Refused),
@@ -75,7 +75,7 @@ impl JvmProcess {
         }
     }
 
-    /// A path in `/tmp` as the process sees it.
+    /// Returns a path in `/tmp` as the process sees it.
     pub(super) fn temporary(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root/tmp/{name}", self.pid))
     }

@@ -1,13 +1,13 @@
-//! Tables of its structures that HotSpot publishes for debuggers: fields (`gHotSpotVMStructs`), with their offsets or addresses, and
-//! the sizes of types.
+//! Tables of its structures that HotSpot publishes for debuggers: fields (`gHotSpotVMStructs`),
+//! with their offsets or addresses, and the sizes of types.
 
 use std::collections::HashMap;
 
-/// Entries of a table of the JVM, at most: JDK 25 has 3,600.
+/// Maximum number of entries in a table of the JVM: JDK 25 has 3,600.
 const MOST_ENTRIES: u64 = 20_000;
-/// The longest name of a structure or a field that is read.
+/// Length of the longest name of a structure or a field that is read.
 const LONGEST_NAME: usize = 64;
-/// Entries of a table of unknown length that are read at once.
+/// Number of entries read at once from a table of unknown length.
 const PIECE: u64 = 256;
 
 /// A field of one of the JVM's structures.
@@ -15,13 +15,13 @@ const PIECE: u64 = 256;
 pub(super) struct Field {
     /// Its type in C++.
     pub kind: String,
-    /// Its offset; of a static field, its address.
+    /// Its offset; for a static field, its address.
     pub place: u64,
 }
 
-/// The memory of a process in which a JVM runs.
+/// The memory of a process with a JVM.
 pub struct JvmMemory<'a> {
-    /// Fills a buffer with the bytes at an address, or returns false if they are not there.
+    /// Fills a buffer with the bytes at an address; returns false if they are unmapped.
     pub read: &'a dyn Fn(u64, &mut [u8]) -> bool,
 }
 
@@ -41,8 +41,8 @@ impl JvmMemory<'_> {
         (self.read)(address, &mut bytes).then(|| u16::from_ne_bytes(bytes))
     }
 
-    /// Returns the bytes from `start` on: `most` of them, those up to the piece with which it is
-    /// enough, or as far as they can be read.
+    /// Returns at most `most` bytes from `start` on, up to the part after which they are `enough`,
+    /// or as far as they can be read.
     pub(super) fn bytes_up_to(
         &self,
         start: u64,
@@ -54,7 +54,7 @@ impl JvmMemory<'_> {
             let Some(at) = start.checked_add(bytes.len() as u64) else {
                 break;
             };
-            // Up to the end of a page, behind which nothing may be.
+            // Up to the end of a page, because the next one may be unmapped.
             let length = (PIECE - at % PIECE) as usize;
             let mut piece = vec![0; length.min(most - bytes.len())];
             if !(self.read)(at, &mut piece) {
@@ -68,7 +68,7 @@ impl JvmMemory<'_> {
         bytes
     }
 
-    /// Reads a text that ends with a zero. It may lie at the end of the mapped memory.
+    /// Reads a text that ends with a zero. It may be at the end of the mapped memory.
     pub(super) fn text(&self, address: u64) -> Option<String> {
         let mut bytes = Vec::new();
         while bytes.len() < LONGEST_NAME {
@@ -89,7 +89,7 @@ impl JvmMemory<'_> {
 /// The tables of a JVM's structures.
 struct Tables<'a> {
     memory: &'a JvmMemory<'a>,
-    /// The values of the exported symbols that say how entries are laid out.
+    /// The values of the exported symbols with the layout of entries.
     symbol: &'a dyn Fn(&str) -> Option<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Tables<'_> {
         self.memory.word((self.symbol)(symbol)?)
     }
 
-    /// Calls for each entry of a table, which ends with one without a name.
+    /// Calls a function for each entry of a table, which ends with an entry without a name.
     fn each_entry(
         &self,
         table: &str,
@@ -119,7 +119,7 @@ impl Tables<'_> {
         Some(())
     }
 
-    /// The fields of these structures, by structure and name.
+    /// Returns the fields of these structures, by structure and name.
     fn fields(&self, structures: &[&str]) -> Option<HashMap<(String, String), Field>> {
         let entry = "gHotSpotVMStructEntry";
         let offset_of = |part: &str| self.value(&format!("{entry}{part}Offset"));
@@ -148,7 +148,7 @@ impl Tables<'_> {
         Some(fields)
     }
 
-    /// The sizes of these structures in bytes.
+    /// Returns the sizes of these structures in bytes.
     fn sizes(&self, structures: &[&str]) -> Option<HashMap<String, u64>> {
         let entry = "gHotSpotVMTypeEntry";
         let size = self.value(&format!("{entry}SizeOffset"))?;
@@ -171,7 +171,8 @@ pub(super) struct PublishedStructures {
 }
 
 impl PublishedStructures {
-    /// Reads the tables of a JVM, each once, for these structures; `symbol` has the values of exported symbols.
+    /// Reads the tables of a JVM, each once, for these structures; `symbol` returns the values of
+    /// exported symbols.
     pub fn read(
         memory: &JvmMemory<'_>,
         symbol: &dyn Fn(&str) -> Option<u64>,
@@ -184,17 +185,17 @@ impl PublishedStructures {
         })
     }
 
-    /// A field, if this JVM has it.
+    /// Returns a field, if this JVM has it.
     pub fn field(&self, structure: &str, name: &str) -> Option<&Field> {
         self.fields.get(&(structure.to_owned(), name.to_owned()))
     }
 
-    /// Returns the offset of a field; of a static field, its address.
+    /// Returns the offset of a field; for a static field, its address.
     pub fn place(&self, structure: &str, name: &str) -> Option<u64> {
         Some(self.field(structure, name)?.place)
     }
 
-    /// The size of a structure in bytes.
+    /// Returns the size of a structure in bytes.
     pub fn size_of(&self, structure: &str) -> Option<u64> {
         self.sizes.get(structure).copied()
     }

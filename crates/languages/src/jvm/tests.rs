@@ -1,4 +1,4 @@
-//! Methods of a JVM that is made up, in both forms of compiled code.
+//! Methods of a made-up JVM, in both forms of compiled code.
 
 use super::made_up::{MadeUp, PublishedField};
 use super::method_layout::METHOD_STRUCTURES;
@@ -68,7 +68,7 @@ fn published(version: u32) -> (Vec<PublishedField<'static>>, Vec<(&'static str, 
     (fields, sizes)
 }
 
-/// A structure of `size` bytes, with some in their places.
+/// Returns a structure of `size` bytes, with some parts set.
 fn structure(size: usize, parts: &[(u64, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; size];
     for (at, part) in parts {
@@ -84,8 +84,8 @@ fn symbol(made: &mut MadeUp, layout: &MethodLayout, text: &str) -> [u8; 8] {
     made.put(&bytes).to_ne_bytes()
 }
 
-/// Adds a method of a class `app/Main` in `Main.java`, whose code has 10 bytes; `lines` is its packed table. Returns its address,
-/// and that of its constant part.
+/// Adds a method of a class `app/Main` in `Main.java`, whose code has 10 bytes; `lines` is its
+/// packed table. Returns its address, and that of its constant part.
 fn method(made: &mut MadeUp, layout: &MethodLayout, name: &str, lines: &[u8]) -> (u64, u64) {
     let class_name = symbol(made, layout, "app/Main");
     let (name, source) = (
@@ -120,14 +120,15 @@ fn method(made: &mut MadeUp, layout: &MethodLayout, name: &str, lines: &[u8]) ->
         (layout.name, &flag),
         (layout.code + 10, lines),
     ];
-    // What is behind it is mapped, too, up to the end of a page.
+    // The bytes after it are mapped, too, up to the end of a page.
     let size = layout.code as usize + 10 + lines.len() + 256;
     let constant = made.put(&structure(size, &parts));
     let at = [(layout.method_constant, &constant.to_ne_bytes()[..])];
     (made.put(&structure(88, &at)), constant)
 }
 
-/// A JVM with a method `outer` (lines 10 and 12), into which `inner` (line 30) was inlined at one place.
+/// A JVM with a method `outer` (lines 10 and 12), into which `inner` (line 30) was inlined at one
+/// place.
 struct Jvm {
     made: MadeUp,
     layout: MethodLayout,
@@ -157,7 +158,8 @@ fn jvm(version: u32) -> Jvm {
         "inner",
         &[0xff, number(0), number(60), 0],
     );
-    // Scope 1: outer, at instruction 4; scope 4: inner, at instruction 0, called from scope 1. Numbers are one more than what they say.
+    // Scope 1: outer, at instruction 4; scope 4: inner, at instruction 0, called from scope 1.
+    // Numbers are stored plus one.
     let scopes = [0, 0, 1, 5, 1, 2, 1].map(number);
     let methods = [outer.0.to_ne_bytes(), inner.0.to_ne_bytes()].concat();
     let place = |end: i32, scope: i32| [end, scope, 0, 0].map(i32::to_ne_bytes).concat();

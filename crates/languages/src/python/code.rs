@@ -3,17 +3,17 @@
 use super::lines::line_at;
 use super::offsets::Version;
 
-/// A string of the interpreter, as it lies in memory.
+/// A string of the interpreter, in its memory form.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeText<'a> {
-    /// Bytes a character: 1, 2 or 4.
+    /// Bytes of a character: 1, 2 or 4.
     pub kind: u8,
     /// The characters.
     pub bytes: &'a [u8],
 }
 
 impl CodeText<'_> {
-    /// Returns the text; invalid characters are replaced by one that says so.
+    /// Returns the text, with replacements for invalid characters.
     pub fn to_text(self) -> String {
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, b| n << 8 | u32::from(*b));
         let characters = self.bytes.chunks_exact(usize::from(self.kind.max(1)));
@@ -23,14 +23,14 @@ impl CodeText<'_> {
     }
 }
 
-/// A function (or the body of a module or class), as its code object says.
+/// A function (or the body of a module or class), from its code object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CodeObject {
     /// The version of its interpreter.
     pub version: Version,
     /// Its file.
     pub file: String,
-    /// Its name: before 3.11 without the class and function around it.
+    /// Its name; before 3.11 without the class and function around it.
     pub name: String,
     /// Its first line.
     pub first_line: u32,
@@ -39,7 +39,7 @@ pub struct CodeObject {
 }
 
 impl CodeObject {
-    /// Returns the line of an instruction; the first line of the function where the table does not say it.
+    /// Returns the line of an instruction; the first line of the function if the table lacks it.
     pub fn line(&self, index: u32) -> u32 {
         line_at(self.version, &self.lines, self.first_line, index).unwrap_or(self.first_line)
     }
@@ -53,7 +53,7 @@ impl CodeObject {
     }
 }
 
-/// The module of a file: by where libraries are, else the name of the file.
+/// Returns the module of a file, by the directories of libraries, else by the name of the file.
 fn module_of(file: &str) -> String {
     if let Some(frozen) = file.strip_prefix("<frozen ") {
         return frozen.trim_end_matches('>').to_owned();

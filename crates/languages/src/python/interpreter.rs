@@ -1,4 +1,4 @@
-//! Finding an interpreter in an image.
+//! Lookup of an interpreter in an image.
 
 use super::offsets::{Offsets, PUBLISHED, Version};
 use crate::elf_image::ElfImage;
@@ -17,9 +17,9 @@ pub struct Interpreter {
     pub version: Version,
     /// The parts of the evaluation function, by offset in the file.
     pub evaluation: Vec<Range<u64>>,
-    /// The address of the runtime, less that of the first byte of the file.
+    /// The address of the runtime, minus that of the first byte of the file.
     pub runtime: u64,
-    /// The address of the type of code objects, less that of the first byte of the file.
+    /// The address of the type of code objects, minus that of the first byte of the file.
     pub code_type: u64,
     /// Layout of its structures.
     pub offsets: Offsets,
@@ -28,7 +28,7 @@ pub struct Interpreter {
 impl LanguageRuntime for Interpreter {
     const LOST: &'static str = "its functions are not named, stacks have the interpreter's own";
 
-    /// `name` says the version of interpreters before 3.11.
+    /// Finds an interpreter. `name` gives the version of interpreters before 3.11.
     fn find_in_image<'data, R: ReadRef<'data>>(
         name: &str,
         image: &ElfImage<'data, R>,
@@ -39,7 +39,7 @@ impl LanguageRuntime for Interpreter {
         ) else {
             return Ok(None);
         };
-        // What is defined elsewhere has no address here.
+        // A symbol defined elsewhere has no address here.
         if first == 0 || size == 0 || runtime == 0 {
             return Ok(None);
         }
@@ -71,7 +71,8 @@ impl LanguageRuntime for Interpreter {
     }
 }
 
-/// Returns the version that the interpreter says (`Py_Version`, since 3.11), else that of its name.
+/// Returns the version that the interpreter exports (`Py_Version`, since 3.11), else that in its
+/// name.
 fn version_of_image<'data, R: ReadRef<'data>>(
     name: &str,
     image: &ElfImage<'data, R>,
@@ -91,7 +92,8 @@ fn version_of_image<'data, R: ReadRef<'data>>(
     }
 }
 
-/// `python3.9`, `libpython3.8.so.1.0`. A `d` behind the version is a build for debugging, whose objects differ.
+/// Returns the version in a name: `python3.9`, `libpython3.8.so.1.0`. A `d` after the version means
+/// a debug build, whose objects differ.
 fn version_of_name(name: &str) -> Option<Version> {
     let (_, rest) = name.split_once("python3.")?;
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();

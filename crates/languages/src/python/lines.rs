@@ -2,7 +2,7 @@
 
 use super::offsets::Version;
 
-/// Returns the line of an instruction (counted as frames of the version do), as far as the table says it.
+/// Returns the line of an instruction (counted as in the version's frames), if the table has it.
 pub(super) fn line_at(version: Version, table: &[u8], first_line: u32, index: u32) -> Option<u32> {
     let first = i64::from(first_line);
     let line = match version.minor {
@@ -13,7 +13,7 @@ pub(super) fn line_at(version: Version, table: &[u8], first_line: u32, index: u3
     u32::try_from(line).ok()
 }
 
-/// 3.8 and 3.9: pairs of how far the next line is, in bytes and in lines.
+/// Finds a line in 3.8 and 3.9: pairs of distances to the next line, in bytes and in lines.
 fn line_by_increments(table: &[u8], first_line: i64, offset: i64) -> i64 {
     let (mut at, mut line) = (0, first_line);
     for pair in table.chunks_exact(2) {
@@ -26,7 +26,7 @@ fn line_by_increments(table: &[u8], first_line: i64, offset: i64) -> i64 {
     line
 }
 
-/// 3.10: pairs of how long a range is, and of how its line differs; -128 has none.
+/// Finds a line in 3.10: pairs of a range's length and its line difference; -128 means no line.
 fn line_by_ranges(table: &[u8], first_line: i64, offset: i64) -> Option<i64> {
     let (mut at, mut line) = (0, first_line);
     for pair in table.chunks_exact(2) {
@@ -42,7 +42,7 @@ fn line_by_ranges(table: &[u8], first_line: i64, offset: i64) -> Option<i64> {
     None
 }
 
-/// 3.11 and later: entries of a kind, of 1 to 8 code units.
+/// Finds a line in 3.11 and later: entries of a kind, of 1 to 8 code units.
 fn line_by_locations(table: &[u8], first_line: i64, index: i64) -> Option<i64> {
     let (mut at, mut line) = (0, first_line);
     let mut bytes = table.iter().copied().peekable();
@@ -65,7 +65,7 @@ fn line_by_locations(table: &[u8], first_line: i64, index: i64) -> Option<i64> {
     None
 }
 
-/// A number of six bits a byte, the lowest first; its lowest bit is the sign.
+/// Reads a number of six bits a byte, the lowest first; its lowest bit is the sign.
 fn signed_number(bytes: &mut impl Iterator<Item = u8>) -> Option<i64> {
     let mut number = 0_i64;
     for shift in (0..48).step_by(6) {

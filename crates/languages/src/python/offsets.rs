@@ -1,4 +1,4 @@
-//! Layout of the interpreter's structures in each version.
+//! Layout of the interpreter's structures, by version.
 
 /// A version of CPython.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -9,13 +9,13 @@ pub struct Version {
     pub minor: u8,
 }
 
-/// The number of functions that one call of the evaluation function stands for.
+/// The number of functions in one call of the evaluation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameCalls {
     /// One function (3.8 to 3.10).
     One = 1,
-    /// All functions up to the one that is marked as an entry, with it (3.11).
+    /// All functions up to and including the one that is marked as an entry (3.11).
     ToEntry = 2,
     /// All functions up to a frame that is no function (3.12 and later).
     ToShim = 3,
@@ -36,9 +36,9 @@ pub struct Offsets {
     pub thread_id: u16,
     /// A thread's frame, or the structure that holds it.
     pub thread_frame: u16,
-    /// The frame's place in the holding structure, where there is one.
+    /// The frame's place in the holding structure, if there is one.
     pub holder_frame: Option<u16>,
-    /// Bytes of a frame that hold all that is read of it.
+    /// Bytes of a frame that contain all fields that are read.
     pub frame_size: u16,
     /// A frame's code object.
     pub frame_code: u16,
@@ -56,7 +56,7 @@ pub struct Offsets {
     pub code_name: u16,
     /// A code object's table of lines.
     pub code_lines: u16,
-    /// A code object's instructions, where frames point to one of them.
+    /// A code object's instructions, if frames point to one of them.
     pub code_instructions: Option<u16>,
     /// A string's characters, if all are ASCII.
     pub ascii_data: u16,
@@ -147,8 +147,9 @@ impl Offsets {
         }
     }
 
-    /// Returns those that 3.13 and 3.14 publish at the start of their runtime (`_Py_DebugOffsets`); `None` if these bytes are
-    /// something else, or are of a build without the global lock, which was never tried.
+    /// Returns the offsets that 3.13 and 3.14 publish at the start of their runtime
+    /// (`_Py_DebugOffsets`); `None` if these bytes are something else, or come from a build without
+    /// the global lock, which is untested.
     pub fn published(bytes: &[u8]) -> Option<Self> {
         if bytes.get(..8)? != b"xdebugpy" {
             return None;
@@ -202,7 +203,7 @@ impl Offsets {
         .filter(Self::is_readable)
     }
 
-    /// Returns whether all fields that are read lie within the bytes that the kernel half reads at
+    /// Returns whether all fields that are read are in the bytes that the kernel half reads at
     /// once.
     fn is_readable(&self) -> bool {
         let frame = [self.frame_code, self.frame_previous, self.frame_instruction];
@@ -250,7 +251,7 @@ const PUBLISHED_3_14: PublishedGroups = PublishedGroups {
     bytes: 74,
     text: 77,
 };
-/// The number of bytes of the published offsets that are read.
+/// Number of bytes of the published offsets that are read.
 pub(super) const PUBLISHED: usize = 8 * 81;
 
 #[cfg(test)]

@@ -1,21 +1,23 @@
-//! Names that programs give to their threads.
+//! Names that programs give their threads.
 //!
-//! Up to 3.13 the interpreter keeps them to itself, in objects of the module `threading`: its dictionary `_active` has an object for each
-//! thread, whose attributes are the name and the thread's number in the kernel. From 3.14 on it names the threads of the system.
+//! Up to 3.13 only the interpreter knows them, in objects of the module `threading`: its dictionary
+//! `_active` has an object for each thread, with the name and the thread's number in the kernel as
+//! attributes. From 3.14 on it names the system's threads.
 
 use super::code::CodeText;
 use super::interpreter::Interpreter;
 use std::cell::Cell;
 
-/// The most entries of a dictionary that are looked at.
+/// Maximum number of entries of a dictionary that are read.
 const MOST_ENTRIES: u64 = 1 << 16;
-/// The most threads whose names are read.
+/// Maximum number of threads whose names are read.
 const MOST_THREADS: usize = 512;
-/// The most reads of one search: structures that were overwritten may lead in circles. A program of 5,000 modules takes 15,000.
+/// Maximum number of reads of one search, because overwritten structures may form cycles. A program
+/// of 5,000 modules takes 15,000.
 const MOST_READS: u32 = 1 << 16;
-/// The longest name that is read, in bytes.
+/// Length of the longest name that is read, in bytes.
 const LONGEST_NAME: u64 = 256;
-/// The most interpreters of a process that are searched.
+/// Maximum number of interpreters of a process that are searched.
 const MOST_INTERPRETERS: usize = 64;
 
 /// Offsets in objects that are the same in all versions from 3.8 on, in bytes.
@@ -28,13 +30,13 @@ const DICTIONARY_KEYS: u64 = 32;
 const TEXT_LENGTH: u64 = 16;
 const TEXT_STATE: u64 = 32;
 const NUMBER_DIGITS: u64 = 24;
-/// The flag of a type whose objects have the values of their attributes in themselves (3.13).
+/// The flag of a type whose objects contain the values of their attributes (3.13).
 const INLINE_VALUES: u64 = 1 << 2;
 
-/// Reads bytes at an address of a process; false if it cannot.
+/// Reads bytes at an address of a process; returns false if it cannot.
 pub type ReadMemory<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
 
-/// Offsets by which a version's thread names are found.
+/// Offsets to a version's thread names.
 #[derive(Clone, Copy)]
 struct Layout {
     minor: u8,
@@ -72,7 +74,8 @@ pub struct ThreadNames<'a> {
 }
 
 impl<'a> ThreadNames<'a> {
-    /// Returns `None` for versions that do not keep names to themselves, or were never tried.
+    /// Prepares a search; `None` for versions that name the system's threads, and for untested
+    /// ones.
     pub fn of_interpreter(interpreter: &'a Interpreter, read: &'a ReadMemory<'a>) -> Option<Self> {
         let layout = Layout::of_version(interpreter.version.minor)?;
         Some(Self {
@@ -83,8 +86,8 @@ impl<'a> ThreadNames<'a> {
         })
     }
 
-    /// Returns the address of the dictionary of threads of each interpreter, where the image of the interpreter begins at `base`.
-    /// There is none before the module is loaded.
+    /// Returns the address of the dictionary of threads of each interpreter, whose image begins at
+    /// `base`. There is none before the module is loaded.
     pub fn find_dictionaries(&self, base: u64) -> Vec<u64> {
         let offsets = &self.interpreter.offsets;
         let head = base.wrapping_add(self.interpreter.runtime);
@@ -107,8 +110,8 @@ impl<'a> ThreadNames<'a> {
         self.named_item(dictionary, "_active")
     }
 
-    /// Returns the number (in its own namespace) and the name of each thread in a dictionary of threads, without the main thread, whose name
-    /// says nothing.
+    /// Returns the number (in its own namespace) and the name of each thread in a dictionary of
+    /// threads, without the main thread, whose name is always the same.
     pub fn read_names(&self, dictionary: u64) -> Vec<(u32, String)> {
         let mut names = Vec::new();
         for (_, thread) in self.dictionary_items(dictionary).take(MOST_THREADS) {
@@ -129,12 +132,12 @@ impl<'a> ThreadNames<'a> {
         names
     }
 
-    /// The attributes of an object without slots.
+    /// Returns the attributes of an object without slots.
     fn attributes(&self, object: u64) -> Vec<(u64, u64)> {
         let found = || -> Option<Vec<(u64, u64)>> {
             let class = self.word(object.wrapping_add(OBJECT_TYPE))?;
             let shared = || self.word(class.wrapping_add(self.layout.shared_keys));
-            // What belongs to the object lies in front of it from 3.11 on.
+            // From 3.11 on, the object's own data are before it.
             let dictionary = match self.layout.minor {
                 ..=10 => {
                     let offset = self.word(class.wrapping_add(TYPE_DICTIONARY))?;
@@ -182,12 +185,13 @@ impl<'a> ThreadNames<'a> {
             .flat_map(move |keys| self.items(keys, values))
     }
 
-    /// The keys and values of a table of keys; the values are in an array of their own where many dictionaries share the keys.
+    /// Returns the keys and values of a table of keys; the values are in a separate array if many
+    /// dictionaries share the keys.
     fn items(&self, keys: u64, values: Option<u64>) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (entries, count, size) = self.key_table(keys).unwrap_or((0, 0, 24));
         let pairs = (0..count).map_while(move |index| {
             let entry = entries.wrapping_add(index * size);
-            // In front of the key there may be its hash.
+            // The key's hash may precede it.
             let key = self.word(entry.wrapping_add(size - 16))?;
             let value = match values {
                 Some(values) => self.word(values.wrapping_add(8 * index))?,
@@ -247,7 +251,7 @@ impl<'a> ThreadNames<'a> {
         whole.then(|| CodeText { kind, bytes }.to_text())
     }
 
-    /// Returns a number of one digit (30 bits), as those of threads are.
+    /// Returns a number of one digit (30 bits), like those of threads.
     fn small_number(&self, number: u64) -> Option<u32> {
         let digit = self.word(number.wrapping_add(NUMBER_DIGITS))? as u32;
         (digit < 1 << 30).then_some(digit)
@@ -286,7 +290,8 @@ mod tests {
         }
     }
 
-    /// Words that a program writes over its own structures may lead anywhere, also in circles: the reads end, and nothing is made up.
+    /// A program may overwrite its own structures with pointers to anywhere, also in cycles: the
+    /// reads end, and return no made-up names.
     #[test]
     fn overwritten_structures_end_the_search() {
         for minor in 8..=13 {

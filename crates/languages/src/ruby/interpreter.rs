@@ -1,4 +1,4 @@
-//! Finding Ruby in an image.
+//! Lookup of Ruby in an image.
 
 use crate::elf_image::ElfImage;
 use crate::function_parts::function_parts;
@@ -14,11 +14,12 @@ const CONTEXT: &str = "ruby_current_ec";
 /// Place of a thread's pointer to its execution context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextPlace {
-    /// Offset from the thread pointer: in a program.
+    /// Offset from the thread pointer, in a program.
     FromThread(i32),
     /// Place in the thread-local data of a library.
     InModule {
-        /// The address of the word that says the number of the library, less that of the first byte of the file.
+        /// The address of the word with the library's number, minus that of the first byte of the
+        /// file.
         module: u64,
         /// Offset in these data.
         offset: u32,
@@ -29,14 +30,14 @@ pub enum ContextPlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TextLayout {
-    /// The flags of a short string have its length (3.1).
+    /// The flags of a short string contain its length (3.1).
     LengthInFlags = 1,
     /// All strings have a length field (3.2 and later).
     Length = 2,
 }
 
-/// Offsets of fields, in bytes. Those of the execution context, of frames and of instruction sequences are the same in all
-/// versions that were tried.
+/// Offsets of fields, in bytes. Those of the execution context, of frames and of instruction
+/// sequences are the same in all tested versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RubyOffsets {
     /// Bytes of a frame (`rb_control_frame_t`).
@@ -47,7 +48,7 @@ pub struct RubyOffsets {
     pub lines: u16,
     /// Layout of strings.
     pub text: TextLayout,
-    /// The first line is an object: its lowest bit says that it is a number.
+    /// True if the first line is an object whose lowest bit marks it as a number.
     pub tagged_line: bool,
 }
 
@@ -114,7 +115,7 @@ impl LanguageRuntime for RubyInterpreter {
     }
 }
 
-/// Returns the offsets of a version, by its headers.
+/// Returns the offsets of a version, from its headers.
 fn offsets_of_version(major: u8, minor: u8) -> Option<RubyOffsets> {
     match (major, minor) {
         (3, 1) => Some(RubyOffsets {
@@ -152,10 +153,11 @@ fn context_place<'data, R: ReadRef<'data>>(image: &ElfImage<'data, R>) -> Option
     })
 }
 
-/// The address of a word that the loader fills with the number of the library among those with thread-local data.
+/// Returns the address of a word that the loader fills with the library's number among those with
+/// thread-local data.
 fn module_word<'data, R: ReadRef<'data>>(image: &ElfImage<'data, R>) -> Option<u64> {
     let mut relocations = image.elf.dynamic_relocations()?;
-    // That of another library's data would be about a symbol.
+    // A relocation for another library's data would name a symbol.
     let found = relocations.find(|(_, relocation)| {
         let kind = object::RelocationFlags::Elf {
             r_type: object::elf::R_X86_64_DTPMOD64,
@@ -177,7 +179,7 @@ mod tests {
         }
         for minor in [1, 3] {
             let offsets = offsets_of_version(3, minor).unwrap();
-            // What the kernel half reads of a body at once.
+            // The part of a body that the kernel half reads at once.
             assert!(offsets.lines + 32 <= 160 && offsets.location + 28 <= 160);
         }
     }

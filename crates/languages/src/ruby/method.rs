@@ -1,14 +1,15 @@
 //! Instruction sequences of Ruby, and their names.
 
-/// Positions whose ranks are kept in words of their own, nine in each.
+/// Number of positions whose ranks are in separate words, nine in each.
 const IMMEDIATE: u32 = 54;
 const RANKS_IN_WORD: u32 = 9;
 const IMMEDIATE_WORDS: usize = (IMMEDIATE / RANKS_IN_WORD) as usize;
-/// Words of a block of 512 further positions: the rank before it, the ranks of its eights, its bits.
+/// Words of a block of 512 further positions: the rank before it, the ranks of its eights, its
+/// bits.
 const BLOCK_WORDS: usize = 10;
 const BLOCK_POSITIONS: u32 = 512;
 
-/// A method, a block or the body of a class or file, as its instruction sequence says.
+/// A method, a block or the body of a class or file, from its instruction sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RubyMethod {
     /// Its file.
@@ -24,7 +25,8 @@ pub struct RubyMethod {
 }
 
 impl RubyMethod {
-    /// Returns the line of an instruction, by its position; the first line of the method where the table does not say it.
+    /// Returns the line of an instruction, by its position; the first line of the method if the
+    /// table lacks it.
     pub fn line(&self, position: u32) -> u32 {
         let line = match self.part_lines.as_slice() {
             [only] => Some(*only),
@@ -36,7 +38,8 @@ impl RubyMethod {
         line.unwrap_or(self.first_line)
     }
 
-    /// The number of parts that begin at a position or before it (`succ_index_lookup` in iseq.c).
+    /// Returns the number of parts that begin at or before a position (`succ_index_lookup` in
+    /// iseq.c).
     fn part_at(&self, position: u32) -> Option<u32> {
         let Some(further) = position.checked_sub(IMMEDIATE) else {
             let word = self.ranks.get((position / RANKS_IN_WORD) as usize)?;
@@ -73,7 +76,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A method with a part at each of these positions; part n has line 100 + n.
+    /// Returns a method with a part at each of these positions; part n has line 100 + n.
     fn method(starts: &[u32], positions: u32) -> RubyMethod {
         let rank = |position: u32| starts.iter().filter(|start| **start <= position).count() as u64;
         let mut ranks: Vec<u64> = (0..IMMEDIATE_WORDS as u32)

@@ -1,12 +1,12 @@
-//! Finding V8 in an image, by the constants that Node.js exports for debuggers (`v8dbg_…`).
+//! Lookup of V8 in an image, by the constants that Node.js exports for debuggers (`v8dbg_…`).
 
 use crate::elf_image::ElfImage;
 use crate::{LanguageRuntime, NotSupported};
 use object::{Object, ReadRef};
 
-/// Versions of V8 whose functions were read: those of Node.js 18, 20, 22 and 24.
+/// Versions of V8 whose functions were tested: those of Node.js 18, 20, 22 and 24.
 const TRIED: [(u32, u32); 4] = [(10, 2), (11, 3), (12, 4), (13, 6)];
-/// Words of a layout.
+/// Number of words of a layout.
 const WORDS: usize = 14;
 /// Bytes of the beginning of an object that the kernel half reads.
 const HEAD: u16 = 64;
@@ -25,9 +25,9 @@ pub struct V8Layout {
     pub frame_context: u16,
     /// Distance from the frame pointer down to the function.
     pub frame_function: u16,
-    /// Offset in a function of the part that all its closures share (`SharedFunctionInfo`).
+    /// Offset in a function of the part shared by all its closures (`SharedFunctionInfo`).
     pub function_shared: u16,
-    /// Offset in the shared part of its name, or the scope that has it.
+    /// Offset in the shared part of its name, or of the scope with the name.
     pub shared_name: u16,
     /// Offset in the shared part of its script.
     pub shared_script: u16,
@@ -35,11 +35,11 @@ pub struct V8Layout {
     pub script_source: u16,
     /// Offset in a script of its name.
     pub script_name: u16,
-    /// Offset in a script of the ends of its lines, which V8 fills in once somebody asks for them.
+    /// Offset in a script of the ends of its lines, which V8 fills in on the first request.
     pub script_line_ends: u16,
     /// The first type of functions.
     pub function_type: u16,
-    /// The type of the part that closures share.
+    /// The type of the shared part.
     pub shared_type: u16,
     /// The type of scripts.
     pub script_type: u16,
@@ -47,13 +47,13 @@ pub struct V8Layout {
     pub scope_type: u16,
     /// The type of arrays.
     pub array_type: u16,
-    /// The word of a scope, without its map, where the names of its variables begin: 5 where its place in the source stands before them,
-    /// else 3.
+    /// The word of a scope, without its map, at which the names of its variables begin: 5 if its
+    /// place in the source precedes them, else 3.
     pub scope_names: u16,
 }
 
 impl V8Layout {
-    /// Returns it as words, for the kernel half to hand back.
+    /// Returns it as words, which the kernel half hands back.
     pub fn to_words(self) -> [u16; WORDS] {
         [
             self.frame_context,
@@ -73,7 +73,7 @@ impl V8Layout {
         ]
     }
 
-    /// Returns the layout that these words are.
+    /// Returns the layout in these words.
     pub fn from_words(words: [u16; WORDS]) -> Self {
         let [
             frame_context,
@@ -109,11 +109,11 @@ impl V8Layout {
         }
     }
 
-    /// Returns the layout, by the constants of this name, each without `v8dbg_`.
+    /// Returns the layout, from the constants by name, each without `v8dbg_`.
     fn by_constants(constant: &dyn Fn(&str) -> Option<i64>) -> Option<Self> {
         let small = |name: &str| u16::try_from(constant(name)?).ok();
         let below = |name: &str| u16::try_from(-constant(name)?).ok();
-        // Their names say what a field holds, which one version says otherwise than another.
+        // Their names contain the type of a field, which differs between versions.
         let any = |names: &[&str]| names.iter().find_map(|name| small(name));
         let is_read = |at: &u16| *at < HEAD && at.is_multiple_of(8);
         Some(Self {
@@ -145,8 +145,8 @@ impl V8Layout {
     }
 }
 
-/// Values that all readers of objects take for granted: the tags of pointers, small integers in the upper half of a word, the length
-/// and the characters of strings, the place of the type in a map.
+/// Values that all readers of objects rely on: the tags of pointers, small integers in the upper
+/// half of a word, the length and the characters of strings, the place of the type in a map.
 const TAKEN_FOR_GRANTED: [(&str, i64); 12] = [
     ("HeapObjectTag", 1),
     ("SmiTag", 0),
@@ -175,7 +175,7 @@ impl LanguageRuntime for V8Engine {
         };
         let number = |symbol: &str| -> Option<i64> {
             let (address, _) = image.exported_symbol(symbol)?;
-            // What the file has no bytes for is zero.
+            // Data without bytes in the file are zero.
             let bytes = image.bytes(address, 4).unwrap_or(&[0; 4]);
             Some(i64::from(i32::from_le_bytes(*bytes.first_chunk()?)))
         };

@@ -6,25 +6,24 @@ use crate::read_budget::ReadBudget;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// A script's line on which its text begins, less one.
+/// Offset of the script's first line, minus one.
 const SCRIPT_LINE: u64 = 24;
-/// Words of a scope: the flags, and how many of its variables have a name there.
+/// Words of a scope: the flags, and the number of its named variables.
 const SCOPE_FLAGS: u64 = 8;
 const SCOPE_VARIABLES: u64 = 24;
-/// Bits of the flags, the same in all versions that were tried.
+/// Bits of the flags, the same in all tested versions.
 const SCOPE_KIND: u32 = 15;
 const HAS_CLASS_VARIABLE: u32 = 1 << 10;
 const HAS_NAME: u32 = 3 << 12;
 const HAS_INFERRED_NAME: u32 = 1 << 14;
-/// Number of variables from which on their names stand in a table (not in V8 10.2, where it is not
-/// known).
+/// Number of variables from which on their names are in a table (unknown for V8 10.2).
 const MOST_VARIABLES: i32 = 75;
-/// The longest source whose lines are counted, in characters, and how much of it is read at once.
+/// Maximum length of a source whose lines are counted, in characters, and the number read at once.
 const LONGEST_SOURCE: u64 = 1 << 26;
 const PIECE: usize = 1 << 16;
-/// Ends of lines that are kept for scripts that have functions still to come.
+/// Maximum number of line ends that are kept, and of those of one script.
 const MOST_KEPT: usize = 1 << 22;
-/// The most functions that are looked at in the same way, from one script to the next.
+/// Maximum number of scripts whose line ends are kept.
 const MOST_SCRIPTS: usize = 4096;
 
 /// A function of JavaScript.
@@ -41,7 +40,7 @@ pub struct JsFunction {
 impl JsFunction {
     /// Returns its name in reports: `handle (server.js:12)`.
     pub fn display_name(&self) -> String {
-        // Of packages many have an `index.js`.
+        // Many packages have an `index.js`.
         let file = match self.file.rsplit_once("/node_modules/") {
             Some((_, in_package)) => in_package,
             None if self.file.starts_with("node:") => self.file.as_str(),
@@ -62,7 +61,7 @@ pub struct SharedFunction {
     pub script: u64,
 }
 
-/// The places at which the lines of a script end. `None`: they could not be read.
+/// The ends of the lines of a script; `None` if they could not be read.
 type LineEnds = Option<Rc<[u32]>>;
 
 /// Reads names of functions from the memory of their processes.
@@ -71,12 +70,12 @@ pub struct FunctionReader {
     /// Ends of lines by process, script and source.
     lines: HashMap<(u32, Object, Object), LineEnds>,
     kept: usize,
-    /// Of characters of sources.
+    /// Budget of source characters.
     budget: ReadBudget,
 }
 
 impl FunctionReader {
-    /// Returns the name of a function of a process, by its memory; `None` if it is not there any more.
+    /// Returns the name of a function of a process, from its memory; `None` if it is gone.
     pub fn read_function(
         &mut self,
         process: u32,
@@ -114,7 +113,7 @@ impl FunctionReader {
         })
     }
 
-    /// The line at a place in the source of a script.
+    /// Returns the line at a place in the source of a script.
     fn line_at(
         &mut self,
         process: u32,
@@ -144,7 +143,7 @@ impl FunctionReader {
         u32::try_from(first.max(0) as usize + before + 1).ok()
     }
 
-    /// Returns the ends of the lines of a script, unless too much was read lately.
+    /// Returns the ends of the lines of a script, unless the budget is spent.
     fn read_ends(
         &mut self,
         heap: &Heap<'_>,
@@ -165,7 +164,7 @@ impl FunctionReader {
     }
 }
 
-/// The name of a function and where it begins in its source, by its scope.
+/// Reads the name of a function and its place in the source, from its scope.
 fn read_scope(
     heap: &Heap<'_>,
     layout: &V8Layout,
@@ -174,7 +173,7 @@ fn read_scope(
     let early = layout.scope_names == 5;
     let word = |index: u64| heap.word(scope.at(8 * index));
     let flags = heap.word(scope.at(SCOPE_FLAGS))?;
-    // The kind of a function's scope is 2 or 4; that of a module is the next.
+    // The kind of a function's scope is 2 or 4; a module's is the next one.
     let (flags, module) = match early {
         true => (flags as u32, 5),
         false => ((flags >> 32) as u32, 3),
@@ -204,7 +203,7 @@ fn read_scope(
     Some((name, start.and_then(|start| u32::try_from(start).ok())))
 }
 
-/// Returns the ends of the lines of a script, if V8 knows them already.
+/// Returns the ends of the lines of a script, if V8 has computed them.
 fn kept_ends(heap: &Heap<'_>, layout: &V8Layout, script: Object) -> Option<Vec<u32>> {
     let array = heap.object(script.at(layout.script_line_ends.into()))?;
     if heap.type_of(array)? != layout.array_type {
@@ -247,7 +246,7 @@ fn count_ends(heap: &Heap<'_>, source: Characters) -> Option<Vec<u32>> {
                 .iter()
                 .rev()
                 .fold(0_u16, |all, byte| all << 8 | u16::from(*byte));
-            // The two of a line's end on Windows are one.
+            // The two characters of a Windows line end count as one.
             if after_return && unit == u16::from(b'\n') {
                 ends.pop();
             }
@@ -261,7 +260,7 @@ fn count_ends(heap: &Heap<'_>, source: Characters) -> Option<Vec<u32>> {
     (ends.len() <= MOST_KEPT).then_some(ends)
 }
 
-/// The path that the name of a script is: modules have an address for it.
+/// Returns the path in a script's name: modules have a URL.
 fn path_of(name: &str) -> String {
     let Some(path) = name.strip_prefix("file://") else {
         return name.to_owned();

@@ -1,8 +1,9 @@
-//! Objects in the memory of a process that V8 runs in. All that is read may have been overwritten, or moved by the collector of garbage.
+//! Objects in the memory of a process with V8. All data may have been overwritten, or moved by the
+//! garbage collector.
 
 use std::cell::Cell;
 
-/// Reads bytes at an address of a process; false if it cannot.
+/// Reads bytes at an address of a process; returns false if it cannot.
 pub(super) type ReadMemory<'a> = dyn Fn(u64, &mut [u8]) -> bool + 'a;
 
 /// Offsets of fields that every map and every string have.
@@ -10,13 +11,14 @@ const MAP_TYPE: u64 = 12;
 const STRING_LENGTH: u64 = 12;
 const STRING_DATA: u64 = 16;
 const STRING_SECOND: u64 = 24;
-/// Types below this are strings; of them, the lowest bits say how their characters are kept.
+/// First type that is no string; the lowest bits of a string's type give the representation of its
+/// characters.
 const FIRST_NO_STRING: u16 = 128;
 const ONE_BYTE: u16 = 8;
 const UNCACHED: u16 = 16;
-/// The most objects that one text is put together of.
+/// Maximum number of objects that form one text.
 const MOST_PIECES: u32 = 64;
-/// Characters of a text that are kept: of a longer one the last.
+/// Maximum number of characters of a text that are kept: the last ones of a longer text.
 const MOST_TEXT: u64 = 1024;
 
 /// A pointer to an object.
@@ -24,7 +26,7 @@ const MOST_TEXT: u64 = 1024;
 pub(super) struct Object(u64);
 
 impl Object {
-    /// The object that a word points to; `None` if it is a small integer or a weak pointer.
+    /// Returns the object that a word points to; `None` if it is a small integer or a weak pointer.
     pub fn of_word(word: u64) -> Option<Self> {
         (word & 3 == 1).then(|| Self(word - 1))
     }
@@ -34,12 +36,12 @@ impl Object {
     }
 }
 
-/// The small integer that a word is.
+/// Returns the small integer in a word.
 pub(super) fn small_integer(word: u64) -> Option<i32> {
     (word & 0xffff_ffff == 0).then_some((word >> 32) as u32 as i32)
 }
 
-/// Characters that lie beside each other.
+/// Adjacent characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Characters {
     pub address: u64,
@@ -72,7 +74,7 @@ impl Heap<'_> {
         Some(self.half(map.at(MAP_TYPE))? as u16)
     }
 
-    /// The text of a string, or its end if it is long; `None` if the object is no string.
+    /// Returns the text of a string, or its end if it is long; `None` if the object is no string.
     pub fn text(&self, string: Object) -> Option<String> {
         let pieces = Cell::new(MOST_PIECES);
         let count = u64::from(self.half(string.at(STRING_LENGTH))?);
@@ -88,7 +90,7 @@ impl Heap<'_> {
         })
     }
 
-    /// Adds the characters of a string from one to another.
+    /// Adds the characters of a string from one position to another.
     fn add_units(
         &self,
         string: Object,
@@ -133,12 +135,12 @@ impl Heap<'_> {
         Some(())
     }
 
-    /// Returns the characters of a string, if it is of one piece.
+    /// Returns the characters of a string that is one piece.
     pub fn flat_characters(&self, string: Object) -> Option<Characters> {
         self.flat(string, &Cell::new(MOST_PIECES)).flatten()
     }
 
-    /// Returns `Some(None)` if the string is put together of two others.
+    /// Returns the characters of a string; `Some(None)` if it is the concatenation of two others.
     fn flat(&self, string: Object, pieces: &Cell<u32>) -> Option<Option<Characters>> {
         let kind = self.type_of(string)?;
         if kind >= FIRST_NO_STRING {
@@ -159,7 +161,7 @@ impl Heap<'_> {
             0 => Some(Some(characters(string.at(STRING_DATA)))),
             1 => {
                 let second = self.object(string.at(STRING_SECOND))?;
-                // What was made one has nothing in its second half.
+                // A flattened string has nothing in its second half.
                 match self.half(second.at(STRING_LENGTH))? {
                     0 => inner().map(Some),
                     _ => Some(None),

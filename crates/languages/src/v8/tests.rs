@@ -50,7 +50,7 @@ impl Memory {
         start + 1
     }
 
-    /// An object of a type, with its map.
+    /// Makes an object of a type, with its map.
     fn object(&mut self, kind: u16, words: &[u64]) -> u64 {
         let map = self.add_words(&[0, u64::from(kind) << 32]);
         let start = self.add_words(&[map]);
@@ -69,7 +69,7 @@ impl Memory {
         string
     }
 
-    /// A string of another kind than one that has its characters.
+    /// Makes a string that does not contain its characters.
     fn other(&mut self, kind: u16, length: usize, words: [u64; 2]) -> u64 {
         self.object(kind, &[(length as u64) << 32, words[0], words[1]])
     }
@@ -79,7 +79,7 @@ fn small(number: i32) -> u64 {
     u64::from(number as u32) << 32
 }
 
-/// A function that begins at a place of a source, with a name and an inferred one.
+/// Makes a function that begins at a place of a source, with a name and an inferred one.
 fn function(
     memory: &mut Memory,
     layout: &V8Layout,
@@ -121,7 +121,7 @@ fn read(memory: &Memory, layout: &V8Layout, function: SharedFunction) -> Option<
     FunctionReader::default().read_function(7, layout, function, &read)
 }
 
-/// A program with one function, `handle` on the third line of `/srv/app.js`.
+/// Makes a program with one function, `handle` on the third line of `/srv/app.js`.
 fn program(layout: &V8Layout) -> (Memory, SharedFunction) {
     let mut memory = Memory::default();
     let name = memory.text("handle");
@@ -233,7 +233,7 @@ proptest! {
             let place = place.index(memory.0.len());
             memory.0[place] = byte;
         }
-        // Pointers to other places of the same memory: circles, objects that are others.
+        // Pointers to other places of the same memory: cycles, and objects of other types.
         for (place, to) in words {
             let place = place.index(memory.0.len() / 8) * 8;
             let to = BASE + 8 * to.index(memory.0.len() / 8) as u64 + 1;
