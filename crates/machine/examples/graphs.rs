@@ -1,5 +1,5 @@
-//! `graphs FILE…`: the graphs, classes and loops of all procedures of images with a symbol table:
-//! how many there are, how many miss edges, and which.
+//! `graphs FILE…`: prints statistics of the graphs, classes and loops of all procedures of images
+//! with a symbol table, and the procedures whose graphs miss edges.
 
 mod loaded;
 

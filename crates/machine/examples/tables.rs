@@ -1,9 +1,10 @@
-//! `tables x86_64|aarch64 > crates/machine/tables/….txt`: the tables of the pipeline models, made
-//! offline by LLVM's machine code analyser (`llvm-mc-22` and `llvm-mca-22` of Debian's `llvm-22`).
+//! `tables x86_64|aarch64 > crates/machine/tables/….txt`: makes the tables of the pipeline models
+//! offline, with LLVM's machine code analyser (`llvm-mc-22` and `llvm-mca-22` of Debian's
+//! `llvm-22`).
 //!
-//! Every instruction form that our decoder tells apart is encoded once, disassembled by LLVM, and
-//! looked up in the scheduling model of each processor. What is written are numbers out of LLVM's
-//! models, which are under Apache-2.0 WITH LLVM-exception.
+//! Every instruction form that our decoder distinguishes is encoded once, disassembled by LLVM, and
+//! looked up in the scheduling model of each processor. The output are numbers from LLVM's models,
+//! which are under Apache-2.0 WITH LLVM-exception.
 
 use machine::{Architecture, Instruction, InstructionDecoder, InstructionForm, PROCESSORS};
 use profile::ImageAddress;
@@ -13,15 +14,15 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// An instruction that stands between the others, to tell where each begins: its bytes, and how
-/// LLVM writes it.
+/// A marker instruction between the others, to show where each begins: its bytes, and LLVM's text
+/// for it.
 const X86_MARK: (&[u8], &str) = (
     &[0x0f, 0x1f, 0x80, 0x44, 0x33, 0x22, 0x11],
     "nopl\t287454020(%rax)",
 );
 const A64_MARK: (&[u8], &str) = (&[0xe0, 0xff, 0x3f, 0xd4], "brk\t#0xffff");
 
-/// Encodings of a form that are tried.
+/// Maximum number of encodings of a form that are tried.
 const TRIES: usize = 4;
 
 struct Sample {
@@ -67,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             writeln!(out, "c {class}")?;
         }
     }
-    // Forms that are alike on all processors stand in one line.
+    // Forms with the same costs on all processors share a line.
     let mut alike: BTreeMap<Vec<Option<usize>>, Vec<&str>> = BTreeMap::new();
     for (sample, classes) in samples.iter().zip(classes_of) {
         if classes.iter().any(Option::is_some) {
@@ -154,10 +155,11 @@ fn x86_forms() -> Vec<Sample> {
     samples
 }
 
-/// Returns some encodings of each form of AArch64, out of random words.
+/// Returns some encodings of each form of AArch64, from random words.
 fn aarch64_forms() -> Vec<Sample> {
     const WORDS: u64 = 20_000_000;
-    // What random words do not find: `nop`, `ret`, `isb`, `dmb ish`, `dsb ish`, `svc`, `yield`.
+    // Words that random search does not find: `nop`, `ret`, `isb`, `dmb ish`, `dsb ish`, `svc`,
+    // `yield`.
     let known = [
         0xd503_201f,
         0xd65f_03c0,
@@ -216,7 +218,7 @@ fn run(program: &str, arguments: &[&str], input: String) -> Result<String, Box<d
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Keeps those that LLVM takes for one instruction, the first of each form.
+/// Keeps samples that LLVM disassembles as one instruction, the first of each form.
 fn disassemble(
     samples: Vec<Sample>,
     triple: &str,
@@ -224,7 +226,7 @@ fn disassemble(
 ) -> Result<Vec<Sample>, Box<dyn Error>> {
     let hex =
         |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("0x{byte:02x} ")).collect() };
-    // What is no instruction to LLVM may swallow bytes behind it.
+    // Bytes that are no instruction to LLVM may swallow bytes after them.
     let padding: &[u8] = if triple == "x86_64" { &[0x90; 15] } else { &[] };
     let mut input = String::new();
     for sample in &samples {
@@ -278,7 +280,7 @@ struct Row {
 impl Row {
     fn class(&self, sample: &Sample, fuses: bool) -> String {
         let kind = sample.instruction.kind;
-        // LLVM counts the parts of fused micro-operations; what enters is the whole.
+        // LLVM counts the parts of fused micro-operations, while the whole is issued as one.
         let uops = match (fuses, kind.load, kind.store) {
             (true, true, true) => self.uops.saturating_sub(2).max(2.min(self.uops)),
             (true, true, false) | (true, false, true) => self.uops.saturating_sub(1).max(1),
@@ -303,7 +305,7 @@ impl Table {
             resources: Vec::new(),
             rows: Vec::new(),
         };
-        // The analyser itself fails on some instructions: what fails is halved.
+        // The analyser itself fails on some instructions: a failing list is halved.
         let mut work = vec![samples];
         while let Some(samples) = work.pop() {
             match Self::ask(samples, triple, cpu, mark)? {
@@ -322,7 +324,7 @@ impl Table {
         Ok(whole)
     }
 
-    /// `None` if the analyser fails.
+    /// Returns the analyser's output; `None` if it fails.
     fn ask(
         samples: &[Sample],
         triple: &str,
@@ -383,7 +385,7 @@ impl Table {
     }
 }
 
-/// `uops latency throughput flags… bypass resource,resource[cycles] NAME text`
+/// Parses `uops latency throughput flags… bypass resource,resource[cycles] NAME text`.
 fn row(line: &str, resources: &[(String, u32)]) -> Option<Row> {
     let uops = line.get(..7)?.trim().parse().ok()?;
     let latency = line.get(7..14)?.trim().parse().ok()?;
@@ -394,7 +396,7 @@ fn row(line: &str, resources: &[(String, u32)]) -> Option<Row> {
     for part in split_resources(named) {
         let (name, cycles) = part.split_once('[').unwrap_or((part, "1"));
         let Some(index) = resources.iter().position(|resource| resource.0 == name) else {
-            // No resources: this is the name of the instruction.
+            // Without resources: this is the name of the instruction.
             return Some(Row {
                 uops,
                 latency,

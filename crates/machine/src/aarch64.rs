@@ -1,4 +1,4 @@
-//! AArch64 (A64), decoded by disarm64. What an operand's register is for follows from its place:
+//! AArch64 (A64), decoded by disarm64. The role of an operand's register follows from its position:
 //! the assembler writes the destination first, except in stores, comparisons and branches.
 
 use crate::effect::{AddressSum, Condition, RegisterEffect};
@@ -28,9 +28,9 @@ fn parse_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<(u32, Opcode), E
     Ok((word, opcode))
 }
 
-/// A scalar shift by immediate whose field `immh` is zero is no instruction, but disarm64 takes it
-/// for one, and writing its text subtracts below zero. Of all 2^32 words these are the only ones
-/// that it panics on.
+/// Returns whether a scalar shift by immediate has a zero field `immh`. That is no instruction, but
+/// disarm64 decodes it, and its formatter subtracts below zero. Of all 2^32 words these are the
+/// only ones on which it panics.
 fn is_reserved(word: u32) -> bool {
     word & 0xdff8_0400 == 0x5f00_0400
 }
@@ -48,7 +48,7 @@ pub(crate) fn decode_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<Inst
         reads,
         writes,
         kind,
-        // What the size of the operands is says a table entry only where it has another opcode.
+        // A table entry covers an operand size only if that has another opcode.
         form: match is_unshifted(word) {
             true => InstructionForm(word & X_OR_W | ADD_IMMEDIATE),
             false => InstructionForm(word & (definition.mask | SIZES)),
@@ -58,9 +58,9 @@ pub(crate) fn decode_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<Inst
     })
 }
 
-/// Returns whether the second operand of an addition, subtraction or logical instruction is a register that is
-/// shifted by nothing: these cost what those with an immediate operand cost, and the table has only
-/// those that shift.
+/// Returns whether the second operand of an addition, subtraction or logical instruction is an
+/// unshifted register. Such an instruction costs the same as with an immediate operand, and the
+/// table only has those that shift.
 fn is_unshifted(word: u32) -> bool {
     let logical = word & 0x1f00_0000 == 0x0a00_0000;
     let addition = word & 0x1f20_0000 == 0x0b00_0000;
@@ -70,10 +70,10 @@ fn is_unshifted(word: u32) -> bool {
 const X_OR_W: u32 = 0x8000_0000;
 const ADD_IMMEDIATE: u32 = 0x1100_0000;
 
-/// The bits that mostly hold the size of the operands: 31 (X or W), 30 (Q), 23 and 22 (type).
+/// The bits that usually hold the size of the operands: 31 (X or W), 30 (Q), 23 and 22 (type).
 const SIZES: u32 = 0xc0c0_0000;
 
-/// The instruction as Arm writes it.
+/// Returns the instruction in Arm's notation.
 pub(crate) fn format_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
     let (_, opcode) = parse_aarch64(address, bytes)?;
     let mut text = String::new();
@@ -82,7 +82,7 @@ pub(crate) fn format_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<Stri
     Ok(text)
 }
 
-/// The `width` bits from `low`.
+/// Returns the `width` bits from `low`.
 fn bit_field(word: u32, low: u32, width: u32) -> u32 {
     word >> low & ((1 << width) - 1)
 }
@@ -202,8 +202,8 @@ fn registers_of(
         }
     }
     if kind.locked && kind.store && !definition.mnemonic.starts_with("cas") {
-        // `stxr` says in its first register whether it succeeded; `ldadd` gives the old value
-        // in its second.
+        // `stxr` writes its success to its first register; `ldadd` returns the old value in its
+        // second.
         let register = if definition.class == InsnClass::LDSTEXCL {
             16
         } else {
@@ -261,7 +261,8 @@ fn count_destinations(definition: &Insn, kind: InstructionKind, flow: Flow) -> u
     }
 }
 
-/// Returns whether the destination's old value counts: it is accumulated into, or partly kept.
+/// Returns whether the instruction reads the destination's old value, because it accumulates into
+/// it or keeps a part.
 fn reads_destination(definition: &Insn) -> bool {
     let name = definition.mnemonic;
     matches!(
@@ -285,7 +286,7 @@ fn has_write_back(word: u32, definition: &Insn) -> bool {
     }
 }
 
-/// Returns whether the flags are read, and whether they are written.
+/// Returns whether the instruction reads the flags, and whether it writes them.
 fn flags_used(definition: &Insn) -> (bool, bool) {
     use InsnClass::{
         ADDSUB_CARRY, CONDBRANCH, CONDCMP_IMM, CONDCMP_REG, CONDSEL, FLOATCCMP, FLOATCMP, FLOATSEL,
@@ -305,7 +306,7 @@ fn flags_used(definition: &Insn) -> (bool, bool) {
     (reads, compares || sets)
 }
 
-/// The integer register of this number; 31 is the stack pointer or reads as zero.
+/// Returns the integer register of this number; 31 is the stack pointer or reads as zero.
 fn integer_register(number: u32, stack_pointer: bool) -> Option<Register> {
     (number < 31 || stack_pointer).then(|| Register::integer((number & 31) as u8))
 }
@@ -345,7 +346,7 @@ fn list_length(word: u32, operand: &InsnOperand) -> u32 {
             7 => 1,
             _ => 2,
         },
-        // Of one element of each: by the opcode's lowest bit and R.
+        // With one element of each: by the opcode's lowest bit and R.
         _ => (bit_field(word, 13, 1) << 1 | bit_field(word, 21, 1)) + 1,
     }
 }
@@ -408,7 +409,7 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Regi
                 signed: definition.mnemonic == "sbfm",
             }
         }
-        // Of the masks only those of the lowest bits.
+        // Only masks of the lowest bits.
         InsnClass::LOG_IMM
             if definition.mnemonic == "and"
                 && bit_field(word, 16, 6) == 0
@@ -438,7 +439,7 @@ fn effect_of(address: ImageAddress, word: u32, definition: &Insn) -> Option<Regi
 /// Returns the effect of `adr` and `adrp`, whose addresses are relative to their own.
 fn relative_effect(address: ImageAddress, word: u32) -> Option<RegisterEffect> {
     let d = integer_register(bit_field(word, 0, 5), false);
-    // 21 bits: two low ones apart.
+    // 21 bits; the two low ones are separate.
     let value = bit_field(word, 5, 19) << 2 | bit_field(word, 29, 2);
     let value = i64::from((value << 11) as i32 >> 11);
     Some(RegisterEffect::Constant {
@@ -480,8 +481,8 @@ fn add_effect(word: u32, definition: &Insn) -> Option<RegisterEffect> {
     })
 }
 
-/// Returns how many ones the unrotated mask of a logical instruction has, if it does not repeat; more
-/// than any mask has if it does.
+/// Returns the number of ones in the unrotated mask of a logical instruction, if it does not
+/// repeat; a number above any mask's if it does.
 fn mask_bits(word: u32) -> u32 {
     let (long, ones) = (bit_field(word, 22, 1) == 1, bit_field(word, 10, 6));
     if long || ones < 32 {
@@ -491,7 +492,7 @@ fn mask_bits(word: u32) -> u32 {
     }
 }
 
-/// `n + extended(m) << shift`
+/// Returns `n + extended(m) << shift`.
 fn extended_sum(word: u32, definition: &Insn, n: Register, m: Register) -> Option<AddressSum> {
     let extended = definition.class == InsnClass::ADDSUB_EXT;
     if !extended && bit_field(word, 22, 2) != 0 {

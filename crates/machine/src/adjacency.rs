@@ -7,7 +7,8 @@ pub(crate) struct Adjacency {
 }
 
 impl Adjacency {
-    /// `pairs` gives (vertex, neighbour, edge); vertices are less than `vertices`.
+    /// Builds the lists. `pairs` gives (vertex, neighbour, edge); vertices are less than
+    /// `vertices`.
     pub fn new(
         vertices: usize,
         pairs: impl Iterator<Item = (usize, usize, usize)> + Clone,
@@ -36,7 +37,8 @@ impl Adjacency {
         self.starts.len() - 1
     }
 
-    /// A depth-first search from each of the roots in turn, over vertices that are not yet `seen`.
+    /// Runs a depth-first search from each of the roots in turn, over vertices that are not yet
+    /// `seen`.
     pub fn search(
         &self,
         roots: impl Iterator<Item = usize>,
@@ -72,8 +74,8 @@ impl Adjacency {
 /// The orders of a depth-first search.
 #[derive(Debug, Default)]
 pub(crate) struct DepthFirstSearch {
-    /// Vertices in the order in which they were reached.
+    /// Vertices in the order of their first visit.
     pub before: Vec<usize>,
-    /// Vertices in the order in which they were left.
+    /// Vertices in the order of completion.
     pub after: Vec<usize>,
 }

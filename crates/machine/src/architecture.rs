@@ -1,4 +1,4 @@
-//! The instruction sets that are known.
+//! The known instruction sets.
 
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@ pub struct InstructionDecoder {
 }
 
 impl InstructionDecoder {
-    /// A decoder for this architecture.
+    /// Makes a decoder for this architecture.
     pub fn new(architecture: Architecture) -> Self {
         Self {
             architecture,
@@ -18,12 +18,13 @@ impl InstructionDecoder {
         }
     }
 
-    /// The architecture.
+    /// Returns the architecture.
     pub fn architecture(&self) -> Architecture {
         self.architecture
     }
 
-    /// The instruction at the start of `bytes`, which stands at `address`. More bytes may follow.
+    /// Decodes the instruction at the start of `bytes`, which is at `address`. More bytes may
+    /// follow.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the bytes are no instruction, [`Error::Truncated`] if they end too
@@ -35,7 +36,7 @@ impl InstructionDecoder {
         }
     }
 
-    /// The instruction in the assembler's notation: AT&T's for x86-64, Arm's for AArch64.
+    /// Returns the instruction in the assembler's notation: AT&T's for x86-64, Arm's for AArch64.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).

@@ -1,12 +1,12 @@
 use crate::Register;
 
-/// The effect of an instruction on the values that addresses of jump tables are computed from.
-/// Everything else is [`RegisterEffect::Other`]: the written registers are unknown afterwards.
+/// The effect of an instruction on values from which addresses of jump tables are computed. All
+/// other instructions are [`RegisterEffect::Other`]: the written registers are unknown afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RegisterEffect {
     /// `to = value`
     Constant { to: Register, value: u64 },
-    /// `to = from`, of which the low `bits` are kept.
+    /// The low `bits` of `from` go to `to`.
     Copy {
         to: Register,
         from: Register,
@@ -34,9 +34,9 @@ pub(crate) enum RegisterEffect {
     JumpRegister(Register),
     /// Jumps to the 8-byte value at the address.
     JumpMemory(AddressSum),
-    /// Jumps, on this condition on the flags, to the target of its [`crate::Flow`].
+    /// Jumps to the target of its [`crate::Flow`] if the flags meet this condition.
     Branch(Condition),
-    /// None of these.
+    /// None of these effects.
     Other,
 }
 

@@ -2,15 +2,15 @@
 //! equivalence of Johnson, Pearson and Pingali, "The program structure tree" (PLDI '94), in linear
 //! time, with the extension for infinite loops.
 //!
-//! Two edges are cycle equivalent if every cycle through one goes through the other. Once the
-//! exit is joined to the entry every execution is a sum of cycles, so that equivalent edges are
-//! taken equally often. A block is the edge from where it is entered to where it is left.
-//! Directions can be ignored as long as every block lies on a cycle through the entry.
+//! Two edges are cycle equivalent if every cycle through one goes through the other. With an edge
+//! from the exit to the entry, every execution is a sum of cycles, so that equivalent edges are
+//! taken equally often. A block is the edge from its entry to its exit. Directions do not matter as
+//! long as every block is on a cycle through the entry.
 
 use crate::FlowGraph;
 use crate::adjacency::Adjacency;
 
-/// Blocks and edges by how often they run.
+/// Classes of blocks and edges that run equally often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Equivalence {
     /// The class of each block.
@@ -19,15 +19,15 @@ pub struct Equivalence {
     pub edges: Vec<usize>,
     /// The number of classes; they are numbered from 0.
     pub classes: usize,
-    /// Blocks that were given an edge to the outside, because nothing leads there from them.
+    /// Blocks that got an edge to the outside, because no path leads there from them.
     pub exits: Vec<usize>,
-    /// Blocks that were given an edge from the outside, because nothing leads from there to them.
+    /// Blocks that got an edge from the outside, because no path leads from there to them.
     pub entries: Vec<usize>,
 }
 
 impl Equivalence {
-    /// The classes of a procedure's graph. If that misses edges, each block and each edge is a
-    /// class of its own.
+    /// Computes the classes of a procedure's graph. If that misses edges, each block and each edge
+    /// is a class of its own.
     pub fn of(graph: &FlowGraph) -> Self {
         let edges = graph
             .edges
@@ -51,15 +51,15 @@ impl Equivalence {
         }
     }
 
-    /// The classes of any flow graph. A missing end of an edge is outside; other ends are less
-    /// than `blocks`.
+    /// Computes the classes of any flow graph. A missing end of an edge is outside; other ends are
+    /// less than `blocks`.
     ///
-    /// A loop that cannot be left gets an edge to the outside from its first block: it was left
-    /// when the program ended, at most once each time it was entered, somewhere. So it can be
-    /// entered without its blocks being equivalent to the way there.
+    /// An endless loop gets an edge to the outside from its first block: the end of the program
+    /// left it somewhere, at most once for each entry. So its blocks are not equivalent to the path
+    /// to it.
     ///
     /// # Panics
-    /// If an edge names a block that is not there.
+    /// If an edge names a missing block.
     pub fn new(blocks: usize, edges: &[(Option<usize>, Option<usize>)]) -> Self {
         let outside = 2 * blocks;
         let entered = |block: Option<usize>| block.map_or(outside, |block| 2 * block);
@@ -95,13 +95,13 @@ impl Equivalence {
     }
 }
 
-/// Returns one block of each loop from which no way leads outside. `way` turns the edges round.
+/// Returns one block of each loop from which no path leads outside. `way` turns the edges round.
 fn stuck_blocks(
     blocks: usize,
     edges: &[(Option<usize>, Option<usize>)],
     way: impl Fn((Option<usize>, Option<usize>)) -> (Option<usize>, Option<usize>) + Copy,
 ) -> Vec<usize> {
-    // From each block to those before it; the outside is the last vertex.
+    // Edges from each block to its predecessors; the outside is the last vertex.
     let vertex = |block: Option<usize>| block.unwrap_or(blocks);
     let back = edges.iter().enumerate().map(|(index, edge)| {
         let (from, to) = way(*edge);
@@ -110,8 +110,8 @@ fn stuck_blocks(
     let back = Adjacency::new(blocks + 1, back);
     let mut leaves = vec![false; blocks + 1];
     back.search(std::iter::once(blocks), &mut leaves);
-    // Of what is left over, the last that a search against the edges leaves is in a loop that is
-    // not left; so is, when what leads there is taken away, the next.
+    // Among the remaining blocks, the last one that a search against the edges completes is in an
+    // endless loop; so is the next one, after all blocks that lead to the first are removed.
     let order = back.search(0..blocks, &mut leaves.clone()).after;
     let mut stuck = Vec::new();
     for block in order.into_iter().rev() {
@@ -123,8 +123,8 @@ fn stuck_blocks(
     stuck
 }
 
-/// The brackets of a subtree: edges from it to above, as a list in which any can be deleted and
-/// two can be joined in constant time. `None` ends it.
+/// The brackets of a subtree: edges from it to vertices above, as a list with deletion and
+/// concatenation in constant time. `None` ends it.
 #[derive(Clone, Copy, Default)]
 struct Brackets {
     top: Option<usize>,
@@ -132,13 +132,13 @@ struct Brackets {
     size: usize,
 }
 
-/// The edges while classes are being found; those beyond the graph's cap other brackets.
+/// The edges during the computation of classes; those beyond the graph's cap other brackets.
 #[derive(Default)]
 struct Edges {
-    /// The neighbours in the list that the edge is in: towards the top, towards the bottom.
+    /// Neighbours in the edge's list: towards the top, towards the bottom.
     links: Vec<(Option<usize>, Option<usize>)>,
     class: Vec<Option<usize>>,
-    /// The size of the list when the edge was last on top of it, and the class given then.
+    /// Size of the list when the edge was last on top of it, and the class given then.
     recent: Vec<(usize, usize)>,
     classes: usize,
 }
@@ -202,8 +202,8 @@ impl Edges {
         }
     }
 
-    /// The class of the tree edge above a subtree with these brackets. The same set of brackets
-    /// has the same top and the same size, and a set with both has not changed.
+    /// Returns the class of the tree edge above a subtree with these brackets. Equal sets of
+    /// brackets have the same top and the same size, and a set with both has not changed.
     fn class_above(&mut self, list: Brackets) -> usize {
         // Without brackets it is a bridge: on no cycle, equivalent to nothing.
         let Some(top) = list.top else {
@@ -224,9 +224,9 @@ impl Edges {
 struct Tree {
     /// The vertices in the order of the search.
     order: Vec<usize>,
-    /// Their places in it.
+    /// Their positions in that order.
     place: Vec<usize>,
-    /// Parent of each vertex, and the edge from there.
+    /// Parent of each vertex, and the edge from it.
     parent: Vec<Option<(usize, usize)>>,
 }
 
@@ -255,7 +255,7 @@ fn spanning_tree(adjacency: &Adjacency, root: usize) -> Tree {
     tree
 }
 
-/// The class of each edge of an undirected connected graph.
+/// Returns the class of each edge of an undirected connected graph.
 fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> Vec<usize> {
     let pairs = ends
         .iter()
@@ -265,8 +265,8 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
     let tree = spanning_tree(&adjacency, root);
     let mut edges = Edges::new(ends.len());
     let mut lists = vec![Brackets::default(); vertices];
-    // How far up the brackets of a subtree reach: the least place, of the subtree and of the
-    // first and second of its children.
+    // How far up the brackets of a subtree reach, as the least position: of the subtree, and of its
+    // first and second child.
     let nowhere = usize::MAX;
     let mut reach = vec![nowhere; vertices];
     let mut first = vec![nowhere; vertices];
@@ -300,8 +300,9 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
                 own = own.min(tree.place[neighbour]);
             }
         }
-        // Two children with brackets that reach past here: what is above is not equivalent to
-        // what is below the second, so the list gets a new top for as far as that reaches.
+        // Two children have brackets that reach beyond this vertex: edges above are not equivalent
+        // to those below the second child. So the list gets a new top that reaches as far as the
+        // second child's brackets.
         if second[vertex] < own && second[vertex] < place {
             let cap = edges.add_edge();
             edges.push_edge(&mut list, cap);
@@ -329,8 +330,8 @@ mod tests {
 
     type Ends = (Option<usize>, Option<usize>);
 
-    /// The definition itself: `a` is on a cycle that avoids `b`. Blocks are edges too; the outside
-    /// is a vertex.
+    /// Returns, by the definition itself, whether `a` is on a cycle that avoids `b`. Blocks are
+    /// edges too; the outside is a vertex.
     fn has_cycle_without(ends: &[(usize, usize)], vertices: usize, a: usize, b: usize) -> bool {
         let mut seen = vec![false; vertices];
         let mut work = vec![ends[a].1];
@@ -386,8 +387,8 @@ mod tests {
         Ok(())
     }
 
-    /// A graph of which every block is on a way from the outside to the outside: a spine, and
-    /// other edges.
+    /// Generates a graph in which every block is on a path from the outside to the outside: a
+    /// spine, and other edges.
     fn graphs() -> impl Strategy<Value = (usize, Vec<Ends>)> {
         (1_usize..9).prop_flat_map(|blocks| {
             let end = move || prop::option::weighted(0.9, 0..blocks);
@@ -400,7 +401,7 @@ mod tests {
         })
     }
 
-    /// Any graph at all.
+    /// Generates any graph.
     fn any_graphs() -> impl Strategy<Value = (usize, Vec<Ends>)> {
         (1_usize..9).prop_flat_map(|blocks| {
             let end = move || prop::option::weighted(0.9, 0..blocks);
@@ -416,8 +417,8 @@ mod tests {
             check(blocks, &edges)?;
         }
 
-        /// With infinite loops and unreachable blocks: what is called equivalent must be so in
-        /// every flow that enters and leaves.
+        /// With infinite loops and unreachable blocks: equivalent edges must be so in every flow
+        /// that enters and leaves.
         #[test]
         fn claims_nothing_wrong_of_any_graph((blocks, edges) in any_graphs()) {
             let found = Equivalence::new(blocks, &edges);

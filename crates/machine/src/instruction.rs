@@ -16,36 +16,36 @@ pub struct Instruction {
     pub writes: RegisterSet,
     /// Properties that can make the instruction slow.
     pub kind: InstructionKind,
-    /// The instruction form, among those that take the same resources.
+    /// Its form, among instructions with the same costs.
     pub form: InstructionForm,
-    /// Address of the memory that it accesses, if that is all at one place (x86-64).
+    /// Address of the accessed memory, if it is one place (x86-64).
     pub place: Option<MemoryOperand>,
-    /// The register to which it adds a constant, if it does nothing else but set flags (x86-64).
+    /// The register to which it adds a constant, if it only sets flags besides (x86-64).
     pub advances: Option<(Register, i64)>,
 }
 
 /// A place in memory: a sum of registers and a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MemoryOperand {
-    /// The register that is added as it is.
+    /// The register that is added once.
     pub base: Option<Register>,
-    /// The register that is added a number of times, and this number (its scale).
+    /// The register that is added several times, and that number (its scale).
     pub index: Option<(Register, u8)>,
     /// The constant.
     pub displacement: i64,
-    /// Bytes accessed; 0 if the number is not known.
+    /// Number of bytes accessed; 0 if unknown.
     pub bytes: u32,
 }
 
 impl Instruction {
-    /// The address after it.
+    /// Returns the address after it.
     pub fn end(&self) -> ImageAddress {
         ImageAddress(self.address.0.wrapping_add(self.length.into()))
     }
 }
 
-/// The form of an instruction: its opcode with the size and kind of its operands, but not which
-/// ones they are. Instructions of one form cost the same in a [`crate::Model`].
+/// The form of an instruction: its opcode with the size and kind of its operands, but not the
+/// operands themselves. Instructions of one form cost the same in a [`crate::ProcessorModel`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InstructionForm(pub(crate) u32);
 
@@ -62,7 +62,8 @@ pub enum Flow {
     IndirectJump,
     /// The target follows; when it returns, the next instruction.
     Call(ImageAddress),
-    /// The call goes to an address in a register or in memory; when it returns, the next instruction follows.
+    /// The call goes to an address in a register or in memory; when it returns, the next
+    /// instruction follows.
     IndirectCall,
     /// Control returns to the caller.
     Return,
@@ -71,7 +72,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Returns whether the next instruction may be executed next (for calls: when they return).
+    /// Returns whether the next instruction may execute next (for calls: after they return).
     pub fn falls_through(self) -> bool {
         matches!(
             self,
@@ -84,7 +85,7 @@ impl Flow {
         matches!(self, Self::Call(_) | Self::IndirectCall)
     }
 
-    /// Returns whether a basic block ends here (a call does not end one, as long as it returns).
+    /// Returns whether a basic block ends here (a returning call does not end one).
     pub fn ends_block(self) -> bool {
         !matches!(self, Self::Next | Self::Call(_) | Self::IndirectCall)
     }
@@ -113,15 +114,15 @@ pub struct InstructionKind {
     pub repeated: bool,
     /// Only fetches into the cache.
     pub prefetch: bool,
-    /// Accesses memory only at an address that the code itself says (x86-64).
+    /// Accesses memory only at an address that is in the code itself (x86-64).
     pub fixed_address: bool,
     /// Does nothing.
     pub nop: bool,
-    /// May be executed as one with the instruction before it that writes flags: a conditional branch of x86.
+    /// May be fused with the preceding instruction that writes flags: a conditional branch of x86.
     pub fusible_branch: bool,
-    /// May be executed as one with a conditional branch right after it.
+    /// May be fused with a conditional branch right after it.
     pub fusible_flags: bool,
-    /// Needs nothing but the renaming of registers: it sets a register to zero by an operation with itself,
-    /// or copies one.
+    /// Needs only the renaming of registers: it sets a register to zero by an operation with
+    /// itself, or copies one.
     pub renamed: bool,
 }

@@ -1,8 +1,9 @@
-//! From the bytes of an image to what the instruction-level analyses need: [`Instruction`]s, the
-//! control-flow [`FlowGraph`] of a procedure, and which of its blocks and edges run equally often.
+//! From the bytes of an image to the input of instruction-level analyses: [`Instruction`]s, the
+//! control-flow [`FlowGraph`] of a procedure, and classes of its blocks and edges that run equally
+//! often.
 //!
-//! Images are untrusted: nothing here follows their contents by recursion, everything is bounded
-//! by the size of the procedure.
+//! Images are untrusted: nothing here recurses on their contents, and the size of the procedure
+//! bounds all work.
 #![forbid(unsafe_code)]
 
 mod aarch64;
@@ -40,8 +41,8 @@ pub use model::{
 };
 pub use register::{Register, RegisterSet};
 
-/// The largest procedure that is analysed, in bytes.
+/// Size of the largest procedure that is analysed, in bytes.
 pub const MAX_PROCEDURE: usize = 8 << 20;
 
-/// The most instructions that a procedure may have, those that overlap others included.
+/// Maximum number of instructions of a procedure, including overlapping ones.
 pub const MAX_INSTRUCTIONS: usize = 4 << 20;

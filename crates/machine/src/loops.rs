@@ -1,5 +1,4 @@
-//! Loops and how they are nested (Havlak, "Nesting of reducible and irreducible loops", TOPLAS
-//! 1997).
+//! Loops and their nesting (Havlak, "Nesting of reducible and irreducible loops", TOPLAS 1997).
 
 use crate::FlowGraph;
 use crate::adjacency::Adjacency;
@@ -13,25 +12,25 @@ const MOVES: usize = 32;
 pub struct Loops {
     /// The loops, each after those around it.
     pub loops: Vec<Loop>,
-    /// The innermost loop that each block is in.
+    /// The innermost loop around each block.
     pub innermost: Vec<Option<usize>>,
 }
 
 /// A loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loop {
-    /// The block that is entered first.
+    /// The first block on entry.
     pub head: usize,
     /// The loop around it.
     pub parent: Option<usize>,
-    /// The number of loops around it.
+    /// Number of loops around it.
     pub depth: usize,
     /// True if it can be entered elsewhere too; then its head is one of several.
     pub irreducible: bool,
 }
 
 impl Loops {
-    /// The loops of a procedure's graph.
+    /// Finds the loops of a procedure's graph.
     pub fn of(graph: &FlowGraph) -> Self {
         let edges: Vec<_> = graph
             .edges
@@ -41,17 +40,17 @@ impl Loops {
         Self::new(graph.blocks.len(), &edges)
     }
 
-    /// A loop and those around it, from the inside.
+    /// Returns a loop and those around it, from the inside.
     pub fn around(&self, innermost: Option<usize>) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(innermost, |one| self.loops[*one].parent)
     }
 
-    /// The loops of any flow graph; see [`crate::Equivalence::new`].
+    /// Finds the loops of any flow graph; see [`crate::Equivalence::new`].
     ///
     /// # Panics
-    /// If an edge names a block that is not there.
+    /// If an edge names a missing block.
     pub fn new(blocks: usize, edges: &[(Option<usize>, Option<usize>)]) -> Self {
-        // The outside is the last vertex, and before all.
+        // The outside is the last vertex, and comes before all others.
         let inside = edges
             .iter()
             .enumerate()
@@ -90,13 +89,13 @@ impl Loops {
 }
 
 struct Nest {
-    /// The loop that a vertex was taken into, as a forest with shortened paths.
+    /// The loop that contains a vertex, as a forest with compressed paths.
     parent: Vec<usize>,
     /// The head of the innermost loop around a vertex (for a head: around its loop).
     head: Vec<Option<usize>>,
-    /// Vertices from which the head of an irreducible loop is entered elsewhere.
+    /// Vertices from which other entries lead into the irreducible loop of a head.
     entries: Vec<Vec<usize>>,
-    /// The number of such entries that may still be recorded.
+    /// Number of such entries that may still be recorded.
     moves: usize,
     /// Heads, and whether their loops are irreducible; inner ones first.
     found: Vec<(usize, bool)>,
@@ -138,7 +137,7 @@ impl Nest {
                     irreducible = true;
                     if self.moves > 0 {
                         self.moves -= 1;
-                        // The loops around this one are entered there or have it inside.
+                        // Loops around this one are entered there or contain it.
                         self.entries[head].push(from);
                     }
                 }
@@ -149,7 +148,7 @@ impl Nest {
         }
     }
 
-    /// Takes the outermost loop around a vertex into the loop of `head`.
+    /// Adds the outermost loop around a vertex to the loop of `head`.
     fn take_into_loop(&mut self, vertex: usize, head: usize, body: &mut Vec<usize>) {
         let vertex = self.outermost_loop(vertex);
         if vertex != head {

@@ -1,8 +1,8 @@
 use crate::Architecture;
 use std::fmt;
 
-/// A register as far as dependences go: the parts of one (`al`, `eax`, `rax`; `w0`, `x0`) are the
-/// same. The number means something only together with an [`Architecture`].
+/// A register for dependences: its parts (`al`, `eax`, `rax`; `w0`, `x0`) are the same register.
+/// The number has a meaning only together with an [`Architecture`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Register(u8);
 
@@ -19,22 +19,22 @@ impl Register {
     /// The condition flags.
     pub const FLAGS: Self = Self(90);
 
-    /// The `index`th of the registers that start at `bank`.
+    /// Returns the `index`th of the registers that start at `bank`.
     pub(crate) const fn new(bank: u8, index: u8) -> Self {
         Self(bank + index)
     }
 
-    /// The integer register of this number in the encoding (less than 32).
+    /// Returns the integer register of this number in the encoding (less than 32).
     pub const fn integer(index: u8) -> Self {
         Self::new(Self::INTEGER, index)
     }
 
-    /// Its number, less than 128.
+    /// Returns its number, less than 128.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// The stack pointer.
+    /// Returns the stack pointer.
     pub fn stack_pointer(architecture: Architecture) -> Self {
         Self::integer(match architecture {
             Architecture::X86_64 => 4,
@@ -63,7 +63,7 @@ impl RegisterSet {
         self.0 & other.0 != 0
     }
 
-    /// The registers that are in either.
+    /// Returns the registers in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -74,7 +74,7 @@ impl RegisterSet {
         self.0 == 0
     }
 
-    /// The registers, by number.
+    /// Returns the registers, by number.
     pub fn iter(self) -> impl Iterator<Item = Register> {
         let mut rest = self.0;
         std::iter::from_fn(move || {

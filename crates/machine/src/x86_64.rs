@@ -12,7 +12,7 @@ use iced_x86::{
 };
 use profile::ImageAddress;
 
-/// The longest instruction.
+/// Length of the longest instruction.
 pub(crate) const MAX_LENGTH: usize = 15;
 
 pub(crate) fn parse_x86_64(
@@ -29,7 +29,7 @@ pub(crate) fn parse_x86_64(
     }
 }
 
-/// Decodes instructions one after the other.
+/// Decoder of one instruction at a time.
 #[derive(Debug)]
 pub(crate) struct X86_64 {
     info: InstructionInfoFactory,
@@ -111,14 +111,14 @@ pub(crate) fn form_name(form: u32) -> String {
     format!("{code:?}{variant}")
 }
 
-/// The forms by their names.
+/// Returns the forms with their names.
 pub(crate) fn all_forms() -> impl Iterator<Item = (String, InstructionForm)> {
     let all =
         Code::values().flat_map(|code| (0..VARIANTS).map(move |one| code as u32 * VARIANTS + one));
     all.map(|form| (form_name(form), InstructionForm(form)))
 }
 
-/// The instruction as the GNU assembler writes it.
+/// Returns the instruction in the GNU assembler's notation.
 pub(crate) fn format_x86_64(address: ImageAddress, bytes: &[u8]) -> Result<String, Error> {
     let parsed = parse_x86_64(address, bytes)?;
     let mut formatter = GasFormatter::new();
@@ -132,8 +132,8 @@ pub(crate) fn format_x86_64(address: ImageAddress, bytes: &[u8]) -> Result<Strin
     Ok(text)
 }
 
-/// Returns whether an address does not depend on what is computed: one beside the code, or in the thread's own
-/// memory.
+/// Returns whether an address does not depend on computed values: it is relative to the code, or in
+/// the thread's own memory.
 fn is_fixed(memory: &UsedMemory) -> bool {
     let base = matches!(memory.base(), Name::None | Name::RIP | Name::EIP);
     base && memory.index() == Name::None
@@ -156,7 +156,7 @@ fn place_of(memory: &UsedMemory) -> Option<MemoryOperand> {
     })
 }
 
-/// The register that an instruction adds a constant to, all of it or its low half.
+/// Returns the register to which an instruction adds a constant, all of it or its low half.
 fn advanced_register(parsed: &iced_x86::Instruction) -> Option<(Register, i64)> {
     let to = parsed.op0_register();
     let whole = parsed.op0_kind() == OpKind::Register && (to.is_gpr64() || to.is_gpr32());
@@ -228,7 +228,7 @@ fn flow_of(parsed: &iced_x86::Instruction) -> Flow {
         FlowControl::Call => Flow::Call(target),
         FlowControl::IndirectCall => Flow::IndirectCall,
         FlowControl::Return => Flow::Return,
-        // `int3` is where a compiler says that execution never comes; other interrupts come back.
+        // Compilers put `int3` where execution never comes; other interrupts return.
         FlowControl::Interrupt if parsed.code() == Code::Int3 => Flow::Stop,
         FlowControl::Interrupt => Flow::Next,
         FlowControl::XbeginXabortXend if parsed.mnemonic() == Mnemonic::Xbegin => {
@@ -281,7 +281,7 @@ fn kind_of(parsed: &iced_x86::Instruction) -> InstructionKind {
     }
 }
 
-/// Returns whether it may be executed as one with a conditional branch right after it (not with each
+/// Returns whether it may be fused with a conditional branch right after it (not with each
 /// condition, and not on each processor).
 fn is_fusible_with_branch(parsed: &iced_x86::Instruction) -> bool {
     use Mnemonic::{Add, And, Cmp, Dec, Inc, Sub, Test};
@@ -481,7 +481,8 @@ fn load_effect(parsed: &iced_x86::Instruction, signed: bool) -> Option<RegisterE
     })
 }
 
-/// The address of the memory operand; `None` if it is relative to a segment or not of 64 bits.
+/// Returns the address of the memory operand; `None` if it is relative to a segment or not of 64
+/// bits.
 fn memory_address(parsed: &iced_x86::Instruction) -> Option<AddressSum> {
     if matches!(parsed.segment_prefix(), Name::FS | Name::GS) {
         return None;
@@ -497,7 +498,7 @@ fn memory_address(parsed: &iced_x86::Instruction) -> Option<AddressSum> {
         shift: parsed.memory_index_scale().trailing_zeros() as u8,
         bits: 64,
         signed: false,
-        // With the instruction pointer added, where it is relative to that.
+        // The instruction pointer is already added, if the address is relative to it.
         displacement: parsed.memory_displacement64(),
     })
 }

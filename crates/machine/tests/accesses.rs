@@ -5,8 +5,8 @@ mod slices;
 use machine::{CodeInterpreter, ObservedAccess, Registers, Slice, SliceKind, WayObservation};
 use profile::ImageAddress;
 
-/// `mov (%rdi),%rax; add $8,%rdi; cmp %rsi,%rdi; jne` back; `mov (%rcx),%rcx; mov 4(%rcx),%rax; push %rax;
-/// mov 16(%rip),%rdx; ret`.
+/// `mov (%rdi),%rax; add $8,%rdi; cmp %rsi,%rdi; jne` back; `mov (%rcx),%rcx; mov 4(%rcx),%rax;
+/// push %rax; mov 16(%rip),%rdx; ret`.
 const CODE: [u8; 31] = [
     0x48, 0x8b, 0x07, 0x48, 0x83, 0xc7, 0x08, 0x48, 0x39, 0xf7, 0x75, 0xf4, 0x48, 0x8b, 0x09, 0x48,
     0x8b, 0x41, 0x04, 0x50, 0x48, 0x8b, 0x15, 0x10, 0, 0, 0, 0xc3, 0x90, 0x90, 0x90,
@@ -64,13 +64,14 @@ fn a_loop_shows_its_stride_and_a_loaded_pointer_nothing() {
             (0, Some(0x5010)),
             (0, Some(0x5018)),
             (12, Some(0x9000)),
-            // Its base was loaded; pushes do not count; the last is beside the code of the process.
+            // Its base was loaded; pushes do not count; the last one is relative to the code of the
+            // process.
             (15, None),
             (20, Some(START + MOVED + 27 + 16)),
         ]
     );
     let room: Vec<bool> = accesses.iter().map(|one| one.has_room).collect();
-    // Four branches are half of those that are followed.
+    // Four branches are half of the maximum.
     assert_eq!(room, [true, true, true, true, false, false, false]);
 }
 
@@ -88,7 +89,7 @@ fn the_instruction_before_is_known_once_it_was_followed_and_left_its_registers()
     follow(&mut interpreter, START, registers());
     let second = follow(&mut interpreter, START + 3, registers());
     assert_eq!(before(&second), Some((0, 0x5000)));
-    // The load of `rcx` overwrote its address, and what ends in front of the loop is not known.
+    // The load of `rcx` overwrote its address, and the instruction before the loop is unknown.
     assert_eq!(
         before(&follow(&mut interpreter, START + 15, registers())),
         None
@@ -96,8 +97,8 @@ fn the_instruction_before_is_known_once_it_was_followed_and_left_its_registers()
     assert_eq!(before(&follow(&mut interpreter, START, registers())), None);
 }
 
-/// Returns the branches that are followed from the start of `code`, where these words of memory are known:
-/// the first time, and once the slice is known. Returns the slice, too.
+/// Returns the branches followed from the start of `code`, with these known words of memory: the
+/// first time, and with the learned slice. Returns the slice, too.
 fn ways(code: &[u8], registers: &Registers, known: &[(u64, u64)]) -> ([Vec<(u64, u64)>; 2], Slice) {
     let read = |place: ImageAddress, buffer: &mut [u8]| {
         let rest = code.get((place.0 - START) as usize..).unwrap_or_default();
@@ -135,14 +136,14 @@ fn ways(code: &[u8], registers: &Registers, known: &[(u64, u64)]) -> ([Vec<(u64,
     }
 }
 
-/// `mov 8(%rdi),%rdi; test %rdi,%rdi; jne` back; `mov %rax,(%rbx); mov (%rsi),%rcx; mov %rax,(%rcx);
-/// cmp %rax,(%rbx); je` over a `nop`; `ret`.
+/// `mov 8(%rdi),%rdi; test %rdi,%rdi; jne` back; `mov %rax,(%rbx); mov (%rsi),%rcx; mov
+/// %rax,(%rcx); cmp %rax,(%rbx); je` over a `nop`; `ret`.
 const LIST: [u8; 25] = [
     0x48, 0x8b, 0x7f, 0x08, 0x48, 0x85, 0xff, 0x75, 0xf7, 0x48, 0x89, 0x03, 0x48, 0x8b, 0x0e, 0x48,
     0x89, 0x01, 0x48, 0x39, 0x03, 0x74, 0x01, 0x90, 0xc3,
 ];
 
-/// A list is followed as far as memory is known; the function returns to where the stack says.
+/// A list is followed as far as memory is known; the function returns to the address on the stack.
 #[test]
 fn what_the_code_reads_is_learned_and_leads_on() {
     let mut registers = registers();
@@ -153,8 +154,8 @@ fn what_the_code_reads_is_learned_and_leads_on() {
     let list = [(0x5008, 0x6000), (0x6008, 0x6100)];
     let ([first, then], _) = ways(&LIST, &registers, &list);
     assert_eq!((first, then), (vec![], vec![(7, 0); 2]));
-    // The last element is followed by nothing; what was stored is known, though something was stored to an
-    // unknown address since; and the end of the function leads back to the loop.
+    // The last element has no successor; stored values are known, although an unknown address was
+    // written since; and the end of the function leads back to the loop.
     let whole = [list.as_slice(), &[(0x6108, 0), (0x7000, START + MOVED + 4)]];
     let end = [(7, 9), (21, 24)];
     let expected = [[(7, 0); 2], end, end].concat();
@@ -164,7 +165,7 @@ fn what_the_code_reads_is_learned_and_leads_on() {
     assert!(loads.filter(|one| one.kind == SliceKind::Load).count() >= 5);
 }
 
-/// `cvttsd2si (%rsi),%rax; cmp $3,%rax; je` over a `nop`; `ret`, and the same of single precision.
+/// `cvttsd2si (%rsi),%rax; cmp $3,%rax; je` over a `nop`; `ret`, and the same in single precision.
 #[test]
 fn numbers_in_memory_are_truncated() {
     for (prefix, number) in [(0xf2, 3.7_f64.to_bits()), (0xf3, 3.7_f32.to_bits().into())] {
@@ -176,8 +177,8 @@ fn numbers_in_memory_are_truncated() {
     }
 }
 
-/// A table looked up by what another table has, as a parser does; and a shift and a mask, as a
-/// bytecode interpreter does.
+/// A table is indexed by an entry of another one, as in a parser; and by a shift and a mask, as in
+/// a bytecode interpreter.
 #[test]
 fn addresses_are_computed() {
     let lookup: &[&[u8]] = &[

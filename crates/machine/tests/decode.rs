@@ -16,7 +16,7 @@ fn arm(word: u32) -> Instruction {
     decode(Architecture::Aarch64, &word.to_le_bytes())
 }
 
-/// The registers read and written, by name.
+/// Returns the registers read and written, by name.
 fn registers(instruction: &Instruction) -> (String, String) {
     let names = |set: machine::RegisterSet| {
         let names: Vec<String> = set.iter().map(|register| register.to_string()).collect();

@@ -65,7 +65,7 @@ fn a_table_in_a_loop_is_found() {
 #[test]
 fn two_tables_are_found() {
     for fixture in FIXTURES {
-        // This compiler tests for one of the eight apart.
+        // This compiler tests for one of the eight separately.
         let first = if fixture == "switch.aarch64-gcc-O2" {
             7
         } else {

@@ -1,4 +1,4 @@
-//! Code that no compiler wrote: no panic, bounded work, and a graph that holds together.
+//! Code that no compiler wrote: no panic, bounded work, and a consistent graph.
 
 mod support;
 
@@ -14,7 +14,7 @@ use support::Fixture;
 
 const START: ImageAddress = ImageAddress(0x1000);
 
-/// Whatever is asked for is there: tables everywhere.
+/// An image with data everywhere, so that tables are everywhere.
 struct Anything(u64);
 
 impl LoadedImage for Anything {
@@ -104,7 +104,7 @@ proptest! {
         }
     }
 
-    /// Mostly short jumps and branches: as tangled as can be.
+    /// Mostly short jumps and branches, to make a tangled graph.
     #[test]
     fn random_jumps(code in prop::collection::vec((0_u8..6, any::<i8>()), 1..300), seed: u64) {
         let mut bytes = Vec::new();
@@ -268,7 +268,8 @@ fn a_hundred_thousand_blocks() {
     assert_eq!(graph.edges.len(), 200_002);
 }
 
-/// The first bytes of instructions on vectors and strings, which random bytes seldom are.
+/// Generates the first bytes of instructions on vectors and strings, which are rare among random
+/// bytes.
 fn start_of_instruction() -> impl Strategy<Value = Vec<u8>> {
     let known = |of: &[u8]| Just(of.to_vec()).boxed();
     prop_oneof![
@@ -293,7 +294,7 @@ fn start_of_instruction() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
-    /// Whatever stands in memory is interpreted, as far as it is known, or not.
+    /// Interprets any code, with any memory, without a panic.
     #[test]
     fn any_code_is_interpreted_without_a_panic(
         code in proptest::collection::vec(
@@ -322,7 +323,7 @@ proptest! {
             let mut byte = [0];
             read(at, &mut byte).then_some(byte[0])
         };
-        // What is learned of memory at one sample leads further at the next, and never astray.
+        // Memory reads learned at one sample lead further at the next, and never astray.
         let (mut slice, mut before) = (Slice::default(), 0);
         for _ in 0..4 {
             let values = slices::carry_out(&slice, &registers, memory);

@@ -49,7 +49,7 @@ impl GeneratedCode {
 
     /// Adds procedures of unknown size where no other one is.
     fn load_unsized(&mut self, mut unsized_code: Vec<(u64, &str)>) {
-        // Of two at one place the later one counts: the sort is stable, and the last is taken
+        // The later of two at one place counts: the sort is stable, and the last is taken
         // first.
         unsized_code.sort_by_key(|(start, _)| *start);
         for (start, name) in unsized_code.into_iter().rev() {

@@ -103,7 +103,7 @@ fn procedures_have_the_names_people_use() {
             "{name} in {names:?}"
         );
     }
-    // Of two names the one with fewer underscores; no label inside a procedure.
+    // The one of two names with fewer underscores; no label inside a procedure.
     assert!(names.contains(&"hash".to_owned()));
     assert!(!names.contains(&"__hash_alias".to_owned()));
     assert!(!names.contains(&"asm_inner".to_owned()));

@@ -1,4 +1,4 @@
-//! An image in memory, for examples that go through all of its procedures.
+//! An image in memory, for examples that visit all of its procedures.
 
 use machine::{LoadedImage, is_never_returning};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
@@ -15,7 +15,7 @@ pub struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    /// Returns the image, and those of its procedures whose size is known.
+    /// Returns the image, and its procedures of known size.
     pub fn of(file: &object::File<'a>) -> Result<(Self, Procedures<'a>), object::Error> {
         let mut loaded = Self {
             segments: Vec::new(),
@@ -40,7 +40,7 @@ impl<'a> Loaded<'a> {
         Ok((loaded, procedures))
     }
 
-    /// Bytes of the image.
+    /// Returns bytes of the image.
     pub fn bytes(&self, address: u64, size: u64) -> Option<&'a [u8]> {
         self.segments.iter().find_map(|(start, data)| {
             let from = usize::try_from(address.checked_sub(*start)?).ok()?;

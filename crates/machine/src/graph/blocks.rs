@@ -7,14 +7,14 @@ use std::ops::Range;
 /// Data in the rest of the image that a procedure's code refers to.
 pub trait LoadedImage {
     /// Fills `buffer` with the bytes of loaded data at an address, with relative relocations
-    /// applied; `false` if there are none, or fewer than it holds.
+    /// applied; returns `false` if there are fewer bytes.
     fn read_loaded(&self, address: ImageAddress, buffer: &mut [u8]) -> bool;
 
     /// Returns whether a call of this address never returns.
     fn never_returns(&self, target: ImageAddress) -> bool;
 }
 
-/// An image of which nothing is known but the procedure itself.
+/// An image of which only the procedure itself is known.
 #[derive(Clone, Copy, Debug)]
 pub struct NoImage;
 
@@ -28,8 +28,8 @@ impl LoadedImage for NoImage {
     }
 }
 
-/// A basic block: instructions that are executed one after the other, or not at all (calls that
-/// return are within).
+/// A basic block: instructions that execute one after the other, or not at all (calls that return
+/// are within).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its start.
@@ -40,18 +40,18 @@ pub struct Block {
     pub instructions: Range<usize>,
 }
 
-/// A way that control may go. A missing end is outside the procedure.
+/// A possible transfer of control. A missing end is outside the procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Edge {
-    /// The block that it leaves; `None` where the procedure is entered.
+    /// The block that it leaves; `None` at the procedure's entry.
     pub from: Option<usize>,
-    /// The block that it enters; `None` where the procedure is left.
+    /// The block that it enters; `None` at the procedure's exit.
     pub to: Option<usize>,
-    /// Reason that control goes there.
+    /// Reason for the transfer.
     pub kind: EdgeKind,
 }
 
-/// Reason that control goes along an edge.
+/// Reason for a transfer along an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EdgeKind {
     /// The procedure is called.
@@ -59,7 +59,7 @@ pub enum EdgeKind {
     /// Nothing known leads here, but it is code: a landing pad of an exception, dead code, or the
     /// target of an unresolved jump.
     UnknownEntry,
-    /// The next instruction; for a conditional branch, when it is not taken.
+    /// The next instruction; after a conditional branch that is not taken.
     Fall,
     /// A conditional branch is taken.
     Taken,
@@ -69,17 +69,18 @@ pub enum EdgeKind {
     Table,
     /// Control returns to the caller.
     Return,
-    /// A jump to another procedure, or the end of this one: execution runs on into the next.
+    /// A jump to another procedure, or the end of this one, from which execution continues in the
+    /// next.
     TailCall,
     /// A call that does not return, or an instruction that stops.
     NoReturn,
-    /// An indirect jump whose targets are not known.
+    /// An indirect jump with unknown targets.
     Unresolved,
-    /// Into bytes that are no instruction.
+    /// A transfer to bytes that are no instruction.
     Invalid,
 }
 
-/// A jump table that was found.
+/// A recognised jump table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JumpTable {
     /// The instruction that jumps through it.
@@ -88,8 +89,8 @@ pub struct JumpTable {
     pub address: ImageAddress,
     /// The targets of its entries.
     pub targets: Vec<ImageAddress>,
-    /// True if the code says how many entries there are. Otherwise all those were taken that
-    /// could be targets, of which the last may be none.
+    /// True if the code determines the number of entries. Otherwise all possible targets were
+    /// taken, and the last ones may be none.
     pub bounded: bool,
 }
 
@@ -108,20 +109,19 @@ pub struct FlowGraph {
     pub instructions: Vec<Instruction>,
     /// The jump tables, by the address of the jump.
     pub tables: Vec<JumpTable>,
-    /// Indirect jumps that could go anywhere in the procedure. If there are any, edges are
-    /// missing.
+    /// Indirect jumps that could go anywhere in the procedure. If there are any, edges are missing.
     pub unresolved: Vec<ImageAddress>,
-    /// Addresses where control seems to run into bytes that are no instruction.
+    /// Addresses where control seems to reach bytes that are no instruction.
     pub invalid: Vec<ImageAddress>,
-    /// Ranges that are neither reached nor padding nor could be code: data.
+    /// Ranges that are data: neither reached, nor padding, nor decodable as code.
     pub data: Vec<Range<ImageAddress>>,
-    /// True if instructions overlap, as where a jump skips a prefix.
+    /// True if instructions overlap, for example if a jump skips a prefix.
     pub overlapping: bool,
 }
 
 impl FlowGraph {
-    /// Returns whether edges may be missing. Then nothing can be said about which blocks run equally often
-    /// (§6.1.2).
+    /// Returns whether edges may be missing. Then nothing is known about blocks that run equally
+    /// often (§6.1.2).
     pub fn misses_edges(&self) -> bool {
         !self.unresolved.is_empty() || !self.invalid.is_empty()
     }
@@ -135,16 +135,16 @@ impl FlowGraph {
                 .any(|edge| matches!(edge.kind, EdgeKind::Return | EdgeKind::TailCall))
     }
 
-    /// The instructions of a block.
+    /// Returns the instructions of a block.
     pub fn instructions_of(&self, block: &Block) -> &[Instruction] {
         self.instructions
             .get(block.instructions.clone())
             .unwrap_or_default()
     }
 
-    /// The block that has an instruction starting at this address.
+    /// Returns the block with an instruction that starts at this address.
     pub fn block_at(&self, address: ImageAddress) -> Option<usize> {
-        // Blocks that start before it; where instructions overlap, not always the last.
+        // Blocks that start before it; if instructions overlap, not always the last one.
         let after = self.blocks.partition_point(|block| block.start <= address);
         let holds = |index: &usize| {
             self.blocks.get(*index).is_some_and(|block| {

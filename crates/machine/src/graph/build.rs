@@ -7,11 +7,12 @@ use crate::{Architecture, Error, Flow, Instruction, InstructionDecoder, MAX_PROC
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
 
-/// Tables may hide behind tables, but not more often than this: each look is at all of the code.
+/// Maximum number of rounds in which tables may reveal further tables, because each round examines
+/// all of the code.
 const MAX_ROUNDS: usize = 256;
 
-/// Instructions decoded while looking at unreachable code, for each byte of the procedure: the
-/// bytes behind them are data.
+/// Maximum number of instructions decoded in unreachable code, for each byte of the procedure:
+/// later bytes are data.
 const GAP_STEPS: usize = 4;
 
 /// Number of pieces of unreachable code after which the rest is data.
@@ -53,7 +54,7 @@ struct Builder<'a> {
     image: &'a dyn LoadedImage,
     /// Tables by the index of the jump.
     tables: FxHashMap<u32, JumpTable>,
-    /// The number of indirect jumps examined, and of rounds.
+    /// Number of indirect jumps examined, and of rounds.
     tried: usize,
     rounds: usize,
     unknown_entries: Vec<Position>,
@@ -67,8 +68,8 @@ impl Builder<'_> {
             .follow(work, &|target| image.never_returns(target))
     }
 
-    /// Finds the tables of indirect jumps, and follows them, as long as there are new jumps. One
-    /// try each: code found later can only add ways to a jump, and so doubt.
+    /// Finds the tables of indirect jumps, and follows them, as long as there are new jumps. Each
+    /// jump is examined once, because code found later only adds paths to it, and so doubt.
     fn resolve_tables(&mut self) -> Result<(), Error> {
         while self.tried < self.code.indirect.len() && self.rounds < MAX_ROUNDS {
             self.rounds += 1;
@@ -102,7 +103,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Examines the code that was not reached.
+    /// Examines unreached code.
     fn fill_gaps(&mut self) -> Result<(), Error> {
         let mut covered = self.code.covered();
         let mut from = 0;
@@ -204,7 +205,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Appends the instructions of the block; gives the index of the last.
+    /// Appends the instructions of the block; returns the index of the last one.
     fn fill_block(&self, leader: Position, instructions: &mut Vec<Instruction>) -> u32 {
         let mut position = leader;
         let mut last = 0;
@@ -288,8 +289,8 @@ impl Builder<'_> {
         edges
     }
 
-    /// Returns the kind of an indirect jump without a table. It leaves the procedure if everything that could be a target
-    /// of it is reached without it.
+    /// Returns the kind of an indirect jump without a table. It leaves the procedure if all of its
+    /// possible targets are reached without it.
     fn unknown_target(&self) -> EdgeKind {
         if self.unknown_entries.is_empty() && self.data.is_empty() {
             EdgeKind::TailCall

@@ -1,4 +1,4 @@
-//! The instructions of a procedure while they are being found.
+//! The instructions of a procedure, during the search for them.
 
 use crate::{Error, Flow, Instruction, InstructionDecoder, MAX_INSTRUCTIONS};
 use profile::ImageAddress;
@@ -24,7 +24,7 @@ pub(super) struct CodeMap<'a> {
     pub indirect: Vec<u32>,
     /// Calls that do not return, by index.
     pub dead_ends: FxHashSet<u32>,
-    /// Positions where control runs into bytes that are no instruction.
+    /// Positions where control reaches bytes that are no instruction.
     pub invalid: Vec<Position>,
 }
 
@@ -49,18 +49,18 @@ impl<'a> CodeMap<'a> {
         ImageAddress(self.start.0.wrapping_add(position.into()))
     }
 
-    /// The position of an address; `None` outside the procedure.
+    /// Returns the position of an address; `None` outside the procedure.
     pub fn position(&self, address: ImageAddress) -> Option<Position> {
         let position = address.0.checked_sub(self.start.0)?;
         (position < self.bytes.len() as u64).then_some(position as Position)
     }
 
-    /// The instruction that starts at a position.
+    /// Returns the instruction that starts at a position.
     pub fn index_at(&self, position: Position) -> Option<u32> {
         self.at.get(position as usize)?.checked_sub(1)
     }
 
-    /// The instruction that runs on into a position.
+    /// Returns the instruction that runs on into a position.
     pub fn index_before(&self, position: Position) -> Option<u32> {
         self.before.get(position as usize)?.checked_sub(1)
     }
@@ -83,7 +83,7 @@ impl<'a> CodeMap<'a> {
         self.decoder.decode(address, self.bytes_at(position))
     }
 
-    /// Follows the code from these positions, which lead blocks.
+    /// Follows the code from these positions, which start blocks.
     pub fn follow(
         &mut self,
         mut work: Vec<Position>,
@@ -108,7 +108,7 @@ impl<'a> CodeMap<'a> {
         let mut previous = None;
         loop {
             if previous.is_some() && self.index_at(position).is_some() {
-                // Two ways lead here.
+                // Two paths lead here.
                 self.leaders.insert(position);
             }
             if let (Some(previous), Some(before)) =
@@ -122,7 +122,7 @@ impl<'a> CodeMap<'a> {
             let Ok(instruction) = self.decode(position) else {
                 let after_call = previous.filter(|index| self.is_call(*index));
                 match after_call {
-                    // What follows a call is no code: it was not meant to return.
+                    // The bytes after a call are no code, so the call does not return.
                     Some(call) => drop(self.dead_ends.insert(call)),
                     // Runs on into the next procedure.
                     None if position as usize == self.bytes.len() => {}
@@ -155,7 +155,7 @@ impl<'a> CodeMap<'a> {
         instruction.is_some_and(|instruction| instruction.flow.is_call())
     }
 
-    /// Notes where an instruction leads besides the next one.
+    /// Notes the successors of an instruction other than the next one.
     fn note_targets(
         &mut self,
         index: u32,
@@ -180,7 +180,7 @@ impl<'a> CodeMap<'a> {
         }
     }
 
-    /// Returns which bytes belong to instructions.
+    /// Returns, for each byte, whether it belongs to an instruction.
     pub fn covered(&self) -> Vec<bool> {
         let mut covered = vec![false; self.bytes.len()];
         for instruction in &self.instructions {

@@ -6,11 +6,11 @@ use crate::effect::RegisterEffect;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 
-/// Two instructions that make one constant are no further apart, in bytes.
+/// Largest distance of two instructions that form one constant, in bytes.
 const NEAR: u64 = 32;
 
-/// Registers that are given the same constant wherever the procedure writes them: where a compiler
-/// has moved the address of a table out of a loop.
+/// Registers that get the same constant at each write in the procedure, because a compiler has
+/// moved the address of a table out of a loop.
 #[derive(Default)]
 pub(super) struct Constants(OnceCell<FxHashMap<Register, Option<u64>>>);
 
@@ -23,12 +23,12 @@ impl Constants {
 
 fn find_constants(code: &CodeMap<'_>) -> FxHashMap<Register, Option<u64>> {
     let stack_pointer = Register::stack_pointer(code.decoder.architecture());
-    // The last constant given to a register, and where.
+    // The last constant given to a register, and its place.
     let mut last: FxHashMap<Register, (u64, u64)> = FxHashMap::default();
     let mut definitions: FxHashMap<Register, Vec<(u64, Option<u64>)>> = FxHashMap::default();
     for instruction in &code.instructions {
         if instruction.kind.load && instruction.reads.contains(stack_pointer) {
-            // Gives back the caller's value.
+            // Restores the caller's value.
             continue;
         }
         let here = instruction.address.0;

@@ -5,7 +5,7 @@ use crate::{Architecture, Flow};
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 
-/// The contents at the start of a range that is not covered.
+/// The contents at the start of an uncovered range.
 pub(super) enum CodeGap {
     /// Code that may start at this position.
     Code(Position),
@@ -13,8 +13,7 @@ pub(super) enum CodeGap {
     Data(Range<Position>),
 }
 
-/// The first gap at or after `from`, which is moved past it.
-/// `steps` bounds the work.
+/// Returns the first gap at or after `from`, and moves `from` past it. `steps` bounds the work.
 pub(super) fn next_gap(
     code: &mut CodeMap<'_>,
     covered: &[bool],
@@ -45,7 +44,7 @@ pub(super) fn next_gap(
     }
 }
 
-/// The first position of a range that is not filling.
+/// Returns the first position of a range that is not padding.
 fn skip_padding(code: &mut CodeMap<'_>, mut position: Position, end: Position) -> Position {
     let filling: &[u8] = match code.decoder.architecture() {
         Architecture::X86_64 => &[0, 0xcc],
@@ -64,8 +63,8 @@ fn skip_padding(code: &mut CodeMap<'_>, mut position: Position, end: Position) -
     position
 }
 
-/// Returns whether all code that is executed from a position decodes, and joins known code only where
-/// one of its instructions starts.
+/// Returns whether all code executed from a position decodes, and joins known code only where one
+/// of its instructions starts.
 fn is_code(code: &mut CodeMap<'_>, covered: &[bool], start: Position, steps: &mut usize) -> bool {
     let mut seen = FxHashSet::default();
     let mut work = vec![start];
@@ -88,7 +87,7 @@ fn is_code(code: &mut CodeMap<'_>, covered: &[bool], start: Position, steps: &mu
         if let Flow::Branch(target) | Flow::Jump(target) = instruction.flow {
             work.extend(code.position(target));
         }
-        // A call may be the last there is.
+        // A call may be the last instruction.
         if instruction.flow.falls_through() && !(instruction.flow.is_call() && end == covered.len())
         {
             work.push(end as Position);

@@ -1,4 +1,4 @@
-//! The control-flow graph of a procedure (the paper's §6.1.1), out of its bytes.
+//! The control-flow graph of a procedure (the paper's §6.1.1), from its bytes.
 
 mod blocks;
 mod build;
@@ -14,13 +14,12 @@ use crate::{Architecture, Error};
 use profile::ImageAddress;
 
 impl FlowGraph {
-    /// The graph of the procedure whose `code` starts at `start`.
+    /// Builds the graph of the procedure whose `code` starts at `start`.
     ///
-    /// The code is followed from the start; what is not reached so is taken for code that is
-    /// entered from elsewhere if all of it decodes, and for data otherwise. Not known are: jumps
-    /// between the parts of a procedure that a compiler has torn apart (they are
-    /// [`TailCall`](EdgeKind::TailCall)s and [`UnknownEntry`](EdgeKind::UnknownEntry)s), and
-    /// `longjmp`, as in the paper.
+    /// It follows the code from the start. Unreached bytes count as code entered from elsewhere if
+    /// all of them decode, and as data otherwise. Unknown are jumps between the parts of a
+    /// procedure that a compiler has split (they are [`TailCall`](EdgeKind::TailCall)s and
+    /// [`UnknownEntry`](EdgeKind::UnknownEntry)s), and `longjmp`, as in the paper.
     ///
     /// # Errors
     /// If the procedure is empty or too large, or does not begin with an instruction.
@@ -83,7 +82,7 @@ pub fn is_never_returning(name: &str) -> bool {
         // std::__throw_bad_alloc() and its relatives
         || name.starts_with("_ZSt") && name.contains("__throw_")
         || name.starts_with("runtime.panic")
-        // core::panicking, and what calls it, out of line
+        // core::panicking, and its callers, out of line
         || (name.starts_with("_ZN") || name.starts_with("_R"))
             && ["9panicking", "13unwrap_failed", "13expect_failed", "18handle_alloc_error"]
                 .iter()

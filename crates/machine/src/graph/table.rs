@@ -1,5 +1,5 @@
-//! Jump tables: what an indirect jump does to its index is computed along the code that surely
-//! leads to it, so that no compiler's sequence has to be known by heart.
+//! Jump tables: the computation of an indirect jump's target is evaluated symbolically along the
+//! code that certainly leads to it, so that no compiler's patterns are built in.
 
 use super::blocks::{JumpTable, LoadedImage};
 use super::code::{CodeMap, Position};
@@ -13,23 +13,23 @@ use rustc_hash::FxHashSet;
 /// Limit on the instructions examined before a jump.
 const MAX_PATH: usize = 64;
 
-/// Number of joins to look behind.
+/// Maximum number of joins to look behind.
 const MAX_JOINS: usize = 2;
 
-/// Limit on the paths that may meet there.
+/// Maximum number of paths that may meet there.
 const MAX_WAYS: usize = 4;
 
-/// A table that claims more entries is none.
+/// Number of entries above which a claimed table is none.
 const MAX_ENTRIES: u64 = 1 << 16;
 
-/// Limit on the entries of a table whose code does not say how many there are.
+/// Maximum number of entries of a table of unknown size.
 const MAX_UNBOUNDED: u64 = 1 << 12;
 
-/// Limit on the targets of a table outside of the procedure: parts of the procedure that a compiler has
-/// put elsewhere.
+/// Maximum number of different targets of a table outside of the procedure: parts of the procedure
+/// that a compiler has moved elsewhere.
 const MAX_OUTSIDE: usize = 2;
 
-/// The table of an indirect jump.
+/// Finds the table of an indirect jump.
 pub(super) fn find_jump_table(
     code: &CodeMap<'_>,
     jump: u32,
@@ -41,7 +41,7 @@ pub(super) fn find_jump_table(
         let (entry, bound) = follow_path(code, jump, &path, constants)?;
         found = match found {
             None => Some((entry, bound)),
-            // Whichever way led here, it must be the same table.
+            // All paths to the jump must lead to the same table.
             Some((first, other))
                 if (TableEntry {
                     index: first.index,
@@ -56,13 +56,13 @@ pub(super) fn find_jump_table(
     }
     let (entry, bound) = found?;
     let jump = code.instruction(jump)?.address;
-    // What bounds an index need not be what the table is made for.
+    // The bound of an index need not be the size of the table.
     let bounded = bound.and_then(|bound| read_entries(code, jump, entry, Some(bound), image));
     bounded.or_else(|| read_entries(code, jump, entry, None, image))
 }
 
-/// Returns whether a jump takes its target from one fixed place, as from the global offset table: to
-/// another procedure.
+/// Returns whether a jump takes its target from one fixed place, such as the global offset table:
+/// it goes to another procedure.
 pub(super) fn is_through_slot(code: &CodeMap<'_>, jump: &Instruction) -> bool {
     let effect = code.position(jump.address).map(|position| {
         let bytes = code.bytes_at(position);
@@ -78,7 +78,7 @@ pub(super) fn is_through_slot(code: &CodeMap<'_>, jump: &Instruction) -> bool {
     )
 }
 
-/// Returns the entry of a table that the jump goes by after this path, and the largest index.
+/// Returns the table entry that the jump uses after this path, and the largest index.
 fn follow_path(
     code: &CodeMap<'_>,
     jump: u32,
@@ -107,14 +107,15 @@ fn follow_path(
     }
 }
 
-/// An instruction of a path, and whether the path goes on where it jumps to.
+/// An instruction of a path, and whether the path continues at its jump target.
 #[derive(Clone, Copy)]
 struct PathStep {
     index: u32,
     jumps: bool,
 }
 
-/// The ways to an instruction, each last step first. They end early where too many meet.
+/// Returns the paths to an instruction, each with the last step first. They end early where too
+/// many meet.
 fn paths_to(code: &CodeMap<'_>, from: u32) -> Vec<Vec<PathStep>> {
     let mut complete = Vec::new();
     let mut growing = vec![(from, Vec::new(), 0)];
@@ -137,7 +138,7 @@ fn paths_to(code: &CodeMap<'_>, from: u32) -> Vec<Vec<PathStep>> {
     complete
 }
 
-/// Returns the instructions that may be executed before an instruction.
+/// Returns the instructions that may execute before an instruction.
 fn steps_to(code: &CodeMap<'_>, to: u32) -> Vec<PathStep> {
     let position = code
         .instruction(to)
@@ -189,15 +190,15 @@ fn read_entries(
             outside.insert(target);
         }
         let starts = inside.is_some_and(|position| starts_instruction(code, position));
-        // A table that is known to have an entry may lead out of the procedure, but not into the
-        // middle of an instruction.
+        // A table of known size may lead out of the procedure, but not into the middle of an
+        // instruction.
         if !starts && (bound.is_none() || inside.is_some()) {
             break;
         }
         targets.push(target);
     }
     let complete = bound.is_none() || targets.len() as u64 == count;
-    // Those that lead out lead to one or two defaults, if it is a table.
+    // In a real table, entries that lead out have one or two default targets.
     let plausible =
         outside.len() <= MAX_OUTSIDE && targets.iter().any(|target| !outside.contains(target));
     (complete && plausible).then_some(JumpTable {

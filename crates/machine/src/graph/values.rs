@@ -6,13 +6,13 @@ use crate::effect::{AddressSum, Condition, RegisterEffect};
 use crate::{Instruction, Register};
 use rustc_hash::FxHashMap;
 
-/// Smaller constants that are added make another index, larger ones an address.
+/// Largest added constant that makes another index; larger ones are addresses.
 const MAX_INDEX_OFFSET: u64 = 0x1000;
 
 /// A register's value, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SymbolicValue {
-    /// Some value; equal numbers are equal values.
+    /// An unknown value; equal numbers mean equal values.
     Unknown(u32),
     Constant(u64),
     /// `constant + (index << shift)`
@@ -21,7 +21,7 @@ pub(super) enum SymbolicValue {
         shift: u8,
         constant: u64,
     },
-    /// Made from an entry of a table.
+    /// Computed from a table's entry.
     Entry(TableEntry),
 }
 
@@ -43,7 +43,7 @@ pub(super) struct SymbolicValues<'a> {
     code: &'a CodeMap<'a>,
     constants: &'a Constants,
     registers: FxHashMap<Register, SymbolicValue>,
-    /// The largest that an unknown value can be.
+    /// Upper bounds on unknown values.
     bounds: FxHashMap<u32, u64>,
     /// The value that the flags compare, and the constant.
     compared: Option<(u32, u64)>,
@@ -62,7 +62,7 @@ impl<'a> SymbolicValues<'a> {
         }
     }
 
-    /// The largest that a value can be, if that is known.
+    /// Returns the upper bound of a value, if known.
     pub fn bound(&self, index: u32) -> Option<u64> {
         self.bounds.get(&index).copied()
     }
@@ -84,7 +84,7 @@ impl<'a> SymbolicValues<'a> {
         value
     }
 
-    /// Executes an instruction; `taken` says which way a conditional branch went.
+    /// Executes an instruction; `taken` is the direction of a conditional branch.
     pub fn step(&mut self, instruction: &Instruction, effect: RegisterEffect, taken: bool) {
         let new = match effect {
             RegisterEffect::Constant { to, value } => Some((to, SymbolicValue::Constant(value))),
@@ -155,7 +155,7 @@ impl<'a> SymbolicValues<'a> {
                 SymbolicValue::Constant(extend_bits(value, bits, signed))
             }
             SymbolicValue::Unknown(index) => {
-                // Bounds are of what is indexed with, so of this part of the register.
+                // Bounds apply to the index, which is this part of the register.
                 if bits <= 8 && !signed {
                     self.limit_index(index, 0xff);
                 }
@@ -202,7 +202,7 @@ impl<'a> SymbolicValues<'a> {
         }
     }
 
-    /// The value of an address.
+    /// Returns the value of an address.
     pub fn sum(&mut self, sum: AddressSum) -> SymbolicValue {
         let mut constant = sum.displacement;
         let mut other = None;
@@ -277,7 +277,7 @@ impl<'a> SymbolicValues<'a> {
     }
 }
 
-/// The low `bits` of a value, extended to 64.
+/// Returns the low `bits` of a value, extended to 64.
 pub(super) fn extend_bits(value: u64, bits: u8, signed: bool) -> u64 {
     let unused = 64_u32.saturating_sub(bits.into()).min(63);
     if signed {

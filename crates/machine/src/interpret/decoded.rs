@@ -1,9 +1,9 @@
-//! Instructions as the interpreter keeps them.
+//! The interpreter's form of instructions.
 
 use iced_x86::Instruction;
 use profile::ImageAddress;
 
-/// A decoded instruction, and its properties that are needed before it is executed.
+/// A decoded instruction, with the properties that are needed before its execution.
 #[derive(Clone, Debug)]
 pub(super) struct Decoded {
     pub instruction: Instruction,
@@ -13,7 +13,7 @@ pub(super) struct Decoded {
     pub masks: u8,
     /// True if vectors, masks or numbers are among its operands.
     pub is_vector: bool,
-    /// True if it is a conditional branch, or an indirect jump or call.
+    /// True if its operands include vectors, masks or floating-point numbers.
     pub branches: bool,
     /// The flags that it changes.
     pub flags: u8,
@@ -21,10 +21,10 @@ pub(super) struct Decoded {
     pub stores: bool,
     /// True if it accesses memory by an operand.
     pub accesses: bool,
-    /// True if it leaves the registers of that address as they are.
+    /// True if it does not change the registers of that address.
     pub keeps_address: bool,
-    /// The last walk that came by, and how often it did.
+    /// The last walk that passed it, and how often.
     pub passed: (u64, u32),
-    /// The instructions that followed it lately: address and index.
+    /// Its recent successors: address and index.
     pub followers: [Option<(ImageAddress, usize)>; 2],
 }

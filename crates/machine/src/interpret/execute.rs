@@ -1,4 +1,4 @@
-//! Execution of an instruction on partly known values.
+//! Execution of instructions on partly known values.
 
 use super::decoded::Decoded;
 use super::lanes::LANES;
@@ -10,7 +10,7 @@ use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register as Name};
 use profile::ImageAddress;
 
 impl State {
-    /// Executes an instruction; gives where execution goes on, if that is known.
+    /// Executes an instruction; returns where execution continues, if known.
     pub fn step(
         &mut self,
         one: &Decoded,
@@ -79,7 +79,7 @@ impl State {
         value
     }
 
-    /// `None` if nothing can be known from here on.
+    /// Executes an instruction; returns `None` if nothing is known after it.
     fn execute(&mut self, one: &Decoded, memory: &mut impl InterpretedMemory) -> Option<()> {
         let instruction = &one.instruction;
         match instruction.mnemonic() {
@@ -144,7 +144,7 @@ impl State {
         Some(())
     }
 
-    /// Copies or fills memory; `None` for other instructions on strings, and for long ones.
+    /// Copies or fills memory; returns `None` for other string instructions, and for long strings.
     fn execute_string(
         &mut self,
         instruction: &Instruction,
@@ -223,7 +223,7 @@ impl State {
                 }
                 Some(())
             }
-            // It may be anywhere.
+            // The address is unknown.
             None => (!memory.is_whole()).then_some(()),
         }
     }
@@ -235,7 +235,7 @@ impl State {
         memory: &mut impl InterpretedMemory,
     ) -> Option<OperationResult> {
         let width = match instruction.op0_kind() {
-            // As `cdqe` has it.
+            // As for `cdqe`.
             _ if instruction.op_count() == 0 => 8,
             OpKind::Register => instruction.op0_register().size(),
             OpKind::Memory => instruction.memory_size().size(),
@@ -255,7 +255,7 @@ impl State {
     }
 }
 
-/// The places of the bits that are set.
+/// Returns the positions of the set bits.
 fn set_bits(mut of: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = (of != 0).then(|| of.trailing_zeros() as usize)?;
@@ -264,7 +264,7 @@ fn set_bits(mut of: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Bytes of the longest string: longer ones the process had better copy itself.
+/// Size of the longest string that is interpreted, in bytes: the process copies longer ones itself.
 const LONGEST: u64 = 4096;
 
 /// `rcx`, `rsi` and `rdi`.

@@ -2,7 +2,8 @@
 
 use super::names::width_mask;
 
-/// The lanes of a vector of 64 bytes: the lowest first. Narrower registers are the first of them.
+/// Number of lanes of a vector of 64 bytes, the lowest first. Narrower registers are the first of
+/// them.
 pub(super) const LANES: usize = 8;
 
 /// A vector, as far as it is known.
@@ -20,7 +21,7 @@ pub(super) fn each_element(a: u64, b: u64, width: usize, of: impl Fn(u64, u64) -
     })
 }
 
-/// Lane by lane.
+/// Applies `of` lane by lane.
 pub(super) fn each_lane(a: &Vector, b: &Vector, of: impl Fn(u64, u64) -> u64) -> Vector {
     std::array::from_fn(|lane| a[lane].zip(b[lane]).map(|(a, b)| of(a, b)))
 }
@@ -29,7 +30,7 @@ fn vector_bytes([low, high]: [u64; 2]) -> [u8; 16] {
     (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 
-/// Sixteen bytes at a time.
+/// Applies `of` to sixteen bytes at a time.
 pub(super) fn each_sixteen_bytes(
     a: &Vector,
     b: &Vector,
@@ -100,7 +101,7 @@ pub(super) fn compare_elements(
     Some(all & within)
 }
 
-/// Returns for each bit the entry of a table of eight that the bits of three vectors select.
+/// Returns, for each bit, the entry of a table of eight that the bits of three vectors select.
 pub(super) fn ternary_logic(a: u64, b: u64, c: u64, table: u8) -> u64 {
     (0..8)
         .filter(|row| table >> row & 1 == 1)
@@ -110,7 +111,7 @@ pub(super) fn ternary_logic(a: u64, b: u64, c: u64, table: u8) -> u64 {
         })
 }
 
-/// The two 16-byte vectors of `pcmpistri` and its immediate: the index that it gives, and the flags
+/// Computes `pcmpistri` on two 16-byte vectors and its immediate; returns the index, and the flags
 /// carry, zero, sign and overflow.
 pub(super) fn string_index(a: [u64; 2], b: [u64; 2], control: u8) -> (u64, [bool; 4]) {
     let width = if control & 1 == 1 { 2 } else { 1 };
@@ -136,10 +137,10 @@ pub(super) fn string_index(a: [u64; 2], b: [u64; 2], control: u8) -> (u64, [bool
                 |pair: &[i32]| matches!(pair, [low, high] if (*low..=*high).contains(&b[at]));
             at < long_b && a[..long_a].chunks(2).any(range)
         }
-        // The same at the same place; both at their ends are the same.
+        // Equal at the same position; beyond both ends they are equal.
         2 if at < long_a && at < long_b => a[at] == b[at],
         2 => at >= long_a && at >= long_b,
-        // Where the one begins in the other.
+        // Positions where the one begins in the other.
         _ => (0..long_a.min(count - at)).all(|on| at + on < long_b && a[on] == b[at + on]),
     };
     let result = (0..count).fold(0_u64, |all, at| {
@@ -160,7 +161,7 @@ pub(super) fn string_index(a: [u64; 2], b: [u64; 2], control: u8) -> (u64, [bool
     (index, flags)
 }
 
-/// A vector with other 16 bytes at its low end.
+/// Returns a vector with other 16 bytes at its low end.
 pub(super) fn with_low(of: &Vector, [low, high]: [Option<u64>; 2]) -> Vector {
     let mut all = *of;
     (all[0], all[1]) = (low, high);
@@ -193,7 +194,7 @@ mod tests {
             [half(0), half(8)]
         };
         let index = |a: &str, b: &str, control| string_index(text(a), text(b), control);
-        // The first of any of these; of none of these; and whether either text ends.
+        // The first one of a set; the first one outside of it; and whether either text ends.
         assert_eq!(
             index("xyz", "some text, yes", 0x02),
             (7, [true, true, true, false])
@@ -212,7 +213,8 @@ mod tests {
         );
         // Within ranges.
         assert_eq!(index("09af", "xyz7", 0x04), (3, [true, true, true, false]));
-        // Where they differ, within the longer; where one begins in the other, though it may go on behind it.
+        // Positions where they differ, within the longer one; positions where one begins in the
+        // other, even if it continues beyond the end.
         assert_eq!(
             index("same then", "same thing", 0x18),
             (7, [true, true, true, false])

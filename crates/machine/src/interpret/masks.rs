@@ -1,17 +1,17 @@
-//! Mask registers (`k0` to `k7`), which comparisons of EVEX encoding give.
+//! Mask registers (`k0` to `k7`), the results of comparisons in EVEX encoding.
 
 use super::memory::InterpretedMemory;
 use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, integer_index, width_mask};
 use super::state::State;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register as Name};
 
-/// The index of a mask register.
+/// Returns the index of a mask register.
 pub(super) fn mask_index(name: Name) -> Option<usize> {
     let index = (name as usize).checked_sub(Name::K0 as usize)?;
     (index < 8).then_some(index)
 }
 
-/// The bytes of the mask that an instruction is about.
+/// Returns the width in bytes of an instruction's mask.
 fn mask_width(instruction: &Instruction) -> Option<usize> {
     use Mnemonic as M;
     Some(match instruction.mnemonic() {
@@ -28,7 +28,7 @@ fn mask_width(instruction: &Instruction) -> Option<usize> {
 }
 
 impl State {
-    /// Executes an instruction on masks; `false` if it is not modelled.
+    /// Executes an instruction on masks; returns `false` if it is not modelled.
     pub fn execute_mask(
         &mut self,
         instruction: &Instruction,
@@ -98,7 +98,7 @@ impl State {
         true
     }
 
-    /// Sets the flags of a test: carry and zero, and no others.
+    /// Sets the flags of a test: carry and zero only.
     pub fn tested(&mut self, result: Option<(bool, bool)>) {
         let all = CARRY | PARITY | ZERO | SIGN | OVERFLOW;
         self.flags &= !all;

@@ -1,23 +1,23 @@
-//! Memory contents known while execution is followed.
+//! Memory contents known during interpretation.
 
 use rustc_hash::FxHashMap;
 
-/// Memory as far as it is known.
+/// Partly known memory.
 pub(super) trait InterpretedMemory {
-    /// A little-endian value of 1, 2, 4 or 8 bytes.
+    /// Returns a little-endian value of 1, 2, 4 or 8 bytes.
     fn load_value(&mut self, at: u64, width: usize) -> Option<u64>;
 
-    /// Stores a value, or something unknown.
+    /// Stores a value, or an unknown one.
     fn store_value(&mut self, at: u64, width: usize, value: Option<u64>);
 
-    /// Returns whether a store to an unknown address makes everything else unknown. Otherwise it is taken to
-    /// change nothing that is known.
+    /// Returns whether a store to an unknown address makes all memory unknown. Otherwise it is
+    /// assumed to change nothing known.
     fn is_whole(&self) -> bool;
 }
 
 const PAGE: usize = 4096;
 
-/// Eight aligned bytes: their value, and which of them are known (`0xff` for each that is).
+/// Eight aligned bytes: their value, and the known ones among them (`0xff` for each).
 #[derive(Clone, Copy, Default)]
 struct Word {
     value: u64,
@@ -38,7 +38,7 @@ impl<R: FnMut(u64, &mut [u8]) -> bool> Pages<R> {
         }
     }
 
-    /// Eight bytes at an aligned address.
+    /// Returns eight bytes at an aligned address.
     pub fn word(&mut self, at: u64) -> Option<u64> {
         let (number, from) = (at / PAGE as u64, (at % PAGE as u64) as usize);
         let read = &mut self.read;
@@ -56,7 +56,7 @@ pub(super) struct Overlay<W> {
     /// Eight bytes at an aligned address.
     below: W,
     is_whole: bool,
-    /// True if something was read that is not known.
+    /// True if an unknown value was read.
     pub missed: bool,
     /// Stored words by address, with the bytes that were stored.
     stored: FxHashMap<u64, (Word, u64)>,
@@ -72,7 +72,7 @@ impl<W: FnMut(u64) -> Option<u64>> Overlay<W> {
         }
     }
 
-    /// The word at an aligned address.
+    /// Returns the word at an aligned address.
     fn overlay_word(&mut self, at: u64) -> Word {
         let (stored, mask) = self.stored.get(&at).copied().unwrap_or_default();
         if mask == u64::MAX {
@@ -85,7 +85,7 @@ impl<W: FnMut(u64) -> Option<u64>> Overlay<W> {
         }
     }
 
-    /// Fills a buffer as far as memory is known; gives how far that is.
+    /// Fills a buffer as far as memory is known; returns the number of bytes.
     pub fn code(&mut self, at: u64, buffer: &mut [u8]) -> usize {
         for (index, byte) in buffer.iter_mut().enumerate() {
             match self.load_value(at.wrapping_add(index as u64), 1) {
@@ -97,7 +97,7 @@ impl<W: FnMut(u64) -> Option<u64>> Overlay<W> {
     }
 }
 
-/// A mask of the low `width` bytes.
+/// Returns a mask of the low `width` bytes.
 fn low_bytes(width: usize) -> u128 {
     (1 << (8 * width.min(8))) - 1
 }
@@ -152,7 +152,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The overlay behaves as memory of single bytes, some of them unknown.
+        /// The overlay behaves like memory of single bytes, some of them unknown.
         #[test]
         fn it_is_memory(
             accesses in proptest::collection::vec(

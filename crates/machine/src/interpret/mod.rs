@@ -1,8 +1,8 @@
 //! Interpretation (section 7): predicts the next branches from the registers at a sample.
 //!
-//! Instructions are followed forward from the program counter, as far as their results follow from known
-//! values: the registers, and, of a process that is stopped, its memory. Everything else is unknown, and
-//! so is all that is computed from it. The walk ends at the first branch on an unknown value.
+//! It follows instructions from the program counter as long as their results depend on known
+//! values: the registers and, for a stopped process, its memory. Everything else is unknown, and so
+//! are all values computed from it. The walk ends at the first branch on an unknown value.
 
 mod decoded;
 mod execute;
@@ -30,12 +30,12 @@ use state::State;
 pub use registers::Registers;
 pub use slice::{MAX_OPERATIONS, Operation as SliceOperation, OperationKind as SliceKind, Slice};
 
-/// A branch (conditional, or an indirect jump or call), and where it went.
+/// A branch (conditional, or an indirect jump or call), and its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObservedBranch {
     /// The branch.
     pub branch: ImageAddress,
-    /// The instruction that was executed next.
+    /// The instruction executed next.
     pub target: ImageAddress,
 }
 
@@ -46,17 +46,17 @@ pub enum WayObservation {
     Branch(ObservedBranch),
     /// An instruction accesses memory (other than the stack by pushes, pops and calls).
     Access(ObservedAccess),
-    /// The instruction before the sample had accessed memory at this address, if it was executed before
-    /// it: no jump led to the sample. Told first.
+    /// The instruction before the sample had accessed memory at this address, if it executed right
+    /// before it, without a jump to the sample. Reported first.
     Before(ImageAddress, u64),
 }
 
-/// An access to memory on the way after a sample.
+/// A memory access on the path after a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedAccess {
     /// The instruction.
     pub instruction: ImageAddress,
-    /// The first byte, as the process sees it, if that follows from the registers.
+    /// Address of its first byte in the process, if it follows from the registers.
     pub address: Option<u64>,
     /// True if the walk has not yet used the first half of its steps.
     pub has_room: bool,
@@ -65,36 +65,36 @@ pub struct ObservedAccess {
 /// The extent to which a process could be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalkExtent {
-    /// The instructions that were followed.
+    /// Number of instructions followed.
     pub steps: usize,
-    /// The instruction that stopped it too early; `None` also where there is no code.
+    /// The instruction that stopped the walk too early; `None` also if there is no code.
     pub blocked: Option<Blocked>,
 }
 
-/// An instruction of which it does not follow where it leads.
+/// An instruction with an unknown successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// Its address.
     pub at: u64,
-    /// The number of executions on the path, without the path's first instruction.
+    /// Number of its executions on the path, without the path's first instruction.
     pub passed: u32,
     /// The address of the next instruction, if only that can follow: it is no jump, call or trap.
-    /// System calls mostly return, too.
+    /// Most system calls return, too.
     pub next: Option<u64>,
     /// True if it is a system call.
     pub calls_system: bool,
 }
 
-/// Instructions followed from one sample.
+/// Maximum number of instructions followed from one sample.
 const MAX_STEPS: usize = 96;
 
-/// Branches observed at one sample.
+/// Maximum number of branches observed at one sample.
 const MAX_BRANCHES: usize = 8;
 
-/// Instructions remembered.
+/// Maximum number of remembered instructions.
 const MAX_DECODED: usize = 1 << 18;
 
-/// Follows execution through one image, or one process. It remembers the code.
+/// Interprets the code of one image, or one process, and caches decoded instructions.
 #[derive(Debug, Default)]
 pub struct CodeInterpreter {
     /// Index of the instruction at an address; `None` for addresses without code.
@@ -102,24 +102,24 @@ pub struct CodeInterpreter {
     decoded: Vec<Decoded>,
     /// Start of each followed instruction that accesses memory, by its end.
     ends: FxHashMap<u64, u64>,
-    /// Last target of each branch on the ways after samples.
+    /// Last target of each branch on the paths after samples.
     went: FxHashMap<u64, u64>,
-    /// The number of the last walk.
+    /// Number of the last walk.
     walk: u64,
 }
 
 impl CodeInterpreter {
-    /// Creates an interpreter with nothing decoded yet.
+    /// Creates an interpreter with an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Follows the code after `start` and hands its branches and accesses to memory to `each`, as far as they
-    /// follow from the registers and known memory. `code` fills a buffer with the bytes at an address, and
-    /// returns their number. `constants` returns the eight bytes at an aligned address of the process if they
-    /// never change. Other memory is known only from the results of the slice, if there is one, at the
-    /// sample; the slice gets the operations that were missing. A store to an unknown address is taken to
-    /// change nothing that is known.
+    /// Follows the code after `start` and passes its branches and memory accesses to `each`, as far
+    /// as they follow from the registers and known memory. `code` fills a buffer with the bytes at
+    /// an address, and returns their number. `constants` returns the eight bytes at an aligned
+    /// address of the process if they never change. Other memory is known only from the results of
+    /// the slice, if there is one, at the sample; the slice gets the missing operations. A store to
+    /// an unknown address is assumed to change nothing known.
     pub fn follow(
         &mut self,
         start: ImageAddress,
@@ -146,7 +146,7 @@ impl CodeInterpreter {
         }
     }
 
-    /// Goes on where a way ended, as if branches went where they went the last time. If they do, the
+    /// Continues at the end of a path, as if branches went to their last targets. If they do, the
     /// memory read there is known the next time.
     fn guess_further(
         &mut self,
@@ -184,7 +184,7 @@ impl CodeInterpreter {
         }
     }
 
-    /// Follows a way; gives its instructions by index.
+    /// Follows a path; returns its instructions by index.
     fn follow_way(
         &mut self,
         start: ImageAddress,
@@ -238,9 +238,9 @@ impl CodeInterpreter {
         way
     }
 
-    /// Follows the code through the memory of a stopped process, which takes it further. Of `steps`
-    /// instructions, hands to `each` the branches among those after the first `skipped`. Addresses
-    /// are those of the process, whose memory `read` reads; it is not changed.
+    /// Follows the code through the memory of a stopped process, which leads further. Of `steps`
+    /// instructions, passes the branches after the first `skipped` to `each`. Addresses are those
+    /// of the process; `read` reads its memory, which is not changed.
     pub fn walk(
         &mut self,
         registers: &Registers,
@@ -295,15 +295,15 @@ impl CodeInterpreter {
         }
     }
 
-    /// The instruction that ends at a place, accesses memory and leaves the registers of its address, if one
-    /// was followed. (Backwards, code cannot be decoded for sure.)
+    /// Returns the instruction that ends at a place, accesses memory and does not change the
+    /// registers of its address, if one was followed. (Code cannot be decoded backwards reliably.)
     fn access_before(&self, at: ImageAddress) -> Option<&Decoded> {
         let place = (*self.places.get(self.ends.get(&at.0)?)?)?;
         let one = self.decoded.get(place)?;
         one.keeps_address.then_some(one)
     }
 
-    /// The instruction that was not followed from another before, and will be known there.
+    /// Finds a successor that has not followed this instruction before, and records it.
     fn find_follower(
         &mut self,
         from: usize,
@@ -317,7 +317,7 @@ impl CodeInterpreter {
         Some(place)
     }
 
-    /// Forgets the code if it has become much.
+    /// Empties the cache if it is too large.
     fn make_room(&mut self) {
         if self.places.len() >= MAX_DECODED {
             self.places.clear();
@@ -327,7 +327,7 @@ impl CodeInterpreter {
         }
     }
 
-    /// The index of the instruction at an address.
+    /// Returns the index of the instruction at an address.
     fn decode_index(
         &mut self,
         at: ImageAddress,

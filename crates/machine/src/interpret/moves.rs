@@ -1,4 +1,4 @@
-//! Moves between vector registers and memory: of all, of a half, of the elements that a mask has.
+//! Moves between vector registers and memory: whole registers, halves, and masked elements.
 
 use super::lanes::{self, ZERO as NOTHING, with_low};
 use super::masks;
@@ -32,7 +32,7 @@ impl State {
         }
     }
 
-    /// Loads or moves the elements that a mask has.
+    /// Loads or moves masked elements.
     pub(super) fn moves_some(
         &mut self,
         instruction: &Instruction,
@@ -71,7 +71,8 @@ impl State {
         memory: &mut impl InterpretedMemory,
     ) -> Option<bool> {
         let scalar = bytes < 16;
-        // Between two registers the low number joins what is above: of the one, or of another.
+        // Between two registers the low number joins the upper part of the destination, or of
+        // another register.
         let joins = matches!(
             instruction.mnemonic(),
             Mnemonic::Movsd | Mnemonic::Movss | Mnemonic::Vmovsd | Mnemonic::Vmovss
@@ -131,7 +132,7 @@ pub(super) fn half_moved(instruction: &Instruction) -> Option<usize> {
     }
 }
 
-/// The bytes of an element that an instruction moves if a mask has it.
+/// Returns the element size in bytes of a masked move.
 pub(super) fn masked_move(instruction: &Instruction) -> Option<usize> {
     use Mnemonic as M;
     Some(match instruction.mnemonic() {
@@ -143,7 +144,7 @@ pub(super) fn masked_move(instruction: &Instruction) -> Option<usize> {
     })
 }
 
-/// The bytes that an instruction moves, if it is one that moves; `None` within for whole registers.
+/// Returns the number of bytes that a move moves; an inner `None` stands for whole registers.
 pub(super) fn moved_bytes(instruction: &Instruction) -> Option<Option<usize>> {
     use Mnemonic as M;
     Some(match instruction.mnemonic() {

@@ -1,27 +1,27 @@
-//! Registers and flags by number, and values of less than a register.
+//! Registers and flags by number, and values narrower than a register.
 
 use iced_x86::{Register as Name, RflagsBits};
 
-/// The index of an integer register of any width.
+/// Returns the index of an integer register of any width.
 pub(super) fn integer_index(name: Name) -> Option<usize> {
     let index = (name.full_register() as usize).checked_sub(Name::RAX as usize)?;
     (index < 16).then_some(index)
 }
 
-/// The index of a vector register of any width.
+/// Returns the index of a vector register of any width.
 pub(super) fn vector_index(name: Name) -> Option<usize> {
     let index = (name.full_register() as usize).checked_sub(Name::ZMM0 as usize)?;
     (index < 32).then_some(index)
 }
 
-/// The flags that conditions are about, as bits of a mask.
+/// Flags that conditions test, as bits of a mask.
 pub(super) const CARRY: u8 = 1;
 pub(super) const PARITY: u8 = 2;
 pub(super) const ZERO: u8 = 4;
 pub(super) const SIGN: u8 = 8;
 pub(super) const OVERFLOW: u8 = 16;
 
-/// Places of these flags in `rflags`.
+/// Positions of these flags in `rflags`.
 pub(super) const PLACES: [(u8, u32, u32); 5] = [
     (CARRY, 0, RflagsBits::CF),
     (PARITY, 2, RflagsBits::PF),
@@ -30,7 +30,7 @@ pub(super) const PLACES: [(u8, u32, u32); 5] = [
     (OVERFLOW, 11, RflagsBits::OF),
 ];
 
-/// The flags among `rflags` bits.
+/// Returns these flags from `rflags` bits.
 pub(super) fn flags_of(bits: u32) -> u8 {
     let of = |(flag, _, bit): (u8, u32, u32)| if bits & bit != 0 { flag } else { 0 };
     PLACES.into_iter().map(of).sum()
@@ -54,7 +54,7 @@ pub(super) fn sign_extend(value: u64, width: usize) -> u64 {
         .cast_unsigned()
 }
 
-/// A register after a part of it was written.
+/// Returns a register after a write to a part of it.
 pub(super) fn merge_part(name: Name, before: Option<u64>, value: Option<u64>) -> Option<u64> {
     let value = value?;
     match name {

@@ -6,7 +6,8 @@ use super::state::State;
 use iced_x86::{Instruction, Mnemonic, OpKind};
 
 impl State {
-    /// The result for the first of two floating-point numbers: of 8 bytes, or of 4, with those above.
+    /// Returns the result for the first of two floating-point numbers, of 8 bytes, or of 4 with
+    /// those above.
     pub(super) fn float_result(
         &self,
         instruction: &Instruction,
@@ -17,7 +18,7 @@ impl State {
         let (x, y) = (f64::from_bits(a), f64::from_bits(b));
         let (s, t) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
         let double = |result: f64| (!result.is_nan()).then_some(result.to_bits());
-        // Which of the numbers that are none it is differs.
+        // NaNs may differ in their bits.
         let single = |result: f32| {
             (!result.is_nan()).then_some(a & !width_mask(4) | u64::from(result.to_bits()))
         };
@@ -26,7 +27,7 @@ impl State {
             M::Subsd | M::Vsubsd => double(x - y),
             M::Mulsd | M::Vmulsd => double(x * y),
             M::Divsd | M::Vdivsd => double(x / y),
-            // Of equal ones, as zeros of both signs are, it is the second.
+            // For equal numbers, such as zeros of both signs, it is the second one.
             M::Minsd | M::Vminsd if !x.is_nan() => double(if x < y { x } else { y }),
             M::Maxsd | M::Vmaxsd if !x.is_nan() => double(if x > y { x } else { y }),
             M::Sqrtsd | M::Vsqrtsd => double(y.sqrt()),
@@ -56,7 +57,7 @@ impl State {
         };
     }
 
-    /// A number as a floating-point one, in the low part of a register.
+    /// Converts an integer to a floating-point number, in the low part of a register.
     pub(super) fn converted_to_float(
         &self,
         instruction: &Instruction,
@@ -80,7 +81,7 @@ impl State {
     }
 }
 
-/// Towards zero, and the least number if it does not fit.
+/// Truncates towards zero; returns the smallest integer if the number does not fit.
 pub(super) fn truncate_float(number: f64, width: usize) -> u64 {
     let least = if width == 8 {
         i64::MIN

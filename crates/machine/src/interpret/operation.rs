@@ -4,7 +4,7 @@ use super::names::{CARRY, OVERFLOW, PARITY, SIGN, ZERO, integer_index, sign_exte
 use super::state::{State, signed_value};
 use iced_x86::{ConditionCode, Instruction, Mnemonic, OpKind, Register as Name};
 
-/// The result of an operation, and of its flags, as far as they are known.
+/// The result of an operation and its flags, as far as known.
 #[derive(Default)]
 pub(super) struct OperationResult {
     pub value: Option<u64>,
@@ -30,7 +30,7 @@ impl OperationResult {
         self
     }
 
-    /// Returns the result of a comparison, which sets only the flags.
+    /// Makes this the result of a comparison, which only sets flags.
     fn flags_only(mut self) -> Self {
         self.writes = false;
         self
@@ -48,7 +48,7 @@ pub(super) fn evaluate_operation(
     operands: [Option<u64>; 3],
 ) -> Option<OperationResult> {
     let [a, b, _] = operands;
-    // Each mnemonic is known to one of these: who does not know it, or not its operands, says nothing.
+    // Each mnemonic is modelled in one of these; the others return nothing for it.
     moved_result(state, instruction, width, operands)
         .or_else(|| arithmetic_result(state, instruction, width, operands))
         .or_else(|| bit_result(instruction, width, operands))
@@ -122,7 +122,7 @@ fn arithmetic_result(
         Mnemonic::Sbb => subtract_result(a, b, carry()?, width),
         Mnemonic::And => logic_of(a, b, width, |a, b| a & b),
         Mnemonic::Test => logic_of(a, b, width, |a, b| a & b).flags_only(),
-        // A sample ends a transaction: whatever is interpreted is outside of one.
+        // A sample ends a transaction, so that interpretation is always outside of one.
         Mnemonic::Xtest => OperationResult {
             flags: ZERO,
             known: CARRY | OVERFLOW | SIGN | ZERO | PARITY,
@@ -205,7 +205,7 @@ fn other_result(register: usize, value: Option<u64>) -> OperationResult {
     }
 }
 
-/// `cmovcc` and `setcc`.
+/// Returns the result of `cmovcc` and `setcc`.
 fn conditional_result(
     state: &State,
     instruction: &Instruction,
@@ -229,7 +229,7 @@ fn shift_result(
 ) -> Option<OperationResult> {
     let count = count? & if width == 8 { 63 } else { 31 };
     if count == 0 {
-        // Nothing changes, not even the flags; they were forgotten, which is not wrong.
+        // Nothing changes, not even the flags; they were already forgotten, which is safe.
         return Some(OperationResult::of(a));
     }
     if count >= 8 * width as u64 {
@@ -300,7 +300,7 @@ fn multiply_result(
     })
 }
 
-/// Multiplication and division with `rdx` and `rax`, of 4 and 8 bytes.
+/// Returns the result of multiplication and division with `rdx` and `rax`, of 4 and 8 bytes.
 fn wide_result(
     state: &State,
     instruction: &Instruction,
@@ -355,8 +355,7 @@ fn scan_result(value: Option<u64>, width: usize, of: impl Fn(u64) -> u32) -> Ope
     }
 }
 
-/// Returns the result of an operation on the lowest bit that is set; carry tells whether there is
-/// none, or one.
+/// Returns the result of an operation on the lowest set bit; carry depends on whether there is one.
 fn lowest_bit_result(
     value: Option<u64>,
     width: usize,
@@ -376,7 +375,7 @@ fn lowest_bit_result(
     outcome
 }
 
-/// A number of zeros; carry tells that there is nothing else.
+/// Returns a count of zeros; carry is set if there is nothing else.
 fn counted_zeros(value: Option<u64>, of: impl Fn(u64) -> u32) -> OperationResult {
     let Some(value) = value else {
         return OperationResult::of(None);
@@ -390,7 +389,7 @@ fn counted_zeros(value: Option<u64>, of: impl Fn(u64) -> u32) -> OperationResult
     }
 }
 
-/// The flags of a result, of which carry and overflow are cleared.
+/// Returns the flags of a result, with carry and overflow cleared.
 fn logic_flags(value: u64, width: usize) -> OperationResult {
     let mut flags = 0;
     if value == 0 {
@@ -417,7 +416,7 @@ fn logic_of(
 ) -> OperationResult {
     match a.zip(b) {
         Some((a, b)) => logic_flags(of(a, b) & width_mask(width), width),
-        // Carry and overflow are cleared whatever the operands are.
+        // Carry and overflow are cleared for any operands.
         None => OperationResult {
             known: CARRY | OVERFLOW,
             ..OperationResult::of(None)

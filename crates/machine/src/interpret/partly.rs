@@ -1,12 +1,12 @@
-//! Vector registers of which some elements were loaded.
+//! Vector registers with some loaded elements.
 
 use super::decoded::Decoded;
 use super::lanes::Vector;
 
-/// A vector register of which only those elements are known that a mask had when it was loaded.
+/// A vector register of which only the elements loaded under a mask are known.
 pub(super) struct Partly {
     pub register: usize,
-    /// A bit for each, and how many bytes it has.
+    /// A bit for each of these elements, and the element size in bytes.
     pub elements: u64,
     pub width: usize,
     pub loaded: Vector,

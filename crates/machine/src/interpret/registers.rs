@@ -8,11 +8,11 @@ pub struct Registers {
     pub integer: [u64; 16],
     /// `rflags`.
     pub flags: u64,
-    /// The program counter, as the process sees it.
+    /// The program counter, an address in the process.
     pub counter: u64,
     /// Start of the segment `fs`: the thread's own memory.
     pub thread: Option<u64>,
-    /// The low 16 bytes of the first vector registers, in halves, if numbers are rounded to the
-    /// nearest and none is taken for 0.
+    /// The low 16 bytes of the first vector registers, in halves, if rounding is to nearest and
+    /// denormals are not flushed to 0.
     pub vector: Option<[[u64; 2]; 16]>,
 }

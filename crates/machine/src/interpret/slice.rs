@@ -1,10 +1,10 @@
 //! Memory reads of the code after a sample, as a function of its registers: a small program that
-//! can be run at the next sample in the same place, while memory still has the values that the code
-//! will read.
+//! runs at the next sample in the same place, while memory still has the values that the code will
+//! read.
 //!
-//! Whether a value is known in this way depends on the code and the way taken, not on data. Copying only the
-//! bytes near each register would bias the result: only a table's first entries would be known, and branches
-//! on the others never seen.
+//! Whether a value is known depends on the code and the path, not on data. Copying only the bytes
+//! near each register would bias the result: only a table's first entries would be known, and
+//! branches on the others never seen.
 
 use super::decoded::Decoded;
 use super::names::{integer_index, width_mask};
@@ -12,10 +12,11 @@ use super::registers::Registers;
 use iced_x86::{Instruction, Mnemonic as M, OpKind, Register as Name};
 use rustc_hash::FxHashMap;
 
-/// Operations of a slice.
+/// Maximum number of operations of a slice.
 pub const MAX_OPERATIONS: usize = 48;
 
-/// Limit on paths that add nothing to learn: their reads cannot be computed.
+/// Number of successive paths without new operations after which learning stops: their reads cannot
+/// be computed.
 const FRUITLESS: u8 = 32;
 
 const THREAD: usize = Slice::THREAD;
@@ -32,21 +33,21 @@ const FRAME: usize = 5;
 pub enum OperationKind {
     /// `width` bytes of memory at `a` plus the constant.
     Load,
-    /// Sums.
+    /// `a` plus `b`.
     Add,
     /// `a` plus the constant.
     AddConstant,
     /// `a` minus `b`.
     Subtract,
-    /// Bits that both have.
+    /// Bits set in both `a` and `b`.
     And,
-    /// Bits that `a` and the constant have.
+    /// Bits set in both `a` and the constant.
     AndConstant,
-    /// `a` by the constant to the left.
+    /// `a` shifted left by the constant.
     ShiftLeft,
-    /// `a` by the constant to the right, zeros from above.
+    /// `a` shifted right by the constant, with zeros from above.
     ShiftRight,
-    /// The low `width` bytes of `a`, with a sign.
+    /// The low `width` bytes of `a`, sign-extended.
     SignExtend,
 }
 
@@ -55,7 +56,7 @@ pub enum OperationKind {
 pub struct Operation {
     /// The operation.
     pub kind: OperationKind,
-    /// Bytes, of loads and extensions.
+    /// Number of bytes, for loads and extensions.
     pub width: u8,
     /// The number of the first value ([`Slice::FIRST`]).
     pub a: u8,
@@ -65,30 +66,30 @@ pub struct Operation {
     pub constant: u64,
 }
 
-/// The operations that give the memory which the code after some place reads.
+/// The operations that compute the memory read by the code after some place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
     operations: Vec<Operation>,
-    /// Ways on which there was nothing to learn since there was.
+    /// Number of successive paths that added nothing.
     fruitless: u8,
 }
 
 impl Slice {
-    /// The number of the value that is the start of the thread's own memory. Below are those of the integer
-    /// registers, in the order of their encoding.
+    /// The number of the value with the start of the thread's own memory. Smaller numbers are the
+    /// integer registers, in the order of their encoding.
     pub const THREAD: usize = 16;
     /// The number of the value 0.
     pub const NOTHING: usize = 17;
     /// The number of the first operation's result.
     pub const FIRST: usize = 18;
 
-    /// The operations: each uses values of earlier ones only.
+    /// Returns the operations: each uses values of earlier ones only.
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
 
-    /// Calls `each` with the address, the width in bytes and the value of each load. `values` are the
-    /// results of the operations; `None` for those that could not be carried out.
+    /// Calls `each` with the address, the width in bytes and the value of each load. `values` are
+    /// the results of the operations; `None` for those that failed.
     pub(super) fn replay_loads(
         &self,
         registers: &Registers,
@@ -121,7 +122,7 @@ impl Slice {
         self.operations.len() < MAX_OPERATIONS && self.fruitless < FRUITLESS
     }
 
-    /// Adds the memory reads of a way's instructions. `moved` is the load bias of the process.
+    /// Adds the memory reads of a path's instructions. `moved` is the load bias of the process.
     pub(super) fn learn_way<'a>(&mut self, moved: u64, way: impl Iterator<Item = &'a Decoded>) {
         let before = self.operations.len();
         let mut tracer = Tracer::new(self, moved);
@@ -145,12 +146,12 @@ impl Slice {
     }
 }
 
-/// Register contents after some instructions, as values of operations.
+/// Symbolic register contents after some instructions, as values of operations.
 struct Tracer<'a> {
     slice: &'a mut Slice,
     /// Load bias of the process.
     moved: u64,
-    /// Operations of the way; the slice gets those that loads need.
+    /// Operations of the path; the slice gets those that loads need.
     way: Vec<Operation>,
     numbers: FxHashMap<usize, Option<usize>>,
     registers: [Option<usize>; 16],
@@ -167,7 +168,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Goes on by an instruction that writes some of the registers, as bits.
+    /// Advances by an instruction that writes the registers in `written`, as bits.
     fn trace_instruction(&mut self, instruction: &Instruction, written: u16) {
         let address = self.memory_address(instruction);
         let loaded = self.loaded_value(instruction, address);
@@ -231,7 +232,7 @@ impl<'a> Tracer<'a> {
         self.make_operation(kind, (a, NOTHING), constant, 0)
     }
 
-    /// The low bytes of a value.
+    /// Returns the low bytes of a value.
     fn low_part(&mut self, a: usize, width: usize) -> Option<usize> {
         let fits = match a.checked_sub(FIRST).and_then(|place| self.way.get(place)) {
             Some(one) if one.kind == OperationKind::Load => usize::from(one.width) <= width,
@@ -246,7 +247,7 @@ impl<'a> Tracer<'a> {
         self.of_constant(OperationKind::AndConstant, a, width_mask(width))
     }
 
-    /// The value of a register or its low part.
+    /// Returns the value of a register or its low part.
     fn register_value(&mut self, name: Name) -> Option<usize> {
         if matches!(name, Name::AH | Name::BH | Name::CH | Name::DH) {
             return None;
@@ -298,7 +299,7 @@ impl<'a> Tracer<'a> {
             .any(|operand| instruction.op_kind(operand) == OpKind::Memory);
         let (at, width) = match instruction.mnemonic() {
             M::Lea | M::Nop => return None,
-            // Its operand is written alone.
+            // Its operand is only written.
             M::Mov if instruction.op0_kind() == OpKind::Memory => return None,
             M::Pop | M::Ret => ((self.registers[STACK]?, 0), 8),
             M::Leave => ((self.registers[FRAME]?, 0), 8),
@@ -325,7 +326,7 @@ impl<'a> Tracer<'a> {
             let a = self.register_value(Name::EAX)?;
             return self.make_operation(OperationKind::SignExtend, (a, NOTHING), 0, 4);
         }
-        // Parts of 8 and 16 bits keep what is above them.
+        // Writes of 8 and 16 bits keep the upper part.
         if count == 0 || !(to.is_gpr32() || to.is_gpr64()) {
             return None;
         }
@@ -382,8 +383,8 @@ impl<'a> Tracer<'a> {
         self.low_part(value, to.size())
     }
 
-    /// Puts the operations that compute a value into the slice; returns its number there. Their
-    /// operands were made before them.
+    /// Puts the operations that compute a value into the slice; returns its number there. Operands
+    /// precede their operations.
     fn emit_operation(&mut self, value: usize) -> Option<usize> {
         let mut needed = vec![value];
         while let Some(last) = needed.last().copied() {

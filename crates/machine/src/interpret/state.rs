@@ -1,4 +1,4 @@
-//! Register contents, as far as they are known.
+//! Partly known register contents.
 
 use super::lanes::{LANES, Vector};
 use super::memory::InterpretedMemory;
@@ -21,15 +21,15 @@ pub(super) struct State {
     pub partly: Option<Partly>,
     pub flags: u8,
     pub known: u8,
-    /// Return addresses of calls, for returns whose address memory does not say.
+    /// Return addresses of calls, for returns whose address is not known from memory.
     pub callers: Vec<ImageAddress>,
-    /// True if floating-point numbers are rounded as they are here.
+    /// True if the process rounds floating-point numbers like this program.
     pub rounds: bool,
-    /// True if strings go upwards.
+    /// True if string instructions go upwards.
     pub forward: bool,
 }
 
-/// The bit in `rflags` that says that strings go downwards.
+/// The bit in `rflags` that makes string instructions go downwards.
 const DOWN: u32 = 10;
 
 impl State {
@@ -92,13 +92,13 @@ impl State {
             C::ge => (less(), true),
             C::le => (or(less(), self.flag(ZERO)), false),
             C::g => (or(less(), self.flag(ZERO)), true),
-            // `jrcxz` and `loop` are on no flag.
+            // `jrcxz` and `loop` depend on no flag.
             C::None => (None, false),
         };
         value.map(|value| value != negated)
     }
 
-    /// The value of an integer register or a part of it.
+    /// Returns the value of an integer register or a part of it.
     pub fn register(&self, name: Name) -> Option<u64> {
         let value = self.integer[integer_index(name)?]?;
         Some(match name {
@@ -124,7 +124,7 @@ impl State {
         }
     }
 
-    /// The address of the memory operand.
+    /// Returns the address of the memory operand.
     pub fn address(&self, instruction: &Instruction) -> Option<u64> {
         let segment = match instruction.segment_prefix() {
             Name::FS => self.thread?,
@@ -134,11 +134,11 @@ impl State {
         Some(self.sum(instruction)?.wrapping_add(segment))
     }
 
-    /// The same without its segment.
+    /// Returns the address of the memory operand without its segment.
     pub fn sum(&self, instruction: &Instruction) -> Option<u64> {
         let part = |name: Name| match name {
             Name::None => Some(0),
-            // The displacement has the program counter in it already.
+            // The displacement already includes the program counter.
             Name::RIP => Some(self.moved),
             name if name.is_gpr64() => self.register(name),
             _ => None,
@@ -151,7 +151,7 @@ impl State {
     }
 }
 
-/// Widens a part of a register.
+/// Returns a part of a register, sign-extended.
 pub(super) fn signed_value(state: &State, name: Name) -> Option<u64> {
     state
         .register(name)

@@ -1,5 +1,5 @@
-//! Vector registers, as far as branches of common code depend on them: logic, and comparisons of bytes as
-//! string functions have them. `moves.rs` moves them, `numbers.rs` has floating-point numbers.
+//! Vector registers, as far as branches of common code depend on them: logic, and comparisons of
+//! bytes as in string functions. `moves.rs` moves them, `numbers.rs` has floating-point numbers.
 
 use super::decoded::Decoded;
 use super::lanes::{
@@ -18,7 +18,7 @@ use iced_x86::{EncodingKind, Instruction, Mnemonic, OpKind, Register as Name};
 struct Operands {
     a: Vector,
     b: Vector,
-    /// Lanes of 8 bytes that it is about.
+    /// Number of its lanes of 8 bytes.
     lanes: usize,
 }
 
@@ -26,8 +26,8 @@ struct Operands {
 type Comparison = fn(u64, u64) -> bool;
 
 impl State {
-    /// Executes an instruction on vector registers; `false` if it is not modelled, and `None` if
-    /// nothing can be known from here on.
+    /// Executes an instruction on vector registers; returns `false` if it is not modelled, and
+    /// `None` if nothing is known after it.
     pub fn execute_vector(
         &mut self,
         one: &Decoded,
@@ -57,7 +57,7 @@ impl State {
             return self.moves_half(instruction, half, memory);
         }
         let legacy = instruction.encoding() == EncodingKind::Legacy;
-        // Of two operands the first is a source too.
+        // With two operands, the first is a source too.
         let writes = instruction.mnemonic() != Mnemonic::Vpcmpistri;
         let first = u32::from(!legacy && writes && instruction.op_count() > 2);
         let operands = Operands {
@@ -186,7 +186,7 @@ impl State {
         [lane; LANES]
     }
 
-    /// Comparisons whose result is a mask.
+    /// Executes comparisons whose result is a mask.
     fn execute_compare(&mut self, instruction: &Instruction, operands: &Operands) -> bool {
         use Mnemonic as M;
         let to = instruction.op0_kind() == OpKind::Register;
@@ -211,7 +211,7 @@ impl State {
             M::Vpcmpuw => (2, unsigned_comparison(by)),
             M::Vpcmpud => (4, unsigned_comparison(by)),
             M::Vpcmpuq => (8, unsigned_comparison(by)),
-            // As unsigned ones, where that makes no difference.
+            // As unsigned comparisons, if the sign makes no difference.
             M::Vpcmpb if matches!(by & 3, 0 | 3) => (1, unsigned_comparison(by)),
             M::Vpcmpd if matches!(by & 3, 0 | 3) => (4, unsigned_comparison(by)),
             M::Vpcmpq if matches!(by & 3, 0 | 3) => (8, unsigned_comparison(by)),
@@ -229,7 +229,8 @@ impl State {
         true
     }
 
-    /// The first of two vectors that are compared, if only a part of it is known and no more is asked for.
+    /// Returns the first of two compared vectors, if only the part that the comparison needs is
+    /// known.
     fn loaded_vector(
         &self,
         instruction: &Instruction,
@@ -241,7 +242,7 @@ impl State {
         (same && partly.width == width && within & !partly.elements == 0).then_some(&partly.loaded)
     }
 
-    /// Carries out an instruction whose result is an integer, or flags. Returns whether it was one.
+    /// Executes an instruction whose result is an integer, or flags. Returns whether it was one.
     fn gives_integer(&mut self, instruction: &Instruction, operands: &Operands) -> bool {
         use Mnemonic as M;
         let Operands { a, b, lanes } = operands;
@@ -305,8 +306,8 @@ impl State {
         true
     }
 
-    /// Returns an operand that is a vector, or a scalar in its lowest lane. Of memory only the
-    /// bytes that the instruction reads are known, and 0 above.
+    /// Returns an operand that is a vector, or a scalar in its lowest lane. From memory, only the
+    /// bytes that the instruction reads are known, with 0 above.
     pub fn vector_operand(
         &self,
         instruction: &Instruction,
@@ -345,7 +346,7 @@ impl State {
 /// `rcx`.
 const COUNTER: usize = 1;
 
-/// Returns whether it makes an integer of a number, which may be in memory.
+/// Returns whether it converts a floating-point number, which may be in memory, to an integer.
 pub(super) fn truncates_float(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     matches!(
@@ -354,7 +355,7 @@ pub(super) fn truncates_float(instruction: &Instruction) -> bool {
     )
 }
 
-/// The lanes of the widest vector register among the operands, or of a number in memory.
+/// Returns the lanes of the widest vector register among the operands, or of a number in memory.
 fn widest_lanes(instruction: &Instruction) -> Option<usize> {
     let registers = (0..instruction.op_count())
         .filter(|operand| matches!(instruction.try_op_kind(*operand), Ok(OpKind::Register)))
@@ -364,7 +365,7 @@ fn widest_lanes(instruction: &Instruction) -> Option<usize> {
     widest.or(truncates_float(instruction).then_some(1))
 }
 
-/// Comparisons by their number.
+/// Returns the comparison with a number.
 fn unsigned_comparison(number: u8) -> Comparison {
     match number & 7 {
         0 => |a, b| a == b,

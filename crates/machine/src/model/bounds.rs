@@ -1,22 +1,22 @@
 use super::ProcessorModel;
 use crate::{Flow, Instruction};
 
-/// The least cycles that instructions take, one after the other and again and again, if nothing
-/// stalls: three bounds, of which the largest counts. Latency bounds no out-of-order execution:
-/// other work goes on meanwhile.
+/// The least cycles of a sequence of instructions, repeated without stalls: three bounds, of which
+/// the largest counts. Latency bounds no out-of-order execution, because other work goes on
+/// meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Cycles that fetching takes.
+    /// Cycles of fetching.
     pub front_end: f64,
-    /// Cycles that issuing takes: micro-operations by the width.
+    /// Cycles of issuing: micro-operations divided by the width.
     pub issue: f64,
-    /// Cycles that the busiest units take.
+    /// Cycles of the busiest units.
     pub ports: f64,
-    /// The units that bound, by index in [`ProcessorModel::resources`].
+    /// The busiest units, by index in [`ProcessorModel::resources`].
     pub busiest: Option<usize>,
 }
 
-/// The resource that bounds.
+/// The limiting resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// Fetching.
@@ -28,12 +28,12 @@ pub enum Limit {
 }
 
 impl Bounds {
-    /// The largest.
+    /// Returns the largest bound.
     pub fn cycles(&self) -> f64 {
         self.front_end.max(self.issue).max(self.ports)
     }
 
-    /// Returns which is the largest.
+    /// Returns the resource of the largest bound.
     pub fn limit(&self) -> Limit {
         let cycles = self.cycles();
         if self.issue >= cycles {
@@ -46,13 +46,13 @@ impl Bounds {
     }
 }
 
-/// Returns whether the second instruction is executed as one with the first.
+/// Returns whether the second instruction is fused with the first.
 pub(crate) fn are_fused(first: &Instruction, second: &Instruction) -> bool {
     first.kind.fusible_flags && second.kind.fusible_branch
 }
 
 impl ProcessorModel {
-    /// The bounds of instructions that follow each other.
+    /// Returns the bounds of consecutive instructions.
     pub fn bounds(&self, instructions: &[Instruction]) -> Bounds {
         let processor = self.processor;
         let mut busy = vec![0_u64; self.resources.len()];
@@ -61,7 +61,7 @@ impl ProcessorModel {
         for one in instructions {
             let cost = self.cost(one);
             bytes += u64::from(one.length);
-            // Conditional branches may go on.
+            // Conditional branches may fall through.
             let jumps_away = !matches!(one.flow, Flow::Next | Flow::Branch(_) | Flow::Stop);
             jumps += u64::from(jumps_away);
             let fused = before.is_some_and(|before| are_fused(before, one));

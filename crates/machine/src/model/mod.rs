@@ -1,9 +1,9 @@
 //! A processor's best case, as data: for each form of instruction its micro-operations, its latency
 //! and the units that it occupies.
 //!
-//! The tables are made offline (`examples/tables.rs`) out of LLVM's scheduling models, which are
-//! under Apache-2.0 WITH LLVM-exception. They are corrected where `benches/latencies.c` showed them
-//! to be wrong: what renaming does alone takes no unit and no time, and Zen divides faster.
+//! The tables are made offline (`examples/tables.rs`) from LLVM's scheduling models, which are
+//! under Apache-2.0 WITH LLVM-exception. They are corrected where `benches/latencies.c` showed
+//! errors: register renaming alone takes no unit and no time, and Zen divides faster.
 
 mod bounds;
 mod processors;
@@ -23,8 +23,8 @@ const AARCH64: &str = include_str!("../../tables/aarch64.txt");
 /// longest time.
 const SHORT_DIVISION: u16 = 6;
 
-/// A unit of execution, or several that are alike, or any set of units that some operations can
-/// choose from.
+/// An execution unit, or several equal ones, or any set of units that some operations can choose
+/// from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// Its name in LLVM's model.
@@ -36,14 +36,14 @@ pub struct Resource {
 /// The cost of an instruction without stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstructionCost<'a> {
-    /// Micro-operations that are issued; parts that are fused count once.
+    /// Micro-operations that are issued; fused parts count once.
     pub uops: u32,
     /// Cycles until its result can be used; loads hit the first-level cache.
     pub latency: u32,
     /// Cycles for which it occupies one unit of a [`Resource`], by index. Sets of units that
     /// include a smaller set have its cycles too.
     pub units: &'a [(u16, u16)],
-    /// True if the tables have this form. Otherwise it is taken for the simplest there is.
+    /// True if the tables contain this form. Otherwise the costs are those of the simplest form.
     pub known: bool,
 }
 
@@ -64,7 +64,7 @@ pub struct ProcessorModel {
 }
 
 impl ProcessorModel {
-    /// The model of a processor.
+    /// Makes the model of a processor.
     pub fn new(processor: &'static Processor) -> Self {
         let mut model = Self {
             processor,
@@ -135,12 +135,12 @@ impl ProcessorModel {
         }
     }
 
-    /// The processor.
+    /// Returns the processor.
     pub fn processor(&self) -> &'static Processor {
         self.processor
     }
 
-    /// Its units.
+    /// Returns its units.
     pub fn resources(&self) -> &[Resource] {
         &self.resources
     }
@@ -150,7 +150,7 @@ impl ProcessorModel {
         let class = self.forms.get(&instruction.form);
         let class = class.and_then(|class| self.classes.get(usize::from(*class)));
         match class {
-            // LLVM's models of Alder Lake and Sapphire Rapids do not know it.
+            // LLVM's models of Alder Lake and Sapphire Rapids lack it.
             Some(_) if instruction.kind.renamed && !self.processor.in_order => InstructionCost {
                 uops: 1,
                 latency: 0,

@@ -1,50 +1,49 @@
-//! The processors that there are tables of: properties that LLVM's models lack, out of the makers'
-//! optimisation guides, and the number by which each is recognised.
+//! The processors with tables: properties that LLVM's models lack, from the makers' optimisation
+//! guides, and the number that identifies each.
 
 use crate::Architecture;
 
-/// Properties of a processor that the tables do not have.
+/// Properties of a processor that the tables lack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Processor {
-    /// The name: `--cpu` takes it.
+    /// The name for `--cpu`.
     pub name: &'static str,
     /// LLVM's name of the processor, for `examples/tables.rs`.
     pub llvm: &'static str,
     /// True if LLVM's model counts the parts of micro-operations that are issued as one.
     pub llvm_splits_fused: bool,
-    /// The machines that have it.
+    /// The machines with this processor.
     pub machines: Machines,
     /// The instruction set that it executes.
     pub architecture: Architecture,
-    /// Micro-operations (fused ones count as one) that are issued a cycle at most.
+    /// Maximum number of micro-operations (fused ones count as one) issued in a cycle.
     pub width: u32,
-    /// Bytes of code that a cycle delivers at most, from the cache of decoded instructions where
+    /// Maximum number of code bytes delivered in a cycle, from the cache of decoded instructions if
     /// there is one.
     pub fetch: u32,
-    /// Jumps that are taken a cycle at most.
+    /// Maximum number of jumps taken in a cycle.
     pub jumps: u32,
     /// True if instructions are issued in order.
     pub in_order: bool,
-    /// Cycles that a branch costs at most if it was not predicted, when it does not wait itself.
+    /// Maximum cost of a mispredicted branch in cycles, without its own wait.
     pub mispredict: u32,
     /// Bytes of the first-level instruction cache.
     pub instruction_cache: u32,
-    /// Bytes of the first-level and the second-level data cache: the least that its makers build in;
-    /// 0 without one.
+    /// Bytes of the first-level and the second-level data cache: the smallest that its makers build
+    /// in; 0 without one.
     pub data_caches: [u32; 2],
-    /// Pages of 4 KiB of which the first-level table of data translations and that behind it have
-    /// the addresses, likewise.
+    /// Pages of 4 KiB in the first-level and the second-level table of data translations, likewise.
     pub data_tlbs: [u32; 2],
 }
 
-/// The numbers by which processors tell what they are.
+/// The numbers that identify processors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Machines {
-    /// Models of Intel's family 6, as CPUID has them.
+    /// Models of Intel's family 6, as in CPUID.
     Intel(&'static [u32]),
-    /// AMD's families with the first and the last model of ranges, as CPUID has them.
+    /// AMD's families with the first and the last model of ranges, as in CPUID.
     Amd(&'static [(u32, u32, u32)]),
-    /// Arm's part number, as MIDR has it.
+    /// Arm's part number, as in MIDR.
     Arm(u32),
 }
 
@@ -90,8 +89,8 @@ const SMALL_ARM: Processor = Processor {
     ..ARM
 };
 
-/// All processors, in the order of the tables' columns. A new one is a row here and a run of `examples/tables.rs`: help,
-/// error messages and docs (by a test) follow.
+/// All processors, in the order of the tables' columns. A new one is a row here and a run of
+/// `examples/tables.rs`: help, error messages and docs (by a test) follow.
 pub const PROCESSORS: &[Processor] = &[
     Processor {
         name: "skylake",
@@ -197,8 +196,8 @@ impl Processor {
         PROCESSORS.iter().find(|one| one.name == name)
     }
 
-    /// Finds the processor of a machine: `vendor-family-model` in decimal as CPUID has them
-    /// (`GenuineIntel-6-143`), or `implementer-part` in hexadecimal as Arm's MIDR has them
+    /// Finds the processor of a machine: `vendor-family-model` in decimal as in CPUID
+    /// (`GenuineIntel-6-143`), or `implementer-part` in hexadecimal as in Arm's MIDR
     /// (`0x41-0xd0c`).
     pub fn of_machine(id: &str) -> Option<&'static Self> {
         PROCESSORS.iter().find(|one| one.machines.contains_id(id))
@@ -234,19 +233,19 @@ impl Machines {
     }
 }
 
-/// Returns the number of the event of retired taken branches, for processors whose manuals give it, also for those that
-/// there are no tables of. `counters` is the kernel's name of the processor's counters.
+/// Returns the number of the event of retired taken branches, for processors whose manuals give it,
+/// including those without tables. `counters` is the kernel's name of the processor's counters.
 pub fn taken_branches_event(cpu_id: &str, counters: &str) -> Option<u64> {
     let family = |vendor: &str| cpu_id.strip_prefix(vendor)?.split('-').next()?.parse().ok();
     if family("AuthenticAMD-").is_some_and(|family: u32| family >= 0x17) {
         return Some(0xc4);
     }
-    // The small cores have another one, and where there are both the counters are named otherwise.
+    // The small cores have another one; on hybrid machines the counters have other names.
     let is_large = family("GenuineIntel-").is_some() && LARGE_CORES.contains(&counters);
     is_large.then_some(0x20c4)
 }
 
-/// Intel's large cores, as the kernel calls their counters.
+/// Intel's large cores, by the kernel's names of their counters.
 const LARGE_CORES: [&str; 8] = [
     "sandybridge",
     "ivybridge",

@@ -1,19 +1,19 @@
-//! The paper's static schedule (§6.1.3, §6.3): how long each instruction of a block is at the head of
-//! the issue queue of a processor that issues in order, if nothing stalls dynamically, and why.
+//! The paper's static schedule (§6.1.3, §6.3): the time of each instruction of a block at the head
+//! of an in-order processor's issue queue without dynamic stalls, and its reason.
 
 use super::ProcessorModel;
 use crate::Instruction;
 
-/// Reason that an instruction was not issued earlier.
+/// Reason why an instruction was not issued earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// The instruction was issued as soon as there was room in a cycle.
+    /// The instruction was issued as soon as a cycle had room.
     Not,
-    /// Others that were issued in the same cycle took the units that it needs.
+    /// Others issued in the same cycle took the units that it needs.
     Slotting,
-    /// The instruction waits for the result of another, by its place in the block.
+    /// The instruction waits for the result of another, by that one's place in the block.
     Operand(usize),
-    /// The unit that it needs is still busy with an instruction, by that one's place in the block.
+    /// An instruction still occupies the needed unit, by that one's place in the block.
     Unit(usize),
 }
 
@@ -21,15 +21,15 @@ pub enum Held {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduled {
     /// Cycles that it is at the head of the issue queue: the paper's `M_i`. 0 for all but the first
-    /// of those that are issued together.
+    /// of instructions that are issued together.
     pub minimum: u32,
-    /// Cycles of these that have another reason than the width of the processor.
+    /// The part of these cycles with another reason than the width of the processor.
     pub stall: u32,
     /// The reason.
     pub held: Held,
 }
 
-/// A register's value, or a unit: when it is there, and which instruction it is due to.
+/// A register's value, or a unit: when it becomes available, and the instruction responsible.
 #[derive(Clone, Copy, Default)]
 struct Free {
     cycle: u32,
@@ -37,7 +37,7 @@ struct Free {
 }
 
 impl ProcessorModel {
-    /// The schedule of the instructions of a block, as if nothing came before.
+    /// Computes the schedule of the instructions of a block, as if nothing came before.
     pub fn schedule(&self, instructions: &[Instruction]) -> Vec<Scheduled> {
         let mut registers = [Free::default(); 128];
         let mut units: Vec<Vec<Free>> = self
@@ -45,7 +45,7 @@ impl ProcessorModel {
             .iter()
             .map(|resource| vec![Free::default(); resource.units.clamp(1, 64) as usize])
             .collect();
-        // Of the cycle before the first: full.
+        // The cycle before the first one is full.
         let (mut cycle, mut issued) = (0_u32, self.processor.width);
         let mut schedule = Vec::with_capacity(instructions.len());
         for (place, one) in instructions.iter().enumerate() {

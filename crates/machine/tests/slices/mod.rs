@@ -1,4 +1,4 @@
-//! Carries slices out, as the recorder has the kernel do.
+//! Executes slices, as the recorder makes the kernel do.
 
 use machine::{Registers, Slice, SliceKind};
 
