@@ -1,13 +1,13 @@
 //! The findings of all methods, combined into a ranked list of what to change first (ours).
 //!
-//! **One search over all the time.** Running and waiting stand in one call tree, so that the search
+//! **One search over all the time.** Running and waiting are in one call tree, so that the search
 //! for bottlenecks ([`crate::bottleneck::auto`]) finds call sequences that share no cost: no time
 //! is counted twice.
 //!
 //! **The value of a sequence** is its virtual speedup ([`virtual_speedup`]): exact if it follows
-//! from the times of threads, else as measured by experiments, else unknown. Beside it stands its
-//! part of the working time, with the interval of the mean over several runs or, for one run, of
-//! its sample count.
+//! from the times of threads, else as measured by experiments, else unknown. It comes with its part
+//! of the working time, with the interval of the mean over several runs or, for one run, of its
+//! sample count.
 //!
 //! **Places.** Time in the language's libraries belongs to their caller ([`libraries`]). A function
 //! whose time is spread over many callees is one place ([`spread`]), and so is locking. A place is
@@ -457,8 +457,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Adds to the finding of a runtime's work who causes it, what avoids it, and the command that
-    /// shows its callers.
+    /// Adds the cause of a runtime's work to its finding, with the change that avoids it, and the
+    /// command that shows its callers.
     fn explain_runtime(&self, number: usize, finding: &mut Finding) {
         let path = &self.sequences.sequences[number].path;
         let work = path

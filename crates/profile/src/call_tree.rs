@@ -147,7 +147,7 @@ impl CallTree {
         &self.methods
     }
 
-    /// Returns what the costs measure.
+    /// Returns the names and units of the costs.
     pub fn value_types(&self) -> &[ValueType] {
         &self.value_types
     }

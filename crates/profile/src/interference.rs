@@ -138,8 +138,7 @@ pub struct InterferenceScore {
     /// The SCI score (§2): the sum of `d_j − d_min` over the duration of the threads that
     /// executed the block.
     pub sci: Between,
-    /// The same sum over the duration of all threads, without the time that they were idle: what
-    /// the program loses.
+    /// The same sum over the duration of all threads, without their idle time: the program's loss.
     pub program: Between,
     /// The standing of the score, as far as known.
     #[serde(default)]

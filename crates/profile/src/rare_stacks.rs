@@ -55,7 +55,7 @@ impl Recording {
         };
         let mut is_cut: Vec<bool> = Vec::with_capacity(self.stacks.len());
         for frame in self.stacks.frames() {
-            // A caller comes before what it called.
+            // A caller comes before its callees.
             let below = frame.caller.is_some_and(|caller| is_cut[caller.0 as usize]);
             is_cut.push(below || frame.location.image.0 as usize == marker);
         }
@@ -171,7 +171,7 @@ fn total_importance(stacks: &StackTable, uses: &[(StackId, u64)]) -> Vec<u64> {
         let total = &mut totals[stack.0 as usize];
         *total = total.saturating_add(*importance);
     }
-    // A caller comes before what it called.
+    // A caller comes before its callees.
     for (index, frame) in stacks.frames().iter().enumerate().rev() {
         if let Some(caller) = frame.caller {
             let own = totals[index];

@@ -183,7 +183,7 @@ impl Forest {
     /// Makes the mean of the runs `a`, less that of the runs `b` if there are any.
     ///
     /// # Errors
-    /// If they measure different things, or what they measured is 0.
+    /// If they measure different things, or their measured total is 0.
     pub fn new(
         a: Vec<ProfiledRun>,
         b: Vec<ProfiledRun>,
@@ -284,7 +284,7 @@ impl Forest {
         all.filter(occurs).collect()
     }
 
-    /// Returns what the costs measure.
+    /// Returns the name and unit of the costs.
     pub fn value_type(&self) -> &ValueType {
         &self.value_type
     }

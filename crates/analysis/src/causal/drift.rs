@@ -56,7 +56,7 @@ pub(super) fn take_out(groups: &mut [&mut Levels]) {
     for round in 0..ROUNDS {
         let mut seen = gather_seen(&raw, groups);
         if round == 0 {
-            weigh_outliers(&mut seen); // no walk goes after what is out of all proportion
+            weigh_outliers(&mut seen); // so that no walk follows an outlier
         }
         seen.sort_by(|a, b| a.run.cmp(&b.run).then(a.time.total_cmp(&b.time)));
         let mut lost = 0.0;

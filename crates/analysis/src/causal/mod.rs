@@ -14,7 +14,7 @@
 //! - **The phase correction**: everything times `t_A/T`, the part of the run time in which the
 //!   fragment runs (eq. 5–8, [`Phase`]).
 //! - **The curve** through these points: the smooth one that explains the experiments best
-//!   (`curve`). Its band is where the truth is with 95 %.
+//!   (`curve`). Its band contains the truth with a probability of 95 %.
 //! - **The slope** of the regression through the origin, by which fragments are ranked, with
 //!   standard errors by a bootstrap over the experiments (`bootstrap`).
 //!

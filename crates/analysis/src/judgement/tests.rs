@@ -222,7 +222,7 @@ fn an_experiment_counts_more_than_the_times() {
         ("main;a", TimeKind::Computing, 500),
         ("main;b", TimeKind::Computing, 400),
     ]);
-    // Threads: what `a` does is hidden behind `b`.
+    // With threads: the work of `a` is hidden behind that of `b`.
     let causal = [
         predicted(Claim::SpeedupWorthless, "a", 0.0, [-0.02, 0.02]),
         predicted(Claim::WorthSpeedup, "b", 0.3, [0.25, 0.35]),
@@ -1584,7 +1584,7 @@ fn work_on_the_way_to_a_callee_explains_nothing_of_the_caller() {
 }
 
 /// Go's comparison of strings is assembly code without a package. It belongs to the function that
-/// compares, like the rest of what that function does.
+/// compares, like the rest of that function's work.
 #[test]
 fn a_leaf_of_a_runtime_belongs_to_its_caller() {
     use TimeKind::Computing;

@@ -27,7 +27,7 @@ const CONTENDED: f64 = 0.05;
 /// Part of the run above which a thread is reported to work alone.
 const ALONE_ENOUGH: f64 = 0.3;
 
-/// The duration of a run and what threads did in it, in nanoseconds.
+/// The duration of a run and the work of its threads, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UndisturbedRun<'a> {
     duration_ns: f64,

@@ -13,7 +13,7 @@
 //!   τ)`, in units of its error, which is mostly the variation of instructions' cycles (`σ` = 1: a
 //!   factor of 2.7); the same for visits along stretches (`σ` = 0.3);
 //! * likewise for executions of source lines, counted by another tool (`σ` = 0.02);
-//! * a penalty where `f` exceeds what the samples allow if no instruction ever stalled.
+//! * a penalty where `f` exceeds the frequency that the samples allow without any stall.
 //!
 //! `τ`, the mean stall, is estimated as well. The samples do not determine the scale of `f`. It
 //! comes from the number of instructions that the procedure executed, or from counts; otherwise it

@@ -137,7 +137,7 @@ impl RuntimeWork {
         KNOWN_CODE.iter().flat_map(|code| code.works)
     }
 
-    /// Returns the work of a function and its callees, whoever calls it.
+    /// Returns the work of a function and its callees, for any caller.
     pub fn of_function(name: &str, module: &str) -> Option<&'static Self> {
         Self::find_function(name, module, false)
     }

@@ -61,7 +61,7 @@ pub enum FunctionRole {
     Loop,
     /// Executes scripts in the files of its interpreter.
     Executes,
-    /// Belongs to the standard library, in whatever file it was compiled into.
+    /// Belongs to the standard library, in any file that it was compiled into.
     Library,
     /// Belongs to the standard library, in code that a runtime generated for itself.
     Generated,

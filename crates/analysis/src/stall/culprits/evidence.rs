@@ -75,7 +75,7 @@ pub struct Evidence<'a> {
     pub elsewhere: Option<f64>,
     /// For each block, how far its cycles are known; empty if all are sure.
     pub trust: &'a [CycleTrust],
-    /// True if other threads may write what the procedure accesses.
+    /// True if other threads may write memory that the procedure accesses.
     pub shared: bool,
     /// Number of instructions by which a sample may come later than right after the slow one (its
     /// skid): the same number of instructions before it are suspects too.

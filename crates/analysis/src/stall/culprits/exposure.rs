@@ -4,13 +4,13 @@ use super::context::{Context, without};
 use super::front_end::front_end;
 use machine::{EdgeKind, Instruction, Register, RegisterSet};
 
-/// Cycles from which on a result keeps its unit busy.
+/// Least cycles of a result that keeps its unit busy.
 pub(super) const LONG: f64 = 10.0;
 
 /// Least cycles until an instruction retires after the window was empty.
 const REFILL: f64 = 3.0;
 
-/// Maximum number of earlier instructions examined for what exposes a latency.
+/// Maximum number of earlier instructions examined for the exposure of a latency.
 const STEPS: usize = 256;
 
 /// Returns how many cycles of an instruction's latency can show as a stall, out of order. When the

@@ -267,8 +267,8 @@ impl<'a> Residence<'a> {
         access(self.evidence, &self.rounds, block, index)
     }
 
-    /// Returns the code around a block: loops that call nothing, and the procedure, if it is known
-    /// what else ran.
+    /// Returns the code around a block: loops that call nothing, and the procedure, if the time in
+    /// other code is known.
     fn scopes_around(&self, block: usize) -> impl Iterator<Item = &Timed> {
         let evidence = self.evidence;
         let around = evidence.loops.around(evidence.loops.innermost[block]);
