@@ -73,13 +73,14 @@ fn interval_of_sorted(mut values: Vec<f64>, outside: usize) -> Option<Interval> 
     })
 }
 
-/// Returns how many of all values may lie outside on a side, if their number below 0 is normal.
+/// Returns how many of all values to leave out on each side, if their number below 0 is normal.
 fn normal_quantile(values: f64, variance: f64) -> Option<usize> {
     let outside = values / 2.0 - 1.96 * variance.sqrt() - 0.5;
     (outside >= 0.0).then_some(outside as usize)
 }
 
-/// Counts the choices of `chosen` out of `all` ranks by their sum; the smallest sum is `least`.
+/// Returns how many values to leave out on each side, by the exact distribution of the sum of
+/// `chosen` out of `all` ranks; the smallest sum is `least`.
 fn rank_sums(chosen: usize, all: usize, least: usize) -> Option<usize> {
     // ways[k][s]: number of choices of k ranks with the sum s.
     let most = all * (all + 1) / 2;
@@ -95,7 +96,8 @@ fn rank_sums(chosen: usize, all: usize, least: usize) -> Option<usize> {
     last_outside(ways.pop()?.get(least..)?)
 }
 
-/// Counts the choices of signs for `n` ranks by the sum of the positive ones.
+/// Returns how many values to leave out on each side, by the exact distribution of the sum of those
+/// of `n` ranks that are above 0.
 fn rank_sums_of_signs(n: usize) -> Option<usize> {
     let most = n * (n + 1) / 2;
     let mut ways = vec![0.0; most + 1];

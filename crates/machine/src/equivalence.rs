@@ -265,7 +265,7 @@ fn cycle_equivalence(vertices: usize, root: usize, ends: &[(usize, usize)]) -> V
     let tree = spanning_tree(&adjacency, root);
     let mut edges = Edges::new(ends.len());
     let mut lists = vec![Brackets::default(); vertices];
-    // How far up the brackets of a subtree reach, as the least position: of the subtree, and of its
+    // The least position that the brackets of a subtree reach: of the subtree, and of its
     // first and second child.
     let nowhere = usize::MAX;
     let mut reach = vec![nowhere; vertices];

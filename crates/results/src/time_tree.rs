@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 pub use crate::time_kind::IdleKind;
 
-/// Part of its running and sleeping time below which a thread is a helper that only runs now and
-/// then.
+/// Running time of a thread, as a part of its running and sleeping time, below which it is a helper
+/// that only runs now and then.
 const HELPER: f64 = 0.02;
 /// Part of a thread's own waiting time that the waits ended by it must take for others to depend on
 /// it.

@@ -86,7 +86,7 @@ impl GeneratedCode {
 /// Parses a perf map (`/tmp/perf-PID.map`): lines of `START SIZE NAME`, the numbers hexadecimal.
 /// Returns the procedures by address.
 ///
-/// Where two overlap, the later line counts; the rest of the older one stays. A procedure of size 0
+/// If two overlap, the later line counts; the rest of the older one stays. A procedure of size 0
 /// ends where the next one begins, at the latest with its page. The process may be writing the file
 /// meanwhile, and some writers make mistakes: malformed lines are skipped, and counted in the
 /// second value.

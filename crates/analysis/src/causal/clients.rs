@@ -11,8 +11,8 @@ use profile::{CausalRun, Experiment, Progress};
 /// Greatest part of the program's own time that such waits can take.
 const MOST: f64 = 0.9;
 
-/// Waits for other processes' work at each visit, in runs without delays, in nanoseconds of wall
-/// time by progress point.
+/// Waits for other processes' work at each visit without delays, in nanoseconds of wall time by
+/// progress point.
 pub(super) struct ClientWaits(Vec<f64>);
 
 impl ClientWaits {

@@ -12,7 +12,7 @@ use profile::{AmountBase, Finding, FindingEvidence, PlaceInCode, TimeKind};
 
 /// Widest interval with which a speedup is reported: a wider range says nothing.
 const WIDEST: f64 = 0.25;
-/// Widest bounds that follow from times, and widest interval that reaches to 0.
+/// The same limit for bounds that follow from times, and for an interval that reaches to 0.
 const WIDEST_BOUNDS: f64 = 0.12;
 /// Part of the run by which runs differ without any change: a bound is known no better.
 const MARGIN: f64 = 0.01;
