@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Acquire;
 use runtime_abi::state;
 use runtime_abi::wait::CallEnd;
 
-/// `siginfo_t`, as far as it is read here.
+/// `siginfo_t`, only the fields that the handler reads.
 #[repr(C)]
 pub struct SignalInfo {
     number: i32,
@@ -18,14 +18,14 @@ pub struct SignalInfo {
     value: u64,
 }
 
-/// `ucontext_t`, as far as it is read here.
+/// `ucontext_t`, only the fields that the handler reads.
 #[repr(C)]
 pub struct Context {
     _head: [u64; 5],
     registers: [u64; 17],
 }
 
-/// `si_code` of what the kernel itself sends.
+/// `si_code` of signals that the kernel itself sends.
 const OF_KERNEL: i32 = 0x80;
 /// Positions in [`Context::registers`].
 const FRAME_POINTER: usize = 10;
@@ -35,7 +35,7 @@ const PROGRAM_COUNTER: usize = 16;
 /// Handles [`runtime_abi::SIGNAL`].
 ///
 /// # Safety
-/// To be called by the kernel, with SA_SIGINFO.
+/// Only the kernel may call this, with SA_SIGINFO.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vitalfew_sample(_: i32, info: *const SignalInfo, context: *const Context) {
     let Some(page) = thread::shared_page() else {

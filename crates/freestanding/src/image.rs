@@ -1,10 +1,11 @@
-//! The root of the program whose bytes go into a target. Not a target of Cargo's: the build script of `experiment` compiles it.
+//! The root of the program whose bytes go into a target. Cargo does not build it: the build script
+//! of `experiment` compiles it.
 #![no_std]
 #![no_main]
 
 use core::panic::PanicInfo;
 
-// Its handler is what the program is for.
+// The program exists for this crate's signal handler.
 extern crate freestanding;
 
 /// Nothing calls it: a test of `experiment` checks that it is not in the image.

@@ -1,11 +1,13 @@
-//! The signal handler that `vitalfew causal run` brings into programs in front of whose functions nothing can stand: static ones, those
-//! of other C libraries than glibc, Go.
+//! The signal handler that `vitalfew causal run` loads into programs whose functions it cannot
+//! hook: static programs, programs with another C library than glibc, Go programs.
 //!
-//! It carries out virtual speedups as the runtime does, whose modules it is made of, but uses neither a C library nor
-//! thread-local storage: it finds the state of a thread by its id in the shared memory. It sees no operation by which threads meet.
-//! Instead the kernel says who woke whom ([`runtime_abi::kernel`]).
+//! The handler carries out virtual speedups as the runtime does, and is made of the runtime's
+//! modules. It uses neither a C library nor thread-local storage: it finds the state of a thread by
+//! the thread id in the shared memory. It sees no synchronisation. Instead the kernel reports which
+//! thread woke which ([`runtime_abi::kernel`]).
 //!
-//! `experiment` compiles it once more, by itself, into the bytes that go into a target: `image.rs` is the root of that.
+//! `experiment` compiles this crate once more into the bytes that go into a target; their root is
+//! `image.rs`.
 #![no_std]
 #![cfg(target_arch = "x86_64")]
 

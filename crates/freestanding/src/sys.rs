@@ -1,4 +1,5 @@
-//! System calls of x86-64, without a C library. Programs that restrict theirs are not measured so.
+//! System calls of x86-64, without a C library. Programs that restrict their system calls cannot be
+//! measured with this handler.
 
 use core::arch::asm;
 use runtime_abi::switches::Switches;
@@ -35,13 +36,13 @@ struct Part {
     length: usize,
 }
 
-/// A system call; the result is negative where it failed.
+/// Makes a system call; the result is negative if the call failed.
 ///
 /// # Safety
 /// As the system call demands.
 unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes rax, rcx and r11 only, and the memory that the call says.
+    // SAFETY: the kernel changes only rax, rcx, r11 and the memory that the call names.
     unsafe {
         asm!(
             "syscall",
@@ -53,24 +54,24 @@ unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     result
 }
 
-/// Returns whether system calls that the program has not asked for must not be made.
+/// Returns whether the program restricts system calls, so that no others may be made.
 pub fn calls_restricted() -> bool {
     false
 }
 
-/// The id of this thread.
+/// Returns the id of this thread.
 pub fn thread_id() -> u32 {
     // SAFETY: a call without arguments.
     unsafe { call(GETTID, [0; 6]) as u32 }
 }
 
-/// The id of this process.
+/// Returns the id of this process.
 pub fn process_id() -> u32 {
     // SAFETY: a call without arguments.
     unsafe { call(GETPID, [0; 6]) as u32 }
 }
 
-/// The number of the processor that this thread runs on.
+/// Returns the number of the processor that this thread runs on.
 pub fn processor() -> Option<usize> {
     let mut number = 0u32;
     // SAFETY: the number is written through the pointer.
@@ -78,12 +79,12 @@ pub fn processor() -> Option<usize> {
     (result == 0).then_some(number as usize)
 }
 
-/// The monotonic clock, in nanoseconds.
+/// Returns the time of the monotonic clock, in nanoseconds.
 pub fn now() -> u64 {
     read_clock(CLOCK_MONOTONIC)
 }
 
-/// The CPU time of this thread, in nanoseconds.
+/// Returns the CPU time of this thread, in nanoseconds.
 pub fn cpu_time() -> u64 {
     read_clock(CLOCK_THREAD_CPUTIME_ID)
 }
@@ -111,8 +112,10 @@ pub fn context_switches() -> Switches {
     }
 }
 
-/// Sleeps until the monotonic clock shows `then`, whatever signals come, without the slack by which the kernel may be late to save power: it is as
-/// long as a short delay. The thread has its own slack again afterwards.
+/// Sleeps until the monotonic clock shows `then`; signals do not shorten the sleep.
+///
+/// The timer slack, by which the kernel may be late to save power, is as long as a short delay. It
+/// is off during the sleep and the thread's own again afterwards.
 pub fn sleep_exactly_until(then: u64) {
     let slack = |operation: usize, ns: usize| {
         // SAFETY: these operations take and give numbers.
@@ -137,7 +140,7 @@ fn sleep_until(then: u64) {
     while unsafe { call(CLOCK_NANOSLEEP, arguments) } == -EINTR {}
 }
 
-/// Lets another thread have the processor, if one waits for it.
+/// Yields the processor if another thread waits for it.
 pub fn give_way() {
     // SAFETY: a call without arguments.
     unsafe { call(SCHED_YIELD, [0; 6]) };

@@ -6,14 +6,15 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::kernel::{KernelClock, KernelClocks};
 use runtime_abi::{Clock, Page, Thread};
 
-/// Addresses of what is shared with the controller, which it writes before the handler is installed.
+/// Addresses of the memory shared with the controller, which writes them before it installs the
+/// handler.
 #[repr(C)]
 pub struct Shared {
     page: AtomicPtr<Page>,
     clocks: AtomicPtr<KernelClocks>,
 }
 
-/// The addresses for this process, under the name by which the controller finds them.
+/// The addresses for this process, in the symbol by which the controller finds them.
 #[unsafe(export_name = "vitalfew_shared")]
 pub static SHARED: Shared = Shared {
     page: AtomicPtr::new(core::ptr::null_mut()),
@@ -26,13 +27,13 @@ pub fn shared_page() -> Option<&'static Page> {
     unsafe { SHARED.page.load(Acquire).as_ref() }
 }
 
-/// A thread, with what the kernel knows of it.
+/// A thread, with the kernel's counts for it.
 pub struct CurrentThread {
     pub thread: &'static Thread,
     pub clock: &'static KernelClock,
 }
 
-/// Finds this thread; `None`: there is no room for it.
+/// Finds this thread; `None`: no slot is free.
 pub fn current_thread(page: &'static Page) -> Option<CurrentThread> {
     // SAFETY: null, or a mapping that stays.
     let clocks = unsafe { SHARED.clocks.load(Acquire).as_ref() }?;
@@ -45,13 +46,13 @@ pub fn current_thread(page: &'static Page) -> Option<CurrentThread> {
     let clock = clocks.threads.get(slot.position)?;
     if slot.begins {
         let made = clock.credit.load(Acquire);
-        // A thread that was there before us owes nothing of what was before.
+        // A thread that ran before measuring began owes nothing for the time before.
         let local = match made {
             0 => page.global.0.load(Relaxed),
             made => made,
         };
         thread.local.store(local, Relaxed);
-        // All of the stack may be read: see `stack_memory`.
+        // The whole stack may be read: see `stack_memory`.
         thread.stack_low.store(0, Relaxed);
         thread.stack_high.store(u64::MAX, Relaxed);
         thread.standing.store(0, Relaxed);
@@ -61,14 +62,14 @@ pub fn current_thread(page: &'static Page) -> Option<CurrentThread> {
 }
 
 impl CurrentThread {
-    /// Takes over what the kernel has credited this thread with.
+    /// Adopts the credit that the kernel gave this thread.
     pub fn take_credit(&self) {
         let local = Clock::unpack(self.thread.local.load(Relaxed));
         let credited = self.clock.credited(local);
         self.thread.local.store(credited.pack(), Relaxed);
     }
 
-    /// Tells the kernel how far this thread is.
+    /// Publishes this thread's delay count to the kernel.
     pub fn leave_count(&self) {
         let local = self.thread.local.load(Relaxed);
         self.clock.local.store(local, Relaxed);

@@ -1,14 +1,14 @@
-//! The time that is not sampled. Threads have no events of their own here: the processors are sampled.
+//! Time that is not sampled. Threads have no events of their own here: the processors are sampled.
 
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::Thread;
 
-/// Does something that takes CPU time which is not the program's.
+/// Runs `work`, whose CPU time is not the program's.
 pub fn without_samples(thread: &Thread, work: impl FnOnce()) {
     while_standing(thread, work);
 }
 
-/// Does something during which samples of the processor are nobody's.
+/// Runs `work`; processor samples taken meanwhile count for no fragment.
 pub fn while_standing(thread: &Thread, work: impl FnOnce()) {
     thread.standing.store(1, Relaxed);
     work();

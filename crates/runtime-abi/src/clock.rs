@@ -1,7 +1,7 @@
 //! The clock of delays.
 
-/// A count of delay within one experiment, in one word, so that what a thread still does for an
-/// experiment that has ended cannot reach the next.
+/// A count of delay within one epoch, in one word, so that a late update for an experiment that has
+/// ended cannot affect the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// Number of the experiment or of the pause between two.
@@ -11,7 +11,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The word.
+    /// Packs the count into a word.
     pub fn pack(self) -> u64 {
         u64::from(self.epoch) << 48 | self.delay_ns & 0xffff_ffff_ffff
     }
@@ -24,7 +24,7 @@ impl Clock {
         }
     }
 
-    /// The delay in this epoch, in nanoseconds: a count of another one is none.
+    /// Returns the delay in nanoseconds; 0 if the count is of another epoch.
     pub fn delay_in(self, epoch: u16) -> u64 {
         if self.epoch == epoch {
             self.delay_ns

@@ -1,8 +1,8 @@
-//! Counts of delay that the kernel keeps too, for programs without hooks.
+//! Delay counts that the kernel keeps too, for programs without hooks.
 //!
-//! A BPF program sees which thread wakes which, and credits the woken one with how far the other one is
-//! ([`KernelClock::credit`]). It finds threads by their id, as their signal handler does, which has no thread-local storage. The memory is a
-//! BPF map that the program has mapped.
+//! A BPF program sees which thread wakes which, and credits the woken thread with the waker's count
+//! ([`KernelClock::credit`]). It finds threads by their id, as their signal handler does, which has
+//! no thread-local storage. The memory is a BPF map that is mapped into the program.
 
 use crate::clock::Clock;
 use core::sync::atomic::{
@@ -10,25 +10,26 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// Threads that are told apart so, a power of two. The same in `credits.bpf.c`.
+/// Maximum number of threads, a power of two. The same in `credits.bpf.c`.
 pub const KERNEL_THREADS: usize = 4096;
-/// Slots in which a thread can be. The same in `credits.bpf.c`.
+/// Number of slots that one thread may occupy (hash probes). The same in `credits.bpf.c`.
 const PROBES: usize = 16;
 
-/// A thread; its position is that of its [`crate::Thread`]. The same in `credits.bpf.c`.
+/// A thread, at the same index as its [`crate::Thread`]. The same in `credits.bpf.c`.
 #[repr(C)]
 pub struct KernelClock {
-    /// Its id, 0 while the slot is free; both.
+    /// Thread id, 0 while the slot is free; both.
     pub tid: AtomicU32,
-    /// The thread has been made, and has not had a sample since; both.
+    /// 1 from the thread's creation to its first sample; both.
     pub fresh: AtomicU32,
     /// [`crate::Thread::local`] after its last sample; thread.
     pub local: AtomicU64,
-    /// The furthest [`Clock`] of the threads that woke this one or created it; kernel.
+    /// The furthest [`Clock`] of the threads that woke or created this one; kernel.
     pub credit: AtomicU64,
-    /// Start of its wait, by the monotonic clock in nanoseconds; 0: it does not wait; kernel.
+    /// Start of the current wait, by the monotonic clock in nanoseconds, 0 while the thread runs;
+    /// kernel.
     pub since: AtomicU64,
-    /// Its id as the whole machine knows it, or 0; kernel.
+    /// Thread id in the root PID namespace, or 0; kernel.
     pub machine_tid: AtomicU64,
 }
 
@@ -39,17 +40,17 @@ pub struct KernelClocks {
     pub threads: [KernelClock; KERNEL_THREADS],
 }
 
-/// The slot of a thread.
+/// The slot of a thread, as [`KernelClocks::find_thread`] found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelSlot {
-    /// Its position.
+    /// Index of the slot.
     pub position: usize,
-    /// The thread had none, or has been made since: it begins.
+    /// True if the slot is new, or the thread was created since the last look.
     pub begins: bool,
 }
 
 impl KernelClocks {
-    /// The slot of the thread that asks, a new one if it has none; `None`: there is no room.
+    /// Finds the slot of thread `tid`, or takes a free one; `None`: all its slots are occupied.
     pub fn find_thread(&self, tid: u32) -> Option<KernelSlot> {
         let positions = || (0..PROBES).map(move |step| position(tid, step));
         let clocks = |at: usize| self.threads.get(at);
@@ -76,7 +77,7 @@ impl KernelClocks {
 }
 
 impl KernelClock {
-    /// Returns the delay of a thread that has reached `local`, with what it was credited.
+    /// Returns the later of `local` and the credit given to the thread.
     pub fn credited(&self, local: Clock) -> Clock {
         let credit = Clock::unpack(self.credit.load(Acquire));
         let is_ahead = credit.epoch == local.epoch && credit.delay_ns > local.delay_ns;
@@ -84,7 +85,7 @@ impl KernelClock {
     }
 }
 
-/// The step-th position at which a thread is looked for.
+/// Returns the slot index of probe number `step`.
 fn position(tid: u32, step: usize) -> usize {
     let first = tid.wrapping_mul(0x9e37_79b1) >> (32 - KERNEL_THREADS.ilog2());
     (first as usize + step) & (KERNEL_THREADS - 1)

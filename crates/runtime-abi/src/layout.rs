@@ -1,6 +1,7 @@
-//! Whether a runtime and a controller lay out what they share alike: its source is its version.
+//! Version of the memory layout: a hash of its source, by which a runtime and a controller see
+//! whether they agree.
 
-/// The files that say how the shared memory is laid out and what it means.
+/// The files that define the layout and the meaning of the shared memory.
 const SOURCES: [&[u8]; 9] = [
     include_bytes!("clock.rs"),
     include_bytes!("kernel.rs"),
@@ -16,7 +17,7 @@ const SOURCES: [&[u8]; 9] = [
 /// Hash (FNV-1a) of this crate's sources.
 pub const LAYOUT: u64 = hash_sources();
 
-/// Bytes in the file of a runtime with this layout.
+/// Bytes that mark the file of a runtime with this layout.
 pub const MARK: [u8; 24] = mark();
 
 const fn hash_sources() -> u64 {

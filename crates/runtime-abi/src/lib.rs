@@ -1,8 +1,8 @@
 //! The memory that the runtime inside a target shares with its controller outside.
 //!
-//! One [`Page`], made by the controller and mapped by both. Everything in it is atomic: the target
-//! may write anything anywhere at any time, and neither side trusts an index it finds there.
-//! `docs/method/causal.md` is the protocol; the fields here say who writes them.
+//! The controller creates one [`Page`]; both map it. All of its fields are atomic: the target may
+//! write anything anywhere at any time, and neither side trusts an index from there.
+//! `docs/method/causal.md` is the protocol; each field's comment ends with its writer.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -26,40 +26,40 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The required first word: the same of no two layouts.
+/// The required first word, different for every layout.
 pub const MAGIC: u64 = layout::LAYOUT;
-/// The signal for each sample, SIGSTKFLT: Linux never sends it and programs do not use it, and unlike a real-time signal it
-/// does not queue up where somebody blocks it.
+/// The signal for each sample, SIGSTKFLT. Linux never sends it and programs do not use it. Unlike a
+/// real-time signal it does not queue up while a thread blocks it.
 pub const SIGNAL: i32 = 16;
-/// The environment variable that names the descriptor of the memory.
+/// The environment variable with the file descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_PAGE";
 
-/// Threads that can be measured at a time.
+/// Maximum number of threads measured at a time.
 pub const THREADS: usize = 16_384;
-/// Fragments (lines or functions) that can be told apart.
+/// Maximum number of fragments (lines or functions).
 pub const FRAGMENTS: usize = 65_536;
-/// Places of code, a power of two; half of them are used at most.
+/// Slots of the table of places, a power of two; at most half of them are used.
 pub const PLACES: usize = 1 << 18;
-/// Processors that are told apart.
+/// Maximum number of processors.
 pub const CPUS: usize = 1024;
-/// Progress points in the program's source.
+/// Maximum number of progress points in the program's source.
 pub const COUNTERS: usize = 256;
 /// Bytes of a progress point's name, with a zero at its end.
 pub const NAME: usize = 96;
 /// Words of [`Page::lifeline`]: glibc's `pthread_mutex_t` has five on x86-64 and six on AArch64.
 pub const LIFELINE: usize = 8;
-/// Unknown places that can wait for the controller, a power of two.
+/// Size of the ring of unknown places, a power of two.
 pub const UNKNOWN: usize = 4096;
 
 /// Values of [`Page::state`].
 pub mod state {
-    /// The target has not come to the runtime yet.
+    /// The target has not reached the runtime yet.
     pub const LAUNCHED: u32 = 0;
     /// The runtime waits for the controller.
     pub const READY: u32 = 1;
     /// The target runs and is measured.
     pub const RUNNING: u32 = 2;
-    /// The runtime keeps out of everything.
+    /// The runtime does nothing.
     pub const OFF: u32 = 3;
 }
 
@@ -72,86 +72,93 @@ pub struct Page {
     pub period_ns: AtomicU64,
     /// Address of the runtime's handler of [`SIGNAL`]; runtime.
     pub handler: AtomicU64,
-    /// 1: the processors are sampled, each at its [`Cpu::period_ns`]; 0: every thread samples itself; controller.
+    /// 1: the processors are sampled, each at its [`Cpu::period_ns`]; 0: every thread samples
+    /// itself; controller.
     pub by_processor: AtomicU32,
     /// One of [`state`], a futex; both.
     pub state: AtomicU32,
     /// Process of the runtime; runtime.
     pub pid: AtomicU32,
-    /// A futex that changes when the controller has something to look at; runtime.
+    /// A futex that changes when the controller has news to read; runtime.
     pub news: AtomicU32,
     /// The controller sleeps on `news`.
     pub waiting: AtomicU32,
-    /// Libraries that were closed: their places may mean something else now; runtime.
+    /// Number of libraries that were unloaded, whose places may have another meaning now; runtime.
     pub unloaded: AtomicU32,
-    /// The error (errno) with which a thread could not be sampled, 0: none was refused; runtime.
+    /// The errno with which the kernel refused to sample a thread, 0: it refused none; runtime.
     pub refused: AtomicI32,
-    /// Threads for which there was no slot; runtime.
+    /// Number of threads without a slot; runtime.
     pub unmeasured: AtomicU64,
-    /// 1: the program reads the real clocks, also while it is delayed; controller.
+    /// 1: the program reads the unadjusted clocks even while it is delayed; controller.
     pub real_clocks: AtomicU32,
-    /// Timers of the kernel that the program has set: they go on while it is delayed; runtime.
+    /// Number of kernel timers that the program has set, which run on while the program is delayed;
+    /// runtime.
     pub kernel_timers: AtomicU64,
 
-    /// A robust mutex of the C library that is shared between processes. The controller of a process that it has attached to
-    /// holds it: who gets it knows that the controller has left, or is gone.
+    /// A robust mutex of the C library, shared between processes. After attaching, the controller
+    /// holds it: a thread that acquires it knows that the controller has left or died.
     pub lifeline: [AtomicU64; LIFELINE],
 
-    /// 1: in this experiment delays are charged at the pace at which the line runs ([`line_pace::LinePace`]); 0: after each sample; controller.
+    /// 1: this experiment charges delays at the pace at which the line runs
+    /// ([`line_pace::LinePace`]); 0: after each sample; controller.
     pub at_pace: AtomicU32,
 
-    /// 1: in the last experiment the program's threads waited for processors that other processes had; controller.
+    /// 1: in the last experiment the program's threads waited for processors that other processes
+    /// used; controller.
     pub shared: AtomicU32,
 
-    /// The set of code that experiments are about, if it is no single fragment; controller.
+    /// The set of code that experiments are about, unless that is a single fragment; controller.
     pub selection: selection::Selection,
 
-    /// The experiment that runs.
+    /// The current experiment.
     pub experiment: Line<AtomicU64>,
     /// Start of the experiment, by the target's monotonic clock in nanoseconds; controller.
     pub experiment_since: AtomicU64,
     /// The delay that every thread owes ([`Clock`]); both.
     pub global: Line<AtomicU64>,
-    /// Delays due in all epochs before this one, in nanoseconds: of even epochs and of odd ones; controller. See
-    /// [`Page::passed_before`].
+    /// Total delay of all epochs before this one, in nanoseconds: one word for even epochs, one for
+    /// odd ones; controller. See [`Page::passed_before`].
     pub passed: Line<[AtomicU64; 2]>,
-    /// The latest that the program's monotonic clock has shown, in nanoseconds, since there are delays; runtime.
+    /// The latest time that the program has read from the monotonic clock since delays began, in
+    /// nanoseconds; runtime.
     pub shown: Line<AtomicU64>,
-    /// Samples taken, whatever they hit; runtime.
+    /// Number of samples; runtime.
     pub samples: Line<AtomicU64>,
-    /// Samples whose place was not known yet; runtime.
+    /// Number of samples at places that were still unknown; runtime.
     pub misses: AtomicU64,
-    /// Samples with no fragment in scope in the call chain; runtime.
+    /// Number of samples without a fragment in scope in the call chain; runtime.
     pub outside: AtomicU64,
-    /// Writes to pipes, event descriptors and sockets made by the program itself; runtime.
+    /// Number of writes by the program to pipes, event descriptors and sockets of its own; runtime.
     pub internal_writes: AtomicU64,
-    /// Samples in code that waits by looking, outside of waits that are known; runtime.
+    /// Number of samples in busy-waiting code outside of known waits; runtime.
     pub spinning: Line<AtomicU64>,
-    /// Waits that another thread of the program ended; runtime.
+    /// Number of waits that another thread of the program ended; runtime.
     pub meetings: Line<AtomicU64>,
-    /// Payment of delays by all threads; runtime.
+    /// Time for which threads stood still to pay delays; runtime.
     pub standing: Line<StandingTime>,
 
-    /// Head of the list of free slots: a tag above an index + 1.
+    /// Head of the list of free slots: a tag above index + 1.
     pub free: Line<AtomicU64>,
     /// Slots that have been in use so far.
     pub used: AtomicU32,
-    /// Position of the next unknown place.
+    /// Index of the next unknown place in the ring.
     pub unknown_head: Line<AtomicU64>,
-    /// Code addresses that the controller is asked about, a ring; 0: none.
+    /// Ring of code addresses that the controller is to resolve; 0: none.
     pub unknown: [AtomicU64; UNKNOWN],
     /// Progress points; runtime, and the program itself.
     pub counters: [Counter; COUNTERS],
     /// Samples by fragment; runtime.
     pub fragments: [AtomicU64; FRAGMENTS],
-    /// For each fragment that is one of several copies of a line, the number of the whole line, plus 1; controller.
+    /// For a fragment that is one of several copies of a line: number of the whole line + 1;
+    /// controller.
     pub wholes: [AtomicU32; FRAGMENTS],
-    /// Nanoseconds that each fragment waited for something outside of the program; runtime.
+    /// Nanoseconds that each fragment waited for events outside of the program; runtime.
     pub waited: [AtomicU64; FRAGMENTS],
-    /// The last system call in which it did ([`wait::ExternalWait::call_word`]); runtime.
+    /// The last system call in which each fragment waited ([`wait::ExternalWait::call_word`]);
+    /// runtime.
     pub waited_in: [AtomicU32; FRAGMENTS],
-    /// The fragment ([`Running::fragment`]) of the last experiment in which one system call took several samples, plus
-    /// 1; runtime.
+    /// 1 + the fragment ([`Running::fragment`]) of the last experiment in which one system call
+    /// took several samples; runtime.
     pub long_calls_of: AtomicU32,
     /// The thread that runs on each processor; runtime.
     pub cpus: [Line<Cpu>; CPUS],
@@ -161,31 +168,33 @@ pub struct Page {
     pub places: [PlaceEntry; PLACES],
 }
 
-/// Something with cache lines of its own.
+/// A value with cache lines of its own.
 #[repr(C, align(128))]
 pub struct Line<T>(pub T);
 
-/// The time that threads stood still to pay delays, summed over them, in nanoseconds.
+/// Time for which threads stood still to pay delays, summed over threads, in nanoseconds.
 #[repr(C)]
 pub struct StandingTime {
-    /// All of it.
+    /// The whole time.
     pub total: AtomicU64,
-    /// The part of it in which they had no processor although they wanted one. It costs the program nothing.
+    /// The part in which the threads had no processor although they wanted one. This part costs the
+    /// program nothing.
     pub without_cpu: AtomicU64,
 }
 
 /// A processor.
 #[repr(C)]
 pub struct Cpu {
-    /// The thread of the target that ran there last, by id.
+    /// Id of the target's thread that ran there last.
     pub owner: AtomicU32,
-    /// The count that the thread had reached ([`Thread::local`]).
+    /// Delay count of that thread ([`Thread::local`]).
     pub clock: AtomicU64,
     /// Time between samples, in nanoseconds; controller.
     pub period_ns: AtomicU64,
-    /// Time until which samples account for its work, by the monotonic clock; runtime.
+    /// Time up to which samples account for the processor's work, by the monotonic clock; runtime.
     pub sampled: AtomicU64,
-    /// Time at which a thread last found that another process had it meanwhile, by the monotonic clock; 0: never; runtime.
+    /// Time at which a thread last noticed that another process had used the processor, by the
+    /// monotonic clock; 0: never; runtime.
     pub shared_at: AtomicU64,
 }
 
@@ -200,68 +209,69 @@ pub struct Counter {
     pub state: AtomicU32,
     /// The kind of `coz.h`: 1 throughput, 2 begin, 3 end.
     pub kind: AtomicU32,
-    /// Visits of begins and ends, summed over the nanoseconds by which [`Page::global`] grew, with
-    /// each as they were then; wraps around.
+    /// For begins and ends: visits so far times each increase of [`Page::global`] in nanoseconds,
+    /// summed; wraps around.
     pub delayed: AtomicU64,
-    /// Its name.
+    /// Name of the point.
     pub name: [AtomicU8; NAME],
 }
 
 /// A thread.
 #[repr(C, align(128))]
 pub struct Thread {
-    /// Its id, 0 while the slot is free.
+    /// Thread id, 0 while the slot is free.
     pub tid: AtomicU32,
     /// Index + 1 of the next free slot.
     pub next: AtomicU32,
-    /// Descriptor of its sampling event, -1: none.
+    /// Descriptor of the thread's sampling event, -1: none.
     pub event: AtomicI32,
-    /// The thread stands still: a sample then is no work's.
+    /// 1 while the thread stands still: samples then belong to no code.
     pub standing: AtomicU32,
-    /// The thread waits for something: how deep.
+    /// Nesting depth of the waits that the thread is in.
     pub waits: AtomicU32,
-    /// The delay it has paid or been credited ([`Clock`]).
+    /// Delay that the thread has paid or been credited ([`Clock`]).
     pub local: AtomicU64,
     /// Start of the outermost wait, by the monotonic clock in nanoseconds.
     pub waits_since: AtomicU64,
-    /// Nanoseconds slept in excess of what was owed.
+    /// Nanoseconds slept beyond the delay owed.
     pub excess: AtomicU64,
-    /// Its start routine and argument, until it starts.
+    /// Start routine, until the thread starts.
     pub start: AtomicU64,
-    /// See `start`.
+    /// Argument of the start routine.
     pub argument: AtomicU64,
-    /// Lowest address of its stack. An address in it, while `stack_high` is 0: the controller finds both.
+    /// Lowest address of the stack. While `stack_high` is 0, any address in the stack: the
+    /// controller then finds both ends.
     pub stack_low: AtomicU64,
-    /// First address behind the part of its stack that is the program's.
+    /// First address behind the program's part of the stack.
     pub stack_high: AtomicU64,
-    /// Identity of the event behind the descriptor, in case the program closes it.
+    /// Identity of the event behind the descriptor, to detect that the program closed the
+    /// descriptor.
     pub event_id: AtomicU64,
-    /// State at the last look at the thread: the monotonic clock, its own CPU time (both in nanoseconds), its
-    /// involuntary context switches, and its voluntary ones.
+    /// Time of the last look at the thread, by the monotonic clock in nanoseconds.
     pub looked: AtomicU64,
-    /// See `looked`.
+    /// CPU time of the thread at that look, in nanoseconds.
     pub ran: AtomicU64,
-    /// See `looked`.
+    /// Involuntary context switches at that look.
     pub preempted: AtomicU64,
-    /// See `looked`.
+    /// Voluntary context switches at that look.
     pub gave_up: AtomicU64,
-    /// Process that it belongs to.
+    /// Process of the thread.
     pub pid: AtomicU32,
-    /// The thread has had its first sample.
+    /// 1 once the thread has had its first sample.
     pub sampled: AtomicU32,
-    /// Pace at which it runs the line that is sped up.
+    /// Pace at which the thread runs the selected line.
     pub pace: line_pace::LinePace,
-    /// Locks of [`Page::selection`] that it holds.
+    /// Number of locks of [`Page::selection`] that the thread holds.
     pub holds: AtomicU32,
-    /// The program has this thread block [`SIGNAL`], which it does not.
+    /// 1 if the program asked to block [`SIGNAL`] in this thread; the signal stays unblocked.
     pub blocks_signal: AtomicU32,
-    /// Its waits for what is outside of the program.
+    /// The thread's waits for events outside of the program.
     pub outside: wait::ThreadWaits,
 }
 
 impl Thread {
-    /// Makes the slot a thread's that has had no sample yet. How far it is ([`Self::local`]) and its stack are set before, its
-    /// [`Self::pace`] apart.
+    /// Assigns the slot to a thread that has had no sample yet. The caller sets [`Self::local`] and
+    /// the stack before, and [`Self::pace`] separately.
     pub fn begin(&self, pid: u32, tid: u32) {
         for word in [
             &self.excess,
@@ -281,25 +291,26 @@ impl Thread {
     }
 }
 
-/// A place of code and what it means; see [`Place`].
+/// A place of code with its meaning; see [`Place`].
 #[repr(C)]
 pub struct PlaceEntry {
     /// The code address; 0: none.
     pub address: AtomicU64,
     /// [`Place`], encoded.
     pub meaning: AtomicU64,
-    /// [`selection::Steps`] of the functions there, while a call sequence is looked for.
+    /// [`selection::Steps`] of the functions there, while a call sequence is selected.
     pub steps: AtomicU64,
 }
 
-/// The experiment that runs, in one word: a fragment and a delay.
+/// The current experiment, in one word: a fragment and a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     /// The fragment that is virtually sped up.
     pub fragment: u32,
-    /// True if its waits are sped up, not its running.
+    /// True if the fragment's waits are sped up, not its running time.
     pub waiting: bool,
-    /// The delay that each sampling period in it makes all others owe, in nanoseconds.
+    /// Delay that every other thread owes for each sampling period spent in the fragment, in
+    /// nanoseconds.
     pub delay_ns: u32,
 }
 
@@ -314,7 +325,7 @@ impl Running {
         delay_ns: 0,
     };
 
-    /// The word.
+    /// Packs the experiment into a word.
     pub fn pack(self) -> u64 {
         let kind = if self.waiting { WAITING } else { 0 };
         u64::from(self.fragment | kind) << 32 | u64::from(self.delay_ns)
@@ -330,8 +341,8 @@ impl Running {
         }
     }
 
-    /// Returns the delay for `ns` nanoseconds in the fragment, at one of [`Self::delay_ns`] for
-    /// each sampling period.
+    /// Returns the delay for `ns` nanoseconds in the fragment, at [`Self::delay_ns`] for each
+    /// sampling period.
     pub fn delay_for(self, ns: u64, period_ns: u64) -> u64 {
         let delay = u128::from(self.delay_ns) * u128::from(ns) / u128::from(period_ns.max(1));
         u64::try_from(delay).unwrap_or(u64::MAX)
@@ -339,15 +350,16 @@ impl Running {
 }
 
 impl Page {
-    /// Delays due before an epoch began. The sum for the next one is written while this one lasts, so that a reader of
-    /// both this and [`Self::global`] sees them change together.
+    /// Returns the total delay of all epochs before `epoch`. The controller writes the sum for the
+    /// next epoch while this one lasts, so that a reader of this and [`Self::global`] sees both
+    /// change together.
     pub fn passed_before(&self, epoch: u16) -> &AtomicU64 {
         let [even, odd] = &self.passed.0;
         if epoch.is_multiple_of(2) { even } else { odd }
     }
 
-    /// Begins a new epoch, in which nothing is owed yet; what the last one came to, in nanoseconds. Only the controller
-    /// does.
+    /// Begins a new epoch, in which no delay is owed yet, and returns the last epoch's delay in
+    /// nanoseconds. Only the controller calls this.
     pub fn begin_epoch(&self, epoch: u16) -> u64 {
         let next = Clock { epoch, delay_ns: 0 }.pack();
         loop {
@@ -362,7 +374,8 @@ impl Page {
         }
     }
 
-    /// Raises the delay that every thread owes to what one of them is ahead by, if that is of the experiment that runs.
+    /// Raises the delay that every thread owes to `ahead`, the count of one of them, if that is of
+    /// the current epoch.
     pub fn raise_global(&self, ahead: Clock) {
         let mut global = Clock::unpack(self.global.0.load(Acquire));
         while ahead.epoch == global.epoch && ahead.delay_ns > global.delay_ns {
@@ -370,13 +383,14 @@ impl Page {
                 (self.global.0).compare_exchange(global.pack(), ahead.pack(), AcqRel, Acquire);
             match raised {
                 Ok(_) => return self.count_standstill(ahead.delay_ns - global.delay_ns),
-                // Another thread was faster. If it raised the count as far, nothing is left to raise.
+                // Another thread was faster. If it raised the count as far, nothing is left to do.
                 Err(now) => global = Clock::unpack(now),
             }
         }
     }
 
-    /// Returns whether an experiment is about this fragment, or about the line that it is a copy of.
+    /// Returns whether the experiment is about this fragment, or about the line of which the
+    /// fragment is a copy.
     pub fn is_about(&self, running: Running, fragment: u32) -> bool {
         let whole = || {
             self.wholes
@@ -387,15 +401,16 @@ impl Page {
         running.fragment == fragment || whole() == Some(running.fragment)
     }
 
-    /// Says what line a fragment is a copy of. Only the controller does.
+    /// Records the line of which a fragment is a copy. Only the controller calls this.
     pub fn set_whole(&self, copy: u32, line: u32) {
         if let Some(whole) = self.wholes.get(copy as usize) {
             whole.store(line + 1, Release);
         }
     }
 
-    /// Counts a standstill of all threads: the time of visits in flight does not include it. Begins and ends are summed
-    /// up apart, and may wrap around: only differences are used.
+    /// Accounts for a standstill of all threads, which the time of visits in flight does not
+    /// include. Begins and ends are summed separately and may wrap around: only differences are
+    /// used.
     fn count_standstill(&self, ns: u64) {
         let named = |counter: &&Counter| counter.state.load(Relaxed) != 0;
         for counter in self.counters.iter().take_while(named) {
@@ -406,7 +421,7 @@ impl Page {
         }
     }
 
-    /// A slot for a new thread; `None` if there are too many.
+    /// Takes a slot for a new thread; `None` if none is free.
     pub fn take_thread(&self) -> Option<&Thread> {
         loop {
             let head = self.free.0.load(Acquire);
@@ -425,8 +440,9 @@ impl Page {
         self.threads.get(index as usize)
     }
 
-    /// Gives the slot of a thread back; `thread` is one of [`Self::threads`]. The upper half of the list's head counts changes: without it
-    /// a head that was taken and given back meanwhile would look unchanged.
+    /// Returns the slot of a thread to the free list; `thread` is one of [`Self::threads`]. The
+    /// upper half of the list's head counts changes: without the count, a head that was taken and
+    /// returned meanwhile would look unchanged.
     pub fn give_back(&self, thread: &Thread) {
         let first = core::ptr::from_ref(&self.threads) as usize;
         let offset = (core::ptr::from_ref(thread) as usize).wrapping_sub(first);
@@ -445,26 +461,28 @@ impl Page {
         }
     }
 
-    /// Returns what is known of the code at an address.
+    /// Returns the meaning of the code at an address, if it is known.
     pub fn place(&self, address: u64) -> Option<Place> {
         let entry = self.place_entry(address)?;
         Place::unpack(entry.meaning.load(Relaxed))
     }
 
-    /// Returns what is known of the code at an address, and where it takes the automaton of a call sequence.
+    /// Returns the meaning of the code at an address, if it is known, and the steps there of the
+    /// call sequence's automaton.
     pub fn place_with_steps(&self, address: u64) -> Option<(Place, Steps)> {
         let entry = self.place_entry(address)?;
         let steps = Steps(entry.steps.load(Relaxed));
         Some((Place::unpack(entry.meaning.load(Relaxed))?, steps))
     }
 
-    /// Returns whether the known code at an address waits by looking again and again.
+    /// Returns whether the code at an address is known to busy-wait.
     pub fn is_spinning(&self, address: u64) -> bool {
         let entry = self.place_entry(address);
         entry.is_some_and(|entry| entry.meaning.load(Relaxed) & SPINNING != 0)
     }
 
-    /// Notes that the code at an address waits so. Only the controller does, for places that it has set.
+    /// Records that the code at an address busy-waits. Only the controller calls this, for places
+    /// that it has set.
     pub fn note_spinning(&self, address: u64) {
         if let Some(entry) = self.place_entry(address) {
             entry.meaning.fetch_or(SPINNING, Relaxed);
@@ -484,7 +502,8 @@ impl Page {
         None
     }
 
-    /// Says what the code at an address is; `false` if there is no room. Only the controller does.
+    /// Records the meaning of the code at an address; `false` if the table is full there. Only the
+    /// controller calls this.
     pub fn set_place(&self, address: u64, place: Place, steps: Steps) -> bool {
         let mut at = hash(address);
         for _ in 0..PROBES {
@@ -504,7 +523,7 @@ impl Page {
     }
 }
 
-/// Slots that are looked at for one address.
+/// Number of table slots that are probed for one address.
 const PROBES: usize = 32;
 
 fn hash(address: u64) -> usize {

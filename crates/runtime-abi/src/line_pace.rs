@@ -1,65 +1,69 @@
 //! The pace at which a thread runs the selected line between two operations.
 //!
-//! Samples come each millisecond, and threads may meet more often than that. If a sample were charged whole when it comes,
-//! the line would be sped up at some meetings by all of the delay and at most of them not at all, and a wait of 0.1 ms
-//! would forgive a debt of a millisecond. So where operations are frequent, the thread keeps for each *stretch*, from one kind of operation to the next, how
-//! much of its time samples found in the line, and charges at each operation what the line ran since the last one at this pace.
-//! What samples found and was not charged yet (or charged too much) is spread over the time that follows, so that in the
-//! end as much is charged as was sampled.
+//! Samples come each millisecond, and threads may synchronise more often. If each sample were
+//! charged whole, a few operations would see the whole delay and most of them none, and a wait of
+//! 0.1 ms would forgive a debt of a millisecond.
+//!
+//! So where operations are frequent, the thread keeps a pace for each *stretch*, from one kind of
+//! operation to the next: the fraction of its time that samples found in the line. At each
+//! operation it charges at this pace for the time since the last one. Sampled time that was charged
+//! too little or too much is spread over the time that follows: in the end the charge equals the
+//! sampled time.
 //!
 //! Only the thread itself, with its signal handler, writes these words.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// Stretches of a thread that are told apart.
+/// Maximum number of stretches of a thread.
 const STRETCHES: usize = 8;
-/// Sampling periods over which time that was not charged is spread. In the simulation of `tests/line_pace.rs`, 8 to 64 give
-/// the same result.
+/// Sampling periods over which uncharged time is spread. In the simulation of `tests/line_pace.rs`,
+/// 8 to 64 give the same result.
 const SPREAD: u64 = 32;
-/// Periods over which the pace is averaged, about.
+/// Approximate number of periods over which the pace is averaged.
 const REMEMBERED: u64 = 256;
-/// Operations are frequent if fewer periods than this pass between two; tuned with the simulation of `tests/line_pace.rs`.
+/// Operations are frequent if fewer periods than this lie between two; tuned with the simulation of
+/// `tests/line_pace.rs`.
 const FREQUENT: f64 = 1.5;
-/// Operations over which the time between them is averaged.
+/// Number of operations over which the time between them is averaged.
 const RECENT: u64 = 16;
 
 /// The pace of a thread.
 #[repr(C)]
 pub struct LinePace {
-    /// The experiment that this is of ([`crate::Clock::epoch`] + 1); 0: none.
+    /// Experiment of this state ([`crate::Clock::epoch`] + 1); 0: none.
     experiment: AtomicU64,
     /// End of the last operation, by the monotonic clock.
     operated: AtomicU64,
     /// Mean time between two operations.
     between: AtomicU64,
-    /// Time that the thread stood still since the last operation.
+    /// Time for which the thread stood still since the last operation.
     stood: AtomicU64,
-    /// Time that samples since then found in the line.
+    /// Time since the last operation that samples found in the line.
     sampled: AtomicU64,
-    /// Time that it ran in this stretch and that is accounted for already.
+    /// Time in this stretch that is accounted for already.
     charged_for: AtomicU64,
     /// The stretch that began with the last operation.
     stretch: AtomicU64,
     stretches: [Stretch; STRETCHES],
 }
 
-/// A part of the thread's code, by the operation that it begins with. Times in nanoseconds.
+/// A part of the thread's code, identified by the operation that starts it. Times in nanoseconds.
 #[repr(C)]
 struct Stretch {
-    /// The operation.
+    /// The operation that starts the stretch.
     key: AtomicU64,
-    /// Time that the thread ran it.
+    /// Time that the thread ran in the stretch.
     ran: AtomicU64,
-    /// Time in it that samples found in the line.
+    /// Time in the stretch that samples found in the line.
     sampled: AtomicU64,
-    /// The part of `sampled` that was not charged yet; negative: more was charged.
+    /// The uncharged part of `sampled`; negative if too much was charged.
     rest: AtomicI64,
 }
 
 impl LinePace {
-    /// Begins with another thread, that of `routine` (0: not known). A thread may live for less time than passes between
-    /// two samples: so it goes on with what is known of those that had this slot before, and its first stretch is that of
-    /// all threads with the same routine.
+    /// Begins with another thread, whose start routine is `routine` (0: unknown). A thread may live
+    /// for less than the time between two samples. So the state of the slot's former threads is
+    /// kept, and all threads with the same routine share their first stretch.
     pub fn begin_thread(&self, routine: u64, now: u64) {
         if routine == 0 {
             self.experiment.store(0, Relaxed);
@@ -69,7 +73,8 @@ impl LinePace {
         self.stretch.store(routine, Relaxed);
     }
 
-    /// Adds a sample that found the selected line for `span` nanoseconds at the time `now`. Returns the time to charge at once.
+    /// Adds a sample that found the selected line for `span` nanoseconds at the time `now`. Returns
+    /// the time to charge now.
     pub fn add_sample(&self, epoch: u16, span: u64, now: u64, period: u64) -> u64 {
         if !self.is_of(epoch) {
             self.begin(epoch, now);
@@ -78,7 +83,7 @@ impl LinePace {
         let since = now.saturating_sub(self.operated.load(Relaxed));
         let longest = (FREQUENT * period as f64) as u64;
         if between == 0 || between >= longest || since > 2 * longest {
-            // What comes now is a stretch without operations.
+            // A stretch without operations begins.
             self.operated.store(now, Relaxed);
             self.stood.store(0, Relaxed);
             return span + self.sampled.swap(0, Relaxed);
@@ -92,7 +97,8 @@ impl LinePace {
         self.stood.fetch_add(ns, Relaxed);
     }
 
-    /// An operation begins. Returns how long the selected line ran since the last one, as far as it is to be charged now.
+    /// Begins an operation. Returns the time of the selected line since the last one that is to be
+    /// charged now.
     pub fn begin_operation(&self, epoch: u16, now: u64, period: u64) -> u64 {
         let ran = self.ran_until(now);
         let since_last = self.charged_for.swap(0, Relaxed) + ran;
@@ -110,8 +116,9 @@ impl LinePace {
         self.stretch_now().run(ran, sampled, period)
     }
 
-    /// Returns how long the selected line ran in the stretch that goes on, as far as it is to be charged now. To be asked before
-    /// the thread pays in the middle of a stretch: what it is ahead by itself, it does not owe.
+    /// Returns the time of the selected line in the current stretch that is to be charged now.
+    /// Called before the thread pays in the middle of a stretch: a thread does not owe the delay
+    /// that its own line causes.
     pub fn charge_part(&self, epoch: u16, now: u64, period: u64) -> u64 {
         if !self.is_of(epoch) {
             return 0;
@@ -122,14 +129,14 @@ impl LinePace {
         self.stretch_now().run(ran, sampled, period)
     }
 
-    /// Returns how long the thread ran since it was asked last, or since the last operation.
+    /// Returns the running time since the last call, or since the last operation.
     fn ran_until(&self, now: u64) -> u64 {
         let last = self.operated.swap(now, Relaxed);
         let stood = self.stood.swap(0, Relaxed);
         now.saturating_sub(last).saturating_sub(stood)
     }
 
-    /// The operation has ended; what kind it was of, and on what, tells the stretch that begins.
+    /// Ends an operation. Its kind and object identify the stretch that begins.
     pub fn end_operation(&self, kind: u64, now: u64) {
         self.operated.store(now, Relaxed);
         self.stretch.store(kind, Relaxed);
@@ -147,7 +154,7 @@ impl LinePace {
         self.experiment.store(u64::from(epoch) + 1, Relaxed);
     }
 
-    /// Forgets what the thread did before `now` and was not charged.
+    /// Discards time before `now` that was not charged.
     fn begin_part(&self, now: u64) {
         self.sampled.store(0, Relaxed);
         self.stood.store(0, Relaxed);
@@ -155,7 +162,8 @@ impl LinePace {
         self.operated.store(now, Relaxed);
     }
 
-    /// The stretch that ends now. Where all places are taken, it gets that of the one that ran least, whose rest goes over to it.
+    /// Returns the current stretch. If all slots are taken, it replaces the stretch that ran least
+    /// and takes over its rest.
     fn stretch_now(&self) -> &Stretch {
         let key = self.stretch.load(Relaxed);
         let [first, ..] = &self.stretches;
@@ -183,12 +191,13 @@ impl Stretch {
         self.rest.store(0, Relaxed);
     }
 
-    /// Adds a run of the stretch, and the time in it that samples found in the line. Returns the time to charge.
+    /// Adds `ran` nanoseconds of the stretch, of which samples found `sampled` in the line. Returns
+    /// the time to charge.
     fn run(&self, ran: u64, sampled: u64, period: u64) -> u64 {
         let all = self.ran.load(Relaxed) + ran;
         let found = self.sampled.load(Relaxed) + sampled;
         let rest = self.rest.load(Relaxed) + sampled as i64;
-        // At nearly all operations, each of which this holds up.
+        // The case of nearly all operations, each of which waits for this code.
         let charged = if found == 0 && rest == 0 {
             0
         } else {
@@ -229,10 +238,10 @@ impl Default for Stretch {
     }
 }
 
-/// Returns the delay that a thread has paid or been credited after a wait of `waited` nanoseconds. Before the wait it
-/// was `local`; `reached` is how far those are that it waited for: all delays so far, if a thread ended the wait, which has
-/// paid them; of a processor what that had of them. The credit is no more than the wait: beyond that the thread would have gone
-/// on without waiting.
+/// Returns the delay count of a thread after a wait of `waited` nanoseconds. `local` is its count
+/// before the wait. `reached` is the count of the thread or processor that it waited for: a thread
+/// that ended the wait has paid all delays so far. The credit is no longer than the wait: beyond
+/// that the thread would have gone on without waiting.
 pub fn credited_delay(local: u64, reached: u64, waited: u64) -> u64 {
     local.max(reached.min(local.saturating_add(waited)))
 }

@@ -5,32 +5,33 @@
 pub enum Place {
     /// Code in scope: the sample belongs to this fragment.
     Fragment(u32),
-    /// Code that is not in scope: the sample belongs to whoever called it.
+    /// Code that is not in scope: the sample belongs to the caller.
     Caller(Rule),
-    /// Code that is not in scope and whose caller cannot be found.
+    /// Code that is not in scope, with a caller that cannot be found.
     End,
 }
 
-/// The way to a function's caller from one place in it: the row of its unwind table, in the form
-/// that almost all rows have.
+/// The rule that finds a function's caller from one place in the function: the row of its unwind
+/// table, in the form that almost all rows have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The canonical frame address counts from the frame pointer, not from the stack pointer.
+    /// The canonical frame address is relative to the frame pointer, not to the stack pointer.
     pub from_frame_pointer: bool,
     /// Canonical frame address (the caller's stack pointer) less the register, in bytes.
     pub cfa: u16,
-    /// Position of the return address, in bytes from the canonical frame address; `None`: in the link register.
+    /// Position of the return address, in bytes from the canonical frame address; `None`: in the
+    /// link register.
     pub return_address: Option<i16>,
-    /// Position of the caller's frame pointer, likewise; `None`: it is in its register still.
+    /// Position of the caller's frame pointer, likewise; `None`: still in its register.
     pub frame_pointer: Option<i16>,
 }
 
 const NONE: u64 = 0x8000;
-/// Flag beside any meaning: the code waits by looking again and again.
+/// Flag beside any meaning: the code busy-waits.
 pub(crate) const SPINNING: u64 = 1 << 49;
 
 impl Place {
-    /// The word that stands for it.
+    /// Packs the place into a word.
     pub fn pack(self) -> u64 {
         match self {
             Self::End => 0,

@@ -1,4 +1,5 @@
-//! Sets of code that are sped up together, in the place of one fragment: a call sequence, or all critical sections of a lock.
+//! Sets of code that are sped up together instead of one fragment: a call sequence, or all critical
+//! sections of a lock.
 //!
 //! Samples in the set belong to the fragment [`SELECTED`], all others to [`REST`].
 
@@ -21,27 +22,27 @@ const LOCK: u32 = 2;
 /// A set of code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeSet {
-    /// Samples whose stack has a sequence of functions, by the number of functions: they take
-    /// [`Steps`] from 0 to this number.
+    /// Samples whose stack contains a sequence of functions. The value is the length of the
+    /// sequence: its functions take [`Steps`] from 0 to this number.
     Sequence(u8),
     /// Samples of a thread while it holds a lock.
     Lock,
 }
 
-/// The set that is sped up, if it is one; controller.
+/// The set that is sped up, if experiments are about a set; controller.
 #[repr(C)]
 #[derive(Default)]
 pub struct Selection {
     kind: AtomicU32,
-    /// Functions of the sequence.
+    /// Number of functions in the sequence.
     length: AtomicU32,
-    /// Addresses of the lock, or of several that count as one.
+    /// Start of the addresses of the lock, or of several locks that count as one.
     lock_start: AtomicU64,
     lock_end: AtomicU64,
 }
 
 impl Selection {
-    /// Selects samples whose stack has a sequence of `length` functions.
+    /// Selects samples whose stack contains a sequence of `length` functions.
     pub fn select_sequence(&self, length: u8) {
         self.length.store(length.into(), Relaxed);
         self.kind.store(SEQUENCE, Release);
@@ -53,12 +54,12 @@ impl Selection {
         self.lock_end.store(end, Release);
     }
 
-    /// Selects the code that runs while one of these is held.
+    /// Selects the code that runs while a watched lock is held.
     pub fn select_lock(&self) {
         self.kind.store(LOCK, Release);
     }
 
-    /// The set; `None`: experiments are about fragments.
+    /// Returns the selected set; `None`: experiments are about fragments.
     pub fn selected_set(&self) -> Option<CodeSet> {
         match self.kind.load(Acquire) {
             SEQUENCE => Some(CodeSet::Sequence(self.length.load(Relaxed) as u8)),
@@ -73,13 +74,13 @@ impl Selection {
     }
 }
 
-/// Transition table of one place of code, for an automaton that looks for a call sequence along a stack, innermost
-/// function first. It has the next state for each of 16 states.
+/// Transition table of one place of code, for an automaton that searches a stack for a call
+/// sequence, innermost function first. It holds the next state for each of 16 states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps(pub u64);
 
 impl Steps {
-    /// The steps from state 0, 1 and so on.
+    /// Builds the table from the next state of each state.
     pub fn of_states(next: impl Fn(u8) -> u8) -> Self {
         let word = (0..16).fold(0, |word, state| {
             word | u64::from(next(state) & 15) << (4 * state)
@@ -87,7 +88,7 @@ impl Steps {
         Self(word)
     }
 
-    /// The state behind this place.
+    /// Returns the state that follows `state` at this place.
     pub fn next_state(self, state: u8) -> u8 {
         (self.0 >> (4 * (state & 15))) as u8 & 15
     }

@@ -1,20 +1,21 @@
 //! The memory that the runtime shares with its controller when it traces executions of blocks.
 //!
-//! [`Memory`] lies at the start of one shared memory object. Behind it, at [`SEGMENTS_OFFSET`], are the
-//! [`SEGMENTS`] that threads write their records into, and at [`CODE_OFFSET`] the code that the
-//! controller makes for the target. `docs/method/interference.md` is the protocol.
+//! [`Memory`] lies at the start of one shared memory object. Behind it, at [`SEGMENTS_OFFSET`], are
+//! the [`SEGMENTS`] for the threads' records, and at [`CODE_OFFSET`] the code that the controller
+//! generates for the target. `docs/method/interference.md` is the protocol.
 
 use core::sync::atomic::{
     AtomicI32, AtomicI64, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The required first word: the same of no two layouts, and another than that of a [`Page`](crate::Page).
+/// The required first word: different for every layout, and different from that of a
+/// [`Page`](crate::Page).
 pub const MAGIC: u64 = !crate::layout::LAYOUT;
-/// The environment variable that names the descriptor of the memory.
+/// The environment variable with the file descriptor of the memory.
 pub const VARIABLE: &str = "VITALFEW_TRACE";
 
-/// Threads that can be traced at a time.
+/// Maximum number of threads traced at a time.
 pub const THREADS: usize = 16_384;
 /// Segments; a thread that traces has at least one.
 pub const SEGMENTS: usize = 32_768;
@@ -22,57 +23,57 @@ pub const SEGMENTS: usize = 32_768;
 pub const SEGMENT: usize = 64 << 10;
 /// Size of a record in bytes.
 pub const RECORD: usize = 16;
-/// Records of a segment after which a thread looks for another one.
+/// Records of a segment after which a thread takes another one.
 pub const RECORDS: usize = SEGMENT / RECORD - 1 - SPARE;
-/// Records that signal handlers may write while their thread is about to look for another segment.
+/// Records that signal handlers may write while their thread is about to take another segment.
 pub const SPARE: usize = 128;
-/// Blocks that can be traced.
+/// Maximum number of traced blocks.
 pub const BLOCKS: usize = 1 << 19;
-/// Blocks that can be marked in the source.
+/// Maximum number of blocks marked in the source.
 pub const MARKED: usize = 256;
 /// Bytes of a marked block's name, with a zero at its end.
 pub const NAME: usize = 120;
 /// Executions of a block in a thread between two of its stacks (section 3.2.2).
 pub const STACK_PERIOD: u32 = 10_000;
-/// Words of a stack that are kept.
+/// Maximum number of words kept of a stack.
 pub const STACK: usize = 1024;
-/// Frames of a thread: how deep traced blocks may nest.
+/// Frames of a thread: the maximum nesting depth of traced blocks.
 pub const FRAMES: usize = 2048;
 
 /// Start of the segments.
 pub const SEGMENTS_OFFSET: usize = size_of::<Memory>().next_multiple_of(SEGMENT);
 /// Start of the code.
 pub const CODE_OFFSET: usize = SEGMENTS_OFFSET + SEGMENTS * SEGMENT;
-/// Bytes of code at most.
+/// Maximum size of the code in bytes.
 pub const CODE: usize = 1 << 29;
-/// Blocks whose calls a [`CallPage`] counts.
+/// Number of blocks whose calls a [`CallPage`] counts.
 pub const PAGE_BLOCKS: usize = 1024;
-/// Call pages; a thread has one for each [`PAGE_BLOCKS`] blocks of which it calls some.
+/// Number of call pages; a thread has one for each [`PAGE_BLOCKS`] blocks of which it calls any.
 pub const CALL_PAGES: usize = THREADS + 4096;
 /// Start of the call pages.
 pub const CALL_PAGES_OFFSET: usize = CODE_OFFSET + CODE;
-/// Size of the whole object. What is not touched takes no memory.
+/// Size of the whole object. Untouched parts take no memory.
 pub const LENGTH: usize = CALL_PAGES_OFFSET + CALL_PAGES * size_of::<CallPage>();
 
 /// The fields of a record's first word: a time above a tag.
 ///
-/// A record is two words; the second is written before the first, which is 0 until then. An execution
-/// has the block as its tag and its duration in the second word.
+/// A record is two words; the second is written before the first, which is 0 until then. An
+/// execution has the block as its tag and its duration in the second word.
 pub mod record {
     /// Bits of the tag.
     pub const TAG: u32 = 20;
-    /// Arguments of the execution that follows: the low 44 bits of one above the tag; in the second
-    /// word the low 32 bits of another one, and of a third one above them.
+    /// Arguments of the execution that follows. Above the tag are the low 44 bits of one argument.
+    /// The second word has the low 32 bits of another one, and above them those of a third one.
     pub const ARGUMENTS: u64 = (1 << TAG) - 1;
-    /// Something that was left by unwinding: the block is in the second word's upper half.
+    /// A block that was left by unwinding: its number is in the upper half of the second word.
     pub const UNWOUND: u64 = (1 << TAG) - 2;
-    /// A stack: its number of words is above the tag, the block in the second word; the words follow,
-    /// two a record.
+    /// A stack: its number of words is above the tag, the block in the second word. The words
+    /// follow, two a record.
     pub const STACK: u64 = (1 << TAG) - 3;
-    /// Executions that found no room: their number in the second word.
+    /// Number of executions that found no room, in the second word.
     pub const LOST: u64 = (1 << TAG) - 4;
-    /// From now on each recorded execution of a block in this thread stands for a number of calls:
-    /// this number in the second word, the block above it.
+    /// Sampling period of a block in this thread: from now on each recorded execution stands for
+    /// this number of calls. The period is in the second word, the block above it.
     pub const PERIOD: u64 = (1 << TAG) - 5;
     /// Tags below this are blocks.
     pub const BLOCKS_END: u64 = PERIOD;
@@ -90,13 +91,13 @@ pub struct Memory {
     pub state: AtomicU32,
     /// Process of the runtime; runtime.
     pub pid: AtomicU32,
-    /// A futex that changes when the controller has something to look at; runtime.
+    /// A futex that changes when the controller has news to read; runtime.
     pub news: AtomicU32,
     /// The controller sleeps on `news`.
     pub waiting: AtomicU32,
-    /// Requests to look for new code and new marked blocks, counted; runtime.
+    /// Number of requests to look for new code and new marked blocks; runtime.
     pub asked: AtomicU32,
-    /// Requests answered, a futex; controller.
+    /// Number of requests answered, a futex; controller.
     pub answered: AtomicU32,
     /// Offset of the thread's pointer to its [`Local`] from the thread pointer, in bytes; runtime.
     pub local: AtomicI64,
@@ -106,115 +107,119 @@ pub struct Memory {
     pub personality: AtomicU64,
     /// Address of this memory in the target; runtime.
     pub address: AtomicU64,
-    /// First step to be taken ([`Step`], in bytes from the start of the memory), and their number; controller.
+    /// The first [`Step`] to carry out, as an offset in bytes from the start of the memory;
+    /// controller.
     pub steps: AtomicU64,
-    /// See `steps`.
+    /// Number of steps to carry out; controller.
     pub step_count: AtomicU64,
-    /// A step that failed, from 1, and why; runtime.
+    /// Number of the step that failed, from 1; runtime.
     pub failed_step: AtomicU32,
-    /// See `failed_step`.
+    /// The errno of that step; runtime.
     pub failed_errno: AtomicI32,
-    /// Threads for which there was no slot; runtime.
+    /// Number of threads without a slot; runtime.
     pub untraced: AtomicU64,
-    /// Calls that were not traced because blocks nested too deep; runtime.
+    /// Number of calls that were not traced because blocks nested too deep; runtime.
     pub too_deep: AtomicU64,
     /// Slots that have been in use so far.
     pub used: AtomicU32,
-    /// Head of the list of free slots: a tag above an index + 1.
+    /// Head of the list of free slots: a tag above index + 1.
     pub free: AtomicU64,
     /// Segments that have been in use so far.
     pub used_segments: AtomicU32,
-    /// Segments that may be in use at a time; controller.
+    /// Maximum number of segments in use at a time; controller.
     pub room: AtomicU32,
     /// The program has restricted its system calls; runtime.
     pub filtered: AtomicU32,
-    /// Executions that ended while one that began later had not: their stacks were switched; runtime.
+    /// Number of executions that ended before one that began later: the program switched stacks;
+    /// runtime.
     pub unordered: AtomicU64,
-    /// Address of the function that throws exceptions, as the target's libraries find it; runtime.
+    /// Address of the function that throws exceptions, as the target's libraries resolve it;
+    /// runtime.
     pub raise_exception: AtomicU64,
-    /// Address of the function that the unwinding information is registered with; runtime.
+    /// Address of the function that registers unwinding information; runtime.
     pub register_frame: AtomicU64,
-    /// Time at which the process came to the end of `exit`, in ticks; runtime.
+    /// Time at which the process reached the end of `exit`, in ticks; runtime.
     pub ended: AtomicU64,
-    /// A robust mutex like [`crate::Page::lifeline`], in a process that was attached to.
+    /// A robust mutex like [`crate::Page::lifeline`], used after attaching.
     pub lifeline: [AtomicU64; crate::LIFELINE],
-    /// In a process that was attached to, the first steps are taken, or one has failed: 1; runtime.
+    /// 1 once the first steps are done or one has failed, used after attaching; runtime.
     pub prepared: AtomicU32,
-    /// In a process that was attached to, the controller has put its code back: one of [`remains`].
+    /// Parts of the controller's code in use after the code was restored: one of [`remains`]; used
+    /// after attaching.
     pub remains: AtomicU32,
-    /// In a process that was attached to, the id of the runtime's own thread; runtime.
+    /// Id of the runtime's own thread, used after attaching; runtime.
     pub guard: AtomicU32,
-    /// Head of the list of free segments, likewise.
+    /// Head of the list of free segments: a tag above index + 1.
     pub free_segments: crate::Line<AtomicU64>,
     /// Threads.
     pub threads: [Thread; THREADS],
-    /// Calls on stacks that are not the thread's, which are not traced, by slot; never set back; runtime.
+    /// Number of untraced calls on stacks that are not the thread's, by slot; never reset; runtime.
     pub foreign: [AtomicU64; THREADS],
-    /// Twice the number of executions of a block of which one is recorded; 0: all are recorded. A
-    /// thread with as many calls left before it asks the runtime as stand here, or more, asks now;
+    /// Twice the sampling period of each block; 0: every execution is recorded. A thread with at
+    /// least this number of calls left before its next call into the runtime makes that call now;
     /// controller.
     pub periods: [AtomicU32; BLOCKS],
     /// Call pages that have been in use so far.
     pub used_call_pages: AtomicU32,
     /// Head of the list of free call pages, as for segments.
     pub free_call_pages: AtomicU64,
-    /// Index + 1 of the next call page, of a thread's or of the free ones.
+    /// Index + 1 of the next call page, in a thread's list or the free list.
     pub next_call_page: [AtomicU32; CALL_PAGES],
-    /// The first block of each call page, over [`PAGE_BLOCKS`]; runtime.
+    /// Number of each call page: its first block divided by [`PAGE_BLOCKS`]; runtime.
     pub call_page_part: [AtomicU32; CALL_PAGES],
-    /// Next of each free segment.
+    /// Index + 1 of the next free segment.
     pub next_segment: [AtomicU32; SEGMENTS],
     /// Marked blocks.
     pub marked: [Marked; MARKED],
 }
 
-/// A thread, while it is traced and until its last record was read.
+/// A thread, from its first trace until its last record is read.
 #[repr(C, align(64))]
 pub struct Thread {
-    /// Its id, 0 while the slot is free; runtime.
+    /// Thread id, 0 while the slot is free; runtime.
     pub tid: AtomicU32,
-    /// Its process; runtime.
+    /// Process of the thread; runtime.
     pub pid: AtomicU32,
-    /// 0 free, 1 traces, 2 ended; the controller frees it.
+    /// 0 free, 1 traced, 2 ended; the controller frees the slot.
     pub state: AtomicU32,
     /// Index + 1 of the next free slot.
     pub next: AtomicU32,
-    /// Its first segment, index + 1; runtime.
+    /// Index + 1 of the thread's first segment; runtime.
     pub first: AtomicU32,
-    /// Time of its first sighting, in ticks; runtime.
+    /// Time at which the thread was first seen, in ticks; runtime.
     pub start: AtomicU64,
-    /// Time of its end, in ticks; runtime.
+    /// Time at which the thread ended, in ticks; runtime.
     pub end: AtomicU64,
-    /// Address of its [`Local`]; runtime.
+    /// Address of the thread's [`Local`]; runtime.
     pub address: AtomicU64,
-    /// Its name; runtime, at its end.
+    /// Thread name; runtime, at the thread's end.
     pub name: [AtomicU64; 2],
-    /// Executions that found no room so far; runtime.
+    /// Number of executions that found no room so far; runtime.
     pub lost: AtomicU64,
-    /// Its first call page, index + 1; runtime.
+    /// Index + 1 of the thread's first call page; runtime.
     pub call_pages: AtomicU32,
-    /// There was no call page for some of its blocks; runtime.
+    /// 1 if some of the thread's blocks have no call page; runtime.
     pub uncounted: AtomicU32,
 }
 
-/// Counts a thread's calls of [`PAGE_BLOCKS`] blocks. The first page of it is mapped into the thread's counts too, so that
-/// the controller knows them however the program ends.
+/// A thread's call counts for [`PAGE_BLOCKS`] blocks. `left` is also mapped into the thread's
+/// counts, so that the controller knows them however the program ends.
 #[repr(C, align(4096))]
 pub struct CallPage {
-    /// Calls of each block before the next that asks the runtime, less one below zero when it does.
+    /// Calls of each block until the next call into the runtime; wraps below zero at that call.
     pub left: [AtomicU32; PAGE_BLOCKS],
-    /// The runtime's counts of each block.
+    /// The runtime's counts for each block.
     pub blocks: [CallCount; PAGE_BLOCKS],
 }
 
 /// A thread's count of its calls of a block.
 #[repr(C)]
 pub struct CallCount {
-    /// Calls so far, were none [`CallPage::left`].
+    /// Calls so far, plus [`CallPage::left`].
     pub calls: AtomicU64,
-    /// The period by which it counts.
+    /// Sampling period of the count.
     pub period: AtomicU32,
-    /// The period that its records say; 0: none.
+    /// Sampling period that the thread's records state; 0: none.
     pub said: AtomicU32,
 }
 
@@ -228,7 +233,7 @@ impl CallPage {
         (block.calls.load(Relaxed) as i64).wrapping_sub(left).max(0) as u64
     }
 
-    /// Forgets a block. What was never touched takes no memory, and is not written to.
+    /// Clears a block. Untouched counts are not written to, so that they take no memory.
     pub fn clear(&self, at: usize) {
         let (Some(block), Some(left)) = (self.blocks.get(at), self.left.get(at)) else {
             return;
@@ -249,59 +254,61 @@ impl CallPage {
 pub struct Marked {
     /// 0 free, 1 being named, 2 in use; runtime.
     pub state: AtomicU32,
-    /// The block that it is, from 1; controller.
+    /// Number of the block, from 1; controller.
     pub block: AtomicU32,
-    /// Its name; runtime.
+    /// Name of the block; runtime.
     pub name: [core::sync::atomic::AtomicU8; NAME],
 }
 
-/// The header of a segment: as long as a record.
+/// The header of a segment, as long as a record.
 #[repr(C)]
 pub struct SegmentHead {
-    /// Index + 1 of the segment that goes on after this one, 0: none yet; runtime.
+    /// Index + 1 of the segment that follows this one, 0: none yet; runtime.
     pub next: AtomicU32,
-    /// Records in it once it goes on elsewhere; runtime.
+    /// Number of records in the segment once the thread has moved to the next; runtime.
     pub records: AtomicU32,
     /// Not used.
     pub reserved: AtomicU64,
 }
 
-/// A target thread's private tracing state; the controller's trampolines work on it.
+/// A target thread's private tracing state, which the controller's trampolines use.
 #[repr(C)]
 pub struct Local {
-    /// The next free [`Frame`].
+    /// Address of the next free [`Frame`].
     pub top: u64,
-    /// One behind the last frame that may be used.
+    /// First address behind the last usable frame.
     pub limit: u64,
     /// Address of the next record.
     pub head: u64,
-    /// The last record of the segment.
+    /// Address of the last record of the segment.
     pub end: u64,
-    /// The first frame.
+    /// Address of the first frame.
     pub base: u64,
     /// Index of the slot.
     pub slot: u64,
-    /// Segment in use, index.
+    /// Index of the segment in use.
     pub segment: u64,
-    /// The thread is inside the runtime: it is not traced meanwhile.
+    /// 1 while the thread is inside the runtime, where it is not traced.
     pub busy: u64,
-    /// Executions that found no room, and are not among its records yet.
+    /// Number of executions that found no room and are not recorded as lost yet.
     pub lost: u64,
-    /// Address of the spill buffer: records for which there is no segment go there, and count as lost.
+    /// Address of the spill buffer: records for which no segment is free go there, and count as
+    /// lost.
     pub spill: u64,
-    /// Process that it belongs to.
+    /// Process of the thread.
     pub pid: u64,
     /// Lowest address of the thread's stack.
     pub stack_low: u64,
-    /// Bytes of it.
+    /// Size of the thread's stack in bytes.
     pub stack_size: u64,
-    /// Address of its count in [`Memory::foreign`].
+    /// Address of the thread's count in [`Memory::foreign`].
     pub foreign: u64,
-    /// Its call pages: index + 1, 0 none yet, `u16::MAX` there is none.
+    /// Call pages: index + 1; 0: none yet; `u16::MAX`: none was free.
     pub call_pages: [u16; BLOCKS / PAGE_BLOCKS],
 }
 
-/// Offset of a thread's counts of calls from its [`Local`], in bytes: one `u32` a block, [`CallPage::left`].
+/// Offset of a thread's call counts ([`CallPage::left`]) from its [`Local`], in bytes: one `u32` a
+/// block.
 pub const COUNTS: usize = 4096;
 
 /// A traced execution that has not ended.
@@ -313,7 +320,7 @@ pub struct Frame {
     pub return_address: u64,
     /// The caller's rbx.
     pub rbx: u64,
-    /// Spill slot for rax, while the code of the controller uses the register.
+    /// Spill slot for rax, while the controller's code uses that register.
     pub rax: u64,
     /// Spill slot for rdx.
     pub rdx: u64,
@@ -327,19 +334,20 @@ pub struct Frame {
     pub local: u64,
     /// Arguments.
     pub arguments: [u64; 3],
-    /// Not used: the size of a frame is a power of two.
+    /// Padding: the size of a frame is a power of two.
     pub reserved: [u64; 4],
 }
 
-/// Value of [`Frame::block`] for an execution that has ended, while others that began later had not.
+/// Value of [`Frame::block`] for an execution that ended before one that began later.
 pub const ENDED: u64 = u64::MAX;
 
-/// Reasons for which the controller's code calls the runtime: the third argument of that function, after the block and
-/// the stack pointer. It returns whether the execution is to be traced.
+/// Reasons for which the controller's code calls the runtime. The reason is the third argument of
+/// that call, after the block and the stack pointer; the call returns whether to trace the
+/// execution.
 pub mod reason {
-    /// The thread has no [`super::Local`], or no frame is left.
+    /// The thread has no [`super::Local`], or no free frame.
     pub const FRAME: u32 = 0;
-    /// A count has run out.
+    /// The call count of a block reached zero.
     pub const COUNT: u32 = 1;
     /// A segment is full.
     pub const SEGMENT: u32 = 2;
@@ -349,44 +357,46 @@ pub mod reason {
     pub const RETURN: u32 = 4;
 }
 
-/// Something that the runtime does for the controller.
+/// An action that the runtime carries out for the controller.
 #[repr(C)]
 pub struct Step {
     /// One of [`step`].
     pub kind: AtomicU32,
-    /// Bytes.
+    /// Length in bytes.
     pub length: AtomicU32,
     /// Address in the target.
     pub address: AtomicU64,
-    /// Offset in the shared memory, or a protection.
+    /// Offset in the shared memory, or the new protection.
     pub value: AtomicU64,
     /// Not used.
     pub reserved: AtomicU64,
 }
 
-/// Parts of the controller's code that are still in use in a process that was attached to, after the code was put back.
+/// Parts of the controller's code that are still in use after it restored the code of a process it
+/// had attached to.
 pub mod remains {
-    /// The controller has put nothing back: it was killed.
+    /// The controller restored nothing: it was killed.
     pub const UNKNOWN: u32 = 0;
-    /// Nothing: the steps that were left unmap it.
+    /// None: the remaining steps unmap the code.
     pub const NOTHING: u32 = 1;
-    /// Threads are in it, or will return to it.
+    /// Threads are in the code, or will return to it.
     pub const CODE: u32 = 2;
-    /// A thread was in the runtime, and goes on with its state of this session: there can be no other one.
+    /// A thread was in the runtime, and goes on with this session's state: no further session is
+    /// possible.
     pub const THREADS: u32 = 3;
 }
 
 /// Kinds of [`Step`].
 pub mod step {
-    /// Map a part of the shared memory, for executing, where nothing is mapped yet.
+    /// Map a part of the shared memory as executable, where nothing is mapped yet.
     pub const MAP: u32 = 1;
     /// Change the protection of pages.
     pub const PROTECT: u32 = 2;
-    /// Copy bytes of the shared memory.
+    /// Copy bytes from the shared memory.
     pub const COPY: u32 = 3;
     /// Register unwinding information.
     pub const UNWIND: u32 = 4;
-    /// Take unwinding information back.
+    /// Deregister unwinding information.
     pub const FORGET: u32 = 5;
     /// Unmap code.
     pub const UNMAP: u32 = 6;
@@ -422,7 +432,7 @@ fn fresh(used: &AtomicU32, limit: usize) -> Option<u32> {
 }
 
 impl Memory {
-    /// A slot for a new thread; `None` if there are too many.
+    /// Takes a slot for a new thread; `None` if none is free.
     pub fn take_thread(&self) -> Option<u32> {
         let next = |index: u32| {
             let thread = self.threads.get(index as usize);
@@ -433,7 +443,7 @@ impl Memory {
             .filter(|index| (*index as usize) < THREADS)
     }
 
-    /// Gives a slot back.
+    /// Returns a slot to the free list.
     pub fn give_thread(&self, index: u32) {
         let Some(thread) = self.threads.get(index as usize) else {
             return;
@@ -447,7 +457,7 @@ impl Memory {
         give(&self.free, index, |next| thread.next.store(next, Relaxed));
     }
 
-    /// An empty segment; `None` if all are in use.
+    /// Takes an empty segment; `None` if all are in use.
     pub fn take_segment(&self) -> Option<u32> {
         let next = |index: u32| {
             let next = self.next_segment.get(index as usize);
@@ -461,7 +471,7 @@ impl Memory {
             .filter(|index| (*index as usize) < SEGMENTS)
     }
 
-    /// An empty call page; `None` if all are in use.
+    /// Takes an empty call page; `None` if all are in use.
     pub fn take_call_page(&self) -> Option<u32> {
         let next = |index: u32| {
             let next = self.next_call_page.get(index as usize);
@@ -472,7 +482,7 @@ impl Memory {
             .filter(|index| (*index as usize) < CALL_PAGES)
     }
 
-    /// Gives a call page back whose bytes are all zero.
+    /// Returns a call page, zeroed, to the free list.
     pub fn give_call_page(&self, index: u32) {
         if let Some(own) = self.next_call_page.get(index as usize) {
             give(&self.free_call_pages, index, |next| {
@@ -481,7 +491,7 @@ impl Memory {
         }
     }
 
-    /// Gives a segment back whose bytes are all zero.
+    /// Returns a segment, zeroed, to the free list.
     pub fn give_segment(&self, index: u32) {
         if let Some(own) = self.next_segment.get(index as usize) {
             give(&self.free_segments.0, index, |next| {

@@ -1,9 +1,12 @@
-//! Waits for what is outside of the program (a disk, a timer, another process), and running in the kernel.
+//! Waits for events outside of the program (a disk, a timer, another process), and running in the
+//! kernel.
 //!
-//! The kernel says at the end of a system call how long it waited so ([`ExternalWait`]), and how often it was sampled ([`CallEnd`]). If the line that made the call is sped up, the
-//! other threads owe delays for that time. They have to pay while the wait lasts: who pays all of it at its end is late,
-//! and whoever is woken then is forgiven it. So the controller charges long waits as they go on
-//! ([`ThreadWaits::charge_early`]); it knows the line from the last wait at that place of the thread's stack. The thread charges the rest.
+//! At the end of a system call the kernel reports how long the call waited ([`ExternalWait`]) and
+//! how often it was sampled ([`CallEnd`]). If the line that made the call is sped up, the other
+//! threads owe delays for that time. They have to pay while the wait lasts: a thread that pays all
+//! of it at the end is late, and a thread woken at that moment is forgiven the debt. So the
+//! controller charges long waits as they go on ([`ThreadWaits::charge_early`]); it knows the line
+//! from the last wait at that place of the thread's stack. The thread charges the rest.
 
 use crate::clock::Clock;
 use core::sync::atomic::{
@@ -14,20 +17,21 @@ use core::sync::atomic::{
 const LENGTH_BITS: u32 = 40;
 const CALL_BITS: u32 = 12;
 const TICKS_SHIFT: u32 = 53;
-/// Places at which a thread waits that are known at a time.
+/// Maximum number of waiting places remembered of a thread.
 const SITES: usize = 4;
 
 /// Results of a completed system call, from the value of its signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallEnd {
-    /// The wait in it, if it was long enough.
+    /// The wait in the call, if it was long enough.
     pub wait: Option<ExternalWait>,
-    /// Number of times that the processor's timer found the thread in the kernel during the call, less than 2^11.
+    /// Number of times that the processor's timer found the thread in the kernel during the call,
+    /// less than 2^11.
     pub ticks: u32,
 }
 
 impl CallEnd {
-    /// Unpacks the signal's value; `None`: it is no end of a system call.
+    /// Unpacks the signal's value; `None`: the signal does not report the end of a system call.
     pub fn unpack(value: u64) -> Option<Self> {
         (value != 0).then(|| Self {
             wait: ExternalWait::unpack(value),
@@ -39,11 +43,11 @@ impl CallEnd {
 /// A wait that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExternalWait {
-    /// Its length in nanoseconds, less than 2^40 (18 minutes).
+    /// Length in nanoseconds, less than 2^40 (18 minutes).
     pub ns: u64,
     /// The number of the system call, less than 2^12.
     pub call: u32,
-    /// The call reads a socket, a pipe or a terminal: somebody else decides when there is something to do.
+    /// True if the call reads a socket, a pipe or a terminal: the peer decides when there is work.
     pub from_peer: bool,
 }
 
@@ -57,12 +61,12 @@ impl ExternalWait {
         })
     }
 
-    /// The system call and who decides, in one word that is not 0.
+    /// Packs the system call and [`Self::from_peer`] into one word that is not 0.
     pub fn call_word(self) -> u32 {
         1 << 31 | u32::from(self.from_peer) << CALL_BITS | self.call
     }
 
-    /// The call and [`Self::from_peer`] from [`Self::call_word`]; `None`: there was none.
+    /// Unpacks [`Self::call_word`]; `None`: there was no call.
     pub fn of_call_word(word: u32) -> Option<(u32, bool)> {
         let call = word & ((1 << CALL_BITS) - 1);
         (word != 0).then_some((call, word >> CALL_BITS & 1 != 0))
@@ -73,7 +77,8 @@ impl ExternalWait {
 #[repr(C)]
 #[derive(Default)]
 pub struct ThreadWaits {
-    /// Charged by the controller while the thread waits, and not in [`crate::Thread::local`] yet ([`Clock`]); both.
+    /// Delay that the controller charged while the thread waits and that is not in
+    /// [`crate::Thread::local`] yet ([`Clock`]); both.
     early: AtomicU64,
     /// The part of the early charges that no wait has accounted for yet ([`Clock`]); thread.
     settled: AtomicU64,
@@ -82,7 +87,7 @@ pub struct ThreadWaits {
     next: AtomicU32,
 }
 
-/// A place at which the thread waited for something outside; thread.
+/// A place at which the thread waited for an outside event; thread.
 #[repr(C)]
 #[derive(Default)]
 struct Site {
@@ -95,7 +100,7 @@ struct Site {
 }
 
 impl ThreadWaits {
-    /// Forgets everything: the slot is another thread's.
+    /// Clears the state for another thread in the slot.
     pub fn clear(&self) {
         self.early.store(0, Relaxed);
         self.settled.store(0, Relaxed);
@@ -104,18 +109,18 @@ impl ThreadWaits {
         }
     }
 
-    /// Charges a delay for the wait that lasts. Only the controller does.
+    /// Charges a delay for the current wait. Only the controller calls this.
     pub fn charge_early(&self, epoch: u16, ns: u64) {
         let add = |word| Some(add_to(word, epoch, ns));
         let _ = self.early.fetch_update(AcqRel, Relaxed, add);
     }
 
-    /// Returns what was charged early and is not in the thread's count yet, in nanoseconds.
+    /// Returns the early charge that is not in the thread's count yet, in nanoseconds.
     pub fn pending_charge(&self, epoch: u16) -> u64 {
         Clock::unpack(self.early.load(Acquire)).delay_in(epoch)
     }
 
-    /// Takes that over; the thread adds it to its count.
+    /// Takes the early charge; the thread adds it to its count.
     pub fn take_early(&self, epoch: u16) -> u64 {
         if self.early.load(Relaxed) == 0 {
             return 0;
@@ -126,7 +131,8 @@ impl ThreadWaits {
         ns
     }
 
-    /// A wait has ended that comes to `charge` nanoseconds of delay. Returns what of it was not charged early.
+    /// Ends a wait that costs `charge` nanoseconds of delay. Returns the part that was not charged
+    /// early.
     pub fn set_off(&self, epoch: u16, charge: u64) -> u64 {
         let settled = Clock::unpack(self.settled.load(Relaxed)).delay_in(epoch);
         let delay_ns = settled.saturating_sub(charge);
@@ -135,7 +141,7 @@ impl ThreadWaits {
         charge.saturating_sub(settled)
     }
 
-    /// Notes whose wait that was.
+    /// Records the fragment of the wait at a place.
     pub fn remember_site(&self, pc: u64, sp: u64, fragment: u32) {
         if self.fragment_at(pc, sp) == Some(fragment) {
             return;
@@ -153,7 +159,8 @@ impl ThreadWaits {
         }
     }
 
-    /// Returns the fragment of the waits that began there; `None`: it is not known, or they were no waits for what is outside.
+    /// Returns the fragment of the waits that began at a place; `None`: unknown, or the waits there
+    /// were not for outside events.
     pub fn fragment_at(&self, pc: u64, sp: u64) -> Option<u32> {
         let there = |site: &&Site| site.pc.load(Acquire) == pc && site.sp.load(Relaxed) == sp;
         let site = self.sites.iter().find(there)?;

@@ -1,12 +1,12 @@
-//! Virtual speedups of threads that meet often or share processors, against real ones, without a machine: work takes the time that it
-//! says, and nothing else happens.
+//! Virtual speedups of threads that synchronise often or share processors, compared with real
+//! speedups in a simulation: work takes the stated time, and nothing else happens.
 
 use runtime_abi::line_pace::{LinePace, credited_delay};
 use std::collections::VecDeque;
 
 /// Time between samples of a processor, in nanoseconds.
 const PERIOD: u64 = 1_000_000;
-/// The same where samples are expensive.
+/// Time between samples where samples are expensive.
 const LONG_PERIOD: u64 = 4_000_000;
 /// Shortest processor time that a sample stands for.
 const LEAST_SPAN: u64 = 50_000;
@@ -17,7 +17,7 @@ const EPOCH: u16 = 1;
 const CAPACITY: usize = 4;
 /// Longest time for which a thread has a processor that others want.
 const TURN: u64 = 3_000_000;
-/// Time between two looks of a thread that stands still.
+/// Time between two checks of a thread that stands still.
 const GLANCE: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +44,14 @@ type Program = Vec<Vec<Step>>;
 enum Rule {
     /// All of a sample at once, and a woken thread has nothing left to pay.
     AfterSamples,
-    /// At the pace, and a woken thread is credited for no longer than it waited.
+    /// At the pace, and a woken thread's credit is no longer than its wait.
     AtPace,
-    /// The same, and who waited for a processor is credited by the count of the thread that had it.
+    /// As [`Rule::AtPace`], and a thread that waited for a processor is credited by the count of
+    /// the thread that had it.
     ByTurns,
 }
 
-/// A rule, the time between samples, and how many processors there are.
+/// A rule, the time between samples, and the number of processors.
 #[derive(Clone, Copy)]
 struct Method {
     rule: Rule,
@@ -61,9 +62,9 @@ struct Method {
 /// Activity of a thread.
 #[derive(Clone, Copy, PartialEq)]
 enum Doing {
-    /// Works; so much is left of this step.
+    /// Works, with this number of nanoseconds left of the step.
     Works(u64),
-    /// It pays: behind a sample, with so much work left, or before an operation.
+    /// Stands still to pay: after a sample, with this work left, or before an operation.
     Stands {
         left: Option<u64>,
     },
@@ -76,18 +77,18 @@ struct Thread {
     /// The thread has begun the step.
     begun: bool,
     doing: Doing,
-    /// Its last wait is over, which began then.
+    /// Start of the last wait, once that is over.
     woken: Option<u64>,
-    /// Delay that it has paid, was credited, or is ahead by.
+    /// Delay that the thread has paid, was credited, or is ahead by.
     local: u64,
     pace: LinePace,
-    /// The processor that it ran on last.
+    /// The processor that the thread ran on last.
     processor: usize,
-    /// Time for which it ran, which includes that for which it stood still.
+    /// Running time, including time for which the thread stood still.
     ran: u64,
-    /// The scheduler lets the thread with the lowest one go first.
+    /// Priority: the scheduler lets the thread with the lowest rank go first.
     rank: u64,
-    /// The time and `ran` when it was looked at last.
+    /// Time and `ran` at the last look at the thread.
     looked: (u64, u64),
 }
 
@@ -117,19 +118,19 @@ impl Thread {
 #[derive(Default)]
 struct Processor {
     thread: Option<usize>,
-    /// Threads that are ready to run on it.
+    /// Threads that are ready to run on the processor.
     queue: Vec<usize>,
     turn_ends: u64,
     next_sample: u64,
     sampled: u64,
-    /// The thread that left word last, and how far it was.
+    /// The last thread that published its count, with the count.
     word: Option<(usize, u64)>,
 }
 
 #[derive(Default)]
 struct Queue {
     length: usize,
-    /// Threads that wait for room, and for something.
+    /// Threads that wait for room in the queue.
     pushers: VecDeque<usize>,
     poppers: VecDeque<usize>,
 }
@@ -162,7 +163,7 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Up to a part more or less: nothing stays in step with the samples.
+    /// Varies `ns` by up to the fraction `part`, so that nothing stays in step with the samples.
     fn vary(&mut self, ns: u64, part: f64) -> u64 {
         (ns as f64 * (1.0 + part * (2.0 * self.uniform() - 1.0))) as u64
     }
@@ -171,7 +172,7 @@ impl Random {
 /// An event of a processor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// Its thread's work or standstill ends, or that gives way.
+    /// The thread's work or standstill ends, or the thread yields.
     Ends,
     TurnEnds,
     Sample,
@@ -202,7 +203,7 @@ impl Simulation {
         }
     }
 
-    /// Undelayed time and visits of an experiment.
+    /// Runs an experiment and returns its undelayed time and visits.
     fn run(mut self) -> (u64, u64) {
         for number in 0..self.threads.len() {
             if let Line(ns) | Other(ns) = self.threads[number].steps[0] {
@@ -231,7 +232,7 @@ impl Simulation {
         }
     }
 
-    /// Returns what happens next on a processor.
+    /// Returns the next events of a processor.
     fn events_of(&self, at: usize) -> impl Iterator<Item = (u64, Event, usize)> {
         let processor = &self.processors[at];
         let is_wanted = !processor.queue.is_empty();
@@ -273,7 +274,7 @@ impl Simulation {
         }
     }
 
-    /// A thread is ready to run: where it ran last, or on a processor that is idle.
+    /// Makes a thread ready to run: on the processor where it ran last, or an idle one.
     fn make_ready(&mut self, number: usize) {
         let last = self.threads[number].processor;
         let is_idle = |at: &usize| self.processors[*at].thread.is_none();
@@ -296,7 +297,7 @@ impl Simulation {
         }
     }
 
-    /// Another thread gets the processor, if one is ready anywhere.
+    /// Gives the processor to another thread, if any is ready.
     fn begin_turn(&mut self, at: usize) {
         if self.processors[at].queue.is_empty() {
             let longest = (self.processors.iter_mut()).max_by_key(|it| it.queue.len());
@@ -325,7 +326,7 @@ impl Simulation {
         self.begin_turn(at);
     }
 
-    /// The work or the standstill of a processor's thread has ended.
+    /// Ends the work or the standstill of a processor's thread.
     fn end_doing(&mut self, at: usize) {
         let number = self.processors[at].thread.expect("a thread");
         if let Some(since) = self.threads[number].woken.take() {
@@ -366,7 +367,7 @@ impl Simulation {
         self.global.saturating_sub(self.threads[number].local)
     }
 
-    /// Credits a thread for a wait for its processor since it was looked at last.
+    /// Credits a thread for a wait for its processor since the last look.
     fn take_over(&mut self, number: usize) {
         let thread = &mut self.threads[number];
         let (then, ran) = std::mem::replace(&mut thread.looked, (self.now, thread.ran));
@@ -387,7 +388,7 @@ impl Simulation {
         *word = Some((number, thread.local.max(reached)));
     }
 
-    /// Charges the others for a run of the line.
+    /// Charges the other threads for a run of the line.
     fn charge(&mut self, number: usize, ran: u64) {
         let thread = &mut self.threads[number];
         thread.local += (ran as f64 * self.speedup) as u64;
@@ -427,7 +428,7 @@ impl Simulation {
         }
     }
 
-    /// Goes on until the thread works, stands still or waits.
+    /// Advances the thread until it works, stands still or waits.
     fn proceed(&mut self, number: usize) {
         loop {
             let thread = &mut self.threads[number];
@@ -457,7 +458,7 @@ impl Simulation {
         }
     }
 
-    /// Charges a thread before an operation; whether it owes something then.
+    /// Charges a thread before an operation; returns whether it owes a delay then.
     fn has_to_pay(&mut self, number: usize) -> bool {
         if self.rule != Rule::AfterSamples {
             self.take_over(number);
@@ -477,7 +478,7 @@ impl Simulation {
         self.begin_turn(at);
     }
 
-    /// Carries out an operation, before which everything is paid; whether it has to wait.
+    /// Carries out an operation after all delays are paid; returns whether the thread has to wait.
     fn do_step(&mut self, number: usize) -> bool {
         match self.threads[number].steps[self.threads[number].at] {
             Barrier(barrier) => {
@@ -499,7 +500,7 @@ impl Simulation {
                 false
             }
             Unlock => {
-                // The thread that waits longest gets it.
+                // The thread that has waited longest gets the lock.
                 let next = self.lockers.pop_front();
                 self.is_locked = next.is_some();
                 next.into_iter().for_each(|next| self.wake(next));
@@ -537,7 +538,7 @@ impl Simulation {
         false
     }
 
-    /// Ends what a thread waits for; the one that does has paid everything.
+    /// Wakes a waiting thread; the waker has paid all its delays.
     fn wake(&mut self, number: usize) {
         let thread = &mut self.threads[number];
         let Doing::WaitsSince(since) = thread.doing else {
@@ -548,7 +549,7 @@ impl Simulation {
         self.make_ready(number);
     }
 
-    /// A woken thread has got a processor.
+    /// Continues a woken thread that has got a processor.
     fn end_wait(&mut self, number: usize, since: u64) {
         let thread = &mut self.threads[number];
         thread.local = match self.rule {
@@ -599,7 +600,7 @@ fn mean_period(program: &Program, speedup: f64, method: Method, experiments: u64
     time as f64 / visits as f64
 }
 
-/// Programs whose longest piece of work takes `ns` nanoseconds.
+/// Returns programs whose longest piece of work takes `ns` nanoseconds.
 fn programs(ns: u64) -> Vec<(&'static str, Program)> {
     let part = |part: f64| (part * ns as f64) as u64;
     let (line, other) = (|it| Line(part(it)), |it| Other(part(it)));
@@ -686,7 +687,7 @@ fn programs(ns: u64) -> Vec<(&'static str, Program)> {
     ]
 }
 
-/// Programs with more threads than processors, of which there are two.
+/// Returns programs with more threads than the two processors.
 fn crowded_programs() -> Vec<(&'static str, Program)> {
     let us = |of: fn(u64) -> Step, us: u64| of(us * 1000);
     let senders = |making: Step, collecting: Step| {
@@ -715,7 +716,7 @@ fn crowded_programs() -> Vec<(&'static str, Program)> {
     ]
 }
 
-/// Mean and largest error in points, of programs at 25, 50 and 75 %.
+/// Returns the mean and the largest error in points, over programs at 25, 50 and 75 %.
 fn prediction_errors(programs: &[(&str, Program)], method: Method) -> (f64, f64) {
     let (mut sum, mut largest, mut n) = (0.0, 0.0f64, 0);
     for (name, program) in programs {
@@ -733,7 +734,7 @@ fn prediction_errors(programs: &[(&str, Program)], method: Method) -> (f64, f64)
     (sum / f64::from(n), largest)
 }
 
-/// Each thread has a processor of its own.
+/// Returns a method in which each thread has a processor of its own.
 fn on_own_processors(rule: Rule, period: u64) -> Method {
     Method {
         rule,
@@ -742,7 +743,7 @@ fn on_own_processors(rule: Rule, period: u64) -> Method {
     }
 }
 
-/// Longer pieces are predicted right with both rules, short ones at the pace only.
+/// Longer pieces are predicted right by both rules, short ones only at the pace.
 #[test]
 fn at_the_pace_short_pieces_are_predicted_right() {
     for (piece_ns, is_short) in [
@@ -758,13 +759,13 @@ fn at_the_pace_short_pieces_are_predicted_right() {
         let (after, worst) = prediction_errors(&programs, on_own_processors(Rule::AtPace, PERIOD));
         println!("{piece_ns}: after samples {before:.1}, at pace {after:.1}, at most {worst:.1}");
         assert_eq!(before > 4.0, is_short, "{piece_ns}: {before}");
-        // Where pieces are as long as periods, some of the latter's pattern is left.
+        // With pieces as long as periods, some pattern of the periods remains.
         let least = if piece_ns == 1_000_000 { 2.0 } else { 1.0 };
         assert!(after < least, "{piece_ns}: {after}");
     }
 }
 
-/// At the pace it does not matter how far samples are apart.
+/// At the pace, rare samples are enough.
 #[test]
 fn at_the_pace_rare_samples_are_enough() {
     for piece_ns in [5_000_000, 1_000_000, 240_000] {
@@ -775,8 +776,8 @@ fn at_the_pace_rare_samples_are_enough() {
     }
 }
 
-/// Where threads wait for processors, they have to be credited for what was done there meanwhile. Where they do not, that changes
-/// nothing.
+/// Threads that wait for processors have to be credited for the delays paid there meanwhile. Where
+/// no thread waits, the credit changes nothing.
 #[test]
 fn threads_that_share_processors_go_by_turns() {
     let error = |programs: &[_], rule, period, processors| {
@@ -799,7 +800,8 @@ fn threads_that_share_processors_go_by_turns() {
     assert!(own < 2.0, "{own}");
 }
 
-/// Threads that live for a piece of 0.7 ms each, one after the other in the same slot; a sample of 4 ms finds one of six in the line.
+/// Threads that live for a piece of 0.7 ms each run one after the other in the same slot. A sample
+/// each 4 ms finds one in six of them in the line.
 #[test]
 fn threads_that_live_shortly_are_charged_like_one_that_lives_long() {
     const ROUTINE: u64 = 0x1234;
@@ -840,7 +842,7 @@ fn another_routine_begins_anew() {
     assert_eq!(pace.begin_operation(EPOCH, 50_500_000, period), 0);
 }
 
-/// A stretch that is charged in parts comes to the same, and is one between two operations.
+/// A stretch that is charged in parts costs the same, and stays one stretch.
 #[test]
 fn a_stretch_is_charged_in_parts() {
     let period = 1_000_000;

@@ -1,9 +1,11 @@
 //! Files that appear at their path whole or not at all.
 //!
-//! A [`WholeFile`] is written under another name in the directory of its path, and renamed when it is complete. Whoever opens
-//! the path finds the former file or the new one. A writer that fails or is dropped leaves nothing behind.
+//! A [`WholeFile`] is written under another name in the directory of its path, and renamed when it
+//! is complete. A reader of the path finds the former file or the new one. A writer that fails or
+//! is dropped leaves nothing behind.
 //!
-//! A path that leads to a device or a pipe (`/dev/stdout`) is written to as it is: a rename would replace the device.
+//! A path that leads to a device or a pipe (`/dev/stdout`) is written to directly: a rename would
+//! replace the device.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, Permissions};
@@ -55,7 +57,7 @@ impl WholeFile {
             Ok(present) if !present.is_file() => {
                 Output::Device(File::options().write(true).open(&path)?)
             }
-            // In the same directory: only within one file system a rename is whole.
+            // In the same directory: a rename is atomic only within one file system.
             _ => Output::Unfinished(
                 tempfile::Builder::new()
                     .prefix(UNFINISHED.0)
@@ -91,17 +93,16 @@ impl WholeFile {
         let Output::Unfinished(file) = self.output else {
             return Ok(());
         };
-        // Before the rename: after a crash the name must not lead to bytes that never reached the disk.
+        // Before the rename: after a crash the name must not lead to bytes that never reached the
+        // disk.
         file.as_file().sync_all()?;
         file.persist(&self.path).map_err(|error| error.error)?;
         // The rename is safe only when the directory is.
         File::open(directory_of(&self.path))?.sync_all()
     }
 
-    /// Puts a file at its path that can be made again, and whose readers notice damage: a crash of the machine may lose it.
-    ///
-    /// # Errors
-    /// If the file cannot be renamed.
+    /// Puts a file at its path without syncing: a crash of the machine may lose it. For files that
+    /// can be made again and whose readers detect damage.
     pub fn commit_cached(self) -> io::Result<()> {
         if let Output::Unfinished(file) = self.output {
             file.persist(&self.path).map_err(|error| error.error)?;
