@@ -1,6 +1,8 @@
-//! Accounts of a sample or a wait: its owner, the delay that the others owe for it, and the payment of this thread.
+//! Accounting of a sample or a wait: its owner, the delay that the other threads owe for it, and
+//! the delay that this thread pays.
 //!
-//! Nothing here needs the C library: the handler of programs without ours (crate `freestanding`) is made of it too.
+//! Nothing here needs the C library: the handler of crate `freestanding` is made of this module
+//! too.
 
 use crate::clocks::current_clocks;
 use crate::stack::{Frame, Owner, owning_fragment};
@@ -9,13 +11,13 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::wait::{CallEnd, ExternalWait};
 use runtime_abi::{Clock, Page, Running, Thread};
 
-/// Shortest processor time that a sample stands for. A sample that was due while this thread stood still in the handler
-/// comes right behind it.
+/// Shortest processor time that a sample stands for. A sample that became due while this thread
+/// stood still in the handler comes right after the standstill.
 const LEAST: u64 = 50_000;
 
-/// Returns the time that a sample of the processor stands for, in nanoseconds; `None` if the sample does not count. It
-/// is the time of the processor since its last sample, without the time that a thread stood still, as nobody is sampled
-/// meanwhile.
+/// Returns the time that a sample of the processor stands for, in nanoseconds; `None` if the sample
+/// does not count. It is the processor's time since its last sample, without standstills of its
+/// threads, during which no thread is sampled.
 pub fn processor_span(page: &Page, thread: &Thread) -> Option<u64> {
     if is_none_of(thread) {
         return None;
@@ -32,7 +34,8 @@ pub fn processor_span(page: &Page, thread: &Thread) -> Option<u64> {
     Some(since.min(cpu.period_ns.load(Relaxed)))
 }
 
-/// Does the same as [`processor_span`], for a completed system call.
+/// Returns the time that a completed system call stands for, as [`processor_span`] does for a
+/// sample.
 fn call_span(page: &Page, end: CallEnd) -> Option<u64> {
     if end.ticks == 0 {
         return None;
@@ -44,9 +47,10 @@ fn call_span(page: &Page, end: CallEnd) -> Option<u64> {
     let sampled = cpu.sampled.load(Relaxed);
     let since = sys::now().saturating_sub(sampled);
     let ran = ticks * cpu.period_ns.load(Relaxed);
-    // Not until now: the timer found it in the call before, and the time since then is part of the next sample.
+    // Not up to now: the timer found the thread in the call earlier, and the time since then
+    // belongs to the next sample.
     cpu.sampled.store(sampled + ran.min(since), Relaxed);
-    // While it waited others were sampled there.
+    // During the wait other threads were sampled on this processor.
     let span = if end.wait.is_some() {
         ran
     } else {
@@ -55,8 +59,8 @@ fn call_span(page: &Page, end: CallEnd) -> Option<u64> {
     (span >= LEAST).then_some(span)
 }
 
-/// Returns whether a sample is no work of this thread: it stands still, or the sample is that of a process that has just been forked, or of a
-/// thread made behind the C library's back.
+/// Returns whether a sample is not this thread's work: it stands still, its process has just been
+/// forked, or it was made without the C library.
 fn is_none_of(thread: &Thread) -> bool {
     let other = !sys::calls_restricted() && sys::thread_id() != thread.tid.load(Relaxed);
     other || thread.standing.load(Relaxed) != 0
@@ -76,9 +80,10 @@ pub fn count_sample(page: &Page, thread: &Thread, frame: Frame, span: u64) {
     end_sample(page, thread);
 }
 
-/// The thread's system call is complete, in which it was sampled, or waited for something outside of the program.
+/// Accounts for a completed system call in which the thread was sampled or waited for an outside
+/// event.
 pub fn handle_call_end(page: &Page, thread: &Thread, frame: Frame, end: CallEnd) {
-    // What it was sampled in, or waited for, may have been a delay.
+    // The call may have been a payment of delay.
     if is_none_of(thread) {
         return;
     }
@@ -93,7 +98,7 @@ pub fn handle_call_end(page: &Page, thread: &Thread, frame: Frame, end: CallEnd)
         note_long_call(page, fragment, end.ticks);
     }
     if let Some(span) = span {
-        // Of a call that began before the experiment, the part in it.
+        // If the call began before the experiment, only its part in the experiment counts.
         let delay_ns = count_run(
             page,
             thread,
@@ -111,14 +116,15 @@ pub fn handle_call_end(page: &Page, thread: &Thread, frame: Frame, end: CallEnd)
     if let Owner::Fragment(fragment) = owner {
         count_wait(page, thread, fragment, wait);
     }
-    // In a hooked operation nothing is paid: it is known behind it who ended the wait.
+    // A hooked operation pays after its wait, when it is known which thread ended it.
     if thread.waits.load(Relaxed) == 0 {
         charge_stretch(page, thread, sys::now());
         delay::pay_after_wait(thread);
     }
 }
 
-/// Charges the others for what this thread ran in the middle of a stretch, if it is about to pay there.
+/// Charges the other threads for this thread's run in the current stretch, if it is about to pay
+/// there.
 fn charge_stretch(page: &Page, thread: &Thread, now: u64) {
     if page.at_pace.load(Relaxed) == 0 || delay::owed_delay(page, thread) == 0 {
         return;
@@ -128,7 +134,7 @@ fn charge_stretch(page: &Page, thread: &Thread, now: u64) {
     delay::charge_line(page, thread, ran, period);
 }
 
-/// Notes that the controller has to charge for such calls while they last.
+/// Records that the controller has to charge for calls of this fragment while they last.
 fn note_long_call(page: &Page, fragment: u32, ticks: u32) {
     let running = Running::unpack(page.experiment.0.load(Acquire));
     if ticks > 1 && page.is_about(running, fragment) {
@@ -136,7 +142,8 @@ fn note_long_call(page: &Page, fragment: u32, ticks: u32) {
     }
 }
 
-/// Counts samples for whose they are. Returns what the others owe for them, in nanoseconds.
+/// Counts samples for their owner. Returns the delay that the other threads owe for them, in
+/// nanoseconds.
 fn count_run(page: &Page, thread: &Thread, owner: Owner, samples: u32, span: u64) -> u64 {
     page.samples.0.fetch_add(samples.into(), Relaxed);
     if matches!(owner, Owner::OutOfScope) {
@@ -164,9 +171,10 @@ fn count_run(page: &Page, thread: &Thread, owner: Owner, samples: u32, span: u64
 
 /// Pays the delay that is owed after a sample.
 fn end_sample(page: &Page, thread: &Thread) {
-    // In a wait nothing is paid: who ends it has paid, or this thread pays behind it.
+    // No payment during a wait: either the waking thread has paid, or this thread pays after the
+    // wait.
     let paid = thread.waits.load(Relaxed) == 0 && pay_in_handler(page, thread);
-    // What was paid is nobody's time: the next sample stands for what comes after it.
+    // The standstill belongs to no thread: the next sample stands for the time after it.
     if paid && let Some(cpu) = cpu::current_cpu(page) {
         cpu.sampled.store(sys::now(), Relaxed);
     }
@@ -193,19 +201,20 @@ fn experiment_time(page: &Page) -> u64 {
     sys::now().saturating_sub(page.experiment_since.load(Relaxed))
 }
 
-/// Charges the delay that a system call comes to, as far as the controller has not while it lasted.
+/// Charges the delay for a system call, less the part that the controller charged while the call
+/// lasted.
 fn charge_rest(page: &Page, thread: &Thread, delay_ns: u64) {
     let (global, _) = current_clocks(page, thread);
     let rest = thread.outside.set_off(global.epoch, delay_ns);
     delay::charge_run(page, thread, rest);
 }
 
-/// The number of the experiment that runs, or of the pause between two.
+/// Returns the number of the current experiment, or of the pause between two.
 fn experiment_epoch(page: &Page) -> u16 {
     Clock::unpack(page.global.0.load(Acquire)).epoch
 }
 
-/// Pays what the thread owes; whether that was anything.
+/// Pays the delay that the thread owes; returns whether it owed any.
 fn pay_in_handler(page: &Page, thread: &Thread) -> bool {
     if page.at_pace.load(Relaxed) == 0 {
         return delay::pay_delay(thread);
@@ -214,7 +223,7 @@ fn pay_in_handler(page: &Page, thread: &Thread) -> bool {
     charge_stretch(page, thread, begin);
     let paid = delay::pay_delay(thread);
     if paid {
-        // It did not run the line meanwhile.
+        // The thread did not run the line meanwhile.
         thread.pace.add_standing(sys::now().saturating_sub(begin));
     }
     paid

@@ -1,10 +1,10 @@
-//! Counts of delay: the delay that is due, and the part of it that a thread has had.
+//! Delay counts: the delay that is due, and the part that a thread has paid.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::{Clock, Page, Thread};
 
-/// The global clock, with the thread's own set to zero first if a new experiment has begun, and with what the controller
-/// has charged for a wait of the thread's.
+/// Returns the global clock and the thread's. If a new experiment has begun, the thread's clock is
+/// first set to zero; delay that the controller charged for the thread's wait is added.
 pub fn current_clocks(page: &Page, thread: &Thread) -> (Clock, Clock) {
     let global = Clock::unpack(page.global.0.load(Acquire));
     let mut local = Clock::unpack(thread.local.load(Relaxed));

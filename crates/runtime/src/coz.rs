@@ -1,4 +1,4 @@
-//! The interface of `coz.h`: programs that were built for Coz work as they are.
+//! The interface of `coz.h`, so that programs built for Coz run unchanged.
 
 use crate::operations::{self, Operation};
 use crate::{sample, thread};
@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use runtime_abi::{Counter, NAME, Page};
 
-/// The counter of a progress point; null where nothing is measured, as `coz.h` expects.
+/// Returns the counter of a progress point; null where nothing is measured, as `coz.h` expects.
 ///
 /// # Safety
 /// `name` is null or a string.
@@ -37,8 +37,7 @@ fn find_counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counte
             sample::wake_controller(page);
             return Some(counter);
         }
-        // One that another thread is naming just now may become ours twice: the controller adds
-        // counters of one name.
+        // Two threads may both name a counter: the controller adds up counters of one name.
         let letters = counter.name.iter().map(|byte| byte.load(Relaxed));
         let same = letters
             .take(name.len() + 1)
@@ -50,7 +49,7 @@ fn find_counter<'a>(page: &'a Page, kind: u32, name: &[u8]) -> Option<&'a Counte
     None
 }
 
-/// Pays what this thread owes: `coz.h` calls it at progress points.
+/// Pays what this thread owes: `coz.h` calls this at progress points.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn _coz_add_delays() {
     operations::before_waking(Operation::of("own", &[]));
@@ -64,7 +63,7 @@ pub extern "C-unwind" fn _coz_pre_block() {
     }
 }
 
-/// Ends such an operation; `skip`: another thread ended the wait, so that this one does not pay.
+/// Ends such an operation. `skip`: another thread ended the wait, so this one does not pay.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn _coz_post_block(skip: c_int) {
     if let Some(thread) = thread::current_thread() {

@@ -1,10 +1,11 @@
 //! Threads that share processors.
 //!
-//! Where more threads want to run than there are processors, a processor is like a lock that threads hand on: a thread that
-//! gets it from another one has waited for what that one did (the rule of section 3.4.1, for a wait that no function of the
-//! C library shows). So each thread leaves word at its processor how far it is ([`leave_word`]), and the next one goes by
-//! that ([`take_over`]). A simulation with shared processors (`runtime-abi/tests/line_pace.rs`) says how well that follows
-//! a machine whose processors stand still for a moment.
+//! With more runnable threads than processors, a processor is like a lock that threads pass on: a
+//! thread that gets it from another one has waited for that thread's work (the rule of section
+//! 3.4.1, for a wait that no function of the C library shows). So each thread publishes its count
+//! at its processor ([`leave_word`]), and the next one adopts that ([`take_over`]). A simulation
+//! with shared processors (`runtime-abi/tests/line_pace.rs`) measures how close this comes to
+//! processors that really stand still for a moment.
 
 use crate::clocks::current_clocks;
 use crate::sys;
@@ -13,18 +14,19 @@ use runtime_abi::line_pace::credited_delay;
 use runtime_abi::switches::Switches;
 use runtime_abi::{Clock, Cpu, Page, Thread};
 
-/// Shortest wait for a processor behind which another process is taken to have had it.
+/// Shortest wait for a processor that is attributed to another process.
 const LEAST_TURN: u64 = 100_000;
-/// Time for which a processor is taken to be shared with other processes.
+/// Time for which a processor then counts as shared with other processes.
 const SHARED: u64 = 100_000_000;
 
-/// Returns the processor that this thread runs on; `None`: it is not told apart.
+/// Returns the processor that this thread runs on; `None`: its number is too large.
 pub fn current_cpu(page: &Page) -> Option<&Cpu> {
     page.cpus.get(sys::processor()?).map(|line| &line.0)
 }
 
-/// Reads the monotonic clock and the thread's switches with its exact CPU time consistently: a processor is lost above all at the end
-/// of a system call. `seen` were the switches a moment ago.
+/// Reads the monotonic clock and the thread's switches with its exact CPU time consistently: a
+/// thread loses its processor above all at the end of a system call. `seen` is the count of
+/// switches a moment ago.
 fn read_together(mut seen: Switches) -> (u64, Switches) {
     loop {
         let (now, ran) = (sys::now(), sys::cpu_time());
@@ -36,11 +38,11 @@ fn read_together(mut seen: Switches) -> (u64, Switches) {
     }
 }
 
-/// Looks whether this thread has waited for its processor since the last look, and credits it for that if it has got it from
-/// another thread of the target. Returns how long it waited, in nanoseconds, as far as that is known.
+/// Credits this thread if it has waited for its processor since the last look and got it from
+/// another thread of the target. Returns the waiting time in nanoseconds, as far as it is known.
 ///
-/// The clock of its CPU time is read only if it lost the processor meanwhile. To read it makes the kernel look who should have the
-/// processor: read behind each wait, it changed the turns that threads took.
+/// The clock of CPU time is read only if the thread lost the processor meanwhile. Reading it makes
+/// the kernel reschedule: read after each wait, it changed the turns that threads took.
 pub fn take_over(page: &Page, thread: &Thread) -> u64 {
     let Some(cpu) = current_cpu(page) else {
         return 0;
@@ -61,7 +63,7 @@ pub fn take_over(page: &Page, thread: &Thread) -> u64 {
         read_together(seen)
     };
     remember_look(thread, now, &switches);
-    // If it waited for something else too, it is not known how long for the processor.
+    // If the thread waited for an event too, the part spent waiting for the processor is unknown.
     let waited = match looked != 0 && switches.gave_up == last.gave_up {
         true => (now.saturating_sub(looked)).saturating_sub(switches.ran.saturating_sub(last.ran)),
         false => 0,
@@ -91,29 +93,29 @@ fn remember_look(thread: &Thread, now: u64, switches: &Switches) {
     thread.gave_up.store(switches.gave_up, Relaxed);
 }
 
-/// Forgets the time that this thread has waited for its processor since the last look: it has just waited for something else too, or stood
-/// still by itself, and that is accounted for.
+/// Discards the time since the last look, because the thread waited for an event or stood still,
+/// and that time is accounted for.
 pub fn look_away(page: &Page, thread: &Thread) {
     let switches = sys::context_switches();
     remember_look(thread, sys::now(), &switches);
     leave_word(page, thread);
 }
 
-/// Records how far this thread is, for the thread that gets its processor next.
+/// Publishes this thread's count for the thread that gets its processor next.
 pub fn leave_word(page: &Page, thread: &Thread) {
     if let Some(cpu) = current_cpu(page) {
         cpu.owner.store(thread.tid.load(Relaxed), Relaxed);
         let local = thread.local.load(Relaxed);
         let (own, known) = (Clock::unpack(local), Clock::unpack(cpu.clock.load(Acquire)));
-        // What the processor has done is done, also if the thread that has it now is behind.
+        // The processor's progress stays, even if the thread that has it now is behind.
         if own.epoch != known.epoch || own.delay_ns > known.delay_ns {
             cpu.clock.store(local, Release);
         }
     }
 }
 
-/// Stands still for a moment. Whoever waits for the processor gets it, unless that may be another process: that would keep it for longer
-/// than the thread has to stand.
+/// Stands still for a moment. A thread that waits for the processor gets it, unless another process
+/// might: that one would keep it for longer than this thread has to stand.
 pub fn pause_thread(page: &Page, now: u64) {
     let is_shared = page.shared.load(Relaxed) != 0
         && current_cpu(page)

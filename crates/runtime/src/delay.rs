@@ -1,8 +1,8 @@
 //! Delay that each thread owes, and its payment (Coz, sections 3.4, 3.4.1, 3.4.3).
 //!
 //! `Page::global` is the delay that every thread owes since the experiment began, `Thread::local`
-//! what this one has paid or been credited. Only the thread itself (with its signal handler) writes
-//! `local`, so that the two interrupt each other but never race.
+//! the delay that this one has paid or been credited. Only the thread itself (with its signal
+//! handler) writes `local`, so writes interrupt each other but never race.
 
 use crate::clocks::current_clocks;
 use crate::thread_event::{while_standing, without_samples};
@@ -11,37 +11,38 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::{Clock, Page, Running, Thread};
 
-/// Pays what the thread owes, while it computes; whether that was anything.
+/// Pays what a computing thread owes; returns whether it owed any.
 pub fn pay_delay(thread: &Thread) -> bool {
     pay_by(thread, Payment::Busy)
 }
 
-/// Pays what the thread owes behind a wait that no other thread of the program ended; whether that was anything.
+/// Pays what the thread owes after a wait that no other thread of the program ended; returns
+/// whether it owed any.
 pub fn pay_after_wait(thread: &Thread) -> bool {
     pay_by(thread, Payment::Asleep)
 }
 
-/// The way in which a thread stands still.
+/// The way in which a thread pays.
 #[derive(Clone, Copy)]
 enum Payment {
-    /// The thread was computing: its processor stays as busy as it was, but for threads that wait for it. Let go idle,
-    /// a processor (above all a virtual one) comes back slowly, and other threads are moved to it meanwhile, which
-    /// would be on top of each delay.
+    /// The thread was computing: its processor stays busy, except for threads that wait for it. An
+    /// idle processor (above all a virtual one) wakes slowly, and other threads are moved to it
+    /// meanwhile; each delay would take that time longer.
     Busy,
     /// The thread was waiting, and its processor is idle already.
     Asleep,
 }
 
-/// Delays above this are slept but for a last part of this length.
+/// Delays above this are slept, except for a last part of this length.
 const LONG: u64 = 5_000_000;
 
-/// Pays until nothing is owed. That includes delays that others add meanwhile: a thread that is woken next is credited
-/// for all, and so is this thread if another one wakes it.
+/// Pays until nothing is owed. That includes delays that other threads add meanwhile: a thread that
+/// this one wakes next is credited for all of them, and so is this thread if another one wakes it.
 fn pay_by(thread: &Thread, how: Payment) -> bool {
     let Some(page) = thread::shared_page() else {
         return false;
     };
-    // Nearly always so, and asked at each lock and unlock.
+    // The usual case, checked at each lock and unlock.
     if thread.local.load(Relaxed) == page.global.0.load(Acquire) {
         return false;
     }
@@ -60,9 +61,9 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     let debt = owed_after_excess(page, thread);
     match how {
         _ if debt == 0 => {}
-        // A program that restricts its system calls is left those that it had.
+        // A program that restricts system calls may make only those that it made before.
         Payment::Busy if !sys::calls_restricted() => match debt.saturating_sub(LONG) {
-            // Its clock stands still: what it does meanwhile is nobody's sample.
+            // The thread's event is stopped: samples of the payment would belong to no code.
             0 => without_samples(thread, || stay_busy(page, thread, begin)),
             first => sleep_debt(page, thread, begin, first),
         },
@@ -71,7 +72,7 @@ fn pay_part(page: &Page, thread: &Thread, how: Payment) {
     cpu::leave_word(page, thread);
 }
 
-/// Returns what a thread owes beyond the time that it stood still too long before, which is then paid.
+/// Returns what a thread owes, less the time by which earlier standstills were too long.
 fn owed_after_excess(page: &Page, thread: &Thread) -> u64 {
     let debt = owed_delay(page, thread);
     let excess = thread.excess.load(Relaxed);
@@ -81,11 +82,12 @@ fn owed_after_excess(page: &Page, thread: &Thread) -> u64 {
     debt - used
 }
 
-/// Time between two looks at the clock beyond which another thread may have run in between.
+/// Time between two readings of the clock beyond which another thread may have run in between.
 const GAP: u64 = 20_000;
 
-/// Keeps the processor busy, or lets others have it, since `begin` and until nothing is owed. The time for which others have it is not
-/// paid by this thread: it waits for its processor, as at any other time.
+/// Keeps the processor busy, or yields it to others, from `begin` until nothing is owed. Time in
+/// which others have the processor does not count as payment: the thread waits for its processor,
+/// as at any other time.
 fn stay_busy(page: &Page, thread: &Thread, begin: u64) {
     let (mut last, mut stood) = (begin, 0);
     while owed_delay(page, thread) > 0 {
@@ -99,8 +101,7 @@ fn stay_busy(page: &Page, thread: &Thread, begin: u64) {
         stood += paid;
         let owed = owed_delay(page, thread);
         count_paid(page, thread, paid.min(owed));
-        // What it stood too long is the thread's own, and shortens what it pays next; the others have
-        // nothing to do with it.
+        // The excess shortens this thread's next payment; it does not concern the other threads.
         thread.excess.fetch_add(paid.saturating_sub(owed), Relaxed);
     }
     count_standing(page, stood, 0);
@@ -109,34 +110,34 @@ fn stay_busy(page: &Page, thread: &Thread, begin: u64) {
 /// Sleeps for a debt, from `begin` on.
 fn sleep_debt(page: &Page, thread: &Thread, begin: u64, debt: u64) {
     let epoch = current_epoch(page);
-    // Counted before it is slept, so that a signal meanwhile does not make us pay twice.
+    // Counted before the sleep, so that a signal meanwhile does not make the thread pay twice.
     count_paid(page, thread, debt);
-    // What accounting takes is part of it.
+    // The time of the accounting itself is part of the payment.
     let end = begin + debt;
     while_standing(thread, || sleep_until(page, epoch, end));
     let now = sys::now();
-    // It is late because another thread had its processor.
+    // The thread is late because another one had its processor.
     let late = now.saturating_sub(end);
     thread.excess.fetch_add(late, Relaxed);
     count_standing(page, now.saturating_sub(begin), late);
-    // Nor is it credited for it as for a wait for its processor.
+    // Nor is the thread credited for the sleep as for a wait for its processor.
     cpu::look_away(page, thread);
 }
 
-/// Returns what the thread owes.
+/// Returns the delay that the thread owes.
 pub fn owed_delay(page: &Page, thread: &Thread) -> u64 {
     let (global, local) = current_clocks(page, thread);
     global.delay_ns.saturating_sub(local.delay_ns)
 }
 
-/// Counts something as paid.
+/// Counts delay as paid.
 fn count_paid(page: &Page, thread: &Thread, ns: u64) {
     let (_, mut local) = current_clocks(page, thread);
     local.delay_ns += ns;
     thread.local.store(local.pack(), Relaxed);
 }
 
-/// Counts time for which a thread has stood still.
+/// Counts time for which a thread stood still.
 fn count_standing(page: &Page, total: u64, without_cpu: u64) {
     let standing = &page.standing.0;
     standing.total.fetch_add(total, Relaxed);
@@ -146,19 +147,20 @@ fn count_standing(page: &Page, total: u64, without_cpu: u64) {
 /// The kernel's usual delay in waking this program's threads, in nanoseconds; on virtual machines
 /// it is as long as a short delay.
 static LATE: AtomicU64 = AtomicU64::new(50_000);
-/// Limit on the delay of a timer: beyond it something else ran.
+/// Limit on a timer's lateness: beyond it another thread ran.
 const MOST_LATE: u64 = 200_000;
 
-/// Longest sleep without a look whether the experiment is over. It is as long as the pause behind an experiment, so that nobody stands
-/// still in the next one for this one's delays.
+/// Longest sleep without a check whether the experiment is over. It is as long as the pause after
+/// an experiment, so that no thread stands still in the next one for this one's delays.
 const LOOK: u64 = 10_000_000;
 
-/// Returns the number of the experiment whose delays are counted now.
+/// Returns the epoch in which delays are counted now.
 fn current_epoch(page: &Page) -> u16 {
     Clock::unpack(page.global.0.load(Acquire)).epoch
 }
 
-/// Sleeps until then, or until the experiment is over, after which nothing of it is owed. Returns false in that case.
+/// Sleeps until `wake`, or until the experiment is over. Returns false in that case: nothing of it
+/// is owed any more.
 fn sleep_in_epoch(page: &Page, epoch: u16, wake: u64) -> bool {
     loop {
         let now = sys::now();
@@ -172,7 +174,7 @@ fn sleep_in_epoch(page: &Page, epoch: u16, wake: u64) -> bool {
     }
 }
 
-/// Sleeps until shortly before, and keeps looking at the clock for the rest.
+/// Sleeps until shortly before `end`, and then polls the clock.
 fn sleep_until(page: &Page, epoch: u16, end: u64) {
     let late = LATE.load(Relaxed);
     let wake = end.saturating_sub(late);
@@ -188,8 +190,8 @@ fn sleep_until(page: &Page, epoch: u16, end: u64) {
     }
 }
 
-/// Charges for a run of the selected fragment: this thread ran ahead, and all others have to wait for it (the
-/// minimal-delay rule of section 3.4.3).
+/// Charges for a run of the selected fragment: this thread ran ahead, and all others have to wait
+/// for it (the minimal-delay rule of section 3.4.3).
 pub fn charge_run(page: &Page, thread: &Thread, delay_ns: u64) {
     let (_, mut local) = current_clocks(page, thread);
     local.delay_ns += delay_ns;
@@ -197,7 +199,7 @@ pub fn charge_run(page: &Page, thread: &Thread, delay_ns: u64) {
     page.raise_global(local);
 }
 
-/// Charges what the selected line ran for `ran` nanoseconds, by samples of one each `period`.
+/// Charges for `ran` nanoseconds in the selected line, by samples one `period` apart.
 pub fn charge_line(page: &Page, thread: &Thread, ran: u64, period: u64) {
     if ran > 0 {
         let running = Running::unpack(page.experiment.0.load(Acquire));

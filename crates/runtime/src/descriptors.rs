@@ -1,5 +1,5 @@
-//! Descriptors that connect the program with itself: pipes, event descriptors and socket pairs that
-//! it has made. Data that comes through them was sent by one of its threads.
+//! Internal descriptors, which connect the program with itself: pipes, event descriptors and socket
+//! pairs that it made. Data that comes through them was sent by one of its threads.
 
 use crate::operations::Operation;
 use crate::thread;
@@ -8,13 +8,13 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const KNOWN: usize = 65_536;
 static INTERNAL: [AtomicU64; KNOWN / 64] = [const { AtomicU64::new(0) }; KNOWN / 64];
 
-/// Returns whether a descriptor is one of them.
+/// Returns whether a descriptor is internal.
 pub fn is_internal(descriptor: i32) -> bool {
     let word = INTERNAL.get(descriptor as usize / 64);
     word.is_some_and(|word| word.load(Relaxed) >> (descriptor as usize % 64) & 1 != 0)
 }
 
-/// Says whether a descriptor is one of them.
+/// Marks a descriptor as internal, or not.
 pub fn mark_internal(descriptor: i32, internal: bool) {
     let Some(word) = INTERNAL.get(descriptor as usize / 64) else {
         return;
@@ -27,7 +27,7 @@ pub fn mark_internal(descriptor: i32, internal: bool) {
     }
 }
 
-/// Pays before something is sent through a descriptor.
+/// Pays before data is sent through a descriptor.
 pub fn before_sending(descriptor: i32, operation: Operation) {
     if let Some(thread) = thread::current_thread() {
         crate::operations::settle_before(thread, operation);
@@ -39,7 +39,7 @@ pub fn before_sending(descriptor: i32, operation: Operation) {
     }
 }
 
-/// Returns how often something was sent through them.
+/// Returns the number of sends through internal descriptors.
 pub fn sent_count() -> u64 {
     thread::shared_page().map_or(0, |page| page.internal_writes.load(Relaxed))
 }

@@ -4,16 +4,17 @@ use crate::thread;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Counts a lock that this thread has got, if the result says so: 0, or that the owner before had died.
+/// Counts a lock that this thread has acquired, if the result says so: 0, or that the former owner
+/// died.
 pub fn taken(lock: *const c_void, result: c_int) {
     if result == 0 || result == libc::EOWNERDEAD {
         count_holds(lock, |holds| holds.saturating_add(1));
     }
 }
 
-/// No longer counts a lock, which this thread is about to give back.
+/// Stops counting a lock, which this thread is about to release.
 pub fn released(lock: *const c_void) {
-    // It may have got it before it was watched.
+    // The thread may have acquired the lock before it was watched.
     count_holds(lock, |holds| holds.saturating_sub(1));
 }
 

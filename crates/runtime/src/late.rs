@@ -1,5 +1,5 @@
-//! Order of loading: the runtime may come after the program's libraries, and stands behind them in the dynamic linker's
-//! list then.
+//! Order of loading: a runtime loaded after the program's libraries stands behind them in the
+//! dynamic linker's list.
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,23 +1,25 @@
-//! The library that `vitalfew causal run` preloads into a target, or brings into one that runs.
+//! The library that `vitalfew causal run` preloads into a target, or loads into a running one.
 //!
 //! It carries out virtual speedups (Coz, section 3.4): it samples each thread of the target, counts
 //! samples in the selected fragment as delay that all other threads owe, and makes threads pay what
-//! they owe. `docs/method/causal.md` is the protocol, `runtime_abi` the memory shared with the controller.
+//! they owe. `docs/method/causal.md` is the protocol, `runtime_abi` the memory shared with the
+//! controller.
 //!
-//! It must never be the reason that a program misbehaves: after the start it allocates nothing, takes
-//! no lock that a thread of the target can wait for, opens no file, and knows nothing of symbols.
-//! Code here runs in signal handlers and between any two instructions of the target.
-// What attaches to processes and traces functions is made for x86-64, and uses much that nothing else does.
+//! It must never make a program misbehave. After the start it allocates nothing, takes no lock that
+//! a thread of the target can wait for, opens no file and reads no symbols. Its code runs in signal
+//! handlers and between any two instructions of the target.
+// Attaching to processes and tracing functions exist for x86-64 only; other targets leave much
+// unused.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, unused_variables)
 )]
 #![cfg_attr(not(test), no_std)]
-// Tests have no hooks and no start: they would stand in front of the test program's own functions.
+// Unit tests have no hooks and no start: these would replace the test program's own functions.
 #![cfg_attr(test, allow(dead_code, unused_imports))]
 
-// Nothing of it is called: it brings what a library must have to be linked (the panic handler, and
-// the personality of unwinding, which no stable language feature can give).
+// Nothing calls this crate: it provides the panic handler and the personality of unwinding, which a
+// library must have to be linked and no stable language feature can provide.
 #[cfg(not(test))]
 extern crate std as _;
 

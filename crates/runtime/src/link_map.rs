@@ -1,9 +1,10 @@
-//! Finds functions of the libraries behind ours in the dynamic linker's list of loaded objects.
+//! Finds functions of the libraries that follow this one in the dynamic linker's list of loaded
+//! objects.
 //!
-//! `dlsym` and `dlvsym` must not be asked: they allocate memory for what they say when a version is
-//! missing, and an allocator takes locks. Its lock is a function of ours, which would be looked up again.
-//! Nothing here allocates, locks, or calls anything, so that the first call of a hook may come from
-//! anywhere: from an allocator's constructor, which runs before ours, or from a signal handler.
+//! `dlsym` and `dlvsym` are no option: their errors allocate memory when a version is missing, and
+//! an allocator takes locks. Its lock function is a hook, which would be looked up again. Nothing
+//! here allocates, locks, or calls anything, so the first call of a hook may come from anywhere:
+//! from an allocator's constructor, which runs before this library's, or from a signal handler.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -42,11 +43,11 @@ struct Symbol {
     size: u64,
 }
 
-/// The functions of ours that stand in front of others.
+/// The hooks by name.
 pub struct OwnFunctions(SymbolTable);
 
 impl OwnFunctions {
-    /// Finds them.
+    /// Finds this library's symbol table.
     pub fn find() -> Option<Self> {
         // SAFETY: the dynamic linker keeps the list, in which we are; we are loaded.
         unsafe {
@@ -61,7 +62,7 @@ impl OwnFunctions {
         None
     }
 
-    /// The one of this name.
+    /// Returns the address of the hook of this name.
     pub fn named(&self, name: &CStr) -> Option<usize> {
         // SAFETY: we are loaded.
         let found = unsafe { self.0.find_function(name) };
@@ -69,7 +70,7 @@ impl OwnFunctions {
     }
 }
 
-/// Returns whether a dynamic section is our own.
+/// Returns whether a dynamic section is this library's.
 pub fn is_own(dynamic: *const DynamicEntry) -> bool {
     core::ptr::eq(dynamic, &raw const _DYNAMIC)
 }
@@ -77,7 +78,7 @@ pub fn is_own(dynamic: *const DynamicEntry) -> bool {
 unsafe extern "C" {
     /// Kept by the dynamic linker for debuggers; complete before the first constructor runs.
     static _r_debug: LinkerState;
-    /// Our own dynamic section, by which we know ourselves in the list.
+    /// This library's dynamic section, by which it finds itself in the list.
     static _DYNAMIC: DynamicEntry;
 }
 
@@ -87,7 +88,7 @@ const TAG_SYMBOLS: i64 = 6;
 const TAG_GNU_HASH: i64 = 0x6fff_fef5;
 const TAG_VERSIONS: i64 = 0x6fff_fff0;
 
-/// A version that only programs which were linked with an older library mean.
+/// Flag of a version that only programs linked with an older library use.
 const HIDDEN: u16 = 0x8000;
 
 /// Types of symbols.
@@ -95,11 +96,12 @@ const NO_TYPE: u8 = 0;
 const FUNCTION: u8 = 2;
 const INDIRECT: u8 = 10;
 
-/// The default version of a function in the first object behind ours that has it; null if none has. Where we came last, as into
-/// a program that ran, it is the first object of all: the one that calls were bound to.
+/// Returns the default version of a function in the first object after this library that defines
+/// it; null if none does. If this library was loaded last, into a running program, the search
+/// starts at the first object: the one that calls were bound to.
 pub fn function_behind(name: &CStr) -> *mut c_void {
-    // SAFETY: the dynamic linker keeps the list and what it leads to. An object that has what a program calls was
-    // loaded with the program, in front of everything that may be closed.
+    // SAFETY: the dynamic linker keeps the list and its objects. An object that defines a function
+    // which the program calls was loaded with the program, ahead of all that may be closed.
     unsafe {
         let own = &raw const _DYNAMIC;
         let mut object = _r_debug.first;
@@ -132,7 +134,7 @@ struct SymbolTable {
     strings: *const c_char,
     /// Null where symbols have no versions.
     versions: *const u16,
-    /// Either may be null.
+    /// The GNU hash table; it or `hash` may be null.
     gnu_hash: *const u32,
     hash: *const u32,
 }
@@ -152,7 +154,7 @@ impl SymbolTable {
         let mut entry = object.dynamic;
         // SAFETY: a dynamic section ends with an entry of tag 0.
         while let Some(DynamicEntry { tag, value }) = unsafe { entry.as_ref() } {
-            // glibc makes addresses of most offsets, but not in objects that it cannot write to.
+            // glibc relocates most of these offsets, but not in objects that it cannot write to.
             let address = match *value < object.base {
                 true => object.base + value,
                 false => *value,
@@ -194,8 +196,8 @@ impl SymbolTable {
         let hash = letters.fold(5381u32, |hash, letter| {
             hash.wrapping_mul(33).wrapping_add(u32::from(*letter))
         });
-        // SAFETY: the table is as the linker has made it: four numbers, the filter's words, the buckets, and
-        // for each symbol from the first one its hash, whose lowest bit ends the bucket.
+        // SAFETY: the linker's layout of the table: four numbers, the filter's words, the buckets,
+        // and for each symbol from the first one its hash, whose lowest bit ends the bucket.
         unsafe {
             let word = |at: usize| *self.gnu_hash.add(at);
             let (buckets, first, filter) = (word(0), word(1), word(2));
@@ -232,8 +234,8 @@ impl SymbolTable {
             let high = hash & 0xf000_0000;
             (hash ^ high >> 24) & !high
         });
-        // SAFETY: the table is as the linker has made it: the numbers of buckets and of symbols, the buckets,
-        // and for each symbol the next one in its bucket; 0 ends it.
+        // SAFETY: the linker's layout of the table: the numbers of buckets and of symbols, the
+        // buckets, and for each symbol the next one in its bucket; 0 ends it.
         unsafe {
             let word = |at: usize| *self.hash.add(at);
             let buckets = word(0);
@@ -251,10 +253,10 @@ impl SymbolTable {
         None
     }
 
-    /// The address of a symbol, if that is a function of this name in its default version.
+    /// Returns the address of a symbol, if it is a function of this name in its default version.
     ///
     /// # Safety
-    /// The object is loaded and has a symbol of that number.
+    /// The object is loaded and has a symbol with this number.
     unsafe fn function(&self, number: usize, name: &CStr) -> Option<*mut c_void> {
         // SAFETY: see the caller.
         unsafe {
@@ -267,8 +269,8 @@ impl SymbolTable {
             if CStr::from_ptr(self.strings.add(symbol.name as usize)) != name {
                 return None;
             }
-            // Condition variables, for instance, have had another form in older versions. Version 0 is no
-            // version but a mark of what is local.
+            // Condition variables, for instance, had another layout in older versions. Version 0
+            // marks local symbols.
             let version = self.versions.as_ref().map(|_| *self.versions.add(number));
             if version.is_some_and(|version| version & HIDDEN != 0 || version == 0) {
                 return None;
@@ -282,12 +284,13 @@ impl SymbolTable {
     }
 }
 
-/// Asks an indirect function which function it stands for.
+/// Calls an indirect function's resolver for the address of the implementation.
 ///
 /// # Safety
-/// The address is of such a function.
+/// The address is that of a resolver.
 unsafe fn choose_indirect(resolver: usize) -> *mut c_void {
-    // SAFETY: see the caller. On x86-64 it takes no argument; on AArch64 the processor's features.
+    // SAFETY: see the caller. On x86-64 a resolver takes no argument, on AArch64 the processor's
+    // features.
     unsafe {
         let choose =
             core::mem::transmute::<usize, unsafe extern "C" fn(u64) -> *mut c_void>(resolver);
@@ -315,7 +318,8 @@ mod tests {
     }
 
     impl MadeUpObject {
-        /// Symbols by name, type, section and version. The address of each is its position here.
+        /// Builds tables for symbols given by name, type, section and version. The address of each
+        /// is its index here.
         fn of(symbols: &[(&str, u8, u16, u16)]) -> Self {
             let gnu = |name: &str| {
                 let add = |hash: u32, letter| hash.wrapping_mul(33).wrapping_add(u32::from(letter));
@@ -330,7 +334,7 @@ mod tests {
             let bucket = |hash: u32| hash as usize % BUCKETS;
             let mut order: Vec<usize> = (0..symbols.len()).collect();
             order.sort_by_key(|at| bucket(gnu(symbols[*at].0)));
-            // The first symbol is none; one word of a filter that nobody reads here.
+            // The first symbol is empty; the filter has one word, which is not read here.
             let mut own = Self {
                 symbols: vec![symbol(0, 0, 0, 0)],
                 strings: vec![0],
@@ -359,7 +363,7 @@ mod tests {
             own
         }
 
-        /// Returns the addresses that both tables have for a name.
+        /// Returns the addresses that both tables give for a name.
         fn find(&self, name: &CStr) -> [Option<usize>; 2] {
             let mut table = SymbolTable {
                 base: 0,

@@ -1,4 +1,5 @@
-//! Operations of the program by which threads wake each other or wait, as its functions show them.
+//! Operations by which the program's threads wake each other or wait, as its function calls show
+//! them.
 
 use crate::clocks::current_clocks;
 use crate::delay::{charge_line, owed_delay, pay_after_wait, pay_delay};
@@ -7,8 +8,8 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use runtime_abi::line_pace::credited_delay;
 use runtime_abi::{Clock, Thread};
 
-/// An operation that may wake another thread or wait for one, by its function and what it is on: the
-/// code between two of them is a stretch of its own ([`runtime_abi::pace`]).
+/// An operation that may wake another thread or wait for one, identified by its function and
+/// object. The code between two operations is a stretch ([`runtime_abi::line_pace`]).
 #[derive(Clone, Copy)]
 pub struct Operation(u64);
 
@@ -20,28 +21,30 @@ impl Operation {
     }
 }
 
-/// To be called before anything that may wake another thread: that one is credited for delays that
-/// this one must have paid by then. Also before the thread takes what others may wait for.
+/// Pays before an operation that may wake another thread, which is credited for delays that this
+/// one must have paid by then. Also called before the thread acquires an object that others may
+/// wait for.
 pub fn before_waking(operation: Operation) {
     if let Some(thread) = thread::current_thread() {
         settle_before(thread, operation);
     }
 }
 
-/// Pays what this thread owes, whichever it is.
+/// Pays what the current thread owes.
 pub fn settle_current() {
     if let Some(thread) = thread::current_thread() {
         pay_delay(thread);
     }
 }
 
-/// Least debt that is paid at each of many operations: a payment takes some microseconds too.
+/// Least debt that is paid at frequent operations: a payment takes some microseconds too.
 const LEAST_DEBT: u64 = 10_000;
 
-/// Shortest time between two looks at a thread at its operations: each is a system call.
+/// Shortest time between two looks at a thread at its operations: each look is a system call.
 const SELDOM: u64 = 50_000;
 
-/// Pays before an operation what the thread owes. If delays are charged at the pace of the line, it charges first.
+/// Pays what the thread owes before an operation. If delays are charged at the pace of the line, it
+/// charges first.
 pub fn settle_before(thread: &Thread, operation: Operation) {
     let Some(page) = thread::shared_page() else {
         return;
@@ -68,11 +71,11 @@ pub fn settle_before(thread: &Thread, operation: Operation) {
     thread.pace.end_operation(operation.0, now);
 }
 
-/// A wait for something. While it lasts, the thread does not pay.
+/// A wait, during which the thread does not pay.
 pub struct Wait(Option<&'static Thread>, Operation);
 
 impl Wait {
-    /// Begins an operation that may wait, and pays what was owed until then.
+    /// Begins an operation that may wait, after paying the delay owed until then.
     pub fn begin(operation: Operation) -> Self {
         let thread = thread::current_thread();
         if let Some(thread) = thread {
@@ -83,7 +86,7 @@ impl Wait {
 
     /// Ends the operation: see [`end_wait`].
     pub fn end(self, woken_by_thread: bool) {
-        // It may have begun in a session that is over.
+        // The wait may have begun in a session that is over.
         if let Some(thread) = self.0.filter(|thread| thread::is_current(thread)) {
             end_wait(thread, self.1, woken_by_thread);
         }
@@ -101,12 +104,12 @@ pub fn begin_wait(thread: &Thread, operation: Operation) {
     thread.waits.store(outer + 1, Relaxed);
 }
 
-/// Shortest wait that counts. In shorter ones the awaited event had happened already, or nearly. The last thread at a
-/// barrier spends some microseconds in waking the others.
+/// Shortest wait that counts. Before shorter ones the awaited event had happened, or nearly so. The
+/// last thread at a barrier spends some microseconds waking the others.
 const SHORTEST_WAIT: u64 = 20_000;
 
-/// Ends an operation that may wait. If another thread ended the wait, this one is credited for delays meanwhile: the
-/// other one has paid them. Otherwise it pays them.
+/// Ends an operation that may wait. If another thread ended the wait, this one is credited for the
+/// delays meanwhile, which the other one has paid. Otherwise it pays them.
 pub fn end_wait(thread: &Thread, operation: Operation, woken_by_thread: bool) {
     let waits = thread.waits.load(Relaxed).saturating_sub(1);
     let Some(page) = thread::shared_page() else {
@@ -128,7 +131,7 @@ pub fn end_wait(thread: &Thread, operation: Operation, woken_by_thread: bool) {
         page.meetings
             .0
             .fetch_add(u64::from(woken_by_thread), Relaxed);
-        // What it waited for a processor behind that is a part of the wait.
+        // The wait for a processor afterwards is part of this wait.
         cpu::look_away(page, thread);
     }
     thread.waits.store(waits, Relaxed);

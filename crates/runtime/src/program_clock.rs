@@ -1,9 +1,10 @@
-//! The clocks that the program reads. They stand still while everybody is delayed.
+//! The clocks that the program reads, which stand still while all threads are delayed.
 //!
-//! A program that acts by the clock (deadlines, rate limits, an open load) would see the delays and catch up with
-//! them. So its clocks are behind by all delays that were due so far: the sum of the experiments that have ended
-//! ([`Page::passed`]) and the global count of this one. That count grows in steps of up to a millisecond, a clock may
-//! not run backwards: after a step it shows what was shown last until it is past that.
+//! A program that acts by the clock (deadlines, rate limits, an open load) would see the delays and
+//! catch up with them. So its clocks are behind by all delays due so far: the sum of the
+//! experiments that have ended ([`Page::passed`]) and the global count of this one. That count
+//! grows in steps of up to a millisecond, but a clock must not run backwards. So after a step the
+//! clock stays at the last time shown until the computed time passes it.
 
 use crate::{real, sys, thread};
 use core::ffi::c_int;
@@ -13,7 +14,8 @@ use runtime_abi::{Clock, Page};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Returns whether a clock goes on by itself: the others count CPU time, which nothing is taken from.
+/// Returns whether a clock measures real time: the others count CPU time, from which nothing is
+/// subtracted.
 pub fn passes_by_itself(clock: clockid_t) -> bool {
     clock >= 0
         && !matches!(
@@ -22,19 +24,20 @@ pub fn passes_by_itself(clock: clockid_t) -> bool {
         )
 }
 
-/// Returns by how many nanoseconds the program's clocks are behind the real ones.
+/// Returns how far the program's clocks are behind the real ones, in nanoseconds.
 pub fn nanoseconds_behind() -> u64 {
     let now = sys::now();
     shown_at(now).map_or(0, |shown| now.saturating_sub(shown))
 }
 
-/// Returns what the program's monotonic clock shows when the real one shows `now`, in nanoseconds; `None`: the same.
+/// Returns the program's monotonic time when the real clock shows `now`, in nanoseconds; `None`:
+/// the same.
 fn shown_at(now: u64) -> Option<u64> {
     let page = thread::shared_page()?;
     if page.real_clocks.load(Relaxed) != 0 {
         return None;
     }
-    // Kept before the first delay too: that one must not set the clock back either.
+    // Recorded before the first delay too, which must not set the clock back either.
     let shown = now.saturating_sub(delays_due(page));
     Some(page.shown.0.fetch_max(shown, Relaxed).max(shown))
 }
@@ -44,20 +47,21 @@ fn delays_due(page: &Page) -> u64 {
     loop {
         let global = Clock::unpack(page.global.0.load(Acquire));
         let passed = page.passed_before(global.epoch).load(Acquire);
-        // The controller has begun another epoch meanwhile, and the sum may be that of the one after it.
+        // Otherwise the controller has begun another epoch, and the sum may be that of the one
+        // after it.
         if Clock::unpack(page.global.0.load(Acquire)).epoch == global.epoch {
             return passed + global.delay_ns;
         }
     }
 }
 
-/// Reads the program's clock; the result is that of `clock_gettime`.
+/// Reads the program's clock; returns as `clock_gettime`.
 ///
 /// # Safety
-/// As that.
+/// As for `clock_gettime`.
 pub unsafe fn read_clock(clock: clockid_t, time: *mut timespec) -> c_int {
-    // The other clocks are behind by as much as the monotonic one, which is looked at before them: they may show more than
-    // they will later, by as long as this thread is held up here. Theirs is not a promise.
+    // The other clocks are behind by as much as the monotonic one. That is read first, so they may
+    // be ahead by the time that this thread is held up here. They need not be monotonic.
     let behind = match clock {
         libc::CLOCK_MONOTONIC => 0,
         _ if passes_by_itself(clock) => nanoseconds_behind(),
@@ -80,12 +84,12 @@ pub unsafe fn read_clock(clock: clockid_t, time: *mut timespec) -> c_int {
     }
 }
 
-/// A time at which the program wants to go on, by the real clock.
+/// A deadline of the program, by the real clock.
 pub struct RealTime(Option<timespec>);
 
 impl RealTime {
-    /// The real time at which the program's clock will show `until`, if nobody is delayed meanwhile; what is delayed, a
-    /// thread pays behind its wait. Null stays null.
+    /// Returns the real time at which the program's clock will show `until` if no thread is delayed
+    /// meanwhile; a thread pays delays after its wait. Null stays null.
     ///
     /// # Safety
     /// The pointer is to a time, or null.
@@ -103,8 +107,8 @@ impl RealTime {
     }
 }
 
-/// Returns a time that is `by` nanoseconds later. A value that is no time (the kernel refuses it)
-/// stays as it is.
+/// Returns a time that is `by` nanoseconds later. An invalid time, which the kernel refuses, stays
+/// as it is.
 pub fn shift_time(time: timespec, by: i64) -> timespec {
     if by == 0 || !(0..SECOND).contains(&time.tv_nsec) || time.tv_sec < 0 {
         return time;

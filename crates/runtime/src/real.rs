@@ -1,17 +1,17 @@
-//! The functions that we stand in front of.
+//! The C library's functions that the hooks replace.
 
 use crate::link_map;
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// A function behind ours of the same name, looked up when it is first needed.
+/// The function that a hook replaces, looked up at its first use.
 pub struct Real {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
 }
 
 impl Real {
-    /// The function of this name.
+    /// Names the function.
     pub const fn new(name: &'static CStr) -> Self {
         Self {
             name,
@@ -19,7 +19,7 @@ impl Real {
         }
     }
 
-    /// Its address; null if the C library has no such function.
+    /// Returns its address; null if the C library has no such function.
     pub fn address(&self) -> *mut c_void {
         let known = self.address.load(Relaxed);
         if !known.is_null() {
@@ -31,7 +31,7 @@ impl Real {
     }
 }
 
-/// Calls the function behind ours.
+/// Calls the function that a hook replaces.
 macro_rules! real {
     ($name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {{
         static REAL: crate::real::Real = crate::real::Real::new(
@@ -40,8 +40,8 @@ macro_rules! real {
                 Err(_) => c"",
             },
         );
-        // SAFETY: the C library's function of that name has this signature. It may be ended by a
-        // cancellation of the thread, which unwinds.
+        // SAFETY: the C library's function of that name has this signature. A cancellation of the
+        // thread may end it, which unwinds.
         core::mem::transmute::<
             *mut core::ffi::c_void,
             unsafe extern "C-unwind" fn($($type),*) -> $result,
@@ -53,7 +53,7 @@ pub(crate) use real;
 /// The C library's `sigaction`.
 ///
 /// # Safety
-/// As that.
+/// As for `sigaction`.
 pub unsafe fn sigaction(
     signal: c_int,
     new: *const libc::sigaction,
@@ -68,7 +68,7 @@ pub unsafe fn sigaction(
 /// The C library's `clock_gettime`.
 ///
 /// # Safety
-/// As that.
+/// As for `clock_gettime`.
 pub unsafe fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     // SAFETY: see the caller.
     unsafe { real!(clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int) }

@@ -1,7 +1,8 @@
-//! Sampling: a signal for each millisecond of CPU time, and whose code it hit.
+//! Sampling: a signal for each millisecond of CPU time, and the owner of the interrupted code.
 //!
-//! The controller has the processors' timers send it where it may ([`Page::by_processor`]). Otherwise every thread has a
-//! perf event of its own, which counts user mode only. No system call is interrupted: samples in one come at its end.
+//! The controller makes the processors' timers send the signal where it has the right
+//! ([`Page::by_processor`]). Otherwise every thread has a perf event of its own, which counts user
+//! mode only. No system call is interrupted: samples in a call arrive at its end.
 
 use crate::accounts::{count_sample, handle_call_end, processor_span};
 use crate::stack::Frame;
@@ -12,7 +13,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use runtime_abi::wait::CallEnd;
 use runtime_abi::{Page, Thread, state};
 
-/// Returns how much time a sample stands for, in nanoseconds; `None`: it is none.
+/// Returns the time that a sample stands for, in nanoseconds; `None`: the signal does not count.
 fn sample_span(page: &Page, thread: &Thread) -> Option<u64> {
     if !by_processor(page) {
         if thread.sampled.swap(1, Relaxed) == 0 {
@@ -23,7 +24,7 @@ fn sample_span(page: &Page, thread: &Thread) -> Option<u64> {
     processor_span(page, thread)
 }
 
-/// The signal handler.
+/// Handles the sampling signal.
 pub unsafe extern "C" fn handle_sample(
     _: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -51,18 +52,19 @@ pub unsafe extern "C" fn handle_sample(
     count_sample(page, thread, frame, span);
 }
 
-/// Returns what the signal says of a completed system call; `None`: it is an ordinary sample.
+/// Returns the signal's report of a completed system call; `None`: the signal is an ordinary
+/// sample.
 ///
 /// # Safety
-/// Null, or what the kernel hands a handler with SA_SIGINFO.
+/// The pointer is null, or the one that the kernel passes a handler with SA_SIGINFO.
 unsafe fn ended_call(info: *const libc::siginfo_t) -> Option<CallEnd> {
-    // SAFETY: see the caller. Where no value was sent the kernel has put zeros.
+    // SAFETY: see the caller. Where no value was sent the kernel stores zeros.
     let info = unsafe { info.as_ref() }?;
-    // Anybody may send a signal with a value; with this code, the kernel alone.
+    // Any process may send a signal with a value, but only the kernel with this code.
     if info.si_code != libc::SI_KERNEL {
         return None;
     }
-    // SAFETY: of a signal of the kernel's with this code; any bytes are a number.
+    // SAFETY: the kernel sets the value with this code; any bytes are a number.
     let value = unsafe { info.si_value() };
     CallEnd::unpack(value.sival_ptr as u64)
 }
@@ -76,10 +78,10 @@ pub fn wake_controller(page: &Page) {
 }
 
 #[cfg(target_arch = "x86_64")]
-/// The frame that a signal interrupted.
+/// Reads the frame that a signal interrupted.
 ///
 /// # Safety
-/// What the kernel hands a handler.
+/// The pointer is the one that the kernel passes a handler.
 unsafe fn frame_of_context(context: *const libc::ucontext_t) -> Frame {
     // SAFETY: see the caller.
     let registers = unsafe { &(*context).uc_mcontext.gregs };
@@ -89,10 +91,10 @@ unsafe fn frame_of_context(context: *const libc::ucontext_t) -> Frame {
 }
 
 #[cfg(target_arch = "aarch64")]
-/// The frame that a signal interrupted.
+/// Reads the frame that a signal interrupted.
 ///
 /// # Safety
-/// What the kernel hands a handler.
+/// The pointer is the one that the kernel passes a handler.
 unsafe fn frame_of_context(context: *const libc::ucontext_t) -> Frame {
     // SAFETY: see the caller.
     let context = unsafe { &(*context).uc_mcontext };

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::selection::{CodeSet, REST, SELECTED, Steps};
 use runtime_abi::{Page, Place, Rule, Thread, UNKNOWN};
 
-/// Frames that are looked at.
+/// Maximum number of frames searched.
 const FRAMES: usize = 64;
 
 /// Registers of an interrupted thread.
@@ -17,7 +17,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A frame, by its registers; `lr`: of those processors that keep the return address in one.
+    /// Makes a frame from its registers; `lr`: the link register, on processors that keep the
+    /// return address in one.
     pub fn new(pc: u64, sp: u64, fp: u64, lr: u64) -> Self {
         Frame { pc, sp, fp, lr }
     }
@@ -30,11 +31,12 @@ pub enum Owner {
     Fragment(u32),
     /// Nothing in the call chain is in scope.
     OutOfScope,
-    /// The owner is not known yet.
+    /// The owner is not resolved yet.
     Unknown,
 }
 
-/// The fragment of a sample: that of the first frame in scope (section 3.4.2), or whether it is of the set that is sped up.
+/// Returns the owner of a sample: the first frame in scope (section 3.4.2), or whether the sample
+/// is in the selected set.
 pub fn owning_fragment(page: &Page, thread: &Thread, frame: Frame) -> Owner {
     match page.selection.selected_set() {
         None => walk_stack(page, thread, frame, |place, _| match place {
@@ -57,9 +59,9 @@ pub fn owning_fragment(page: &Page, thread: &Thread, frame: Frame) -> Owner {
     }
 }
 
-/// Shows one frame after the other until `find` knows whose the sample is. The controller has said of each place
-/// whose it is and how to find its caller; a place that it has not been asked about yet is put before
-/// it, and the sample is nobody's.
+/// Walks the frames until `find` knows the owner. For each place the controller has recorded its
+/// meaning and the rule that finds its caller. An unknown place is queued for the controller, and
+/// the sample has no owner.
 fn walk_stack(
     page: &Page,
     thread: &Thread,
@@ -85,13 +87,13 @@ fn walk_stack(
             break;
         };
         if frame.sp < low || frame.sp >= high {
-            break; // a stack that we know nothing of: a coroutine's, or a signal's
+            break; // a stack of unknown bounds: a coroutine's, or a signal's
         }
         match caller_frame(&rule, &frame, word) {
             Some(next) => frame = next,
             None => break,
         }
-        // Inside the call instruction.
+        // An address inside the call instruction.
         address = frame.pc.wrapping_sub(1);
     }
     Owner::OutOfScope
@@ -109,7 +111,7 @@ fn caller_frame(rule: &Rule, frame: &Frame, word: impl Fn(u64) -> Option<u64>) -
         // Below the stack pointer the stack may not be mapped.
         (at >= frame.sp).then(|| word(at)).flatten()
     };
-    // A caller's frame lies above: anything else is a wrong rule or a damaged stack.
+    // A caller's frame lies above; otherwise the rule is wrong or the stack is damaged.
     if cfa < frame.sp {
         return None;
     }
@@ -127,8 +129,8 @@ fn caller_frame(rule: &Rule, frame: &Frame, word: impl Fn(u64) -> Option<u64>) -
     })
 }
 
-/// Asks the controller what a place is. It looks each few milliseconds: in large programs waking it each time would
-/// take more than the sample.
+/// Asks the controller to resolve a place. The controller polls each few milliseconds: in large
+/// programs waking it each time would take longer than the sample.
 fn request_lookup(page: &Page, address: u64) {
     page.misses.fetch_add(1, Relaxed);
     let at = page.unknown_head.0.fetch_add(1, Relaxed) as usize & (UNKNOWN - 1);

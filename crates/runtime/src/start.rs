@@ -6,14 +6,14 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use runtime_abi::{MAGIC, Page, VARIABLE, state, trace};
 
-/// The main thread's stack may grow to its limit, or to this where there is none.
+/// Assumed size of the main thread's stack where there is no limit.
 const LARGEST_STACK: u64 = 64 << 20;
-/// Time limit for the controller to let us run.
+/// Time limit for the controller to start the target.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// How the controller knows from the file that this runtime is of its build.
+/// Mark by which the controller recognises a runtime of its own build in the file.
 #[used]
 static MARK: [u8; 24] = runtime_abi::layout::MARK;
 
@@ -31,12 +31,13 @@ unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-/// Called by the dynamic linker.
+/// Starts the runtime; the dynamic linker calls this.
 unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _: *mut *mut c_char) {
     if STARTED.swap(true, Relaxed) {
         return;
     }
-    // SAFETY: nothing else runs yet that could change the environment; where we come late, it is only read.
+    // SAFETY: no other code runs yet that could change the environment; after a late load it is
+    // only read.
     let (descriptor, traced) = unsafe { take_environment() };
     #[cfg(target_arch = "x86_64")]
     if let Some(descriptor) = traced {
@@ -51,7 +52,7 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
     let map = [0, length, access, libc::MAP_SHARED as usize, descriptor, 0];
     // SAFETY: a new mapping, at an address of the kernel's choice.
     let address = unsafe { sys::call(libc::SYS_mmap, map) };
-    // The mapping stays; the program finds its descriptors numbered as it would without us.
+    // The mapping stays. Closing keeps the program's descriptor numbers as without this library.
     sys::close(descriptor as i32);
     if address < 0 {
         return;
@@ -94,7 +95,7 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
     }
 }
 
-/// Installs what the threads to come need.
+/// Installs what later threads need: the hooks of forks and thread ends, and the signal handler.
 pub fn prepare_threads() {
     attach::watch_ends();
     take_signal();
@@ -102,11 +103,11 @@ pub fn prepare_threads() {
     unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
 }
 
-/// Makes the sampling signal ours. Returns the program's former action.
+/// Installs the handler of the sampling signal. Returns the program's former action.
 pub fn take_signal() -> libc::sigaction {
-    // SAFETY: an action of zeros is one; all other signals wait while we are in the handler, so that
-    // none of the program's own handlers can leave ours by a long jump. So do the C library's own, which
-    // `sigfillset` leaves out: the one by which threads are cancelled unwinds the stack.
+    // SAFETY: an action of zeros is valid. All other signals wait during the handler, so that no
+    // handler of the program can leave it by a long jump. That includes the C library's own
+    // signals, which `sigfillset` omits: the one that cancels threads unwinds the stack.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         let mut before: libc::sigaction = core::mem::zeroed();
@@ -118,7 +119,8 @@ pub fn take_signal() -> libc::sigaction {
     }
 }
 
-/// Has this thread not block the sampling signal. Returns whether it did: who started the program may block all signals.
+/// Unblocks the sampling signal in this thread. Returns whether it was blocked: the program's
+/// parent may have blocked all signals.
 fn unblock_signal() -> bool {
     let bit = 1u64 << (thread_event::SIGNAL - 1);
     let mut before = 0u64;
@@ -129,7 +131,7 @@ fn unblock_signal() -> bool {
     before & bit != 0
 }
 
-/// Bytes that the main thread's stack may take.
+/// Returns the maximum size of the main thread's stack in bytes.
 pub fn stack_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -149,11 +151,12 @@ pub unsafe extern "C" fn child_of_fork() {
     }
 }
 
-/// Takes what is ours out of the environment, so that programs started by the target are left
-/// alone; the descriptors of the memory shared for experiments and of that for tracing, if there are any.
+/// Removes this library's entries from the environment, so that programs started by the target run
+/// without it. Returns the descriptors of the memory for experiments and for tracing, if there are
+/// any.
 ///
 /// # Safety
-/// Nothing else may use the environment meanwhile.
+/// No other code may use the environment meanwhile.
 unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
     let (mut descriptor, mut traced) = (None, None);
     // SAFETY: see the caller.
@@ -175,7 +178,7 @@ unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
                 traced = parse_number(value);
                 keep = false;
             } else if let Some(value) = value_of(entry, "LD_PRELOAD") {
-                // We stand first in it; what the user wants preloaded follows.
+                // This library stands first in the list; the user's own preloads follow.
                 match value.iter().position(|byte| *byte == b':') {
                     Some(colon) => {
                         let rest = &value[colon + 1..];
@@ -195,10 +198,11 @@ unsafe fn take_environment() -> (Option<usize>, Option<usize>) {
     (descriptor, traced)
 }
 
-/// Returns whether the environment has a word for us: the library may also be loaded into a program that runs.
+/// Returns whether the environment has an entry for this library, which may also be loaded into a
+/// running program.
 ///
 /// # Safety
-/// Nothing may change the environment meanwhile.
+/// No other code may change the environment meanwhile.
 unsafe fn is_started_by_us() -> bool {
     // SAFETY: the environment is a list of strings that ends with null.
     unsafe {

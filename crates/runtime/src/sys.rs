@@ -1,19 +1,19 @@
-//! System calls without the C library: its functions set `errno`, may be points of cancellation,
-//! and may be replaced, by ourselves among others.
+//! System calls without the C library: its functions set `errno`, may be cancellation points, and
+//! may be replaced, also by this library's hooks.
 
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use runtime_abi::switches::Switches;
 
-/// A system call; the result is negative where it failed.
+/// Makes a system call; the result is negative if the call failed.
 ///
 /// # Safety
 /// As the system call demands.
 #[cfg(target_arch = "x86_64")]
 pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes rax, rcx and r11 only, and the memory that the call says.
+    // SAFETY: the kernel changes only rax, rcx, r11 and the memory that the call names.
     unsafe {
         asm!(
             "syscall",
@@ -25,14 +25,14 @@ pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     result
 }
 
-/// A system call; the result is negative where it failed.
+/// Makes a system call; the result is negative if the call failed.
 ///
 /// # Safety
 /// As the system call demands.
 #[cfg(target_arch = "aarch64")]
 pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes x0 only, and the memory that the call says.
+    // SAFETY: the kernel changes only x0 and the memory that the call names.
     unsafe {
         asm!(
             "svc #0",
@@ -44,43 +44,44 @@ pub unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     result
 }
 
-/// The program has restricted its system calls (seccomp).
+/// True once the program has restricted its system calls (seccomp).
 static FILTERED: AtomicBool = AtomicBool::new(false);
 
-/// The program is about to restrict its system calls: ours could end it from now on.
+/// Records that the program is about to restrict its system calls: from then on a call of this
+/// library could end it.
 pub fn note_filter() {
     FILTERED.store(true, Relaxed);
 }
 
-/// Returns whether system calls that the program has not asked for must not be made.
+/// Returns whether the program restricts system calls, so that no others may be made.
 pub fn calls_restricted() -> bool {
     FILTERED.load(Relaxed)
 }
 
-/// The id of this thread.
+/// Returns the id of this thread.
 pub fn thread_id() -> u32 {
     // SAFETY: a call without arguments.
     unsafe { call(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
-/// The id of this process.
+/// Returns the id of this process.
 pub fn process_id() -> u32 {
     // SAFETY: a call without arguments.
     unsafe { call(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-/// The number of the processor that this thread runs on.
+/// Returns the number of the processor that this thread runs on.
 pub fn processor() -> Option<usize> {
     // SAFETY: asks for a number. Not a system call.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// The monotonic clock, in nanoseconds.
+/// Returns the time of the monotonic clock, in nanoseconds.
 pub fn now() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC)
 }
 
-/// The CPU time of this thread, in nanoseconds.
+/// Returns the CPU time of this thread, in nanoseconds.
 pub fn cpu_time() -> u64 {
     read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -115,7 +116,7 @@ fn read_clock(which: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Sleeps until the monotonic clock shows `then`, whatever signals come.
+/// Sleeps until the monotonic clock shows `then`; signals do not shorten the sleep.
 pub fn sleep_until(then: u64) {
     let time = libc::timespec {
         tv_sec: (then / 1_000_000_000) as libc::time_t,
@@ -133,8 +134,8 @@ pub fn sleep_until(then: u64) {
     while unsafe { call(libc::SYS_clock_nanosleep, arguments) } == -(libc::EINTR as isize) {}
 }
 
-/// Sleeps as [`sleep_until`] does, but without the slack by which the kernel may be late to save power: it is as long
-/// as a short delay. The thread has its own slack again afterwards.
+/// Sleeps as [`sleep_until`] does, without the timer slack by which the kernel may be late to save
+/// power: the slack is as long as a short delay. Afterwards the thread has its own slack again.
 pub fn sleep_exactly_until(then: u64) {
     let slack = |operation: libc::c_int, ns: usize| {
         // SAFETY: these operations take and give numbers.
@@ -148,14 +149,14 @@ pub fn sleep_exactly_until(then: u64) {
     }
 }
 
-/// Lets another thread have the processor, if one waits for it.
+/// Yields the processor if another thread waits for it.
 pub fn give_way() {
     // SAFETY: a call without arguments.
     unsafe { call(libc::SYS_sched_yield, [0; 6]) };
 }
 
-/// Sleeps while the word has this value, at most `at_most_ns` nanoseconds. Returns false if the
-/// time is over.
+/// Sleeps while the word has this value, at most `at_most_ns` nanoseconds. Returns false after a
+/// timeout.
 pub fn wait_on(word: &AtomicU32, value: u32, at_most_ns: u64) -> bool {
     let time = libc::timespec {
         tv_sec: (at_most_ns / 1_000_000_000) as libc::time_t,

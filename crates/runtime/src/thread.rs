@@ -7,18 +7,18 @@ use core::sync::atomic::{
 };
 use runtime_abi::{Page, Thread};
 
-/// The session of a process that was attached to, in the bits of [`SESSION_BITS`]; a thread that belongs to another one
-/// belongs to none.
+/// The attach session, in the bits above [`SESSION_BITS`]; a thread with the number of another
+/// session counts as not measured.
 static SESSION: AtomicU64 = AtomicU64::new(0);
-/// Addresses of programs do not use these bits.
+/// Number of address bits below the session.
 const SESSION_BITS: u32 = 48;
 
 const SESSION_MASK: u64 = !0 << SESSION_BITS;
 
 static PAGE: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
 
-// Rust's own thread-local variables are not for signal handlers: outside the standard library they
-// are not stable, and inside it they may be made on first use.
+// Rust's own thread-local variables do not suit signal handlers: outside the standard library they
+// are not stable, and inside it they may be initialised at first use.
 global_asm!(
     ".section .tbss, \"awT\", %nobits",
     ".globl vitalfew_thread",
@@ -31,7 +31,8 @@ global_asm!(
     ".text",
 );
 
-/// Address of this thread's word, by the initial-exec model: its slot below the session that it is of.
+/// Returns the address of this thread's word, by the initial-exec model: its slot in the lower
+/// bits, its session above.
 #[cfg(target_arch = "x86_64")]
 fn local() -> *mut u64 {
     let at: usize;
@@ -46,7 +47,8 @@ fn local() -> *mut u64 {
     at as *mut u64
 }
 
-/// Address of this thread's word, by the initial-exec model: its slot below the session that it is of.
+/// Returns the address of this thread's word, by the initial-exec model: its slot in the lower
+/// bits, its session above.
 #[cfg(target_arch = "aarch64")]
 fn local() -> *mut u64 {
     let (at, _offset): (usize, usize);
@@ -63,13 +65,14 @@ fn local() -> *mut u64 {
     at as *mut u64
 }
 
-/// The memory shared with the controller; `None` before the start and where nothing is measured.
+/// Returns the memory shared with the controller; `None` before the start and where nothing is
+/// measured.
 pub fn shared_page() -> Option<&'static Page> {
     // SAFETY: null, or a mapping that stays until the process ends.
     unsafe { PAGE.load(Acquire).as_ref() }
 }
 
-/// Sets it.
+/// Sets the memory shared with the controller.
 pub fn set_page(page: *mut Page) {
     PAGE.store(page, core::sync::atomic::Ordering::Release);
 }
@@ -85,18 +88,18 @@ pub fn current_thread() -> Option<&'static Thread> {
     unsafe { ((word & !SESSION_MASK) as *const Thread).as_ref() }
 }
 
-/// Returns whether this thread has this slot (still: another session may have begun since).
+/// Returns whether this thread still has this slot: another session may have begun since.
 pub fn is_current(thread: &Thread) -> bool {
     current_thread().is_some_and(|current| core::ptr::eq(current, thread))
 }
 
-/// Begins another session: no thread has a slot.
+/// Begins another session, in which no thread has a slot yet.
 pub fn begin_session() {
     let one = 1 << SESSION_BITS;
     SESSION.fetch_add(one, Relaxed);
 }
 
-/// Sets which thread this is.
+/// Sets the slot of the current thread.
 pub fn set_this(thread: *const Thread) {
     let word = match thread as u64 {
         0 => 0,

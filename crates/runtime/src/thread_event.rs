@@ -1,10 +1,10 @@
-//! The perf event of a thread, whose signals sample it, and the time that is not sampled.
+//! The perf event of a thread, whose signals sample it, and time that is not sampled.
 
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::{Page, Thread};
 
-/// The signal.
+/// The sampling signal.
 pub const SIGNAL: libc::c_int = runtime_abi::SIGNAL;
 
 /// The first fields of `struct perf_event_attr`, in its first published size.
@@ -83,7 +83,8 @@ pub fn begin_sampling(page: &Page, thread: &Thread) {
         (libc::SYS_ioctl, ENABLE, 0),
     ];
     for (number, command, argument) in calls {
-        // SAFETY: on our own descriptor; what the arguments point to lives during the call.
+        // SAFETY: a descriptor of this library's; the pointers in the arguments live during the
+        // call.
         unsafe { sys::call(number, [event, command, argument, 0, 0, 0]) };
     }
     thread.event_id.store(id, Relaxed);
@@ -91,7 +92,8 @@ pub fn begin_sampling(page: &Page, thread: &Thread) {
     thread.event.store(event as i32, Relaxed);
 }
 
-/// Least stack of a thread that is sampled by an event of its own: the program may have used most of it when a signal comes.
+/// Smallest stack of a thread that is sampled by an event of its own: the program may have used
+/// most of it when a signal comes.
 const LEAST_STACK: u64 = 64 << 10;
 
 fn has_small_stack(thread: &Thread) -> bool {
@@ -99,24 +101,24 @@ fn has_small_stack(thread: &Thread) -> bool {
     high != 0 && high.saturating_sub(thread.stack_low.load(Relaxed)) < LEAST_STACK
 }
 
-/// Returns whether the processors are sampled, and not each thread by itself.
+/// Returns whether the processors are sampled, not each thread by itself.
 pub fn by_processor(page: &Page) -> bool {
     page.by_processor.load(Relaxed) != 0
 }
 
-/// The shortest time to a first sample. The timer goes on at that rate until the signal handler sets the
-/// usual period, and where an interrupt costs 20 µs, as on virtual machines, a handler that is interrupted
-/// each 10 µs gets nowhere.
+/// The shortest time to a first sample. The timer keeps this rate until the signal handler sets the
+/// usual period. An interrupt costs up to 20 µs, as on virtual machines: a handler interrupted each
+/// 10 µs would never finish.
 const SHORTEST: u64 = 50_000;
 
-/// Time to a thread's first sample: anything within a period. If it were a whole one, threads that live
-/// for some periods would be sampled half a time too rarely.
+/// Returns a random time within a period until a thread's first sample. With a whole period,
+/// threads that live for a few periods would get half a sample too few.
 fn first_period(page: &Page) -> u64 {
     let period = page.period_ns.load(Relaxed).max(2);
     SHORTEST + sys::now().wrapping_mul(0x9e37_79b9_7f4a_7c15) % period
 }
 
-/// Sets the usual time between samples, behind the first one.
+/// Sets the usual time between samples, after the first one.
 pub fn set_period(page: &Page, thread: &Thread) {
     let period = page.period_ns.load(Relaxed);
     let event = thread.event.load(Relaxed) as usize;
@@ -131,15 +133,15 @@ pub fn end_sampling(thread: &Thread) {
     thread.event.store(-1, Relaxed);
 }
 
-/// Closes the descriptor of a thread's event, if it still is what it was: a program may close
-/// descriptors that it does not know, and get their numbers again.
+/// Closes the descriptor of a thread's event, if it still is that event's: programs may close
+/// unknown descriptors and get their numbers again.
 pub fn close_event(thread: &Thread) {
     let event = thread.event.load(Relaxed);
     if event < 0 {
         return;
     }
     let mut id = 0u64;
-    // SAFETY: asks a descriptor, whatever it is, for an event's id; the pointer is to eight bytes.
+    // SAFETY: asks any descriptor for an event's id; the pointer is to eight bytes.
     let asked = unsafe {
         let id = &raw mut id as usize;
         sys::call(libc::SYS_ioctl, [event as usize, ID, id, 0, 0, 0])
@@ -149,11 +151,11 @@ pub fn close_event(thread: &Thread) {
     }
 }
 
-/// Does something that takes CPU time which is not the program's.
+/// Runs `work`, whose CPU time is not the program's.
 pub fn without_samples(thread: &Thread, work: impl FnOnce()) {
     let event = thread.event.load(Relaxed);
     let switch = |command: usize| {
-        // SAFETY: without an argument; on another descriptor than ours it is an error.
+        // SAFETY: no argument is a pointer; on a descriptor of another kind the call is an error.
         unsafe { sys::call(libc::SYS_ioctl, [event as usize, command, 0, 0, 0, 0]) }
     };
     if event >= 0 {
@@ -165,7 +167,7 @@ pub fn without_samples(thread: &Thread, work: impl FnOnce()) {
     }
 }
 
-/// Does something during which samples of the processor are nobody's.
+/// Runs `work`; processor samples taken meanwhile count for no fragment.
 pub fn while_standing(thread: &Thread, work: impl FnOnce()) {
     thread.standing.store(1, Relaxed);
     work();

@@ -1,9 +1,10 @@
-//! Processes that ran before we came: `causal run -p PID`.
+//! Attaching to running processes: `causal run -p PID`.
 //!
-//! The controller has one of their threads load this library and call [`vitalfew_attach`], which starts a thread of ours. That
-//! one takes the places of the functions in front of which we stand ([`slots`]) and the sampling signal, and waits for the
-//! controller to leave or to end in whatever way. Then it gives everything back. The library and the memory stay mapped,
-//! because threads of the program may still be inside our functions; nothing leads to them any more.
+//! The controller makes a thread of the process load this library and call [`vitalfew_attach`],
+//! which starts a guard thread. The guard installs the hooks ([`slots`]) and the handler of the
+//! sampling signal, and waits until the controller leaves or dies. Then it removes them. The
+//! library and the memory stay mapped, because threads of the program may still be inside the
+//! hooks; no new call reaches them.
 
 #[cfg(target_arch = "x86_64")]
 pub mod slots;
@@ -17,27 +18,28 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use libc::{pthread_mutex_t, pthread_t, timespec};
 use runtime_abi::{LIFELINE, MAGIC, Page, state};
 
-/// A session is under way.
+/// A session is in progress.
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// Forks are watched.
+/// The handler of forks is registered.
 static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
 
 const SECOND: u64 = 1_000_000_000;
-/// The time between two looks for libraries that the program has loaded.
+/// The time between two checks for newly loaded libraries.
 const LOOK_NS: u64 = SECOND;
-/// Longest time that a signal takes from its sending to its thread.
+/// Longest time from the sending of a signal to its delivery.
 const GRACE_NS: u64 = 50_000_000;
 
 /// Begins a session, with the memory behind a descriptor; 0 or an error number.
 ///
 /// # Safety
-/// Called by a thread of the program that holds no lock of the allocator's or the dynamic linker's, with all signals blocked.
+/// The calling thread is one of the program's, has all signals blocked and holds no lock of the
+/// allocator or the dynamic linker.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vitalfew_attach(descriptor: c_int) -> c_int {
     begin_alone(descriptor, begin_session)
 }
 
-/// Begins a session, unless there is one already.
+/// Begins a session, unless one is in progress.
 fn begin_alone(descriptor: c_int, begin: fn(c_int) -> c_int) -> c_int {
     late::note_late();
     if BUSY.swap(true, Acquire) {
@@ -51,7 +53,8 @@ fn begin_alone(descriptor: c_int, begin: fn(c_int) -> c_int) -> c_int {
 }
 
 fn begin_session(descriptor: c_int) -> c_int {
-    // Threads may still have pointers into the memory of an earlier session: this one takes its place.
+    // Threads may still have pointers into the memory of an earlier session, so this one is mapped
+    // over it.
     let old = thread::shared_page().map_or(0, |old| core::ptr::from_ref(old) as usize);
     let address = map_memory(old, size_of::<Page>(), descriptor);
     if address < 0 {
@@ -77,7 +80,8 @@ fn begin_session(descriptor: c_int) -> c_int {
     made
 }
 
-/// Maps the memory behind a descriptor, in the place of that of an earlier session (0: there was none). The address, or an error.
+/// Maps the memory behind a descriptor, over that of an earlier session (`old`, 0: none). Returns
+/// the address, or an error.
 fn map_memory(old: usize, length: usize, descriptor: c_int) -> isize {
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let place = match old {
@@ -92,7 +96,7 @@ fn map_memory(old: usize, length: usize, descriptor: c_int) -> isize {
 
 type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
-/// Starts the thread that guards the session.
+/// Starts the guard thread.
 fn start_guard(routine: Routine) -> c_int {
     let mut made: pthread_t = 0;
     let made = &raw mut made;
@@ -100,7 +104,7 @@ fn start_guard(routine: Routine) -> c_int {
         core::ptr::null::<libc::pthread_attr_t>(),
         core::ptr::null_mut::<c_void>(),
     );
-    // SAFETY: the routine takes no argument; who is made is written through the pointer.
+    // SAFETY: the routine takes no argument; the new thread's id is written through the pointer.
     unsafe {
         let result = real::real!(pthread_create(
             made: *mut pthread_t, attributes: *const libc::pthread_attr_t, routine: Routine,
@@ -112,7 +116,7 @@ fn start_guard(routine: Routine) -> c_int {
     }
 }
 
-/// The thread of ours.
+/// Runs the guard thread.
 unsafe extern "C-unwind" fn guard_session(_: *mut c_void) -> *mut c_void {
     serve_program_only();
     if let Some(page) = thread::shared_page() {
@@ -131,7 +135,8 @@ unsafe extern "C-unwind" fn guard_session(_: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// Leaves all signals to the program's threads, but those by which the C library has every thread do something.
+/// Blocks all signals in this thread, so that the program's threads get them, but not those by
+/// which the C library reaches every thread.
 fn serve_program_only() {
     const CANCEL: u64 = 32;
     const SET_ID: u64 = 33;
@@ -147,7 +152,7 @@ fn serve_program_only() {
     }
 }
 
-/// Waits for the controller to begin; false: it has gone.
+/// Waits for the controller to begin; returns false if it has left.
 fn await_start(now: &AtomicU32, lifeline: *mut pthread_mutex_t) -> bool {
     loop {
         sys::wait_on(now, state::READY, SECOND / 10);
@@ -160,7 +165,7 @@ fn await_start(now: &AtomicU32, lifeline: *mut pthread_mutex_t) -> bool {
     }
 }
 
-/// Takes everything that we need of the program; what its action of the signal was.
+/// Installs the hooks and the signal handler. Returns the program's former action of the signal.
 fn enter(page: &Page) -> libc::sigaction {
     attach::watch_ends();
     if !WATCHES_FORKS.swap(true, Relaxed) {
@@ -174,15 +179,15 @@ fn enter(page: &Page) -> libc::sigaction {
     before
 }
 
-/// Gives everything back.
+/// Removes the hooks and the signal handler.
 fn leave(before: &libc::sigaction) {
     #[cfg(target_arch = "x86_64")]
     slots::give_back();
     attach::adopt_threads(false);
     thread::begin_session();
     attach::ignore_ends();
-    // By default the signal ends the program: what is still on its way goes to nobody.
-    // SAFETY: an action of zeros is one; the other one was the program's.
+    // By default the signal ends the program, so it is ignored until late signals have arrived.
+    // SAFETY: an action of zeros is valid; the other one was the program's.
     unsafe {
         let mut ignore: libc::sigaction = core::mem::zeroed();
         ignore.sa_sigaction = libc::SIG_IGN;
@@ -193,13 +198,14 @@ fn leave(before: &libc::sigaction) {
     }
 }
 
-/// Lets go of the lifeline that this thread has taken.
+/// Releases the lifeline that this thread holds.
 fn let_go(mutex: *mut pthread_mutex_t) {
     // SAFETY: this thread holds it.
     unsafe { real::real!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int) };
 }
 
-/// Gives memory of ours that is shared back to the machine. It reads as zeros from now on, which says that we have left.
+/// Frees shared memory of a session. It then reads as zeros, which tells the controller that the
+/// session is over.
 fn forget(at: usize, length: usize) {
     const MADV_REMOVE: usize = 9;
     // SAFETY: the mapping is ours, and all in it is atomic.
@@ -215,13 +221,15 @@ fn mutex_in(words: &[AtomicU64; LIFELINE]) -> *mut pthread_mutex_t {
     words.as_ptr().cast_mut().cast()
 }
 
-/// Waits at most `at_most_ns` until the controller lets go of its lifeline, or the kernel does for it.
+/// Waits at most `at_most_ns` until the controller releases its lifeline, or the kernel does so at
+/// its death.
 fn take_lifeline(mutex: *mut pthread_mutex_t, at_most_ns: u64) -> bool {
     let mut end = timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: the controller has made the mutex before it called us; the time lives during the calls.
+    // SAFETY: the controller initialised the mutex before its call; the time lives during the
+    // calls.
     let result = unsafe {
         real::clock_gettime(libc::CLOCK_REALTIME, &raw mut end);
         end.tv_sec += (at_most_ns / SECOND) as libc::time_t;
@@ -231,8 +239,9 @@ fn take_lifeline(mutex: *mut pthread_mutex_t, at_most_ns: u64) -> bool {
     result != libc::ETIMEDOUT
 }
 
-/// The child has no thread of ours: nobody gives back what we have, which does nothing without samples. It can be attached to, but not
-/// with a tracer's jumps in its code.
+/// Runs in a forked child. The guard does not exist there, so nothing removes the hooks, which have
+/// no effect without samples. The child can be attached to, unless it has a trace's jumps in its
+/// code.
 unsafe extern "C" fn child_of_fork() {
     #[cfg(target_arch = "x86_64")]
     let jumps = crate::trace::has_session();

@@ -1,9 +1,12 @@
-//! Words through which the program's libraries call functions, as the dynamic linker has filled them in: in a program that ran before
-//! we came they lead past us. Ours are put there while a session lasts, those for OpenMP in programs that we start, too.
+//! Words through which the program's libraries call functions, as the dynamic linker filled them
+//! in. In a program that ran before this library was loaded, they bypass the hooks. While a session
+//! lasts they point to the hooks; the words of OpenMP's functions do so in programs that vitalfew
+//! starts, too.
 //!
-//! All of it happens in the thread of ours, or before the program begins, while the dynamic linker is kept from loading and closing libraries
-//! (`dl_iterate_phdr` does). A library that is just being loaded is not protected yet, and must not be protected
-//! by us: its words are only written to.
+//! Words are changed only by the guard thread, or before the program begins, while the dynamic
+//! linker is kept from loading and unloading libraries (`dl_iterate_phdr` does so). A library that
+//! is just being loaded is not write-protected yet, and must not become so here: its words are only
+//! written.
 
 use crate::link_map::{self, DynamicEntry, OwnFunctions};
 use crate::sys;
@@ -33,26 +36,26 @@ const TAG_RELOCATIONS: i64 = 7;
 const TAG_SIZE: i64 = 8;
 const TAG_PLT: i64 = 23;
 
-/// A word of data with an address that the source asked for.
+/// Relocation of a data word that holds a symbol's address.
 const ABSOLUTE: u32 = 1;
-/// A word of the table by which code finds addresses.
+/// Relocation of a global offset table's entry.
 const TABLE: u32 = 6;
-/// A word by which code calls.
+/// Relocation of a word through which code calls.
 const CALL: u32 = 7;
 
 const PAGE: usize = 4096;
 
-/// Limit on the words that are replaced, which are kept with their old values.
+/// Maximum number of replaced words, each kept with its old value.
 const MOST: usize = 1 << 16;
 static SAVED: AtomicPtr<[usize; 2]> = AtomicPtr::new(core::ptr::null_mut());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Puts our functions in place, also in libraries that were loaded since the last time.
+/// Points the words to the hooks, also in libraries that were loaded since the last call.
 pub fn take() {
     take_by(take_word);
 }
 
-/// Puts those in place that long jumps call.
+/// Points the words to the hooks of long jumps.
 pub fn take_jumps() {
     take_by(|word| match word.name.to_bytes() {
         b"longjmp" | b"_longjmp" | b"siglongjmp" | b"__longjmp_chk" => take_word(word),
@@ -82,7 +85,7 @@ pub fn give_back() {
     COUNT.store(0, Relaxed);
 }
 
-/// A word that leads to a function that we have, too.
+/// A word that points to a hooked function.
 struct Word<'a> {
     slot: &'a AtomicUsize,
     own: usize,
@@ -92,13 +95,13 @@ struct Word<'a> {
 
 type Change = fn(&Word<'_>) -> Option<usize>;
 
-/// The address to be put there; `None`: it stays.
+/// Returns the address to store in the word; `None`: the word stays.
 fn take_word(word: &Word<'_>) -> Option<usize> {
     let now = word.slot.load(Acquire);
     if now == word.own {
         return None;
     }
-    // Data may have been changed by the program since.
+    // The program may have changed data since.
     if word.kind == ABSOLUTE && now != link_map::function_behind(word.name) as usize {
         return None;
     }
@@ -128,14 +131,15 @@ fn give_word(word: &Word<'_>) -> Option<usize> {
             return Some(before);
         }
     }
-    // A library that was closed and loaded again by a process that was forked from one that we were in.
+    // A process that was forked during a session may have closed the library and loaded it again.
     let behind = link_map::function_behind(word.name) as usize;
     (behind != 0).then_some(behind)
 }
 
-/// Puts our functions in place of OpenMP's, for good. They are not in front of those by their names, because a program that loads two
-/// OpenMP libraries later (as Python's packages do) would then call one of them for the other. One that is there when the program
-/// begins is everybody's.
+/// Points the words of OpenMP's functions to the hooks, for good. These hooks do not carry the
+/// functions' names: a program that loads two OpenMP libraries later (as Python's packages do)
+/// would then call one library for the other. A library that is loaded when the program begins
+/// serves the whole program.
 pub fn take_openmp() {
     if !link_map::function_behind(c"GOMP_parallel").is_null() {
         visit_all(b"vitalfew_", |word| {
@@ -147,13 +151,13 @@ pub fn take_openmp() {
 /// State that is passed through the dynamic linker to `visit_object`.
 struct Visit {
     own: OwnFunctions,
-    /// Prefix of our functions' names.
+    /// Prefix of the hooks' names.
     prefix: &'static [u8],
     change: Change,
 }
 
 impl Visit {
-    /// Our function that stands in front of the one of this name.
+    /// Returns the address of the hook of a function.
     fn own_function(&self, name: &CStr) -> Option<usize> {
         if self.prefix.is_empty() {
             return self.own.named(name);
@@ -186,7 +190,7 @@ unsafe extern "C" fn visit_object(
     _: libc::size_t,
     visit: *mut c_void,
 ) -> c_int {
-    // SAFETY: what the dynamic linker and `visit_all` pass: a library that is loaded, with its headers.
+    // SAFETY: the dynamic linker and `visit_all` pass a loaded library with its headers.
     unsafe {
         let (object, visit) = (&*object, &*visit.cast::<Visit>());
         let headers = core::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into());
@@ -272,10 +276,10 @@ impl Relocations {
         page.close();
     }
 
-    /// The word that a relocation has filled in, if it is one that calls what we have too.
+    /// Returns the word that a relocation filled in, if it points to a hooked function.
     ///
     /// # Safety
-    /// The library is loaded, and the relocation one of its.
+    /// The library is loaded, and the relocation is one of the library's.
     unsafe fn word<'a>(&'a self, relocation: &Relocation, visit: &Visit) -> Option<Word<'a>> {
         let (kind, symbol) = (relocation.info as u32, (relocation.info >> 32) as usize);
         let calls = matches!(kind, TABLE | CALL) || kind == ABSOLUTE && relocation.addend == 0;
@@ -283,7 +287,7 @@ impl Relocations {
         if !calls || symbol == 0 || !at.is_multiple_of(align_of::<usize>()) {
             return None;
         }
-        // SAFETY: see the caller: the symbol and its name are in the library's tables, and the word is its.
+        // SAFETY: see the caller: the symbol, its name and the word belong to the loaded library.
         unsafe {
             let name = (*self.symbols.add(symbol)).name as usize;
             let name = CStr::from_ptr(self.strings.add(name));
@@ -297,7 +301,7 @@ impl Relocations {
     }
 }
 
-/// A page that is made writable for as long as words of it are changed, if it was not.
+/// A page that is made writable, if it was not, while words on it are changed.
 struct WritablePage {
     address: usize,
     opened: bool,
@@ -311,7 +315,7 @@ impl WritablePage {
         }
     }
 
-    /// Goes to the page of a word. Returns whether that can be written to now.
+    /// Makes the page of a word writable. Returns whether that succeeded.
     fn reach(&mut self, word: usize) -> bool {
         let address = word & !(PAGE - 1);
         if address == self.address {
@@ -341,12 +345,12 @@ fn protect(page: usize, access: c_int) -> bool {
     unsafe { sys::call(libc::SYS_mprotect, [page, PAGE, access as usize, 0, 0, 0]) == 0 }
 }
 
-/// Asks the kernel to add 0 to half a word.
+/// Returns whether a word can be written: asks the kernel to add 0 to half of it.
 fn is_writable(word: usize) -> bool {
     const ADD_NOTHING: usize = 1 << 28;
     let own = AtomicU32::new(0);
     let operation = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
     let arguments = [own.as_ptr() as usize, operation, 0, 0, word, ADD_NOTHING];
-    // SAFETY: nobody waits on either word, and the sum is what it was.
+    // SAFETY: no thread waits on either word, and adding 0 changes nothing.
     unsafe { sys::call(libc::SYS_futex, arguments) >= 0 }
 }

@@ -1,7 +1,8 @@
-//! Tracing a process that ran before we came: `interference run -p PID`.
+//! Tracing a running process: `interference run -p PID`.
 //!
-//! The thread of ours puts the controller's code beside the program's. Only the controller lets calls lead there, and takes that back: it stops
-//! all threads for it, which no process can do to itself. At the end this thread unmaps what nobody uses any more.
+//! The guard thread maps the controller's code beside the program's. Only the controller patches
+//! calls to lead there, and restores them: it stops all threads for that, which no process can do
+//! to itself. At the end the guard unmaps code that no thread uses any more.
 
 use super::{
     LOOK_NS, SECOND, await_start, begin_alone, forget, let_go, map_memory, mutex_in,
@@ -15,7 +16,7 @@ use runtime_abi::trace::{
     CALL_PAGES_OFFSET, CODE_OFFSET, LENGTH, MAGIC, Memory, SEGMENTS_OFFSET, remains, state,
 };
 
-/// The memory of this session, or of the last one: the next one takes its place.
+/// The memory of this session or the last one, over which the next one is mapped.
 static MEMORY: AtomicPtr<Memory> = AtomicPtr::new(core::ptr::null_mut());
 
 unsafe extern "C" {
@@ -54,7 +55,7 @@ fn begin_tracing(descriptor: c_int) -> c_int {
     made
 }
 
-/// The thread of ours.
+/// Runs the guard thread.
 unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
     trace::leave_out_thread();
     serve_program_only();
@@ -66,7 +67,7 @@ unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
     let lifeline = mutex_in(&memory.lifeline);
     let mut left = remains::NOTHING;
     if await_start(&memory.state, lifeline) {
-        // First of all: the controller has looked which addresses are free.
+        // Before anything else: the controller has chosen addresses that are free now.
         trace::prepare_tracing(memory, main_stack());
         slots::take_jumps();
         while !take_lifeline(lifeline, LOOK_NS) {
@@ -76,14 +77,14 @@ unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
         trace::end_tracing();
         left = memory.remains.load(Acquire);
         match left {
-            // Killed: calls still lead to the controller's code, which lets them pass.
+            // The controller was killed: calls still lead to its code, which lets them pass.
             remains::UNKNOWN => trace::let_all_pass(memory),
             remains::NOTHING => trace::unmap_code(memory),
             _ => {}
         }
     }
     let_go(lifeline);
-    // What is on its way out of our functions still looks at the memory, which stays mapped.
+    // A thread on its way out of a hook still reads the memory, which stays mapped.
     sys::sleep_until(sys::now() + SECOND / 20);
     if left != remains::UNKNOWN {
         forget_memory(memory);
@@ -94,19 +95,19 @@ unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
     core::ptr::null_mut()
 }
 
-/// Gives the memory of what was recorded back. Code and periods stay until the next session takes their place: a child that was
-/// forked meanwhile has jumps there for as long as it lives, and shares the memory.
+/// Frees the memory of the records. Code and periods stay until the next session takes their place:
+/// a child forked meanwhile keeps its jumps for life and shares the memory.
 fn forget_memory(memory: &Memory) {
     let at = core::ptr::from_ref(memory) as usize;
     forget(at + CALL_PAGES_OFFSET, LENGTH - CALL_PAGES_OFFSET);
     forget(at + SEGMENTS_OFFSET, CODE_OFFSET - SEGMENTS_OFFSET);
-    // It says that we have left.
+    // Tells the controller that the session is over.
     memory.magic.store(0, Release);
 }
 
-/// The main thread's stack: its lowest address and its size.
+/// Returns the main thread's stack: its lowest address and its size.
 fn main_stack() -> (u64, u64) {
-    // SAFETY: the dynamic linker has set it before any code of the program ran.
+    // SAFETY: the dynamic linker sets the variable before any code of the program runs.
     let high = unsafe { __libc_stack_end };
     let size = start::stack_limit();
     (high.saturating_sub(size), size)

@@ -1,4 +1,4 @@
-//! Clocks and timers: the program reads its own time, and waits by the real one.
+//! Clocks and timers: the program reads its own time, and waits by the real clock.
 
 use crate::operations::Wait;
 use crate::program_clock::{self, RealTime, nanoseconds_behind, passes_by_itself, shift_time};
@@ -14,13 +14,14 @@ unsafe extern "C-unwind" fn clock_gettime(clock: clockid_t, time: *mut timespec)
     unsafe { program_clock::read_clock(clock, time) }
 }
 
-// The C library chooses the next three by the processor: what is found by their names is not themselves. They are
-// what the clock says.
+// The C library picks an implementation of the next three functions by processor, so the symbols
+// found by name are resolvers. The hooks derive their results from the clock instead.
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn gettimeofday(time: *mut timeval, zone: *mut c_void) -> c_int {
     let now = program_time(libc::CLOCK_REALTIME);
-    // SAFETY: the caller's business. The zone has been of no use since the kernel has none: two zeros.
+    // SAFETY: the caller upholds `gettimeofday`'s contract. The zone is obsolete: the kernel
+    // reports two zeros.
     unsafe {
         if let Some(time) = time.as_mut() {
             time.tv_sec = now.tv_sec;
@@ -54,7 +55,7 @@ unsafe extern "C-unwind" fn timespec_get(time: *mut timespec, base: c_int) -> c_
     base
 }
 
-/// The program's time.
+/// Returns the program's time.
 fn program_time(clock: clockid_t) -> timespec {
     let mut time = timespec {
         tv_sec: 0,
@@ -75,25 +76,25 @@ unsafe extern "C-unwind" fn clock_nanosleep(
     let wait = Wait::begin(super::operation!(clock_nanosleep, clock));
     // SAFETY: the caller's business.
     let result = unsafe {
-        // A length of time is the same by both clocks; only a time of the clock's has to be translated.
+        // A duration is the same by both clocks; only an absolute time has to be translated.
         let absolute = flags & libc::TIMER_ABSTIME != 0 && passes_by_itself(clock);
         let until = absolute.then(|| RealTime::of(time));
         let time = until.as_ref().map_or(time, RealTime::as_ptr);
         real!(clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int)
     };
-    // A timer ends it.
+    // A timer ends the wait.
     wait.end(false);
     result
 }
 
-/// A timer of the kernel goes on while its program is delayed: the controller says so.
+/// Counts a kernel timer, which runs on while the program is delayed; the controller reports it.
 fn count_timer() {
     if let Some(page) = thread::shared_page() {
         page.kernel_timers.fetch_add(1, Relaxed);
     }
 }
 
-/// Converts a timer's expiry to the real clock; `absolute`: it is a time and not an interval.
+/// Converts a timer's expiry to the real clock; `absolute`: the expiry is a time, not an interval.
 ///
 /// # Safety
 /// The pointer is to the values of a timer, or null.
@@ -142,7 +143,7 @@ unsafe extern "C-unwind" fn timer_settime(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn setitimer(which: c_int, new: *const c_void, old: *mut c_void) -> c_int {
-    // The other ones count CPU time.
+    // The other timers count CPU time.
     if which == libc::ITIMER_REAL {
         count_timer();
     }

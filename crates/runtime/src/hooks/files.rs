@@ -20,12 +20,12 @@ macro_rules! sends {
     )*};
 }
 
-/// Operations that receive from one.
+/// Operations that receive through a descriptor.
 macro_rules! receives {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
-            // A wait for what comes from outside is no wait in the sense of the rule: the thread pays.
+            // A wait for data from outside is no wait in the sense of the rule: the thread pays.
             let wait = is_internal(descriptor).then(|| Wait::begin(operation!($name, descriptor)));
             // SAFETY: the caller's business.
             let result = unsafe {
@@ -40,7 +40,7 @@ macro_rules! receives {
     )*};
 }
 
-/// Operations that make descriptors of the program's own: whether they succeeded, and which.
+/// Operations that create internal descriptors: a test of success, and the descriptors.
 macro_rules! makes {
     ($($name:ident($($argument:ident: $type:ty),*), |$result:ident| [$($made:expr),*];)*) => {$(
         #[unsafe(no_mangle)]
@@ -88,7 +88,7 @@ makes! {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
-    // Its other end hears of it.
+    // Closing one end may wake a thread at the other.
     before_sending(descriptor, operation!(close, descriptor));
     mark_internal(descriptor, false);
     // SAFETY: the caller's business.

@@ -1,9 +1,9 @@
-//! Long jumps: functions that they leave do not return.
+//! Long jumps: functions that they skip do not return.
 
 use crate::real::real;
 use core::ffi::{c_int, c_void};
 
-/// Jumps, and what of it the compiler checks before.
+/// Defines the hooks of jumps, after checks that the compiler can make.
 macro_rules! jumps {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]

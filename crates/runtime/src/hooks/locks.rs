@@ -1,4 +1,4 @@
-//! Locks, condition variables, semaphores, barriers; POSIX's and C11's.
+//! Locks, condition variables, semaphores, barriers of POSIX and C11.
 
 use super::{operation, waits, wakes};
 use crate::holds::{released, taken};
@@ -10,10 +10,10 @@ use libc::timespec;
 type Object = *mut c_void;
 type Time = *const timespec;
 
-/// `mtx_timedlock` and its like ran out of time.
+/// Result of `mtx_timedlock` and similar functions after a timeout.
 const THRD_TIMEDOUT: c_int = 4;
 
-/// A POSIX function came back because of another thread.
+/// Returns whether another thread ended the wait, by a POSIX function's result.
 fn woken_by_thread(result: c_int) -> bool {
     result != libc::ETIMEDOUT
 }
@@ -26,8 +26,8 @@ fn succeeded(result: c_int) -> bool {
     result == 0
 }
 
-/// Locks: nobody waits for a lock that is free. A thread pays before it takes one: if it stood still with it, others would
-/// wait for it longer.
+/// Locks: no thread waits for a free lock. A thread pays before it acquires one: a thread that
+/// stood still while it held the lock would make others wait longer.
 macro_rules! locks {
     ($($name:ident, $try:ident, $busy:expr, $by_thread:expr, ($($more:ident: $type:ty),*) $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]
@@ -57,7 +57,7 @@ macro_rules! locks {
     )*};
 }
 
-/// Functions that try to get a lock: who tries may get it, so that others wait for it.
+/// Functions that try to acquire a lock: on success, others wait for it.
 macro_rules! tries {
     ($($name:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -71,7 +71,7 @@ macro_rules! tries {
     )*};
 }
 
-/// Functions that give a lock back.
+/// Functions that release a lock.
 macro_rules! unlocks {
     ($($name:ident;)*) => {$(
         #[unsafe(no_mangle)]
@@ -84,7 +84,7 @@ macro_rules! unlocks {
     )*};
 }
 
-/// Waits for a condition: the thread does not have the lock meanwhile.
+/// Waits for a condition: meanwhile the thread does not hold the lock.
 macro_rules! condition_waits {
     ($($name:ident(condition: Object, mutex: Object $(, $more:ident: $type:ty)*), $by_thread:expr $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]
@@ -100,7 +100,7 @@ macro_rules! condition_waits {
             let result = unsafe { real!($name(condition: Object, mutex: Object $(, $more: $type)*) -> c_int) };
             let by_thread: fn(c_int) -> bool = $by_thread;
             wait.end(by_thread(result));
-            // Also after the time is over.
+            // The thread holds the mutex again even after a timeout.
             taken(mutex, 0);
             result
         }
@@ -156,7 +156,7 @@ wakes! {
     pthread_cond_signal(condition: Object) -> c_int;
     pthread_cond_broadcast(condition: Object) -> c_int;
     sem_post(semaphore: Object) -> c_int;
-    // A thread that tries may get what others wait for.
+    // A thread that tries may take a semaphore that others wait for.
     sem_trywait(semaphore: Object) -> c_int;
     cnd_signal(condition: Object) -> c_int;
     cnd_broadcast(condition: Object) -> c_int;

@@ -1,8 +1,8 @@
-//! Functions of the C library that may wake a thread (Table 1) or wait (Table 2), and those through
-//! which a program could take the sampling signal from us.
+//! Hooks of the C library's functions that may wake a thread (Table 1) or wait (Table 2), and of
+//! those by which a program could change the action of the sampling signal.
 //!
-//! The rule (section 3.4.1): a thread pays before it may wake another one and before it waits; behind
-//! a wait it is credited if another thread ended it, and pays otherwise.
+//! The rule (section 3.4.1): a thread pays before it may wake another one and before it waits.
+//! After a wait it is credited if another thread ended the wait, and pays otherwise.
 
 mod clocks;
 mod files;
@@ -15,7 +15,7 @@ mod signals;
 mod syscall;
 mod threads;
 
-/// The operation of a hook with these arguments.
+/// Builds the operation of a hook with these arguments.
 macro_rules! operation {
     ($name:ident, $($argument:expr),*) => {
         crate::operations::Operation::of(stringify!($name), &[$($argument as usize),*])
@@ -36,8 +36,8 @@ macro_rules! wakes {
 }
 pub(crate) use wakes;
 
-/// Operations that may wait, by what result one knows that a thread ended the wait, and until when at most, by the
-/// program's clock.
+/// Operations that may wait: a test of the result for whether a thread ended the wait, and the
+/// deadline by the program's clock.
 macro_rules! waits {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, $by_thread:expr $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]

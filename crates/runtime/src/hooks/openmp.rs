@@ -1,6 +1,7 @@
-//! OpenMP as GCC compiles it. Its library waits by looking and in futexes of its own, so that none of the other hooks sees it:
-//! a thread waits from the end of its part of a parallel region to the begin of its part of the next one. These are put in
-//! place of the library's ([`crate::attached::slots::take_openmp`]), so that their names differ from its.
+//! OpenMP as GCC compiles it. Its library busy-waits and waits in futexes of its own, which the
+//! other hooks do not see: a thread waits from the end of its part of a parallel region to the
+//! start of its part of the next one. These hooks replace the library's functions
+//! ([`crate::attached::slots::take_openmp`]), so their names differ.
 
 #![expect(non_snake_case, reason = "the names are OpenMP's")]
 
@@ -14,7 +15,7 @@ use core::sync::atomic::Ordering::Relaxed;
 type Body = unsafe extern "C-unwind" fn(*mut c_void);
 type Data = *mut c_void;
 
-/// A parallel region, on the stack of the thread that makes it.
+/// A parallel region, on the stack of the thread that starts it.
 struct Region {
     body: Body,
     data: Data,
@@ -22,7 +23,7 @@ struct Region {
 }
 
 impl Region {
-    /// The thread that makes it waits until the others have come for their parts.
+    /// Begins the region: the starting thread waits until the others have taken their parts.
     fn begin(body: Body, data: Data) -> Self {
         let operation = operation!(GOMP_parallel, body);
         begin_wait(operation);
@@ -34,15 +35,15 @@ impl Region {
     }
 }
 
-/// A thread's part of a region.
+/// Runs a thread's part of a region.
 unsafe extern "C-unwind" fn run_part(region: *mut c_void) {
-    // SAFETY: `parallels` has passed it, and is there until all parts have ended.
+    // SAFETY: `parallels` passed the region, which lives until all parts have ended.
     let region = unsafe { &*region.cast::<Region>() };
     let operation = region.operation;
     end_wait(operation);
     // SAFETY: as the compiler made it.
     unsafe { (region.body)(region.data) };
-    // What comes is the wait for the other parts, or for the next region.
+    // Next, the thread waits for the other parts or for the next region.
     begin_wait(operation);
 }
 
@@ -52,7 +53,7 @@ fn begin_wait(operation: Operation) {
     }
 }
 
-/// A thread that has just been made does not come from a wait.
+/// Ends the wait before a part; a new thread has not waited.
 fn end_wait(operation: Operation) {
     if let Some(thread) = thread::current_thread()
         && thread.waits.load(Relaxed) > 0
@@ -89,7 +90,7 @@ parallels! {
     GOMP_parallel_loop_maybe_nonmonotonic_runtime(start: c_long, end: c_long, step: c_long, flags: c_uint);
 }
 
-/// Functions that wait for other threads of the team, or may.
+/// Functions that may wait for other threads of the team.
 macro_rules! team_waits {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
         #[unsafe(export_name = concat!("vitalfew_", stringify!($name)))]

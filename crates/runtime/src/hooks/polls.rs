@@ -1,6 +1,6 @@
-//! Waiting for several descriptors at once. Which of them is the program's own cannot be told from
-//! the result (epoll returns what the program chose), but whether the program has sent itself
-//! something meanwhile.
+//! Waits for several descriptors at once. The result does not tell which of them is internal (epoll
+//! returns data that the program chose). But the runtime knows whether the program has sent data to
+//! itself meanwhile.
 
 use super::operation;
 use crate::descriptors::sent_count;

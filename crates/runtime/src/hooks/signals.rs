@@ -1,4 +1,4 @@
-//! Signals: sending one may wake a thread; and the sampling signal stays ours.
+//! Signals: sending one may wake a thread, and the program must not take over the sampling signal.
 
 use super::{waits, wakes};
 use crate::real::real;
@@ -22,9 +22,9 @@ waits! {
 /// Returns whether a process sent the signal, not a timer or the kernel.
 ///
 /// # Safety
-/// `info` is of a signal that was received.
+/// `info` is of a received signal.
 unsafe fn sent_by_process(info: *const siginfo_t) -> bool {
-    // SAFETY: see the caller; a sender's id is there with these codes.
+    // SAFETY: see the caller; with these codes the sender's id is set.
     unsafe {
         let by_somebody = matches!(
             (*info).si_code,
@@ -59,7 +59,7 @@ unsafe extern "C-unwind" fn sigtimedwait(
     info: *mut siginfo_t,
     time: *const timespec,
 ) -> c_int {
-    // SAFETY: zeros are a siginfo; the rest is the caller's business.
+    // SAFETY: a siginfo may be all zeros; the caller upholds the rest.
     unsafe {
         let mut own: siginfo_t = core::mem::zeroed();
         let info = if info.is_null() { &raw mut own } else { info };
@@ -94,10 +94,10 @@ unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sigh
     unsafe { real!(signal(signal: c_int, handler: sighandler_t) -> sighandler_t) }
 }
 
-/// Returns a set of signals to wait for without ours, which nobody but us sends.
+/// Returns a set of signals to wait for without the sampling signal, which only vitalfew sends.
 ///
 /// # Safety
-/// `signals` is null or to a set.
+/// `signals` is null or points to a set.
 unsafe fn without_ours(signals: *const sigset_t) -> Option<sigset_t> {
     crate::thread::shared_page()?;
     // SAFETY: see the caller.
@@ -107,7 +107,7 @@ unsafe fn without_ours(signals: *const sigset_t) -> Option<sigset_t> {
     Some(copy)
 }
 
-/// A pointer to the copy, if there is one.
+/// Returns a pointer to the copy if there is one, to `signals` otherwise.
 fn pointer_to(copy: Option<&sigset_t>, signals: *const sigset_t) -> *const sigset_t {
     copy.map_or(signals, core::ptr::from_ref)
 }
@@ -126,10 +126,11 @@ unsafe extern "C-unwind" fn signalfd(
     }
 }
 
-/// Has `set` change the signals that this thread blocks, ours never. What was blocked before is reported as the program has set it.
+/// Lets `set` change this thread's blocked signals, but never blocks the sampling signal. The
+/// former mask is reported as the program set it.
 ///
 /// # Safety
-/// `mask` is null or to a set, `old` is null or has room for one.
+/// `mask` is null or points to a set; `old` is null or has room for one.
 unsafe fn keep_ours_unblocked(
     how: c_int,
     mask: *const sigset_t,

@@ -1,4 +1,4 @@
-//! Futexes used directly: Rust's standard library, `parking_lot`, C++20's atomic waits.
+//! Futexes used directly: by Rust's standard library, `parking_lot`, C++20's atomic waits.
 
 use crate::operations::{self, Operation, Wait};
 use crate::program_clock::RealTime;
@@ -6,11 +6,11 @@ use crate::sys;
 use core::ffi::{c_int, c_long};
 use libc::timespec;
 
-/// The operation, without its flags.
+/// Mask of the operation, without its flags.
 const OPERATION: usize = 0x7f;
 
-/// `syscall(2)`. Arguments that the caller did not give are whatever the registers hold, which the
-/// kernel does not look at either.
+/// `syscall(2)`. Arguments that the caller did not pass are whatever the registers hold; the kernel
+/// ignores them too.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn syscall(
     number: c_long,
@@ -55,7 +55,7 @@ unsafe extern "C-unwind" fn syscall(
             let d = if until.is_null() { d } else { until as usize };
             sys::call(number, [a, b, c, d, e, f])
         };
-        // A value that had changed already was changed by another thread.
+        // If the value had changed already, another thread changed it.
         wait.end(result >= 0 || result == -(libc::EAGAIN as isize));
         result
     } else {
@@ -68,15 +68,15 @@ unsafe extern "C-unwind" fn syscall(
     libc_result(result)
 }
 
-/// Returns whether the fourth argument is a time until which is waited, by a clock; others are how long.
+/// Returns whether the fourth argument is an absolute deadline; otherwise it is a duration.
 fn ends_at_a_time(number: c_long, operation: c_int) -> bool {
-    // `futex_waitv` has the operations of its futexes in memory.
+    // `futex_waitv` keeps the operations of its futexes in memory.
     number == libc::SYS_futex_waitv || operation != libc::FUTEX_WAIT
 }
 
 const SECCOMP_SET_MODE_STRICT: usize = 0;
 
-/// Handles `prctl`, by which programs restrict themselves.
+/// Handles `prctl`, by which programs restrict their rights.
 fn before_prctl(option: c_int, value: usize) {
     const PR_SET_TSC: c_int = 26;
     const PR_TSC_SIGSEGV: usize = 2;
@@ -91,7 +91,8 @@ fn before_prctl(option: c_int, value: usize) {
     }
 }
 
-/// Ends the measurement of this thread, which is about to lose the right to read the time-stamp counter and with it the clock.
+/// Ends the measurement of this thread, which is about to lose the right to read the time-stamp
+/// counter, and with it the clock.
 fn before_time_ends() {
     if let Some(thread) = crate::thread::current_thread() {
         crate::attach::detach_thread(thread);
@@ -108,7 +109,7 @@ unsafe extern "C-unwind" fn prctl(option: c_int, b: usize, c: usize, d: usize, e
     libc_result(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int
 }
 
-/// Returns what the C library makes of the kernel's answer.
+/// Converts the kernel's result to the C library's.
 fn libc_result(result: isize) -> c_long {
     if (-4095..0).contains(&result) {
         // SAFETY: the C library's own place for it.

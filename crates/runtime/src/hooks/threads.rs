@@ -1,4 +1,4 @@
-//! Threads and processes: made, ended, waited for.
+//! Creation and end of threads and processes, and waits for their ends.
 
 use super::waits;
 use crate::operations::{Operation, Wait, settle_before};
@@ -12,8 +12,8 @@ use runtime_abi::Thread;
 type Routine = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type RoutineC11 = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
-/// Takes a slot for a thread that this one is about to make. Delays of this thread have delayed the new one too
-/// (section 3.4, thread creation).
+/// Takes a slot for a thread that this one is about to create. Delays of this thread have delayed
+/// the new one too (section 3.4, thread creation).
 fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&'static Thread> {
     let page = thread::shared_page()?;
     let parent = thread::current_thread()?;
@@ -31,12 +31,13 @@ fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&
     Some(child)
 }
 
-/// Begins the new thread, whose own frames are below `high`. Returns its routine and argument.
+/// Begins the new thread, whose own frames are below `high`. Returns its start routine and
+/// argument.
 fn begin_child(slot: *mut c_void, high: u64) -> Option<(u64, *mut c_void)> {
     // SAFETY: the slot that `heir` has taken for us.
     let thread = unsafe { slot.cast::<Thread>().as_ref() }?;
     let page = thread::shared_page()?;
-    // Until now: its size.
+    // Until now `stack_low` held the size.
     let size = thread.stack_low.load(Relaxed);
     thread.stack_high.store(high, Relaxed);
     thread.stack_low.store(high.saturating_sub(size), Relaxed);
@@ -51,7 +52,7 @@ unsafe extern "C-unwind" fn run_child(slot: *mut c_void) -> *mut c_void {
     let Some((start, argument)) = begin_child(slot, &raw const mark as u64) else {
         return core::ptr::null_mut();
     };
-    // SAFETY: the routine that the program gave, with its argument.
+    // SAFETY: the program's start routine, with its argument.
     unsafe { core::mem::transmute::<usize, Routine>(start as usize)(argument) }
 }
 
@@ -64,7 +65,7 @@ unsafe extern "C-unwind" fn enter_c11(slot: *mut c_void) -> c_int {
     unsafe { core::mem::transmute::<usize, RoutineC11>(start as usize)(argument) }
 }
 
-/// The size of stack that a thread with these attributes gets.
+/// Returns the stack size of a thread with these attributes.
 ///
 /// # Safety
 /// `attributes` is null or initialised.
@@ -82,7 +83,7 @@ unsafe fn stack_size(attributes: *const libc::pthread_attr_t) -> u64 {
     };
     // SAFETY: the limit is written through the pointer.
     unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
-    // What the C library takes where there is no limit.
+    // The C library's size where there is no limit.
     limit.rlim_cur.min(8 << 20)
 }
 
@@ -93,7 +94,7 @@ unsafe extern "C-unwind" fn pthread_create(
     routine: Routine,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's business; the new thread gives the slot back.
+    // SAFETY: the caller upholds `pthread_create`'s contract; the new thread gives its slot back.
     unsafe {
         let slot = slot_for_child(routine as usize, argument, stack_size(attributes));
         let (routine, argument) = match slot {
@@ -153,28 +154,28 @@ waits! {
     pthread_timedjoin_np(joined: pthread_t, value: *mut *mut c_void, time: *const timespec) -> c_int, succeeded, until time;
     pthread_clockjoin_np(joined: pthread_t, value: *mut *mut c_void, clock: c_int, time: *const timespec) -> c_int, succeeded, until time;
     thrd_join(joined: pthread_t, value: *mut c_int) -> c_int, succeeded;
-    // A child that was forked and not replaced is measured like a thread.
+    // A forked child that runs the same program is measured like a thread.
     wait(status: *mut c_int) -> pid_t, |child| child > 0;
     waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t, |child| child > 0;
     wait3(status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t, |child| child > 0;
     wait4(child: pid_t, status: *mut c_int, options: c_int, usage: *mut c_void) -> pid_t, |child| child > 0;
     waitid(kind: c_int, child: u32, info: *mut c_void, options: c_int) -> c_int, succeeded;
-    // A timer ends these.
+    // A timer ends these waits.
     sleep(seconds: c_uint) -> c_uint, |_| false;
     usleep(time: c_uint) -> c_int, |_| false;
     nanosleep(time: *const timespec, left: *mut timespec) -> c_int, |_| false;
     thrd_sleep(time: *const timespec, left: *mut timespec) -> c_int, |_| false;
 }
 
-/// The routine that `pthread_once` would run, while it may.
+/// Replaces `pthread_once`.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_once(
     once: *mut c_int,
     routine: extern "C-unwind" fn(),
 ) -> c_int {
     const DONE: c_int = 2;
-    // SAFETY: the caller's business. A thread that runs the routine itself does not wait, so that
-    // only the states that glibc has for "done" and "somebody runs it" tell.
+    // SAFETY: the caller upholds `pthread_once`'s contract. A thread that runs the routine itself
+    // does not wait. So the hook reads glibc's states for "done" and "in progress".
     unsafe {
         let state = core::sync::atomic::AtomicI32::from_ptr(once).load(Relaxed);
         if state & DONE != 0 || state & 1 == 0 {
@@ -188,7 +189,7 @@ unsafe extern "C-unwind" fn pthread_once(
     }
 }
 
-/// Libraries that are closed leave their addresses to others.
+/// Replaces `dlclose`: other code may get the addresses of a closed library.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dlclose(library: *mut c_void) -> c_int {
     // SAFETY: the caller's business.
@@ -200,7 +201,7 @@ unsafe extern "C-unwind" fn dlclose(library: *mut c_void) -> c_int {
     result
 }
 
-/// The child of a `_Fork` runs no handlers of forks, and must not use its parent's slot.
+/// Replaces `_Fork`, whose child runs no fork handlers and must not use its parent's slot.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn _Fork() -> pid_t {
     // SAFETY: the caller's business.
