@@ -1,4 +1,5 @@
-//! Compiles the signal handler for programs without hooks (crate `freestanding`) into an image that needs nothing around it.
+//! Compiles the signal handler for programs without hooks (crate `freestanding`) into a
+//! self-contained image.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,8 +41,8 @@ fn main() {
     compile(&out, "image", "../freestanding/src/image.rs", &program);
 }
 
-/// Compiles a crate without its dependencies, which have been compiled before, and without Cargo: it is small and fast whatever the
-/// profile, and panics nowhere.
+/// Compiles a crate without its dependencies, which are compiled before, and without Cargo: the
+/// result is small and fast in every profile, and never panics.
 fn compile(out: &Path, name: &str, source: &str, arguments: &[&str]) {
     let root = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let target = env::var("TARGET").expect("cargo sets TARGET");

@@ -1,4 +1,4 @@
-//! A process with the runtime in it, a library that a thread of it has loaded for us.
+//! A process into which one of its threads has loaded the runtime.
 
 use super::choose::UnblockedThreads;
 use super::lifeline::Lifeline;
@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::{Duration, Instant};
 
-/// Time limit for the runtime to leave.
+/// Time limit for the runtime to leave the process.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// A process that the runtime is in. Dropped, it leaves.
+/// A process with the runtime in it. On drop the runtime leaves.
 pub(crate) struct Attached<M: AttachedMemory> {
     process: RunningProcess,
     lifeline: Lifeline<M>,
@@ -32,13 +32,13 @@ pub(crate) fn attach_process(
 ) -> Result<(Attached<CausalMemory>, CausalMemory), Error> {
     let (mut attached, memory) = bring_runtime::<CausalMemory>(pid, runtime, stop)?;
     check_reported(pid, &memory.state)?;
-    // By the target's own numbers it may be another one.
+    // In the target's PID namespace the number may differ.
     memory.pid.store(pid, Relaxed);
     attached.unblocked = UnblockedThreads::unblock_all(pid);
     Ok((attached, memory))
 }
 
-/// Brings the runtime into a process, which begins a session there.
+/// Loads the runtime into a process and begins a session there.
 ///
 /// # Errors
 /// [`Error::NotAttachable`]; the process runs on unchanged then.
@@ -63,7 +63,7 @@ pub(crate) fn bring_runtime<M: AttachedMemory>(
     Ok((attached, visited.memory))
 }
 
-/// Refuses a process where the runtime has not said that it is there.
+/// Refuses a process in which the runtime has not reported.
 pub(crate) fn check_reported(pid: u32, now: &AtomicU32) -> Result<(), Error> {
     match now.load(Acquire) {
         state::READY => Ok(()),
@@ -77,7 +77,7 @@ impl<M: AttachedMemory> Attached<M> {
         self.process.has_ended()
     }
 
-    /// Lets the runtime leave, and waits for that. Returns whether it did.
+    /// Makes the runtime leave, and waits for that. Returns whether it left.
     pub fn leave(mut self) -> bool {
         self.lifeline.let_go();
         let start = Instant::now();

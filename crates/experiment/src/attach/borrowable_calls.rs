@@ -1,6 +1,7 @@
-//! System calls in which a thread can be borrowed.
+//! System calls during which a thread can be borrowed.
 
-/// Returns whether a system call waits, changes nothing while it does, and can be begun again with the same arguments.
+/// Returns whether a system call only waits, without side effects, and can be restarted with the
+/// same arguments.
 pub(super) fn is_plain_wait(number: i64, arguments: &[u64; 6]) -> bool {
     let [.., d, e, f] = *arguments;
     match number {
@@ -18,7 +19,7 @@ pub(super) fn is_plain_wait(number: i64, arguments: &[u64; 6]) -> bool {
         | libc::SYS_accept4
         | libc::SYS_wait4
         | libc::SYS_pause => true,
-        // With a mask of signals for the time of the wait they are more than a wait.
+        // With a signal mask for the time of the wait the call does more than wait.
         libc::SYS_ppoll => d == 0,
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => e == 0,
         libc::SYS_pselect6 => f == 0,
@@ -26,7 +27,7 @@ pub(super) fn is_plain_wait(number: i64, arguments: &[u64; 6]) -> bool {
     }
 }
 
-/// Returns whether the call, made once more, would wait for the whole of its time again.
+/// Returns whether the restarted call would wait for its whole timeout again.
 pub(super) fn would_wait_longer(number: i64, arguments: &[u64; 6]) -> bool {
     let [_, _, _, timeout, ..] = *arguments;
     match number {
@@ -36,8 +37,8 @@ pub(super) fn would_wait_longer(number: i64, arguments: &[u64; 6]) -> bool {
     }
 }
 
-/// Returns whether a system call that was interrupted, and did nothing yet, can be made once more as if it had not been; a time limit of it
-/// begins anew. The kernel does that itself for many; it does not for these.
+/// Returns whether an interrupted system call without effects so far can be restarted unnoticed;
+/// its timeout begins anew. The kernel restarts many calls itself, but not these.
 pub(super) fn can_begin_again(number: i64, arguments: &[u64; 6]) -> bool {
     is_plain_wait(number, arguments)
         || matches!(
@@ -49,7 +50,7 @@ pub(super) fn can_begin_again(number: i64, arguments: &[u64; 6]) -> bool {
                 | libc::SYS_io_getevents
                 | libc::SYS_io_uring_enter
                 | libc::SYS_rt_sigtimedwait
-                // Of sockets with a time limit.
+                // On sockets with a timeout.
                 | libc::SYS_write
                 | libc::SYS_writev
                 | libc::SYS_sendto

@@ -1,10 +1,13 @@
-//! A thread of another process that is held for a moment, in a system call that it waits in, to do something for us.
+//! A thread of another process, held for a moment in a system call that it waits in, to make calls
+//! for vitalfew.
 //!
-//! It gets everything back: registers, vectors, signal mask, and its wait, which the kernel begins again as after a signal
-//! without a handler. Calls that the kernel ends then (`epoll_wait`) are begun again by us, so that the program sees no `EINTR`.
+//! The thread gets everything back: registers, vectors, signal mask, and its wait, which the kernel
+//! restarts as after a signal without a handler. Calls that the kernel ends instead (`epoll_wait`)
+//! are restarted here, so that the program sees no `EINTR`.
 //!
-//! A copy of what it gets back stands on its own stack, in the form in which the kernel keeps it there for a signal handler, and the calls that it
-//! makes for us return into that ([`super::return_frame`]). So the thread puts everything back by itself if we are killed, whenever that is.
+//! A copy of its state stands on the thread's own stack, in the form of a signal frame, and the
+//! calls that it makes return into that frame ([`super::return_frame`]). So the thread restores
+//! itself even if vitalfew is killed at any moment.
 
 use super::borrowable_calls::{can_begin_again, is_plain_wait};
 use super::proc_files::ThreadStatus;
@@ -23,12 +26,12 @@ const GET_SIGNAL_MASK: c_uint = 0x420a;
 const SET_SIGNAL_MASK: c_uint = 0x420b;
 const NT_X86_XSTATE: usize = 0x202;
 const PTRACE_O_EXITKILL: c_int = 0x10_0000;
-/// `syscall`.
+/// The instruction `syscall`.
 const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
-/// Limit on the bytes of vector registers, more than any processor has.
+/// Limit on the size of the vector registers in bytes, above that of any processor.
 const VECTORS: usize = 1 << 15;
 
-/// The thread. Dropped, it goes on.
+/// A borrowed thread. On drop it continues.
 pub(super) struct BorrowedThread {
     pid: u32,
     tid: pid_t,
@@ -36,45 +39,46 @@ pub(super) struct BorrowedThread {
     pub registers: user_regs_struct,
     vectors: Vec<u8>,
     pub mask: u64,
-    /// The signals that it blocks from now on, if others.
+    /// The signal mask that the thread continues with, if it changes.
     new_mask: Option<u64>,
     held: Held,
-    /// The way back without us, from when it is used.
+    /// The thread's own way back, once it is prepared.
     way_back: Option<WayBack>,
-    /// Until it goes on.
+    /// Raised priority until the thread continues.
     _urgent: Urgent,
 }
 
-/// A thread's way back to what it did, if we are killed.
+/// A thread's way back to its own code, should vitalfew be killed.
 #[derive(Clone, Copy)]
 struct WayBack {
     code: ReturningCall,
-    /// Address of what its call returns by: some words in front of a [`super::return_frame`].
+    /// Stack address that the call returns through: some words in front of a
+    /// [`super::return_frame`].
     top: u64,
 }
 
 /// The purpose for which a thread is stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// Calling functions of the C library: it must wait in a system call.
+    /// Calls of the C library's functions: the thread must wait in a system call.
     CallFunctions,
-    /// System calls alone: it may also be anywhere in its own code.
+    /// System calls only: the thread may also be anywhere in its own code.
     MakeCalls,
 }
 
-/// State of a borrowed thread, relative to where it was stopped.
+/// State of a borrowed thread, relative to the state in which it was stopped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Held {
-    /// The thread stands where it was.
+    /// The thread is as it was stopped.
     Unchanged,
-    /// The thread was used for calls.
+    /// The thread made calls.
     Used,
-    /// The thread is ours no longer.
+    /// The thread is no longer traced.
     Gone,
 }
 
 impl BorrowedThread {
-    /// Stops a thread. `None`: it is gone, or cannot be used for this.
+    /// Stops a thread. `None`: it has ended, or does not suit the errand.
     pub fn stop_thread(pid: u32, tid: u32, to_do: Errand) -> Result<Option<Self>, Error> {
         let Some(mut thread) = Self::seize_thread(pid, tid)? else {
             return Ok(None);
@@ -91,28 +95,30 @@ impl BorrowedThread {
         Ok(usable.then_some(thread))
     }
 
-    /// Has a child of ours stop once it has executed its command. Until then it ends if we do.
+    /// Traces a child process until it has executed its command. If vitalfew ends before that, the
+    /// child ends too.
     pub fn follow_child(pid: u32) -> Result<Self, Error> {
         let options = libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
         let child = Self::seize(pid, pid, options as usize)?;
         child.ok_or_else(|| refusal(pid, "it has ended"))
     }
 
-    /// Waits until it has executed its command, and stops it before the first instruction of that. `None`: it has ended.
+    /// Waits until the child has executed its command, and stops it before the command's first
+    /// instruction. `None`: it has ended.
     pub fn stop_at_first_instruction(mut self) -> Result<Option<Self>, Error> {
         if !self.wait_for(Stop::Exec) {
             return Ok(None);
         }
-        // Of the memory that it had before nothing is left.
+        // The descriptor of the former memory is useless after the execution.
         let path = format!("/proc/{}/mem", self.pid);
         let memory = File::options().read(true).write(true).open(path);
         self.memory = memory.map_err(|error| not_traceable(self.pid, &error))?;
-        // In the stop before, what the call returns would still be written to its registers.
+        // At the first stop the result of the call would still be written to the registers.
         let stopped = self.interrupt_again() && self.read_state().is_some();
         Ok(stopped.then_some(self))
     }
 
-    /// Has a thread stop soon, wherever it is. `None`: it is gone.
+    /// Stops a thread soon, wherever it is. `None`: it has ended.
     pub fn seize_thread(pid: u32, tid: u32) -> Result<Option<Self>, Error> {
         let options = libc::PTRACE_O_TRACESYSGOOD as usize;
         let Some(mut thread) = Self::seize(pid, tid, options)? else {
@@ -125,13 +131,13 @@ impl BorrowedThread {
         Ok(Some(thread))
     }
 
-    /// Begins to trace a thread, which runs on. `None`: it is gone.
+    /// Begins to trace a thread, which runs on. `None`: it has ended.
     fn seize(pid: u32, tid: u32, options: usize) -> Result<Option<Self>, Error> {
         let path = format!("/proc/{pid}/task/{tid}/mem");
         let memory = match File::options().read(true).write(true).open(path) {
             Ok(memory) => memory,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            // The first thread stays listed when it has ended.
+            // The first thread stays listed after its end.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
             Err(error) => return Err(not_traceable(pid, &error)),
         };
@@ -163,19 +169,20 @@ impl BorrowedThread {
         }))
     }
 
-    /// Waits until it stands, at most so long; its registers are known then. A thread that has ended counts.
+    /// Waits at most `limit` until the thread has stopped, and reads its registers. An ended thread
+    /// counts as stopped.
     pub fn stands_within(&mut self, limit: Duration) -> bool {
         const PAUSE: Duration = Duration::from_micros(20);
         let end = Instant::now() + limit;
         while self.held == Held::Unchanged {
-            // SAFETY: all zeros are a value of it, and the kernel writes to no more.
+            // SAFETY: all zeros are a valid value, and the kernel writes no more than its size.
             let mut info: libc::siginfo_t = unsafe { MaybeUninit::zeroed().assume_init() };
             let options =
                 libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
             // SAFETY: the pointer is that of a value which lives longer.
             let asked =
                 unsafe { libc::waitid(libc::P_PID, self.tid as u32, &raw mut info, options) };
-            // SAFETY: the kernel has written who it is of, or it is zeros.
+            // SAFETY: the kernel has set the process id, or it is zero.
             if asked < 0 || unsafe { info.si_pid() } != 0 {
                 if self.wait_for(Stop::Event)
                     && let Some(registers) = self.read_registers()
@@ -192,7 +199,7 @@ impl BorrowedThread {
         true
     }
 
-    /// Its id; `None`: it has ended.
+    /// Returns the thread's id; `None`: the thread has ended.
     pub fn held_id(&self) -> Option<u32> {
         (self.held != Held::Gone).then_some(self.tid as u32)
     }
@@ -205,7 +212,7 @@ impl BorrowedThread {
         self.wait_for(Stop::Event)
     }
 
-    /// Lets it go on until it stops like this.
+    /// Continues the thread until a stop of this kind.
     fn wait_for(&mut self, wanted: Stop) -> bool {
         loop {
             let mut status = 0;
@@ -240,7 +247,7 @@ impl BorrowedThread {
         }
     }
 
-    /// Reads the state that the thread gets back later.
+    /// Reads the state that is restored later.
     fn read_state(&mut self) -> Option<()> {
         self.registers = self.read_registers()?;
         let mut vectors = vec![0u8; VECTORS];
@@ -257,16 +264,17 @@ impl BorrowedThread {
         ptrace(GET_SIGNAL_MASK, self.tid, 8, mask).ok()
     }
 
-    /// Returns its present registers.
+    /// Returns the thread's current registers.
     pub fn read_registers(&self) -> Option<user_regs_struct> {
         let mut registers = MaybeUninit::<user_regs_struct>::zeroed();
         let to = registers.as_mut_ptr() as usize;
         ptrace(libc::PTRACE_GETREGS, self.tid, 0, to).ok()?;
-        // SAFETY: zeros are registers, and the kernel has written them.
+        // SAFETY: the kernel has written the registers, of which any value is valid.
         Some(unsafe { registers.assume_init() })
     }
 
-    /// Returns whether it stands behind the instruction of a call that it can wait in.
+    /// Returns whether the thread is right after a `syscall` instruction of a call that it may be
+    /// borrowed in.
     fn stands_in_call(&self) -> bool {
         let registers = &self.registers;
         let mut instruction = [0; 2];
@@ -276,18 +284,18 @@ impl BorrowedThread {
             && instruction == SYSTEM_CALL
     }
 
-    /// Returns whether it is a thread of the C library.
+    /// Returns whether the C library created the thread.
     fn is_of_c_library(&self) -> bool {
         let own = self.registers.fs_base;
         self.word_at(own.wrapping_add(16)) == Some(own)
     }
 
-    /// Returns whether it is in no system call.
+    /// Returns whether the thread is outside of system calls.
     fn runs_own_code(&self) -> bool {
         (self.registers.orig_rax as i64) < 0
     }
 
-    /// A word of its memory.
+    /// Reads a word of the thread's memory.
     pub fn word_at(&self, at: u64) -> Option<u64> {
         let mut word = [0; 8];
         self.memory.read_exact_at(&mut word, at).ok()?;
@@ -299,32 +307,34 @@ impl BorrowedThread {
         ptrace(SET_SIGNAL_MASK, self.tid, 8, mask).map_err(|error| not_traceable(self.pid, &error))
     }
 
-    /// Lets it block other signals from now on.
+    /// Sets the signal mask that the thread continues with.
     pub fn keep_mask(&mut self, mask: u64) {
         self.held = Held::Used;
         self.new_mask = Some(mask);
     }
 
-    /// Returns the frame at address `at` by which it goes on with what it did.
+    /// Returns the frame, for address `at`, by which the thread restores itself.
     pub fn return_frame(&self, at: u64) -> Vec<u8> {
         frame_bytes(&begun_again(&self.registers), self.mask, &self.vectors, at)
     }
 
-    /// Bytes of its stack that [`Self::prepare_return`] takes, and some more.
+    /// Returns an upper bound of the stack that [`Self::prepare_return`] takes, in bytes.
     pub fn needed_stack(&self) -> u64 {
         frame_size(&self.vectors) + 512
     }
 
-    /// Puts what it needs to go on without us on its stack, where a signal's handler would have it.
+    /// Writes the frame by which the thread restores itself to its stack, where a signal handler's
+    /// frame would be.
     pub fn prepare_return(&mut self, code: ReturningCall) -> Result<(), Error> {
         const RED_ZONE: u64 = 128;
         let size = frame_size(&self.vectors) + 8;
         let lowest = self.registers.rsp.saturating_sub(RED_ZONE + size);
-        // The return address of the call stands in front of the frame.
+        // The call's return address stands in front of the frame.
         self.prepare_return_at(code, (lowest & !63) - 64)
     }
 
-    /// The same in other memory: some words before the address `frame`, a multiple of 64, and what follows.
+    /// Writes the frame to other memory: some words before the address `frame`, a multiple of 64,
+    /// and the bytes after it.
     pub fn prepare_return_at(&mut self, code: ReturningCall, frame: u64) -> Result<(), Error> {
         let words = code.words_before_frame();
         let top = frame - 8 * words.len() as u64;
@@ -340,8 +350,8 @@ impl BorrowedThread {
         Ok(())
     }
 
-    /// Has it make a system call, after [`Self::prepare_return`]; the result is negative where that failed. During the call and
-    /// behind it the thread is on its way back to what it did, should we be killed.
+    /// Makes the thread do a system call, after [`Self::prepare_return`]; the result is negative if
+    /// the call failed. From the call on, the thread restores itself should vitalfew be killed.
     pub fn make_call(&mut self, number: i64, arguments: [u64; 6]) -> Result<i64, Error> {
         let way_back = self.way_back.ok_or_else(|| self.ended())?;
         self.held = Held::Used;
@@ -352,7 +362,7 @@ impl BorrowedThread {
         (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
         (registers.r10, registers.r8, registers.r9) = (d, e, f);
         self.set_registers(&registers)?;
-        // Only now: the frame has the signals that it blocked.
+        // Only now: the frame holds the original signal mask.
         self.set_mask(u64::MAX)?;
         for _ in ["its beginning", "its end"] {
             let going = ptrace(libc::PTRACE_SYSCALL, self.tid, 0, 0).is_ok();
@@ -364,7 +374,7 @@ impl BorrowedThread {
         Ok(after.rax as i64)
     }
 
-    /// Lets it run from here, with all signals blocked.
+    /// Runs the thread from `code` on, with all signals blocked.
     pub fn run_from(&mut self, code: u64, stack: u64, data: u64) -> Result<(), Error> {
         const DIRECTION_AND_STEPS: u64 = 0x500;
         self.held = Held::Used;
@@ -379,7 +389,8 @@ impl BorrowedThread {
         ptrace(libc::PTRACE_CONT, self.tid, 0, 0).map_err(|_| self.ended())
     }
 
-    /// Holds it again; whether it stands in this code (else it has gone back to its own by itself).
+    /// Stops the thread again. Returns whether it is in this code; otherwise it has restored itself
+    /// and is back in its own.
     pub fn hold_within(&mut self, code: &std::ops::Range<u64>) -> bool {
         if !self.interrupt_thread() {
             return false;
@@ -393,7 +404,7 @@ impl BorrowedThread {
         within
     }
 
-    /// Lets it go while it is somewhere else, from where it comes back by itself.
+    /// Detaches the thread while it runs elsewhere; it comes back by itself.
     pub fn leave_running(&mut self) {
         if self.held != Held::Gone && self.interrupt_thread() {
             let _ = ptrace(libc::PTRACE_DETACH, self.tid, 0, 0);
@@ -410,7 +421,7 @@ impl BorrowedThread {
         refusal(self.pid, "a thread of it has ended meanwhile")
     }
 
-    /// Lets it go on with what it did.
+    /// Restores the thread and continues it.
     pub fn give_back(mut self) {
         self.go_on();
     }
@@ -422,13 +433,13 @@ impl BorrowedThread {
         }
     }
 
-    /// Puts everything back; false: it is gone.
+    /// Restores everything; false: the thread has ended.
     fn restore_state(&mut self) -> bool {
         let before = self.held;
         if before == Held::Gone {
             return false;
         }
-        // Only from this kind of stop the kernel begins the call again.
+        // Only after this kind of stop the kernel restarts the call.
         if before == Held::Used
             && (!self.interrupt_again()
                 || self.restore_vectors().is_err()
@@ -447,13 +458,14 @@ impl BorrowedThread {
         true
     }
 
-    /// Lets it go on until it would change its action of a signal, which it only asks for then.
-    /// False: it ends before, or does not come to that within `most_calls` system calls.
+    /// Continues the thread until it tries to change its action of `signal`, and turns that call
+    /// into a query. Returns false if the thread ends first, or makes `most_calls` system calls
+    /// without that.
     pub fn run_past_action(&mut self, signal: c_int, most_calls: usize) -> bool {
         if !self.restore_state() {
             return false;
         }
-        // What it goes on with from here on is its own.
+        // The state from here on is the thread's own.
         self.new_mask = None;
         for _ in 0..most_calls {
             let Some(before) = self.run_to_call_stop() else {
@@ -480,17 +492,17 @@ impl BorrowedThread {
         false
     }
 
-    /// Lets it go on to the beginning or end of a system call; its registers there.
+    /// Continues the thread to the start or end of a system call; returns its registers there.
     fn run_to_call_stop(&mut self) -> Option<user_regs_struct> {
         let going = ptrace(libc::PTRACE_SYSCALL, self.tid, 0, 0).is_ok();
         let stopped = going && self.wait_for(Stop::Call);
         let registers = stopped.then(|| self.read_registers()).flatten();
-        // Where it stands now it goes on from, whatever was before.
+        // The thread later continues from this stop.
         self.registers = registers?;
         registers
     }
 
-    /// Returns the registers that the thread goes on with; `None`: those that it has.
+    /// Returns the registers that the thread continues with; `None`: its current ones.
     fn final_registers(&self, held: Held) -> Option<user_regs_struct> {
         let interrupted = self.registers.rax as i64 == -i64::from(libc::EINTR)
             && can_begin_again(
@@ -498,7 +510,7 @@ impl BorrowedThread {
                 &arguments_of(&self.registers),
             );
         let status = ThreadStatus::read(self.pid, self.tid as u32);
-        // A signal that came meanwhile ends the call rightly.
+        // If a signal is pending, `EINTR` is the right result.
         let ours = interrupted && status.is_some_and(|status| !status.is_signalled());
         match ours {
             true => Some(begun_again(&self.registers)),
@@ -506,7 +518,7 @@ impl BorrowedThread {
         }
     }
 
-    /// Stops it as an interrupt does, without letting it run.
+    /// Stops the thread by another interrupt, without letting it run.
     fn interrupt_again(&mut self) -> bool {
         let asked = ptrace(libc::PTRACE_INTERRUPT, self.tid, 0, 0).is_ok()
             && ptrace(libc::PTRACE_CONT, self.tid, 0, 0).is_ok();
@@ -529,12 +541,13 @@ impl Drop for BorrowedThread {
     }
 }
 
-/// Returns the registers that make an interrupted call once more. A call that had ended stays so.
+/// Returns the registers that restart an interrupted call. A completed call stays completed.
 fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
-    // The kernel's own numbers, of which programs see none: ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
+    // The kernel's internal results, which programs never see: ERESTARTSYS, ERESTARTNOINTR,
+    // ERESTARTNOHAND and ERESTART_RESTARTBLOCK.
     const INTERRUPTED: [i64; 5] = [-(libc::EINTR as i64), -512, -513, -514, -516];
     let mut again = *registers;
-    // Outside of a system call, what is in the register is the program's.
+    // Outside of a system call, rax holds the program's value.
     let in_call = again.orig_rax as i64 >= 0;
     if in_call && INTERRUPTED.contains(&(again.rax as i64)) {
         again.rip -= 2;
@@ -544,7 +557,7 @@ fn begun_again(registers: &user_regs_struct) -> user_regs_struct {
     again
 }
 
-/// Arguments of the call that a thread stands in.
+/// Returns the arguments of the system call that a thread is in.
 pub(super) fn arguments_of(registers: &user_regs_struct) -> [u64; 6] {
     [
         registers.rdi,
@@ -556,21 +569,22 @@ pub(super) fn arguments_of(registers: &user_regs_struct) -> [u64; 6] {
     ]
 }
 
-/// Reason that a thread stopped.
+/// Reason of a thread's stop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// We have interrupted the thread.
+    /// An interrupt of the tracer.
     Event,
-    /// The thread is at the beginning or end of a system call.
+    /// The start or end of a system call.
     Call,
-    /// The thread has executed another program.
+    /// The execution of another program.
     Exec,
-    /// The thread is about to receive a signal.
+    /// A signal that is about to be delivered.
     Signal(c_int),
 }
 
 fn ptrace(request: c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: what the requests read or write of ours lives during the call; all callers pass pointers to it.
+    // SAFETY: memory of this process that a request reads or writes lives during the call; all
+    // callers pass pointers to it.
     let result = unsafe { libc::ptrace(request, tid, address, data) };
     match result {
         0.. => Ok(()),

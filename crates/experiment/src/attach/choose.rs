@@ -1,4 +1,4 @@
-//! Choice of the thread of a process that is borrowed.
+//! Choice of the thread to borrow.
 
 use super::borrowable_calls::{is_plain_wait, would_wait_longer};
 use super::borrowed::{BorrowedThread, Errand, arguments_of};
@@ -15,15 +15,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use unwind::{AddressSpace, ModuleData, StackMemory, UnwindRegisters, Unwinder};
 
-/// Longest time that a thread is looked for.
+/// Time limit for the search.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time in which only threads are taken that go on with exactly the time that they had left.
+/// Time in which only threads are accepted whose wait continues with exactly its remaining timeout.
 const PICKY: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(2);
-/// Bytes of a stack that are looked at.
+/// Number of bytes of a stack that are searched.
 const STACK: usize = 64 << 10;
 
-/// Borrows a thread that waits and has nothing under way that loading a library would meet.
+/// Borrows a waiting thread that is inside no function which loading a library would disturb.
 pub(super) fn borrow_thread(pid: u32, stop: &AtomicBool) -> Result<BorrowedThread, Error> {
     let stacks = Stacks::read(pid);
     let start = Instant::now();
@@ -62,7 +62,8 @@ pub(super) fn borrow_thread(pid: u32, stop: &AtomicBool) -> Result<BorrowedThrea
     ))
 }
 
-/// Borrows a thread for system calls alone: one that waits, or else any. `has_room` says whether its stack has room for what is put there.
+/// Borrows a thread for system calls only: one that waits if there is one, any other otherwise.
+/// `has_room` tells whether its stack has room for the frame.
 pub(super) fn borrow_for_calls(
     pid: u32,
     stop: &AtomicBool,
@@ -91,7 +92,7 @@ pub(super) fn borrow_for_calls(
     ))
 }
 
-/// Unwind tables of a process, and the functions that a borrowed thread must not be in.
+/// Unwind tables of a process, and the functions that a borrowed thread must not be inside.
 struct Stacks {
     space: AddressSpace,
     forbidden: Vec<Range<u64>>,
@@ -144,27 +145,29 @@ impl Stacks {
     }
 }
 
-/// Threads of a process that blocked the sampling signal, and have it as long as it is measured.
+/// Threads of a process that block the sampling signal; it is unblocked in them while they are
+/// measured.
 pub(super) struct UnblockedThreads {
     pid: u32,
     threads: Vec<u32>,
 }
 
 impl UnblockedThreads {
-    /// None of a process yet.
+    /// Makes an empty set for a process.
     pub fn none_of(pid: u32) -> Self {
         let threads = Vec::new();
         Self { pid, threads }
     }
 
-    /// Lets all threads have the signal that block it, also those that run.
+    /// Unblocks the signal in all threads that block it, also in running ones.
     pub fn unblock_all(pid: u32) -> Self {
         let mut unblocked = Self::none_of(pid);
         retry_threads(thread_ids(pid), |tid| unblocked.unblock_thread(tid, 0..0));
         unblocked
     }
 
-    /// Lets a thread have the signal, unless it is in code at `spared`, the signal's handler. Returns false if it must be tried again.
+    /// Unblocks the signal in a thread, unless it is in code at `spared`, the signal's handler.
+    /// Returns false if that must be retried.
     pub fn unblock_thread(&mut self, tid: u32, spared: Range<u64>) -> bool {
         let changed = set_blocked(self.pid, tid, false, spared);
         self.threads
@@ -172,7 +175,7 @@ impl UnblockedThreads {
         changed.is_some()
     }
 
-    /// Gives the threads their masks back.
+    /// Restores the threads' masks.
     pub fn block_again(&mut self) {
         let threads = std::mem::take(&mut self.threads);
         retry_threads(threads, |tid| {
@@ -181,7 +184,7 @@ impl UnblockedThreads {
     }
 }
 
-/// Does something with each thread until it has succeeded, for a while.
+/// Retries `succeeds` for each thread until it succeeds, for a limited time.
 fn retry_threads(mut threads: Vec<u32>, mut succeeds: impl FnMut(u32) -> bool) {
     let start = Instant::now();
     while !threads.is_empty() && start.elapsed() < PICKY {
@@ -190,13 +193,14 @@ fn retry_threads(mut threads: Vec<u32>, mut succeeds: impl FnMut(u32) -> bool) {
     }
 }
 
-/// Blocks the sampling signal in a thread, or unblocks it. Returns whether that is a change; `None` if it must be tried again.
+/// Blocks or unblocks the sampling signal in a thread. Returns whether that is a change; `None` if
+/// it must be retried.
 fn set_blocked(pid: u32, tid: u32, blocked: bool, spared: Range<u64>) -> Option<bool> {
     let bit = 1u64 << (runtime_abi::SIGNAL - 1);
     let status = ThreadStatus::read(pid, tid);
     let changes = status.is_some_and(|status| {
         let is_blocked = status.signals("SigBlk") & bit != 0;
-        // The runtime's own thread blocks all.
+        // The runtime's guard thread blocks all signals.
         is_blocked != blocked && status.field("Name") != Some("vitalfew")
     });
     if !changes {

@@ -5,31 +5,33 @@ use object::{Endianness, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use sampler::process_file;
 use std::ops::Range;
 
-/// The program that the build script has compiled.
+/// The program that the build script compiled.
 const BYTES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/freestanding.elf"));
-/// The unit of mappings.
+/// Page size.
 pub(super) const PAGE: u64 = 4096;
 
-/// `syscall; ret`, and the call that returns from a signal handler, in the form that debuggers know.
+/// `syscall; ret`, and the call that returns from a signal handler, in the form that debuggers
+/// recognise.
 const CALLS: [u8; 12] = *b"\x0f\x05\xc3\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
 /// Offset of the second call in [`CALLS`].
 pub(super) const LEAVE: u64 = 3;
-/// Offset of the program's own action for the signal, in the first page: the kernel's `struct sigaction`.
+/// Offset in the first page of the program's own action of the signal: the kernel's `struct
+/// sigaction`.
 pub(super) const KEPT_ACTION: u64 = 64;
 
-/// The handler. In a process its first page has [`CALLS`]; then the image follows.
+/// The handler. In a process its first page has [`CALLS`]; the image follows.
 pub(super) struct HandlerImage {
     elf: ElfFile64<'static, Endianness>,
-    /// Bytes that it takes in memory, with the first page: whole pages.
+    /// Size in memory with the first page, in bytes: whole pages.
     pub size: u64,
-    /// The part of them that is written to.
+    /// The writable part.
     pub data: Range<u64>,
     entry: u64,
     shared: u64,
 }
 
 impl HandlerImage {
-    /// The handler; `None`: there is none for this processor.
+    /// Reads the handler; `None`: there is none for this processor.
     pub fn read() -> Option<Self> {
         let elf = ElfFile64::<Endianness>::parse(BYTES).ok()?;
         let symbol = |name: &str| {
@@ -48,21 +50,22 @@ impl HandlerImage {
         })
     }
 
-    /// A name for it: each build has its own.
+    /// Returns the name of the handler, which differs between builds.
     pub fn name(&self) -> String {
-        // FNV-1a, which is enough to tell builds apart.
+        // FNV-1a suffices to tell builds apart.
         let hash = BYTES.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
         format!("{PREFIX}{hash:016x}")
     }
 
-    /// Address of the handler, if all of it is at `base`.
+    /// Returns the address of the handler's entry if the first page is at `base`.
     pub fn entry_at(&self, base: u64) -> u64 {
         base + self.entry
     }
 
-    /// Returns the bytes for the address `base`, with the addresses of the shared memory. `None`: the image is damaged.
+    /// Returns the bytes for the address `base`, with the addresses of the shared memory filled in.
+    /// `None`: the image is damaged.
     pub fn bytes_at(&self, base: u64, page: u64, clocks: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0; self.size as usize];
         bytes.get_mut(..CALLS.len())?.copy_from_slice(&CALLS);
@@ -88,7 +91,8 @@ impl HandlerImage {
 /// Prefix of the names of all builds.
 const PREFIX: &str = "vitalfew-handler-";
 
-/// Finds the handlers, of whatever build, that were brought into a process: the address of each one's first page, and its name.
+/// Finds the handlers of any build in a process: the address of each one's first page, and its
+/// name.
 pub(super) fn find_handlers(pid: u32) -> Vec<(u64, String)> {
     let text = std::fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);

@@ -1,6 +1,8 @@
-//! Programs without hooks: the handler of the sampling signal is all that they get, and the kernel says who wakes whom.
+//! Programs without hooks, which get only the handler of the sampling signal; the kernel reports
+//! which thread wakes which.
 //!
-//! A command of ours gets it before its first instruction; in a process that runs already a thread is borrowed for the system calls.
+//! A command gets the handler before its first instruction. In a running process, a thread is
+//! borrowed for the system calls.
 
 use super::borrowed::BorrowedThread;
 use super::choose::UnblockedThreads;
@@ -23,43 +25,46 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// A program that handles the signal. Dropped, it is left.
+/// A program with the handler. On drop the handler is deactivated.
 pub(crate) struct HooklessProgram {
     pid: u32,
     handler: u64,
-    /// A process that ran before us, with the memory that it shares.
+    /// A process that ran before, with its shared memory.
     process: Option<(RunningProcess, OwnedFd)>,
     /// True for a Go program.
     pub go: bool,
-    /// The kernel's half. From when it is dropped on, no thread is credited.
+    /// The BPF programs that credit threads. They stop when this is dropped.
     pub credits: KernelCredits,
     unblocked: UnblockedThreads,
 }
 
-/// A command of ours before its first instruction. Dropped, it goes on.
+/// A command held before its first instruction. On drop it continues.
 pub(crate) struct HeldCommand {
     thread: BorrowedThread,
     go: bool,
 }
 
-/// System calls within which a Go program installs its handlers: it makes some hundred before.
+/// Number of system calls within which a Go program installs its handlers: it makes some hundred
+/// before.
 const GO_STARTS: usize = 10_000;
-/// A signal that was sent is with its thread by then.
+/// Time after which a sent signal has reached its thread.
 const GRACE: Duration = Duration::from_millis(20);
-/// The handler's code is so near its beginning.
+/// Limit on the distance of the handler's code from its start.
 const HANDLER_BYTES: u64 = 1 << 20;
-/// Bytes of a program's code that are searched for a way back, at most.
+/// Maximum number of bytes of a program's code that are searched for a way back.
 const MOST_CODE: u64 = 64 << 20;
 
 impl HeldCommand {
-    /// Lets the command run. False: it is a Go program that does not begin as such programs do.
+    /// Continues the command. Returns false for a Go program that does not start as such programs
+    /// do.
     pub fn release(mut self) -> bool {
-        // A Go program handles all signals itself, and sets that up before its second thread begins. This one it is to leave to us.
+        // A Go program installs handlers of all signals before its second thread begins. It must
+        // not replace that of the sampling signal.
         !self.go || self.thread.run_past_action(SIGNAL, GO_STARTS)
     }
 }
 
-/// Starts a command that waits before its first instruction, with the handler in it.
+/// Starts a command with the handler in it, held before its first instruction.
 pub(crate) fn launch_command(
     command: &[OsString],
     memory: &CausalMemory,
@@ -108,7 +113,8 @@ fn plant_in_command(
         },
         thread,
         |thread| {
-            // It ends if we do: no way back is needed, and it runs nowhere else meanwhile.
+            // The process ends if vitalfew does: no way back is needed, and it runs nowhere else
+            // meanwhile.
             let written = thread.memory.write_all_at(b"\x0f\x05", entry);
             written.map_err(|_| refusal(pid, "its memory cannot be written to"))?;
             thread.prepare_return(ReturningCall {
@@ -132,7 +138,7 @@ fn plant_in_command(
     })
 }
 
-/// Brings the handler into a process that runs.
+/// Brings the handler into a running process.
 pub(crate) fn attach_without_hooks(
     pid: u32,
     stop: &AtomicBool,
@@ -196,20 +202,20 @@ fn clocks_of(pid: u32, credits: &KernelCredits) -> Result<BorrowedFd<'_>, Error>
     clocks.ok_or_else(|| refusal(pid, "the kernel's counts cannot be shared with it"))
 }
 
-/// Fills in what the runtime would report.
+/// Sets the fields that the runtime would set.
 fn begin_in(memory: &CausalMemory, pid: u32, handler: u64) {
     memory.pid.store(pid, Relaxed);
     memory.handler.store(handler, Relaxed);
-    // Its clocks go on: no function of ours reads them.
+    // The program reads the unadjusted clocks: no hook replaces them.
     memory.real_clocks.store(1, Relaxed);
-    // Threads have the slots that the kernel finds for them.
+    // Threads have the slots that the kernel assigns.
     let slots = runtime_abi::kernel::KERNEL_THREADS as u32;
     memory.used.store(slots, Relaxed);
     memory.state.store(runtime_abi::state::READY, Relaxed);
 }
 
-/// Returns whether the stack that a Go thread stands on has room: goroutines have small ones. What stands in front of the thread pointer says
-/// which it is (`runtime.g`, whose first words are its borders).
+/// Returns whether the stack of a Go thread has room: goroutines have small ones. The word in front
+/// of the thread pointer leads to its bounds, the first words of `runtime.g`.
 fn has_go_stack(thread: &BorrowedThread) -> bool {
     let sp = thread.registers.rsp;
     let borders = || {
@@ -220,7 +226,8 @@ fn has_go_stack(thread: &BorrowedThread) -> bool {
         .is_some_and(|(low, high)| (low..=high).contains(&sp) && sp - low > thread.needed_stack())
 }
 
-/// Finds code by which a thread makes its first call for us and comes back, should we be killed.
+/// Finds code by which a thread makes its first call and restores itself, should vitalfew be
+/// killed.
 fn find_way_back(pid: u32) -> Option<ReturningCall> {
     let memory = File::open(process_file(pid, "mem")).ok()?;
     let mut search = ReturningCodeSearch::default();
@@ -236,7 +243,8 @@ fn find_way_back(pid: u32) -> Option<ReturningCall> {
     None
 }
 
-/// Refuses a process that another vitalfew measures now: that one holds a lock on the memory, which ends with it.
+/// Refuses a process that another vitalfew measures: that one holds a lock on the memory, which
+/// ends with it.
 fn refuse_used(pid: u32) -> Result<(), Error> {
     let text = std::fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let name = format!("/memfd:{COUNTS}");
@@ -268,7 +276,7 @@ fn lock_memory(memory: &CausalMemory) -> Result<(), Error> {
     }
 }
 
-/// A lock on all of a file.
+/// Returns a lock of a whole file.
 fn whole_file() -> libc::flock {
     // SAFETY: zeros are a lock: from the first byte to the end.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -277,13 +285,13 @@ fn whole_file() -> libc::flock {
 }
 
 impl HooklessProgram {
-    /// Leaves a process that ran before us, whose threads nobody sends the signal any more: its action of the signal is as it was, and
-    /// the memory is given back. The handler stays mapped. Returns whether that was possible.
+    /// Leaves a running process, whose threads no longer get the signal: restores its action of the
+    /// signal and frees the memory. The handler stays mapped. Returns whether that succeeded.
     pub fn leave(mut self) -> bool {
         self.try_leave()
     }
 
-    /// Lets threads that have blocked the sampling signal have it.
+    /// Unblocks the sampling signal in threads that block it.
     pub fn unblock_signal(&mut self) {
         let near = self.handler.saturating_sub(HANDLER_BYTES)..self.handler + HANDLER_BYTES;
         for tid in thread_ids(self.pid) {

@@ -1,4 +1,4 @@
-//! The files that are needed in the target: the runtime, and the C library's functions.
+//! The files that are needed in the target: the runtime, and the C library.
 
 use super::proc_files::mapped_file;
 use super::refuse::refusal;
@@ -17,14 +17,14 @@ const PREFIX: &str = "vitalfew-";
 /// The runtime's file.
 pub(super) struct RuntimeImage {
     pub bytes: Vec<u8>,
-    /// Address of the function to be called, from where it is loaded.
+    /// Address of the function to call, relative to the load address.
     pub entry: u64,
-    /// Its name in the target's mappings: each build has its own.
+    /// Name in the target's mappings, which differs between builds.
     pub name: String,
 }
 
 impl RuntimeImage {
-    /// Reads it, to begin a session by this function of it.
+    /// Reads the runtime's file, to begin a session by its function `entry`.
     pub fn read(path: &Path, entry: &str) -> Result<Self, Error> {
         let what = || format!("reading the runtime {}", path.display());
         let bytes = fs::read(path).map_err(|source| Error::System {
@@ -37,7 +37,7 @@ impl RuntimeImage {
         };
         let elf = ElfFile64::<Endianness>::parse(&*bytes).map_err(|_| unusable())?;
         let entry = address_of(&elf, entry).ok_or_else(unusable)?;
-        // FNV-1a, which is enough to tell builds apart.
+        // FNV-1a suffices to tell builds apart.
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -48,7 +48,7 @@ impl RuntimeImage {
         })
     }
 
-    /// Returns its address in a process that it was brought into before.
+    /// Returns the runtime's address in a process that it was loaded into before.
     pub fn loaded_at(&self, pid: u32) -> Option<u64> {
         let text = fs::read_to_string(process_file(pid, "maps")).ok()?;
         let wanted = format!("/memfd:{}", self.name);
@@ -58,7 +58,7 @@ impl RuntimeImage {
     }
 }
 
-/// Returns the number of runtimes, of whatever builds, that were brought into a process before.
+/// Returns the number of runtimes, of any build, that were loaded into a process before.
 pub(super) fn runtimes_loaded(pid: u32) -> usize {
     let text = fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
     let lines = profile::MapsLine::parse_all(&text).filter(|line| line.file_offset == 0);
@@ -77,16 +77,16 @@ pub(super) fn runtimes_loaded(pid: u32) -> usize {
 pub(super) struct LibcFunctions {
     pub errno_location: u64,
     pub dlopen: u64,
-    /// 0: there is none in the C library itself.
+    /// Address of `dlerror`; 0: the C library itself has none.
     pub dlerror: u64,
-    /// Flags that `dlopen` needs in addition.
+    /// Additional flags for `dlopen`.
     pub flags: u64,
-    /// Code of its by which a thread returns from a system call by itself.
+    /// Code of the library by which a thread restores itself after a system call.
     pub returning_call: ReturningCall,
 }
 
 impl LibcFunctions {
-    /// Finds them.
+    /// Finds the functions in a process.
     pub fn find(pid: u32) -> Result<Self, Error> {
         let text = fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
         let is_libc = |path: &str| {
@@ -104,7 +104,7 @@ impl LibcFunctions {
         let elf = ElfFile64::<Endianness>::parse(&*bytes);
         let elf = elf.map_err(|_| refusal(pid, "its C library is no ELF file"))?;
         let address = |name| address_of(&elf, name).map(|address| address + range.start);
-        // Before glibc 2.34 `dlopen` was in a library of its own, which called this one.
+        // Before glibc 2.34 `dlopen` was in a library of its own, which called this function.
         const INTERNAL: u64 = 0x8000_0000;
         let (dlopen, flags) = match (address("dlopen"), address("__libc_dlopen_mode")) {
             (Some(found), _) => (found, 0),
@@ -127,7 +127,7 @@ impl LibcFunctions {
     }
 }
 
-/// Finds the code by which a thread comes back by itself, in the section that has all of the C library's.
+/// Finds the code by which a thread restores itself, in the C library's code section.
 fn returning_call(elf: &ElfFile64<'_, Endianness>, base: u64) -> Option<ReturningCall> {
     let text = elf.section_by_name(".text")?;
     let (call, leave) = ReturningCall::find_code(text.data().ok()?)?;
@@ -144,7 +144,8 @@ fn address_of(elf: &ElfFile64<'_, Endianness>, name: &str) -> Option<u64> {
     Some(found.address()).filter(|address| *address != 0)
 }
 
-/// The functions of the executable mappings that must not be under way in a thread that loads a library: ranges of addresses.
+/// Returns the address ranges of functions in the executable mappings that a thread must not be
+/// inside while it loads a library.
 pub(super) fn allocator_functions(pid: u32) -> Vec<std::ops::Range<u64>> {
     const NAMES: [&str; 12] = [
         "malloc",
@@ -158,7 +159,7 @@ pub(super) fn allocator_functions(pid: u32) -> Vec<std::ops::Range<u64>> {
         "malloc_trim",
         "dlopen",
         "dlclose",
-        // What waits for locks inside the C library, its allocator's first of all.
+        // Waits for locks inside the C library, above all its allocator's.
         "__lll_lock_wait_private",
     ];
     let text = fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();

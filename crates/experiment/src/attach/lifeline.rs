@@ -1,4 +1,5 @@
-//! The mutex by which the runtime knows that its controller is there: the kernel lets go of it for a controller that is killed.
+//! The mutex by which the runtime knows that its controller lives: the kernel releases it when the
+//! controller is killed.
 
 use crate::Error;
 use crate::memory::AttachedMemory;
@@ -7,18 +8,19 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The mutex, held by the thread that made it, which lets go of it too.
+/// The mutex, held by the thread that made it, which also releases it.
 pub(super) struct Lifeline<M: AttachedMemory> {
     memory: M,
     held: AtomicBool,
 }
 
 impl<M: AttachedMemory> Lifeline<M> {
-    /// Makes the mutex in memory that nobody uses yet, and takes it.
+    /// Makes the mutex in memory that is not in use yet, and locks it.
     pub fn hold(memory: M) -> Result<Self, Error> {
         let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
         let mutex = mutex_of(&memory);
-        // SAFETY: the memory is shared, zeroed and large enough; the attributes are initialised first.
+        // SAFETY: the memory is shared, zeroed and large enough; the attributes are initialised
+        // first.
         let failed = unsafe {
             let attributes = attributes.as_mut_ptr();
             [
@@ -43,7 +45,7 @@ impl<M: AttachedMemory> Lifeline<M> {
         }
     }
 
-    /// Lets the runtime leave.
+    /// Releases the mutex, so that the runtime leaves.
     pub fn let_go(&self) {
         if self.held.swap(false, Relaxed) {
             // SAFETY: this thread holds it.
@@ -51,7 +53,7 @@ impl<M: AttachedMemory> Lifeline<M> {
         }
     }
 
-    /// Returns whether the runtime has not left yet: the memory is zeros behind it.
+    /// Returns whether the runtime has not left yet: it zeroes the memory when it leaves.
     pub fn is_guarded(&self) -> bool {
         self.memory.is_in_use()
     }

@@ -1,15 +1,15 @@
-//! Bringing the runtime into a process that runs already, and leaving it again.
+//! Loading the runtime into a running process, and leaving the process again.
 //!
 //! A thread of the process that waits in a system call is borrowed: `choose` finds it, [`borrowed`]
-//! holds it. `visit` has it load the runtime from memory, which works in other mount namespaces too.
-//! Then the thread goes on with its wait as if nothing had happened. Everything else the runtime's own
-//! thread does (`runtime/attached`): it puts hooks into the libraries' tables, and takes them out when
-//! the [`lifeline`] is let go of.
+//! holds it. `visit` makes it load the runtime from memory, which works in other mount namespaces
+//! too. Then the thread continues its wait unchanged. The runtime's own thread does the rest
+//! (`runtime/attached`): it installs hooks in the libraries' tables, and removes them when the
+//! [`lifeline`] is released.
 //!
 //! Without hooks (static programs, other C libraries), `hookless` holds a command before its first
-//! instruction, or borrows a thread. `plant` has it map the handler of `freestanding`, which `build.rs`
-//! has compiled into an image (`handler_image`). `sampler/src/bpf/credits.bpf.c` counts which thread
-//! wakes which.
+//! instruction, or borrows a thread. `plant` makes it map the handler of `freestanding`, which
+//! `build.rs` has compiled into an image (`handler_image`). `sampler/src/bpf/credits.bpf.c` counts
+//! which thread wakes which.
 
 #[cfg(target_arch = "x86_64")]
 mod attached;
@@ -60,7 +60,7 @@ pub(crate) use unsupported::{
     Attached, HeldCommand, HooklessProgram, attach_process, attach_without_hooks, launch_command,
 };
 
-/// Returns how a process can be measured: programs that no library can be loaded into, without hooks.
+/// Returns how a process can be measured: without hooks, if no library can be loaded into it.
 pub(crate) fn way_into_process(pid: u32, hooks: bool) -> Way {
     let executable = process_file(pid, "exe");
     let executable = Path::new(&executable);
@@ -75,7 +75,7 @@ pub(crate) fn way_into_process(pid: u32, hooks: bool) -> Way {
     }
 }
 
-/// A process that is not ours to wait for.
+/// A running process that is not a child.
 pub(crate) struct RunningProcess(OwnedFd);
 
 impl RunningProcess {
@@ -93,7 +93,7 @@ impl RunningProcess {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(process as i32) }))
     }
 
-    /// Returns whether it has ended.
+    /// Returns whether the process has ended.
     pub fn has_ended(&self) -> bool {
         let mut polled = libc::pollfd {
             fd: self.0.as_raw_fd(),

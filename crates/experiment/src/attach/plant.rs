@@ -1,9 +1,10 @@
-//! Bringing the signal handler for programs without hooks into a process, by system calls that a thread of it makes for us.
+//! Brings the signal handler for programs without hooks into a process, by system calls of a
+//! borrowed thread.
 //!
-//! What the process gets is one range of addresses: the handler, a few pages to work with, the shared memory, and the BPF map with
-//! the counts of its threads. The range stays, because a thread may still be in the handler when we leave; the next
-//! session takes it over. The descriptors of the memory come through a pair of sockets, so that it works
-//! across containers.
+//! The process gets one range of addresses: the handler, some work pages, the shared memory, and
+//! the BPF map with the counts of its threads. The range stays, because a thread may still be in
+//! the handler when vitalfew leaves; the next session reuses it. The descriptors of the memory are
+//! passed through a socket pair, which works across containers.
 
 use super::borrowed::BorrowedThread;
 use super::handler_image::{HandlerImage, KEPT_ACTION, LEAVE, PAGE, find_handlers};
@@ -17,7 +18,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
-/// The process that the handler is brought into, and the memory that comes with it.
+/// The process that gets the handler, and the memory for it.
 pub(super) struct Plant<'a> {
     pub pid: u32,
     /// Descriptor of the process.
@@ -26,9 +27,9 @@ pub(super) struct Plant<'a> {
     pub clocks: BorrowedFd<'a>,
 }
 
-/// Pages behind the handler for what system calls read and write, and for a frame to return by.
+/// Work pages behind the handler: for data of system calls and for a return frame.
 const WORK: u64 = 16 * PAGE;
-/// In them: the message with descriptors.
+/// Offset of the message with descriptors in the work pages.
 const MESSAGE: u64 = 0;
 const CONTROL: u64 = 128;
 const BYTE: u64 = 256;
@@ -66,8 +67,8 @@ impl Layout {
     }
 }
 
-/// Brings the handler, which does nothing until [`Page::state`] says so. `first`: how the first call is made where no session was before.
-/// Returns its address.
+/// Maps the handler, which does nothing until [`Page::state`] says so. `first`: code for the first
+/// call in a process without a former session. Returns the handler's address.
 pub(super) fn plant_handler(
     plant: &Plant<'_>,
     thread: &mut BorrowedThread,
@@ -111,7 +112,7 @@ fn map_room(pid: u32, thread: &mut BorrowedThread, image: &HandlerImage) -> Resu
     Ok(Layout::at(base, image))
 }
 
-/// The result of a system call in the process.
+/// Returns the result of a system call in the process.
 pub(super) fn result_of(pid: u32, what: &str, result: i64) -> Result<u64, Error> {
     match result {
         0.. => Ok(result as u64),
@@ -122,7 +123,7 @@ pub(super) fn result_of(pid: u32, what: &str, result: i64) -> Result<u64, Error>
     }
 }
 
-/// The work.
+/// State of mapping the handler.
 struct Planting<'a> {
     plant: &'a Plant<'a>,
     thread: &'a mut BorrowedThread,
@@ -130,7 +131,8 @@ struct Planting<'a> {
 }
 
 impl Planting<'_> {
-    /// From now on calls are made by our code in the process, which `bytes` brings if it is not there yet, and a frame in our memory.
+    /// Makes further calls through vitalfew's own code in the process and a frame in its own
+    /// memory. `bytes` is that code, if it is not there yet.
     fn use_own_calls(&mut self, bytes: Option<&Vec<u8>>) -> Result<(), Error> {
         if let Some(first) = bytes.and_then(|bytes| bytes.get(..PAGE as usize)) {
             self.write(self.layout.base, first)?;
@@ -180,7 +182,7 @@ impl Planting<'_> {
             let map = [start, end - start, access, flags, descriptor, offset];
             self.call("mmap", libc::SYS_mmap, map)?;
             if start == base + image.data.start {
-                // The frame was in what was there before.
+                // The frame stood in the former mapping.
                 self.use_own_calls(None)?;
             }
         }
@@ -190,7 +192,7 @@ impl Planting<'_> {
         Ok(())
     }
 
-    /// Hands descriptors of ours over; their numbers there.
+    /// Passes descriptors to the process; returns their numbers there.
     fn pass_descriptors(&mut self, descriptors: [RawFd; 3]) -> Result<[u64; 3], Error> {
         let work = self.layout.work;
         let kind = (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC) as u64;
@@ -209,7 +211,7 @@ impl Planting<'_> {
 
     fn receive_descriptors(&mut self, socket: u64) -> Result<[u64; 3], Error> {
         let work = self.layout.work;
-        // One byte, and room for the descriptors.
+        // One byte of data, and room for the descriptors.
         let part = work + MESSAGE + 64;
         let message = [0, 0, part, 1, work + CONTROL, 64, 0, 0, work + BYTE, 1];
         let bytes: Vec<u8> = message.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -225,8 +227,8 @@ impl Planting<'_> {
         Ok([two & 0xffff_ffff, two >> 32, one & 0xffff_ffff])
     }
 
-    /// Makes the signal ours. What the program does with it is kept: as it is now, or as the session had found it that was killed before
-    /// it could put it back.
+    /// Installs the handler. The program's own action is kept: the current one, or the one kept by
+    /// a session that was killed before it could restore it.
     fn take_signal(&mut self, handler: u64, handlers: &[(u64, String)]) -> Result<(), Error> {
         const SIZE: u64 = 8;
         let flags = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART) as u64;
@@ -255,10 +257,10 @@ impl Planting<'_> {
     }
 }
 
-/// No handler is as large.
+/// Upper bound of a handler's size.
 const ROOM: u64 = 1 << 20;
 
-/// Our code for system calls, where the handler is.
+/// Returns vitalfew's code for system calls, in front of the handler.
 fn own_calls(base: u64) -> ReturningCall {
     ReturningCall {
         call: base,
@@ -266,7 +268,7 @@ fn own_calls(base: u64) -> ReturningCall {
     }
 }
 
-/// Puts the program's own action of the signal back.
+/// Restores the program's own action of the signal.
 pub(super) fn give_signal_back(
     pid: u32,
     thread: &mut BorrowedThread,
@@ -281,7 +283,7 @@ pub(super) fn give_signal_back(
         .concat();
     let written = thread.memory.write_all_at(&bytes, ignore);
     written.map_err(|_| refusal(pid, "its memory cannot be written to"))?;
-    // To be ignored takes the signal from threads that block it, and have it still.
+    // Ignoring the signal first discards it where it is pending in threads that block it.
     for action in [ignore, layout.base + KEPT_ACTION] {
         let change = [SIGNAL as u64, action, 0, 8, 0, 0];
         let result = thread.make_call(libc::SYS_rt_sigaction, change)?;
@@ -290,7 +292,7 @@ pub(super) fn give_signal_back(
     Ok(())
 }
 
-/// A descriptor of another process, as one of ours.
+/// Copies a descriptor of another process into this one.
 fn take_descriptor(process: BorrowedFd<'_>, number: RawFd) -> Result<OwnedFd, Error> {
     // SAFETY: a plain call; the result is new.
     let taken = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) };
@@ -310,7 +312,8 @@ fn send_descriptors(socket: &OwnedFd, descriptors: [RawFd; 3]) -> Result<(), Err
     };
     let size = size_of_val(&descriptors) as u32;
     let mut control = [0u64; 8];
-    // SAFETY: zeros are a message; the control data have room for a header and the descriptors, and live during the call.
+    // SAFETY: zeros are a valid message; the control data have room for a header and the
+    // descriptors, and live during the call.
     let sent = unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
         message.msg_iov = &raw mut part;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(super) struct ThreadStatus(String);
 
 impl ThreadStatus {
-    /// Reads it; `None`: the thread is gone.
+    /// Reads the file; `None`: the thread has ended.
     pub fn read(pid: u32, tid: u32) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
         text.ok().map(Self)
@@ -24,21 +24,21 @@ impl ThreadStatus {
         line.map(str::trim)
     }
 
-    /// A set of signals, or 0: the lowest bit is signal 1.
+    /// Returns a set of signals, or 0; the lowest bit is signal 1.
     pub fn signals(&self, name: &str) -> u64 {
         let set = self.field(name);
         set.and_then(|set| u64::from_str_radix(set, 16).ok())
             .unwrap_or(0)
     }
 
-    /// Returns whether signals wait that the thread does not block.
+    /// Returns whether an unblocked signal is pending.
     pub fn is_signalled(&self) -> bool {
         let pending = self.signals("SigPnd") | self.signals("ShdPnd");
         pending & !self.signals("SigBlk") != 0
     }
 }
 
-/// The system call that a thread waits in: its number and its arguments.
+/// Returns the number and arguments of the system call that a thread waits in.
 pub(super) fn awaited_call(pid: u32, tid: u32) -> Option<(i64, [u64; 6])> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let mut words = text.split_whitespace();
@@ -51,10 +51,10 @@ pub(super) fn awaited_call(pid: u32, tid: u32) -> Option<(i64, [u64; 6])> {
     Some((number, arguments))
 }
 
-/// The words of a process's command line; its name where it has none.
+/// Returns the words of a process's command line, or its name if it has none.
 pub(crate) fn command_of(pid: u32) -> Vec<OsString> {
     let mut bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    // A program that says there what it does pads it.
+    // A program that overwrites its command line pads it.
     while bytes.pop_if(|byte| matches!(byte, 0 | b' ')).is_some() {}
     let words = bytes.split(|byte| *byte == 0);
     let words: Vec<OsString> = words
@@ -67,7 +67,7 @@ pub(crate) fn command_of(pid: u32) -> Vec<OsString> {
     vec![name.trim().into()]
 }
 
-/// A path by which a file that a process has mapped can be read, also one that was replaced.
+/// Returns a path by which a mapped file of a process can be read, even one that was replaced.
 pub(crate) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf {
     let direct = PathBuf::from(process_file(pid, &format!("map_files/{start:x}-{end:x}")));
     if direct.exists() {
@@ -76,7 +76,7 @@ pub(crate) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf
     process_file(pid, &format!("root{path}")).into()
 }
 
-/// Opens a file of the target's by its descriptor there.
+/// Opens a file of the target by its descriptor there.
 pub(super) fn open_descriptor(pid: u32, descriptor: u64) -> Result<File, Error> {
     let path = format!("/proc/{pid}/fd/{descriptor}");
     let file = File::options().read(true).write(true).open(path);

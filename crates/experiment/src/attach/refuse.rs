@@ -1,4 +1,4 @@
-//! Processes that are left alone, and why.
+//! Processes that cannot be attached to, and the reasons.
 
 use super::proc_files::ThreadStatus;
 use crate::launch::{ProgramKind, is_go_program, program_kind};
@@ -12,11 +12,11 @@ use std::path::Path;
 pub(super) enum WayIn {
     /// The runtime, a library.
     Library,
-    /// The handler of a signal alone.
+    /// Only the handler of a signal.
     Handler,
 }
 
-/// Refuses processes that the runtime cannot be brought into, or could not leave unharmed.
+/// Refuses processes that the runtime cannot be loaded into, or could not leave unharmed.
 pub(super) fn check_process(pid: u32, way: WayIn) -> Result<(), Error> {
     let no = |reason: &str| Err(refusal(pid, reason));
     if !cfg!(target_arch = "x86_64") {
@@ -108,13 +108,13 @@ fn check_thread(pid: u32, status: &ThreadStatus) -> Result<(), Error> {
     }
     match status.field("State").and_then(|state| state.chars().next()) {
         Some('T' | 't') => no("it is stopped; let it go on first (kill -CONT)"),
-        // Where its first thread has ended, others may run on.
+        // After the end of the first thread others may run on.
         Some('Z' | 'X') if !has_running_threads(pid) => no("it has ended"),
         _ => Ok(()),
     }
 }
 
-/// The kernel does not let us trace a thread.
+/// Returns the error for a thread that the kernel does not let this process trace.
 pub(super) fn not_traceable(pid: u32, source: &std::io::Error) -> Error {
     match source.raw_os_error() {
         Some(libc::EPERM) => refusal(pid, NOT_ALLOWED),
@@ -122,7 +122,7 @@ pub(super) fn not_traceable(pid: u32, source: &std::io::Error) -> Error {
     }
 }
 
-/// A process that nothing was done to.
+/// Returns the error for a process that is unchanged.
 pub(crate) fn refusal(pid: u32, reason: &str) -> Error {
     Error::NotAttachable {
         pid,

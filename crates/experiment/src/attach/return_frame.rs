@@ -1,12 +1,12 @@
-//! The frame by which a thread goes back by itself, as from a signal handler: registers, signal mask and vectors as they stand on the stack of one
-//! (`struct ucontext`).
+//! The frame by which a thread restores itself, as from a signal handler: registers, signal mask
+//! and vectors in the form of a signal frame (`struct ucontext`).
 
 use libc::user_regs_struct;
 
-/// Code in the target by which a thread makes a system call and returns from a signal handler behind it.
+/// Code in the target by which a thread makes a system call and then returns from a signal handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReturningCall {
-    /// Address of `syscall`, and a return behind it.
+    /// Address of a `syscall` instruction with a return after it.
     pub call: u64,
     /// The code that returns from the handler after the call.
     pub back: WayOfReturning,
@@ -17,7 +17,7 @@ pub(super) struct ReturningCall {
 pub(super) enum WayOfReturning {
     /// Address of the call that returns.
     Call(u64),
-    /// Address of `pop rax; ret`, which puts the number of that call where the first `syscall` finds it.
+    /// Address of `pop rax; ret`, which loads the number of that call for the first `syscall`.
     PopNumber(u64),
 }
 
@@ -25,7 +25,8 @@ pub(super) enum WayOfReturning {
 const RETURN: u64 = 15;
 
 impl ReturningCall {
-    /// Finds both in the bytes of a C library's code. The first is the end of `syscall`, which compares the result with the largest error.
+    /// Finds both in the bytes of a C library's code. The first is the end of `syscall`, which
+    /// compares the result with the largest error.
     pub fn find_code(code: &[u8]) -> Option<(u64, u64)> {
         const CALL: &[u8] = b"\x0f\x05\x48\x3d\x01\xf0\xff\xff\x73\x01\xc3";
         const LEAVE: &[u8] = b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05";
@@ -33,7 +34,8 @@ impl ReturningCall {
         Some((find(CALL)? as u64, find(LEAVE)? as u64))
     }
 
-    /// Returns the return addresses and popped words in front of the frame: the call returns to the first.
+    /// Returns the return addresses and popped words in front of the frame: the call returns to the
+    /// first one.
     pub fn words_before_frame(&self) -> Vec<u64> {
         match self.back {
             WayOfReturning::Call(leave) => vec![leave],
@@ -42,7 +44,7 @@ impl ReturningCall {
     }
 }
 
-/// Looks for such code in pieces of any program.
+/// Searches the code of any program for such code, piece by piece.
 #[derive(Default)]
 pub(super) struct ReturningCodeSearch {
     call: Option<u64>,
@@ -50,7 +52,7 @@ pub(super) struct ReturningCodeSearch {
 }
 
 impl ReturningCodeSearch {
-    /// Looks into code that stands at an address.
+    /// Searches code that stands at an address.
     pub fn search_code(&mut self, code: &[u8], address: u64) {
         let find = |wanted: &[u8]| {
             let at = code.windows(wanted.len()).position(|it| it == wanted)?;
@@ -60,7 +62,7 @@ impl ReturningCodeSearch {
         self.pop = self.pop.or_else(|| find(b"\x58\xc3"));
     }
 
-    /// Returns the code that was found, if it is complete.
+    /// Returns the code, once all of it is found.
     pub fn found_code(&self) -> Option<ReturningCall> {
         Some(ReturningCall {
             call: self.call?,
@@ -77,14 +79,15 @@ pub(super) fn frame_size(vectors: &[u8]) -> u64 {
     VECTORS + vectors.len() as u64 + 4
 }
 
-/// Returns the bytes of a frame, to be put at address `at`.
+/// Returns the bytes of a frame for address `at`.
 pub(super) fn frame_bytes(
     registers: &user_regs_struct,
     mask: u64,
     vectors: &[u8],
     at: u64,
 ) -> Vec<u8> {
-    // The extended state and the stack's segment are there; the alternative stack is not one, and stays what it was.
+    // The frame has the extended state and the stack segment. Its alternative stack is invalid, so
+    // the kernel leaves the thread's unchanged.
     const PARTS: u64 = 7;
     const NO_STACK: u64 = 0x7f;
     let segments = registers.cs | registers.ss << 48;
@@ -138,13 +141,13 @@ pub(super) fn frame_bytes(
     frame
 }
 
-/// The extended state as it stands on a signal's stack: with what it is, and an end.
+/// Returns the extended state in the form of a signal frame, with a header and an end mark.
 fn signal_vectors(state: &[u8]) -> Vec<u8> {
     const FIRST: u32 = 0x4650_5853;
     const SECOND: u32 = 0x4650_5845;
     const OWN: usize = 464;
     let mut vectors = state.to_vec();
-    // There the kernel says for a debugger which parts there are.
+    // There the kernel tells debuggers which parts are present.
     let parts: Vec<u8> = state.get(OWN..OWN + 8).unwrap_or_default().to_vec();
     let size = state.len() as u32;
     let mut own = Vec::new();

@@ -1,4 +1,4 @@
-//! A process all of whose threads stand still for a moment.
+//! A process with all threads stopped for a moment.
 
 use super::borrowed::BorrowedThread;
 use super::refuse::not_traceable;
@@ -11,19 +11,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Time limit for the threads to stand: others stand already meanwhile.
+/// Time limit for the threads to stop: others are stopped meanwhile.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// Time limit for those that do not (a disk keeps them waiting) while the others run.
+/// Time limit for late threads (those that wait for a disk) while the others run.
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two looks at them.
+/// Time between two checks of them.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// The process. Dropped, it goes on.
+/// The process. On drop it continues.
 pub(crate) struct StoppedProcess {
     threads: Vec<BorrowedThread>,
     /// The memory of the process.
     pub memory: File,
-    /// Until all go on, and not only the first.
+    /// Raised priority until all threads continue, not only the first.
     _urgent: Urgent,
 }
 
@@ -46,7 +46,7 @@ impl StoppedProcess {
                 .into_iter()
                 .filter(|tid| known.insert(*tid))
                 .collect();
-            // Threads that stand make no new ones.
+            // Stopped threads create no new ones.
             if new.is_empty() {
                 return Ok(Some(stopped));
             }
@@ -72,7 +72,7 @@ impl StoppedProcess {
         }
     }
 
-    /// The threads of the program, but for the runtime's own.
+    /// Returns the threads of the program, without the runtime's own.
     pub fn threads(&self, guard: u32) -> impl Iterator<Item = StoppedThread<'_>> {
         let own = self.threads.iter().filter(move |thread| {
             let id = thread.held_id();
@@ -82,12 +82,12 @@ impl StoppedProcess {
     }
 }
 
-/// Lets threads go on that were to stop and do not stand yet: only what stands can be let go.
+/// Releases threads that have not stopped yet: only a stopped thread can be detached.
 fn release_late(mut threads: Vec<BorrowedThread>) {
     let end = Instant::now() + LONG_PATIENCE;
     loop {
         threads.retain_mut(|thread| !thread.stands_within(Duration::ZERO));
-        // The kernel lets the rest go when we end.
+        // The kernel detaches the rest when vitalfew ends.
         if threads.is_empty() || Instant::now() >= end {
             return;
         }
@@ -95,23 +95,23 @@ fn release_late(mut threads: Vec<BorrowedThread>) {
     }
 }
 
-/// One of its threads.
+/// A thread of the process.
 pub(crate) struct StoppedThread<'a> {
     thread: &'a BorrowedThread,
 }
 
 impl StoppedThread<'_> {
-    /// Returns its instruction pointer.
+    /// Returns the thread's instruction pointer.
     pub fn instruction(&self) -> u64 {
         self.thread.registers.rip
     }
 
-    /// The address by which its own variables are found.
+    /// Returns the thread pointer, the base of thread-local storage.
     pub fn thread_pointer(&self) -> u64 {
         self.thread.registers.fs_base
     }
 
-    /// Returns the words on top of its stack, at most `bytes` bytes.
+    /// Returns the words on top of the thread's stack, at most `bytes` bytes.
     pub fn stack_words(&self, bytes: usize) -> Vec<u64> {
         let mut stack = vec![0; bytes];
         let read = (self.thread.memory).read_at(&mut stack, self.thread.registers.rsp);

@@ -1,5 +1,5 @@
-//! Processors other than x86-64, on which code of ours cannot be brought into a program that has not loaded it by itself: a
-//! refusal each.
+//! Processors other than x86-64, on which no code can be loaded into a running program: each
+//! function refuses.
 
 use super::RunningProcess;
 use super::refuse::{WayIn, check_process, refusal};
@@ -12,19 +12,19 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Reason that programs without hooks are refused.
+/// Reason for which programs without hooks are refused.
 const WITHOUT_HOOKS: &str = "programs that the runtime cannot be loaded into (static ones, Go's, --no-hooks) can be measured on x86-64 only; link it dynamically";
 
-/// A process that the runtime is in. There is none.
+/// A process with the runtime in it, which cannot exist here.
 pub(crate) struct Attached<M> {
     never: Infallible,
     memory: PhantomData<M>,
 }
 
-/// A command before its first instruction. There is none.
+/// A command held before its first instruction, which cannot exist here.
 pub(crate) struct HeldCommand(Infallible);
 
-/// A program that handles the signal. There is none.
+/// A program with the signal handler, which cannot exist here.
 pub(crate) struct HooklessProgram {
     never: Infallible,
     pub go: bool,

@@ -1,19 +1,21 @@
-//! A program's threads stand for as long as this process needs; so it needs a processor at once.
+//! Raised priority: threads of a program are stopped for as long as this process works, so it needs
+//! a processor at once.
 
 use libc::c_int;
 
 /// Nice value of the highest priority.
 const FIRST: c_int = -20;
 
-/// While it lives, this thread runs before those of usual programs, where it may. (A real-time thread would take the processor
-/// on which it was last, though another one is idle, and the thread that stands is woken behind who ran there.)
+/// Runs the current thread ahead of usual programs while it lives, if that is allowed. (A real-time
+/// priority is worse: such a thread takes the processor that it ran on last, even if another one is
+/// idle, and the stopped thread is woken after whichever ran there.)
 pub(super) struct Urgent {
-    /// Its nice value before.
+    /// The nice value before.
     before: Option<c_int>,
 }
 
 impl Urgent {
-    /// Begins.
+    /// Raises the priority.
     pub fn begin() -> Self {
         // SAFETY: plain calls; 0 is this thread.
         let before = unsafe {
@@ -28,7 +30,7 @@ impl Urgent {
 impl Drop for Urgent {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // SAFETY: a plain call; who may take precedence may give it up.
+            // SAFETY: a plain call; a process that may raise its priority may lower it.
             unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before) };
         }
     }

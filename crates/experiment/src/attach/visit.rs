@@ -1,8 +1,8 @@
 //! Actions of the borrowed thread: it makes the memory, loads the runtime and calls it.
 //!
-//! It does so on a stack of its own, by a few instructions that wait at their end for us to put everything back as it
-//! was. Should we be gone by then, they do that themselves, as from a signal handler: the program is not harmed by a controller
-//! that is killed.
+//! The thread uses a stack of its own and a few instructions that wait at their end until vitalfew
+//! restores it. If vitalfew is gone by then, they restore the thread themselves, as from a signal
+//! handler: a killed controller does not harm the program.
 
 use super::borrowed::BorrowedThread;
 use super::image::{LibcFunctions, RuntimeImage, runtimes_loaded};
@@ -22,22 +22,22 @@ pub(super) struct Visited<M: AttachedMemory> {
     pub lifeline: Lifeline<M>,
 }
 
-/// Bytes of memory that the thread gets for it: code, data, then its stack.
+/// Bytes of memory for the visit: code, data, then the stack.
 const ROOM: u64 = 1 << 20;
 const DATA: u64 = 4096;
 const FRAME: u64 = 8192;
 const TEXTS: u64 = FRAME + 64 * 1024;
-/// Room for a text.
+/// Bytes for a string.
 const TEXT: u64 = 128;
 
-/// Slashes that tell one build of the runtime from another, at most.
+/// Maximum number of slashes in a path, which tell builds of the runtime apart.
 const MOST_SLASHES: usize = 64;
 
 /// Time limit for loading the runtime: other threads may be loading libraries.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Words of the data, by number.
+/// Indexes of the words of the data.
 const DONE: usize = 0;
 const ERRNO: usize = 1;
 const OPEN: usize = 2;
@@ -58,7 +58,8 @@ unsafe extern "C" {
     static vitalfew_visit_end: u8;
 }
 
-// r15: the data. The last part waits for about a second for us (more where it is crowded), then returns by itself.
+// r15: the data. The last part waits for vitalfew for about a second (longer on a busy machine),
+// then returns by itself.
 global_asm!(
     ".pushsection .rodata",
     ".globl vitalfew_visit, vitalfew_visit_end",
@@ -82,7 +83,7 @@ global_asm!(
     "call [r15 + 8*5]",
     "mov [r15 + 8*11], rax",
     "jmp 3f",
-    // The first word of what `dlopen` returns is where the library is (`struct link_map`).
+    // The first word of the result of `dlopen` is the load address (`struct link_map`).
     "1: mov rax, [rax]",
     "2: add rax, [r15 + 8*6]",
     "mov rdi, [r15 + 8*8]",
@@ -111,7 +112,7 @@ fn visit_code() -> &'static [u8] {
     }
 }
 
-/// Brings the runtime into the process.
+/// Loads the runtime into the process.
 pub(super) fn load_runtime<M: AttachedMemory>(
     pid: u32,
     thread: &mut BorrowedThread,
@@ -142,7 +143,7 @@ fn map_room(pid: u32, thread: &mut BorrowedThread) -> Result<u64, Error> {
     made(pid, "mmap", thread.make_call(libc::SYS_mmap, map)?)
 }
 
-/// The result of a system call in the target.
+/// Returns the result of a system call in the target.
 fn made(pid: u32, what: &str, result: i64) -> Result<u64, Error> {
     match result {
         0.. => Ok(result as u64),
@@ -157,15 +158,15 @@ fn made(pid: u32, what: &str, result: i64) -> Result<u64, Error> {
 struct Visit<'a> {
     pid: u32,
     thread: &'a mut BorrowedThread,
-    /// Its memory there; 0: it is lost.
+    /// Address of the memory in the target; 0: none.
     room: u64,
     words: [u64; WORDS],
-    /// The descriptor there of the library's file.
+    /// Descriptor of the library's file in the target.
     library: Option<u64>,
 }
 
 impl Visit<'_> {
-    /// Writes everything that the thread needs.
+    /// Writes the code and data for the thread.
     fn prepare<M: AttachedMemory>(
         &mut self,
         image: &RuntimeImage,
@@ -189,8 +190,8 @@ impl Visit<'_> {
                         what: "copying the runtime".into(),
                         source,
                     })?;
-                // The dynamic linker takes a path that it has loaded for the same library: another build of the runtime, if
-                // the descriptor had that number too.
+                // The dynamic linker takes a path that it has loaded before for the same library.
+                // Another build of the runtime may have had this descriptor's number.
                 let slashes = "/".repeat(1 + runtimes_loaded(self.pid) % MOST_SLASHES);
                 let path = format!("/proc/self/fd{slashes}{library}\0");
                 self.write(TEXTS + 2 * TEXT, path.as_bytes())?;
@@ -213,7 +214,7 @@ impl Visit<'_> {
         Ok(Visited { memory, lifeline })
     }
 
-    /// Makes a file in memory; its descriptor there.
+    /// Makes a file in memory; returns its descriptor in the target.
     fn make_file(&mut self, name: &str, at: u64) -> Result<u64, Error> {
         self.write(TEXTS + at, format!("{name}\0").as_bytes())?;
         let name = self.room + TEXTS + at;
@@ -238,7 +239,7 @@ impl Visit<'_> {
         read.map_or(0, |()| u64::from_le_bytes(bytes))
     }
 
-    /// Lets the thread run and come back.
+    /// Runs the thread through the code.
     fn run(&mut self) -> Result<(), Error> {
         // Aligned as in front of a call.
         let stack = self.room + ROOM - 4096;
@@ -257,7 +258,7 @@ impl Visit<'_> {
         }
         let code = self.room..self.room + DATA;
         if !self.thread.hold_within(&code) {
-            // It has waited for too long, and has gone back.
+            // The thread has waited for too long, and has restored itself.
             self.room = 0;
             return Err(refusal(self.pid, "this machine is too busy; try again"));
         }
@@ -290,13 +291,13 @@ impl Visit<'_> {
         format!("its dynamic linker does not load the runtime: {text}")
     }
 
-    /// Unmaps and closes what is no longer needed.
+    /// Unmaps the memory and closes descriptors that are no longer needed.
     fn clear(&mut self) {
         if self.room == 0 {
             return;
         }
         let mut descriptors: Vec<u64> = self.library.into_iter().collect();
-        // The runtime closes the memory's once it has begun.
+        // Once begun, the runtime closes the memory's descriptor itself.
         if self.word(RESULT) != 0 || self.word(DONE) == 0 || self.words[DESCRIPTOR] == 0 {
             descriptors.extend((self.words[DESCRIPTOR] != 0).then_some(self.words[DESCRIPTOR]));
         }
