@@ -1,33 +1,37 @@
 //! Chooses the line or wait that the next pair of experiments speeds up.
 //!
-//! The error of an estimate depends on the number of its experiments, not on the line's part of the time. Coz chooses in proportion to
-//! samples, so that a line of 3 % has no experiment after half a minute. Here the number grows with the square root of the samples, and lines
-//! that have begun come first, because fewer than four speedups give no estimate. No choice depends on the outcome of an experiment, which would
-//! bias the result.
+//! The error of an estimate depends on the number of its experiments, not on the line's share of
+//! the time. Coz chooses in proportion to samples, so that a line of 3 % has no experiment after
+//! half a minute. Here the number grows with the square root of the samples, and lines that have
+//! begun come first, because fewer than four speedups give no estimate. No choice depends on the
+//! outcome of an experiment, which would bias the result.
 
 use crate::choose::Dice;
 use crate::trials::Trials;
 
-/// Least part of the run's time that a line takes to be chosen for itself. The program gains no more than that.
+/// Smallest share of the run's time at which a line is chosen on its own account. The program gains
+/// no more than that share.
 const WORTHY: f64 = 0.03;
-/// Different speedups above 0 that an estimate needs.
+/// Number of different speedups above 0 that an estimate needs.
 const ESTIMATED: u32 = 4;
 
-/// Returns how many experiments with a speedup an estimate of a line needs, if one speedup alone is tried or several.
+/// Returns how many experiments with a speedup an estimate of a line needs, if only one speedup is
+/// tried or several.
 pub(crate) fn needed_for_estimate(one_speedup: bool) -> u32 {
     if one_speedup { 1 } else { ESTIMATED }
 }
 
-/// Experiments after which a line that has a sample in few of them no longer comes first.
+/// Number of experiments after which a line that has a sample in few of them no longer comes first.
 const GIVEN_UP: u32 = 8;
-/// Odds of a choice among all lines: one in this many. The others are among the lines that have begun.
+/// One in this many choices is among all lines. The others are among the lines that have begun.
 const FINISHED_FIRST: u64 = 4;
 
-/// Least part of a line's samples that a copy has to be measured for itself. It also has to leave as much to the
-/// others. Neither tuned nor measured.
+/// Smallest share of a line's samples at which one of its copies is measured separately. The other
+/// copies together need this share too. Neither tuned nor measured.
 const ONE_OF_SEVERAL: f64 = 0.1;
 
-/// Returns whether a copy of a line is measured for itself too, by its part of the run's time and of the line's samples.
+/// Returns whether a copy of a line is measured separately too, by its share of the run's time and
+/// of the line's samples.
 pub(crate) fn is_copy_worthy(part: f64, of_line: f64) -> bool {
     part >= WORTHY && (ONE_OF_SEVERAL..=1.0 - ONE_OF_SEVERAL).contains(&of_line)
 }
@@ -35,11 +39,11 @@ pub(crate) fn is_copy_worthy(part: f64, of_line: f64) -> bool {
 /// A line or wait that can be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
-    /// Samples lately.
+    /// Number of recent samples.
     pub recent: u64,
-    /// The part of the run's time that it took so far; of several threads, together.
+    /// Share of the run's time so far, summed over threads.
     pub part: f64,
-    /// Its experiments so far.
+    /// Experiments so far.
     pub trials: Trials,
 }
 
@@ -54,10 +58,10 @@ impl Candidate {
     }
 }
 
-/// Picks the number of a candidate, each of which needs `needed` experiments with a speedup; `None`
-/// if none had samples lately. Even numbers run, odd ones wait. Both kinds together share
-/// experiments by the square root of their samples, too, or many sleeping threads would take most
-/// of them.
+/// Picks the index of a candidate; `None` if none had recent samples. Each candidate needs `needed`
+/// experiments with a speedup. Even indexes are running lines, odd ones are waits. The two kinds
+/// also share experiments by the square root of their samples, or many sleeping threads would take
+/// most of them.
 pub(crate) fn pick_needed(dice: &mut Dice, candidates: &[Candidate], needed: u32) -> Option<usize> {
     let kinds = [0, 1].map(|kind| {
         let of_kind = candidates.iter().skip(kind).step_by(2);
@@ -81,7 +85,8 @@ pub(crate) fn pick_needed(dice: &mut Dice, candidates: &[Candidate], needed: u32
     begun.or_else(|| dice.pick_weighted(&weights))
 }
 
-/// Returns the weight of each candidate of a kind, and 0 for the other kind. Candidates below [`WORTHY`] count as one line together.
+/// Returns the weight of each candidate of a kind, and 0 for the other kind. Candidates below
+/// [`WORTHY`] count as one line together.
 fn weights_of_kind(candidates: &[Candidate], kind: usize) -> Vec<u64> {
     let is_of_kind = |number: usize| number % 2 == kind;
     let small = candidates.iter().enumerate();
@@ -102,9 +107,10 @@ fn weights_of_kind(candidates: &[Candidate], kind: usize) -> Vec<u64> {
     weights.collect()
 }
 
-/// Returns the weight of samples after `attempts` experiments. Chosen in proportion to `r/n`, `n` grows with `√r`.
+/// Returns the weight of `recent` samples after `attempts` experiments. Chosen in proportion to
+/// `r/n`, `n` grows with `√r`.
 fn need(recent: u64, attempts: u32) -> u64 {
-    /// Keeps fractions in whole numbers.
+    /// Scale that keeps fractions in integers.
     const FINE: u64 = 1 << 20;
     recent
         .saturating_mul(FINE)
@@ -116,12 +122,12 @@ mod tests {
     use super::*;
     use profile::{Experiment, Progress};
 
-    /// Experiments with a speedup in 40 s.
+    /// Number of experiments with a speedup in 40 s.
     const PAIRS: usize = 35;
-    /// Samples of two threads since the last experiment began.
+    /// Number of samples of two threads since the last experiment began.
     const SAMPLES: f64 = 1200.0;
 
-    /// An experiment of a choice with `samples` samples in it.
+    /// Makes an experiment of a choice with `samples` samples in it.
     fn experiment(speedup: f64, samples: u64) -> Experiment {
         Experiment {
             fragment: 0,
@@ -173,7 +179,7 @@ mod tests {
         trials
     }
 
-    /// Part of the lines without an estimate, of many runs; even lines run.
+    /// Returns the fraction of lines without an estimate, over many runs; even lines run.
     fn missing_part(shares: &[f64]) -> f64 {
         let share = |line: usize, _| {
             let of_line = shares.get(line / 2).copied();
@@ -211,7 +217,7 @@ mod tests {
         };
         let one = lines_without(needed_for_estimate(true));
         assert!(one <= 4, "{one} of 400");
-        // As lines are finished that need four speedups, many would have none.
+        // With fewer lines finished, many would have no estimate.
         let four = lines_without(needed_for_estimate(false));
         assert!(four >= 4 * (one + 1), "{four} of 400, and {one}");
     }
@@ -232,7 +238,7 @@ mod tests {
         assert!(missing > 250, "{missing} of 1000");
     }
 
-    /// Experiments of the first line, in the mean of many runs.
+    /// Returns the mean number of experiments of the first line, over many runs.
     fn mean_of_first(share: impl Fn(usize, usize) -> f64, lines: usize) -> f64 {
         let attempts = (0..200).map(|seed| simulate(seed, &share, lines)[0].attempts());
         f64::from(attempts.sum::<u32>()) / 200.0
@@ -263,7 +269,8 @@ mod tests {
 
     #[test]
     fn what_has_gone_is_neither_waited_for_nor_chosen() {
-        // The second line ran at the start only; the third comes for a moment, again and again, behind which it has no sample.
+        // The second line runs only at the start. The third one has a sample now and then, and none
+        // right after.
         let share = |line: usize, pair: usize| match line {
             0 => 0.5,
             2 if pair < 3 => 0.5,

@@ -28,26 +28,26 @@ use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// The longest time between two looks at the target.
+/// Longest time between two looks at the target.
 const TICK: Duration = Duration::from_millis(10);
-/// The longest time between two looks where the end of the target ends an experiment.
+/// Longest time between two looks if the end of the target ends an experiment.
 const EDGE_TICK: Duration = Duration::from_millis(1);
-/// The shortest time between two looks for threads that block the sampling signal.
+/// Shortest time between two searches for threads that block the sampling signal.
 const BLOCKING_EVERY: Duration = Duration::from_millis(100);
-/// Number of samples of which one may be missing, because its thread could get no signal, before
-/// the user hears of it.
+/// The user is warned if more than one in this many samples is missing, because its thread could
+/// get no signal.
 const MOST_WITHHELD: u64 = 20;
-/// The time between two reports to the user.
+/// Time between two progress reports.
 const TOLD_EVERY: Duration = Duration::from_millis(250);
-/// The time that a search for a progress point may take before the user hears of it.
+/// Time after which the user is told about a search for a progress point.
 const NOTICED: Duration = Duration::from_millis(200);
-/// Samples of a program that ended from which on it matters that none is in scope.
+/// Samples from which on a program that ended without a sample in scope earns a warning.
 const FEW_SAMPLES: u64 = 20;
-/// Samples without one in scope after which the user hears of it.
+/// Samples without one in scope after which the user is told.
 const NOTICED_SAMPLES: u64 = 500;
-/// Samples without one in scope after which there is no use in going on.
+/// Samples without one in scope after which the run is given up.
 const HOPELESS_SAMPLES: u64 = 20_000;
-/// Time without a visit of a progress point after which there is no use in going on.
+/// Time without a visit of a progress point after which the run is given up.
 const HOPELESS: Duration = Duration::from_secs(60);
 
 /// Knowledge of a command from its earlier runs.
@@ -57,7 +57,7 @@ pub(crate) struct EarlierRuns {
     pub meetings: KnownMeetings,
 }
 
-/// A target with the memory that it shares with us, and what is known of it.
+/// A target with its shared memory and the state of its measurement.
 pub(crate) struct CausalSession<'a> {
     options: &'a ExperimentOptions,
     memory: CausalMemory,
@@ -66,26 +66,28 @@ pub(crate) struct CausalSession<'a> {
     experiments: Experiments,
     start: Instant,
     start_unix_ns: u64,
-    /// Next unknown place to answer.
+    /// Index of the next unknown place to resolve.
     answered: u64,
     unloaded: u32,
     visited: bool,
     stopped: Option<String>,
-    /// While a progress point is looked for.
+    /// The search for a progress point, while it lasts.
     search: Option<ProgressSearch>,
     choice: Option<ProgressChoice>,
-    /// The timers that sample, if they are the processors'.
+    /// The processors' sampling timers, if these are used.
     ticks: Option<Ticks>,
-    /// When it was last looked for threads that block the sampling signal, and how often such had run by then.
+    /// Time of the last search for threads that block the sampling signal, and how often such
+    /// threads had run by then.
     looked_for_blocking: (Duration, u64),
-    /// The watch of system calls: waits for what is outside, and running in the kernel.
+    /// The watch of system calls: waits for outside events, and running in the kernel.
     waits: Option<WaitWatch>,
-    /// The program, if it has no hooks. Behind what sends it signals, which ends first.
+    /// The program, if it has no hooks. It is declared after the senders of signals, which must end
+    /// first.
     program: Option<HooklessProgram>,
     /// The unit of code that is sped up.
     by: Granularity,
     handover: HandoverWatch,
-    /// The process that goes on behind the end of the command.
+    /// The process that continues after the command's end.
     in_background: Option<u32>,
     /// A remark for the user about how the program began.
     strange: Option<&'static str>,
@@ -122,7 +124,7 @@ impl<'a> CausalSession<'a> {
         for (address, place) in code.known_places() {
             spinning::set_place(&memory, &mut code, address, place);
         }
-        // A goroutine that waits is no thread that does.
+        // A waiting goroutine is not a waiting thread.
         let goroutines = program.as_ref().is_some_and(|program| program.go);
         let hookless = program.is_some();
         let watch = || WaitWatch::start(&memory, hookless, !goroutines);
@@ -160,7 +162,7 @@ impl<'a> CausalSession<'a> {
         })
     }
 
-    /// Lets the target run, to its end or ours.
+    /// Runs the target until it ends or the measurement does.
     pub fn run_target(
         &mut self,
         target: &mut dyn Target,
@@ -173,7 +175,8 @@ impl<'a> CausalSession<'a> {
             self.experiments
                 .begin_whole(&self.memory, &mut self.code, hints);
         }
-        // Before it is sampled: a sample asks for places, and nobody answers while it is brought to where it is ours.
+        // Before sampling starts: samples ask for places, and no answers come until the target is
+        // released.
         self.strange = target.release();
         self.memory
             .wait_words()
@@ -183,7 +186,7 @@ impl<'a> CausalSession<'a> {
         }
         let mut said = Duration::ZERO;
         let tick = match self.options.end_to_end {
-            // The end of a whole run is one of an experiment.
+            // The end of a whole run ends its experiment.
             Some(_) => EDGE_TICK,
             None => TICK,
         };
@@ -220,13 +223,13 @@ impl<'a> CausalSession<'a> {
                 self.memory.wait_words().wait_for_news(seen, TICK);
                 continue;
             }
-            // To read events of other processors interrupts them: only when something is to be done.
+            // Reading other processors' events interrupts them, so it is done only when due.
             let mut next = self.experiments.time_to_rest(now);
             if next.is_zero() || now >= said || self.points.has_latency() {
                 let counts = self.points.read_counts(&self.memory, &self.code);
                 let done = self.experiments.done.len();
                 next = (self.experiments).advance_to(&self.memory, &self.code, &counts, now);
-                // A finished experiment is told at once: the listener saves it.
+                // A finished experiment is reported at once: the listener saves it.
                 if now >= said || self.experiments.done.len() > done {
                     self.visited |= counts.iter().any(|count| count.visit_count() > 0);
                     let live = self.live_progress(now, &counts);
@@ -238,7 +241,8 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// Lets threads of a program without hooks have the sampling signal that have blocked it, as daemons do.
+    /// Unblocks the sampling signal in threads of a program without hooks, such as daemons, that
+    /// block it.
     fn unblock_signal(&mut self, now: Duration) {
         let (last, seen) = self.looked_for_blocking;
         if self.program.is_none() || now.saturating_sub(last) < BLOCKING_EVERY {
@@ -256,7 +260,7 @@ impl<'a> CausalSession<'a> {
         self.ticks.as_ref().map(Ticks::withheld).unwrap_or_default()
     }
 
-    /// Takes over the kernel's count of how often threads meet, in programs without hooks.
+    /// Copies the kernel's count of synchronisations, in programs without hooks.
     fn count_meetings(&self) {
         if let Some(program) = &self.program {
             let meetings = program.credits.meetings();
@@ -264,7 +268,8 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// The session, if the processors are sampled. A timer of each thread's own would have to be made by the threads.
+    /// Returns the session if the processors are sampled. Otherwise each thread would have to
+    /// create its own timer.
     pub fn sampled_by_processor(self, pid: u32) -> Result<Self, Error> {
         let by_processor = self.ticks.is_some();
         by_processor.then_some(self).ok_or(Error::NotAttachable {
@@ -273,13 +278,13 @@ impl<'a> CausalSession<'a> {
         })
     }
 
-    /// Part of the samples whose places were not known yet.
+    /// Returns the fraction of samples at places that were still unknown.
     fn unknown_part(&self) -> f64 {
         let samples = self.memory.samples.0.load(Relaxed).max(1) as f64;
         self.memory.misses.load(Relaxed) as f64 / samples
     }
 
-    /// Puts together what a run of a command comes to.
+    /// Assembles the results of a command's run.
     pub fn end_command(
         mut self,
         exit: Option<Exit>,
@@ -294,7 +299,7 @@ impl<'a> CausalSession<'a> {
         outcome
     }
 
-    /// Measures a process that runs already.
+    /// Measures a running process.
     pub fn measure_process(
         &mut self,
         mut process: impl Target,
@@ -317,9 +322,9 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// Leaves a process without hooks. Returns a remark if something is wrong then.
+    /// Leaves a process without hooks. Returns a remark if that failed.
     pub fn leave_process(mut self) -> Option<&'static str> {
-        // Nobody sends it the signal any more.
+        // From here on no signal is sent.
         self.ticks = None;
         self.waits = None;
         let left = self.program.take().is_none_or(HooklessProgram::leave);
@@ -328,7 +333,7 @@ impl<'a> CausalSession<'a> {
         )
     }
 
-    /// Sleeps until the runtime has news, at most so long. Waits that last are charged meanwhile.
+    /// Sleeps until the runtime has news, at most `at_most`. Charges lasting waits meanwhile.
     fn rest(&mut self, seen: u32, at_most: Duration) {
         let words = self.memory.wait_words();
         let Some(waits) = &mut self.waits else {
@@ -346,7 +351,7 @@ impl<'a> CausalSession<'a> {
         words.wait_for_news(seen, at_most);
     }
 
-    /// Looks for a progress point if there is none yet. Returns whether there still is none.
+    /// Advances the search for a progress point. Returns whether it still lasts.
     fn is_searching(&mut self, now: Duration) -> bool {
         let Some(search) = &mut self.search else {
             return false;
@@ -361,7 +366,7 @@ impl<'a> CausalSession<'a> {
         self.search.is_some()
     }
 
-    /// Answers the runtime's questions.
+    /// Resolves the places that the runtime asks for.
     fn answer_questions(&mut self) {
         let unloaded = self.memory.unloaded.load(Acquire);
         if unloaded != self.unloaded {
@@ -375,7 +380,7 @@ impl<'a> CausalSession<'a> {
         }
         let head = self.memory.unknown_head.0.load(Acquire);
         let ring = self.memory.unknown.len() as u64;
-        // A sample that finds no room is asked about again by the next one there.
+        // A sample that finds the ring full is repeated by the next one at its place.
         let first = self.answered.max(head.saturating_sub(ring));
         for at in first..head {
             let Some(entry) = self.memory.unknown.get((at % ring) as usize) else {
@@ -407,7 +412,7 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// Says that a progress point is looked for, if the program has none of its own.
+    /// Tells the user that a progress point is searched for, if the program has none of its own.
     fn notice_search(&mut self, now: Duration) {
         let in_source = self.points.list.iter().any(|point| point.in_source());
         let said = !self.notices.iter().any(|notice| notice == SEARCHING);
@@ -421,7 +426,8 @@ impl<'a> CausalSession<'a> {
         program_text(&self.options.command)
     }
 
-    /// Returns whether nothing can be learned, however long it takes; says why.
+    /// Returns whether nothing can be learned, however long the run takes; adds a notice with the
+    /// reason.
     fn is_hopeless(&mut self, now: Duration) -> bool {
         let samples = self.memory.samples.0.load(Relaxed);
         let refused = self.memory.refused.load(Relaxed);
@@ -459,7 +465,7 @@ impl<'a> CausalSession<'a> {
         true
     }
 
-    /// Ends measuring and puts together what was measured.
+    /// Ends measuring and assembles the results.
     fn finish_run(&mut self, exit: Option<Exit>) -> CausalRun {
         let duration = self.start.elapsed();
         if !self.options.is_last_run {
@@ -485,7 +491,7 @@ impl<'a> CausalSession<'a> {
         run
     }
 
-    /// Returns what was measured until now.
+    /// Returns the measurements so far.
     fn so_far(&mut self, now: Duration, counts: &[PointCount]) -> CausalRun {
         let mut images: Vec<ProfiledImage> = Vec::new();
         let (fragments, experiments) = self.measured_fragments(&mut images);
@@ -524,7 +530,8 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// The fragments with their samples, those that waited once more for their waits; and the experiments with them.
+    /// Returns the fragments with their samples, a second time for their waits if they waited, and
+    /// the experiments on them.
     fn measured_fragments(
         &mut self,
         images: &mut Vec<ProfiledImage>,
@@ -572,7 +579,7 @@ impl<'a> CausalSession<'a> {
         (fragments, placed.collect())
     }
 
-    /// The position of a fragment's image in the run's list.
+    /// Returns the index of a fragment's image in the run's list.
     fn image_position(
         &mut self,
         images: &mut Vec<ProfiledImage>,
@@ -593,7 +600,7 @@ impl<'a> CausalSession<'a> {
         u32::try_from(at).ok()
     }
 
-    /// Says what went wrong or is missing.
+    /// Adds warnings about failed or missing measurements.
     fn add_warnings(&mut self, warnings: &mut Vec<String>, exit: Option<Exit>) {
         warnings.extend(self.stopped.clone());
         let samples = self.memory.samples.0.load(Relaxed);
@@ -663,7 +670,8 @@ impl<'a> CausalSession<'a> {
                 "the program ended before its symbols had been read; --runs N repeats it".into(),
             );
         } else if self.code.fragments().all().is_empty() && self.stopped.is_none() {
-            // So few say nothing of the scope, which only the program's symbols would explain.
+            // This few samples say nothing about the scope, which only the program's symbols could
+            // explain.
             warnings.push(match exit {
                 Some(_) if samples < FEW_SAMPLES => TOO_SHORT.into(),
                 _ => self.nothing_in_scope(),
@@ -683,7 +691,7 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// Says that no sample was in the set of code that was asked for, if so.
+    /// Returns a warning if no sample was in the requested set of code.
     fn empty_set(&self) -> Option<String> {
         let set = self.options.set.as_ref()?;
         let samples = self.memory.samples.0.load(Relaxed);
@@ -735,10 +743,10 @@ impl<'a> CausalSession<'a> {
     }
 }
 
-/// Message for the case that reading symbols took all of the time.
+/// Message for a run whose time was used up by reading symbols.
 const NO_TIME_LEFT: &str = "nothing was measured: the time was over when the program's symbols had been read; give it more (--for)";
 
-/// Message if a program ended before one of its functions was met.
+/// Message for a program that ended before a sample was in one of its functions.
 const TOO_SHORT: &str =
     "no function of the program was sampled: it took too little time; --runs N repeats it";
 
@@ -746,7 +754,7 @@ const TOO_SHORT: &str =
 const SEARCHING: &str =
     "no progress point was given: looking for a function that is called steadily, for some seconds";
 
-/// Checks that a set of code exists, and has holds of its lock counted.
+/// Checks that a set of code exists, and starts counting holds of its lock.
 fn prepare_set(
     memory: &CausalMemory,
     code: &mut TargetCode,
@@ -765,7 +773,7 @@ fn prepare_set(
     }
 }
 
-/// Begins to tell samples of the set from all others.
+/// Starts separating samples of the set from all others.
 fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
     code.begin_set(set);
     if let SpeedupSet::Sequence(sequence) = set {
@@ -776,26 +784,26 @@ fn begin_set(memory: &CausalMemory, code: &mut TargetCode, set: &SpeedupSet) {
     } else {
         memory.selection.select_lock();
     }
-    // Samples that came while places were looked up still counted for lines.
+    // Samples taken while places were looked up were counted for lines.
     let counts = memory.fragments.iter().chain(&memory.waited);
     counts.for_each(|count| count.store(0, Relaxed));
 }
 
-/// Decides whether lines or functions are sped up, by what is known of the program.
+/// Decides whether lines or functions are sped up, by the program's debug information.
 fn choose_granularity(
     options: &ExperimentOptions,
     code: &mut TargetCode,
     notices: &mut Vec<String>,
 ) -> Result<Granularity, Error> {
     let paths = code.images_in_scope();
-    // To read all of it takes half a second for a large program, which is not to wait for that.
+    // Reading all of a large program takes half a second; the program must not wait for that.
     let has_lines = |path: &String| launch::has_section(&code.readable_path(path), ".debug_info");
     if paths.iter().any(has_lines) {
         return Ok(options.by);
     }
     let images: Vec<_> = paths.iter().map(|path| code.image_of(path)).collect();
     let has_lines = images.iter().any(|image| image.debug.is_some());
-    // Of patterns that fit no image, sources are meant.
+    // Patterns that match no image are patterns of sources.
     let Some(image) = images.first().filter(|_| !has_lines) else {
         return Ok(options.by);
     };
@@ -832,8 +840,8 @@ fn choose_granularity(
     Ok(Granularity::Function)
 }
 
-/// Samples by the processors' timers. Without the right to it every thread samples itself, which takes more of its time
-/// where threads change often.
+/// Starts sampling by the processors' timers. Without the right to use them every thread samples
+/// itself, which takes more time where threads alternate often.
 fn sample_processors(
     memory: &CausalMemory,
     period_ns: u64,

@@ -1,18 +1,19 @@
-//! Random choice of the next fragment and speedup (section 3.2): at random, so that the choice
-//! cannot bias the result.
+//! Random choice of the next fragment and speedup (section 3.2), so that the choice cannot bias the
+//! result.
 
-/// Choices.
+/// A random number generator for choices.
 pub(crate) struct Dice {
     state: u64,
 }
 
-/// Speedups besides 0: 5 % to 100 % in steps of 5 %.
+/// Number of speedups besides 0: 5 % to 100 % in steps of 5 %.
 const STEPS: usize = 20;
-/// Steps between two speedups that are tried before the others: 25, 50, 75 and 100 %.
+/// Steps between two of the speedups that are tried first: 25, 50, 75 and 100 %.
 const QUARTER: usize = STEPS / 4;
 
-/// Number of trials of each speedup above 0 of a choice. A curve ends at the greatest speedup that was tried, and needs
-/// a few different ones. Drawn independently, a dozen speedups leave 100 % out in half of the cases.
+/// Number of trials of each speedup above 0 of a choice. A curve ends at the greatest speedup that
+/// was tried, and needs a few different ones. Drawn independently, a dozen speedups leave 100 % out
+/// in half of the cases.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tried {
     times: [u32; STEPS],
@@ -27,14 +28,14 @@ impl Tried {
         }
     }
 
-    /// Returns how many experiments there were with a speedup above 0.
+    /// Returns the number of experiments with a speedup above 0.
     pub fn sum(&self) -> u32 {
         self.times
             .iter()
             .fold(0, |sum, times| sum.saturating_add(*times))
     }
 
-    /// Returns a weight for each step: those that were tried least, the quarters first.
+    /// Returns a weight for each step: the least tried ones, quarters first.
     fn step_weights(&self) -> [u64; STEPS] {
         let least = self.times.iter().min().copied().unwrap_or(0);
         let is_quarter = |step: usize| (step + 1).is_multiple_of(QUARTER);
@@ -58,7 +59,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A speedup as a fraction: 0 in half of the cases; otherwise `fixed`, or any.
+    /// Draws a speedup as a fraction: 0 in half of the cases; otherwise `fixed`, or any.
     pub fn choose_speedup(&mut self, fixed: Option<f64>) -> f64 {
         if self.is_baseline() {
             return 0.0;
@@ -79,14 +80,14 @@ impl Dice {
             .is_none_or(|rest| rest == 0)
     }
 
-    /// A speedup above 0: `fixed`, or one of those that were tried least.
+    /// Draws a speedup above 0: `fixed`, or one of the least tried.
     pub fn above_zero(&mut self, fixed: Option<f64>, tried: &Tried) -> f64 {
         let step = self.pick_weighted(&tried.step_weights());
         let step = step.map_or(STEPS, |step| step + 1);
         fixed.unwrap_or(step as f64 / STEPS as f64)
     }
 
-    /// Picks a position with a probability in proportion to its weight; `None` if all are 0.
+    /// Picks an index with a probability in proportion to its weight; `None` if all are 0.
     pub fn pick_weighted(&mut self, weights: &[u64]) -> Option<usize> {
         let total = weights
             .iter()
@@ -164,11 +165,11 @@ mod tests {
         for speedup in [0.25, 0.5, 1.0] {
             tried.add_speedup(speedup);
         }
-        // The one at 75 % was not added.
+        // The experiment at 75 % was not added.
         let mut dice = Dice::new(1);
         assert_eq!(dice.above_zero(None, &tried), 0.75);
         assert_eq!(dice.above_zero(Some(0.3), &tried), 0.3);
-        // What is no speedup changes nothing.
+        // A speedup of 0 changes nothing.
         tried.add_speedup(0.0);
         tried.add_speedup(1.5);
         assert_eq!(dice.above_zero(None, &tried), 0.75);

@@ -31,22 +31,24 @@ pub(crate) struct CodeImage {
 }
 
 impl CodeImage {
-    /// Returns whether all its functions have names, and not only those that other images use.
+    /// Returns whether all its functions have names, not only exported ones.
     pub fn has_all_symbols(&self) -> bool {
         self.symbols.as_ref().is_some_and(ImageSymbols::is_complete)
     }
 
-    /// Returns whether anything tells its functions apart.
+    /// Returns whether the file has symbols, debug information or unwind tables to tell its
+    /// functions apart.
     pub fn has_functions(&self) -> bool {
         self.has_all_symbols() || self.module.has_tables()
     }
 }
 
-/// Bytes of a file from which on it is read in a thread of its own where nobody has to wait for it: to read the headers of all units of
-/// debug information takes some milliseconds for each megabyte of it.
+/// Size in bytes from which on a file is read in another thread where nothing waits for it: reading
+/// the headers of all units of debug information takes some milliseconds for each megabyte.
 const LARGE: u64 = 8 << 20;
 
-/// Reads a file; `with_names`: its symbols and debug information, too. `path` is its path in the process, `file` where it can be read.
+/// Reads a file, with its symbols and debug information if `with_names` is set. `path` is its path
+/// in the process, `file` the path to read.
 fn read_image(path: String, file: &Path, with_names: bool) -> CodeImage {
     let module = ModuleData::open(file).unwrap_or_else(|_| ModuleData::without_tables());
     let options = symbols::SymbolOptions::default();
@@ -61,7 +63,7 @@ fn read_image(path: String, file: &Path, with_names: bool) -> CodeImage {
     }
 }
 
-/// Meaning of a place, for whatever process maps its file.
+/// Meaning of a place, independent of the process that maps its file.
 enum KnownPlace {
     Fragment(KnownFragment),
     Other(PlaceAnswer),
@@ -71,28 +73,28 @@ enum KnownPlace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlaceAnswer {
     pub place: Place,
-    /// Transition table of the search for a call sequence.
+    /// Transition table of the call sequence.
     pub steps: Steps,
 }
 
 impl PlaceAnswer {
-    /// Returns the answer for code while no call sequence is looked for.
+    /// Returns the answer for code while no call sequence is selected.
     fn without_steps(place: Place) -> Self {
         let steps = Steps(0);
         Self { place, steps }
     }
 }
 
-/// Knowledge of the code of a command, kept from one run of it to the next. A sample at a place that is not known yet
-/// counts for nothing. Without this, few samples of short runs would count.
+/// Knowledge of a command's code, kept from one run to the next. A sample at an unknown place
+/// counts for nothing, so without this few samples of short runs would count.
 #[derive(Default)]
 pub(crate) struct RememberedCode {
     images: FxHashMap<String, Rc<CodeImage>>,
-    /// Images that threads of their own are reading.
+    /// Images that other threads are reading.
     reading: FxHashMap<String, JoinHandle<CodeImage>>,
-    /// Places by file and position in it.
+    /// Places by file and offset in it.
     places: FxHashMap<String, FxHashMap<u64, KnownPlace>>,
-    /// The places have the steps of a call sequence, not fragments.
+    /// True if the places have the steps of a call sequence, not fragments.
     has_steps: bool,
 }
 
@@ -106,18 +108,18 @@ pub(crate) struct TargetCode {
     remembered: RememberedCode,
     unwinder: Unwinder,
     fragments: FragmentTable,
-    /// The call sequence that is looked for, from [`Self::begin_set`] on.
+    /// The selected call sequence, from [`Self::begin_set`] on.
     sequence: Option<CallSequence>,
-    /// Symbols of all images are wanted, not only of those in scope.
+    /// True if symbols of all images are needed, not only of those in scope.
     names_all: bool,
-    /// Everything that was answered, for the case that a library is closed.
+    /// All resolved addresses, for the case that a library is unloaded.
     answered: FxHashSet<u64>,
-    /// Addresses that were asked about, of images that are still being read.
+    /// Requested addresses in images that are still being read.
     waiting: Vec<u64>,
 }
 
 impl TargetCode {
-    /// The code of a process that runs this executable.
+    /// Makes the code of a process that runs this executable.
     pub fn new(pid: u32, by: Granularity, patterns: &[String], remembered: RememberedCode) -> Self {
         let executable = executable_of(pid).unwrap_or_default();
         Self {
@@ -136,12 +138,12 @@ impl TargetCode {
         }
     }
 
-    /// Reads the symbols of all images. To be called before the first is looked at.
+    /// Reads the symbols of all images. Called before the first image is read.
     pub fn name_all_images(&mut self) {
         self.names_all = true;
     }
 
-    /// From now on there are two fragments: the set, and everything else. What was known of places means nothing any more:
+    /// Switches to two fragments: the set, and everything else. Resolved places lose their meaning:
     /// see [`Self::resolve_all_again`].
     pub fn begin_set(&mut self, set: &SpeedupSet) {
         self.fragments.clear();
@@ -166,17 +168,18 @@ impl TargetCode {
         }
     }
 
-    /// The process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The path of the executable.
+    /// Returns the path of the executable.
     pub fn executable(&self) -> &str {
         &self.executable
     }
 
-    /// Paths of the mapped images that are in scope as a whole: without patterns, the executable.
+    /// Returns the paths of the mapped images that are in scope as a whole: without patterns, the
+    /// executable.
     pub fn images_in_scope(&self) -> Vec<String> {
         let mapped = self.mappings.iter().map(|mapping| &mapping.path);
         let in_scope = mapped.filter(|path| self.scope.has_image(path));
@@ -184,7 +187,7 @@ impl TargetCode {
         paths.into_iter().collect()
     }
 
-    /// All fragments that have been met.
+    /// Returns all fragments that have been met.
     pub fn fragments(&self) -> &FragmentTable {
         &self.fragments
     }
@@ -194,7 +197,7 @@ impl TargetCode {
         &mut self.fragments
     }
 
-    /// The executable mappings.
+    /// Returns the executable mappings.
     pub fn mappings(&self) -> &[ExecutableMapping] {
         &self.mappings
     }
@@ -204,12 +207,12 @@ impl TargetCode {
         self.remembered
     }
 
-    /// Speeds functions up, and not lines. To be called before the first place is looked up.
+    /// Speeds functions up, not lines. Called before the first place is looked up.
     pub fn by_function(&mut self) {
         self.by = Granularity::Function;
     }
 
-    /// The places that are known from earlier runs, as far as their files are mapped.
+    /// Returns the places known from earlier runs whose files are mapped.
     pub fn known_places(&mut self) -> Vec<(u64, PlaceAnswer)> {
         let mut addresses = Vec::new();
         for mapping in &self.mappings {
@@ -226,8 +229,8 @@ impl TargetCode {
             .collect()
     }
 
-    /// Returns what the code at an address is. If its image is large and was not read yet, another thread begins to read it, and
-    /// [`Self::places_read_meanwhile`] answers.
+    /// Returns the meaning of the code at an address. If its image is large and was not read yet,
+    /// another thread begins to read it; [`Self::places_read_meanwhile`] then has the answer.
     pub fn place_if_read(&mut self, address: u64) -> Option<PlaceAnswer> {
         if self.begins_reading(address) {
             self.waiting.push(address);
@@ -236,7 +239,7 @@ impl TargetCode {
         Some(self.place_at(address))
     }
 
-    /// Answers what has been asked about images that have been read since then.
+    /// Returns the pending answers whose images have been read since the last call.
     pub fn places_read_meanwhile(&mut self) -> Vec<(u64, PlaceAnswer)> {
         let mut answers = Vec::new();
         for address in std::mem::take(&mut self.waiting) {
@@ -246,7 +249,7 @@ impl TargetCode {
         answers
     }
 
-    /// Returns whether something that was asked about is still being read.
+    /// Returns whether answers are pending on images that are still being read.
     pub fn is_reading(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -257,7 +260,8 @@ impl TargetCode {
         paths.iter().for_each(|path| drop(self.image_of(path)));
     }
 
-    /// Returns whether the image at an address is being read, from now on if need be.
+    /// Returns whether the image at an address is being read; starts a thread that reads it if need
+    /// be.
     fn begins_reading(&mut self, address: u64) -> bool {
         if maps::mapping_at(&self.mappings, address).is_none() {
             self.mappings = maps::read_mappings(self.pid);
@@ -286,7 +290,7 @@ impl TargetCode {
                 self.remembered.reading.insert(path, reader);
                 true
             }
-            // It is read at once then.
+            // Without a thread the image is read at once.
             Err(_) => false,
         }
     }
@@ -295,7 +299,7 @@ impl TargetCode {
         self.names_all || self.scope.may_have(path)
     }
 
-    /// Returns what the code at an address is.
+    /// Returns the meaning of the code at an address.
     pub fn place_at(&mut self, address: u64) -> PlaceAnswer {
         self.answered.insert(address);
         if maps::mapping_at(&self.mappings, address).is_none() {
@@ -313,14 +317,14 @@ impl TargetCode {
             None if self.sequence.is_some() => return self.look_up_steps(&path, offset),
             None => self.look_up(&path, offset),
         };
-        // Of more fragments than there is room for, the callers are asked.
+        // If there are too many fragments, the caller's is used.
         match fragment.and_then(|fragment| self.fragments.number_of(&fragment)) {
             Some(number) => PlaceAnswer::without_steps(Place::Fragment(number)),
             None => PlaceAnswer::without_steps(self.caller_place(&path, offset)),
         }
     }
 
-    /// Finds out where a place takes the search for the call sequence, and remembers it.
+    /// Computes the steps of the call sequence at a place, and remembers them.
     fn look_up_steps(&mut self, path: &str, offset: ImageOffset) -> PlaceAnswer {
         let image = self.image_of(path);
         let functions = functions_at(&image, offset);
@@ -333,7 +337,7 @@ impl TargetCode {
         answer
     }
 
-    /// Code without a file differs between runs.
+    /// Remembers a place; code without a file differs between runs.
     fn remember_place(&mut self, path: &str, offset: ImageOffset, place: KnownPlace) {
         if path.starts_with('/') {
             let places = self.remembered.places.entry(path.to_owned()).or_default();
@@ -341,7 +345,7 @@ impl TargetCode {
         }
     }
 
-    /// Finds out what is at a place, and remembers it; `None`: not in scope.
+    /// Looks up the fragment at a place, and remembers it; `None`: not in scope.
     fn look_up(&mut self, path: &str, offset: ImageOffset) -> Option<KnownFragment> {
         let image = self.image_of(path);
         let fragment = self.fragment_at(&image, offset);
@@ -353,7 +357,7 @@ impl TargetCode {
         fragment
     }
 
-    /// The way to the caller of a place.
+    /// Returns the rule that finds the caller of a place.
     fn caller_place(&mut self, path: &str, offset: ImageOffset) -> Place {
         let image = self.image_of(path);
         let rule = if image.module.has_caller_rules() {
@@ -364,8 +368,8 @@ impl TargetCode {
         rule.and_then(narrow_rule).map_or(Place::End, Place::Caller)
     }
 
-    /// Tells threads that were there before the runtime where their stacks are: in the mapping in which they stood at their
-    /// first sample.
+    /// Records the stacks of threads that ran before the runtime was loaded: the mapping of their
+    /// stack pointer at the first sample.
     pub fn find_stacks(&self, page: &Page) {
         let used = page.used.load(Acquire) as usize;
         let asks = |thread: &&Thread| {
@@ -377,14 +381,14 @@ impl TargetCode {
             let ranges = ranges.get_or_insert_with(|| maps::mapped_ranges(self.pid));
             let sp = thread.stack_low.load(Relaxed);
             let range = ranges.iter().find(|range| range.contains(&sp));
-            // On a stack that is none its callers are not looked up.
+            // On an unknown stack callers are not looked up.
             let range = range.cloned().unwrap_or(1..1);
             thread.stack_low.store(range.start, Relaxed);
             thread.stack_high.store(range.end, Release);
         }
     }
 
-    /// A library was closed: what every address means now.
+    /// Resolves all addresses again, after a library was unloaded.
     pub fn resolve_all_again(&mut self) -> Vec<(u64, PlaceAnswer)> {
         self.mappings = maps::read_mappings(self.pid);
         let addresses: Vec<u64> = self.answered.iter().copied().collect();
@@ -394,7 +398,7 @@ impl TargetCode {
             .collect()
     }
 
-    /// Returns what is known of a mapped file.
+    /// Returns the image of a mapped file.
     pub fn image_of(&mut self, path: &str) -> Rc<CodeImage> {
         if let Some(image) = self.remembered.images.get(path) {
             return Rc::clone(image);
@@ -422,8 +426,8 @@ impl TargetCode {
         }
     }
 
-    /// The path under which a file of the process can be read: its own, which differs from ours in a
-    /// container, the running executable if that was replaced, or what is mapped if it has no path.
+    /// Returns the path under which a file of the process can be read: its own, which differs in a
+    /// container, the running executable if that was replaced, or the mapping if it has no path.
     pub fn readable_path(&self, path: &str) -> PathBuf {
         if path == self.executable && !Path::new(path).exists() {
             return format!("/proc/{}/exe", self.pid).into();
@@ -431,7 +435,7 @@ impl TargetCode {
         if Path::new(path).exists() {
             return path.into();
         }
-        // Of files in memory, such as the runtime of a process that was attached to, no path is one.
+        // Files in memory, such as the runtime of an attached process, have no valid path.
         match self.mappings.iter().find(|mapping| mapping.path == path) {
             Some(ExecutableMapping { range, .. }) => {
                 mapped_file(self.pid, range.start, range.end, path)
@@ -440,7 +444,7 @@ impl TargetCode {
         }
     }
 
-    /// The fragment at a place, if it is in scope.
+    /// Returns the fragment at a place, if it is in scope.
     pub fn fragment_at(&self, image: &CodeImage, offset: ImageOffset) -> Option<KnownFragment> {
         if !self.scope.may_have(&image.path) {
             return None;
@@ -467,8 +471,8 @@ impl TargetCode {
                 })
             }
             Granularity::Function => {
-                // The innermost function of the program's own, also where it was inlined: optimised programs are often one
-                // function to the linker.
+                // The innermost function of the program's own counts, even an inlined one:
+                // optimised programs are often a single function to the linker.
                 if let Some(own) = frames.iter().find(|frame| self.is_own(image, frame)) {
                     return Some(KnownFragment {
                         name: own.function.to_string(),
@@ -484,7 +488,7 @@ impl TargetCode {
                 if !self.scope.is_in_scope(&image.path, source, function) {
                     return None;
                 }
-                // What a stripped file has left: where its functions begin and end.
+                // A stripped file has only the bounds of its functions left.
                 let name = match name {
                     Some(name) => name.to_string(),
                     None => symbols.unwind_procedure(offset)?.name.to_string(),
@@ -508,13 +512,13 @@ impl TargetCode {
     }
 }
 
-/// What a process's program was built from, if it is a Go program.
+/// Returns the Go module that a process's program was built from, if it is a Go program.
 fn main_module(pid: u32) -> Option<GoModule> {
     let file = ReadCache::new(File::open(process_file(pid, "exe")).ok()?);
     GoModule::find_in_image(&ElfImage::parse(&file)?)
 }
 
-/// The path of a process's program; `None` if the process is gone.
+/// Returns the path of a process's program; `None` if the process has ended.
 pub(crate) fn executable_of(pid: u32) -> Option<String> {
     let path = std::fs::read_link(process_file(pid, "exe")).ok()?;
     let path = path.to_string_lossy();
@@ -522,7 +526,7 @@ pub(crate) fn executable_of(pid: u32) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// The functions at a place, the innermost first: where some are inlined, several.
+/// Returns the functions at a place, innermost first; several if some are inlined.
 fn functions_at(image: &CodeImage, offset: ImageOffset) -> Vec<String> {
     let Some(symbols) = &image.symbols else {
         return Vec::new();
@@ -545,7 +549,7 @@ fn line_name(frame: &SourceFrame) -> Option<String> {
     Some(format!("{}:{}", frame.file.as_ref()?, frame.line?))
 }
 
-/// The rule in the runtime's form, if it fits.
+/// Converts a rule to the runtime's form, if it fits.
 fn narrow_rule(rule: CallerRule) -> Option<Rule> {
     let offset = |at: Option<i64>| match at {
         Some(at) => i16::try_from(at)
@@ -572,7 +576,7 @@ mod tests {
         let mapped = text_of_own_library();
         let file = memory_file(&mapped);
         let length = mapped.len();
-        // SAFETY: a new mapping of a file that is as long, never written to.
+        // SAFETY: a new read-only mapping, as long as the file.
         let start = unsafe {
             let (access, kind) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
             libc::mmap(

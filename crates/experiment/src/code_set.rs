@@ -9,17 +9,17 @@ use sampler::process_file;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A set of code that experiments speed up, in the place of single lines or functions.
+/// A set of code that experiments speed up instead of single lines or functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpeedupSet {
-    /// Samples whose stack has these calls, one below the other.
+    /// Samples whose stack contains these calls in order.
     Sequence(CallSequence),
-    /// Code that threads execute while they hold the lock in this variable of the program's.
+    /// Code that threads execute while they hold the lock in this variable of the program.
     Lock(String),
 }
 
 impl SpeedupSet {
-    /// Its name in profiles.
+    /// Returns the set's name in profiles.
     pub fn set_name(&self) -> String {
         match self {
             Self::Sequence(sequence) => sequence.to_string(),
@@ -36,18 +36,20 @@ impl SpeedupSet {
     }
 }
 
-/// The name of all samples that are not in the set.
+/// Name of all samples outside of the set.
 pub(crate) const EVERYTHING_ELSE: &str = "[everything else]";
 
-/// Functions of which each has called the next, as `vitalfew bottlenecks` shows them.
+/// Functions that call each other in this order, as `vitalfew bottlenecks` shows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallSequence {
-    /// Runs of functions that call each other directly, the outermost first. Between two runs there may be others.
+    /// Runs of functions that call each other directly, outermost first. Other functions may lie
+    /// between two runs.
     runs: Vec<Vec<String>>,
 }
 
 impl CallSequence {
-    /// Parses `a > b > c`; `›` and `;` separate names too, and `…` stands for any functions between.
+    /// Parses `a > b > c`; `›` and `;` separate names too, and `…` stands for any functions
+    /// between.
     ///
     /// # Errors
     /// [`Error::SequenceSyntax`].
@@ -82,18 +84,19 @@ impl CallSequence {
         }
     }
 
-    /// The number of functions.
+    /// Returns the number of functions.
     pub(crate) fn len(&self) -> usize {
         self.names().count()
     }
 
-    /// Its functions, the outermost first.
+    /// Returns the function names, outermost first.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.runs.iter().flatten().map(String::as_str)
     }
 
-    /// Returns the transition table of a place with these functions, the innermost first, for the automaton that looks
-    /// for the sequence. A state is the number of functions that were found, from the innermost on.
+    /// Returns the transition table of a place with these functions, innermost first, for the
+    /// automaton of the sequence. A state is the number of functions found so far, from the
+    /// innermost on.
     pub(crate) fn steps_of(&self, functions: &[String]) -> Steps {
         let wanted: Vec<&str> = self.names().collect();
         let wanted: Vec<&str> = wanted.into_iter().rev().collect();
@@ -106,7 +109,7 @@ impl CallSequence {
             })
             .collect();
         let next = |state: usize, function: &str| {
-            // Once a run is found it stays found: the next one may be anywhere above.
+            // A run once found stays found: the next one may be anywhere above.
             let Some(begin) = begins.get(state).copied() else {
                 return state;
             };
@@ -135,12 +138,12 @@ impl std::fmt::Display for CallSequence {
     }
 }
 
-/// Returns whether a function has a name, which may be without the types of its arguments.
+/// Returns whether a function has this name, with or without its argument types.
 fn is_named(function: &str, wanted: &str) -> bool {
     function == wanted || function.split('(').next() == Some(wanted)
 }
 
-/// Addresses of a variable in a process: its first byte, and the first behind it.
+/// Finds the addresses of a variable in a process: its first byte, and the first byte behind it.
 pub(crate) fn find_variable(pid: u32, executable: &Path, name: &str) -> Result<(u64, u64), Error> {
     let mut near = BTreeSet::new();
     let text = std::fs::read_to_string(process_file(pid, "maps")).unwrap_or_default();
@@ -155,7 +158,7 @@ pub(crate) fn find_variable(pid: u32, executable: &Path, name: &str) -> Result<(
         let Ok(elf) = ElfFile64::<Endianness>::parse(&*bytes) else {
             continue;
         };
-        // What the first byte of the file is loaded at.
+        // Load address of the file's first byte.
         let mut segments = elf.segments();
         let first = segments.find(|segment| segment.file_range().0 == 0);
         let first = first.map_or(0, |segment| segment.address());
@@ -248,7 +251,7 @@ mod tests {
             let sequence = CallSequence { runs: runs.clone() };
             let mut functions: Vec<String> = stack.iter().flatten().cloned().collect();
             functions.reverse();
-            // Each run as near to the outermost function as it goes.
+            // Each run is matched as near to the outermost function as possible.
             let mut rest = functions.as_slice();
             let found = runs.iter().all(|run| {
                 let at = rest.windows(run.len()).position(|window| window == run);

@@ -14,12 +14,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Runs a command and experiments with it until it ends, `stop` is set, the time is over, or nothing
-/// can be learned. `talk` is called some times a second.
+/// Runs a command and experiments with it until it ends, `stop` is set, the time is over, or
+/// nothing can be learned. Calls `talk` some times a second.
 ///
 /// # Errors
-/// What makes experiments impossible is an error, and the command has not started then, or not come
-/// to its `main`; it is ended in that case. What goes wrong later is a warning in the run.
+/// Any obstacle to experiments. The command then has not started, or has not reached its `main` and
+/// is ended. Later problems become warnings of the run.
 pub fn run_experiments(
     options: &ExperimentOptions,
     stop: &AtomicBool,
@@ -28,14 +28,14 @@ pub fn run_experiments(
     run_remembering(options, stop, talk, &mut EarlierRuns::default())
 }
 
-/// Does the same, with what is known from earlier runs of this command.
+/// As [`run_experiments`], with knowledge from earlier runs of this command.
 pub(crate) fn run_remembering(
     options: &ExperimentOptions,
     stop: &AtomicBool,
     talk: Talk<'_>,
     remembered: &mut EarlierRuns,
 ) -> Result<CausalOutcome, Error> {
-    // It takes some time, once, which is none of the program's.
+    // Measured once, before the program starts, because it takes some time.
     affordable_period();
     let duration = options.duration;
     let until = MeasuringEnd {
@@ -68,7 +68,7 @@ pub(crate) fn run_remembering(
     let mut session = match prepared {
         Ok(session) => session,
         Err(error) => {
-            // It waits before its first own instruction: nothing of it has happened yet.
+            // The command waits before its first own instruction, so nothing is lost by ending it.
             launched.send_signal(libc::SIGKILL);
             launched.wait();
             return Err(error);
@@ -79,7 +79,7 @@ pub(crate) fn run_remembering(
     Ok(session.end_command(exit, launched, remembered))
 }
 
-/// Runs a command in front of whose functions none of ours can stand.
+/// Runs a command whose functions cannot be hooked.
 fn run_without_hooks(
     options: &ExperimentOptions,
     until: MeasuringEnd<'_>,
@@ -111,7 +111,7 @@ fn run_without_hooks(
     Ok(session.end_command(exit, target.launched, remembered))
 }
 
-/// Experiments with a process that runs already, in front of whose functions none of ours can stand.
+/// Experiments with a running process whose functions cannot be hooked.
 fn experiment_without_hooks(
     options: &ExperimentOptions,
     pid: u32,
@@ -134,7 +134,7 @@ fn experiment_without_hooks(
     Ok(outcome)
 }
 
-/// Experiments with a process that runs already, which runs on afterwards.
+/// Experiments with a running process, which runs on afterwards.
 fn experiment_with_process(
     options: &ExperimentOptions,
     pid: u32,

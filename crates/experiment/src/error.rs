@@ -1,18 +1,18 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Reason that a program cannot be experimented with.
+/// Reason for which a program cannot be experimented with.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program could not be launched, or not be measured.
     #[error(transparent)]
     Sampler(#[from] sampler::Error),
-    /// The library to preload is not where it belongs.
+    /// The library to preload is missing.
     #[error("the runtime {name} is missing: looked in {}", list_paths(.looked))]
     NoRuntime {
         /// Its file name.
         name: &'static str,
-        /// The directories.
+        /// The directories that were searched.
         looked: Vec<PathBuf>,
     },
     /// The library to preload was built with another vitalfew.
@@ -39,7 +39,7 @@ pub enum Error {
         /// The reason, as far as it is known.
         reason: String,
     },
-    /// A process that runs cannot be measured; nothing was done to it, or all of it was taken back.
+    /// A running process cannot be measured; it is unchanged, or its changes were undone.
     #[error("process {pid} cannot be attached to: {reason}")]
     NotAttachable {
         /// The process.
@@ -112,7 +112,7 @@ pub enum Error {
         /// The error in it.
         reason: String,
     },
-    /// The listener of a session ended it.
+    /// The listener of a session returned an error.
     #[error(transparent)]
     Listener(io::Error),
     /// The machine refuses to count a progress point.
@@ -136,7 +136,7 @@ pub enum Error {
     /// An image cannot be read.
     #[error(transparent)]
     Symbols(#[from] symbols::Error),
-    /// A system call failed that should not have.
+    /// A system call failed unexpectedly.
     #[error("{what}: {source}")]
     System {
         /// The action that failed.
@@ -163,7 +163,7 @@ fn stripped_words(stripped: &bool) -> &'static str {
     }
 }
 
-/// Near matches; without any, how libraries that are loaded later are found.
+/// Returns near matches, or a hint about libraries that are loaded later if there are none.
 fn near_or_later(near: &[String]) -> String {
     match near {
         [] => {

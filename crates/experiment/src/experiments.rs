@@ -21,51 +21,56 @@ use std::time::Duration;
 
 /// Pause between two experiments.
 pub(crate) const COOLOFF: Duration = Duration::from_millis(10);
-/// Visits that an experiment should have at least (section 2: five).
+/// Least number of visits that an experiment should have (section 2: five).
 const FEW: u64 = 5;
 /// Limit on the length of experiments, in units of the shortest.
 const LONGEST: u32 = 16;
-/// The time between two looks at the visit that an experiment shall begin or end with.
+/// Time between two looks for the visit that an experiment begins or ends with.
 const EDGE_TICK: Duration = Duration::from_millis(1);
-/// Points that are visited more often need no such care: one visit more or less does not matter.
+/// Visits per second above which one visit more or less does not matter.
 const OFTEN: f64 = 1000.0;
-/// Sampling periods that a thread runs between two meetings. Threads that meet more often are delayed at the pace of
-/// the line. Tuned with the simulation of `crates/runtime-abi/tests/line_pace.rs`.
+/// Threads are delayed at the pace of the line if they run for fewer sampling periods than this
+/// between two synchronisations. Tuned with the simulation of
+/// `crates/runtime-abi/tests/line_pace.rs`.
 const OFTEN_MET: f64 = 2.0;
 
-/// The weight of waits that nothing has come of. They get its square root, a tenth, of their experiments.
+/// The weight of waits that have shown no gain. They get its square root, a tenth, of their
+/// experiments.
 const DULL: f64 = 0.01;
 
-/// A part of an experiment's length for which the program runs with its delays before anything is counted: queues that were
-/// full without delays have to run empty first (`queue` of `tests/programs/causal/meetings.c`: 12 points).
+/// The program runs with delays for one part in this many of an experiment before counting starts,
+/// so that full queues can run empty first (`queue` of `tests/programs/causal/meetings.c`: 12
+/// points).
 const SETTLING: u32 = 8;
 
 /// The current phase.
 enum ExperimentPhase {
-    /// A pause until then.
+    /// A pause until this time.
     Pause(Duration),
-    /// Delays have begun, and nothing is counted until then.
+    /// Delays have begun; counting starts at this time.
     Settle(Duration),
-    /// About to begin, with a visit of the point at this position; since then, with that count.
+    /// About to begin with a visit of a point: the start of that wait, the point's index, its count
+    /// then.
     Begin(Duration, usize, u64),
-    /// In an experiment, until then.
+    /// In an experiment until this time.
     Run(Duration),
-    /// About to end it likewise.
+    /// About to end with a visit of a point: the start of that wait, the point's index, its count
+    /// then.
     End(Duration, usize, u64),
 }
 
-/// The subject of an experiment: the running of a fragment, or its waiting for something outside of the program. Both
-/// have a number in one row.
+/// The subject of an experiment: a fragment's running time, or its waits for outside events. Both
+/// are numbered in one sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Number of the fragment.
     pub fragment: u32,
-    /// True if its waits are sped up, not its running.
+    /// True if the fragment's waits are sped up, not its running time.
     pub waiting: bool,
 }
 
 impl Choice {
-    /// The choice with that number.
+    /// Returns the choice with this number.
     pub fn numbered(number: usize) -> Self {
         Self {
             fragment: (number / 2) as u32,
@@ -73,26 +78,26 @@ impl Choice {
         }
     }
 
-    /// Returns the choice of the whole line, if its fragment is one of several copies of a line.
+    /// Returns the choice of the whole line, if the fragment is one of several copies of a line.
     fn line_as_a_whole(self, code: &TargetCode) -> Option<Self> {
         let fragment = code.fragments().whole_of(self.fragment)?;
         Some(Self { fragment, ..self })
     }
 
-    /// Its number.
+    /// Returns the choice's number.
     pub fn number(self) -> usize {
         2 * self.fragment as usize + usize::from(self.waiting)
     }
 }
 
-/// The running experiment.
+/// The current experiment.
 struct Current {
     choice: Choice,
     speedup: f64,
-    /// Start of its delays, with the samples until then.
+    /// Start of the delays, with the samples until then.
     settles: Duration,
     sampled_before: Vec<u64>,
-    /// Start of counting, with what was counted and delayed until then.
+    /// Start of counting, with the counts and delays until then.
     start: Duration,
     counts: Vec<PointCount>,
     samples: Vec<u64>,
@@ -103,18 +108,19 @@ struct Current {
     looked: Duration,
     last: Vec<PointCount>,
     delay_ns: u64,
-    /// The machine at its start, and at its end if that came before this process looked.
+    /// The machine's accounts at the experiment's start, and at its end if that came before this
+    /// process looked.
     accounts: Option<Accounts>,
     ended: Option<Accounts>,
-    /// Meetings of threads until its start, and samples in code that waits by looking.
+    /// Number of synchronisations until the start, and of samples in busy-waiting code.
     meetings: u64,
     spinning: u64,
-    /// Delays are charged at the pace of the line.
+    /// True if delays are charged at the pace of the line.
     at_pace: bool,
 }
 
 impl Current {
-    /// An experiment whose delays begin now.
+    /// Makes an experiment whose delays begin now.
     fn new(choice: Choice, speedup: f64, now: Duration) -> Self {
         Self {
             choice,
@@ -137,7 +143,7 @@ impl Current {
         }
     }
 
-    /// Returns what each point has counted since the start of an experiment, of which `effective`
+    /// Returns the progress of each point since the start of an experiment, of which `effective`
     /// nanoseconds are without delays.
     fn progress_until(&self, counts: &[PointCount], effective: f64) -> Vec<Progress> {
         let progress = counts.iter().enumerate().map(|(number, count)| {
@@ -164,18 +170,20 @@ impl Current {
     }
 }
 
-/// Frequency of meetings of a program's threads, from one run of a command to the next.
+/// Frequency of the program's synchronisations, kept from one run of a command to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KnownMeetings {
-    /// Running time of a thread between two meetings, in nanoseconds, in the last experiment without delays.
+    /// Running time of a thread between two synchronisations, in nanoseconds, in the last
+    /// experiment without delays.
     every_ns: Option<f64>,
-    /// Threads have met so often that delays are charged at the pace of the line from then on.
+    /// True once synchronisations were frequent: delays are charged at the pace of the line from
+    /// then on.
     at_pace: bool,
 }
 
 /// The experiments of a run.
 pub(crate) struct Experiments {
-    /// Experiments that are over. The fragment is the number of a [`Choice`].
+    /// Completed experiments. The fragment is the number of a [`Choice`].
     pub done: Vec<Experiment>,
     dice: Dice,
     fixed_fragment: Option<String>,
@@ -189,25 +197,25 @@ pub(crate) struct Experiments {
     epoch: u16,
     /// Samples by choice when the last experiment began.
     before: Vec<u64>,
-    /// Processors of the machine.
+    /// Number of the machine's processors.
     cpus: u32,
-    /// The experiment that begins now is the second of a pair, with what the first one sped up and by how
-    /// much.
+    /// The choice and speedup of the first experiment of a pair, while the second is due.
     first: Option<(usize, f64)>,
-    /// Samples by choice in experiments with delays, and how long those took.
+    /// Samples by choice in experiments with delays, and the duration of those.
     delayed: Vec<u64>,
     delayed_time: Duration,
-    /// All delays together.
+    /// Sum of all delays.
     delay_ns: u64,
     meetings: KnownMeetings,
-    /// The program's operations are seen.
+    /// True if hooks see the program's operations.
     hooks: bool,
-    /// The watch of waits, as long as there is one.
+    /// The watch of waits, while it exists.
     waits: Weak<ExternalWaits>,
 }
 
 impl Experiments {
-    /// `hooks`: the program's operations are seen, so that delays can be charged at the pace of the line.
+    /// Makes the experiments of a run. `hooks`: hooks see the program's operations, so that delays
+    /// can be charged at the pace of the line.
     pub fn new(
         options: &ExperimentOptions,
         hooks: bool,
@@ -247,12 +255,13 @@ impl Experiments {
         }
     }
 
-    /// The machine and the program's threads now; `None` where the kernel does not say.
+    /// Reads the accounts of the machine and the program's threads; `None` where the kernel has
+    /// none.
     fn read_accounts(&self, page: &Page) -> Option<Accounts> {
         Accounts::read_now(page, self.waits.upgrade().as_deref())
     }
 
-    /// Returns how long nothing is to be done, if nothing is in flight that has to be watched.
+    /// Returns the time until the next action, if no visits in flight have to be watched.
     pub fn time_to_rest(&self, now: Duration) -> Duration {
         match self.phase {
             ExperimentPhase::Pause(end)
@@ -262,7 +271,7 @@ impl Experiments {
         }
     }
 
-    /// Does what the time asks for; how long until the next.
+    /// Carries out the actions that are due; returns the time until the next.
     pub fn advance_to(
         &mut self,
         page: &Page,
@@ -327,7 +336,7 @@ impl Experiments {
             return;
         };
         let passed = now.as_nanos() as f64;
-        // What was spent until now does not depend on what this experiment will say.
+        // The delay so far does not depend on this experiment's outcome.
         let is_too_much = |most| self.delay_ns as f64 > most * passed;
         if self.most_delay.is_some_and(is_too_much) {
             speedup = 0.0;
@@ -344,7 +353,7 @@ impl Experiments {
         self.phase = ExperimentPhase::Settle(now + self.length / SETTLING);
     }
 
-    /// Begins to count, after the program has settled.
+    /// Starts counting, after the program has settled.
     fn begin_counting(
         &mut self,
         page: &Page,
@@ -372,9 +381,9 @@ impl Experiments {
         self.phase = ExperimentPhase::Run(now + self.length);
     }
 
-    /// Returns all choices with their samples since the last experiment began: a pause between two is too short for a line of a few percent,
-    /// and for a wait that lasts longer. Waits for work get none, and waits together no more than what runs; those that nothing has come
-    /// of so far get few.
+    /// Returns all choices with their samples since the last experiment began; a pause between two
+    /// would be too short for a line of a few percent, or for a long wait. Waits for work get none.
+    /// Waits together get no more than running code, and waits that have shown no gain get few.
     fn candidates(
         &self,
         page: &Page,
@@ -423,7 +432,7 @@ impl Experiments {
                 };
         }
         let candidate = |(number, (recent, samples)): (usize, (&f64, &u64))| Candidate {
-            // What has a sample at all can be chosen.
+            // Any sample at all makes a choice possible.
             recent: recent.ceil() as u64,
             part: part_of(*samples),
             trials: trials(number),
@@ -436,10 +445,10 @@ impl Experiments {
             .collect()
     }
 
-    /// Returns the next line or wait to speed up, and by how much.
-    /// Experiments come in pairs, in an order left to chance: one with a speedup and one without of the same fragment,
-    /// one after the other, so that what changes slowly (a neighbour, the clock of the processor) is on both
-    /// sides. If the fragment no longer runs, another pair begins.
+    /// Returns the next line or wait to speed up, with the speedup. Experiments come in pairs on
+    /// one fragment, one with a speedup and one without, in random order right after each other:
+    /// slow changes (a neighbour, the processor's clock) affect both. If the fragment no longer
+    /// runs, another pair begins.
     fn choose_fragment(&mut self, candidates: &[Candidate]) -> Option<(usize, f64)> {
         let tried = |number: usize| candidates.get(number).map(|it| it.trials.tried());
         if let Some((fragment, speedup)) = self.first.take()
@@ -453,7 +462,8 @@ impl Experiments {
         }
         let needed = allocation::needed_for_estimate(self.fixed_speedup.is_some());
         let fragment = allocation::pick_needed(&mut self.dice, candidates, needed)?;
-        // The first says how often threads meet, by which the rule of the others is chosen.
+        // The first experiment measures how often threads synchronise, which decides how the others
+        // charge delays.
         let speedup = if self.meetings.every_ns.is_none() || self.dice.is_baseline() {
             0.0
         } else {
@@ -463,14 +473,14 @@ impl Experiments {
         Some((fragment, speedup))
     }
 
-    /// Returns a speedup above 0 for a choice: one that it has had least often so far.
+    /// Returns a speedup above 0 for a choice: one of those it has had least often.
     fn choose_above_zero(&mut self, tried: Option<Tried>) -> f64 {
         let tried = tried.unwrap_or_default();
         self.dice.above_zero(self.fixed_speedup, &tried)
     }
 
-    /// Returns the experiments of each choice so far. An experiment that the report will not count, because the machine did much else
-    /// meanwhile, is made again.
+    /// Returns the experiments of each choice so far. An experiment that the report will not count,
+    /// because the machine was busy with other work, is repeated.
     fn trials(&self) -> FxHashMap<usize, Trials> {
         let limit = OtherLoad::during(&self.done, self.cpus).limit();
         let mut trials: FxHashMap<usize, Trials> = FxHashMap::default();
@@ -482,10 +492,11 @@ impl Experiments {
         trials
     }
 
-    /// Makes the whole run one experiment on one of the fragments of earlier runs, if there are any.
+    /// Makes the whole run one experiment on one of the fragments of earlier runs, if there are
+    /// any.
     pub fn begin_whole(&mut self, page: &Page, code: &mut TargetCode, hints: &[Hint]) {
         let fixed = self.fixed_fragment.as_ref();
-        // Runs are few: copies of a line are tried when they are asked for.
+        // There are few runs: copies of a line are tried only on request.
         let wanted = |hint: &Hint| match fixed {
             Some(fixed) => fragments::is_meant(&hint.name, fixed),
             None => fragments::split_copy(&hint.name).is_none(),
@@ -518,7 +529,7 @@ impl Experiments {
         self.set_experiment(page, choice, speedup);
     }
 
-    /// The progress point of an experiment that is the whole run.
+    /// Returns the progress point of an experiment that is a whole run.
     pub fn end_to_end_point() -> ProgressPoint {
         ProgressPoint {
             name: "end-to-end".into(),
@@ -527,7 +538,7 @@ impl Experiments {
         }
     }
 
-    /// Lets the runtime begin: with a count of delay of its own.
+    /// Starts an experiment in the runtime, with a new delay count.
     fn set_experiment(&mut self, page: &Page, choice: Choice, speedup: f64) {
         self.next_epoch(page);
         let running = Running {
@@ -543,10 +554,12 @@ impl Experiments {
         page.experiment.0.store(running.pack(), Release);
     }
 
-    /// Returns whether delays of the next experiment are charged at the pace of the line. Those without delays are, too: keeping to the pace costs
-    /// time at each operation (two threads that took a lock at each allocation did a third less), which is to be on both sides of a comparison.
-    /// Not if latencies are measured: a request may be over before the operation at which a delay for it is charged, and how much was in flight
-    /// then is noted with it (of `server` of `tests/programs/causal` half of the truth was found).
+    /// Returns whether the next experiment charges delays at the pace of the line. Baselines do so
+    /// too: the pace costs time at each operation (two threads that took a lock at each allocation
+    /// did a third less), which has to be on both sides of a comparison. Latencies forbid it: a
+    /// request may be over before the operation at which its delay is charged, and the number in
+    /// flight is recorded with the delay (for `server` of `tests/programs/causal` half of the true
+    /// effect was found).
     fn is_at_pace(&mut self, counts: &[PointCount]) -> bool {
         let often = OFTEN_MET * self.period_ns as f64;
         let is_often = self.meetings.every_ns.is_some_and(|every| every < often);
@@ -554,7 +567,7 @@ impl Experiments {
         self.meetings.at_pace && !counts.iter().any(PointCount::is_latency)
     }
 
-    /// Begins a new count of delay; what the last one came to, in nanoseconds.
+    /// Begins a new delay count; returns the last epoch's delay in nanoseconds.
     fn next_epoch(&mut self, page: &Page) -> u64 {
         self.epoch = self.epoch.wrapping_add(1);
         page.begin_epoch(self.epoch)
@@ -583,7 +596,7 @@ impl Experiments {
         self.phase = ExperimentPhase::Pause(now + COOLOFF);
     }
 
-    /// The end of the run: an experiment that it cuts off is dropped, unless it was the whole run.
+    /// Ends the run: drops an experiment that it cuts off, unless the whole run was one.
     pub fn end_run(
         &mut self,
         page: &Page,
@@ -599,7 +612,7 @@ impl Experiments {
         self.done.extend(done.filter(|_| whole));
     }
 
-    /// Notes that the program has ended. Its usage can be read until it is waited for.
+    /// Records that the program has ended. Its usage can be read until it is waited for.
     pub fn note_end(&mut self, page: &Page) {
         let ended = self.current.as_ref().and_then(|_| self.read_accounts(page));
         if let Some(current) = &mut self.current {
@@ -607,7 +620,7 @@ impl Experiments {
         }
     }
 
-    /// Ends the running experiment.
+    /// Ends the current experiment.
     fn close_experiment(
         &mut self,
         page: &Page,
@@ -666,8 +679,8 @@ impl Experiments {
         })
     }
 
-    /// Adds up how much is in flight, for Little's law: over the time that would have passed without
-    /// delays. What is begun and not ended is so for a delay too.
+    /// Sums up the visits in flight, for Little's law, over the time that would have passed without
+    /// delays. A visit in flight stays so during a delay.
     fn watch_in_flight(&mut self, page: &Page, counts: &[PointCount], now: Duration) {
         let Some(current) = &mut self.current else {
             return;
@@ -686,7 +699,8 @@ impl Experiments {
                 Some(PointCount::Latency(begins, ends, delayed)) => (*begins, *ends, *delayed),
                 _ => (0, 0, Some(0)),
             };
-            // Where nothing tells how much was in flight at each delay, as much as before and behind it.
+            // If the number in flight at each delay is unknown, the mean of before and after is
+            // used.
             let mean = (begins.saturating_sub(ends) + last.0.saturating_sub(last.1)) as f64 / 2.0;
             let in_delay = match (delayed, last.2) {
                 (Some(now), Some(before)) => now.wrapping_sub(before) as i64 as f64,
@@ -697,7 +711,8 @@ impl Experiments {
         current.last = counts.to_vec();
     }
 
-    /// Samples of a choice in experiments with delays. A line that has copies was none for itself at first: theirs are added.
+    /// Returns the samples of a choice in experiments with delays. A line got its own number only
+    /// with its second copy, so its copies' samples are added.
     pub fn delayed_samples(&self, code: &TargetCode, choice: Choice) -> u64 {
         let of_fragment = |fragment: u32| {
             let number = Choice { fragment, ..choice }.number();
@@ -714,19 +729,19 @@ impl Experiments {
         }
     }
 
-    /// Returns how often threads have met.
+    /// Returns the frequency of synchronisations.
     pub fn known_meetings(&self) -> KnownMeetings {
         self.meetings
     }
 
-    /// Returns how long experiments with delays took, in nanoseconds.
+    /// Returns the duration of experiments with delays, in nanoseconds.
     pub fn delayed_ns(&self) -> u64 {
         self.delayed_time.as_nanos() as u64
     }
 }
 
-/// The point with whose visit an experiment shall begin and end, if that matters: one that is
-/// visited a few times in an experiment would otherwise be off by up to one visit of them.
+/// Returns the point with whose visit an experiment shall begin and end, if that matters: a point
+/// with few visits in an experiment would otherwise be off by up to one visit.
 fn edge_point(counts: &[PointCount], now: Duration) -> Option<usize> {
     let (point, most) = counts
         .iter()
@@ -747,7 +762,7 @@ fn visits_of(progress: Progress) -> u64 {
     }
 }
 
-/// Samples of each choice so far; of waits, the sampling periods that they took.
+/// Returns the samples of each choice so far; for waits, their duration in sampling periods.
 fn samples_by_choice(page: &Page, code: &TargetCode) -> Vec<u64> {
     let choices = 0..2 * code.fragments().all().len();
     choices
@@ -755,7 +770,7 @@ fn samples_by_choice(page: &Page, code: &TargetCode) -> Vec<u64> {
         .collect()
 }
 
-/// Samples of a choice so far.
+/// Returns the samples of a choice so far.
 pub(crate) fn samples_of(page: &Page, code: &TargetCode, choice: Choice) -> u64 {
     let count = |counts: &[AtomicU64]| {
         let numbers = code.fragments().numbers_of(choice.fragment);

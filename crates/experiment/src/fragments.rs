@@ -1,18 +1,20 @@
-//! The fragments that samples were in, by number; lines of inlined code once more for each of their copies.
+//! The fragments of samples, by number; lines of inlined code have one more for each of their
+//! copies.
 
 use crate::scope::path_ends_with;
 use runtime_abi::FRAGMENTS;
 use rustc_hash::FxHashMap;
 
-/// Name of the copy of a line that is in its own function.
+/// Name of the copy of a line in the line's own function.
 const NOT_INLINED: &str = "not inlined";
-/// Number of known fragments from which on lines get no more copies: the rest is for lines.
+/// Number of fragments from which on lines get no more copies: the rest is reserved for lines.
 const MOST_WITH_COPIES: usize = FRAGMENTS / 2;
 
-/// Begins the call sites of a copy.
+/// Prefix of a copy's call sites.
 const INLINED_AT: &str = "inlined at ";
 
-/// Names the copy of a line that is inlined at these places, the innermost first: in its own function, if there are none.
+/// Returns the name of the copy of a line that is inlined at these call sites, innermost first;
+/// without any, the copy is in its own function.
 pub(crate) fn name_copy(sites: &[String]) -> String {
     match sites.is_empty() {
         true => NOT_INLINED.to_owned(),
@@ -20,13 +22,14 @@ pub(crate) fn name_copy(sites: &[String]) -> String {
     }
 }
 
-/// The line and the copy in a name like `inner.h:5 (inlined at outer.c:10)`.
+/// Splits a name like `inner.h:5 (inlined at outer.c:10)` into the line and the copy.
 pub(crate) fn split_copy(text: &str) -> Option<(&str, &str)> {
     let (line, copy) = text.strip_suffix(')')?.rsplit_once(" (")?;
     (copy == NOT_INLINED || copy.starts_with(INLINED_AT)).then_some((line, copy))
 }
 
-/// Returns whether a user may mean the fragment of this name: by the end of its path, of a copy by that of each path.
+/// Returns whether `wanted` matches a fragment's name: by the end of its path, for a copy by the
+/// end of each path.
 pub(crate) fn is_meant(name: &str, wanted: &str) -> bool {
     match (split_copy(name), split_copy(wanted)) {
         (Some((line, copy)), Some((wanted, wanted_copy))) => {
@@ -52,12 +55,12 @@ pub(crate) struct KnownFragment {
     pub name: String,
     pub detail: String,
     pub image: String,
-    /// Name of the copy of a line. Empty where copies are not told apart: for a function, or a line as a whole.
+    /// Name of the copy of a line. Empty for a function, or a line as a whole.
     pub copy: String,
 }
 
 impl KnownFragment {
-    /// The function that it is or lies in; empty where that is not known.
+    /// Returns the function that the fragment is or lies in; empty if unknown.
     pub fn function_name(&self) -> &str {
         if crate::options::split_line(&self.name).is_some() {
             &self.detail
@@ -67,29 +70,30 @@ impl KnownFragment {
     }
 }
 
-/// All fragments that have been met; the position is their number.
+/// All fragments so far, indexed by number.
 ///
-/// A line has one number while all its samples are in one copy. When a second one is met, that number is the first copy's, and
-/// the line as a whole gets a new one, to which the samples of its copies count too.
+/// A line has one number while all its samples are in one copy. With the second copy, that number
+/// becomes the first copy's, and the line as a whole gets a new one, which the samples of its
+/// copies count for too.
 #[derive(Default)]
 pub(crate) struct FragmentTable {
     known: Vec<KnownFragment>,
-    /// The whole of each; `None`: it is one itself.
+    /// The whole line of each copy; `None`: the fragment is a whole itself.
     whole_of: Vec<Option<u32>>,
     index: FxHashMap<String, u32>,
     /// The copies of lines that have several, by the line as a whole.
     copies: FxHashMap<u32, Vec<u32>>,
-    /// Copies of which the runtime does not know yet what they are a part of.
+    /// Copies whose whole line the runtime does not know yet.
     unsaid: Vec<(u32, u32)>,
 }
 
 impl FragmentTable {
-    /// The fragments by number.
+    /// Returns the fragments by number.
     pub fn all(&self) -> &[KnownFragment] {
         &self.known
     }
 
-    /// The name of a fragment in profiles.
+    /// Returns the name of a fragment in profiles.
     pub fn shown_name(&self, number: u32) -> String {
         let known = self.known.get(number as usize);
         known.map_or_else(String::new, |known| match self.whole_of(number) {
@@ -98,27 +102,27 @@ impl FragmentTable {
         })
     }
 
-    /// The line as a whole of which a fragment is one of several copies.
+    /// Returns the whole line of a fragment that is one of several copies.
     pub fn whole_of(&self, number: u32) -> Option<u32> {
         self.whole_of.get(number as usize).copied().flatten()
     }
 
-    /// The numbers under which a fragment's samples count: its own, and those of its copies.
+    /// Returns the numbers whose samples belong to a fragment: its own, and those of its copies.
     pub fn numbers_of(&self, number: u32) -> impl Iterator<Item = u32> {
         let copies = self.copies.get(&number).into_iter().flatten();
         std::iter::once(number).chain(copies.copied())
     }
 
-    /// Returns whether a user may mean a fragment by this: the end of its path, also of a copy.
+    /// Returns whether `wanted` matches a fragment: by the end of its path, also that of a copy.
     pub fn is_meant(&self, number: u32, wanted: &str) -> bool {
         match (split_copy(wanted), self.known.get(number as usize)) {
-            // Also of one that is the only copy so far.
+            // Also for the only copy so far.
             (Some(_), Some(known)) => is_meant(&format!("{} ({})", known.name, known.copy), wanted),
             _ => is_meant(&self.shown_name(number), wanted),
         }
     }
 
-    /// The number of a fragment that an earlier run has named so, a new one if need be.
+    /// Returns the number of a fragment by its name in an earlier run; adds it if need be.
     pub fn number_named(&mut self, name: &str) -> Option<u32> {
         let numbers = 0..u32::try_from(self.known.len()).ok()?;
         let mut numbers = numbers.filter(|number| self.shown_name(*number) == name);
@@ -130,17 +134,17 @@ impl FragmentTable {
         })
     }
 
-    /// Copies with the line of which each is a part, since this was asked last.
+    /// Returns the copies since the last call, each with its whole line.
     pub fn take_unsaid(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.unsaid)
     }
 
-    /// Forgets all of them.
+    /// Removes all fragments.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// The number of a fragment, a new one if need be; `None` if there are too many.
+    /// Returns the number of a fragment; adds it if need be; `None` if there are too many.
     pub fn number_of(&mut self, fragment: &KnownFragment) -> Option<u32> {
         let Some(number) = self.index.get(&fragment.name).copied() else {
             let number = self.add(fragment.clone(), None)?;
@@ -157,7 +161,7 @@ impl FragmentTable {
         Some(self.copy_number(number, fragment))
     }
 
-    /// The number of a copy of a line that has this number.
+    /// Returns the number of a copy of the line with this number.
     fn copy_number(&mut self, line: u32, copy: &KnownFragment) -> u32 {
         let is_same = |part: &&u32| {
             let known = self.known.get(**part as usize);
@@ -167,14 +171,14 @@ impl FragmentTable {
         if let Some(part) = parts.find(is_same) {
             return *part;
         }
-        // Where there is no room, the rest counts for the line as a whole.
+        // When there is no room, further copies count for the line as a whole.
         let (Some(whole), true) = (self.split(line), self.known.len() < MOST_WITH_COPIES) else {
             return line;
         };
         self.add_part(whole, copy).unwrap_or(whole)
     }
 
-    /// Gives a line a number as a whole, if it has none yet beside that of its only copy.
+    /// Gives a line a number as a whole, if it has none yet besides its only copy's.
     fn split(&mut self, line: u32) -> Option<u32> {
         if self.copies.contains_key(&line) {
             return Some(line);
@@ -259,7 +263,7 @@ mod tests {
             table.take_unsaid(),
             [first, second, own].map(|part| (part, whole))
         );
-        // Known again, and no other line's.
+        // The copies are recognised, each with its own line.
         assert_eq!(
             table.number_of(&copy_of("/in.h:5", &["/a.c:10"])),
             Some(first)
@@ -305,7 +309,7 @@ mod tests {
             .number_of(&copy_of("/src/in.h:5", &["/src/b.h:2", "/src/a.c:10"]))
             .unwrap();
         let wanted = "in.h:5 (inlined at b.h:2, a.c:10)";
-        // Also while it is the only one.
+        // Also while it is the only copy.
         assert!(table.is_meant(first, wanted) && table.is_meant(first, "in.h:5"));
         table.number_of(&copy_of("/src/in.h:5", &[])).unwrap();
         assert!(table.is_meant(first, wanted) && !table.is_meant(first, "in.h:5"));

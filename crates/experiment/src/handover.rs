@@ -1,4 +1,4 @@
-//! Commands that leave their work to another program or process, which is not measured.
+//! Commands that hand their work over to another program or process, which is not measured.
 
 use crate::code::executable_of;
 use runtime_abi::Page;
@@ -6,15 +6,16 @@ use sampler::ProcessStat;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-/// The time between two looks at the process. Until the first samples it is looked at each time.
+/// Time between two looks at the process. Until the first samples every call looks.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// The time for which a child that was just forked may not be known yet.
+/// Time for which a just forked child may not be known yet.
 const TO_BEGIN: Duration = Duration::from_millis(3);
-/// Samples that show that the program itself works.
+/// Number of samples that show that the program itself works.
 const WORKS: u64 = 50;
-/// A command that used less processor time than this did no work that is worth a word.
+/// A command that used less processor time than this needs no remark.
 const LITTLE: Duration = Duration::from_millis(100);
-/// Part of the processor time that must have been sampled. Delays are not sampled, and take a half at most times.
+/// Fraction of the processor time that must have been sampled. Delays are not sampled, and take at
+/// most half.
 const SAMPLED_PART: f64 = 0.1;
 
 /// Watches one process.
@@ -24,12 +25,12 @@ pub(crate) struct HandoverWatch {
     next_look: Duration,
     /// The program of a child that was seen.
     child: Option<String>,
-    /// Processor time of our children that had ended before.
+    /// Processor time of children that had ended before.
     used_before: Duration,
 }
 
 impl HandoverWatch {
-    /// A watch of a process that runs this program.
+    /// Makes a watch of a process that runs this program.
     pub fn new(pid: u32, executable: &str) -> Self {
         Self {
             pid,
@@ -40,7 +41,8 @@ impl HandoverWatch {
         }
     }
 
-    /// Looks at the process if it is time. Returns the program that it has executed in its own place, if any.
+    /// Looks at the process if it is time. Returns the program that it has executed in its own
+    /// place, if any.
     pub fn find_executed(&mut self, now: Duration, samples: u64) -> Option<String> {
         if now < self.next_look {
             return None;
@@ -53,7 +55,8 @@ impl HandoverWatch {
         executable_of(self.pid).filter(|program| *program != self.executable)
     }
 
-    /// Says after the end of the process if most of its time was that of programs that it started.
+    /// Returns a remark after the end of the process if programs that it started used most of its
+    /// time.
     pub fn describe_children(&self, command: &str, sampled: Duration) -> Option<String> {
         let used = time_of_children().saturating_sub(self.used_before);
         if used < LITTLE || sampled.as_secs_f64() > SAMPLED_PART * used.as_secs_f64() {
@@ -68,16 +71,16 @@ impl HandoverWatch {
     }
 }
 
-/// The words about a command that has executed another program in its own place.
+/// Returns the remark about a command that executed another program in its own place.
 pub(crate) fn describe_executed(command: &str, program: &str) -> String {
     format!(
         "{command} has executed {program}, which is not measured: name that program as the command"
     )
 }
 
-/// A process that was forked by the program `pid`, which has ended, is measured, and still runs.
+/// Finds a measured process that was forked by the ended program `pid` and still runs.
 pub(crate) fn background_process(page: &Page, pid: u32) -> Option<u32> {
-    // A program that forks and ends leaves its child no time to take a slot.
+    // A program that forks and ends at once leaves its child no time to take a slot.
     let find = || measured_process(page, pid);
     find().or_else(|| {
         std::thread::sleep(TO_BEGIN);
@@ -93,7 +96,7 @@ fn measured_process(page: &Page, pid: u32) -> Option<u32> {
     others.find(|other| *other != pid && is_running(*other))
 }
 
-/// The words about it.
+/// Returns the remark about a process in the background.
 pub(crate) fn describe_background(command: &str, pid: u32) -> String {
     format!(
         "{command} ended, and went on in the background as process {pid}, which is measured no longer: start it in the \
@@ -106,7 +109,7 @@ fn is_running(pid: u32) -> bool {
     ProcessStat::read_process(pid).is_some_and(|stat| stat.is_alive())
 }
 
-/// The program of a process's first child, if it is another one.
+/// Returns the program of a process's first child, if it differs from `executable`.
 fn first_child_program(pid: u32, executable: &str) -> Option<String> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
     let mut children = children
@@ -115,7 +118,7 @@ fn first_child_program(pid: u32, executable: &str) -> Option<String> {
     children.find_map(|child| executable_of(child).filter(|program| program != executable))
 }
 
-/// Processor time in user mode of our children that have ended, with theirs.
+/// Returns the user-mode processor time of children that have ended, with their own children's.
 fn time_of_children() -> Duration {
     // SAFETY: numbers, all of which may be 0.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

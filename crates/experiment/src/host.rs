@@ -1,4 +1,4 @@
-//! The machine's other load: other processes, and other machines.
+//! Load of the machine by other processes and, under a hypervisor, by other machines.
 
 use profile::{Disturbance, StandingTime, TargetTime};
 use runtime_abi::Page;
@@ -10,26 +10,27 @@ use std::time::Duration;
 /// The counts of the whole machine and the target's own CPU time, all in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineUsage {
-    /// Time of all processors, by the clock and not by its ticks.
+    /// Time of all processors, by the clock, not by ticks.
     all: u64,
     idle: u64,
     stolen: u64,
     own: u64,
 }
 
-/// The machine and the target's threads at one moment.
+/// Accounts of the machine and the target's threads at one moment.
 pub(crate) struct Accounts {
-    /// By the monotonic clock, in nanoseconds.
+    /// Time by the monotonic clock, in nanoseconds.
     at_ns: u64,
     usage: MachineUsage,
     threads: Threads,
     standing: StandingTime,
-    /// Nanoseconds that each thread has waited for work from other processes; `None` where nobody watches.
+    /// Nanoseconds that each thread has waited for work from other processes; `None` if not
+    /// watched.
     for_clients: Option<BTreeMap<u32, u64>>,
 }
 
 impl Accounts {
-    /// Reads the present accounts; `None` where the kernel does not say.
+    /// Reads the current accounts; `None` where the kernel has none.
     pub fn read_now(page: &Page, waits: Option<&ExternalWaits>) -> Option<Self> {
         Some(Self {
             at_ns: sampler::monotonic_ns(),
@@ -40,7 +41,8 @@ impl Accounts {
         })
     }
 
-    /// Returns what happened besides the target between two readings, and what the target's threads had.
+    /// Returns the load besides the target between two readings, and the times of the target's
+    /// threads.
     pub fn disturbance_since(&self, before: &Self) -> Disturbance {
         let standing = StandingTime {
             total_ns: (self.standing.total_ns).saturating_sub(before.standing.total_ns),
@@ -60,8 +62,9 @@ impl Accounts {
 }
 
 impl Accounts {
-    /// Wall time between two readings for which threads waited for work from other processes. Each counts by the part of the running
-    /// time that it has: what a thread waits that has little to do is little of the program's time.
+    /// Returns the wall time between two readings for which threads waited for work from other
+    /// processes: the mean over threads, weighted by their running time, because a thread with
+    /// little work hardly affects the program.
     fn waited_for_clients(&self, before: &Self) -> Option<u64> {
         let (after, before_waits) = (self.for_clients.as_ref()?, before.for_clients.as_ref()?);
         let passed = self.at_ns.saturating_sub(before.at_ns);
@@ -70,7 +73,7 @@ impl Accounts {
             let then = before.threads.get(thread).copied().unwrap_or_default();
             let own = now.ran_ns.saturating_sub(then.ran_ns) as f64;
             let of = |waits: &BTreeMap<u32, u64>| waits.get(thread).copied().unwrap_or(0);
-            // A wait may have begun long before.
+            // A wait may have begun long before the first reading.
             let wait = of(after).saturating_sub(of(before_waits)).min(passed);
             waited += own * wait as f64;
             ran += own;
@@ -83,7 +86,7 @@ impl Accounts {
 type Threads = BTreeMap<u32, TargetTime>;
 
 impl MachineUsage {
-    /// Reads the present usage; `None` where the kernel does not say.
+    /// Reads the current usage; `None` where the kernel does not report it.
     fn read_now(page: &Page) -> Option<Self> {
         Some(Self {
             own: target_cpu_time(page),
@@ -91,7 +94,7 @@ impl MachineUsage {
         })
     }
 
-    /// Reads the usage of the machine only.
+    /// Reads the machine's usage only.
     pub fn read_machine() -> Option<Self> {
         // SAFETY: asks for a number.
         let hertz = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?;
@@ -102,13 +105,14 @@ impl MachineUsage {
         })
     }
 
-    /// The part of the processors' time that the hypervisor took between two readings.
+    /// Returns the fraction of the processors' time that the hypervisor took between two readings.
     pub fn stolen_since(self, before: Self) -> f64 {
         let all = self.all.saturating_sub(before.all).max(1) as f64;
         self.stolen.saturating_sub(before.stolen) as f64 / all
     }
 
-    /// Returns how long the hypervisor let the machine wait for each nanosecond that anything ran on it, between two readings.
+    /// Returns the stolen time for each nanosecond that anything ran on the machine, between two
+    /// readings.
     pub fn stolen_for_running(self, before: Self) -> f64 {
         let between = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&before));
         let stolen = between(|it| it.stolen);
@@ -119,8 +123,9 @@ impl MachineUsage {
         }
     }
 
-    /// Returns the time that was not the target's between two readings. Idle and stolen time is in ticks, so that a few
-    /// may be on the wrong side of a reading. Without both, the rest is exact.
+    /// Returns the time between two readings that was not the target's. Idle and stolen time is
+    /// counted in ticks, a few of which may fall on the wrong side of a reading. Without both, the
+    /// rest is exact.
     fn disturbance_since(self, before: Self) -> Disturbance {
         let between = |of: fn(&Self) -> u64| of(&self).saturating_sub(of(&before));
         let (stolen_ns, idle_ns) = (between(|it| it.stolen), between(|it| it.idle));
@@ -136,12 +141,13 @@ impl MachineUsage {
     }
 }
 
-/// The part of a processor that other processes use, and the part of their running time for which threads wait for a processor, beyond which
-/// they are taken to wait for these.
+/// Fraction of a processor that other processes use above which processors count as shared, if
+/// threads also wait for [`MUCH_WAITED`] of their running time.
 const MUCH_USED: f64 = 0.15;
 const MUCH_WAITED: f64 = 0.1;
 
-/// Returns whether the target's threads had to share processors with other processes during so long an experiment.
+/// Returns whether the target's threads had to share processors with other processes in an
+/// experiment of this length.
 pub(crate) fn shares_processors(disturbance: &Disturbance, length: Duration) -> bool {
     let used = disturbance.others_ns as f64 > MUCH_USED * length.as_nanos() as f64;
     used && disturbance
@@ -149,8 +155,9 @@ pub(crate) fn shares_processors(disturbance: &Disturbance, length: Duration) -> 
         .is_some_and(|it| it.waited_ns as f64 > MUCH_WAITED * it.ran_ns as f64)
 }
 
-/// Returns the threads' times between two readings; `None` if none could be read. A thread that has begun meanwhile counts from its begin. What
-/// one that has ended waited is not known; what it ran is, from `own`, the time of its process.
+/// Returns the threads' times between two readings; `None` if none could be read. A thread that
+/// began meanwhile counts from its begin. An ended thread's waits are unknown; its running time is
+/// part of `own`, that of its process.
 fn target_time(before: &Threads, after: &Threads, own: u64) -> Option<TargetTime> {
     let known = after.iter().map(|(id, now)| {
         let then = before.get(id).copied().unwrap_or_default();
@@ -192,10 +199,10 @@ fn thread_accounts(page: &Page) -> Threads {
         .collect()
 }
 
-/// Threads whose accounts are read: a file each.
+/// Maximum number of threads whose accounts are read: each takes a file.
 const MOST_THREADS: usize = 512;
 
-/// A thread's account: nanoseconds on processors, nanoseconds waiting for one, and turns.
+/// Parses a thread's account: nanoseconds on processors, nanoseconds waiting for one, and turns.
 fn parse_schedstat(text: &str) -> Option<TargetTime> {
     let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
     Some(TargetTime {
@@ -205,7 +212,8 @@ fn parse_schedstat(text: &str) -> Option<TargetTime> {
     })
 }
 
-/// The first line of `/proc/stat`, and how many lines of processors follow: those that are online.
+/// Parses the first line of `/proc/stat`, and counts the lines of processors that follow: the
+/// online ones.
 pub(crate) fn parse_proc_stat(text: &str, hertz: u64) -> Option<(MachineUsage, u64)> {
     let mut lines = text.lines();
     let mut words = lines.next()?.split_ascii_whitespace();
@@ -240,7 +248,7 @@ pub(crate) fn parse_proc_stat(text: &str, hertz: u64) -> Option<(MachineUsage, u
     Some((usage, cpus.max(1) as u64))
 }
 
-/// CPU time of the target's processes that are measured.
+/// Returns the CPU time of the target's measured processes.
 fn target_cpu_time(page: &Page) -> u64 {
     let used = page.used.load(Relaxed) as usize;
     let slots = page.threads.iter().take(used);
@@ -252,7 +260,7 @@ fn target_cpu_time(page: &Page) -> u64 {
     pids.into_iter().filter_map(cpu_time).sum()
 }
 
-/// CPU time of a process.
+/// Returns the CPU time of a process.
 fn cpu_time(pid: u32) -> Option<u64> {
     let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0)?;
     let mut clock: libc::clockid_t = 0;
@@ -304,7 +312,7 @@ mod tests {
             target: None,
         };
         assert_eq!(between, expected);
-        // Ticks that were counted late.
+        // Ticks may be counted late.
         let late = at(100, 0, 0, 500).disturbance_since(at(0, 0, 0, 0));
         assert_eq!(late.others_ns, 0);
     }
@@ -320,7 +328,7 @@ mod tests {
         let before = at(1000, 100, 50);
         assert_eq!(at(2000, 600, 150).stolen_for_running(before), 0.25);
         assert_eq!(before.stolen_for_running(before), 0.0);
-        // Ticks that were counted late.
+        // Ticks may be counted late.
         assert_eq!(at(1010, 100, 60).stolen_for_running(before), 0.0);
     }
 
@@ -338,7 +346,7 @@ mod tests {
         let after = Threads::from([(1, of(400, 30)), (3, of(7, 1))]);
         assert_eq!(target_time(&before, &after, 0), Some(of(307, 21)));
         assert_eq!(target_time(&before, &Threads::new(), 0), None);
-        // Threads that lived in between ran for the rest.
+        // Threads that lived only in between ran for the rest.
         assert_eq!(target_time(&before, &after, 9000), Some(of(9000, 21)));
     }
 

@@ -1,4 +1,4 @@
-//! Starting the command with the runtime in it.
+//! Starts the command with the runtime in it.
 
 use crate::Error;
 use crate::memory::WaitWords;
@@ -24,7 +24,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// The runtime's file.
 const RUNTIME: &str = "libvitalfew_runtime.so";
 
-/// Returns the path of the library to preload: beside the program `executable`, or in `../lib/vitalfew` from there.
+/// Returns the path of the library to preload: beside the program `executable`, or in
+/// `../lib/vitalfew` from there.
 ///
 /// # Errors
 /// [`Error::NoRuntime`].
@@ -41,10 +42,11 @@ pub fn runtime_library(executable: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Checks that a library to preload was built with this program: both lay out the memory that they share.
+/// Checks that a library to preload is of this program's build: both must lay out the shared memory
+/// alike.
 ///
 /// # Errors
-/// [`Error::OtherRuntime`]; [`Error::System`]: it cannot be read.
+/// [`Error::OtherRuntime`]; [`Error::System`]: the library cannot be read.
 pub fn check_runtime(library: &Path) -> Result<(), Error> {
     let bytes = std::fs::read(library).map_err(|source| Error::System {
         what: format!("reading the runtime {}", library.display()),
@@ -68,26 +70,27 @@ pub(crate) fn script_of(command: &[OsString]) -> Option<String> {
     (&first == b"#!").then(|| program_text(command))
 }
 
-/// Method that tells which thread waits for which, to account for delays.
+/// Source of knowledge about which thread waits for which, needed to account for delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// A library that is preloaded stands in front of the functions by which threads meet.
+    /// A preloaded library hooks the functions by which threads synchronise.
     Hooks,
-    /// The kernel tells which thread wakes which.
+    /// The kernel reports which thread wakes which.
     Kernel {
         /// True for a Go program.
         go: bool,
     },
 }
 
-/// Returns how a command is measured. Refuses programs that cannot be, without hooks either; `hooks`: they are wanted.
+/// Returns how a command is measured, with hooks if `hooks` is set and possible. Refuses programs
+/// that cannot be measured either way.
 pub(crate) fn way_into(command: &[OsString], hooks: bool) -> Result<Way, Error> {
     let default = match hooks {
         true => Way::Hooks,
         false => Way::Kernel { go: false },
     };
     let Some(program) = command.first().and_then(find_program) else {
-        return Ok(default); // what starts it says why it cannot
+        return Ok(default); // the launch itself reports why it fails
     };
     let refuse = |reason: &str| {
         Err(Error::NotPreloadable {
@@ -102,7 +105,7 @@ pub(crate) fn way_into(command: &[OsString], hooks: bool) -> Result<Way, Error> 
         ));
     }
     let Some(kind) = program_kind(&program) else {
-        return Ok(default); // a script, or nothing that can be read
+        return Ok(default); // a script, or an unreadable file
     };
     match kind {
         ProgramKind::Small => {
@@ -126,7 +129,7 @@ pub(crate) fn way_into(command: &[OsString], hooks: bool) -> Result<Way, Error> 
     Ok(Way::Hooks)
 }
 
-/// Refuses programs that nothing can be preloaded into.
+/// Refuses programs that no library can be preloaded into.
 pub(crate) fn check_preloadable(command: &[OsString]) -> Result<(), Error> {
     way_into(command, true)?;
     let Some(program) = command.first().and_then(find_program) else {
@@ -150,7 +153,8 @@ pub(crate) fn check_preloadable(command: &[OsString]) -> Result<(), Error> {
     })
 }
 
-/// Returns the files that a command brings into memory at its start: its program and the libraries that this needs. A script's are not known.
+/// Returns the files that a command maps at its start: its program and the libraries of that. A
+/// script's files are not known.
 pub(crate) fn files_of_start(command: &[OsString]) -> Vec<PathBuf> {
     let program = command.first().and_then(find_program);
     let Some(program) = program else {
@@ -158,7 +162,8 @@ pub(crate) fn files_of_start(command: &[OsString]) -> Vec<PathBuf> {
     };
     let mut files = vec![program.clone()];
     if matches!(program_kind(&program), Some(ProgramKind::Dynamic)) {
-        // glibc's dynamic linker lists them instead of starting the program, as ldd has it do.
+        // With this variable, glibc's dynamic linker lists them instead of starting the program, as
+        // for ldd.
         let listed = std::process::Command::new(&program)
             .env("LD_TRACE_LOADED_OBJECTS", "1")
             .stdin(std::process::Stdio::null())
@@ -172,7 +177,7 @@ pub(crate) fn files_of_start(command: &[OsString]) -> Vec<PathBuf> {
 /// Parses the dynamic linker's list of libraries.
 fn listed_libraries(text: &str) -> Vec<PathBuf> {
     let paths = text.lines().filter_map(|line| {
-        // One that is needed by its path has no name in front.
+        // A library that is needed by its path has no name in front.
         let found = line
             .split_once(" => ")
             .map_or(line.trim(), |(_, found)| found);
@@ -182,7 +187,7 @@ fn listed_libraries(text: &str) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Returns whether a program is `ld.so`, which executes the program that is its argument.
+/// Returns whether a program is `ld.so`, which executes the program in its arguments.
 fn is_dynamic_linker(program: &Path) -> bool {
     let file = program.canonicalize();
     let name = file.as_deref().unwrap_or(program).file_name();
@@ -213,7 +218,7 @@ fn is_set_id(program: &Path) -> bool {
     mode & 0o4000 != 0 && metadata.uid() != user || mode & 0o2000 != 0 && metadata.gid() != group
 }
 
-/// The environment of a command that is to be measured.
+/// Returns the environment of a command to measure.
 pub(crate) fn target_environment(
     runtime: &Path,
     memory: &impl AsRawFd,
@@ -238,10 +243,10 @@ pub(crate) fn target_environment(
 
 /// Time limit for a program to reach the runtime.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest time between two looks at it.
+/// Longest time between two looks at the program.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Waits until the runtime in the target reports; false: it does not.
+/// Waits until the runtime in the target reports; returns false if it does not.
 pub(crate) fn await_runtime(
     words: WaitWords<'_>,
     launched: &mut Launched,
@@ -276,7 +281,7 @@ pub(crate) fn unix_ns() -> u64 {
     now.map_or(0, |now| now.as_nanos() as u64)
 }
 
-/// The runtime in a command that was started has not reported.
+/// Returns the error for a started command whose runtime has not reported.
 pub(crate) fn not_loaded(command: &[OsString], pid: u32, ended: bool) -> Error {
     let reason = if !ended && Path::new(&process_file(pid, "exe")).exists() {
         "it may have capabilities of its own, or not use the C library"
@@ -298,13 +303,14 @@ pub(crate) enum ProgramKind {
     OtherLibrary,
 }
 
-/// Prefixes of the names of dynamic linkers that do not come with glibc.
+/// Prefixes of the names of dynamic linkers that are not glibc's.
 const OTHER_LINKERS: [&[u8]; 2] = [b"ld-musl", b"linker"];
 
-/// Prefix of the name of AddressSanitizer's library, which must come first.
+/// Prefix of the name of AddressSanitizer's library, which must be loaded first.
 const SANITIZER: &[u8] = b"libasan.so";
 
-/// Returns whether an executable asks for a library whose name begins so; `None` if it cannot be read.
+/// Returns whether an executable needs a library whose name begins with `start`; `None` if it
+/// cannot be read.
 fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
     let file = ReadCache::new(File::open(program).ok()?);
     let elf = ElfFile64::<Endianness, _>::parse(&file).ok()?;
@@ -312,7 +318,7 @@ fn needs_library(program: &Path, start: &[u8]) -> Option<bool> {
     Some(libraries.any(|library| library.is_ok_and(|library| library.name().starts_with(start))))
 }
 
-/// Returns whether a program is Go's.
+/// Returns whether a program is a Go program.
 pub(crate) fn is_go_program(program: &Path) -> bool {
     has_section(program, ".go.buildinfo")
 }
@@ -328,7 +334,7 @@ pub(crate) fn has_section(file: &Path, name: &str) -> bool {
     find().unwrap_or(false)
 }
 
-/// Returns what kind of program a file is; `None` if it is no ELF file.
+/// Returns the kind of a program; `None` if it is no ELF file.
 pub(crate) fn program_kind(program: &Path) -> Option<ProgramKind> {
     let mut head = Vec::new();
     // Program headers follow the file's header in every file that a linker wrote.

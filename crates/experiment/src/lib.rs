@@ -1,27 +1,29 @@
 //! Acts on a running program: performance experiments (Coz, sections 2 and 3).
 //!
-//! [`run`] launches a command with the runtime preloaded, or brings it into a process that runs
-//! ([`attach`]). It speeds one fragment after the other up virtually and counts the visits of progress
-//! points meanwhile. `docs/method/causal.md` describes the protocol between the two.
+//! [`run`] launches a command with the runtime preloaded, or loads the runtime into a running
+//! process ([`attach`]). It virtually speeds up one fragment after the other and counts the visits
+//! of progress points meanwhile. `docs/method/causal.md` describes the protocol between the two.
 //!
 //! # An experiment, step by step
 //!
 //! 1. `launch.rs` starts the command with the runtime preloaded. The runtime (`start.rs`) maps the
 //!    shared page and waits before `main`, until `points.rs` has opened the progress points and
 //!    `sampler::Ticks` the processors' timers.
-//! 2. A sample is a signal in the thread (`sample.rs` of the runtime), which looks its address up in
-//!    the page. `code.rs` answers for addresses that are not there yet.
-//! 3. `experiments.rs` picks a fragment (`allocation.rs`) and a speedup (`choose.rs`) and writes them
-//!    into the page.
+//! 2. A sample is a signal in the thread (`sample.rs` of the runtime), which looks its address up
+//!    in the page. `code.rs` resolves addresses that are not there yet.
+//! 3. `experiments.rs` picks a fragment (`allocation.rs`) and a speedup (`choose.rs`) and writes
+//!    them into the page.
 //! 4. The runtime's `delay.rs` keeps the accounts and makes threads pay; its hooks call it too. Its
 //!    `cpu.rs` keeps the accounts of processors that threads share.
-//! 5. `causal_session.rs` is the loop around this. `controller.rs` begins and ends it for commands, processes,
-//!    with hooks and without; `outcome.rs` is the result of both.
-//! 6. `repeated.rs` runs short commands again, with the progress point that `progress_choice.rs` found.
+//! 5. `causal_session.rs` is the loop around this. `controller.rs` begins and ends it for commands
+//!    and processes, with hooks and without; `outcome.rs` is the result.
+//! 6. `repeated.rs` runs short commands again, with the progress point that `progress_choice.rs`
+//!    found.
 //!
-//! [`attach`] takes the place of the launch for processes and for programs without hooks; `trace` has
-//! the path of `interference run`.
-// What attaches to processes and traces functions is made for x86-64, and uses much that nothing else does.
+//! [`attach`] replaces the launch for processes and for programs without hooks; `trace` has the
+//! path of `interference run`.
+// Attaching to processes and tracing functions exist for x86-64 only; other targets leave much
+// unused.
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, unused_variables)

@@ -7,18 +7,18 @@ use std::ops::Range;
 /// A mapping with code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExecutableMapping {
-    /// Its addresses.
+    /// Addresses of the mapping.
     pub range: Range<u64>,
-    /// The position in the file of its first byte.
+    /// Offset of its first byte in the file.
     pub offset: u64,
-    /// The file, or a name in brackets; empty for memory without either.
+    /// Path of the file, or a name in brackets; empty for anonymous memory.
     pub path: String,
-    /// True if the program may write to its code.
+    /// True if the program may write to the code.
     pub writable: bool,
 }
 
 impl ExecutableMapping {
-    /// The position in the file of an address of the mapping.
+    /// Returns the file offset of an address of the mapping.
     pub fn file_offset(&self, address: u64) -> ImageOffset {
         ImageOffset(
             self.offset
@@ -27,12 +27,12 @@ impl ExecutableMapping {
     }
 }
 
-/// The executable mappings of a process, by address.
+/// Returns the executable mappings of a process, by address.
 pub(crate) fn read_mappings(pid: u32) -> Vec<ExecutableMapping> {
     parse_maps(&text_of_maps(pid))
 }
 
-/// The addresses of all mappings of a process, in order.
+/// Returns the addresses of all mappings of a process, in order.
 pub(crate) fn mapped_ranges(pid: u32) -> Vec<Range<u64>> {
     let text = text_of_maps(pid);
     MapsLine::parse_all(&text)
@@ -40,7 +40,7 @@ pub(crate) fn mapped_ranges(pid: u32) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// Returns the text of a process's `/proc/PID/maps`; nothing if the process is gone.
+/// Returns the text of a process's `/proc/PID/maps`; empty if the process has ended.
 fn text_of_maps(pid: u32) -> String {
     let bytes = std::fs::read(process_file(pid, "maps")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -57,7 +57,7 @@ fn parse_maps(text: &str) -> Vec<ExecutableMapping> {
     .collect()
 }
 
-/// The mapping that an address lies in.
+/// Returns the mapping of an address.
 pub(crate) fn mapping_at(
     mappings: &[ExecutableMapping],
     address: u64,

@@ -1,4 +1,4 @@
-//! The memory shared with the runtime, seen from outside.
+//! The memory shared with the runtime, from the controller's side.
 
 use crate::Error;
 use runtime_abi::{LIFELINE, MAGIC, Page};
@@ -11,11 +11,10 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
 
-/// The lowest number that the target gets to see the memory under: out of the way of what shells
-/// and scripts use.
+/// Lowest descriptor number of the memory in the target, above those that shells and scripts use.
 const LOWEST_DESCRIPTOR: RawFd = 150;
 
-/// The name of the memory of programs without hooks in lists of mappings.
+/// Name of the memory in the mappings of programs without hooks.
 pub(crate) const COUNTS: &str = "vitalfew-counts";
 
 /// A shared memory object, mapped.
@@ -31,7 +30,7 @@ impl SharedObject {
         Self::named("vitalfew", length)
     }
 
-    /// The same, with a name in lists of mappings.
+    /// Allocates zeroed bytes under a name that lists of mappings show.
     pub fn named(name: &str, length: usize) -> Result<Self, Error> {
         let name = CString::new(name).unwrap_or_default();
         // SAFETY: the name is a string; the descriptor is new.
@@ -45,7 +44,7 @@ impl SharedObject {
         Self::in_file(descriptor, length)
     }
 
-    /// Maps a file in memory, which is made as long.
+    /// Maps a file in memory, after setting its length.
     pub fn in_file(descriptor: OwnedFd, length: usize) -> Result<Self, Error> {
         let memory = descriptor.as_raw_fd();
         // SAFETY: the mapping is new, and as long as the object.
@@ -67,24 +66,24 @@ impl SharedObject {
         }
     }
 
-    /// Its first byte.
+    /// Returns the first byte.
     pub fn first_byte(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Its descriptor.
+    /// Returns the descriptor.
     pub fn descriptor(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }
 
-    /// Writes its first bytes, which nobody else uses yet.
+    /// Writes the first bytes, which are not in use yet.
     pub fn write(&self, bytes: &[u8]) {
         let length = bytes.len().min(self.length);
         // SAFETY: the mapping is as long, and ours alone so far.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), length) };
     }
 
-    /// One more descriptor of the same object.
+    /// Returns one more descriptor of the same object.
     pub fn another_descriptor(&self) -> Result<OwnedFd, Error> {
         let descriptor = self.descriptor.try_clone();
         descriptor.map_err(|source| Error::System {
@@ -93,7 +92,7 @@ impl SharedObject {
         })
     }
 
-    /// A descriptor that a program executed by us inherits.
+    /// Returns a descriptor that an executed program inherits.
     pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
         // SAFETY: a plain call on our descriptor; the result is new.
         unsafe {
@@ -114,7 +113,7 @@ impl SharedObject {
 
 impl Drop for SharedObject {
     fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `new` mapped; no reference into it outlives `self`.
+        // SAFETY: unmaps exactly the mapping that `new` made; no reference into it outlives `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
@@ -124,14 +123,14 @@ impl Drop for SharedObject {
 pub(crate) struct WaitWords<'a> {
     /// The state of the target.
     pub state: &'a AtomicU32,
-    /// Changes when there is something to look at.
+    /// Changes when the controller has news to read.
     pub news: &'a AtomicU32,
     /// The controller sleeps on `news`.
     pub waiting: &'a AtomicU32,
 }
 
 impl WaitWords<'_> {
-    /// Sleeps until the runtime has news, at most so long.
+    /// Sleeps until the runtime has news, at most `at_most`.
     pub fn wait_for_news(self, seen: u32, at_most: Duration) {
         let time = libc::timespec {
             tv_sec: at_most.as_secs() as libc::time_t,
@@ -165,18 +164,18 @@ pub(crate) fn wake_waiters(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// Memory that is shared with a process that was attached to.
+/// Memory shared with an attached process.
 pub(crate) trait AttachedMemory: Sized {
-    /// The function of the runtime that begins a session with it.
+    /// The runtime's function that begins a session with this memory.
     const ENTRY: &'static str;
 
-    /// Maps a file in memory that another process has made.
+    /// Maps a file in memory that another process made.
     fn in_file(file: OwnedFd) -> Result<Self, Error>;
-    /// The same memory, mapped once more.
+    /// Maps the same memory once more.
     fn another(&self) -> Result<Self, Error>;
-    /// Room for a mutex.
+    /// Returns the room for a mutex.
     fn lifeline(&self) -> &[AtomicU64; LIFELINE];
-    /// Returns whether it is in use: the runtime leaves a zero in place of its mark.
+    /// Returns whether the memory is in use: when the runtime leaves, its mark becomes zero.
     fn is_in_use(&self) -> bool;
 }
 
@@ -184,36 +183,36 @@ pub(crate) trait AttachedMemory: Sized {
 pub(crate) struct CausalMemory(SharedObject);
 
 impl CausalMemory {
-    /// New memory, all zeros but for its mark.
+    /// Allocates new memory, all zeros except for its mark.
     pub fn new() -> Result<Self, Error> {
         let memory = Self(SharedObject::new(size_of::<Page>())?);
         memory.magic.store(MAGIC, Release);
         Ok(memory)
     }
 
-    /// The same for a program without hooks, in whose mappings it has a name of its own.
+    /// Allocates the memory for a program without hooks, under a name of its own in the mappings.
     pub fn without_hooks() -> Result<Self, Error> {
         let memory = Self(SharedObject::named(COUNTS, size_of::<Page>())?);
         memory.magic.store(MAGIC, Release);
         Ok(memory)
     }
 
-    /// One more descriptor of the memory.
+    /// Returns one more descriptor of the memory.
     pub fn another_descriptor(&self) -> Result<OwnedFd, Error> {
         self.0.another_descriptor()
     }
 
-    /// A descriptor that a program executed by us inherits.
+    /// Returns a descriptor that an executed program inherits.
     pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
         self.0.inheritable_descriptor()
     }
 
-    /// The descriptor of the memory.
+    /// Returns the descriptor of the memory.
     pub fn descriptor(&self) -> RawFd {
         self.0.descriptor()
     }
 
-    /// Returns what the two sides wait by.
+    /// Returns the words by which the two sides wait for each other.
     pub fn wait_words(&self) -> WaitWords<'_> {
         WaitWords {
             state: &self.state,
@@ -223,11 +222,12 @@ impl CausalMemory {
     }
 }
 
-/// Gives the shared memory behind a descriptor back to the machine, also where a program has it mapped: it reads zeros there.
+/// Frees the shared memory behind a descriptor, even while a program has it mapped: it then reads
+/// as zeros there.
 pub(crate) fn forget_contents(memory: &OwnedFd) {
     let kind = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     let length = size_of::<Page>() as libc::off_t;
-    // SAFETY: a plain call; what is in the memory is atomic, and zeros are valid.
+    // SAFETY: a plain call; the fields of the memory are atomic, and zeros are valid.
     unsafe { libc::fallocate(memory.as_raw_fd(), kind, 0, length) };
 }
 
@@ -257,8 +257,8 @@ impl Deref for CausalMemory {
     type Target = Page;
 
     fn deref(&self) -> &Page {
-        // SAFETY: mapped as long as `self` lives, as long as a page; everything in it is atomic, so
-        // that the target may write to it meanwhile, and any bytes are valid.
+        // SAFETY: mapped as long as `self` lives, as long as a page. All fields are atomic, so that
+        // the target may write to them meanwhile, and any bytes are valid.
         unsafe { self.0.first_byte().cast().as_ref() }
     }
 }

@@ -6,17 +6,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Latest end of measuring.
+/// Conditions that end measuring.
 #[derive(Clone, Copy)]
 pub(crate) struct MeasuringEnd<'a> {
-    /// True once the user wants it to end.
+    /// True once the user asked to end it.
     pub stop: &'a AtomicBool,
     /// Time limit.
     pub at: Option<Instant>,
 }
 
 impl MeasuringEnd<'_> {
-    /// Returns whether that time has come.
+    /// Returns whether measuring has to end.
     pub fn is_reached(self) -> bool {
         self.stop.load(Relaxed) || self.at.is_some_and(|at| Instant::now() >= at)
     }
@@ -25,11 +25,11 @@ impl MeasuringEnd<'_> {
 /// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct ExperimentOptions {
-    /// The command; of a process that runs already, not used.
+    /// The command; unused for a running process.
     pub command: Vec<OsString>,
-    /// The options that the user gave, which the profile keeps.
+    /// The user's options, which the profile keeps.
     pub asked: AskedExperiments,
-    /// The process to attach to, in the place of a command.
+    /// The process to attach to, instead of a command.
     pub attach: Option<u32>,
     /// The library to preload: [`crate::runtime`] finds it.
     pub runtime: PathBuf,
@@ -41,37 +41,41 @@ pub struct ExperimentOptions {
     pub scope: Vec<String>,
     /// The only fragment to speed up: `file:line` (the end of its path), or a function's name.
     pub fixed_fragment: Option<String>,
-    /// A set of code that is sped up together, in the place of fragments.
+    /// A set of code that is sped up together, instead of fragments.
     pub set: Option<SpeedupSet>,
     /// The only speedup besides 0, as a fraction.
     pub fixed_speedup: Option<f64>,
     /// Progress points besides those in the program's source.
     pub points: Vec<PointSpec>,
-    /// Chooses a progress point where the program's source has none; experiments begin once that is settled.
+    /// Chooses a progress point where the program's source has none; experiments begin once that is
+    /// settled.
     pub choose_point: bool,
-    /// The longest time of a run, with what preparing it takes; `None`: until the command ends.
+    /// The longest time of a run, including its preparation; `None`: until the command ends.
     pub duration: Option<Duration>,
-    /// No run follows this one that would have use of what it finds out about the code, so that it need not wait for that.
+    /// No later run uses the knowledge about the code that this one gathers, so it need not wait
+    /// for that.
     pub is_last_run: bool,
     /// The whole run is one experiment, on one of these fragments of earlier runs.
     pub end_to_end: Option<Vec<Hint>>,
     /// Shortest experiment.
     pub shortest: Duration,
-    /// The part of the run's time that delays may take; what would be more is baselines instead. `None`: half of
-    /// the experiments have delays, however long.
+    /// The fraction of the run's time that delays may take; beyond that, experiments are baselines.
+    /// `None`: half of the experiments have delays, however long.
     pub most_delay: Option<f64>,
-    /// The program reads the real clocks; `false`: clocks that stand still while it is delayed.
+    /// The program reads the unadjusted clocks; `false`: clocks that stand still while it is
+    /// delayed.
     pub real_clocks: bool,
-    /// Stands in front of the program's functions where that is possible; `false`: the kernel says how its threads meet.
+    /// Hooks the program's functions where that is possible; `false`: the kernel reports how its
+    /// threads synchronise.
     pub hooks: bool,
-    /// Speeds up waits for what is outside of the program too, where the kernel can tell of them.
+    /// Speeds up waits for outside events too, where the kernel can report them.
     pub waits: bool,
-    /// Start of the random choices; `None`: another one each time.
+    /// Seed of the random choices; `None`: a different one each time.
     pub seed: Option<u64>,
 }
 
 impl ExperimentOptions {
-    /// The defaults for a command, with the paper's times.
+    /// Returns the defaults for a command, with the paper's times.
     pub fn new(command: Vec<OsString>, runtime: PathBuf) -> Self {
         Self {
             command,
@@ -99,12 +103,12 @@ impl ExperimentOptions {
     }
 }
 
-/// A fragment that an earlier run has seen, for the choice before the first sample.
+/// A fragment from an earlier run, for the choice before the first sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// Its name, as [`profile::Fragment::name`].
     pub name: String,
-    /// True if its waits for what is outside of the program are meant, not its running.
+    /// True if the fragment's waits for outside events are meant, not its running time.
     pub waiting: bool,
     /// Samples in it.
     pub samples: u64,
@@ -113,7 +117,7 @@ pub struct Hint {
 /// A progress point that needs no change to the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointSpec {
-    /// Its name in the profile: as it was written.
+    /// Name in the profile: as the user wrote it.
     pub name: String,
     /// The kind of event that is counted.
     pub what: PointKind,
@@ -213,7 +217,7 @@ impl PointSpec {
     }
 }
 
-/// `file:line`, apart.
+/// Splits `file:line`.
 pub(crate) fn split_line(text: &str) -> Option<(String, u32)> {
     let (file, line) = text.rsplit_once(':')?;
     let line = line.parse().ok().filter(|line| *line > 0)?;

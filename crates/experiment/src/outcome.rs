@@ -34,9 +34,9 @@ pub struct CausalOutcome {
     pub running: Option<Launched>,
     /// The measure of progress, if one was to be chosen and was.
     pub choice: Option<ProgressChoice>,
-    /// A process of the program goes on in the background: another run would start one more.
+    /// A process of the program continues in the background: another run would start one more.
     pub in_background: bool,
-    /// Part of the samples that count for nothing, because their places were not known yet.
+    /// Fraction of samples that count for nothing, because their places were not known yet.
     pub unknown_part: f64,
 }
 

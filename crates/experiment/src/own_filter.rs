@@ -1,13 +1,14 @@
-//! The filter of system calls that commands of ours inherit (seccomp).
+//! The filter of system calls that launched commands inherit (seccomp).
 //!
-//! A container's or a service's manager may have restricted this process, and with it what it starts. A call that the filter forbids ends a
-//! thread of the command, or never returns to where its sample interrupted it. So the calls are tried before, in a process of our own.
+//! A container's or a service's manager may have restricted this process and its children. A call
+//! that the filter forbids ends a thread of the command, or never returns to the code that its
+//! sample interrupted. So the calls are first tried in a child process.
 
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 
-/// The system calls that a sampled thread makes because of us, in the order in which they are tried. Those by which a program is started
-/// at all are not among them.
+/// The system calls that vitalfew makes a sampled thread do, in the order in which they are tried.
+/// Calls that any program start needs are left out.
 const NEEDED: [NeededCall; 4] = [
     NeededCall::new("rt_sigaction", take_signal),
     NeededCall::new("rt_sigreturn", return_from_signal),
@@ -15,7 +16,7 @@ const NEEDED: [NeededCall; 4] = [
     NeededCall::new("futex", wake_nobody),
 ];
 
-/// A system call with the way to try it, which says whether it was allowed.
+/// A system call with a function that tries it and returns whether it was allowed.
 struct NeededCall {
     name: &'static str,
     is_allowed: fn() -> bool,
@@ -27,7 +28,8 @@ impl NeededCall {
     }
 }
 
-/// Returns the first call that commands of this process may not make although they would have to; `None`: all are allowed.
+/// Returns the first needed call that commands of this process may not make; `None`: all are
+/// allowed.
 pub(crate) fn forbidden_call() -> io::Result<Option<&'static str>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let mode = status.lines().find_map(|it| it.strip_prefix("Seccomp:"));
@@ -38,11 +40,12 @@ pub(crate) fn forbidden_call() -> io::Result<Option<&'static str>> {
     Ok(NEEDED.get(allowed).map(|call| call.name))
 }
 
-/// Makes the calls in a new process. Returns how many of them were allowed.
+/// Tries the calls in a new process. Returns the number of allowed ones.
 fn try_calls() -> io::Result<usize> {
     let (mut reader, writer) = io::pipe()?;
     let told = writer.as_raw_fd();
-    // SAFETY: the child makes system calls of its own only, and ends without running anything of ours.
+    // SAFETY: the child makes only system calls of its own, and ends without running other code of
+    // this process.
     let child = unsafe { libc::fork() };
     if child < 0 {
         return Err(io::Error::last_os_error());
@@ -70,7 +73,7 @@ fn try_calls() -> io::Result<usize> {
 extern "C" fn do_nothing(_: libc::c_int) {}
 
 fn take_signal() -> bool {
-    // SAFETY: an action of zeros is one; the handler does nothing.
+    // SAFETY: an action of zeros is valid; the handler does nothing.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = do_nothing as *const () as usize;
@@ -78,7 +81,7 @@ fn take_signal() -> bool {
     }
 }
 
-/// The end of the handler is the call.
+/// Tries the call that ends a signal handler.
 fn return_from_signal() -> bool {
     // SAFETY: the signal has a handler that does nothing.
     unsafe { libc::raise(runtime_abi::SIGNAL) == 0 }
@@ -102,7 +105,7 @@ fn sleep_shortly() -> bool {
 
 fn wake_nobody() -> bool {
     let word = 0u32;
-    // SAFETY: the word lives during the call, and nobody waits on it.
+    // SAFETY: the word lives during the call, and no thread waits on it.
     unsafe { libc::syscall(libc::SYS_futex, &raw const word, libc::FUTEX_WAKE, 0) == 0 }
 }
 

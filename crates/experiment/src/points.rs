@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// Processes are not nested more deeply than that, if their table changes while it is read.
+/// Limit on the nesting of processes, in case their table changes while it is read.
 const MOST_ANCESTORS: usize = 1000;
 
 /// Counts of a progress point so far.
@@ -23,13 +23,13 @@ const MOST_ANCESTORS: usize = 1000;
 pub(crate) enum PointCount {
     /// Visits.
     Visits(u64),
-    /// Begins and ends; and, where the runtime can tell, what was in flight, summed over the nanoseconds
-    /// of delay (wraps around).
+    /// Begins and ends. Where the runtime can tell, also the number in flight, summed over the
+    /// nanoseconds of delay (wraps around).
     Latency(u64, u64, Option<u64>),
 }
 
 impl PointCount {
-    /// Visits; of a latency pair: of its end.
+    /// Returns the visits; for a latency pair, those of its end.
     pub fn visit_count(self) -> u64 {
         match self {
             Self::Visits(visits) => visits,
@@ -37,7 +37,7 @@ impl PointCount {
         }
     }
 
-    /// Returns whether it is of a latency pair.
+    /// Returns whether the counts are of a latency pair.
     pub fn is_latency(&self) -> bool {
         matches!(self, Self::Latency(..))
     }
@@ -51,26 +51,26 @@ pub(crate) struct OpenPoint {
 }
 
 enum PointSource {
-    /// Positions of counters: visits; begins and ends. Counters of one name add up.
+    /// Indexes of counters: visits; begins and ends. Counters of one name add up.
     Counters([Vec<usize>; 3]),
     /// Events whose counts add up.
     Events(Vec<OwnedFd>),
-    /// Such events of begins and of ends.
+    /// Events of begins, and events of ends, whose counts add up.
     Pair(Vec<OwnedFd>, Vec<OwnedFd>),
     /// Samples in fragments whose name ends like this.
     Samples(String),
 }
 
-/// All of them.
+/// All progress points.
 #[derive(Default)]
 pub(crate) struct Points {
     pub list: Vec<OpenPoint>,
-    /// Counters of the page that belong to a point.
+    /// Number of the page's counters that belong to a point.
     known: usize,
 }
 
 impl Points {
-    /// Opens those of the command line, on a process that has not begun to work.
+    /// Opens the points of the command line, on a process that has not begun to work.
     pub fn open_points(
         specs: &[PointSpec],
         code: &mut TargetCode,
@@ -88,7 +88,7 @@ impl Points {
         Ok(points)
     }
 
-    /// Opens one more, on a process that may have threads already.
+    /// Opens another point, on a process that may have threads already.
     pub fn add_point(&mut self, spec: &PointSpec, code: &mut TargetCode) -> Result<(), Error> {
         let pid = code.pid();
         let (counted_by, source) = open_source(spec, code, pid)?;
@@ -100,13 +100,13 @@ impl Points {
         Ok(())
     }
 
-    /// Closes the points on functions that `keep` does not name.
+    /// Closes the points on functions that `keep` rejects.
     pub fn keep_functions(&mut self, keep: impl Fn(&str) -> bool) {
         self.list
             .retain(|point| !matches!(point.source, PointSource::Events(_)) || keep(&point.name));
     }
 
-    /// Takes in the progress points that the program has come to since the last time.
+    /// Adds the progress points that the program has reached since the last call.
     pub fn discover_points(&mut self, page: &Page) {
         while let Some(counter) = page.counters.get(self.known) {
             if counter.state.load(Acquire) != 2 {
@@ -114,7 +114,7 @@ impl Points {
             }
             let index = self.known;
             self.known += 1;
-            // As coz.h has them: 1 throughput, 2 begin, 3 end.
+            // Kinds of `coz.h`: 1 throughput, 2 begin, 3 end.
             let Some(kind) = (counter.kind.load(Relaxed) as usize)
                 .checked_sub(1)
                 .filter(|k| *k < 3)
@@ -146,7 +146,7 @@ impl Points {
         }
     }
 
-    /// Returns whether some are pairs of begin and end.
+    /// Returns whether any point is a pair of begin and end.
     pub fn has_latency(&self) -> bool {
         self.list.iter().any(|point| match &point.source {
             PointSource::Counters([visits, _, _]) => visits.is_empty(),
@@ -165,7 +165,7 @@ impl Points {
 }
 
 impl OpenPoint {
-    /// Returns whether the program itself counts it.
+    /// Returns whether the program itself counts the point.
     pub fn in_source(&self) -> bool {
         self.counted_by == CountedBy::Source
     }
@@ -180,7 +180,7 @@ impl OpenPoint {
                 let count = |counter: &Counter| counter.count.load(Relaxed);
                 let delayed = |counter: &Counter| counter.delayed.load(Relaxed);
                 if visits.is_empty() {
-                    // Ends first: what ends meanwhile has begun before.
+                    // Ends first: a visit that ends meanwhile has begun before.
                     let (ended, late) = (add(ends, &count), add(ends, &delayed));
                     let in_flight = add(begins, &delayed).wrapping_sub(late);
                     PointCount::Latency(add(begins, &count), ended, Some(in_flight))
@@ -241,7 +241,7 @@ fn open_source(
     }
 }
 
-/// The events of a point that is neither a pair nor counted by samples.
+/// Opens the events of a point that is neither a pair nor counted by samples.
 fn open_events(
     spec: &PointSpec,
     code: &mut TargetCode,
@@ -258,12 +258,12 @@ fn open_events(
         }
         PointKind::Line { file, line } => search::find_line(code, file, *line)?,
         PointKind::Function(name) => search::find_function(code, name)?,
-        PointKind::Samples(_) | PointKind::Latency(..) => Vec::new(), // parsed as no part of a pair
+        PointKind::Samples(_) | PointKind::Latency(..) => Vec::new(), // the parser rejects these as parts of a pair
     };
     if let Some(events) = open_in_program(&spots, code, pid) {
         return Ok((CountedBy::Uprobe, events));
     }
-    // Threads to come inherit it from those that are there.
+    // Later threads inherit the event from the existing ones.
     let threads = sampler::threads_or_process(pid);
     let places = spots
         .iter()
@@ -273,7 +273,7 @@ fn open_events(
         .collect();
     match hardware {
         Ok(events) => Ok((CountedBy::Breakpoint, events)),
-        // The processor's four are in use: the kernel can write one into the code.
+        // The processor's four are in use: the kernel can write a breakpoint into the code.
         Err(_) => {
             let places = spots.iter().map(|spot| (spot, 0));
             Ok((CountedBy::Uprobe, open_uprobes(spec, places)?))
@@ -281,16 +281,17 @@ fn open_events(
     }
 }
 
-/// Opens breakpoints that the kernel writes into the program's own code, where it can and nobody runs that code but the program and what it has started.
+/// Opens breakpoints that the kernel writes into the program's code, if it can and only the program
+/// and its descendants run that code.
 ///
-/// The processor's breakpoints are no good choice beside a loop: some processors (AMD's, measured) run all code within the same 64 bytes
-/// a third as fast while there is one.
+/// The processor's breakpoints are a bad choice near a loop: some processors (AMD's, measured) run
+/// all code within the same 64 bytes at a third of the speed while one is set.
 fn open_in_program(spots: &[Spot], code: &TargetCode, pid: u32) -> Option<Vec<OwnedFd>> {
     let own = |spot: &Spot| spot.path == code.executable();
     if spots.is_empty() || !spots.iter().all(own) || is_run_by_others(pid) {
         return None;
     }
-    // The file itself, also if it is another process's view of files that has it.
+    // The file itself, even if another process sees it in another mount namespace.
     let file = process_file(pid, "exe");
     let opened = spots
         .iter()
@@ -299,7 +300,7 @@ fn open_in_program(spots: &[Spot], code: &TargetCode, pid: u32) -> Option<Vec<Ow
     Some(events.ok()?.into_iter().flatten().collect())
 }
 
-/// Returns whether processes that this one has not started run its file.
+/// Returns whether processes other than this one and its descendants run its file.
 fn is_run_by_others(pid: u32) -> bool {
     use std::os::unix::fs::MetadataExt;
     let file_of = |process: u32| {
@@ -312,7 +313,7 @@ fn is_run_by_others(pid: u32) -> bool {
     own.is_none() || others.any(|other| file_of(other) == own && !is_descendant(other, pid))
 }
 
-/// Returns whether a process is another one or was started by it, by those that it has started.
+/// Returns whether `process` is `of` or a descendant of it.
 fn is_descendant(process: u32, of: u32) -> bool {
     let parents = std::iter::successors(Some(process), |process| {
         let stat = ProcessStat::read_process(*process)?;
@@ -335,7 +336,7 @@ fn refused_point(spec: &PointSpec, source: io::Error) -> Error {
     }
 }
 
-/// An event that counts in a process and all that it starts.
+/// Returns the attributes of an event that counts in a process and its descendants.
 fn counting_attributes(kind: u32) -> perf_event_attr {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
@@ -348,8 +349,8 @@ fn counting_attributes(kind: u32) -> perf_event_attr {
 
 fn open_counting(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let flags = pe::PERF_FLAG_FD_CLOEXEC.into();
-    // SAFETY: `attr` is a valid perf_event_attr of the size that it states, and what it points to
-    // lives during the call.
+    // SAFETY: `attr` is a valid perf_event_attr of the size that it states, and its pointers live
+    // during the call.
     let fd = unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid, cpu, -1, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -368,10 +369,12 @@ fn open_breakpoint(spot: &Spot, pid: u32) -> io::Result<OwnedFd> {
     open_counting(attr, pid as i32, -1)
 }
 
-/// `semaphore`: position in the file of a counter that the program looks at before the probe; 0: none.
+/// Opens a uprobe. `semaphore`: file offset of a counter that the program reads before the probe;
+/// 0: none.
 ///
-/// Counted on each CPU and not in the process: when a thread is made that inherits such an event,
-/// the kernel reads the path again, at our address in the target, and the target gets no thread.
+/// The event counts on each CPU, not in the process: when a new thread inherits such an event, the
+/// kernel reads the path again, at this process's address in the target, and the target gets no
+/// thread.
 fn open_uprobe(path: &str, offset: u64, semaphore: u64) -> io::Result<Vec<OwnedFd>> {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
     let kind = kind.trim().parse().map_err(io::Error::other)?;
@@ -384,7 +387,7 @@ fn open_uprobe(path: &str, offset: u64, semaphore: u64) -> io::Result<Vec<OwnedF
     // SAFETY: asks for a number.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     let opened = (0..cpus as i32).map(|cpu| open_counting(attr, -1, cpu));
-    // A processor that is not there counts nothing.
+    // A CPU that is offline counts nothing.
     let gone = |event: &io::Result<OwnedFd>| {
         event
             .as_ref()
@@ -393,7 +396,7 @@ fn open_uprobe(path: &str, offset: u64, semaphore: u64) -> io::Result<Vec<OwnedF
     opened.filter(|event| !gone(event)).collect()
 }
 
-/// Breakpoints of the kernel's making at all these places.
+/// Opens uprobes at all these places.
 fn open_uprobes<'a>(
     spec: &PointSpec,
     places: impl Iterator<Item = (&'a Spot, u64)>,
@@ -415,7 +418,7 @@ fn open_syscall(spec: &PointSpec, name: &str, pid: u32) -> Result<Vec<OwnedFd>, 
     };
     let mut attr = counting_attributes(pe::PERF_TYPE_TRACEPOINT);
     attr.config = id;
-    // Threads to come inherit it from those that are there.
+    // Later threads inherit the event from the existing ones.
     let threads = sampler::threads_or_process(pid).into_iter();
     let opened = threads.map(|tid| open_counting(attr, tid as i32, -1));
     let gone = |event: &io::Result<OwnedFd>| {

@@ -1,4 +1,4 @@
-//! Probes that programs have for tracers (USDT): where they are, by the notes in the file.
+//! Static probes for tracers (USDT), found by the notes in a file.
 
 use crate::Error;
 use crate::code::TargetCode;
@@ -9,12 +9,13 @@ use object::{Object, ObjectSection};
 use profile::ImageOffset;
 use std::path::PathBuf;
 
-/// Files larger than this are not read for probes.
+/// Larger files are not searched for probes.
 const LARGEST: u64 = 1 << 30;
 /// The kind of note.
 const STAPSDT: NoteType = NoteType(3);
 
-/// The places of a probe in the mapped files, each with the position of its semaphore (0: none).
+/// Returns the places of a probe in the mapped files, each with the file offset of its semaphore
+/// (0: none).
 pub(crate) fn find_probes(
     code: &mut TargetCode,
     provider: &str,
@@ -70,7 +71,7 @@ struct UsdtProbe {
     semaphore: u64,
 }
 
-/// The probes of an ELF file; `None` if it is damaged.
+/// Parses the probes of an ELF file; `None` if it is damaged.
 fn parse_probes(bytes: &[u8]) -> Option<Vec<UsdtProbe>> {
     let file = ElfFile64::<object::Endianness>::parse(bytes).ok()?;
     let offset_of = |address: u64| {

@@ -1,5 +1,5 @@
-//! Chooses a progress point for a program that has none: a function that is called steadily. Of a process that ran already, whose end is no
-//! measure, it can be a system call, too.
+//! Chooses a progress point for a program that has none: a function with steady calls. For a
+//! process that ran before, whose end measures nothing, it can be a system call, too.
 
 use crate::code::TargetCode;
 use crate::options::{PointKind, PointSpec};
@@ -10,46 +10,47 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// The time for which a program is sampled before functions are counted. A progress point in its
-/// source ends the search.
+/// Time for which a program is sampled before functions are counted. A progress point in its source
+/// ends the search.
 const WATCHED: Duration = Duration::from_secs(1);
-/// The time for which calls are counted, and its intervals.
+/// Time for which calls are counted, and number of its intervals.
 const COUNTED: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Functions whose calls are counted at a time.
+/// Number of functions counted at a time.
 const CANDIDATES: usize = 4;
-/// Calls per second that make a progress point: ten in a usual experiment; and few enough that counting costs little.
+/// Least calls per second of a progress point: ten in a usual experiment.
 const RARE: f64 = 20.0;
 const FREQUENT: f64 = 5000.0;
-/// Calls per second at which counting stops at once, because each call stops the program for some microseconds.
+/// Calls per second at which counting stops at once, because each call stops the program for some
+/// microseconds.
 const EXPENSIVE: f64 = 20_000.0;
 
-/// The measure of progress of a program that was given no progress point.
+/// The measure of progress of a program without a given progress point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgressChoice {
-    /// By the points in its source.
+    /// The points in its source.
     Source(Vec<String>),
-    /// By the calls of a function.
+    /// The calls of a function.
     Function {
         /// The progress point: `function:` and its name, or `syscall:`.
         name: String,
-        /// The rate of its calls.
+        /// Calls per second.
         calls_per_second: f64,
     },
-    /// By the end of each run: no function is called steadily, or the program ends too early to tell.
+    /// The end of each run: no function is called steadily, or the program ends too early to tell.
     EndToEnd,
 }
 
-/// Looks for a progress point while the program runs undelayed.
+/// Searches for a progress point while the program runs undelayed.
 pub(crate) struct ProgressSearch {
     counting: Option<Counting>,
-    /// Functions that were looked at.
+    /// Functions that were rejected.
     refused: Vec<String>,
-    /// System calls may be counted, and were not looked at yet.
+    /// True if system calls may be counted and were not tried yet.
     system_calls: bool,
 }
 
-/// Calls of the candidates, which are the last points of the list.
+/// Counted calls of the candidates, which are the last points of the list.
 struct Counting {
     /// Time of the first look. Opening the points of a large program takes a while before it.
     since: Option<Duration>,
@@ -57,12 +58,12 @@ struct Counting {
     names: Vec<String>,
     /// Calls by interval and candidate.
     calls: Vec<Vec<u64>>,
-    /// Calls do not stop the program to be counted.
+    /// True if counting does not stop the program at each call.
     cheap: bool,
 }
 
 impl ProgressSearch {
-    /// Begins; `attached`: the program ran already.
+    /// Begins the search; `attached`: the program ran before.
     pub fn new(attached: bool) -> Self {
         Self {
             counting: None,
@@ -121,7 +122,7 @@ impl ProgressSearch {
         self.count_next(page, code, points, now)
     }
 
-    /// Counts the next functions by samples; where there are none, the end of a run has to do.
+    /// Starts counting the next functions by samples; if there are none, chooses the end of a run.
     fn count_next(
         &mut self,
         page: &Page,
@@ -171,7 +172,7 @@ impl ProgressSearch {
     }
 }
 
-/// Opens counts of the system calls by which programs hand results over. Returns the points' names.
+/// Starts counting the system calls by which programs deliver results. Returns the points' names.
 fn open_system_calls(code: &mut TargetCode, points: &mut Points) -> Vec<String> {
     let specs = ANSWERING_CALLS.iter().map(|name| PointSpec {
         name: format!("syscall:{name}"),
@@ -182,7 +183,7 @@ fn open_system_calls(code: &mut TargetCode, points: &mut Points) -> Vec<String> 
 }
 
 impl Counting {
-    /// The counts of a candidate at each look, and how many calls came since the first one.
+    /// Returns the counts of a candidate at each look, and the calls since the first one.
     fn calls_of(&self, candidate: usize) -> (Vec<u64>, u64) {
         let counts = self.calls.iter().filter_map(|it| it.get(candidate));
         let counts: Vec<u64> = counts.copied().collect();
@@ -191,7 +192,7 @@ impl Counting {
         (counts, all)
     }
 
-    /// Returns candidates that are called so often that counting them slows the program down.
+    /// Returns the candidates whose calls are so frequent that counting slows the program down.
     fn too_frequent(&self, passed: Duration) -> Vec<String> {
         if self.cheap {
             return Vec::new();
@@ -204,7 +205,8 @@ impl Counting {
             .collect()
     }
 
-    /// The candidate whose calls come most steadily, of those that come neither too rarely nor too often.
+    /// Returns the candidate with the steadiest calls, among those called neither too rarely nor
+    /// too often.
     fn steadiest_candidate(&self, passed: Duration, expensive: &[String]) -> Option<(String, f64)> {
         let seconds = passed.as_secs_f64().max(1e-3);
         let most = if self.cheap { f64::INFINITY } else { FREQUENT };
@@ -219,7 +221,7 @@ impl Counting {
     }
 }
 
-/// The coefficient of variation of what a growing count grows by.
+/// Returns the coefficient of variation of the increments of a count.
 fn coefficient_of_variation(counts: &[u64]) -> f64 {
     let steps: Vec<f64> = counts
         .windows(2)
@@ -267,7 +269,7 @@ mod tests {
         );
         let rare = counting(&[[0, 1, 0], [1, 2, 0]]);
         assert_eq!(rare.steadiest_candidate(second, &[]), None);
-        // What costs nothing to count may come as often as it will.
+        // Events that are free to count may come at any rate.
         let cheap = Counting { cheap: true, ..it };
         assert_eq!(cheap.too_frequent(second), [""; 0]);
         let chosen = cheap.steadiest_candidate(second, &[]);

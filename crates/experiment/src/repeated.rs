@@ -1,4 +1,5 @@
-//! Runs a command as often as it takes: experiments within a long run, or whole short runs as experiments.
+//! Runs a command as often as needed: experiments within a long run, or whole short runs as
+//! experiments.
 
 use crate::Error;
 use crate::causal_session::EarlierRuns;
@@ -13,13 +14,13 @@ use std::time::{Duration, Instant};
 
 /// A run with fewer finished experiments says nothing.
 const FEW_EXPERIMENTS: usize = 4;
-/// Runs shorter than this become experiments as a whole, if they have no room for experiments within.
+/// Runs shorter than this become whole experiments, if they have no room for experiments within.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// Whole runs become experiments once less than this part of the samples is at places that are not known yet: a line that
-/// is sped up at some of its samples only is worth less than it should be.
+/// Whole runs become experiments once less than this fraction of the samples is at unknown places:
+/// a line that is sped up at only some of its samples seems worth too little.
 const UNKNOWN: f64 = 0.1;
-/// Places are learned in this part of the session at most.
+/// Largest fraction of the session that is spent learning places.
 const LEARNING: f64 = 0.25;
 
 /// The number of runs of a command.
@@ -27,15 +28,15 @@ const LEARNING: f64 = 0.25;
 pub enum Repeats {
     /// A fixed number of runs.
     Times(u32),
-    /// Again and again, as long as another run fits into this time and the listener is not content.
+    /// Repeats while another run fits into this time and the listener wants more.
     For(Duration),
 }
 
-/// Hears of a session.
+/// Receives the events of a session.
 pub trait CausalListener {
-    /// Reports the measure of progress, where it was to be chosen.
+    /// Reports the measure of progress, if one had to be chosen.
     fn progress_chosen(&mut self, choice: &ProgressChoice);
-    /// Hears a sentence for the user about how the command is measured, each one once.
+    /// Reports a sentence for the user about how the command is measured, each one once.
     fn hear_notice(&mut self, notice: &str);
     /// Reports the progress of run number `run` (from 1), some times a second; `so_far` assembles
     /// the measurements so far.
@@ -45,12 +46,12 @@ pub trait CausalListener {
         live: &LiveProgress,
         so_far: &mut dyn FnMut() -> CausalRun,
     );
-    /// A run is over, or is measured no longer. Returns whether more are wanted.
+    /// Reports a run that is over, or no longer measured. Returns whether more are wanted.
     ///
     /// # Errors
-    /// Whatever ends the session.
+    /// Any error that is to end the session.
     fn run_finished(&mut self, run: &CausalRun) -> std::io::Result<bool>;
-    /// Lets the next run read the same input. Returns whether it can.
+    /// Rewinds the input for the next run. Returns whether that is possible.
     fn input_rewound(&mut self) -> bool;
 }
 
@@ -66,9 +67,10 @@ pub struct Repeated {
 
 /// Runs a command with experiments, again and again.
 ///
-/// With [`ExperimentOptions::choose_point`] and no points given, the first run looks for a progress point: those in the source, a function
-/// that is called steadily, or the end of a run. Later runs keep to it. A command whose runs are too short for experiments
-/// within is measured end to end, whatever its points.
+/// With [`ExperimentOptions::choose_point`] and no points given, the first run looks for a progress
+/// point: those in the source, a function that is called steadily, or the end of a run. Later runs
+/// keep to it. A command whose runs are too short for experiments within is measured end to end,
+/// whatever its points.
 ///
 /// # Errors
 /// See [`run`]; [`Error::Listener`] if the listener fails.
@@ -87,7 +89,7 @@ pub fn run_repeatedly(
     let mut number = 0;
     loop {
         number += 1;
-        // Each run draws anew.
+        // Each run draws different numbers.
         options.seed = seed.map(|seed| seed.wrapping_add(u64::from(number) - 1));
         options.duration = duration.map(|all| match repeats {
             Repeats::For(_) => all.saturating_sub(start.elapsed()),
@@ -156,7 +158,7 @@ pub fn run_repeatedly(
     }
 }
 
-/// Returns how a command failed; `None` if it did not, or still runs.
+/// Returns how a command failed; `None` if it succeeded or still runs.
 fn failure_of(exit: Option<Exit>) -> Option<String> {
     match exit? {
         Exit::Code(0) => None,
@@ -165,7 +167,7 @@ fn failure_of(exit: Option<Exit>) -> Option<String> {
     }
 }
 
-/// Later runs measure progress as the first one.
+/// Makes later runs measure progress as the first one did.
 fn keep_choice(options: &mut ExperimentOptions, choice: &ProgressChoice) {
     options.choose_point = false;
     match choice {
@@ -179,7 +181,7 @@ fn keep_choice(options: &mut ExperimentOptions, choice: &ProgressChoice) {
     }
 }
 
-/// Passes on notices that the user has not heard yet.
+/// Passes on notices that the user has not seen yet.
 fn pass_notices_on(
     notices: &[String],
     noticed: &mut Vec<String>,
@@ -204,12 +206,13 @@ fn is_too_short(outcome: &CausalOutcome, took: Duration) -> bool {
 #[derive(Default)]
 struct Learned {
     hints: Vec<Hint>,
-    /// Nearly all samples are at known places, or it has taken too long.
+    /// Nearly all samples are at known places, or learning has taken too long.
     knows_code: bool,
 }
 
 impl Learned {
-    /// Adds what a run has sampled to what later runs choose from; it ended after this part of the session.
+    /// Adds a run's samples to the choices of later runs; the run ended after this fraction of the
+    /// session.
     fn learn_run(&mut self, outcome: &CausalOutcome, part: f64) {
         self.knows_code |= outcome.unknown_part < UNKNOWN || part >= LEARNING;
         let can_be_worth = |it: &&Fragment| it.waiting.as_ref().is_none_or(|it| !it.for_work);

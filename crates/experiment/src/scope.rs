@@ -2,8 +2,8 @@
 
 use languages::go::GoModule;
 
-/// Sources that are not the program's own: the system's headers, what compilers and package managers
-/// bring. Time spent in them belongs to the line that calls them.
+/// Sources that are not the program's own: the system's headers, and files of compilers and package
+/// managers. Time spent in them belongs to the calling line.
 const FOREIGN: [&str; 10] = [
     "/usr/include/",
     "/usr/lib/",
@@ -22,13 +22,13 @@ const FOREIGN: [&str; 10] = [
 pub(crate) struct SourceScope {
     patterns: Vec<String>,
     executable: String,
-    /// What the executable was built from, if that is a Go program. Paths of sources do not say it: a tool that Go
-    /// installed has its own below those of all modules, and `-trimpath` shortens them.
+    /// The module of a Go executable. Paths of sources do not tell: a tool installed by Go has its
+    /// own below those of all modules, and `-trimpath` shortens them.
     module: Option<GoModule>,
 }
 
 impl SourceScope {
-    /// The scope of these patterns; of none: the executable, without foreign sources.
+    /// Makes the scope of these patterns; without any: the executable, without foreign sources.
     pub fn new(patterns: &[String], executable: &str) -> Self {
         Self {
             patterns: patterns.to_vec(),
@@ -37,7 +37,7 @@ impl SourceScope {
         }
     }
 
-    /// The same, where the executable is a Go program of this module.
+    /// Adds the module of a Go executable.
     pub fn with_module(self, module: Option<GoModule>) -> Self {
         Self { module, ..self }
     }
@@ -52,12 +52,13 @@ impl SourceScope {
             .any(|pattern| matches_pattern(pattern, image))
     }
 
-    /// Returns whether it can have anything in scope.
+    /// Returns whether an image can have code in scope.
     pub fn may_have(&self, image: &str) -> bool {
         !self.patterns.is_empty() || self.has_image(image)
     }
 
-    /// Returns whether code of an image is in scope, by its source file and its function; `None`: that is not known.
+    /// Returns whether code of an image is in scope, by its source file and its function; `None`:
+    /// unknown.
     pub fn is_in_scope(&self, image: &str, source: Option<&str>, function: Option<&str>) -> bool {
         let named = |source: &str| {
             self.patterns
@@ -75,8 +76,8 @@ impl SourceScope {
     }
 }
 
-/// Returns whether a pattern fits a path: `*` stands for anything; without one, the pattern is a part of the
-/// path.
+/// Returns whether a pattern matches a path: `*` stands for any characters; without one, the
+/// pattern may be any part of the path.
 pub(crate) fn matches_pattern(pattern: &str, path: &str) -> bool {
     if !pattern.contains('*') {
         return path.contains(pattern);
@@ -99,7 +100,7 @@ pub(crate) fn matches_pattern(pattern: &str, path: &str) -> bool {
     true
 }
 
-/// Returns whether a path ends with what was written, at the border of a component.
+/// Returns whether a path ends with `end`, at the border of a component.
 pub(crate) fn path_ends_with(path: &str, end: &str) -> bool {
     match path.strip_suffix(end) {
         Some(before) => before.is_empty() || before.ends_with('/') || end.starts_with('/'),
@@ -155,7 +156,7 @@ mod tests {
         assert!(in_scope(None, "example.com/tool/inner.Sum"));
         assert!(!in_scope(Some("runtime/malloc.go"), "runtime.mallocgc"));
         assert!(!in_scope(None, "example.com/other.New"));
-        // C code of the program is known by its source.
+        // C code of the program is recognised by its source.
         assert!(in_scope(Some("/src/fast.c"), "fast_sum"));
         assert!(!in_scope(Some("/usr/include/x.h"), "fast_sum"));
     }

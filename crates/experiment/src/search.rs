@@ -1,4 +1,4 @@
-//! Search for the code that a user names: lines, functions and probes of the mapped images.
+//! Search for code that the user names: lines, functions and probes of the mapped images.
 
 use crate::Error;
 use crate::code::{CodeImage, TargetCode};
@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Suggestions shown at most.
+/// Maximum number of suggestions.
 const NEAR: usize = 5;
 
-/// Places in a mapped file.
+/// A place in a mapped file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {
     /// The file.
@@ -32,7 +32,7 @@ pub(crate) fn find_line(code: &mut TargetCode, file: &str, line: u32) -> Result<
         let Some((debug, symbols)) = image.debug.as_ref().zip(image.symbols.as_ref()) else {
             continue;
         };
-        // The first address in each procedure, which is known by where it starts.
+        // The first address in each procedure, keyed by the procedure's start.
         let mut first: BTreeMap<u64, ImageAddress> = BTreeMap::new();
         let mut others: FxHashSet<String> = FxHashSet::default();
         let _ = debug.for_each_line(|range, path, number| {
@@ -89,7 +89,8 @@ fn similar_paths<'a>(paths: impl Iterator<Item = &'a str>, wanted: &str) -> Vec<
     near.into_iter().take(NEAR).map(|(_, name)| name).collect()
 }
 
-/// Returns the first of these patterns that fits no mapped file and no source, with names that are spelled like it.
+/// Returns the first of these patterns that matches no mapped file and no source, with names of
+/// similar spelling.
 pub(crate) fn unmatched_pattern(
     code: &mut TargetCode,
     patterns: &[String],
@@ -112,7 +113,8 @@ pub(crate) fn unmatched_pattern(
     Some((pattern.clone(), near))
 }
 
-/// Finds the start of a function that only the unwind table knows, by a name that begins with [`profile::UNNAMED_PROCEDURE`].
+/// Finds the start of a function that only the unwind table knows, by a name that begins with
+/// [`profile::UNNAMED_PROCEDURE`].
 fn find_unnamed(code: &TargetCode, image: &CodeImage, name: &str) -> Option<Spot> {
     let symbols = image.symbols.as_ref()?;
     let address = name.strip_prefix(profile::UNNAMED_PROCEDURE)?;
@@ -123,7 +125,7 @@ fn find_unnamed(code: &TargetCode, image: &CodeImage, name: &str) -> Option<Spot
     (&*procedure.name == name).then(|| spot_at(code, image, offset))?
 }
 
-/// Finds the starts of the functions with a name.
+/// Finds the starts of the functions with this name.
 pub(crate) fn find_function(code: &mut TargetCode, name: &str) -> Result<Vec<Spot>, Error> {
     let mut near = BTreeSet::new();
     for image in mapped_images(code) {
@@ -151,7 +153,7 @@ pub(crate) fn find_function(code: &mut TargetCode, name: &str) -> Result<Vec<Spo
     Err(not_found_error(code, format!("function {name}"), near))
 }
 
-/// Checks that the fragment that is to be sped up alone exists, and finds its full name.
+/// Checks that the only fragment to speed up exists, and finds its full name.
 pub(crate) fn check_fragment(
     code: &mut TargetCode,
     by: Granularity,
@@ -199,7 +201,7 @@ fn check_copy(code: &mut TargetCode, line: &str, copy: &str) -> Result<(), Error
     Err(not_found_error(code, wanted, near))
 }
 
-/// Returns whether some function of this name is inlined into others.
+/// Returns whether any function of this name is inlined.
 fn is_inlined(code: &mut TargetCode, name: &str) -> bool {
     let mut found = false;
     for image in mapped_images(code) {
@@ -216,7 +218,7 @@ fn is_inlined(code: &mut TargetCode, name: &str) -> bool {
     found
 }
 
-/// The executable first, then the libraries in the order of their addresses.
+/// Returns the executable first, then the libraries in the order of their addresses.
 fn mapped_images(code: &mut TargetCode) -> Vec<Rc<CodeImage>> {
     let executable = code.executable().to_owned();
     let mut paths = vec![executable.clone()];

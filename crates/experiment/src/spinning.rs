@@ -1,4 +1,4 @@
-//! Code that waits by looking again and again.
+//! Detection of busy-waiting code.
 
 use crate::code::{PlaceAnswer, TargetCode};
 use runtime_abi::Page;
@@ -6,10 +6,10 @@ use sampler::process_file;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Loops that wait this way are short.
+/// Bytes searched on each side: busy-waiting loops are short.
 const NEAR: u64 = 24;
 
-/// Says in the page what the code at an address is, and whether it waits.
+/// Records in the page the meaning of the code at an address, and whether it busy-waits.
 pub(crate) fn set_place(page: &Page, code: &mut TargetCode, address: u64, answer: PlaceAnswer) {
     for (copy, line) in code.fragments_mut().take_unsaid() {
         page.set_whole(copy, line);
@@ -20,11 +20,12 @@ pub(crate) fn set_place(page: &Page, code: &mut TargetCode, address: u64, answer
     }
 }
 
-/// Returns whether the code around an address tells the processor that it waits: x86's `pause`, AArch64's `yield` and `isb`, of
-/// which the last is what Rust and jemalloc wait by. Loops that do not say so are not known.
+/// Returns whether the code around an address contains a spin hint: x86's `pause`, AArch64's
+/// `yield` and `isb`, of which the last is that of Rust and jemalloc. Loops without a hint are not
+/// detected.
 fn waits_by_looking(pid: u32, address: u64) -> bool {
     let from = address.saturating_sub(NEAR);
-    // A loop at the begin or the end of what is mapped has less around it.
+    // A loop at the start or end of a mapping has less around it.
     let read = |from: u64, length: u64| {
         let mut code = vec![0; length as usize];
         let memory = File::open(process_file(pid, "mem")).ok()?;

@@ -1,4 +1,4 @@
-//! Targets of measurements: a command of ours, or a process that ran before.
+//! Targets of measurements: a launched command, or a process that ran before.
 
 use crate::attach::{Attached, HeldCommand, RunningProcess};
 use crate::memory::CausalMemory;
@@ -6,21 +6,22 @@ use sampler::{Exit, Launched};
 
 /// End of a target.
 pub(crate) enum TargetEnd {
-    /// A command of ours.
+    /// A launched command.
     Exit(Exit),
-    /// A process that is not ours.
+    /// A process that is not a child.
     Gone,
 }
 
 /// A target of a measurement.
 pub(crate) trait Target {
-    /// Lets it run, if it has been held until now. Returns a remark on how it began, if there is one.
+    /// Releases the target, if it has been held until now. Returns a remark on its start, if there
+    /// is one.
     fn release(&mut self) -> Option<&'static str> {
         None
     }
-    /// Returns whether it has ended, at least in part: it may not have been waited for.
+    /// Returns whether the target has ended, at least in part: it may not have been waited for.
     fn has_ended(&self) -> bool;
-    /// Its end.
+    /// Returns the target's end, if it has ended.
     fn try_wait(&mut self) -> Option<TargetEnd>;
 }
 
@@ -54,7 +55,7 @@ impl Target for &RunningProcess {
     }
 }
 
-/// A command that has not begun.
+/// A command held before its first instruction.
 pub(crate) struct HeldTarget {
     pub launched: Launched,
     pub held: Option<HeldCommand>,
@@ -66,7 +67,7 @@ const GO_IS_STRANGE: &str = "the program is Go's, but does not start as such pro
 impl Target for HeldTarget {
     fn release(&mut self) -> Option<&'static str> {
         let expected = self.held.take().is_none_or(HeldCommand::release);
-        // One that has ended had no time to.
+        // A program that has ended had no time to install them.
         (!expected && !self.has_ended()).then_some(GO_IS_STRANGE)
     }
 

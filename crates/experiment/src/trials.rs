@@ -1,19 +1,19 @@
-//! Results of the experiments of one choice so far, from which follows how many more it should get.
+//! Results of the experiments of one choice so far, which decide how many more it gets.
 
 use crate::choose::Tried;
 use profile::{Experiment, Progress};
 
-/// The rates of progress seen with and without a speedup.
+/// The rates of progress with and without a speedup.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trials {
     without: Spread,
     with: Spread,
-    /// The speedups of those that count.
+    /// The speedups of the experiments that count.
     tried: Tried,
     attempts: u32,
 }
 
-/// Mean and spread of numbers, as they come (Welford).
+/// Running mean and spread of numbers (Welford).
 #[derive(Clone, Copy, Debug, Default)]
 struct Spread {
     n: f64,
@@ -21,9 +21,9 @@ struct Spread {
     squares: f64,
 }
 
-/// Experiments of each kind before anything is said.
+/// Number of experiments of each kind before a verdict.
 const ENOUGH: f64 = 4.0;
-/// A smaller gain than this part is none.
+/// A smaller relative gain counts as none.
 const LITTLE: f64 = 0.02;
 /// Standard errors beyond which a difference is more than chance.
 const CHANCE: f64 = 2.0;
@@ -36,14 +36,15 @@ impl Spread {
         self.squares += off * (value - self.mean);
     }
 
-    /// The square of the mean's standard error.
+    /// Returns the square of the mean's standard error.
     fn error(&self) -> f64 {
         self.squares / ((self.n - 1.0) * self.n).max(1.0)
     }
 }
 
 impl Trials {
-    /// Adds an experiment, by the point that was visited most. Of one that does not count, or that has no sample, only the attempt is known.
+    /// Adds an experiment, by its most visited point. If the experiment does not count or has no
+    /// sample, only the attempt is counted.
     pub fn add(&mut self, experiment: &Experiment, counts: bool) {
         let is_baseline = experiment.speedup == 0.0;
         if !is_baseline {
@@ -65,17 +66,17 @@ impl Trials {
         }
     }
 
-    /// Experiments with a speedup above 0, also those that do not count.
+    /// Returns the number of experiments with a speedup above 0, including those that do not count.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// The speedups that were tried.
+    /// Returns the speedups that were tried.
     pub fn tried(&self) -> Tried {
         self.tried
     }
 
-    /// Returns whether nothing is to be gained, as far as these tell.
+    /// Returns whether the experiments show no gain.
     pub fn show_nothing(&self) -> bool {
         if self.with.n < ENOUGH || self.without.n < ENOUGH {
             return false;

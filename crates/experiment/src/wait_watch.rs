@@ -1,4 +1,5 @@
-//! Waits for what is outside of the program: the waiting threads and system calls, and the delays for long waits while they last.
+//! Waits for outside events: the waiting threads and system calls, and the delays for long waits
+//! while they last.
 
 use crate::code::TargetCode;
 use runtime_abi::wait::ExternalWait;
@@ -9,12 +10,15 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-/// The time between two charges for waits that last: a quarter of a sampling period. Neither tuned nor measured.
+/// The time between two charges for lasting waits: a quarter of a sampling period. Neither tuned
+/// nor measured.
 const CHARGE_EVERY: Duration = Duration::from_micros(250);
-/// The part of the time that looking for waits may take, as its inverse: with thousands of threads it is done less often.
+/// The inverse of the fraction of time that looking for waits may take: with thousands of threads
+/// looks are rarer.
 const LEAST_PART: u32 = 20;
 
-/// System calls that wait, by number, with the name; `true`: for work to do, which no faster code would bring.
+/// System calls that wait, by number, with the name; `true`: they wait for work, which faster code
+/// would not bring.
 const CALLS: &[(i64, &str, bool)] = &[
     (libc::SYS_read, "read", false),
     (libc::SYS_readv, "readv", false),
@@ -87,7 +91,7 @@ const CALLS: &[(i64, &str, bool)] = &[
     (libc::SYS_pause, "pause", true),
 ];
 
-/// The numbers of those that wait for work.
+/// Returns the numbers of the calls that wait for work.
 fn work_calls() -> impl Iterator<Item = u32> {
     let for_work = CALLS.iter().filter(|(.., for_work)| *for_work);
     for_work.filter_map(|(call, ..)| u32::try_from(*call).ok())
@@ -97,11 +101,11 @@ fn work_calls() -> impl Iterator<Item = u32> {
 pub(crate) struct WaitCall {
     /// Its name, or its number.
     pub name: String,
-    /// The wait lasts until somebody else requests work.
+    /// True if the wait lasts until a peer requests work.
     pub for_work: bool,
 }
 
-/// Returns what a fragment or one of its copies waited in; `None`: it never waited.
+/// Returns the call in which a fragment or one of its copies waited; `None`: it never waited.
 pub(crate) fn wait_call(page: &Page, code: &TargetCode, fragment: u32) -> Option<WaitCall> {
     let mut numbers = code.fragments().numbers_of(fragment);
     numbers.find_map(|number| own_wait_call(page, number as usize))
@@ -120,13 +124,13 @@ fn own_wait_call(page: &Page, fragment: usize) -> Option<WaitCall> {
 /// Watches the waits of a program, and charges for them.
 pub(crate) struct WaitWatch {
     pub waits: Rc<ExternalWaits>,
-    /// Waits are sped up too, and not running in the kernel alone.
+    /// True if waits are sped up too, not only running in the kernel.
     pub speeds_up: bool,
     /// Start of the wait or call and the delay charged for it, in nanoseconds, by thread.
     charged: FxHashMap<u32, (u64, u64)>,
-    /// Positions of slots by thread.
+    /// Index of each thread's slot.
     slots: FxHashMap<u32, usize>,
-    /// The experiment that they are of.
+    /// The experiment of these charges.
     epoch: u16,
     /// Start of that experiment, on the kernel's clock.
     since: u64,
@@ -135,8 +139,9 @@ pub(crate) struct WaitWatch {
 }
 
 impl WaitWatch {
-    /// Watches the program whose runtime (or `hookless`, whose handler alone) shares this memory, and tells it of its waits if they are to be sped up; `None` where the kernel cannot tell of
-    /// system calls.
+    /// Starts watching the program whose runtime (or, if `hookless`, whose handler) shares this
+    /// memory, and reports waits to it if they are to be sped up; `None` where the kernel cannot
+    /// report system calls.
     pub fn start(page: &Page, hookless: bool, speeds_up: bool) -> Option<Self> {
         let handler = page.handler.load(Relaxed);
         if handler == 0 || !cfg!(target_arch = "x86_64") {
@@ -153,16 +158,17 @@ impl WaitWatch {
         })
     }
 
-    /// Returns how long to rest between two charges; `None`: nothing is to be charged in this experiment.
+    /// Returns how long to rest between two charges; `None`: this experiment charges nothing.
     pub fn charge_every(&self, page: &Page) -> Option<Duration> {
         let running = Running::unpack(page.experiment.0.load(Acquire));
-        // What is sampled once is charged then.
+        // A call that is sampled once is charged then.
         let long_calls = page.long_calls_of.load(Relaxed) == running.fragment + 1;
-        // Without delays there is nothing to charge, but the looks take time of the machine, which is to be on both sides of a comparison.
+        // A baseline charges nothing, but the looks take time, which has to be on both sides of a
+        // comparison.
         (running.waiting || long_calls).then(|| CHARGE_EVERY.max(self.look * LEAST_PART))
     }
 
-    /// Charges what the waits, or the system calls, that last have come to until now.
+    /// Charges for the waits or system calls in progress, up to now.
     pub fn charge_pending(&mut self, page: &Page) {
         let begin = Instant::now();
         let running = Running::unpack(page.experiment.0.load(Acquire));
@@ -205,8 +211,8 @@ impl WaitWatch {
     }
 }
 
-/// Returns the start of the part of a lasting system call that the experiment is about, and the nanoseconds of it
-/// between two times.
+/// Returns the start of the part of a lasting system call that the experiment is about, and its
+/// nanoseconds between two times.
 fn time_of(
     call: &PendingCall,
     running: Running,
