@@ -4,7 +4,7 @@ use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
-/// Loaded as they are.
+/// BPF programs that are loaded without a generated loader.
 const OTHERS: [&str; 7] = [
     "waits",
     "external_waits",

@@ -2,7 +2,7 @@
 /* The control group of a thread, as a number, and the path of each number. */
 #pragma once
 
-/* Whether the kernel has version 1's hierarchy of memory: containers are told apart by that then. */
+/* Whether the kernel has version 1's memory hierarchy, which then tells containers apart. */
 const volatile bool cgroups_by_memory = false;
 
 /* Mirrored in layout.rs. */
@@ -31,7 +31,8 @@ static __always_inline struct kernfs_node *cgroup_node(struct task_struct *task,
 		struct cgroup_subsys_state *state =
 			BPF_CORE_READ(set, subsys[bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id)]);
 		group = BPF_CORE_READ(state, cgroup);
-		/* In its root is who was put into a group of version 2 only, as by systemd. */
+		/* Processes that are only in a group of version 2, as systemd's are, are in the
+		 * root of version 1. */
 		if (BPF_CORE_READ(group, level)) {
 			*hierarchy = OF_MEMORY;
 			return BPF_CORE_READ(group, kn);
@@ -49,7 +50,8 @@ static __always_inline struct kernfs_node *parent_node(struct kernfs_node *node)
 	return BPF_CORE_READ(node, parent);
 }
 
-/* The number of the thread's control group. Numbers of one hierarchy are not used again before 2^31 others were. */
+/* The number of the thread's control group. A number of one hierarchy is reused only after 2^31
+ * others. */
 static __always_inline u32 cgroup_of(struct task_struct *task)
 {
 	u32 hierarchy;
@@ -58,7 +60,7 @@ static __always_inline u32 cgroup_of(struct task_struct *task)
 	return ((u32)BPF_CORE_READ(node, id) & ~OF_MEMORY) | hierarchy;
 }
 
-/* Writes the path of the current thread's group down, if that was not done: groups live no longer than what runs in them. */
+/* Records the path of the current thread's group once: a group lives no longer than its tasks. */
 __noinline int name_cgroup(u32 number)
 {
 	u32 first = 0, hierarchy;

@@ -2,10 +2,10 @@
 /* The collector's kernel half: counts samples where they are taken (DCPI section 4.2), so that user
  * space handles aggregates.
  *
- * Every table that a drain empties exists twice; `control.active` says which one is being filled. User
- * space flips it, waits until no program that saw the old value can still be running, and drains
- * the other one. Whatever cannot be stored is counted, so that at every drain and for each event
- * taken == stored + dropped holds exactly. */
+ * Every table that a drain empties exists twice; `control.active` says which copy is being
+ * filled. User space flips this, waits until no program that saw the old value can still be
+ * running, and drains the other copy. Samples that cannot be stored are counted: at every drain,
+ * taken == stored + dropped holds exactly for each event. */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -35,7 +35,7 @@ const volatile u32 place_slots = 1; /* of `places`, for a CPU and a buffer; a po
 /* ---- shared with user space; mirrored in layout.rs ---- */
 enum place_kind { PLACE_FILE = 0, PLACE_KERNEL = 1, PLACE_ADDRESS = 2 };
 
-/* Samples of a place on one CPU, in one line of the cache. */
+/* Samples of a place on one CPU, in one cache line. */
 struct place {
 	u64 offset; /* file offset, or an address */
 	u64 inode;
@@ -43,12 +43,12 @@ struct place {
 	u32 generation; /* of an address: the control group */
 	u32 tgid; /* 0 where processes are not kept apart and the image is known */
 	u32 tid;
-	/* Of an address: what of the process tells apart what lay there by turns, see `address_space`; else the control group.
-	 * A place is a line of the cache and has no room for both. */
+	/* For an address: the number of the address space, see `address_space`; otherwise the
+	 * control group. A place fills a cache line and has no room for both. */
 	u32 space;
 	u8 event;
 	u8 kind;
-	u16 first_high; /* when the first sample was taken: monotonic clock, in 1024 ns */
+	u16 first_high; /* time of the first sample: monotonic clock, in 1024 ns */
 	u32 first_low;
 	u32 count; /* 0: a free slot */
 	char name[NAME_LEN];
@@ -81,7 +81,7 @@ struct run {
 };
 struct tally {
 	u64 count;
-	u64 first_ns; /* when the first one was taken (monotonic clock) */
+	u64 first_ns; /* time of the first sample (monotonic clock) */
 };
 struct wait_tally {
 	u64 count;
@@ -93,7 +93,7 @@ struct accounting {
 	u64 stored;
 	u64 dropped;
 	u64 inserted; /* new entries: how full the tables are */
-	u64 spent_ns; /* with stacks: time in the program, most of which are walks */
+	u64 spent_ns; /* with stacks: time in the program, mostly spent on walks */
 };
 struct off_key {
 	struct stack_key thread;
@@ -112,18 +112,19 @@ struct waiting {
 	u64 woken_ns; /* 0: still asleep */
 };
 
-/* What user space tells the programs while they run. One struct, whose layout is the same for the next process: programs that
- * are pinned outlive the one that loaded them. */
+/* Messages of user space to the running programs. One struct with a stable layout: pinned
+ * programs outlive the process that loaded them. */
 struct control {
-	/* How often the tables were flipped; even: buffer 0 is being filled. With STOPPED nothing is: so does whoever takes
-	 * over from a process that died, because links end some time after they are let go. */
+	/* How often the tables were flipped; even: buffer 0 is being filled. With STOPPED
+	 * nothing is counted. A process that takes over from a dead one sets STOPPED, because
+	 * links end some time after they are closed. */
 	u32 active;
 	u32 unused;
-	/* The dead-man's switch (monotonic clock): user space moves it on as long as it lives, and nothing is sampled later.
-	 * 0: there is none. */
+	/* The dead-man's switch (monotonic clock): living user space keeps moving it ahead, and
+	 * nothing is sampled after it. 0: no limit. */
 	u64 until_ns;
-	u64 ceased_ns; /* when a program first found that it had passed; 0: none did */
-	u64 overdue; /* interrupts since, which are not sampled */
+	u64 ceased_ns; /* time at which a program first found the limit passed; 0: not yet */
+	u64 overdue; /* interrupts since then, which are not sampled */
 };
 volatile struct control control = {};
 #define STOPPED 0x80000000u
@@ -138,14 +139,14 @@ volatile struct control control = {};
 	} name_ SEC(".maps")
 #define TABLE(name_, type_, entries_, key_, value_) FLAGGED_TABLE(name_, type_, 0, entries_, key_, value_)
 
-/* Open hash tables, `place_slots` for each CPU of buffer 0, then those of buffer 1. Each sample of a program
- * that has just used the cache itself waits for every line that we touch: here it is one, where the kernel's
- * hash tables take three or four. User space maps it, which also makes it begin with a page, and so each
- * slot with a line. */
+/* Open hash tables: `place_slots` for each CPU of buffer 0, then those of buffer 1. A program
+ * that fills the cache itself waits at each sample for every line touched here: this table takes
+ * one line, the kernel's hash tables three or four. User space maps the table, which also aligns
+ * it to a page, and so each slot to a line. */
 FLAGGED_TABLE(places, BPF_MAP_TYPE_ARRAY, BPF_F_MMAPABLE, 1, u32, struct place);
-/* One table for all CPUs, with the CPU in the key: entries are added by their own CPU only, and unlike
- * in the kernel's per-CPU tables the tally lies beside its key and is allocated with it. User space
- * gives them room for the CPUs that there are. */
+/* One table for all CPUs, with the CPU in the key: only that CPU adds entries. Unlike in the
+ * kernel's per-CPU tables, the tally lies beside its key and is allocated with it. User space
+ * sizes the tables by the number of CPUs. */
 TABLE(stacks0, BPF_MAP_TYPE_HASH, 1, struct stack_key, struct tally);
 TABLE(stacks1, BPF_MAP_TYPE_HASH, 1, struct stack_key, struct tally);
 TABLE(threads0, BPF_MAP_TYPE_HASH, 1, struct thread_key, struct tally);
@@ -157,8 +158,8 @@ TABLE(waits1, BPF_MAP_TYPE_HASH, 16384, struct off_key, struct wait_tally);
 TABLE(waiting, BPF_MAP_TYPE_HASH, 32768, u32, struct waiting);
 /* per event, first those of buffer 0, then those of buffer 1 */
 TABLE(accounts, BPF_MAP_TYPE_PERCPU_ARRAY, 2 * MAX_EVENTS, u32, struct accounting);
-/* The thread that is counted now, by buffer and event like the accounts; added to `threads` when
- * another one is sampled on this CPU. */
+/* The thread that is being counted, by buffer and event like the accounts. It is added to
+ * `threads` when another thread is sampled on this CPU. */
 TABLE(runs, BPF_MAP_TYPE_PERCPU_ARRAY, 2 * MAX_EVENTS, u32, struct run);
 TABLE(ticks, BPF_MAP_TYPE_PERCPU_ARRAY, MAX_EVENTS, u32, u64);
 
@@ -177,10 +178,10 @@ TABLE(scratches, BPF_MAP_TYPE_PERCPU_ARRAY, SCRATCH_USERS, u32, struct scratch);
 #include "cgroups.h"
 
 /* ---- which image a user address is in ----
- * Looking up the mapping costs microseconds (it takes a lock that an interrupt can only give back
- * with another interrupt), and programs stay in few mappings. The cache is valid as long as nobody
- * locked the address space for writing since: mm_lock_seq counts that. A program that allocates
- * does so all the time, but the mapping is mostly still the same. */
+ * Looking up the mapping costs microseconds (it takes a lock that an interrupt can only release in
+ * another interrupt), and programs stay in few mappings. The cache is valid until the address
+ * space is locked for writing, which mm_lock_seq counts. A program that allocates locks it all the
+ * time, but the mapping mostly stays the same. */
 #define CACHE_ENTRIES 256 /* for each CPU */
 struct cached_mapping { /* a line of the cache */
 	u64 start;
@@ -227,14 +228,15 @@ static __always_inline bool lock_sequence(struct mm_struct *mm, u32 *sequence)
 	return false;
 }
 
-/* A number of the program that a process runs. Other processes that had the same id before count their
- * programs from where those that forked them were, so that the time of the start has to tell them apart. */
+/* A number of the program that a process runs. A process with a reused id may have the same
+ * count of programs, inherited from its parent, so the start time is part of the number. */
 static __always_inline u32 program_of(struct task_struct *task)
 {
 	return mixed(mixed(HASH_START, task->self_exec_id), task->group_leader->start_time) >> 32;
 }
 
-/* How often files were mapped, by the process. Some share a counter, which does no harm. */
+/* How often files were mapped, by process. Processes that share a counter only lose some sharing
+ * of stacks. */
 #define MAPPING_COUNTERS 4096
 TABLE(file_mappings, BPF_MAP_TYPE_ARRAY, MAPPING_COUNTERS, u32, u32);
 
@@ -244,23 +246,25 @@ static __always_inline u32 *file_mappings_of(u32 tgid)
 	return bpf_map_lookup_elem(&file_mappings, &index);
 }
 
-/* What an address means to user space, which learns what was mapped when: it changes with the program and
- * with each file that is mapped, as that may be where another was before. */
+/* The number of an address space, from which user space learns what an address means: it changes
+ * with the program and with each mapped file, which may replace another one at its address. */
 static __always_inline u32 address_space(struct task_struct *task)
 {
 	u32 *mapped = file_mappings_of(task->tgid);
 	return mixed(program_of(task), mapped ? *mapped : 0) >> 32;
 }
 
-/* Counts files that are mapped: where the kernel looks for room for one, as for all of a library, of which code is
- * a part. What is mapped at a fixed address lies mostly in room that was found so. (To attach to a function of the
- * kernel would say exactly what was mapped, and is not allowed everywhere.) */
+/* Counts mapped files, at the point where the kernel searches for room for one. A library's room
+ * is searched as a whole, of which code is a part, and mappings at fixed addresses mostly lie in
+ * such room. (Attaching to a kernel function would tell the mapping exactly, but is not allowed
+ * everywhere.) */
 SEC("tp_btf/vm_unmapped_area")
 int on_map(u64 *ctx)
 {
 	u32 *mapped;
 
-	/* Memory without a file is mapped and moved all the time; each count makes stacks anew. */
+	/* Memory without a file is mapped and moved all the time, and each count would make new
+	 * stacks. */
 #if defined(__TARGET_ARCH_x86)
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	u64 call = regs->orig_ax, flags = regs->r10;
@@ -286,10 +290,10 @@ static __always_inline bool covers(const struct cached_mapping *cached, u64 addr
 	return address - cached->start < (u64)cached->pages << 12;
 }
 
-/* Whether the mapping is what it was although the address space has been locked since. The memory
- * may be another mapping by now, or freed: what it says of itself decides. The memory of the mapped file
- * may have been used again as well, and so may that of its inode: a library that is mapped in the place of
- * another has often all three, so that the inode's number and generation are compared. */
+/* Whether the mapping is unchanged although the address space has been locked since. The memory
+ * of the vma may be freed or another mapping by now, so its fields decide. The memory of the
+ * file and of its inode may have been reused as well: a library mapped in place of another one
+ * often gets all three. So the inode's number and generation are compared. */
 static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_mapping *cached, u32 sequence)
 {
 	struct vm_area_struct *vma = cached->vma;
@@ -297,7 +301,7 @@ static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_map
 
 	if (bpf_core_field_exists(vma->vm_refcnt)) {
 		if (!BPF_CORE_READ(vma, vm_refcnt.refs.counter))
-			return false; /* taken out of its address space */
+			return false; /* removed from its address space */
 	} else if (bpf_core_field_exists(vma->detached)) {
 		if (BPF_CORE_READ(vma, detached))
 			return false;
@@ -316,7 +320,7 @@ static __always_inline bool same_mapping(struct mm_struct *mm, struct cached_map
 		if (now.inode != cached->inode || now.generation != cached->generation || now.device != cached->device)
 			return false;
 	}
-	/* All of it was read between two changes. */
+	/* All fields were read between two changes. */
 	if (!lock_sequence(mm, &after) || after != sequence)
 		return false;
 	cached->sequence = sequence;
@@ -334,8 +338,8 @@ static __always_inline void place_user_address(struct task_struct *task, u32 cpu
 	struct mm_struct *mm = task->mm;
 	u32 tgid = task->tgid, sequence = 0;
 	bool cacheable = mm && lock_sequence(mm, &sequence);
-	/* The code of a large program has one entry for 64 MB; what lies beside it, as libraries do, one for
-	 * each MB. */
+	/* The code of a large program has one entry for 64 MB; neighbours, such as libraries,
+	 * one for each MB. */
 	struct cached_mapping *cached = cache_slot(cpu, tgid, address >> 26);
 	struct cached_mapping *beside = cache_slot(cpu, tgid, address >> 20 | 1u << 31);
 
@@ -349,7 +353,7 @@ static __always_inline void place_user_address(struct task_struct *task, u32 cpu
 	      (cached->sequence == sequence || same_mapping(mm, cached, sequence)))) {
 		struct cached_mapping found = {};
 		if (bpf_find_vma(task, address, see_mapping, &found, 0))
-			return; /* locked, or not mapped any more: user space resolves the address */
+			return; /* locked, or no longer mapped: user space resolves the address */
 		found.tgid = tgid;
 		found.program = program_of(task);
 		found.sequence = sequence;
@@ -373,8 +377,8 @@ static __always_inline struct accounting *account(u32 buffer, u32 event)
 	return bpf_map_lookup_elem(&accounts, &index);
 }
 
-/* Adds to the tally of `key`, which has the CPU in it, so that nobody else adds to it; false if there
- * is no room. */
+/* Adds to the tally of `key`. The key contains the CPU, so no other CPU adds to it. Returns
+ * false if there is no room. */
 static __noinline bool count_in(void *table, void *key, struct accounting *account, u64 count, u64 first)
 {
 	struct tally *tally = bpf_map_lookup_elem(table, key);
@@ -391,20 +395,20 @@ static __noinline bool count_in(void *table, void *key, struct accounting *accou
 
 /* Counts a sample of a place; false if there is no room. */
 #define PROBES 32
-#define NOT_FIRST 0x0000ffffffffffffull /* the word of a place that has `first_high` in it, without it */
+#define NOT_FIRST 0x0000ffffffffffffull /* mask of the word that contains `first_high`, without that */
 static __always_inline bool count_place(u32 buffer, u32 cpu, struct place *place, struct accounting *account, u64 now)
 {
 	u64 *key = (u64 *)place, hash = HASH_START;
 
 	hash = mixed(mixed(mixed(mixed(mixed(mixed(mixed(hash, key[0]), key[1]), key[2]), key[3]), key[4]), key[6]), key[7]);
 	for (u32 i = 0; i < PROBES; i++) {
-		hash += i; /* ever farther, so that full stretches do not grow together */
+		hash += i; /* growing steps, so that full stretches do not merge */
 		u32 index = (buffer * cpus + cpu) * place_slots + ((u32)hash & (place_slots - 1));
 		struct place *slot = bpf_map_lookup_elem(&places, &index);
 		if (!slot)
 			return false;
 		if (!slot->count) {
-			now = (now + 1023) >> 10; /* not before it */
+			now = (now + 1023) >> 10; /* rounded up */
 			place->first_low = now;
 			place->first_high = now >> 32;
 			place->count = 1;
@@ -433,8 +437,8 @@ static __always_inline bool differs(struct thread_key *a, struct thread_key *b)
 	return difference;
 }
 
-/* Counts a sample of a thread; the run to be taken back if the sample cannot be stored, or null if
- * there is no room for the thread that ran before. */
+/* Counts a sample of a thread. Returns the run, to be reverted if the sample cannot be stored,
+ * or null if there is no room for the thread that ran before. */
 static __always_inline struct run *count_thread(u32 buffer, struct thread_key *thread, struct accounting *account,
 						u64 now)
 {
@@ -482,14 +486,15 @@ static __always_inline u64 helper_frames(void *ctx, struct frames *frames, u64 f
 	return number_of_frames(frames);
 }
 
-/* By unwind tables, where the kernel has what that takes (user space has looked). */
+/* Walks by unwind tables, if the kernel supports that (user space has checked). */
 static __always_inline u64 table_frames(struct task_struct *task, struct frames *frames, struct walk *walk)
 {
 	u32 locks = 0;
 
 	if (!task->mm || (task->flags & (PF_KTHREAD | PF_USER_WORKER)))
 		return 0;
-	/* Cached mappings hold until the address space is locked; where that is not counted, for one stack. */
+	/* Cached mappings hold until the address space is locked; where locks are not counted,
+	 * for one stack. */
 	u64 sequence = lock_sequence(task->mm, &locks) ? locks : bpf_ktime_get_ns();
 	u32 count = walk_user_stack(walk, task, (struct stack_words *)frames, mixed(sequence, program_of(task)));
 
@@ -499,11 +504,11 @@ static __always_inline u64 table_frames(struct task_struct *task, struct frames 
 }
 
 #if defined(__TARGET_ARCH_x86)
-#define LOWEST_ADDRESS 0x10000 /* the default of vm.mmap_min_addr: below it lies nobody's code or stack */
+#define LOWEST_ADDRESS 0x10000 /* the default of vm.mmap_min_addr: no code or stack lies below it */
 
-/* Follows the frame pointers as the kernel's helper does, in less than half its time: no detour through
- * perf's buffers, the stack is read in pieces and not frame by frame, and a frame pointer that cannot be
- * one is not tried (which costs an exception). */
+/* Follows frame pointers like the kernel's helper, in less than half its time: it bypasses
+ * perf's buffers, reads the stack in pieces instead of frame by frame, and does not try an
+ * impossible frame pointer (which costs an exception). */
 static __always_inline u64 user_frames(void *ctx, struct task_struct *task, struct frames *frames, u64 *piece)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
@@ -533,9 +538,9 @@ static __always_inline u64 user_frames(void *ctx, struct task_struct *task, stru
 			word = 0;
 		}
 		if (word > PIECE - 2)
-			break; /* never; for the verifier */
+			break; /* never happens; for the verifier */
 		u64 caller = piece[word];
-		address = piece[word + 1]; /* where the caller goes on */
+		address = piece[word + 1]; /* return address into the caller */
 		if (address < LOWEST_ADDRESS || caller == frame)
 			break;
 		frame = caller;
@@ -558,7 +563,7 @@ static __always_inline void read_stacks(void *ctx, struct scratch *scratch, bool
 	scratch->walk.by_address = !by_tables;
 	scratch->walk.in_kernel = in_kernel;
 	if (!tgid_of(task))
-		*user = 0; /* user space cannot find the program, whose threads wake ours */
+		*user = 0; /* user space cannot find the program whose threads wake these */
 	else if (by_tables)
 		*user = table_frames(task, scratch->user, &scratch->walk);
 	else
@@ -573,7 +578,7 @@ static __always_inline bool keep_frames(void *table, u64 hash, struct frames *fr
 	return !bpf_map_update_elem(table, &hash, frames, BPF_ANY);
 }
 
-/* The first entry is made last: where it is there, so are the others. */
+/* The first entry is stored last: if it exists, so do the others. */
 static __always_inline bool keep_user_frames(void *table, u64 hash, struct frames *pieces, struct accounting *account)
 {
 	if (!hash || bpf_map_lookup_elem(table, &hash))
@@ -600,20 +605,20 @@ static __always_inline bool count_stack(void *ctx, u32 buffer, struct stack_key 
 	read_stacks(ctx, scratch, in_kernel, &key->user, &key->kernel);
 	if (!(key->user | key->kernel))
 		return false;
-	/* Short processes that do the same are one stack, and not one each. */
+	/* Short processes with the same work share one stack. */
 	if (!per_process && !scratch->walk.by_address)
 		key->tgid = key->space = 0;
 	if (by_tables && key->user && scratch->walk.go.program.form)
 		key->labels = number_of_labels(&scratch->walk.go);
 	struct tally *tally = bpf_map_lookup_elem(table, key);
-	if (tally) { /* and so its frames are there */
+	if (tally) { /* its frames are stored, too */
 		tally->count++;
 		return true;
 	}
 	return keep_stacks(buffer, scratch, account, key->user, key->kernel) && count_in(table, key, account, 1, now);
 }
 
-/* Whether user space has not been heard of for too long. */
+/* Whether user space has been silent for too long. */
 static __always_inline bool is_overdue(u64 now)
 {
 	u64 until = control.until_ns;
@@ -626,8 +631,9 @@ static __always_inline bool is_overdue(u64 now)
 	return true;
 }
 
-/* Counts a sample of a place. A function of its own, as its variables would else lie on the stack below walks: before Linux 6.13 all
- * functions that call each other have 512 bytes together, each rounded up to 32. */
+/* Counts a sample of a place. A separate function, because its variables would otherwise lie on
+ * the stack below walks: before Linux 6.13 all functions in a call chain share 512 bytes, each
+ * rounded up to 32. */
 static __noinline bool take_place(struct thread_key *thread, u64 ip, struct accounting *acc, u64 now, u32 buffer)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -653,8 +659,8 @@ static __noinline bool take_place(struct thread_key *thread, u64 ip, struct acco
 	return count_place(buffer & 1, thread->cpu, &place, acc, now);
 }
 
-/* Counts a sample. Returns 1 if nobody wants samples any more: the kernel then takes one off the event's limit
- * (PERF_EVENT_IOC_REFRESH), and disables the event, and so its interrupts, when none is left. */
+/* Counts a sample. Returns 1 if no samples are wanted any more: the kernel then decrements the
+ * event's limit (PERF_EVENT_IOC_REFRESH), and at zero disables the event, and so its interrupts. */
 static __always_inline int take(void *ctx, u32 event, u64 ip, u32 scratch_user)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -718,8 +724,8 @@ int on_sample(void *ctx)
 	return take(ctx, bpf_get_attach_cookie(ctx), ((u64 *)ctx)[IP_REGISTER], SCRATCH_SAMPLE);
 }
 
-/* The kernel runs this at every occurrence, whatever the event's period: we count to it ourselves.
- * The attach cookie is the event's number, and above 8 bits its period. */
+/* The kernel runs this at every occurrence, whatever the event's period, so this program counts
+ * up to the period. The attach cookie is the event's number, and above 8 bits its period. */
 SEC("tp")
 int on_tracepoint(void *ctx)
 {
@@ -739,7 +745,7 @@ int on_tracepoint(void *ctx)
 	return 0;
 }
 
-/* Empty: what the interrupt itself costs on this machine. */
+/* Empty: measures the cost of the interrupt itself on this machine. */
 SEC("perf_event")
 int on_nothing(void *ctx)
 {
@@ -770,7 +776,7 @@ static __always_inline void count_wait(u32 buffer, struct off_key *key, u16 even
 	}
 }
 
-/* Runs in the thread itself, without its stack; the idle thread is nobody. */
+/* Runs in the thread itself, without its stack; the idle thread counts as no waker. */
 static __always_inline void set_waker(struct off_key *key, struct task_struct *task)
 {
 	key->waker_user = key->waker_kernel = 0;
@@ -802,7 +808,8 @@ int on_switch(u64 *ctx)
 		if (waited->since_ns < runnable)
 			count_wait(buffer, &scratch->off, sleep_event, waited->since_ns, runnable);
 		if (runnable < now) {
-			/* The thread that had this CPU until now is the one that was waited for at last. */
+			/* The last thing that was waited for is the thread that had this CPU
+			 * until now. */
 			set_waker(&scratch->off, prev);
 			count_wait(buffer, &scratch->off, queue_event, runnable, now);
 		}
@@ -845,8 +852,8 @@ int on_waking(u64 *ctx)
 
 	if (!entry || entry->woken_ns || !scratch)
 		return 0;
-	/* In an interrupt, "current" is whoever happened to run there. User space sees that by the
-	 * kernel stack; which symbols are interrupt entries is not known here. */
+	/* In an interrupt, "current" is an unrelated thread. User space recognises interrupts by
+	 * the kernel stack; here the symbols of interrupt entries are unknown. */
 	u64 user = 0, kernel = 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct accounting *acc = account(buffer, sleep_event & (MAX_EVENTS - 1));

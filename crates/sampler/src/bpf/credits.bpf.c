@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Credits the threads of a program without hooks: who is woken by another thread of it is as far as that one, if it was behind. It has
- * waited for what that one did, and need not stand still for it once more. A thread that is made begins as far as its maker. */
+/* Credits the threads of a program without hooks. A thread that was behind when another thread
+ * of the program woke it adopts the waker's count: it has waited for the waker, and need not
+ * stand still for it once more. A new thread starts with its creator's count. */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -13,7 +14,7 @@
 #define PROBES 16
 /* Shorter waits count as none: see operations.rs of the runtime. */
 #define SHORTEST_NS 20000
-/* Sleeping for good: parked, dead, no load. Those are no waits of a program's. */
+/* Sleeping for good: parked, dead, no load. These states are no waits of a program. */
 #define NOT_WAITING 0xb0
 
 /* runtime_abi::kernel::KernelClock */
@@ -35,7 +36,7 @@ struct {
 
 /* mirrored in credits.rs */
 struct kernel_credits {
-	u64 handler; /* see ticks.bpf.c; set once the handler is there, and 0 until then */
+	u64 handler; /* see ticks.bpf.c; 0 until the handler is installed */
 	u64 meetings; /* waits that another thread of the program ended */
 };
 struct kernel_credits state;
@@ -47,7 +48,7 @@ static __always_inline bool is_target(struct task_struct *task)
 	return found && (u64)found == state.handler;
 }
 
-/* A thread's id as its program knows it. */
+/* The id by which the thread's own program knows it. */
 static __always_inline u32 own_tid(struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
@@ -100,7 +101,7 @@ static __always_inline struct kernel_clock *find_or_take_clock(u32 tid)
 	return 0;
 }
 
-/* Of two counts (runtime_abi::Clock) the one that is further. One of an experiment that is over counts for nothing. */
+/* The larger of two counts (runtime_abi::Clock). A count of a past experiment is ignored. */
 static __always_inline u64 further(u64 one, u64 other)
 {
 	s16 later = (s16)((u16)(one >> 48) - (u16)(other >> 48));
@@ -120,7 +121,7 @@ static __always_inline void add_credit(struct kernel_clock *clock, u64 count)
 	}
 }
 
-/* How far a thread is. */
+/* The delay count of a thread. */
 static __always_inline u64 count_of(struct task_struct *task)
 {
 	struct kernel_clock *clock = find_clock(own_tid(task));
@@ -128,8 +129,8 @@ static __always_inline u64 count_of(struct task_struct *task)
 	return clock ? further(clock->local, clock->credit) : 0;
 }
 
-/* Whether a thread is in a system call by which it wakes others. While it stands still for a delay it wakes nobody: then it is an
- * interrupt that wakes, and it was merely there. */
+/* Whether a thread is in a system call that wakes others. A thread that stands still for a delay
+ * wakes nobody: an interrupt on its CPU did. */
 static __always_inline bool may_wake(struct task_struct *task)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -202,7 +203,7 @@ int on_fork(u64 *ctx)
 	return 0;
 }
 
-/* The thread is none of the program's any more. */
+/* Forgets a thread that has left the program. */
 static __always_inline void forget_clock(struct task_struct *task)
 {
 	struct kernel_clock *clock = find_clock(own_tid(task));

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/credits.bpf.o"));
 const WHAT: &str = "watching who wakes whom";
 
-/// Credits threads for the delays of those who wake them, from [`Self::begin`] until it is dropped.
+/// Credits threads for the delays of their wakers, from [`Self::begin`] until it is dropped.
 pub struct KernelCredits {
     links: Vec<Link>,
     object: Object,
@@ -27,14 +27,15 @@ impl KernelCredits {
         })
     }
 
-    /// The memory with the counts of threads (`runtime_abi::kernel`), to be mapped by the program.
+    /// Returns the memory with the threads' counts (`runtime_abi::kernel`), which the program maps.
     pub fn clocks(&self) -> Option<BorrowedFd<'_>> {
         let map = self.object.maps().find(|map| map.name() == "clocks")?;
         // SAFETY: the map stays open as long as `self`.
         Some(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&map.as_fd())) })
     }
 
-    /// Credits the threads of the processes that have SIGSTKFLT handled at address `handler`.
+    /// Starts crediting the threads of processes whose handler of SIGSTKFLT is at address
+    /// `handler`.
     ///
     /// # Errors
     /// [`Error::Bpf`] where the kernel does not allow it.
@@ -49,12 +50,12 @@ impl KernelCredits {
         Ok(())
     }
 
-    /// Credits nobody any more.
+    /// Stops crediting threads.
     pub fn end(&mut self) {
         self.links.clear();
     }
 
-    /// Waits of 20 µs or more that another thread of the program has ended.
+    /// Returns the number of waits of 20 µs or more that another thread of the program ended.
     pub fn meetings(&self) -> u64 {
         let state = self
             .state()

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Tells the threads of a program how long something outside of it made them wait: a disk, a timer, another process; and how often they were
- * sampled in a system call. The thread gets the signal that ticks.bpf.c sends, when its system call is complete, so that no call is
- * interrupted; its value says both. */
+/* Tells the threads of a program how long outside events made them wait (a disk, a timer,
+ * another process), and how often they were sampled in a system call. The thread gets the signal
+ * that ticks.bpf.c sends when its system call is complete, so that no call is interrupted. The
+ * signal's value contains both. */
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "external_wait.h"
 
-/* What takes less is not worth a signal. */
+/* Shorter waits are not worth a signal. */
 #define SHORTEST_NS 20000
-/* Results of calls that the kernel may begin again by itself; a signal now would make some of them fail. */
+/* Results of calls that the kernel may restart by itself; a signal now would make some of them
+ * fail. */
 #define RESTART_FIRST -516
 #define RESTART_LAST -512
-/* Sleeping for good: parked, dead, no load. Those are no waits of a program's. */
+/* Sleeping for good: parked, dead, no load. These states are no waits of a program. */
 #define NOT_WAITING 0xb0
-/* Of i_mode. */
+/* Mask of the file type in i_mode. */
 #define FILE_KIND 0170000
 #define IS_SOCKET 0140000
 #define IS_PIPE 0010000
@@ -23,10 +25,10 @@
 enum pid_type { PIDTYPE_PID };
 extern int bpf_send_signal_task(struct task_struct *task, int sig, enum pid_type type, u64 value) __ksym;
 
-/* Those that read from a descriptor: read, readv, of x86-64. */
+/* Calls that read from a descriptor: read and readv of x86-64. */
 #define IS_READ(call) ((call) == 0 || (call) == 19)
 
-/* System calls that wait for work, a bit each. Set before the programs are loaded. */
+/* System calls that wait for work, one bit each. Set before the programs are loaded. */
 #define CALL_WORDS 8
 const volatile u64 work_calls[CALL_WORDS] = {};
 
@@ -37,7 +39,7 @@ static __always_inline bool is_for_work(const struct external_wait *wait)
 	return wait->from_peer || (call < 64 * CALL_WORDS && work_calls[call / 64 & (CALL_WORDS - 1)] >> (call & 63) & 1);
 }
 
-/* Whether a descriptor of the task's leads to somebody else. */
+/* Whether a descriptor of the task leads to a peer. */
 static __always_inline bool leads_to_peer(struct task_struct *task, u32 descriptor)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -59,7 +61,7 @@ static __always_inline void begin_wait(struct task_struct *task, u64 now)
 	u32 tid = task->pid;
 	struct external_wait fresh = { .since_ns = now }, *wait;
 
-	/* A page fault has no end of its own at which the thread could be told. */
+	/* A page fault has no end of its own at which the thread could get a signal. */
 	if (call < 0)
 		return;
 	fresh.call = call;
@@ -78,8 +80,9 @@ static __always_inline void begin_wait(struct task_struct *task, u64 now)
 	bpf_map_update_elem(&waiting, &tid, &fresh, BPF_ANY);
 }
 
-/* Whether a thread in that system call wakes others by it. While it stands still for a delay it wakes nobody: then it is an interrupt that
- * wakes, and it was merely there. (Whether the processor serves an interrupt is not to be had everywhere.) */
+/* Whether a thread in this system call wakes others by it. A thread that stands still for a
+ * delay wakes nobody: an interrupt on its CPU did. (Not every kernel tells whether the processor
+ * serves an interrupt.) */
 static __always_inline bool may_wake(s32 call)
 {
 	switch (call) {
@@ -102,7 +105,7 @@ int on_switch(u64 *ctx)
 	struct external_wait *wait = tid ? bpf_map_lookup_elem(&waiting, &tid) : 0;
 
 	if (wait && wait->since_ns) {
-		/* What it waits for a processor now is not what it waited for. */
+		/* The wait for a processor that follows is not part of this wait. */
 		if (wait->external && wait->woken_ns > wait->since_ns) {
 			wait->waited_ns += wait->woken_ns - wait->since_ns;
 			if (wait->by_client)
@@ -141,7 +144,7 @@ int on_system_call_exit(u64 *ctx)
 
 	if (!wait || !(wait->waited_ns | wait->ticks))
 		return 0;
-	/* A call that its time limit ended has brought no work. */
+	/* A call that ended by its timeout has brought no work. */
 	if (result > 0 && is_for_work(wait))
 		wait->for_clients_ns += wait->client_ns;
 	wait->client_ns = 0;

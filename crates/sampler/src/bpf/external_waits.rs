@@ -10,13 +10,13 @@ const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/external_waits.bpf
 const WHAT: &str = "watching what the program waits for";
 /// Bytes of a `struct external_wait`.
 const RECORD: usize = 88;
-/// Where the time is in it for which the thread waited for work from other programs.
+/// Offset of the time for which the thread waited for work from other programs.
 const FOR_CLIENTS: usize = 64;
-/// Where the thread's id is in it.
+/// Offset of the thread's id.
 const TID: usize = 84;
-/// Words of the calls that wait for work.
+/// Number of words of the set of calls that wait for work.
 const CALL_WORDS: usize = 8;
-/// The program that tells a thread.
+/// Name of the program that signals a thread.
 const TELLER: &str = "on_system_call_exit";
 
 /// A thread in a system call.
@@ -32,7 +32,7 @@ pub struct PendingCall {
     pub waits_since_ns: Option<u64>,
     /// Number of samples of the thread in this call.
     pub ticks: u32,
-    /// Time of the first of them, on the same clock.
+    /// Time of the first of these samples, on the same clock.
     pub ran_since_ns: u64,
 }
 
@@ -43,10 +43,12 @@ pub struct ExternalWaits {
 }
 
 impl ExternalWaits {
-    /// Sends SIGSTKFLT to a thread whose system call is complete, if [`Ticks`](crate::Ticks) sampled it in the call, or (with `waits`) it waited there for
-    /// 20 µs or more for something outside of the program, and its process has that signal handled at address `handler`; `spares_restricted`: unless the thread has restricted its system calls.
-    /// The signal's value is a [`runtime_abi::wait::CallEnd`]. On x86-64; elsewhere it sends none. `work_calls` are the numbers of system calls
-    /// in which threads wait for work, for [`Self::for_clients`].
+    /// Sends SIGSTKFLT to a thread whose system call is complete, if [`Ticks`](crate::Ticks)
+    /// sampled it in the call, or (with `waits`) it waited there for 20 µs or more for an outside
+    /// event, and its process's handler of the signal is at address `handler`; `spares_restricted`:
+    /// unless the thread has restricted its system calls. The signal's value is a
+    /// [`runtime_abi::wait::CallEnd`]. Only x86-64 sends signals. `work_calls` are the numbers of
+    /// system calls in which threads wait for work, for [`Self::for_clients`].
     ///
     /// # Errors
     /// [`Error::Bpf`] where the kernel does not allow it, or is older than 6.13.
@@ -79,12 +81,13 @@ impl ExternalWaits {
         MapHandle::try_from(&self.map()?).ok()
     }
 
-    /// Returns how long each thread has waited for work from other programs so far, in nanoseconds; of waits that are over.
+    /// Returns how long each thread has waited for work from other programs so far, in nanoseconds,
+    /// summed over completed waits.
     pub fn for_clients(&self) -> BTreeMap<u32, u64> {
         self.each_record(|record| Some((read_u32(record, TID), read_u64(record, FOR_CLIENTS))))
     }
 
-    /// Reads what is kept of each thread's call.
+    /// Reads the state of each thread's call.
     fn each_record<T, All: FromIterator<T>>(&self, parse: impl Fn(&[u8]) -> Option<T>) -> All {
         let map = self.map();
         let keys = map.iter().flat_map(|map| map.keys());
@@ -99,13 +102,13 @@ impl ExternalWaits {
         self.object.maps().find(|map| map.name() == "waiting")
     }
 
-    /// The system calls in which threads wait, for whatever, or were sampled.
+    /// Returns the system calls in which threads wait or were sampled.
     pub fn pending(&self) -> Vec<PendingCall> {
         self.each_record(parse_call)
     }
 }
 
-/// A bit for each number.
+/// Returns a set of numbers, one bit each.
 fn bits_of(numbers: impl Iterator<Item = u32>) -> [u64; CALL_WORDS] {
     let mut bits = [0; CALL_WORDS];
     for number in numbers {
@@ -116,7 +119,7 @@ fn bits_of(numbers: impl Iterator<Item = u32>) -> [u64; CALL_WORDS] {
     bits
 }
 
-/// A call as the programs keep it; `None` if there is nothing to be said of it.
+/// Parses the state of a call; `None` if there was neither a wait nor a sample.
 fn parse_call(record: &[u8]) -> Option<PendingCall> {
     let (since_ns, woken_ns) = (read_u64(record, 0), read_u64(record, 8));
     let waits = since_ns > 0 && woken_ns == 0;

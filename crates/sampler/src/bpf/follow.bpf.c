@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Leaves in the kernel what is sampled of others: an event of a CPU sees every process there, and on a busy machine
- * the samples of those that nobody asked for, with copies of their stacks, would fill the ring buffer. */
+/* Drops samples of other processes in the kernel: an event of a CPU sees every process there. On
+ * a busy machine the unwanted samples, with copies of their stacks, would fill the ring buffer. */
 #include "targets.h"
 
 SEC("perf_event")

@@ -1,5 +1,5 @@
-//! Events of whole CPUs that write samples of one target only: a process, or a command, and what it
-//! starts.
+//! Events of whole CPUs that write only the samples of one target: a process or a command, with its
+//! descendants.
 
 use crate::Error;
 use crate::bpf::programs;
@@ -17,19 +17,20 @@ const ON_SAMPLE: &str = "on_sample";
 pub(crate) struct FollowedTarget {
     /// Its id.
     pub pid: u32,
-    /// True if it is wanted from now on, and not only from the next program on that it executes.
+    /// True if the current program is a target too, not only the next one that the process
+    /// executes.
     pub armed: bool,
 }
 
-/// `struct target` of targets.h, of a process whose start is not known.
+/// Returns `struct target` of targets.h, for a process whose start is not known.
 pub(crate) fn target_entry(armed: bool) -> [u8; 16] {
     let mut entry = [0; 16];
     entry[8..12].copy_from_slice(&u32::from(armed).to_ne_bytes());
     entry
 }
 
-/// Loads programs that include `targets.h`; without a target, they take everybody for one. They
-/// follow it for as long as the links live.
+/// Loads programs that include `targets.h`; without a target, every process is one. They follow the
+/// target while the links live.
 pub(crate) fn load_following(
     code: &[u8],
     target: Option<FollowedTarget>,
@@ -55,7 +56,7 @@ fn is_on_sample(program: &ProgramMut<'_>) -> bool {
     program.name() == ON_SAMPLE
 }
 
-/// Has such programs decide about the samples of an event.
+/// Makes such programs filter the samples of an event.
 pub(crate) fn attach_to_samples(
     object: &Object,
     event: &OwnedFd,
@@ -68,7 +69,7 @@ pub(crate) fn attach_to_samples(
         .transpose()
 }
 
-/// Keeps the samples of others out of ring buffers.
+/// Keeps the samples of other processes out of ring buffers.
 pub(crate) struct SampleFilter {
     object: Object,
     links: Vec<Link>,

@@ -1,4 +1,4 @@
-//! Frames of stacks that were walked by unwind tables.
+//! Words that encode the frames of stacks walked by unwind tables.
 
 use super::python::ScriptFrame;
 use profile::ImageOffset;
@@ -9,19 +9,19 @@ const OFFSET_BITS: u32 = 40;
 pub(crate) const VDSO_LABEL: u32 = 1;
 /// The first label of a file.
 pub(crate) const FIRST_LABEL: u32 = 2;
-/// Labels are below this. Frames of further images are addresses.
+/// Upper bound of labels. Frames of further images are addresses.
 pub(crate) const MOST_LABELS: u32 = 1 << 20;
 
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameWord {
     Script(ScriptFrame),
-    /// A place in the image that has this label.
+    /// A place in the image with this label.
     Image {
         label: u32,
         offset: ImageOffset,
     },
-    /// An address that has a meaning only with its process.
+    /// An address, which has a meaning only in its process.
     Address(u64),
 }
 
@@ -31,8 +31,8 @@ impl FrameWord {
         word & (IMAGE_WORD | 1 << 63) != 0
     }
 
-    /// Decodes the frame at `depth` callers above the innermost. A caller's place is its call instruction, not the
-    /// return address.
+    /// Decodes the frame at `depth` callers above the innermost. A caller's place is its call
+    /// instruction, not the return address.
     pub fn at_depth(word: u64, depth: usize) -> Self {
         let behind = u64::from(depth > 0);
         if let Some(frame) = ScriptFrame::of_word(word) {
@@ -65,7 +65,7 @@ mod tests {
         let word = IMAGE_WORD | 7 << OFFSET_BITS | 0x1234;
         assert_eq!(at(word, 0), place(0x1234));
         assert_eq!(at(word, 3), place(0x1233));
-        // A return address in front of an image is none of the image before it.
+        // A return address at the start of an image does not belong to the image before it.
         assert_eq!(at(IMAGE_WORD | 7 << OFFSET_BITS, 3), place(0));
         assert!(matches!(at(1 << 63 | 5 << 20, 2), FrameWord::Script(_)));
         let last = IMAGE_WORD | u64::from(MOST_LABELS - 1) << OFFSET_BITS;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* The labels of the goroutine that runs.
+/* The labels of the running goroutine.
  *
- * User space finds a Go program by its image (crate languages) and says where the runtime has what. When a walk meets such an image,
- * the labels that the program set (package runtime/pprof) are read after it: by the thread pointer to the goroutine, to its thread, to
- * the goroutine that this one runs (the scheduler has one of its own), to the labels. Their number is a hash of the texts, which go to
- * user space the first time. */
+ * User space finds a Go program by its image (crate languages) and passes the layout of its
+ * runtime. After a walk that meets such an image, the labels that the program set (package
+ * runtime/pprof) are read. The path leads from the thread pointer to the goroutine, to its
+ * thread, to the goroutine that this one runs (the scheduler has one of its own), to the labels.
+ * Their number is a hash of the texts, which are sent to user space the first time. */
 #pragma once
 #include "identity.h"
 #include "kernel_types.h"
@@ -19,7 +20,7 @@ enum label_form {
 	LABEL_LIST,
 };
 struct go_program {
-	s32 goroutine; /* what says which one runs, from the thread pointer */
+	s32 goroutine; /* offset from the thread pointer of the pointer to the running goroutine */
 	u16 goroutine_thread;
 	u16 thread_goroutine;
 	u16 labels;
@@ -27,7 +28,7 @@ struct go_program {
 	u8 unused;
 };
 struct go_label {
-	u32 key_length; /* in the program; what is here may be less */
+	u32 key_length; /* length in the program; the copy here may be shorter */
 	u32 value_length;
 	u8 key[LABEL_KEY];
 	u8 value[LABEL_VALUE];
@@ -45,7 +46,7 @@ struct {
 	__type(key, u32);
 	__type(value, struct go_program);
 } go_programs SEC(".maps");
-/* Labels that user space was told of. Of two with one slot the other is told of anew. */
+/* Labels that were sent to user space. Of two labels in one slot, the other is sent again. */
 #define LABEL_SLOTS 4096
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -59,7 +60,7 @@ struct {
 } label_records SEC(".maps");
 
 struct go_walk {
-	u32 image; /* the last one that was asked for */
+	u32 image; /* the last image looked up */
 	struct go_program program;
 	struct label_record record;
 };
@@ -75,10 +76,10 @@ static __always_inline void meet_go_program(struct go_walk *go, u32 image)
 		go->program = *program;
 }
 
-/* A map of few entries is one bucket: a byte for each entry, the keys, the values. */
+/* A map with few entries is one bucket: a byte for each entry, the keys, the values. */
 #define BUCKET_KEYS 8
 #define BUCKET_VALUES (BUCKET_KEYS + 16 * MOST_LABELS)
-#define FIRST_USED 5 /* of an entry's byte: below it, the entry is empty */
+#define FIRST_USED 5 /* least byte of an entry in use */
 
 struct label_reader {
 	struct go_walk *go;
@@ -97,7 +98,8 @@ static __always_inline long read_label_text(u8 *to, u32 room, struct go_text *te
 {
 	u32 size = text->length < room ? text->length : room;
 
-	/* The verifier looks at the register that the helper gets, not at what that was computed from. */
+	/* The verifier checks the register that the helper gets, not the values it was computed
+	 * from. */
 	asm volatile("" : "+r"(size));
 	if (size > room)
 		return 1;
@@ -139,7 +141,7 @@ static __always_inline bool user_pointer(u64 address, u64 *word)
 	return !bpf_probe_read_user(word, sizeof(*word), (void *)address) && *word;
 }
 
-/* Where the labels of the goroutine are; 0: it has none. */
+/* Address of the goroutine's labels; 0: none. */
 static __always_inline u64 find_labels(struct go_program *program)
 {
 	u64 word = 0;
@@ -154,7 +156,7 @@ static __always_inline u64 find_labels(struct go_program *program)
 	return 0;
 }
 
-/* The number of the labels that the current thread's goroutine has; 0: none. */
+/* The number of the labels of the current thread's goroutine; 0: none. */
 __noinline u32 number_of_labels(struct go_walk *go)
 {
 	if (!go)
@@ -171,7 +173,7 @@ __noinline u32 number_of_labels(struct go_walk *go)
 		u64 map = 0, head[3];
 		if (!user_pointer(labels, &map) || bpf_probe_read_user(head, sizeof(head), (void *)map) || !head[0])
 			return 0;
-		/* More than one bucket: which labels are where would take a longer walk. */
+		/* With more than one bucket, finding the labels would take a longer walk. */
 		if (head[1] & 0xff00 || bpf_probe_read_user(&reader.used, sizeof(reader.used), (void *)head[2]))
 			return 0;
 		reader.from = head[2];

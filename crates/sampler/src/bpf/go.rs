@@ -1,4 +1,5 @@
-//! User half of go.h: passes the layout of Go's runtime to the kernel, and reads the records of labels.
+//! User half of go.h: passes the layout of Go's runtime to the kernel, and reads the records of
+//! labels.
 
 use crate::Error;
 use languages::go::{GoLabelForm, GoProgram};
@@ -53,7 +54,7 @@ impl LabelRecords {
 
     /// Returns the labels that have arrived since the last call, by number.
     pub fn take(&self) -> Vec<(u32, String)> {
-        // What cannot be read now is there the next time.
+        // Unreadable records stay for the next call.
         let _ = self.ring.consume();
         self.read.take()
     }
@@ -80,7 +81,7 @@ fn parse_labels(bytes: &[u8]) -> Option<(u32, String)> {
     Some((number as u32, labels.join(", ")))
 }
 
-/// Returns the text; it ends in "…" if fewer bytes are there than its length.
+/// Returns the text; it ends in "…" if it was cut short of its length.
 fn text_of(bytes: &[u8], length: usize) -> String {
     let there = bytes.get(..length).unwrap_or(bytes);
     let mut text = String::from_utf8_lossy(there).into_owned();

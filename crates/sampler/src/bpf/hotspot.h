@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Steps from Java code to its caller, and which code it is.
+/* Steps from Java code to its caller, and identification of the code.
  *
- * HotSpot's compiled code keeps no frame pointer, but each piece of it says how large its frame is. User space finds out where a
- * JVM has its code (crate languages, `CodeCache`); here the piece is found by the heap's map of segments. The register rbp is saved
- * below the return address; the interpreter's frames have a frame pointer, and say where the caller's stack ends. */
+ * HotSpot's compiled code keeps no frame pointer, but each code blob records the size of its
+ * frame. User space finds a JVM's code heaps (crate languages, `CodeCache`); here the blob is
+ * found by the heap's segment map. The register rbp is saved below the return address. The
+ * interpreter's frames have a frame pointer, and record where the caller's stack ends. */
 #pragma once
 #include "unwind_steps.h"
 
@@ -12,17 +13,18 @@
 struct hotspot {
 	u64 heap_start[CODE_HEAPS];
 	u64 heap_end[CODE_HEAPS];
-	u64 segments[CODE_HEAPS]; /* a byte each: how many to go back; 0: a piece begins here */
+	u64 segments[CODE_HEAPS]; /* one byte each: how many to go back; 0: a blob begins here */
 	u64 interpreter_start;
 	u64 interpreter_end;
-	u64 started; /* clock ticks after the start of the machine, as in /proc: process ids are used again */
-	/* Offsets from where a block begins. */
+	u64 started; /* start time in clock ticks since boot, as in /proc: process ids are reused */
+	/* Offsets from the start of a block. */
 	u16 used;
 	u16 frame_words;
 	u16 frame_complete;
 	u16 code;
 	u16 structure;
-	/* Of a method where its constant part is, of a block the method and the number of its compilation; 0: not known. */
+	/* Offsets: in a method, of its constant part; in a block, of the method and of its
+	 * compilation's number; 0: not known. */
 	u16 method_constant;
 	u16 block_method;
 	u16 block_compilation;
@@ -42,18 +44,19 @@ struct {
 #define SEGMENT_HOPS 32
 #define SEGMENT_FREE 0xff
 #define CLOCK_TICK 10000000ull /* nanoseconds */
-#define HEAD_WORDS 16 /* of a piece of code: HEAD of crate languages */
+#define HEAD_WORDS 16 /* of a code blob: HEAD of crate languages */
 #define FARTHEST_SENDER (1ull << 20)
 #define STUB_WORDS 128 /* SHA-256 has 79 below its return address */
 #define LONGEST_INDIRECT_CALL 7 /* bytes of a call through a register or memory */
 #define DIRECT_CALL 5
 #define PUSHED_WORDS 8
-/* Below the frame pointer of an interpreter's frame: its method, and where it goes on. */
+/* Below the frame pointer of an interpreter's frame: its method, and the next bytecode's
+ * address. */
 #define INTERPRETED_METHOD 24
 #define INTERPRETED_PLACE 64
 #define LONGEST_METHOD (1ull << 17) /* its code has 64 KiB at most */
 
-/* Where the block begins in which an address lies; 0: in none. */
+/* The start of the block that contains an address; 0: none does. */
 __noinline u64 find_code_block(struct hotspot *of, u64 at)
 {
 	u64 start = 0, segments = 0;
@@ -95,7 +98,8 @@ static __always_inline bool is_java_code(struct hotspot *of, u64 at)
 	return inside;
 }
 
-/* The interpreter's frame: below its frame pointer stands where the caller's stack ends, beyond arguments that were moved. */
+/* The interpreter's frame: below its frame pointer is the end of the caller's stack, without
+ * moved arguments. */
 static __always_inline enum walk_step walk_interpreted(struct walk *walk)
 {
 	u64 fp = walk->fp, sender;
@@ -106,7 +110,8 @@ static __always_inline enum walk_step walk_interpreted(struct walk *walk)
 	return step;
 }
 
-/* The innermost frame at a place where it is not whole: the return address is at the stack pointer, or above the saved rbp. */
+/* The innermost frame where it is incomplete: the return address is at the stack pointer, or
+ * above the saved rbp. */
 static __always_inline enum walk_step walk_half_frame(struct walk *walk, bool is_pushed)
 {
 	u64 pc, fp = walk->fp, sp = walk->sp;
@@ -134,7 +139,8 @@ static __always_inline bool is_behind_call(u64 at)
 	return found;
 }
 
-/* Where the call goes that a return address lies behind: `call target`, or `mov r10, target; call r10`. 0: not known. */
+/* The target of the call before a return address: `call target`, or `mov r10, target; call r10`.
+ * 0: not known. */
 static __always_inline u64 target_of_call(u64 at)
 {
 	struct {
@@ -158,8 +164,9 @@ static __always_inline u64 target_of_call(u64 at)
 	return at + distance;
 }
 
-/* Whether the word at `slot` is the return address of a call of the code block that the walk is in; which is then the place. Words of
- * calls that ended long ago lie on the stack, too: hardly one of them is of this block. */
+/* Whether the word at `slot` is a return address into the code block that the walk is in, which
+ * then becomes the place. The stack also holds words of calls that ended long ago; hardly any of
+ * them is in this block. */
 __noinline int is_return_of_block(struct walk *walk, u64 slot)
 {
 	u64 pc;
@@ -174,16 +181,18 @@ __noinline int is_return_of_block(struct walk *walk, u64 slot)
 	return target && find_code_block(of, target) == walk->java.block;
 }
 
-/* Whether the word can be the return address of code that has no frame: of the JVM's own code, or of Java code. */
+/* Whether the word can be the return address of frameless code, into the JVM's own code or Java
+ * code. */
 static __always_inline bool is_any_return(struct walk *walk, struct hotspot *of, u64 pc)
 {
 	if (pc - of->interpreter_start < of->interpreter_end - of->interpreter_start)
-		return true; /* it returns to where the next bytecode begins */
+		return true; /* a return to the next bytecode */
 	return pc > 4096 && !(pc >> 63) && (is_java_code(of, pc) || find_walk_mapping(walk, pc - 1)) && is_behind_call(pc);
 }
 
-/* Code blobs without a frame size: stubs and adapters. Most stubs keep a frame pointer, but between their first instructions and
- * behind their last it is the caller's, for whom it is any register. Some push words and keep none. */
+/* Code blobs without a frame size: stubs and adapters. Most stubs keep a frame pointer, but
+ * during their first instructions and after their last the register is the caller's, which may
+ * use it for anything. Some stubs push words and keep no frame pointer. */
 static __always_inline int walk_interrupted_stub(struct walk *walk, struct hotspot *of)
 {
 	u64 fp = walk->fp, sp = walk->sp, pc, saved;
@@ -200,8 +209,9 @@ static __always_inline int walk_interrupted_stub(struct walk *walk, struct hotsp
 	return WALK_UNSUPPORTED;
 }
 
-/* A stub that keeps a frame pointer. The one that compiled code calls at its entry (nmethod entry barrier) has a word of its
- * own between that and the return address: -1, or where the stack is to end when the code is left. */
+/* A stub that keeps a frame pointer. The stub that compiled code calls at its entry (nmethod
+ * entry barrier) has a word between that and the return address: -1, or the end of the stack
+ * when the code is left. */
 static __always_inline enum walk_step walk_framed_stub(struct walk *walk, struct hotspot *of)
 {
 	u64 fp = walk->fp, pc, saved;
@@ -215,7 +225,8 @@ static __always_inline enum walk_step walk_framed_stub(struct walk *walk, struct
 	return WALK_LOST;
 }
 
-/* Code whose frame has no known size, or not yet. Where no word is the return address for sure, the stack is cut. */
+/* Code whose frame size is unknown, or not known yet. Where no word is certain to be the return
+ * address, the stack is cut. */
 static __always_inline int walk_unframed(struct walk *walk, struct hotspot *of)
 {
 	int step = walk->interrupted ? walk_interrupted_stub(walk, of) : WALK_UNSUPPORTED;
@@ -223,7 +234,7 @@ static __always_inline int walk_unframed(struct walk *walk, struct hotspot *of)
 	return step == WALK_UNSUPPORTED ? walk_framed_stub(walk, of) : step;
 }
 
-/* How much of the frame of the interrupted function there is. */
+/* State of the interrupted function's frame. */
 enum half_frame { FRAME_WHOLE, FRAME_PUSHED, FRAME_NONE };
 static __always_inline enum half_frame frame_now(struct walk *walk, struct hotspot *of, bool is_prologue)
 {
@@ -232,7 +243,7 @@ static __always_inline enum half_frame frame_now(struct walk *walk, struct hotsp
 
 	if (bpf_probe_read_user(bytes, sizeof(bytes), (void *)(walk->pc - 1)))
 		return FRAME_WHOLE;
-	/* ret; cmp with a word of the thread, the poll in front of a return; pop rbp */
+	/* ret; cmp with a word of the thread, the poll before a return; pop rbp */
 	if (bytes[1] == 0xc3 || (bytes[1] == 0x49 && bytes[2] == 0x3b && (bytes[3] & 0x3f) == 0x27))
 		return FRAME_NONE;
 	if (bytes[1] == 0x5d)
@@ -246,9 +257,10 @@ static __always_inline enum half_frame frame_now(struct walk *walk, struct hotsp
 	return FRAME_WHOLE;
 }
 
-/* Compiled code is called by compiled code, the interpreter or a stub. Some intrinsics (comparing strings) push words below
- * their frame for a while, and so do callers of some stubs: the return address is then a little above where it should be.
- * Where none is found, it is where it should be. */
+/* Compiled code is called by compiled code, the interpreter or a stub. Some intrinsics (string
+ * comparison) push words below their frame for a while, and so do callers of some stubs: the
+ * return address is then a little above its usual place. If none is found there, the usual place
+ * is taken. */
 static __always_inline bool find_frame_end(struct walk *walk, struct hotspot *of, u64 *end)
 {
 	u64 pc;
@@ -276,7 +288,7 @@ static __always_inline u64 code_start(struct walk *walk, struct hotspot *of)
 				    walk->code_head[(of->code / 8) & (HEAD_WORDS - 1)];
 }
 
-/* Tells user space of code that was not met before. Returns the word of the stack that stands for a place in it. */
+/* Describes new code to user space. Returns the word of the stack for a place in it. */
 static __always_inline u64 java_word(struct walk *walk, struct hotspot *of, u64 compilation, u64 place)
 {
 	u64 hash = mixed(mixed(mixed(HASH_START, of->started), walk->tgid), compilation);
@@ -294,8 +306,8 @@ static __always_inline u64 java_word(struct walk *walk, struct hotspot *of, u64 
 	return PYTHON_WORD | (number << INSTRUCTION_BITS) | (place < INSTRUCTION_MOST ? place : INSTRUCTION_MOST);
 }
 
-/* A frame of the interpreter has the method and, where it goes on, the place in its code, which is a part of the method. While it
- * runs, a register has that. */
+/* A frame of the interpreter holds the method and the next bytecode's address, which is inside
+ * the method. In the innermost frame a register holds that address. */
 static __always_inline u64 interpreted_word(struct walk *walk, struct hotspot *of)
 {
 	u64 constant, place = 0, fp = walk->fp;
@@ -312,8 +324,8 @@ static __always_inline u64 interpreted_word(struct walk *walk, struct hotspot *o
 	return java_word(walk, of, 0, place - constant);
 }
 
-/* Finds out which code of a JVM the frame is in. Returns the word of the stack that stands for it; 0 if it is none, or its methods cannot
- * be read. */
+/* Identifies the code of a JVM that the frame is in. Returns its word of the stack; 0 if it is
+ * no such code, or the JVM's methods cannot be read. */
 __noinline u64 find_java_code(struct walk *walk)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -339,7 +351,7 @@ __noinline u64 find_java_code(struct walk *walk)
 	walk->java.block = block;
 	if (!of->method_constant)
 		return 0;
-	/* Where a piece is no method, its code stands there. */
+	/* If a blob is not a method, this is the code's address. */
 	bpf_probe_read_user(&walk->java.method, sizeof(walk->java.method), (void *)(block + of->block_method));
 	bpf_probe_read_user(&compilation, sizeof(compilation), (void *)(block + of->block_compilation));
 	u64 start = code_start(walk, of);
@@ -349,7 +361,7 @@ __noinline u64 find_java_code(struct walk *walk)
 #endif
 }
 
-/* Code without a file: of Java by the size of its frame, of others by the frame pointer. */
+/* Steps over code without a file: Java code by its frame size, other code by the frame pointer. */
 __noinline int walk_generated_code(struct walk *walk)
 {
 #if defined(__TARGET_ARCH_x86)

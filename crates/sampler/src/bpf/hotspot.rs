@@ -1,4 +1,5 @@
-//! The user half of hotspot.h: says where a JVM has its code, and has that read.
+//! The user half of hotspot.h: passes the code heaps of JVMs to the kernel, and reads descriptions
+//! of their code.
 
 use crate::processes::jvm::{NamedJvms, RunningJvm};
 use languages::jvm::{
@@ -8,10 +9,10 @@ use rustc_hash::FxHashMap;
 
 /// Bytes of `struct hotspot`.
 const HOTSPOT: usize = 24 * MOST_HEAPS + 24 + 24;
-/// JVMs whose methods are remembered.
+/// Maximum number of JVMs whose methods are remembered.
 const MOST_READERS: usize = 64;
 
-/// Returns `struct hotspot` of a process; `started` is its start, in clock ticks after that of the machine.
+/// Returns `struct hotspot` of a process; `started` is its start, in clock ticks since boot.
 /// Without a layout its methods have no names.
 pub(crate) fn hotspot_bytes(
     cache: &CodeCache,
@@ -56,7 +57,7 @@ pub(super) struct JavaReaders {
     named: NamedJvms,
     /// Readers by process and start time; `None` if the methods of that JVM cannot be read.
     jvms: FxHashMap<(u32, u64), Option<(RunningJvm, JavaCodeReader)>>,
-    /// Of all of them.
+    /// Limit on the reading of all JVMs together.
     budget: JavaReadBudget,
 }
 
@@ -74,8 +75,8 @@ impl JavaReaders {
         self.budget.unread()
     }
 
-    /// Returns the code of a record, in this process; `seen` holds the words that the kernel half read beside its
-    /// address. `None` if the code does not exist any more.
+    /// Returns the code of a record, in this process; `seen` holds the words that the kernel half
+    /// read beside its address. `None` if the code no longer exists.
     pub fn seen_code(&mut self, pid: u32, address: u64, seen: &[u8]) -> Option<JavaCode> {
         let (words, _) = seen.as_chunks::<8>();
         let word = |index: usize| Some(u64::from_ne_bytes(*words.get(index)?));

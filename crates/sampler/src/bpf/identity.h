@@ -5,7 +5,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-const volatile u32 backing_flag = 0; /* FMODE_BACKING of the running kernel; 0: has none */
+const volatile u32 backing_flag = 0; /* FMODE_BACKING of the running kernel; 0: none */
 const volatile u32 page_shift = 12; /* of the running kernel: AArch64 has pages of 4, 16 or 64 KiB */
 
 /* File offset of address 0 of a mapping. */
@@ -14,7 +14,7 @@ static __always_inline u64 file_base_of(u64 page_offset, u64 start)
 	return (page_offset << (page_shift & 31)) - start;
 }
 
-/* As the process, /proc and perf see it: a file system that stacks others shows its own. */
+/* As the process, /proc and perf see the file: a stacking file system shows its own inode. */
 static __always_inline void identify(struct file *file, u64 *inode_number, u32 *device, u32 *generation)
 {
 	struct inode *inode = 0;
@@ -30,8 +30,9 @@ static __always_inline void identify(struct file *file, u64 *inode_number, u32 *
 	*device = BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
-/* Memory that processes share, or that is mapped twice, has a file that nobody opened by its name. It is no image: PHP puts generated
- * code into the first, .NET into the second. User space knows them by the same names (processes/maps.rs). */
+/* Shared memory, or memory that is mapped twice, has a file that was not opened by name. It is
+ * no image: PHP puts generated code into the first kind, .NET into the second. User space knows
+ * both by the same names (processes/maps.rs). */
 static __always_inline bool is_shared_memory(struct file *file)
 {
 	u64 name[2] = {};

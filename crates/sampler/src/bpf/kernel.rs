@@ -29,8 +29,8 @@ use skel::{CollectSkel, CollectSkelBuilder};
 
 /// Flag in `Control::active` that stops the programs.
 const STOPPED: u32 = 0x8000_0000;
-/// Entries of a table for each CPU. On few CPUs they hold what a compile leaves in 15 s.
-/// On many CPUs they hold the samples between two looks at the fill level (100 ms).
+/// Entries of a table for each CPU. On few CPUs they hold the samples of a compilation for 15 s. On
+/// many CPUs they hold the samples between two checks of the fill level (100 ms).
 const ROOM_PER_CPU: usize = 32768;
 const ROOM_LEAST: usize = 65536;
 const ROOM_MOST: usize = 262_144;
@@ -55,14 +55,14 @@ pub(crate) struct Setting {
     pub tracepoints: bool,
     /// Event numbers of sleeping and of waiting for a CPU.
     pub off_events: [u16; 2],
-    /// True if the collector runs all the time: its tables of stacks are half as large.
+    /// True if the collector runs permanently: its tables of stacks are half as large.
     pub lasting: bool,
 }
 
-/// The memory that the loader needs for as long as the collector lives.
+/// Memory of the loader, which must live as long as the collector.
 pub(crate) type LoaderMemory = MaybeUninit<OpenObject>;
 
-/// The tables that walks up stacks use (unwind_tables.h).
+/// The tables that stack walks use (unwind_tables.h).
 pub(crate) struct WalkMaps {
     pub rows: MapHandle,
     pub rules: MapHandle,
@@ -90,7 +90,7 @@ pub(crate) struct Kernel<'memory> {
     with_stacks: bool,
     /// Slots for places, for each CPU and buffer.
     place_slots: usize,
-    /// Number of entries in all tables from which on one of them could run out of room.
+    /// Number of entries in all tables from which on one table could run out of room.
     comfortable: u64,
 }
 
@@ -131,7 +131,7 @@ impl<'memory> Kernel<'memory> {
         open.progs.on_exec.set_autoload(follow);
         open.progs.on_free.set_autoload(follow);
         open.progs.on_map.set_autoload(can_watch_mappings());
-        // What is not used need not be verified, which takes most of the time to load.
+        // Verifying takes most of the time to load, so unused programs are skipped.
         open.progs.on_tracepoint.set_autoload(setting.tracepoints);
         open.progs.on_switch.set_autoload(setting.off_cpu);
         open.progs.on_waking.set_autoload(setting.off_cpu);
@@ -196,7 +196,7 @@ impl<'memory> Kernel<'memory> {
 
     /// Takes a process out of the targets.
     pub fn remove_target(&self, tgid: u32) {
-        // It is not there if it has ended.
+        // The entry is gone if the process has ended.
         let _ = self.skel.maps.targets.delete(&tgid.to_ne_bytes());
     }
 
@@ -264,7 +264,7 @@ impl<'memory> Kernel<'memory> {
         Ok(())
     }
 
-    /// Lets pinned programs run on when this value is gone.
+    /// Lets pinned programs run on after this value is dropped.
     pub fn leave_running(&mut self) {
         self.links.iter_mut().for_each(Link::disconnect);
     }
@@ -274,13 +274,13 @@ impl<'memory> Kernel<'memory> {
         self.links.clear();
     }
 
-    /// Returns whether the tables that are being filled should be emptied soon.
+    /// Returns whether the tables that are being filled should be drained soon.
     pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
         let entries = self
             .buffer_tables(self.active_buffer())
             .inserted_counts(events)?;
         let most = entries.iter().copied().max().unwrap_or(0);
-        // A search gives up after 32 slots: in a fuller table samples would be dropped.
+        // A search gives up after 32 slots: a fuller table would drop samples.
         let crowded = self.place_slots > 1 && most >= self.place_slots as u64 * 2 / 5;
         Ok(crowded || entries.iter().sum::<u64>() >= self.comfortable)
     }
@@ -289,13 +289,13 @@ impl<'memory> Kernel<'memory> {
         self.fill_number() & 1
     }
 
-    /// Returns how often the tables were flipped: the number of the drain that is being filled.
+    /// Returns how often the tables were flipped: the number of the current fill.
     pub fn fill_number(&self) -> u32 {
         let data = self.skel.maps.bss_data.as_deref();
         data.map_or(0, |data| data.control.active & !STOPPED)
     }
 
-    /// Lets the programs count nothing, or go on.
+    /// Stops the programs' counting, or resumes it.
     pub fn hold_programs(&mut self, stopped: bool) {
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
             let running = data.control.active & !STOPPED;
@@ -304,22 +304,22 @@ impl<'memory> Kernel<'memory> {
         wait_for_running_programs();
     }
 
-    /// Moves on the time after which programs sample nothing any more.
+    /// Moves the time ahead after which programs stop sampling.
     pub fn expect_until(&mut self, until_ns: u64) {
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
             data.control.until_ns = until_ns;
         }
     }
 
-    /// Returns when a program first found that this time had passed.
-    /// `None` if none found that since the last call.
+    /// Returns when a program first found that this time had passed. `None` if none has since the
+    /// last call.
     pub fn take_ceased(&mut self) -> Option<u64> {
         let data = self.skel.maps.bss_data.as_deref_mut()?;
         Some(std::mem::take(&mut data.control.ceased_ns)).filter(|&ceased| ceased > 0)
     }
 
-    /// Lets the programs fill the other tables, waits until none fills these any more, and
-    /// returns their number.
+    /// Switches the programs to the other tables, waits until none writes to these any more, and
+    /// returns the number of these.
     pub fn flip_buffers(&mut self) -> u32 {
         let old = self.active_buffer();
         if let Some(data) = self.skel.maps.bss_data.as_deref_mut() {
@@ -330,7 +330,7 @@ impl<'memory> Kernel<'memory> {
         old
     }
 
-    /// The tables of places and threads of a buffer, to be read and cleared apart.
+    /// Returns the tables of places and threads of a buffer, which are read and cleared separately.
     pub fn buffer_tables(&self, buffer: u32) -> Tables<'_> {
         let maps = &self.skel.maps;
         Tables {
@@ -349,7 +349,7 @@ impl<'memory> Kernel<'memory> {
         }
     }
 
-    /// The tables that outlive us if they are pinned, by name.
+    /// Returns the tables that outlive this process if they are pinned, by name.
     pub fn named_tables(&self) -> Vec<(&'static str, BorrowedFd<'_>)> {
         let maps = &self.skel.maps;
         let mut named = vec![
@@ -373,7 +373,7 @@ impl<'memory> Kernel<'memory> {
         named
     }
 
-    /// The tables that walks up stacks use.
+    /// Returns the tables that stack walks use.
     pub fn walk_maps(&self) -> Result<WalkMaps, Error> {
         let maps = &self.skel.maps;
         let shared = Error::bpf("sharing the collector's tables");
@@ -404,7 +404,7 @@ impl<'memory> Kernel<'memory> {
         CodeRecords::new(&self.skel.maps.code_records, jvms)
     }
 
-    /// Has the programs describe every code object again.
+    /// Makes the programs describe every code object again.
     pub fn tell_functions_anew(&self) -> Result<(), Error> {
         let told = &self.skel.maps.python_codes;
         let slots = told.max_entries();
@@ -428,12 +428,13 @@ impl<'memory> Kernel<'memory> {
             .collect()
     }
 
-    /// Returns the links of the programs. With these pinned the programs run on without us.
+    /// Returns the links of the programs. Pinned links keep the programs running after this
+    /// process.
     pub fn links(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.links.iter().map(AsFd::as_fd)
     }
 
-    /// Empties the stacks of a buffer.
+    /// Drains the stacks of a buffer.
     pub fn drain_stacks(
         &self,
         buffer: u32,
@@ -443,19 +444,19 @@ impl<'memory> Kernel<'memory> {
         drain_table(of_buffer(buffer, [&maps.stacks0, &maps.stacks1]), each)
     }
 
-    /// Empties the frames of a buffer.
+    /// Drains the frames of a buffer.
     pub fn drain_frames(&self, buffer: u32, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
         let maps = &self.skel.maps;
         drain_table(of_buffer(buffer, [&maps.frames0, &maps.frames1]), each)
     }
 
-    /// Empties the waits of a buffer.
+    /// Drains the waits of a buffer.
     pub fn drain_waits(&self, buffer: u32, each: impl FnMut(&OffKey, Wait)) -> Result<(), Error> {
         let maps = &self.skel.maps;
         drain_table(of_buffer(buffer, [&maps.waits0, &maps.waits1]), each)
     }
 
-    /// Looks at the threads that are off the CPU now.
+    /// Visits the threads that are off the CPU now.
     pub fn each_waiting(&self, mut each: impl FnMut(&Waiting)) {
         if !self.off_cpu {
             return;
@@ -465,14 +466,16 @@ impl<'memory> Kernel<'memory> {
             if let Ok(Some(bytes)) = map.lookup(&key, MapFlags::ANY)
                 && bytes.len() == size_of::<Waiting>()
             {
-                // SAFETY: the bytes are as many as the type has, and any are a value (Plain).
+                // SAFETY: the slice has the size of the type, and any bytes are a valid value
+                // (Plain).
                 each(&unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<Waiting>()) });
             }
         }
     }
 }
 
-/// Returns whether this kernel has what walks by unwind tables take: `bpf_loop` (5.17) and the tree of mappings (6.1).
+/// Returns whether this kernel supports walks by unwind tables: `bpf_loop` (5.17) and the tree of
+/// mappings (6.1).
 pub(crate) fn can_walk_by_tables() -> bool {
     let release = kernel_release();
     let mut numbers = kernel_numbers(&release);
@@ -487,17 +490,18 @@ fn kernel_numbers(release: &str) -> impl Iterator<Item = u32> + '_ {
 /// Returns whether this kernel has the tracepoint that `on_map` is attached to.
 fn can_watch_mappings() -> bool {
     let kind = libbpf_sys::BPF_TRACE_RAW_TP;
-    // SAFETY: the name lives through the call, which only looks it up in the kernel's type information.
+    // SAFETY: the name lives through the call, which only looks it up in the kernel's type
+    // information.
     unsafe { libbpf_sys::libbpf_find_vmlinux_btf_id(c"vm_unmapped_area".as_ptr(), kind) > 0 }
 }
 
-/// The one of two maps that belongs to a buffer.
+/// Returns the map of a buffer.
 fn of_buffer<'a, M: AsFd>(buffer: u32, maps: [&'a M; 2]) -> BorrowedFd<'a> {
     maps[usize::from(buffer != 0)].as_fd()
 }
 
-/// `FMODE_BACKING`, which is not in the kernel's type information, by the release: since 6.5 the
-/// bit 25, since 6.14 the bit 24.
+/// Returns `FMODE_BACKING` by the kernel's release, because type information lacks it: bit 25 since
+/// 6.5, bit 24 since 6.14.
 fn backing_flag(release: &str) -> u32 {
     let mut numbers = kernel_numbers(release);
     match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* The few kernel types that the collector reads, reduced to the fields it reads. The loader moves
- * every access to the running kernel's layout (BPF CO-RE), so nothing generated is needed here. */
+/* The few kernel types that the collector reads, reduced to the fields it uses. The loader
+ * adapts every access to the running kernel's layout (BPF CO-RE), so no generated header is
+ * needed. */
 #pragma once
 
 typedef unsigned char u8;
@@ -160,7 +161,7 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 struct return_instance {
-	unsigned long func; /* where the function begins */
+	unsigned long func; /* start of the function */
 	unsigned long stack; /* the stack pointer there */
 	unsigned long orig_ret_vaddr;
 	bool chained;
@@ -168,8 +169,8 @@ struct return_instance {
 };
 struct uprobe_task {
 	struct return_instance *return_instances;
-	unsigned long vaddr; /* where the instruction belongs that is executed in the area of probes */
-	unsigned long xol_vaddr; /* where it is executed */
+	unsigned long vaddr; /* original address of the instruction that is executed in the area of probes */
+	unsigned long xol_vaddr; /* address at which it is executed */
 };
 struct mm_struct {
 	struct maple_tree mm_mt;

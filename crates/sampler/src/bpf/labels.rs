@@ -1,5 +1,5 @@
-//! Files of the labels in stacks, in a table that can be pinned. A daemon that takes over from a killed one needs
-//! them for the stacks that are left in the kernel.
+//! Files of the labels in stacks, in a table that can be pinned. A daemon that takes over from a
+//! killed one needs them for the stacks that are left in the kernel.
 
 use crate::Error;
 use crate::bpf::frame_words::FIRST_LABEL;
@@ -7,15 +7,16 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use profile::FileIdentity;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Files that a lasting collector labels. A machine that builds programs and runs them meets new ones all the time; with no label left
-/// the daemon starts again with a new collector.
+/// Maximum number of files that a permanent collector labels. A machine that builds programs and
+/// runs them meets new files all the time; when no label is left, the daemon starts a new
+/// collector.
 pub(crate) const MOST_FILES: u32 = 1 << 15;
 
-/// The table. Of a file: inode, generation, and the two parts of the device.
+/// The table. For each file: inode, generation, and the two parts of the device.
 pub(crate) struct ImageLabels(MapHandle);
 
 impl ImageLabels {
-    /// A table without files.
+    /// Creates an empty table.
     pub fn create() -> Result<Self, Error> {
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -34,12 +35,12 @@ impl ImageLabels {
         .map_err(Error::bpf("making a table for labels of images"))
     }
 
-    /// Opens a table that was pinned.
+    /// Opens a pinned table.
     pub fn of_map(map: MapHandle) -> Self {
         Self(map)
     }
 
-    /// Notes the file of a label; false if there is no room.
+    /// Records the file of a label; false if there is no room.
     pub fn set_file(&self, label: u32, file: FileIdentity) -> bool {
         let mut value = file.inode.to_ne_bytes().to_vec();
         value.extend(file.generation.to_ne_bytes());
@@ -49,7 +50,7 @@ impl ImageLabels {
         self.0.update(&key, &value, MapFlags::ANY).is_ok()
     }
 
-    /// The files by their labels, from the first label on.
+    /// Returns the files by label, from the first label on.
     pub fn read_files(&self) -> Vec<FileIdentity> {
         let labels = FIRST_LABEL..FIRST_LABEL + MOST_FILES;
         let read = |label: u32| {

@@ -5,9 +5,9 @@ use profile::CallGraph;
 /// Same value as in collect.bpf.c.
 pub(crate) const MAX_EVENTS: usize = 32;
 const MAX_FRAMES: usize = 127;
-/// Entries that a user stack has at most, as in unwind_walk.h.
+/// Maximum number of entries of a user stack, as in unwind_walk.h.
 pub(crate) const STACK_PIECES: usize = 4;
-// What is said of stacks that were too deep is what the programs follow.
+// The documented limit on a stack's depth must be the one that the programs follow.
 const _: () = assert!(CallGraph::Tables.deepest() == STACK_PIECES * MAX_FRAMES);
 const _: () = assert!(CallGraph::FramePointer.deepest() == MAX_FRAMES);
 const NAME_LEN: usize = 16;
@@ -17,7 +17,7 @@ const CGROUP_NAME: usize = 96;
 pub(crate) const PLACE_FILE: u8 = 0;
 pub(crate) const PLACE_KERNEL: u8 = 1;
 
-/// `struct place`: a place on one CPU, and the samples there; free if there are none.
+/// `struct place`: a place on one CPU, with its samples; free if it has none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
@@ -42,12 +42,12 @@ impl Place {
         (u64::from(self.first_high) << 32 | u64::from(self.first_low)) << 10
     }
 
-    /// The generation of the file, if it is a place in one.
+    /// Returns the generation of the file, if it is a place in one.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// The number of the control group.
+    /// Returns the number of the control group.
     pub fn cgroup(&self) -> u32 {
         match self.kind {
             PLACE_FILE | PLACE_KERNEL => self.space,
@@ -150,7 +150,7 @@ impl Default for Frames {
 }
 
 impl Frames {
-    /// The first entry of these frames.
+    /// Makes the first entry of these frames.
     #[cfg(test)]
     pub fn of_words(words: &[u64]) -> Self {
         let mut frames = Self {
@@ -162,12 +162,12 @@ impl Frames {
         frames
     }
 
-    /// The number of the entry in which a deep stack goes on.
+    /// Returns the number of the entry that continues a deep stack.
     pub fn next(&self, number: u64) -> Option<u64> {
         (self.count > MAX_FRAMES as u64).then(|| number.wrapping_add(2))
     }
 
-    /// The addresses in this entry, innermost first.
+    /// Returns the addresses in this entry, innermost first.
     pub fn addresses(&self) -> &[u64] {
         &self.address[..(self.count as usize).min(MAX_FRAMES)]
     }
@@ -204,7 +204,7 @@ impl Default for CgroupPath {
 }
 
 impl CgroupPath {
-    /// The path from the root of its hierarchy; of a very deep one the end, after `…`.
+    /// Returns the path from the root of its hierarchy; for a very deep one the end, after `…`.
     pub fn text(&self) -> String {
         let names = self.names.iter().take(self.levels as usize).rev();
         let mut text = String::from(if self.cut != 0 { "…" } else { "" });
@@ -234,7 +234,7 @@ pub(crate) struct Control {
 /// A type whose bytes the kernel may fill in: plain numbers without padding.
 ///
 /// # Safety
-/// Every bit pattern must be a value.
+/// Every bit pattern must be a valid value.
 pub(crate) unsafe trait Plain: Copy + Default {}
 // SAFETY: all are repr(C) structs of integers.
 unsafe impl Plain for Place {}
@@ -256,7 +256,8 @@ unsafe impl Plain for Waiting {}
 unsafe impl Plain for Frames {}
 // SAFETY: as above.
 unsafe impl Plain for Accounting {}
-// SAFETY: integers and bytes, four of which fill what comes before eight.
+// SAFETY: integers and bytes, without padding: four of them fill eight bytes before an eight-byte
+// field.
 unsafe impl Plain for CgroupPath {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}

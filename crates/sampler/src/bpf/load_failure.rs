@@ -1,4 +1,5 @@
-//! Why BPF programs do not load, and what helps: the loader's error number alone is mostly "Invalid argument".
+//! Explains why BPF programs fail to load, with a remedy: the loader's error number alone is mostly
+//! "Invalid argument".
 
 use crate::Error;
 use crate::capabilities::{Gap, probe_machine};
@@ -6,18 +7,21 @@ use libbpf_rs::{Error as LoaderError, ErrorKind, PrintLevel};
 use std::cell::RefCell;
 use std::error::Error as _;
 
-/// Descriptors that loading the largest program, the collector, and opening its events takes on a small machine.
+/// Number of descriptors needed to load the largest program, the collector, and to open its events
+/// on a small machine.
 const LOADER_FILES: u64 = 160;
-/// The most messages of the loader that are kept, and the most bytes of the end of each: the verifier's log can have 16 MB.
+/// Maximum number of loader messages kept, and maximum bytes of the end of each: the verifier's log
+/// can have 16 MB.
 const MOST_MESSAGES: usize = 64;
 const MOST_BYTES: usize = 4096;
 
 thread_local! {
-    /// Warnings of the loader in this thread, since it was last listened to.
+    /// Warnings of the loader in this thread since the last load.
     static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps what the loader says from now on. By itself it would write to standard error, which is the command's, too.
+/// Captures the loader's messages from now on. The loader would write them to standard error, which
+/// is the command's, too.
 pub(crate) fn listen_to_loader() {
     SAID.take();
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep_message)));
@@ -33,8 +37,8 @@ fn keep_message(_: PrintLevel, message: String) {
     });
 }
 
-/// Returns a function that makes an error of a failure to load: `what` is the activity. It says the right, the memory or the check of the
-/// kernel that it failed on, and the remedy.
+/// Returns a function that converts a load failure to an error; `what` is the activity. The error
+/// names the right, the memory or the kernel check that failed, and the remedy.
 pub(crate) fn explain_load(what: &str) -> impl FnOnce(LoaderError) -> Error {
     let what = what.to_owned();
     move |error| {
@@ -53,9 +57,9 @@ pub(crate) fn explain_load(what: &str) -> impl FnOnce(LoaderError) -> Error {
     }
 }
 
-/// Number of descriptors that we may have.
+/// Returns this process's limit on open descriptors.
 fn open_files() -> u64 {
-    // SAFETY: a limit of zeros is one; the kernel writes it through the pointer.
+    // SAFETY: a limit of zeros is valid; the kernel writes it through the pointer.
     unsafe {
         let mut limit = std::mem::zeroed::<libc::rlimit>();
         match libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) {
@@ -65,7 +69,7 @@ fn open_files() -> u64 {
     }
 }
 
-/// The error of the system that the loader ended with.
+/// The system's error that the loader ended with.
 struct Failure {
     kind: ErrorKind,
     text: String,
@@ -84,7 +88,7 @@ impl Failure {
     }
 }
 
-/// The reason of a failure, with its remedy.
+/// Returns the reason of a failure, with its remedy.
 fn reason_of(
     failure: &Failure,
     said: &[String],
@@ -94,7 +98,8 @@ fn reason_of(
     if let Some(gap) = gap {
         return format!("{}; {}", gap.missing, gap.fix);
     }
-    // Without free descriptors the loader takes features of the kernel for missing, and the verifier complains.
+    // Without free descriptors the loader assumes that kernel features are missing, and the
+    // verifier complains.
     if open_files < LOADER_FILES {
         return format!(
             "only {open_files} open files are allowed, and the collector needs about {LOADER_FILES}: raise the limit with ulimit -n 4096 (ulimit -Hn is its bound)"
@@ -130,13 +135,13 @@ fn reason_of(
     }
 }
 
-/// The program and the last word of the verifier in its log.
+/// Returns the program and the last line of the verifier in its log.
 fn complaint_in(message: &str) -> Option<(&str, &str)> {
     const END: &str = "-- END PROG LOAD LOG --";
     let log = message.trim_end().strip_suffix(END)?;
     let is_complaint = |line: &&str| !line.is_empty() && !line.starts_with("processed ");
     let complaint = log.lines().map(str::trim).rfind(is_complaint)?;
-    // Of a long log the beginning, with the name, is not kept.
+    // A long log loses its beginning, which has the name.
     let program = quoted_behind(message, "prog '").unwrap_or("of the collector");
     Some((program, complaint))
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* A count of what found no room in a ring buffer. */
+/* A count of records that found no room in a ring buffer. */
 #pragma once
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>

@@ -1,5 +1,5 @@
 //! The BPF programs, and the user half of each, which loads it and reads its counts and records.
-//! The C files beside this one are the other half.
+//! The C files beside this one are the kernel half.
 
 pub(crate) mod credits;
 pub(crate) mod external_waits;

@@ -22,28 +22,28 @@ use std::path::{Path, PathBuf};
 
 /// Usual mount point of the BPF file system.
 const USUAL: &str = "/sys/fs/bpf";
-/// Mount point of our own BPF file system, if there is no other.
+/// Mount point of vitalfew's own BPF file system, if there is no other.
 const OWN: &str = "/run/vitalfew/bpf";
 const BPF_FS_MAGIC: i128 = 0xcafe_4a11;
 /// Prefix of the names of links.
 const LINK: &str = "link";
-/// The table of the events' description, JSON with spaces behind it.
+/// Name of the table with the events' description: JSON, padded with spaces.
 const EVENTS: &str = "events";
 const DESCRIPTION: usize = 32 << 10;
-/// The table of the images' labels, where there are stacks.
+/// Name of the table of the images' labels, where there are stacks.
 const LABELS: &str = "labels";
-/// The key of the only value of a table.
+/// Key of the only value of a table.
 const FIRST: [u8; 4] = [0; 4];
 /// `STOPPED` of collect.bpf.c, in the highest byte of `control.active`.
 const STOPPED: u8 = 0x80;
 
-/// The BPF file system of this machine, if there is one.
+/// Returns the BPF file system of this machine, if there is one.
 pub fn mounted_bpf_file_system() -> Option<PathBuf> {
     let mut known = [USUAL, OWN].map(PathBuf::from).into_iter();
     known.find(|path| is_bpf_file_system(path))
 }
 
-/// The BPF file system of this machine, mounted if there is none.
+/// Returns the BPF file system of this machine; mounts one if there is none.
 ///
 /// # Errors
 /// [`Error::System`], without the right to mount one.
@@ -78,14 +78,15 @@ fn is_bpf_file_system(path: &Path) -> bool {
         return false;
     };
     let mut stat = std::mem::MaybeUninit::<libc::statfs>::uninit();
-    // SAFETY: the kernel fills in the structure, which is read only if it says so.
+    // SAFETY: the kernel fills in the structure, which is read only after success.
     unsafe {
         libc::statfs(path.as_ptr(), stat.as_mut_ptr()) == 0
             && i128::from(stat.assume_init().f_type) == BPF_FS_MAGIC
     }
 }
 
-/// Pins a collector in the directory, which is created; with stacks, the files of their labels, too.
+/// Pins a collector in the directory, which is created; with stacks, the files of their labels,
+/// too.
 pub(crate) fn pin_collector(
     kernel: &Kernel<'_>,
     labels: Option<&ImageLabels>,
@@ -105,7 +106,7 @@ pub(crate) fn pin_collector(
             _ => Err(failed()),
         }
     };
-    // Links last: with them, the tables must be there.
+    // Links last: once a link exists, all tables must exist.
     for (name, fd) in kernel.named_tables() {
         pinned(name, fd)?;
     }
@@ -118,7 +119,8 @@ pub(crate) fn pin_collector(
     links.try_for_each(|(number, fd)| pinned(&format!("{LINK}{number}"), fd))
 }
 
-/// A table for the description of events: in the BPF file system there are no files, and the database may be removed.
+/// Makes a table for the description of events: a BPF file system has no files, and the database
+/// may be removed.
 fn new_description() -> Result<MapHandle, Error> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -145,7 +147,7 @@ pub(crate) fn describe_events(directory: &Path, events: &[Event]) -> Result<(), 
     update.map_err(Error::bpf(what()))
 }
 
-/// Removes the pins of a collector; if nobody else holds it, it ends.
+/// Removes the pins of a collector; it ends unless another process holds it.
 ///
 /// # Errors
 /// [`Error::System`].
@@ -159,15 +161,15 @@ pub fn remove_pins(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Returns whether a collector may be counting: with all of its links pinned last, one without any either
-/// never began, or was taken over already.
+/// Returns whether a collector may be counting. Its links are pinned last, so one without links
+/// either never began, or was taken over already.
 pub fn may_count(directory: &Path) -> bool {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name());
     names.any(|name| name.to_string_lossy().starts_with(LINK))
 }
 
-/// A collector that a process before us left behind, and that still counts.
+/// A collector that a former process left behind and that still counts.
 pub struct LeftBehind {
     directory: PathBuf,
     places: MapHandle,
@@ -185,7 +187,8 @@ struct LeftStacks {
     stacks: [MapHandle; 2],
     frames: [MapHandle; 2],
     labels: ImageLabels,
-    /// Descriptions of functions sent since the daemon died; `None` in collectors of older versions.
+    /// Descriptions of functions sent since the daemon died; `None` in collectors of older
+    /// versions.
     codes: Option<MapHandle>,
 }
 
@@ -203,7 +206,7 @@ impl LeftStacks {
 }
 
 impl LeftBehind {
-    /// Opens the one in this directory.
+    /// Opens the collector in this directory.
     ///
     /// # Errors
     /// [`Error::Bpf`]; [`Error::Refused`] if it is of another version, with other tables.
@@ -254,7 +257,7 @@ impl LeftBehind {
         }
     }
 
-    /// Lets it count nothing any more, in a moment: links end some time after they are let go.
+    /// Stops its counting at once: links end some time after they are closed.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -267,13 +270,13 @@ impl LeftBehind {
         update.map_err(Error::bpf("stopping a collector"))
     }
 
-    /// Stops it; the tables stay.
+    /// Stops its programs; the tables stay.
     ///
     /// # Errors
     /// [`Error::Bpf`], [`Error::System`].
     pub fn stop_programs(&self) -> Result<(), Error> {
         self.halt_counting()?;
-        // Those that had begun still count; the tables are read when they have ended.
+        // Running programs still count; the tables are read after these have ended.
         wait_for_running_programs();
         let failed = |source| Error::System {
             what: format!("stopping the collector in {}", self.directory.display()),
@@ -288,14 +291,14 @@ impl LeftBehind {
         Ok(())
     }
 
-    /// `control` of the programs, the only variable that they have.
+    /// Reads the programs' `control`, their only variable.
     fn read_control(&self) -> Result<Vec<u8>, Error> {
         let state = self.state.lookup(&FIRST, MapFlags::ANY);
         let state = state.map_err(Error::bpf("reading the collector's state"))?;
         Ok(state.unwrap_or_default())
     }
 
-    /// The number of the fill that was being filled.
+    /// Returns the number of the current fill.
     pub(crate) fn fill_number(&self) -> Result<u32, Error> {
         let state = self.read_control()?;
         let word = state.get(..4).and_then(|bytes| bytes.try_into().ok());
@@ -309,7 +312,7 @@ impl LeftBehind {
         Ok(word.map_or(0, u64::from_ne_bytes))
     }
 
-    /// Returns how long ago it stopped by itself, because no daemon was heard of; `None` while it counts.
+    /// Returns how long ago it stopped by itself for lack of a daemon; `None` while it counts.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -318,7 +321,7 @@ impl LeftBehind {
         Ok((ceased_ns > 0).then(|| monotonic_ns().saturating_sub(ceased_ns)))
     }
 
-    /// Returns how many interrupts came since then: one of each event, where the kernel ends them.
+    /// Returns the number of interrupts since then: one of each event, where the kernel ends them.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -326,7 +329,7 @@ impl LeftBehind {
         self.long_of_state(std::mem::offset_of!(Control, overdue))
     }
 
-    /// Its events, as a recording of it has them, without counts.
+    /// Returns its events, as its recording has them, without counts.
     ///
     /// # Errors
     /// [`Error::Bpf`]; [`Error::Refused`] if it was ended before it had described them.
@@ -339,7 +342,7 @@ impl LeftBehind {
         })
     }
 
-    /// Returns how many samples are in its tables.
+    /// Returns the number of samples in its tables.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -375,13 +378,13 @@ impl LeftBehind {
         self.stacks.is_some()
     }
 
-    /// The files of the labels in its stacks, from the first on.
+    /// Returns the files of the labels in its stacks, from the first on.
     pub(crate) fn labelled_files(&self) -> Vec<FileIdentity> {
         let stacks = self.stacks.as_ref();
         stacks.map_or_else(Vec::new, |stacks| stacks.labels.read_files())
     }
 
-    /// The numbers of functions of other languages that are on its stacks.
+    /// Returns the numbers of functions of other languages on its stacks.
     pub(crate) fn functions_on_stacks(&self) -> Result<FxHashSet<u64>, Error> {
         let mut numbers = FxHashSet::default();
         for buffer in [0, 1] {
@@ -396,7 +399,7 @@ impl LeftBehind {
         Ok(numbers)
     }
 
-    /// Returns the descriptions of functions that its programs sent and nobody read, by number.
+    /// Returns the descriptions of functions that its programs sent and no process read, by number.
     pub(crate) fn unread_functions(&self) -> Result<Vec<(u64, FrameCode)>, Error> {
         let codes = self
             .stacks

@@ -1,5 +1,5 @@
-//! BPF programs beside the collector: how they are loaded, and the events that they hand over one by one by a ring buffer, with
-//! a count of those that found no room.
+//! BPF programs beside the collector: loading, and ring buffers through which they hand over events
+//! one by one, with a count of events that found no room.
 
 use crate::Error;
 use crate::bpf::load_failure::{explain_load, listen_to_loader};
@@ -12,14 +12,14 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 
-/// Loads compiled programs. Their constants (`const volatile`, in their order) begin with `constants`; `what` names the
-/// activity in errors.
+/// Loads compiled programs. Their constants (`const volatile`, in their order) begin with
+/// `constants`; `what` names the activity in errors.
 pub fn load_programs(code: &[u8], constants: &[u8], what: &str) -> Result<Object, Error> {
     load_with_map(code, constants, what, None)
 }
 
-/// Loads programs as [`load_programs`] does. They use `shared`, a map of other programs, in place of their own of that
-/// name.
+/// Loads programs as [`load_programs`] does, with the map `shared` of other programs in place of
+/// their own of that name.
 pub fn load_with_map(
     code: &[u8],
     constants: &[u8],
@@ -43,7 +43,8 @@ pub fn load_with_map(
     open.load().map_err(explain_load(what))
 }
 
-/// Tells programs that are not loaded yet which ids this process knows others by (task_ids.h).
+/// Tells programs, before they are loaded, in which PID namespace this process knows ids
+/// (task_ids.h).
 pub fn set_pid_namespace(open: &mut OpenObject) {
     let mut maps = open.maps_mut();
     let namespace = own_pid_namespace().unwrap_or(0).to_ne_bytes();
@@ -62,7 +63,7 @@ pub fn attach_program(
     options: PerfEventOpts,
     what: &str,
 ) -> Result<Link, Error> {
-    // The link closes the descriptor that it is given, but not if it fails.
+    // The link closes the descriptor that it is given, but not if attaching fails.
     let copy = event.try_clone().map_err(|source| Error::System {
         what: "copying a descriptor".into(),
         source,
@@ -82,7 +83,8 @@ pub struct Events<T> {
 }
 
 impl<T: 'static> Events<T> {
-    /// Opens the ring buffer `name`, whose records `parse` converts; `what` names the activity in errors.
+    /// Opens the ring buffer `name`, whose records `parse` converts; `what` names the activity in
+    /// errors.
     pub fn new(
         object: &Object,
         name: &str,
@@ -110,13 +112,13 @@ impl<T: 'static> Events<T> {
         Ok(self.read.take())
     }
 
-    /// The descriptor to poll.
+    /// Returns the descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
         self.ring.epoll_fd()
     }
 }
 
-/// Events that found no room.
+/// Returns the number of events that found no room.
 pub fn lost_records(object: &Object) -> u64 {
     let map = object.maps().find(|map| map.name() == "lost");
     let value = map.and_then(|map| {
@@ -126,13 +128,13 @@ pub fn lost_records(object: &Object) -> u64 {
     value.unwrap_or(0)
 }
 
-/// Eight bytes of a record; 0 behind its end.
+/// Reads eight bytes of a record; 0 behind its end.
 pub fn read_u64(record: &[u8], at: usize) -> u64 {
     let word = record.get(at..at + 8).and_then(|word| word.try_into().ok());
     word.map_or(0, u64::from_ne_bytes)
 }
 
-/// Four bytes of a record; 0 behind its end.
+/// Reads four bytes of a record; 0 behind its end.
 pub fn read_u32(record: &[u8], at: usize) -> u32 {
     let word = record.get(at..at + 4).and_then(|word| word.try_into().ok());
     word.map_or(0, u32::from_ne_bytes)

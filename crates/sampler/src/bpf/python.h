@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /* The frames of CPython on a user stack.
  *
- * User space finds the interpreter in an image (crate languages) and says where its structures have what. When a walk
- * meets the evaluation function, the frames that this call of it stands for follow it on the stack: each is a word
- * with bit 63 set, which no user address has, the number of the code object (a hash of what it is and where), and the
- * instruction in it. The first time that a code object is met, its names and its line table go to user space. */
+ * User space finds the interpreter in an image (crate languages) and passes the layout of its
+ * structures. When a walk meets the evaluation function, the Python frames of this call follow
+ * on the stack. Each is a word with bit 63 set, which no user address has, the number of the
+ * code object (a hash of its identity and place), and the instruction in it. A new code object's
+ * names and line table are sent to user space. */
 #pragma once
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -24,7 +25,7 @@
 /* How many frames one call of the evaluation function stands for. */
 enum python_calls {
 	PYTHON_ONE = 1, /* 3.8 to 3.10 */
-	PYTHON_TO_ENTRY, /* 3.11: up to the one that is marked, with it */
+	PYTHON_TO_ENTRY, /* 3.11: up to and including the marked one */
 	PYTHON_TO_SHIM, /* 3.12 and later: up to one that is no function */
 };
 struct interpreter {
@@ -37,8 +38,8 @@ struct interpreter {
 	u32 interpreter_threads;
 	u16 thread_next;
 	u16 thread_id;
-	u16 thread_frame; /* the current frame, or of what says it */
-	u16 holder_frame; /* where that says it; NO_FIELD: there is no such thing */
+	u16 thread_frame; /* the current frame, or the structure that holds it */
+	u16 holder_frame; /* its offset in that structure; NO_FIELD: there is none */
 	u16 frame_size;
 	u16 frame_code;
 	u16 frame_previous;
@@ -57,8 +58,8 @@ struct interpreter {
 	u16 minor; /* of the version */
 };
 struct code_text {
-	u16 length; /* in bytes, of what is here */
-	u8 kind; /* bytes a character; 0: could not be read */
+	u16 length; /* length in bytes of the copy */
+	u8 kind; /* bytes a character; 0: unreadable */
 	u8 cut;
 	u32 unused;
 	u8 bytes[CODE_TEXT];
@@ -74,7 +75,7 @@ enum script_language {
 struct code_record {
 	u64 number;
 	u64 lines_address;
-	u32 tgid; /* set as the walk begins */
+	u32 tgid; /* set when the walk begins */
 	u32 first_line;
 	u32 lines_length;
 	u32 lines_copied;
@@ -87,9 +88,9 @@ struct code_record {
 struct python_counts {
 	u64 stacks; /* walks that met an interpreter */
 	u64 frames;
-	u64 threadless; /* no state of the thread was found, or one without a frame */
-	u64 broken; /* a frame or its code could not be read, or is none */
-	u64 unsent; /* there was no room to say what a code object is */
+	u64 threadless; /* walks without a thread state, or with one without a frame */
+	u64 broken; /* frames or code that could not be read, or were invalid */
+	u64 unsent; /* code objects that could not be sent for lack of room */
 };
 
 struct {
@@ -98,18 +99,19 @@ struct {
 	__type(key, u32);
 	__type(value, struct interpreter);
 } interpreters SEC(".maps");
-/* Which of them an image is, by the image's number; 0: none. */
+/* The interpreter of an image, by the image's number; 0: none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 4096);
 	__type(key, u32);
 	__type(value, u32);
 } image_interpreters SEC(".maps");
-/* Where a thread has its state. Checked by what stands there, which alone does not do: the state of a thread that has ended may say
- * its thread pointer for long, and the next thread often has the same one. */
+/* Where a thread has its state. The state found there is checked as well as its thread pointer:
+ * the state of an ended thread may keep the pointer for long, and the next thread often has the
+ * same one. */
 #define THREAD_GUESSES 4096
 struct python_thread {
-	u64 thread; /* a hash of which it is */
+	u64 thread; /* a hash of the thread's identity */
 	u64 state;
 };
 struct {
@@ -118,7 +120,7 @@ struct {
 	__type(key, u32);
 	__type(value, struct python_thread);
 } python_threads SEC(".maps");
-/* Code objects that user space was told of. Of two with one slot the other is told of anew. */
+/* Code objects that were sent to user space. Of two in one slot, the other is sent again. */
 #define CODE_SLOTS 65536
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -139,12 +141,12 @@ struct {
 struct python_walk {
 	u64 frame; /* the next one */
 	u64 file_base; /* of the interpreter's image */
-	u64 process; /* a hash of which it is */
-	u32 image; /* the last one that was asked for */
-	u32 image_interpreter; /* which interpreter it is */
+	u64 process; /* a hash of the process's identity */
+	u32 image; /* the last image looked up */
+	u32 image_interpreter; /* its interpreter */
 	u8 met; /* `of` is set */
 	u8 pending; /* frames of the last call of the evaluation function follow */
-	u8 untold; /* the code object whose head is in `bytes` is to be told, see tell_code */
+	u8 untold; /* the code object whose head is in `bytes` is to be sent, see tell_code */
 	u8 unused[5];
 	struct interpreter of; /* a copy: the verifier forgets what a pointer in a map points to */
 	u8 bytes[256]; /* a frame, a code object or the head of a string */
@@ -162,7 +164,7 @@ static __always_inline struct python_counts *counts_of_python(void)
 	return bpf_map_lookup_elem(&python_counts, &zero);
 }
 
-/* The slot of a function that user space was not told of; 0: it was. */
+/* The slot of a function that was not sent to user space yet; 0: it was. */
 static __always_inline u64 *untold_slot(u64 number)
 {
 	u32 slot = (number >> 1) & (CODE_SLOTS - 1);
@@ -171,7 +173,8 @@ static __always_inline u64 *untold_slot(u64 number)
 	return told && *told != number ? told : 0;
 }
 
-/* Tells user space of a function whose names it reads from the process, by its address and what was copied to `lines`. */
+/* Sends user space a function whose names it reads from the process, by the function's address
+ * and the bytes copied to `lines`. */
 static __always_inline void tell_address(struct code_record *record, u64 *slot, u64 number, enum script_language language, u64 address,
 					 u32 copied)
 {
@@ -199,7 +202,8 @@ static __always_inline u64 user_word(u64 address)
 	return word;
 }
 
-/* The thread pointer of the current thread. On AArch64 it is known as of when the thread last left its CPU; programs set it once. */
+/* The thread pointer of the current thread. On AArch64 it is the value when the thread last left
+ * its CPU; programs set it once. */
 static __always_inline u64 thread_pointer(struct task_struct *task)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -209,8 +213,8 @@ static __always_inline u64 thread_pointer(struct task_struct *task)
 #endif
 }
 
-/* Whether what pthread_self() returns is of the thread with this pointer. On AArch64 C libraries keep what they know of a thread below
- * the place where the pointer leads. */
+/* Whether a value of pthread_self() belongs to the thread with this pointer. On AArch64 C
+ * libraries keep a thread's data below the address in the pointer. */
 #define MOST_OF_THREAD 4096
 static __always_inline bool is_thread(u64 id, u64 pointer)
 {
@@ -249,8 +253,8 @@ static long next_thread(u32 index, struct thread_search *search)
 	return 0;
 }
 
-/* The thread state of the current thread: the interpreter's own list has it under the thread pointer, whether the
- * thread holds the lock or not. */
+/* The thread state of the current thread: the interpreter's own list has it under the thread
+ * pointer, whether or not the thread holds the lock. */
 __noinline u64 find_python_thread(struct python_walk *python)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -293,7 +297,7 @@ static __always_inline void read_text(struct python_walk *python, u64 string, st
 	if ((kind != 1 && kind != 2 && kind != 4) || length > 1 << 20)
 		return;
 	u64 bytes = length * kind;
-	if (bytes > CODE_TEXT) { /* the end says more than the start */
+	if (bytes > CODE_TEXT) { /* the end of a path says more than the start */
 		data += bytes - CODE_TEXT;
 		bytes = CODE_TEXT;
 		text->cut = 1;
@@ -307,7 +311,7 @@ static __always_inline void read_text(struct python_walk *python, u64 string, st
 	text->kind = kind;
 }
 
-/* Tells user space what a code object is, whose head is in `bytes`. */
+/* Describes a code object, whose head is in `bytes`, to user space. */
 __noinline int tell_code(struct python_walk *python)
 {
 	if (!python)
@@ -410,8 +414,8 @@ broken:
 	return 0;
 }
 
-/* A native frame at `offset` of an image (0: none of Python) was put on the stack: if it is one of the evaluation function, frames of
- * Python follow. */
+/* A native frame at `offset` of an image (0: not Python) was put on the stack: if it is in the
+ * evaluation function, Python frames follow. */
 static __always_inline void meet_interpreter(struct python_walk *python, u32 image, u64 file_base, u64 offset)
 {
 	if (image != python->image) {

@@ -1,5 +1,5 @@
-//! User half of python.h: passes the layout of an interpreter's structures to the kernel, and reads the records of code
-//! objects.
+//! User half of python.h: passes the layout of an interpreter's structures to the kernel, and reads
+//! the records of code objects.
 
 use super::hotspot::JavaReaders;
 use super::ruby::ruby_method;
@@ -32,7 +32,7 @@ const LANGUAGE_JAVA: u32 = 3;
 const FILE_AT: usize = 40;
 const NAME_AT: usize = FILE_AT + 8 + CODE_TEXT;
 const LINES_AT: usize = NAME_AT + 8 + CODE_TEXT;
-/// The longest table of lines that is read.
+/// Size limit of a line table that is read.
 const MOST_LINES: u32 = 1 << 20;
 
 /// The ring buffer through which code objects come.
@@ -41,14 +41,14 @@ pub(crate) const CODE_RECORDS: &str = "code_records";
 /// A frame of Python in a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScriptFrame {
-    /// The number of its code object; 0: there is none.
+    /// Number of its code object; 0: none.
     pub code: u64,
-    /// Its instruction.
+    /// Index of its instruction.
     pub index: u32,
 }
 
 impl ScriptFrame {
-    /// Returns the frame of Python that a word of a user stack is; `None` if it is an address.
+    /// Decodes a word of a user stack; `None` if it is an address.
     pub fn of_word(word: u64) -> Option<Self> {
         let index = (word & ((1 << INSTRUCTION_BITS) - 1)) as u32;
         (word >> 63 == 1).then_some(Self {
@@ -109,7 +109,7 @@ pub(crate) fn interpreter_bytes(interpreter: &Interpreter) -> Vec<u8> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FrameCode {
     Function(ScriptFunction),
-    /// One or more functions, depending on the place in it.
+    /// One or more functions, depending on the place in the code.
     Java(JavaCode),
 }
 
@@ -162,12 +162,13 @@ impl CodeRecords {
 
     /// Returns the code objects that have arrived since the last call, by number.
     pub fn take(&self) -> Vec<(u64, FrameCode)> {
-        // What cannot be read now is there the next time.
+        // Unreadable records stay for the next call.
         let _ = self.ring.consume();
         self.read.take()
     }
 
-    /// Returns the warning that names are missing because the limit on reading was reached, if it was.
+    /// Returns the warning that names are missing because the limit on reading was reached, if it
+    /// was.
     pub fn warn_of_unread(&self) -> Option<String> {
         let unread = self.unread.get();
         (unread > 0).then(|| {
@@ -237,7 +238,8 @@ fn lossy_text(bytes: &[u8]) -> String {
     if is_cut { format!("…{text}") } else { text }
 }
 
-/// Returns the table of lines: all of it if the process still has it, or else the part that the kernel half copied.
+/// Returns the line table: all of it if the process still has it, otherwise the part that the
+/// kernel half copied.
 fn all_lines(pid: u32, address: u64, length: u32, copied: &[u8]) -> Vec<u8> {
     if length as usize <= copied.len() || length > MOST_LINES {
         return copied.to_vec();
@@ -258,14 +260,14 @@ pub(crate) struct PythonCounts {
     pub stacks: u64,
     /// Walks among them on threads that the interpreter does not know.
     pub threadless: u64,
-    /// Frames that could not be read, or were none.
+    /// Frames that could not be read, or were invalid.
     pub broken: u64,
-    /// Code objects that could not be described for want of room.
+    /// Code objects that could not be described for lack of room.
     pub unsent: u64,
 }
 
 impl PythonCounts {
-    /// Reads the sums of all CPUs, of a language of `enum script_language`.
+    /// Sums up the counts of a language of `enum script_language` over all CPUs.
     pub fn read_sums(map: &dyn MapCore, language: u32) -> Self {
         let mut sums = [0_u64; 5];
         let per_cpu = map.lookup_percpu(&language.to_ne_bytes(), MapFlags::ANY);
@@ -298,7 +300,7 @@ impl PythonCounts {
     }
 }
 
-/// Puts interpreters into the kernel, and says which images have them.
+/// Passes interpreters to the kernel, and which images have them.
 pub(crate) struct InterpreterTable {
     interpreters: MapHandle,
     images: MapHandle,
@@ -309,7 +311,7 @@ impl InterpreterTable {
     /// `MOST_INTERPRETERS` of python.h.
     const MOST: usize = 64;
 
-    /// A table of none yet.
+    /// Makes an empty table.
     pub fn new(interpreters: MapHandle, images: MapHandle) -> Self {
         Self {
             interpreters,
@@ -318,7 +320,8 @@ impl InterpreterTable {
         }
     }
 
-    /// Says which interpreter, as the kernel half reads it, the image of a number has. Returns false if there is no room for one more.
+    /// Records the interpreter of an image, in the kernel half's form. Returns false if there is no
+    /// room for another one.
     pub fn set_interpreter(
         &mut self,
         image: u32,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /* The frames of CRuby on a user stack.
  *
- * As python.h: user space says where the interpreter's structures have what, and when a walk meets the function that executes Ruby,
- * the frames that this call stands for follow it: all up to the one that is marked as its last (VM_FRAME_FLAG_FINISH), with it. Frames lie
- * beside each other, each caller behind what it called. Those of methods in C have native frames. */
+ * As in python.h, user space passes the layout of the interpreter's structures. When a walk
+ * meets the function that executes Ruby, the frames of this call follow on the stack, up to and
+ * including the one marked as its last (VM_FRAME_FLAG_FINISH). Frames are adjacent in memory,
+ * each caller behind its callee. Methods in C have native frames. */
 #pragma once
 #include "python.h"
 
@@ -23,11 +24,11 @@ struct ruby_interpreter {
 	u8 text; /* enum ruby_text; 0: no interpreter */
 	u8 line_shift; /* of a method's first line */
 };
-/* Of `lines` in a record, the first bytes are the table of ranks, the others the lines. */
+/* In a record, `lines` starts with the table of ranks; the lines follow. */
 #define RUBY_RANKS 448
 #define RUBY_LINE_BYTES (CODE_LINES - RUBY_RANKS)
-#define RUBY_IMMEDIATE 54 /* positions whose ranks are kept in words of their own */
-#define RUBY_PART 12 /* bytes of what is kept of a part of a method: struct iseq_insn_info_entry */
+#define RUBY_IMMEDIATE 54 /* positions whose ranks have words of their own */
+#define RUBY_PART 12 /* size of the copied part of struct iseq_insn_info_entry */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -35,7 +36,7 @@ struct {
 	__type(key, u32);
 	__type(value, struct ruby_interpreter);
 } rubies SEC(".maps");
-/* Which of them an image is, by the image's number; 0: none. */
+/* The interpreter of an image, by the image's number; 0: none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 4096);
@@ -43,14 +44,14 @@ struct {
 	__type(value, u32);
 } image_rubies SEC(".maps");
 
-/* The same in the versions that were tried: rb_control_frame_t, rb_iseq_t and the head of its body. */
+/* The same in all tested versions: rb_control_frame_t, rb_iseq_t and the head of its body. */
 #define FRAME_POSITION 0
 #define FRAME_SEQUENCE 16
 #define FRAME_ENVIRONMENT 32
 #define SEQUENCE_BODY 16
 #define BODY_POSITIONS 4
 #define BODY_CODE 8
-#define RUBY_BODY 160 /* bytes of it that are read */
+#define RUBY_BODY 160 /* size of the copied part */
 #define RUBY_FINISH 0x20
 #define RUBY_IN_C 0x80
 #define RUBY_TYPE 0x1f
@@ -62,7 +63,7 @@ struct {
 
 struct ruby_walk {
 	u64 frame; /* the next one */
-	u64 start; /* frames lie here */
+	u64 start; /* frames begin here */
 	u64 end;
 	u64 file_base;
 	u64 process;
@@ -70,7 +71,7 @@ struct ruby_walk {
 	u32 image_ruby;
 	u8 met;
 	u8 pending;
-	u8 untold; /* the method whose body is in `bytes` is to be told, see tell_method */
+	u8 untold; /* the method whose body is in `bytes` is to be sent, see tell_method */
 	u8 unused[5];
 	struct ruby_interpreter of;
 	u8 bytes[256]; /* a frame, the body of a sequence, or the head of a string */
@@ -98,12 +99,13 @@ static __always_inline u64 ruby_context(struct ruby_walk *ruby)
 
 	if (!of->module)
 		return user_word(pointer + of->context);
-	/* The second word behind the thread pointer leads to the thread-local data of all libraries. */
+	/* The second word behind the thread pointer leads to the thread-local data of all
+	 * libraries. */
 	u64 module = user_word(of->module - ruby->file_base);
 	u64 data = user_word(user_word(pointer + 8) + 16 * module);
 	return user_word(data + of->context);
 #else
-	return 0; /* threads' pointers are not known here */
+	return 0; /* threads' pointers are unknown here */
 #endif
 }
 
@@ -114,7 +116,7 @@ static __always_inline void read_ruby_text(struct ruby_walk *ruby, u64 string, s
 	if (bpf_probe_read_user(ruby->bytes, 40, (void *)string))
 		return;
 	u64 flags = ruby_word(ruby, 0);
-	if ((flags & RUBY_TYPE) == RUBY_ARRAY) { /* of a path and the real path, which code from a string has not */
+	if ((flags & RUBY_TYPE) == RUBY_ARRAY) { /* a path and the real path, which code from a string lacks */
 		string = ruby_word(ruby, 24);
 		if (string & 7 || string < 4096)
 			string = ruby_word(ruby, 16);
@@ -133,7 +135,7 @@ static __always_inline void read_ruby_text(struct ruby_walk *ruby, u64 string, s
 	}
 	if (length > 1 << 20)
 		return;
-	if (length > CODE_TEXT) { /* the end says more than the start */
+	if (length > CODE_TEXT) { /* the end of a path says more than the start */
 		data += length - CODE_TEXT;
 		length = CODE_TEXT;
 		text->cut = 1;
@@ -147,7 +149,7 @@ static __always_inline void read_ruby_text(struct ruby_walk *ruby, u64 string, s
 	text->kind = 1;
 }
 
-/* The table from positions to lines of the sequence whose body is in `bytes`. */
+/* The table from positions to lines, of the sequence whose body is in `bytes`. */
 static __always_inline void read_ruby_lines(struct ruby_walk *ruby)
 {
 	struct ruby_interpreter *of = &ruby->of;
@@ -156,11 +158,12 @@ static __always_inline void read_ruby_lines(struct ruby_walk *ruby)
 	u32 parts = *(u32 *)&ruby->bytes[(of->lines + 16) & 0xfc];
 	u64 lines = ruby_word(ruby, of->lines), ranks = ruby_word(ruby, of->lines + 24);
 
-	/* What a table is too long for has the first line. */
+	/* Positions beyond the copied table get the first line. */
 	u32 words = positions < RUBY_IMMEDIATE ? (positions + 8) / 9 : RUBY_IMMEDIATE / 9;
 	u32 blocks = positions < RUBY_IMMEDIATE ? 0 : (positions - RUBY_IMMEDIATE + 511) / 512;
 	u32 size = blocks > 5 ? RUBY_RANKS : 8 * words + 80 * blocks;
-	/* The verifier looks at the register that the helper gets, not at what that was computed from. */
+	/* The verifier checks the register that the helper gets, not the values it was computed
+	 * from. */
 	asm volatile("" : "+r"(size));
 	record->lines_length = record->lines_copied = 0;
 	__builtin_memset(record->lines, 0, RUBY_RANKS);
@@ -178,7 +181,7 @@ static __always_inline void read_ruby_lines(struct ruby_walk *ruby)
 		record->lines_copied = size;
 }
 
-/* Tells user space what a method is, the body of whose sequence is in `bytes`. */
+/* Describes a method, the body of whose sequence is in `bytes`, to user space. */
 __noinline int tell_method(struct ruby_walk *ruby)
 {
 	if (!ruby)
@@ -269,8 +272,8 @@ broken:
 	return 0;
 }
 
-/* A native frame at `offset` of an image (0: none of Ruby) was put on the stack: if it is one of the function that executes Ruby, its
- * frames follow. */
+/* A native frame at `offset` of an image (0: not Ruby) was put on the stack: if it is in the
+ * function that executes Ruby, Ruby frames follow. */
 static __always_inline void meet_ruby(struct ruby_walk *ruby, u32 image, u64 file_base, u64 offset)
 {
 	if (image != ruby->image) {
@@ -297,7 +300,8 @@ static __always_inline void meet_ruby(struct ruby_walk *ruby, u32 image, u64 fil
 		ruby->process = mixed(mixed(mixed(HASH_START, task->tgid), task->self_exec_id),
 				      task->group_leader->start_time);
 		u64 place = ruby_context(ruby);
-		/* Where the stack of values is, how many it has, and the frame: frames grow down from the end of the stack. */
+		/* The stack of values, its size, and the frame: frames grow down from the end of
+		 * the stack. */
 		if (place && !bpf_probe_read_user(context, sizeof(context), (void *)place)) {
 			ruby->end = context[0] + 8 * (context[1] & 0xffffffff);
 			ruby->frame = context[2] >= context[0] && context[2] < ruby->end ? context[2] : 0;

@@ -1,4 +1,5 @@
-//! User half of ruby.h: passes the layout of Ruby's structures to the kernel, and reads the records of methods.
+//! User half of ruby.h: passes the layout of Ruby's structures to the kernel, and reads the records
+//! of methods.
 
 use languages::ruby::{ContextPlace, RubyInterpreter, RubyMethod};
 
@@ -6,7 +7,8 @@ use languages::ruby::{ContextPlace, RubyInterpreter, RubyMethod};
 const EVAL_RANGES: usize = 4;
 const RANKS: usize = 448;
 const PART: usize = 12;
-/// Lines above are negative numbers: code that was evaluated (templates are) can begin in front of its file.
+/// Greater line numbers are negative numbers: evaluated code (such as templates) can begin before
+/// its file.
 const MOST_LINE: u32 = 1 << 24;
 
 /// Returns `struct ruby_interpreter`.
@@ -33,7 +35,8 @@ pub(crate) fn ruby_bytes(interpreter: &RubyInterpreter) -> Vec<u8> {
     bytes
 }
 
-/// Returns the method of a record. It has `parts` parts; `tables` are its ranks and the lines of its parts.
+/// Returns the method of a record. It has `parts` parts; `tables` are its ranks and the lines of
+/// its parts.
 pub(super) fn ruby_method(
     file: String,
     label: String,
@@ -98,7 +101,7 @@ mod tests {
     fn lines_in_front_of_the_file_are_none() {
         let mut tables = vec![0; 2048];
         tables[RANKS..RANKS + 4].copy_from_slice(&(-6_i32).to_ne_bytes());
-        // The kernel half takes the tag off a number of 32 bits.
+        // The kernel half removes the tag of a 32-bit number.
         let first_line = ((-7_i32 << 1 | 1) as u32) >> 1;
         let method = ruby_method("a.rb".into(), "__tilt_1".into(), first_line, 1, &tables);
         assert_eq!((method.first_line, method.line(0)), (0, 0));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* What is known of a thread at a sample in user mode: its registers, and of memory what the code that comes next will
- * read. Which addresses these are is told for each place in the code, as a function of the registers. */
+/* The state of a thread at a sample in user mode: its registers, and the memory that the next
+ * instructions will read. For each place in the code, user space gives these addresses as a
+ * function of the registers. */
 #include "kernel_types.h"
 #include "lost.h"
 #include "targets.h"
@@ -10,12 +11,12 @@
 #define REGISTERS 16
 /* machine::MAX_OPERATIONS. */
 #define OPERATIONS 48
-/* Values: registers, where fs starts, 0, and what operations give; a power of two. */
+/* Number of values: registers, the base of fs, 0, and results of operations; a power of two. */
 #define THREAD 16
 #define NOTHING 17
 #define FIRST 18
 #define VALUES 128
-/* Places in the code for which there are operations. */
+/* Maximum number of places with operations. */
 #define PLACES 16384
 #define RING (8 << 20)
 
@@ -40,8 +41,8 @@ struct snapshot {
 	u32 tid;
 	u64 ip;
 	u64 flags;
-	u64 count; /* of operations */
-	u64 known; /* which of them could be carried out, as bits */
+	u64 count; /* number of operations */
+	u64 known; /* bits of the operations that succeeded */
 	u64 values[VALUES];
 };
 
@@ -57,7 +58,7 @@ struct {
 } snapshots SEC(".maps");
 
 #if defined(__TARGET_ARCH_x86)
-/* What a program on an event is given: registers in the kernel's order for user space. */
+/* The context of a program on an event: registers in the kernel's order for user space. */
 struct sampled {
 	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 };
@@ -139,7 +140,7 @@ int on_sample(struct sampled *context)
 	u64 flags;
 
 	if (!is_target(tgid))
-		return 0; /* not asked for: no sample is written either */
+		return 0; /* no such place: no sample is written either */
 	if ((context->cs & 3) != 3)
 		return 1;
 	one = bpf_ringbuf_reserve(&snapshots, sizeof(*one), 0);
@@ -178,7 +179,8 @@ int on_sample(struct sampled *context)
 		one->count = work.slice->count;
 		bpf_loop(OPERATIONS, carry_out, &work, 0);
 	}
-	/* Whoever reads is woken when a quarter is full, and looks some times a second anyway. */
+	/* The reader is woken when a quarter of the buffer is full, and polls some times a
+	 * second anyway. */
 	flags = bpf_ringbuf_query(&snapshots, BPF_RB_AVAIL_DATA) > RING / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	bpf_ringbuf_submit(one, flags);
 	return 1;

@@ -63,14 +63,15 @@ pub(crate) struct Snapshots {
     taken: Events<Snapshot>,
     /// Number of snapshots that were read.
     read: u64,
-    /// Snapshots that are later than the time asked for.
+    /// Snapshots that are later than the requested time.
     pending: Vec<Snapshot>,
     /// Slices by code address.
     slices: FxHashMap<u64, Slice>,
 }
 
 impl Snapshots {
-    /// Creates a reader that is not attached to any event; with `target`, it takes snapshots of that target only.
+    /// Creates a reader that is not attached to any event; with `target`, it takes snapshots of
+    /// that target only.
     ///
     /// # Errors
     /// [`Error::Bpf`], where the kernel does not allow it.
@@ -87,21 +88,21 @@ impl Snapshots {
         })
     }
 
-    /// Takes snapshots at the samples of an event, and of those that inherit it.
+    /// Takes snapshots at the samples of an event, and of events that inherit it.
     pub fn attach(&mut self, event: &OwnedFd) -> Result<(), Error> {
         self.links
             .extend(attach_to_samples(&self.object, event, WHAT)?);
         Ok(())
     }
 
-    /// The descriptor to poll.
+    /// Returns the descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
         self.taken.descriptor()
     }
 
     /// Empties the ring buffer, and returns how full it was, from 0 to 1.
     pub fn take_in(&mut self) -> f64 {
-        // What cannot be read now can be read later.
+        // Unreadable snapshots stay for the next call.
         let new = self.taken.read().unwrap_or_default();
         self.read += new.len() as u64;
         let fullness = (new.len() * RECORD_IN_RING) as f64 / RING as f64;
@@ -109,15 +110,15 @@ impl Snapshots {
         fullness
     }
 
-    /// Returns the snapshots up to a time of those that were taken in, in order of time.
+    /// Returns the collected snapshots up to a time, in order of time.
     pub fn take_until(&mut self, until: u64) -> Vec<Snapshot> {
         self.pending.sort_by_key(|one| one.time);
         let later = self.pending.partition_point(|one| one.time <= until);
         self.pending.drain(..later).collect()
     }
 
-    /// Lets `each` extend the slice of a place: the memory to read at later samples there. `None` if there
-    /// are too many places.
+    /// Lets `each` extend the slice of a place: the memory to read at later samples there. `None`
+    /// if there are too many places.
     pub fn extend_slice(&mut self, place: u64, each: impl FnOnce(Option<&mut Slice>)) {
         if self.slices.len() >= PLACES && !self.slices.contains_key(&place) {
             return each(None);
@@ -127,7 +128,7 @@ impl Snapshots {
         each(Some(slice));
         if slice.operations().len() > before {
             let map = self.object.maps().find(|map| map.name() == "slices");
-            // Without it less is known, and nothing wrong.
+            // A failure only loses information.
             let _ = map
                 .map(|map| map.update(&place.to_ne_bytes(), &encode_slice(slice), MapFlags::ANY));
         }
@@ -145,8 +146,8 @@ impl Snapshots {
     }
 }
 
-/// Returns a warning about lost registers. It states a share: the number would depend on the rate, which is lowered
-/// when there are too many samples.
+/// Returns a warning about lost registers. It states a share: a number would depend on the rate,
+/// which is lowered when there are too many samples.
 fn lost_registers(lost: u64, read: u64) -> Option<String> {
     let share = 100.0 * lost as f64 / (lost + read).max(1) as f64;
     (lost > 0).then(|| {
@@ -156,7 +157,7 @@ fn lost_registers(lost: u64, read: u64) -> Option<String> {
     })
 }
 
-/// A slice as the kernel's side has it.
+/// Encodes a slice for the kernel half.
 fn encode_slice(slice: &Slice) -> Vec<u8> {
     let mut bytes = (slice.operations().len() as u64).to_ne_bytes().to_vec();
     for one in slice.operations() {

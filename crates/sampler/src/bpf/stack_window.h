@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* The window of a walk: the piece of the stack that was read last. It needs `struct walk` and is compiled by a test, too. */
+/* The window of a walk: the piece of the stack that was read last. It needs `struct walk`. A
+ * test compiles this file, too. */
 #pragma once
-#define WALK_BEFORE 56 /* bytes of a piece in front of the word that is asked for: saved registers */
+#define WALK_BEFORE 56 /* bytes of a piece in front of the requested word: saved registers */
 
 /* Copies the piece of the stack around an address; nonzero if that cannot be read. */
 __noinline int read_piece(struct walk *walk, u64 address)
@@ -27,8 +28,9 @@ __noinline int read_piece(struct walk *walk, u64 address)
 	return !bytes;
 }
 
-/* Reads a word of the stack. The piece holds it only if its offset is below `piece_bytes`: an address in front of the piece has an offset
- * that is larger than every piece, and a piece of no bytes holds nothing, wherever it began. */
+/* Reads a word of the stack. The piece contains the word if its offset is below `piece_bytes`:
+ * an address in front of the piece wraps to an offset larger than every piece, and an empty
+ * piece contains nothing. */
 static __always_inline bool stack_word(struct walk *walk, u64 address, u64 *word)
 {
 	u64 offset = address - walk->piece_start;

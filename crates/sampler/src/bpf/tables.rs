@@ -1,5 +1,5 @@
-//! The collector's tables, by their descriptors: those of our own collector, and those that one
-//! before us left behind.
+//! The collector's tables, by descriptor: those of this process's collector, and those of one left
+//! behind.
 
 use crate::Error;
 use crate::bpf::layout::{
@@ -15,18 +15,18 @@ const PIECE: usize = 1 << 20;
 /// Half of the entries of `cgroups`.
 const CGROUPS_KEPT: usize = 1024;
 
-/// The tables of samples and threads of one buffer, which nothing fills while they are read.
+/// The tables of samples and threads of one buffer, which no program fills while they are read.
 pub(crate) struct Tables<'a> {
     /// Places of both buffers.
     pub places: BorrowedFd<'a>,
-    /// Number of places that a CPU has in each buffer.
+    /// Number of places of a CPU in each buffer.
     pub place_slots: usize,
     pub threads: BorrowedFd<'a>,
     pub runs: BorrowedFd<'a>,
     pub accounts: BorrowedFd<'a>,
     /// Control groups of both buffers.
     pub cgroups: BorrowedFd<'a>,
-    /// Tables of stacks, if samples are counted by stack and not by place.
+    /// Tables of stacks, if samples are counted by stack, not by place.
     pub stacks: Option<StackTables<'a>>,
     pub buffer: u32,
     pub cpus: usize,
@@ -36,22 +36,22 @@ pub(crate) struct Tables<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct StackTables<'a> {
     pub stacks: BorrowedFd<'a>,
-    /// The frames of stacks, by the numbers that keys of stacks have.
+    /// The frames of stacks, by the numbers in the keys of stacks.
     pub frames: BorrowedFd<'a>,
 }
 
 impl StackTables<'_> {
-    /// Reads how often which stack was sampled, and leaves it.
+    /// Reads the counts of sampled stacks, without clearing them.
     pub fn read_stacks(&self, each: impl FnMut(&StackKey, Count)) -> Result<(), Error> {
         read_table(self.stacks, each)
     }
 
-    /// Reads the frames, and leaves them.
+    /// Reads the frames, without clearing them.
     pub fn read_frames(&self, each: impl FnMut(&u64, Frames)) -> Result<(), Error> {
         read_table(self.frames, each)
     }
 
-    /// Empties both.
+    /// Clears both.
     pub fn clear(&self) -> Result<(), Error> {
         drain_table(self.stacks, |_: &StackKey, _: Count| ())?;
         drain_table(self.frames, |_: &u64, _: Frames| ())
@@ -63,7 +63,7 @@ impl Tables<'_> {
         self.buffer * MAX_EVENTS as u32 + event
     }
 
-    /// Reads the places, and leaves them.
+    /// Reads the places, without clearing them.
     pub fn read_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
         self.walk_places(|places| {
             places
@@ -73,7 +73,7 @@ impl Tables<'_> {
         })
     }
 
-    /// Reads the control groups by their numbers, and leaves them unless there is soon no room for others.
+    /// Reads the control groups by their numbers; clears them only when room runs short.
     pub fn read_cgroups(&self, mut each: impl FnMut(u32, &CgroupPath)) -> Result<(), Error> {
         let mut count = 0;
         read_table(self.cgroups, |number: &u32, path: CgroupPath| {
@@ -86,13 +86,13 @@ impl Tables<'_> {
         }
     }
 
-    /// Reads the threads, and leaves them.
+    /// Reads the threads, without clearing them.
     pub fn read_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         self.last_runs(&mut each)?;
         read_table(self.threads, each)
     }
 
-    /// Reads the places, and empties them.
+    /// Reads and clears the places.
     pub fn drain_places(&self, mut each: impl FnMut(&Place)) -> Result<(), Error> {
         self.walk_places(|places| {
             for place in places.iter_mut().filter(|place| place.count > 0) {
@@ -102,7 +102,8 @@ impl Tables<'_> {
         })
     }
 
-    /// All slots for places, a piece at a time: what is mapped counts as our memory.
+    /// Visits all slots for places, a piece at a time: mapped pieces count as this process's
+    /// memory.
     fn walk_places(&self, mut each: impl FnMut(&mut [Place])) -> Result<(), Error> {
         const { assert!(size_of::<Place>() == 64) };
         let size = self.cpus * self.place_slots * size_of::<Place>();
@@ -119,7 +120,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// Reads the threads, and empties them.
+    /// Reads and clears the threads.
     pub fn drain_threads(&self, mut each: impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         self.last_runs(&mut each)?;
         for event in 0..MAX_EVENTS as u32 {
@@ -128,7 +129,7 @@ impl Tables<'_> {
         drain_table(self.threads, each)
     }
 
-    /// The thread that each CPU sampled last is not yet in the table.
+    /// Reads the thread that each CPU sampled last, which is not in the table yet.
     fn last_runs(&self, each: &mut impl FnMut(&ThreadKey, Count)) -> Result<(), Error> {
         for event in 0..MAX_EVENTS as u32 {
             let last = of_each_cpu::<CpuRun>(self.cpus, self.runs, self.index(event))?;
@@ -139,7 +140,7 @@ impl Tables<'_> {
         Ok(())
     }
 
-    /// The accounting of the first `events` events, summed over the CPUs.
+    /// Returns the accounting of the first `events` events, summed over the CPUs.
     pub fn sum_accounts(&self, events: usize) -> Result<Vec<Accounting>, Error> {
         (0..events.min(MAX_EVENTS) as u32)
             .map(|event| {
@@ -156,7 +157,7 @@ impl Tables<'_> {
             .collect()
     }
 
-    /// Returns how many entries each CPU has made.
+    /// Returns the number of entries that each CPU added.
     pub fn inserted_counts(&self, events: usize) -> Result<Vec<u64>, Error> {
         let mut inserted = vec![0; self.cpus];
         for event in 0..events.min(MAX_EVENTS) as u32 {
@@ -167,7 +168,7 @@ impl Tables<'_> {
         Ok(inserted)
     }
 
-    /// The accounting of each CPU.
+    /// Returns the accounting of each CPU.
     fn cpu_accounts(&self, event: u32) -> Result<Vec<Accounting>, Error> {
         of_each_cpu(self.cpus, self.accounts, self.index(event))
     }
@@ -179,7 +180,7 @@ impl Tables<'_> {
         })
     }
 
-    /// Empties them and the accounting.
+    /// Clears the tables and the accounting.
     pub fn clear(&self) -> Result<(), Error> {
         match &self.stacks {
             Some(stacks) => stacks.clear()?,
@@ -223,26 +224,26 @@ impl Mapping {
 
     fn places(&mut self) -> &mut [Place] {
         let count = self.length / size_of::<Place>();
-        // SAFETY: `count` lie in the mapping, which begins with a page, and any bytes are a value
-        // (Plain). Nobody else uses this buffer now: programs fill the other one, and a database
-        // has one daemon.
+        // SAFETY: `count` places lie in the mapping, which is page-aligned, and any bytes are a
+        // valid value (Plain). No other code uses this buffer now: programs fill the other one, and
+        // a database has one daemon.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), count) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: what `new` mapped; no reference into it outlives `self`.
+        // SAFETY: unmaps the mapping that `new` made; no reference into it outlives `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// The values of one entry of a per-CPU array.
+/// Returns the values of one entry of a per-CPU array.
 fn of_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Result<Vec<V>, Error> {
-    const { assert!(size_of::<V>().is_multiple_of(8)) }; // the kernel rounds up to that
+    const { assert!(size_of::<V>().is_multiple_of(8)) }; // the kernel rounds sizes up to that
     let mut values = vec![V::default(); cpus];
-    // SAFETY: one value for each possible CPU is written; `values` has room for them, and every
-    // bit pattern is a value (Plain).
+    // SAFETY: the kernel writes one value for each possible CPU, for which `values` has room; every
+    // bit pattern is a valid value (Plain).
     let result = unsafe {
         libbpf_sys::bpf_map_lookup_elem(
             map.as_raw_fd(),
@@ -259,8 +260,8 @@ fn of_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Result
 /// Sets the values of one entry of a per-CPU array to zero.
 fn clear_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Result<(), Error> {
     let zero = vec![V::default(); cpus];
-    // SAFETY: one value for each possible CPU is read from `zero`, each a multiple of 8 bytes (as in
-    // `of_each_cpu`).
+    // SAFETY: the kernel reads one value for each possible CPU from `zero`, each a multiple of 8
+    // bytes (as in `of_each_cpu`).
     let result = unsafe {
         libbpf_sys::bpf_map_update_elem(
             map.as_raw_fd(),
@@ -275,19 +276,20 @@ fn clear_each_cpu<V: Plain>(cpus: usize, map: BorrowedFd<'_>, index: u32) -> Res
     }
 }
 
-/// Returns when every BPF program that was running has ended: they run in RCU read-side critical
+/// Waits until every BPF program that was running has ended. Programs run in RCU read-side critical
 /// sections, and a global memory barrier waits for those.
 pub(crate) fn wait_for_running_programs() {
     const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: a system call without pointers.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
     if result != 0 {
-        // Refused with nohz_full CPUs. A program runs for microseconds, with interrupts off.
+        // Kernels with nohz_full CPUs refuse the barrier. A program runs for microseconds, with
+        // interrupts off.
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 }
 
-/// Empties a hash table.
+/// Reads and clears a hash table.
 pub(crate) fn drain_table<K: Plain, V: Plain>(
     map: BorrowedFd<'_>,
     each: impl FnMut(&K, V),
@@ -295,7 +297,7 @@ pub(crate) fn drain_table<K: Plain, V: Plain>(
     walk_table(map, libbpf_sys::bpf_map_lookup_and_delete_batch, each)
 }
 
-/// Reads a hash table.
+/// Reads a hash table, without clearing it.
 fn read_table<K: Plain, V: Plain>(
     map: BorrowedFd<'_>,
     each: impl FnMut(&K, V),
@@ -303,7 +305,7 @@ fn read_table<K: Plain, V: Plain>(
     walk_table(map, libbpf_sys::bpf_map_lookup_batch, each)
 }
 
-/// `bpf_map_lookup_batch` and the like.
+/// Type of `bpf_map_lookup_batch` and similar functions.
 type Batch = unsafe extern "C" fn(
     libc::c_int,
     *mut libc::c_void,
@@ -333,7 +335,7 @@ fn walk_table<K: Plain, V: Plain>(
             (&raw mut from).cast()
         };
         // SAFETY: `keys` and `values` have room for `count` entries, and every bit pattern is a
-        // value of both (Plain).
+        // valid value of both (Plain).
         let result = unsafe {
             step(
                 map.as_raw_fd(),

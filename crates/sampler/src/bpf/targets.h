@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* The processes that are sampled: a command or a process, and what it starts. */
+/* The processes that are sampled: a command or a process, and its descendants. */
 #pragma once
 #include "kernel_types.h"
 #include "task_ids.h"
@@ -7,10 +7,10 @@
 
 const volatile bool only_targets = false; /* only processes in `targets` */
 
-/* By their ids. An id is used again, and the old process is freed some time after the new one has begun, so
- * that the entry says whose it is. */
+/* By process id. Ids are reused, and an old process may be freed after a new one began, so the
+ * entry identifies its owner. */
 struct target {
-	u64 start; /* when the process was started; 0: not known, as user space put it here */
+	u64 start; /* start of the process; 0: unknown, because user space added the entry */
 	u32 armed;
 	u32 unused;
 };
@@ -24,7 +24,7 @@ struct {
 static __always_inline bool is_target(u32 tgid)
 {
 	if (!tgid)
-		return false; /* the idle task, or of another PID namespace */
+		return false; /* the idle task, or a task of another PID namespace */
 	if (!only_targets)
 		return true;
 	struct target *target = bpf_map_lookup_elem(&targets, &tgid);
@@ -43,11 +43,12 @@ int on_fork(u64 *ctx)
 	if (is_target(from))
 		bpf_map_update_elem(&targets, &to, &target, BPF_ANY);
 	else
-		bpf_map_delete_elem(&targets, &to); /* of the id's last owner, which is not freed yet */
+		bpf_map_delete_elem(&targets, &to); /* entry of the id's last owner, which is not freed yet */
 	return 0;
 }
 
-/* A command is in `targets`, not armed, until it runs: what the launcher does before is not its. */
+/* Until it executes, a command is in `targets` unarmed: the launcher's work before does not
+ * count. */
 SEC("tp_btf/sched_process_exec")
 int on_exec(u64 *ctx)
 {

@@ -1,8 +1,8 @@
 //! Times of the target's threads during the recording, from the scheduler's accounts.
 //!
-//! The kernel keeps for each thread how long it ran and how long it waited for a CPU, and forgets
-//! both with the thread. A BPF program adds them up as threads are given up; those that still live
-//! at the end are read in /proc. Without BPF there is only the CPU time of processes.
+//! The kernel keeps for each thread how long it ran and how long it waited for a CPU, and drops
+//! both with the thread. A BPF program sums them up as threads are released; those that live at the
+//! end are read in /proc. Without BPF there is only the CPU time of processes.
 
 use crate::bpf::programs;
 use crate::clock::monotonic_ns;
@@ -19,15 +19,15 @@ use std::time::{Duration, Instant};
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/tasks.bpf.o"));
 /// Activity, for error messages.
 const COUNTING: &str = "adding up the times of threads";
-/// Longest wait for the kernel to release threads that have ended.
-/// Mostly it takes some milliseconds. But the kernel releases a thread only when all processors have been elsewhere,
-/// which took seconds on a crowded machine. The time that such a thread ran since its last tick is missing.
+/// Longest wait for the kernel to release ended threads, which mostly takes some milliseconds. The
+/// kernel releases a thread only after an RCU grace period, which took seconds on a crowded
+/// machine. An unreleased thread's time since its last tick is missing.
 const LONGEST_END: Duration = Duration::from_millis(300);
 
-/// Shortfall of a command's accounts that its fork and its last ticks explain.
+/// Deficit of a command's accounts that its fork and its last ticks explain.
 const SHORT_NS: u64 = 10_000_000;
 
-/// `struct account`: a thread that the kernel has not given up.
+/// `struct account`: a thread that the kernel has not released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ThreadAccount {
     cpu_ns: u64,
@@ -85,7 +85,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Adds a thread that still lives, or has ended and was not given up.
+    /// Adds a thread that still lives, or has ended and was not released.
     fn add_thread(&mut self, account: &ThreadAccount, now: u64, cpu_ns: u64, waiting_ns: u64) {
         let end = if account.end_ns == 0 {
             now
@@ -98,7 +98,7 @@ impl Totals {
         self.life_ns += end.saturating_sub(account.start_ns);
     }
 
-    /// The times, if no thread was missed.
+    /// Returns the times, if no thread was missed.
     fn complete_times(&self) -> Option<TaskTimes> {
         if self.lost > 0 {
             return None;
@@ -118,11 +118,12 @@ impl Totals {
 /// The accounts of a target's threads, from its start on.
 pub(crate) struct TaskAccounts {
     programs: Option<Programs>,
-    /// Process, if there are no programs: its id, and its CPU times at the start and at the last look.
+    /// Without programs: the process's id, and its CPU times at the start and at the last look.
     process: Option<(u32, u64, u64)>,
     machine: bool,
     start_ns: u64,
-    /// State of the machine after its threads had been looked at: the time, and the idle time of its CPUs.
+    /// State of the machine after its threads had been read: the time, and the idle time of its
+    /// CPUs.
     idle_before: Option<(u64, u64)>,
 }
 
@@ -132,7 +133,7 @@ struct Programs {
 }
 
 impl TaskAccounts {
-    /// Gets ready, before there is a target.
+    /// Loads the programs, before there is a target.
     pub fn open(target: &TargetSpec) -> Self {
         let machine = *target == TargetSpec::Machine;
         Self {
@@ -144,7 +145,8 @@ impl TaskAccounts {
         }
     }
 
-    /// Begins: with this process, which is about to be the command or runs already, or with all.
+    /// Begins with this process, which is about to be the command or runs already, or with all
+    /// processes.
     pub fn begin(&mut self, process: Option<u32>) {
         self.start_ns = monotonic_ns();
         match (&self.programs, process) {
@@ -160,7 +162,8 @@ impl TaskAccounts {
         }
     }
 
-    /// Reads the CPU time of the process while it lives, if there are no programs. Call it several times a second.
+    /// Reads the CPU time of the process while it lives, if there are no programs. Called several
+    /// times a second.
     pub fn tick(&mut self) {
         if let Some((pid, _, last)) = &mut self.process
             && let Some(cpu) = process_cpu_ns(*pid)
@@ -169,7 +172,8 @@ impl TaskAccounts {
         }
     }
 
-    /// The times. `reaped_ns` is the CPU time that the kernel has accounted to a command that we started and that has ended.
+    /// Returns the times. `reaped_ns` is the CPU time that the kernel accounted to a launched
+    /// command that has ended.
     pub fn finish(&mut self, cpus: usize, reaped_ns: Option<u64>) -> Option<TaskTimes> {
         if self.start_ns == 0 {
             return None;
@@ -191,8 +195,8 @@ impl TaskAccounts {
     }
 }
 
-/// Returns times that are not below what the kernel has accounted to a command and the children that it has waited for. If
-/// threads are missing in them, their waits are, too.
+/// Returns times that are not below the kernel's account of a command and the children that it has
+/// waited for. If threads are missing in them, their waits are, too.
 fn at_least(times: TaskTimes, reaped_ns: u64) -> TaskTimes {
     let short_by = reaped_ns.saturating_sub(times.cpu_ns);
     let complete = short_by <= reaped_ns / 10 + SHORT_NS;
@@ -205,22 +209,22 @@ fn at_least(times: TaskTimes, reaped_ns: u64) -> TaskTimes {
 }
 
 impl TaskAccounts {
-    /// Returns the times of the machine, from the idle time of its CPUs.
-    /// That is read in a moment, while looking at all threads takes a while.
+    /// Returns the times of the machine, from the idle time of its CPUs. That is read at once,
+    /// while reading all threads takes a while.
     fn machine_times(&self, cpus: usize) -> Option<TaskTimes> {
         let (start, before) = self.idle_before?;
         let idle = idle_ns()?.saturating_sub(before);
         let capacity = monotonic_ns()
             .saturating_sub(start)
             .saturating_mul(cpus as u64);
-        // Somewhere on a machine threads always end: those are not waited for.
+        // On a machine threads end all the time, so their release is not waited for.
         let programs = self.programs.as_ref();
         let threads = programs
             .and_then(|programs| programs.wait_for_totals(Duration::ZERO)?.complete_times());
         Some(TaskTimes {
             cpu_ns: capacity.saturating_sub(idle),
             waiting_ns: threads.and_then(|threads| threads.waiting_ns),
-            blocked_ns: None, // the threads of a machine mostly wait for something to do
+            blocked_ns: None, // threads of a whole machine mostly wait for work
             idle_ns: Some(idle.min(capacity)),
             threads: threads.and_then(|threads| threads.threads),
         })
@@ -246,8 +250,8 @@ impl Programs {
     }
 
     fn watch_process(&self, pid: u32, now: u64) {
-        // First the process: a thread that it starts meanwhile is counted by the program, and found
-        // by both is counted once.
+        // The process first: a thread that it starts meanwhile is counted by the program, and a
+        // thread found by both is counted once.
         if let Some(map) = self.find_map("processes") {
             let _ = map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY);
         }
@@ -280,12 +284,12 @@ impl Programs {
         }
     }
 
-    /// Returns the totals of all threads until now. Waits up to `patience` for the kernel to release threads that have
-    /// ended.
+    /// Returns the totals of all threads until now. Waits up to `patience` for the kernel to
+    /// release threads that have ended.
     fn wait_for_totals(&self, patience: Duration) -> Option<Totals> {
         let begun = Instant::now();
         let mut living = self.read_accounts("threads");
-        // Zombies stay until their parent looks at them; they can be read meanwhile.
+        // Zombies stay until their parent reaps them; they can be read meanwhile.
         let is_leaving =
             |one: &ThreadAccount| one.end_ns != 0 && scheduler_times(one.tid).is_none();
         while living.iter().any(is_leaving) && begun.elapsed() < patience {
@@ -294,7 +298,7 @@ impl Programs {
         }
         let now = monotonic_ns();
         let mut totals = self.read_totals()?;
-        // A thread that is given up while the list is read would be in both or in neither.
+        // A thread released while the list is read would be in both sums or in neither.
         for _ in 0..20 {
             living = self.read_accounts("threads");
             let after = self.read_totals()?;
@@ -343,7 +347,7 @@ impl Programs {
     }
 }
 
-/// Returns how long a thread has run and waited for a CPU, also of one that has ended and was not waited for.
+/// Returns how long a thread has run and waited for a CPU, even if it has ended and was not reaped.
 fn scheduler_times(tid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let mut numbers = text.split_whitespace().map(str::parse);
@@ -353,12 +357,12 @@ fn scheduler_times(tid: u32) -> Option<(u64, u64)> {
     }
 }
 
-/// The CPU time of a process and of those of its children that it has waited for, in the kernel's ticks.
+/// Returns the CPU time of a process and of its reaped children, in the kernel's ticks.
 fn process_cpu_ns(pid: u32) -> Option<u64> {
     from_ticks(ProcessStat::read_process(pid)?.cpu_ticks)
 }
 
-/// Returns how long all CPUs have been idle since the machine was started.
+/// Returns how long all CPUs have been idle since boot.
 fn idle_ns() -> Option<u64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
@@ -369,7 +373,7 @@ fn idle_ns() -> Option<u64> {
     from_ticks(ticks?)
 }
 
-/// Nanoseconds of the kernel's ticks for user space.
+/// Converts the kernel's ticks for user space to nanoseconds.
 fn from_ticks(ticks: u64) -> Option<u64> {
     // SAFETY: a call without pointers.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
@@ -422,7 +426,7 @@ mod tests {
             blocked_ns: Some(8),
             ..TaskTimes::default()
         };
-        // Processes that nobody waited for are more.
+        // Processes that nobody waited for add to it.
         assert_eq!(
             at_least(times(500_000_000), 400_000_000),
             times(500_000_000)

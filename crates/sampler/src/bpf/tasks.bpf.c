@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* How long the threads of the target ran, waited for a CPU and lived: the scheduler's own accounts,
- * read when it gives a thread up. Nothing here runs at a switch or a sample. */
+/* How long the threads of the target ran, waited for a CPU and lived: the scheduler's own
+ * accounts, read when it releases a thread. Nothing here runs at a switch or a sample. */
 #include "kernel_types.h"
 #include "task_ids.h"
 #include <bpf/bpf_helpers.h>
@@ -11,22 +11,22 @@ const volatile u32 everything = 0; /* all threads, not those of `processes` */
 
 /* ---- shared with user space; mirrored in task_accounts.rs ---- */
 struct account {
-	u64 cpu_ns; /* when it began to count */
+	u64 cpu_ns; /* when counting began */
 	u64 waiting_ns;
 	u64 start_ns;
-	u64 end_ns; /* 0: it lives */
-	u64 exit_cpu_ns; /* when it ended, without its time since the last tick */
+	u64 end_ns; /* 0: alive */
+	u64 exit_cpu_ns; /* at the end, without the time since the last tick */
 	u64 exit_waiting_ns;
 	u32 tid;
 	u32 unused;
 };
 struct totals {
-	u64 threads; /* that were given up */
+	u64 threads; /* released ones */
 	u64 cpu_ns;
 	u64 waiting_ns;
 	u64 life_ns;
-	u64 lost; /* threads that found no room */
-	u64 unknown; /* threads of which the kernel does not say how long they waited */
+	u64 lost; /* threads for which there was no room */
+	u64 unknown; /* threads whose waiting time the kernel does not report */
 };
 
 struct {
@@ -36,8 +36,8 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } processes SEC(".maps");
-/* Threads that the kernel has not given up, by their address: an id may have been given to another
- * thread by then. */
+/* Threads that the kernel has not released, by their address: an id may have been reused by
+ * then. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -45,7 +45,7 @@ struct {
 	__type(key, u64);
 	__type(value, struct account);
 } threads SEC(".maps");
-/* Threads that lived before, by id, until they end. */
+/* Threads that existed before, by id, until they end. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -92,11 +92,11 @@ int on_fork(u64 *ctx)
 	struct totals *totals;
 
 	if (!account.tid)
-		return 0; /* of another PID namespace */
+		return 0; /* a task of another PID namespace */
 	if (!everything) {
 		if (!bpf_map_lookup_elem(&processes, &from)) {
 			if (from != to)
-				bpf_map_delete_elem(&processes, &to); /* of the id's last owner */
+				bpf_map_delete_elem(&processes, &to); /* entry of the id's last owner */
 			return 0;
 		}
 		totals = own_sums();
@@ -129,7 +129,7 @@ int on_exit(u64 *ctx)
 	return 0;
 }
 
-/* Only now the accounts are complete: at the exit they lack what the thread ran since the last tick. */
+/* Only here the accounts are complete: at the exit they lack the time since the last tick. */
 SEC("tp_btf/sched_process_free")
 int on_free(u64 *ctx)
 {

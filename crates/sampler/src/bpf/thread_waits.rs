@@ -20,42 +20,43 @@ const RECORD: usize = 64;
 const USABLE: u32 = 1;
 const USABLE_FIRST: u32 = 2;
 
-/// A time that a thread was off its CPU.
+/// A period in which a thread was off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadWait {
     /// Thread.
     pub tid: u32,
     /// Start, on the monotonic clock, in nanoseconds.
     pub start_ns: u64,
-    /// End: the time at which it ran again.
+    /// Time at which it ran again.
     pub end_ns: u64,
-    /// Time at the end of the wait during which it was ready and waited for a CPU.
+    /// Time at the end of the wait for which the thread was ready and waited for a CPU.
     pub queued_ns: u64,
-    /// Part of `queued_ns` that other processes caused because they had the CPUs.
-    /// Waits for the program's own threads are not in it.
+    /// Part of `queued_ns` for which other processes had the CPUs. Waits for the program's own
+    /// threads are not in it.
     pub taken_ns: u64,
-    /// Time before it was ready during which other processes kept its waker from a CPU; a lower bound.
+    /// Time before the thread was ready for which other processes kept its waker from a CPU; a
+    /// lower bound.
     pub held_ns: u64,
-    /// True if it was ready all the time: the kernel preempted it.
+    /// True if the thread was ready all the time: the kernel preempted it.
     pub preempted: bool,
-    /// System call that it waited in.
+    /// System call that the thread waited in.
     pub system_call: Option<u32>,
-    /// Thread of a watched process that woke it.
+    /// Thread of a watched process that woke this one.
     pub waker: Option<u32>,
     /// Block that the waker was in.
     pub waker_block: Option<u32>,
 }
 
-/// A process that had CPUs which watched threads were ready for.
+/// A process that used CPUs which watched threads were ready for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuUser {
     /// Process.
     pub pid: u32,
     /// Name of the thread.
     pub name: String,
-    /// True for a watched process, or one that such a process started.
+    /// True for a watched process, or a descendant of one.
     pub watched: bool,
-    /// Time for which it had these CPUs, in nanoseconds.
+    /// Time for which it used these CPUs, in nanoseconds.
     pub ns: u64,
 }
 
@@ -66,7 +67,8 @@ pub struct FrameLayout {
     pub size: u32,
     /// Offset of the block's number in a frame.
     pub block: u32,
-    /// Offset of the first frame's address in the thread's record. The word at offset 0 points behind the last frame.
+    /// Offset of the first frame's address in the thread's record. The word at offset 0 points
+    /// behind the last frame.
     pub base: u32,
 }
 
@@ -76,14 +78,15 @@ pub struct Waits {
     _links: Vec<Link>,
     waits: Events<ThreadWait>,
     programs: Events<String>,
-    /// The CPUs that watched threads may use, as far as is known; at first, those that this thread may use.
+    /// The CPUs that watched threads may use, as far as known; at first, those that this thread may
+    /// use.
     usable: RefCell<BTreeSet<u32>>,
-    /// Threads that were asked for these.
+    /// Number of threads whose CPUs were looked up.
     asked: Cell<u64>,
 }
 
 impl Waits {
-    /// Begins to watch the threads of no process.
+    /// Begins to watch the scheduler, without any process yet.
     ///
     /// # Errors
     /// [`Error::Bpf`] where the kernel refuses that.
@@ -125,7 +128,7 @@ impl Waits {
     /// Watches the threads of a process.
     pub fn add_process(&self, pid: u32) {
         if let Some(map) = self.map("processes") {
-            // Full: what comes later is not seen, as everything before it was added.
+            // If the table is full, later processes are not watched.
             let _ = map.update(&pid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY);
         }
     }
@@ -137,7 +140,7 @@ impl Waits {
         Some(u64::from_ne_bytes(value.try_into().ok()?))
     }
 
-    /// Notes the CPUs that a thread may use: there it competes with other processes.
+    /// Adds the CPUs that a thread may use: there it competes with other processes.
     fn add_usable_cpus(&self, tid: u32) {
         let Some(cpus) = usable_cpus(tid) else {
             return; // It has ended.
@@ -145,7 +148,7 @@ impl Waits {
         let mut usable = self.usable.borrow_mut();
         let asked = self.asked.replace(self.asked.get() + 1);
         if asked == 0 {
-            // The program may have been bound to fewer than were known at first.
+            // The program may have been bound to fewer CPUs than were known at first.
             for cpu in usable.iter().filter(|cpu| !cpus.contains(cpu)) {
                 set_usable(&self.object, *cpu, USABLE_FIRST);
             }
@@ -153,13 +156,13 @@ impl Waits {
         }
         for cpu in cpus {
             if usable.insert(cpu) {
-                // What runs there already counts from its next switch on.
+                // A thread that runs there already counts from its next switch on.
                 set_usable(&self.object, cpu, USABLE);
             }
         }
     }
 
-    /// Says where a thread keeps its frames.
+    /// Records where a thread keeps its frames.
     pub fn add_thread(&self, tid: u32, address: u64) {
         self.add_usable_cpus(tid);
         if let Some(map) = self.map("threads") {
@@ -174,7 +177,8 @@ impl Waits {
         }
     }
 
-    /// The waits that have ended since the last time, in the order of their ends on each CPU.
+    /// Returns the waits that have ended since the last call, in the order of their ends on each
+    /// CPU.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -182,8 +186,8 @@ impl Waits {
         self.waits.read()
     }
 
-    /// The programs that watched processes, or processes started by them, have executed since the last time: they
-    /// are not watched from then on.
+    /// Returns the programs that watched processes, or their descendants, have executed since the
+    /// last call; such processes are no longer watched.
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -191,7 +195,8 @@ impl Waits {
         self.programs.read()
     }
 
-    /// Returns the processes that had the CPUs for which watched threads were ready, the longest first.
+    /// Returns the processes that used the CPUs for which watched threads were ready, the longest
+    /// first.
     pub fn cpu_users(&self) -> Vec<CpuUser> {
         let Some(map) = self.map("takers") else {
             return Vec::new();
@@ -212,7 +217,7 @@ impl Waits {
         users
     }
 
-    /// Waits that found no room.
+    /// Returns the number of waits that found no room.
     pub fn lost(&self) -> u64 {
         programs::lost_records(&self.object)
     }

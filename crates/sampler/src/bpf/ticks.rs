@@ -1,8 +1,8 @@
 //! Signals to the threads of a program, at intervals of the processors' time.
 //!
-//! A timer of each thread's own (a perf event) is programmed whenever the thread gets a processor and when it loses it. Where
-//! that is an access to a hypervisor's timer it takes several times as long as the switch. A processor's timer
-//! runs on.
+//! A timer for each thread (a perf event) is programmed whenever the thread gets or loses a
+//! processor. Where that is an access to a hypervisor's timer, it takes several times as long as
+//! the switch. A processor's timer runs on.
 
 use crate::bpf::programs;
 use crate::events::perf;
@@ -13,8 +13,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, PerfEventOpts};
 /// The compiled program.
 const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ticks.bpf.o"));
 const WHAT: &str = "sampling by processor";
-/// Range of the processors' periods, as a share of the period that was asked for. Because they differ, the timers do
-/// not stay in step with one another, nor with regular work of the program.
+/// Range of the processors' periods, as a fraction of the requested period. The periods differ, so
+/// that the timers stay in step neither with one another nor with regular work of the program.
 const SPREAD: f64 = 0.06;
 
 /// Interrupts all processors, until it is dropped.
@@ -24,19 +24,21 @@ pub struct Ticks {
     object: Object,
 }
 
-/// How often a thread of the program ran and got no signal.
+/// Number of times that a thread of the program ran and got no signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WithheldTicks {
-    /// It blocks the signal.
+    /// Times that the thread blocked the signal.
     pub blocked: u64,
-    /// Its stack has no room for the handler.
+    /// Times that the thread's stack had no room for the handler.
     pub without_room: u64,
 }
 
 impl Ticks {
-    /// Sends SIGSTKFLT to the thread that each processor runs, each time that about `period` nanoseconds have passed, if
-    /// its process has that signal handled at address `handler` and it does not block it; `spares_restricted`: unless the thread has
-    /// restricted its system calls. In system calls it is `waits` that sends it, when they are complete; without, only threads in user mode get it.
+    /// Sends SIGSTKFLT about every `period` nanoseconds to the thread that each processor runs. The
+    /// thread gets it if its process's handler of the signal is at address `handler` and it does
+    /// not block the signal; with `spares_restricted`, only if it has not restricted its system
+    /// calls. In system calls `waits` sends the signal when the call is complete; without `waits`,
+    /// only threads in user mode get it.
     ///
     /// # Errors
     /// [`Error::Bpf`], [`Error::System`] where the kernel does not allow it.
@@ -78,7 +80,7 @@ impl Ticks {
         Ok(())
     }
 
-    /// Returns how often a thread ran that got no signal.
+    /// Returns how often a running thread got no signal.
     pub fn withheld(&self) -> WithheldTicks {
         let mut maps = self.object.maps();
         let data = maps.find(|map| map.name().to_string_lossy().ends_with(".bss"));
@@ -90,13 +92,14 @@ impl Ticks {
         }
     }
 
-    /// Each processor's period, in nanoseconds.
+    /// Returns each processor's period, in nanoseconds.
     pub fn periods(&self) -> &[(u32, u64)] {
         &self.periods
     }
 }
 
-/// Returns the period of a processor. Those of any few processors are far apart, and their mean is `period`.
+/// Returns the period of a processor. The periods of any few processors are far apart, and their
+/// mean is `period`.
 fn period_of(cpu: u32, period: u64) -> u64 {
     let golden = (f64::from(cpu) * 0.618_033_988_749_895 + 0.25).fract();
     (period as f64 * (1.0 + SPREAD * (golden - 0.5))) as u64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Which image is mapped at an address, out of the kernel's tree of mappings. */
+/* Finds the image that is mapped at an address in the kernel's tree of mappings. */
 #pragma once
 #include <bpf/bpf_core_read.h>
 #include "identity.h"
@@ -7,14 +7,14 @@
 
 #define MAPLE_DEPTH 6
 #define MAPLE_ARANGE 3
-#define MAPLE_FIRST_INNER 2 /* of the node types; those below are leaves */
+#define MAPLE_FIRST_INNER 2 /* of the node types; lower ones are leaves */
 
 static __always_inline u32 node_type(u64 entry)
 {
 	return (entry >> 3) & 15;
 }
 
-/* What a node of the tree has for a page; 0 if it cannot be read. */
+/* The entry of a tree node for a page; 0 if it cannot be read. */
 __noinline u64 find_in_node(struct walk *walk, u64 entry, u64 page)
 {
 	if (!walk || entry < 4096)
@@ -22,14 +22,15 @@ __noinline u64 find_in_node(struct walk *walk, u64 entry, u64 page)
 	bool arange = node_type(entry) == MAPLE_ARANGE;
 	if (bpf_probe_read_kernel(walk->node, sizeof(walk->node), (void *)(entry & ~255ull)))
 		return 0;
-	/* parent, pivots, slots, and in the last word how many pivots there are */
+	/* parent, pivots, slots, and in the last word the number of pivots */
 	u32 pivots = arange ? 9 : 15, slots = 1 + pivots;
 	u32 end = (arange ? walk->node[30] : walk->node[31]) & 0xff;
 	if (!arange && walk->node[15])
 		end = 15;
 	if (end > pivots)
 		end = pivots;
-	/* How many pivots are below; they are sorted. Without branches: the verifier would follow each of them. */
+	/* Counts the pivots below; they are sorted. Without branches: the verifier would follow
+	 * each of them. */
 	u32 slot = 0;
 	for (u32 i = 0; i < 15; i++) {
 		u64 pivot = walk->node[(1 + i) & 31] >> 12;
@@ -38,14 +39,16 @@ __noinline u64 find_in_node(struct walk *walk, u64 entry, u64 page)
 	return walk->node[(slots + slot) & 31];
 }
 
-/* The mapping of an address out of the kernel's tree of mappings, which may be read without its lock in an
- * RCU read-side critical section, as BPF programs are. (The helper bpf_find_vma takes the lock, and in an
- * interrupt it can do so only once.) What is found says itself whether it is right. */
+/* The mapping of an address in the kernel's tree of mappings, which may be read without its lock
+ * in an RCU read-side critical section, as BPF programs are. (The helper bpf_find_vma takes the
+ * lock, and in an interrupt it can do so only once.) The fields of the result tell whether it is
+ * right. */
 static __always_inline u64 find_vma_entry(struct walk *walk, u64 root, u64 address)
 {
 	u64 entry = root;
 
-	/* A root that is a node is marked as such; one mapping alone, which nobody has, would be the root itself. */
+	/* A root that is a node is marked as such; a process with a single mapping, which does
+	 * not occur, would have the mapping itself as root. */
 	if ((root & 3) != 2)
 		return 0;
 	for (u32 depth = 0; depth < MAPLE_DEPTH; depth++) {
@@ -77,7 +80,7 @@ static __always_inline u32 number_of_image(struct walk *walk, struct image_key *
 	return 0;
 }
 
-/* Looks an address up in the tree and the files' identities; false if it is not mapped as code. */
+/* Looks an address up in the tree, and its file's identity; false if it is not mapped as code. */
 __noinline bool see_walk_mapping(struct walk *walk, u64 address)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

@@ -13,7 +13,8 @@ static __always_inline struct row_page *row_page(u32 page)
 
 static __always_inline u32 find_row(const u32 *words, u32 first, u32 count, u32 within)
 {
-	/* The last row that begins at or before `within`; without branches, which would be guessed wrong. */
+	/* The last row that begins at or before `within`; without branches, which would be
+	 * mispredicted. */
 	u32 at = first;
 
 #pragma unroll

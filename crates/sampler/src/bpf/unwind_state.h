@@ -16,7 +16,7 @@ struct walk_mapping {
 	u32 version;
 	u32 label; /* of the image in stacks */
 	u32 runtimes; /* see `image_number` */
-	u32 unused[3]; /* a line of the cache each */
+	u32 unused[3]; /* pads the entry to a cache line */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -28,22 +28,22 @@ struct {
 #define MAPLE_WORDS 32 /* of a node of the tree of mappings */
 #define WALK_PIECE 48 /* words of a stack that are read at once */
 
-/* What a walk knows of V8 (v8.h). */
+/* The state of a walk for V8 (v8.h). */
 struct v8_walk {
-	u64 word; /* the function that a frame of V8's own code is of: it follows that */
+	u64 word; /* the function of a frame of V8's own code, which follows that frame */
 	u64 process;
-	u32 image; /* the last one that was asked for */
-	u32 image_engine; /* which engine it is */
-	u32 engine; /* which one the process has */
+	u32 image; /* the last image looked up */
+	u32 image_engine; /* its engine */
+	u32 engine; /* the engine of the process */
 	u32 frames;
 	u8 is_asked;
 	u8 unused[7];
 };
 
-/* Where a frame is in the code of a JVM (hotspot.h). */
+/* The kind of a JVM's code that a frame is in (hotspot.h). */
 enum java_place { JAVA_NOT, JAVA_INTERPRETED, JAVA_PIECE };
 struct java_walk {
-	u64 block; /* or the method that is interpreted */
+	u64 block; /* or the interpreted method */
 	u64 method; /* or its constant part */
 	u32 place;
 	u32 unused;
@@ -67,19 +67,19 @@ struct walk {
 	u8 fp_lost;
 	u8 base_lost;
 	u8 interrupted;
-	u8 by_address; /* a frame is an address, which means nothing without its process */
-	u8 ending; /* the native stack has ended; an interpreter's frames that are left over follow */
-	u8 in_kernel; /* the thread is in the kernel, and its registers are those with which it came there */
-	/* A frame record led here. On AArch64 the stack pointer is not known then, and is not below
+	u8 by_address; /* a frame is an address, which has a meaning only in its process */
+	u8 ending; /* the native stack has ended; remaining frames of an interpreter follow */
+	u8 in_kernel; /* the thread is in the kernel, and its registers are those at the entry */
+	/* A frame record led here. On AArch64 the stack pointer is then unknown, but not below
 	 * `sp`: see walk_by_pointer. */
 	u8 by_record;
 	u8 unused[1];
 	u64 code_mask; /* bits of an address of code, see CODE_BITS */
 	u64 piece[WALK_PIECE];
 	u64 node[MAPLE_WORDS];
-	u64 probe_return; /* where probed functions return to; 0: there is none */
-	struct return_instance *probed; /* those that the thread has entered and not left, innermost first */
-	u64 code_head[16]; /* of a piece of Java's code */
+	u64 probe_return; /* return address of probed functions; 0: there is none */
+	struct return_instance *probed; /* the calls of probed functions in progress, innermost first */
+	u64 code_head[16]; /* of a Java code blob */
 	struct walk_counts counts;
 	struct walk_mapping here; /* the mapping of the last lookup */
 	struct image_key image; /* of the file that is mapped there */

@@ -18,8 +18,8 @@ enum walk_step { WALK_ON, WALK_COMPLETE, WALK_UNSUPPORTED, WALK_LOST, WALK_ASTRA
 #define CODE_BITS(walk_, address_) (address_)
 #endif
 
-/* A caller that can be one becomes the place. Its stack pointer is above the callee's; `may_stay`: or the same, as of an innermost
- * function that has its return address in a register. */
+/* Moves to a possible caller. Its stack pointer must be above the callee's. With `may_stay` it
+ * may be equal, as for an innermost function with its return address in a register. */
 static __always_inline enum walk_step walk_up(struct walk *walk, u64 pc, u64 sp, u64 fp, bool may_stay)
 {
 	pc = CODE_BITS(walk, pc);
@@ -43,16 +43,17 @@ static __always_inline enum walk_step walk_to(struct walk *walk, u64 pc, u64 sp,
 	return walk_up(walk, pc, sp, fp, HAS_LINK);
 }
 
-/* A null in place of the next frame record is the root only at the end of a chain of them: where a
- * table or a guess led to the frame, the register may hold the zero of a function that keeps no
- * frame pointer. */
+/* A null in place of the next frame record is the root only at the end of a chain of records: if
+ * a table or a guess led to the frame, the register may be zero in a function without a frame
+ * pointer. */
 static __always_inline enum walk_step end_of_records(struct walk *walk)
 {
 	return walk->by_record ? WALK_COMPLETE : WALK_LOST;
 }
 
-/* The frame pointer leads to two words: the caller's frame pointer, and the return address. On x86-64 these are the top of the
- * frame. On AArch64 they stand anywhere in it, mostly at its bottom, so that the caller's stack pointer is above them, but not known. */
+/* The frame pointer leads to two words: the caller's frame pointer, and the return address. On
+ * x86-64 these are the top of the frame. On AArch64 they are anywhere in it, mostly at its
+ * bottom, so that the caller's stack pointer is above them, but unknown. */
 static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
 {
 	u64 fp = walk->fp, saved, pc;
@@ -73,9 +74,9 @@ static __always_inline enum walk_step walk_by_pointer(struct walk *walk)
 	return step;
 }
 
-/* The caller on another stack, which may lie anywhere: the number of frames is what ends a circle.
- * Go's functions that switch stacks keep a frame pointer, and set it to null where they have no
- * caller. */
+/* The caller is on another stack, which may lie anywhere: only the number of frames ends a
+ * cycle. Go's functions that switch stacks keep a frame pointer, and set it to null if they have
+ * no caller. */
 static __always_inline enum walk_step walk_across_stacks(struct walk *walk)
 {
 	u64 fp = walk->fp, saved, pc;
@@ -119,7 +120,8 @@ static __always_inline bool innermost_register(struct walk *walk, u32 number, u6
 #endif
 }
 
-/* The frame address of a function with a frame record, to which the frame pointer leads while the function waits for a callee. */
+/* The frame address of a function with a frame record, to which the frame pointer leads while
+ * the function waits for a callee. */
 static __always_inline bool address_by_record(struct walk *walk, struct rule *rule, u64 *cfa)
 {
 	if (walk->fp_lost || rule->frame != FRAME_AT_CFA || rule->link != RETURN_AT_CFA ||
@@ -159,8 +161,8 @@ static __always_inline bool frame_address(struct walk *walk, struct rule *rule, 
 	return true;
 }
 
-/* A register that was saved at `address`. An epilogue has popped it already where that lies below the stack
- * pointer, and the tables do not always say so. */
+/* A register that was saved at `address`. If that lies below the stack pointer, an epilogue has
+ * popped the register already, which the tables do not always say. */
 static __always_inline void restore(struct walk *walk, u64 address, u64 *value, u8 *is_lost)
 {
 	if (walk->interrupted && address < walk->sp)
@@ -197,7 +199,7 @@ static __always_inline enum walk_step walk_by_rule(struct walk *walk, struct rul
 	return walk_up(walk, pc, cfa, fp, HAS_LINK || rule->link == RETURN_IN_REGISTER);
 }
 
-/* The registers that the kernel put on the stack in front of a signal handler. */
+/* The registers that the kernel put on the stack before a signal handler. */
 static __always_inline enum walk_step walk_to_interrupted(struct walk *walk)
 {
 	u64 pc, sp, at = walk->sp;
@@ -226,8 +228,8 @@ static __always_inline enum walk_step walk_to_interrupted(struct walk *walk)
 	return WALK_ON;
 }
 
-/* Assembly without tables in an image that has some mostly has no frame: the return address is where a call
- * put it, if that is code. */
+/* Assembly without tables in an image that has some mostly has no frame: the return address is
+ * at the stack pointer, if that is code. */
 static __always_inline enum walk_step walk_without_frame(struct walk *walk)
 {
 	u64 pc = walk->link, sp = walk->sp;
@@ -265,7 +267,8 @@ static __always_inline enum walk_step walk_step(struct walk *walk, struct rule *
 		return WALK_UNSUPPORTED;
 	case RULE_SIGNAL_RETURN:
 		if (HAS_LINK && walk->by_record) {
-			/* Where the registers are is not known. A frame record that the kernel made leads on. */
+			/* The place of the registers is unknown. A frame record that the kernel
+			 * made leads on. */
 			walk->counts.by_pointer++;
 			return walk_by_pointer(walk);
 		}

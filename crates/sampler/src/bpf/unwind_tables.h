@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* The unwind tables that user space puts into the kernel, and how walks went (mirrored in unwinding/). */
+/* The unwind tables that user space puts into the kernel, and the outcomes of walks (mirrored in
+ * unwinding/). */
 #pragma once
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
@@ -9,7 +10,7 @@ const volatile bool by_tables = false;
 
 /* ---- shared with user space; mirrored in unwinding/store.rs ---- */
 #define ROW_PAGE_WORDS 1024
-#define CHUNK_PAGES 256 /* pages of rows that one inner table has: 1 MiB */
+#define CHUNK_PAGES 256 /* pages of rows in one inner table: 1 MiB */
 #define MOST_CHUNKS 1024
 #define MOST_IMAGES 4096
 #define BLOCK_BITS 8
@@ -50,26 +51,28 @@ struct image_key {
 	u32 device;
 	u32 generation;
 };
-/* What is known of an image: its number, 0 as long as user space has not said. Who asked first can be
- * asked for the file. */
+/* An image's number, 0 until user space has assigned it, and the process that asked first, which
+ * can be asked for the file. */
 struct image_number {
 	u32 number;
 	u32 tgid;
-	u32 label; /* of the image in stacks, see IMAGE_WORD; 0: it has none */
-	u32 runtimes; /* of which languages it is one: a bit each, see below */
+	u32 label; /* label of the image in stacks, see IMAGE_WORD; 0: none */
+	u32 runtimes; /* its languages, one bit each, see below */
 };
-/* So that what no image of a stack is need not be looked up in the tables of each language, which are in no cache by then. */
+/* A bit for each language whose runtime the image is, so that other images need no lookup in the
+ * languages' tables, which would miss the cache. */
 enum image_runtime { RUNTIME_PYTHON, RUNTIME_RUBY, RUNTIME_V8, RUNTIME_GO };
 /* The table of an image, by its number. */
 struct image_table {
 	u64 start; /* offset in the file */
 	u32 blocks; /* 0: no table */
-	u32 page; /* where it begins in `rows` */
-	u32 used; /* round in which it was last used, see `round` */
+	u32 page; /* first page in `rows` */
+	u32 used; /* round of its last use, see `round` */
 	u32 unused;
 };
-/* A frame in a labelled image is this bit, the label and the offset in the file. Such a stack is the same in
- * each process, wherever its images are mapped. Labels, unlike numbers, are never used again. */
+/* A frame in a labelled image is this bit, the label and the offset in the file. Such a stack is
+ * the same in each process, wherever its images are mapped. Labels, unlike numbers, are never
+ * reused. */
 #define IMAGE_WORD (1ull << 62)
 #define IMAGE_OFFSET_BITS 40
 #define LABEL_VDSO 1
@@ -77,25 +80,25 @@ struct image_table {
 #define IMAGE_WITHOUT_TABLE 2
 #define IMAGE_FIRST 3
 
-/* How walks went; summed over the CPUs by user space. */
+/* Outcomes of walks; summed over the CPUs by user space. */
 struct walk_counts {
 	u64 stacks;
 	u64 by_table; /* frames */
-	u64 by_pointer_early; /* frames of images that have no table yet */
-	u64 by_pointer; /* frames of code that has none */
-	u64 complete; /* the ends of stacks */
+	u64 by_pointer_early; /* frames of images without a table yet */
+	u64 by_pointer; /* frames of code without a table */
+	u64 complete; /* walks that reached the end of the stack */
 	u64 unsupported;
-	u64 lost; /* the frame pointer leads nowhere, or nothing is there */
-	u64 astray; /* a return address that is none, a stack that goes back */
+	u64 lost; /* the frame pointer leads nowhere, or to nothing */
+	u64 astray; /* an invalid return address, or a stack pointer that moves down */
 	u64 too_deep;
 	u64 narrow; /* 32-bit */
-	u64 crowded; /* images that found no room */
+	u64 crowded; /* images for which there was no room */
 };
 
-/* What user space tells the walks. */
+/* Messages of user space to the walks. */
 struct walk_state {
-	u32 version; /* changes with everything that makes a cached mapping's number wrong */
-	u32 round; /* a second or so: what was used in which */
+	u32 version; /* changes whenever a cached mapping's number becomes wrong */
+	u32 round; /* number of the current period of about a second, for last uses */
 };
 
 struct row_page {
@@ -144,7 +147,7 @@ struct {
 	__type(key, u32);
 	__type(value, struct walk_state);
 } walk_state SEC(".maps");
-/* Counts images that have no number yet, so that user space need not look when there is none. */
+/* Counts images without a number, so that user space need not search when there are none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

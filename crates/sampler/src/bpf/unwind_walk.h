@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* User stacks by unwind tables, in the kernel.
+/* Walks user stacks by unwind tables, in the kernel.
  *
- * User space compiles the tables of each image into rows (crate unwind, `compact`), and `rows` holds
- * them. The steps here are those of `CompactUnwinder` in that crate, which is tested against programs
- * that are executed instruction by instruction. Where an image has no table (yet), frame pointers serve. */
+ * User space compiles the tables of each image into rows (crate unwind, `compact`), and `rows`
+ * holds them. The steps here are those of `CompactUnwinder` in that crate, which is tested
+ * against programs executed instruction by instruction. For images without a table (yet), frame
+ * pointers serve. */
 #pragma once
 #include "hotspot.h"
 #include "v8.h"
 
 #define MAX_FRAMES 127
-#define STACK_PIECES 4 /* entries that a user stack has at most */
-/* Frames, innermost first. A user stack of more than MAX_FRAMES goes on in the entry with the next odd number, whose count
- * is of what is left. */
+#define STACK_PIECES 4 /* maximum number of entries of a user stack */
+/* Frames, innermost first. A user stack of more than MAX_FRAMES continues in the entry with the
+ * next odd number, whose count is of the remaining frames. */
 struct frames {
 	u64 count;
 	u64 address[MAX_FRAMES];
@@ -28,17 +29,18 @@ struct walk_loop {
 	struct stack_words *words;
 };
 
-/* Puts a frame where the one at the walk's depth stands; in front of each piece is its count. */
+/* Stores a frame at the walk's depth; each piece starts with its count. */
 static __always_inline void put_frame(struct walk *walk, struct stack_words *words, u32 depth, u64 word)
 {
 	u32 place = depth + depth / MAX_FRAMES + 1;
 
-	__asm__ volatile("" : "+r"(place)); /* the verifier asks for the bound that the compiler knows of */
+	__asm__ volatile("" : "+r"(place)); /* the verifier wants the bound that only the compiler knows */
 	words->word[place & (WALK_WORDS - 1)] = word;
 	walk->hash = mixed(walk->hash, word);
 }
 
-/* What stands for a frame in the mapping `here`: its place in the image, or the address where that has no label. */
+/* The word of a frame in the mapping `here`: its place in the image, or the address if the image
+ * has no label. */
 static __always_inline u64 frame_word(struct walk *walk, u64 address)
 {
 	u64 offset = address + walk->here.file_base;
@@ -57,7 +59,7 @@ static __always_inline long walk_ruby_frame(struct walk *walk, struct stack_word
 	if (walk->ruby.untold)
 		tell_method(&walk->ruby);
 	if (!word)
-		word = PYTHON_WORD; /* passed over by user space */
+		word = PYTHON_WORD; /* skipped by user space */
 	put_frame(walk, words, depth, word);
 	walk->depth = depth + 1;
 	if (walk->ending)
@@ -66,7 +68,7 @@ static __always_inline long walk_ruby_frame(struct walk *walk, struct stack_word
 	return walk->ending && !walk->ruby.pending;
 }
 
-/* Puts the next frame of Python on the stack. Where it is none, a place of the stack stays that says so. */
+/* Puts the next frame of Python on the stack. If it is no function, a placeholder stays. */
 static __always_inline long walk_python_frame(struct walk *walk, struct stack_words *words, u32 depth)
 {
 	u64 word = next_python_frame(&walk->python);
@@ -74,7 +76,7 @@ static __always_inline long walk_python_frame(struct walk *walk, struct stack_wo
 	if (walk->python.untold)
 		tell_code(&walk->python);
 	if (!word)
-		word = PYTHON_WORD; /* passed over by user space */
+		word = PYTHON_WORD; /* skipped by user space */
 	put_frame(walk, words, depth, word);
 	walk->depth = depth + 1;
 	if (walk->ending) {
@@ -86,7 +88,7 @@ static __always_inline long walk_python_frame(struct walk *walk, struct stack_wo
 	return 0;
 }
 
-/* Puts the function on the stack that a piece of V8's own code was executed for. */
+/* Puts the function on the stack for which V8's own code was executed. */
 static __always_inline long walk_v8_frame(struct walk *walk, struct stack_words *words, u32 depth)
 {
 	put_frame(walk, words, depth, walk->v8.word);
@@ -95,7 +97,8 @@ static __always_inline long walk_v8_frame(struct walk *walk, struct stack_words 
 	return walk->ending && !walk->python.pending && !walk->ruby.pending;
 }
 
-/* Where the native stack ended before its start, the frames of an interpreter that are left have their callers no more. */
+/* If the native stack ended before its start, an interpreter's remaining frames have lost their
+ * callers. */
 static __always_inline long end_native_walk(struct walk *walk, bool complete)
 {
 	if (complete && !walk->python.pending && !walk->ruby.pending && !walk->v8.word)
@@ -106,16 +109,17 @@ static __always_inline long end_native_walk(struct walk *walk, bool complete)
 	return !walk->python.pending && !walk->ruby.pending && !walk->v8.word;
 }
 
-/* ---- probes of user functions (uprobes), of anybody ---- */
+/* ---- probes of user functions (uprobes), by any process ---- */
 #define PROBE_SLOT 128 /* bytes of an instruction's place in the area of probes */
 #define BREAKPOINT 0xcc
 #define MOST_LEFT 8 /* notes of calls that one return can end */
-/* Where the kernel's code goes on after its system call, to which probed functions return: it has pushed three registers, the
- * first in place of the return address, and takes two of them back in three bytes. */
+/* Offset of the kernel's code after its system call, to which probed functions return. It has
+ * pushed three registers, the first in place of the return address, and pops two of them in
+ * three bytes. */
 #define AFTER_RETURN_CALL 13
 
-/* Whether the innermost note is of the call whose return address stands, or stood, there. Notes of functions that were left by a
- * jump are passed over. */
+/* Whether the innermost note is of the call whose return address is, or was, at this slot. Notes
+ * of functions that were left by a jump are skipped. */
 __noinline int is_return_of_probed(struct walk *walk, u64 slot)
 {
 	if (!walk)
@@ -131,7 +135,7 @@ __noinline int is_return_of_probed(struct walk *walk, u64 slot)
 #endif
 }
 
-/* Goes on where the innermost probed function will return to in the end. */
+/* Continues at the final return address of the innermost probed function. */
 __noinline int leave_probed_function(struct walk *walk)
 {
 	if (!walk)
@@ -139,15 +143,16 @@ __noinline int leave_probed_function(struct walk *walk)
 	struct return_instance *left = walk->probed;
 
 	walk->pc = BPF_CORE_READ(left, orig_ret_vaddr);
-	/* Functions that end with a call of another one share its return. */
+	/* Functions that end in a tail call share the callee's return. */
 	for (u32 i = 0; i < MOST_LEFT && BPF_CORE_READ(left, chained); i++)
 		left = BPF_CORE_READ(left, next);
 	walk->probed = BPF_CORE_READ(left, next);
 	return 0;
 }
 
-/* Whether a breakpoint in front of the address was met, and what it stands for was not yet executed. In the program that is never so: the
- * kernel has always been there. In the kernel the note of the call tells, if what was executed pushed a register. */
+/* Whether a breakpoint before the address was hit and its original instruction not executed yet.
+ * In user mode that never holds: the kernel has always been entered. In the kernel the note of
+ * the call tells, if the instruction pushes a register. */
 __noinline int is_at_breakpoint(struct walk *walk)
 {
 	u8 byte = 0;
@@ -165,8 +170,9 @@ __noinline int is_at_breakpoint(struct walk *walk)
 	return byte == BREAKPOINT;
 }
 
-/* The thread is where probed functions return to, `into` bytes behind the beginning: before the kernel has seen to the return the note of the
- * call says where that goes, after it the stack. */
+/* The thread is in the code to which probed functions return, `into` bytes after its start.
+ * Before the kernel has handled the return, the note of the call has the target; afterwards the
+ * stack has it. */
 __noinline int leave_return_code(struct walk *walk, u64 into)
 {
 	if (!walk)
@@ -176,7 +182,8 @@ __noinline int leave_return_code(struct walk *walk, u64 into)
 		pushed = into - AFTER_RETURN_CALL > 2 ? 1 : 2;
 	u64 slot = walk->sp + 8 * pushed - 8;
 	if (walk->in_kernel && is_return_of_probed(walk, walk->sp - 8)) {
-		/* The kernel has taken the registers from the stack for those who look. */
+		/* The kernel has removed the registers from the stack, for the sake of
+		 * unwinders. */
 		slot = walk->sp - 8;
 		leave_probed_function(walk);
 	} else if (is_return_of_probed(walk, slot)) {
@@ -190,7 +197,8 @@ __noinline int leave_return_code(struct walk *walk, u64 into)
 	return 0;
 }
 
-/* An instruction with a probe is executed elsewhere, and a function whose return is probed returns elsewhere. */
+/* An instruction with a probe is executed elsewhere, and a function whose return is probed
+ * returns elsewhere. */
 __noinline int begin_probed_walk(struct walk *walk)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -222,15 +230,18 @@ __noinline int begin_probed_walk(struct walk *walk)
 	return 0;
 }
 
-/* The number of the image that the walk is in, if it is a runtime of that kind; else 0, which no image has. */
+/* The number of the image that the walk is in, if it is a runtime of this kind; otherwise 0,
+ * which no image has. */
 static __always_inline u32 image_of_runtime(struct walk *walk, enum image_runtime runtime)
 {
 	/* Without a branch: the verifier would follow each to the end of the walk. */
 	return walk->here.number * ((walk->here.runtimes >> runtime) & 1);
 }
 
-/* Puts the next frame on the stack; nonzero if it is the last one. The parts of a walk are functions that the verifier looks at once each,
- * whatever their callers know: it would else follow them from each state that a caller can be in, and take most of a recording's start. */
+/* Puts the next frame on the stack; nonzero if it is the last one. The parts of a walk are
+ * global functions, which the verifier checks once each without their callers' state. Otherwise
+ * it would follow them from every state of a caller, which would take most of a recording's
+ * start. */
 __noinline int walk_frame(struct walk *walk, struct stack_words *words, u32 depth)
 {
 	struct rule *rule = 0;
@@ -257,7 +268,7 @@ __noinline int walk_frame(struct walk *walk, struct stack_words *words, u32 dept
 		walk->depth = depth;
 		return end_native_walk(walk, false);
 	}
-	/* User space looks for callers in front of their addresses, where the call is. */
+	/* User space looks up a caller just before its address, where the call is. */
 	bool no_call = depth && (walk->interrupted || (rule && rule->kind == RULE_SIGNAL_RETURN));
 	meet_v8(&walk->v8, image_of_runtime(walk, RUNTIME_V8), walk->tgid);
 	bool is_generated = !rule && !walk->here.file_base && walk->here.number == IMAGE_WITHOUT_TABLE;
@@ -305,7 +316,7 @@ static __always_inline void add_walk_counts(struct walk *walk)
 		sum[i] += one[i];
 }
 
-/* Whether the registers are those of a 32-bit program; else the walk begins with them. */
+/* Whether the registers are those of a 32-bit program; if not, the walk begins with them. */
 static __always_inline bool begin_walk(struct walk *walk, struct task_struct *task)
 {
 	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
@@ -318,7 +329,7 @@ static __always_inline bool begin_walk(struct walk *walk, struct task_struct *ta
 	walk->sp = BPF_CORE_READ(user, sp);
 	walk->fp = BPF_CORE_READ(user, regs[29]);
 	walk->link = BPF_CORE_READ(user, regs[30]);
-	/* Of 2^39 to 2^52 bytes, as the kernel was built. */
+	/* 2^39 to 2^52 bytes, depending on the kernel's configuration. */
 	walk->code_mask = task->mm->task_size - 1;
 #else
 	walk->pc = regs->ip;
@@ -332,8 +343,8 @@ static __always_inline bool begin_walk(struct walk *walk, struct task_struct *ta
 	return true;
 }
 
-/* Puts the frames of the current thread's user stack into the pieces and returns how many; their hash is
- * `walk->hash`. A 32-bit program, which has other tables, has one. */
+/* Puts the frames of the current thread's user stack into the pieces and returns their number;
+ * their hash is `walk->hash`. For a 32-bit program, which has other tables, that is one frame. */
 static __always_inline u32 walk_user_stack(struct walk *walk, struct task_struct *task, struct stack_words *words, u64 sequence)
 {
 	struct walk_loop loop = { .walk = walk, .words = words };

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
 /* The functions of JavaScript on a user stack.
  *
- * User space finds V8 in an image (crate languages) and says where its objects have what. Code that V8 has made, in memory without a file,
- * and its own pieces of code, which stand in its image without unwind tables, have frame pointers; below the frame pointer of a function of
- * JavaScript, be it interpreted or compiled, stand its context and the function. What all closures of the function share has its name:
- * that is the number of the frame (see python.h), and user space reads the name from the process the first time. */
+ * User space finds V8 in an image (crate languages) and passes the layout of its objects. Both
+ * code that V8 generated, in memory without a file, and V8's own code, in its image without
+ * unwind tables, have frame pointers. Below the frame pointer of a JavaScript function,
+ * interpreted or compiled, are its context and the function. The object shared by all closures
+ * of the function has its name: its address is the number of the frame (see python.h), and user
+ * space reads the name from the process the first time. */
 #pragma once
 #include "unwind_steps.h"
 
@@ -22,9 +24,9 @@ struct v8_engine {
 	u16 script_type;
 	u16 also_of_user_space[3];
 };
-#define V8_HEAD 8 /* words of an object that are read */
+#define V8_HEAD 8 /* words of an object that are copied */
 #define V8_FUNCTION_TYPES 32 /* functions, constructors, classes */
-#define V8_MAP_TYPE 12 /* where a map has the type of its objects */
+#define V8_MAP_TYPE 12 /* offset of the object type in a map */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -32,16 +34,16 @@ struct {
 	__type(key, u32);
 	__type(value, struct v8_engine);
 } v8_engines SEC(".maps");
-/* Which of them an image is, by the image's number; 0: none. */
+/* The engine of an image, by the image's number; 0: none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 4096);
 	__type(key, u32);
 	__type(value, u32);
 } image_v8_engines SEC(".maps");
-/* Which of them a process has, by its number: code that V8 made says nothing of it. */
+/* The engine of a process, by its id: generated code does not tell it. */
 struct v8_process {
-	u64 process; /* a hash of which it is: numbers are used again */
+	u64 process; /* a hash of the process's identity: ids are reused */
 	u32 engine;
 	u32 unused;
 };
@@ -59,7 +61,7 @@ static __always_inline u64 hash_of_process(void)
 	return mixed(mixed(mixed(HASH_START, task->tgid), task->self_exec_id), task->group_leader->start_time);
 }
 
-/* A native frame of an image (0: none of V8) was put on the stack. */
+/* A native frame of an image (0: not V8) was put on the stack. */
 static __always_inline void meet_v8(struct v8_walk *v8, u32 image, u32 tgid)
 {
 	if (image == v8->image)
@@ -78,7 +80,7 @@ static __always_inline void meet_v8(struct v8_walk *v8, u32 image, u32 tgid)
 	bpf_map_update_elem(&v8_processes, &tgid, &now, BPF_ANY);
 }
 
-/* Finds out which engine the process has, if it was met before. */
+/* Finds the engine of the process, if it was met before. */
 static __always_inline bool find_v8(struct v8_walk *v8, u32 tgid)
 {
 	if (v8->engine || v8->is_asked)
@@ -107,7 +109,7 @@ static __always_inline u32 v8_type(u64 object_map)
 	return type;
 }
 
-/* Tells user space of a function. */
+/* Sends a function to user space. */
 static __always_inline void tell_function(struct walk *walk, u64 *slot, u64 number, struct v8_engine *of, u64 shared, u64 name, u64 script)
 {
 	u64 *words = (u64 *)walk->python.record.lines;
@@ -118,7 +120,8 @@ static __always_inline void tell_function(struct walk *walk, u64 *slot, u64 numb
 	tell_address(&walk->python.record, slot, number, LANGUAGE_V8, shared, 2 * sizeof(u64) + sizeof(*of));
 }
 
-/* The function whose frame the frame pointer is of, as a word of the stack; 0 if it is none of JavaScript. */
+/* The function of the frame at the frame pointer, as a word of the stack; 0 if it is not
+ * JavaScript. */
 __noinline u64 function_of_frame(struct walk *walk)
 {
 	u64 context, function, head[V8_HEAD];
@@ -132,7 +135,7 @@ __noinline u64 function_of_frame(struct walk *walk)
 	struct v8_engine *of = bpf_map_lookup_elem(&v8_engines, &engine);
 	if (!of || !of->function_type)
 		return 0;
-	/* Frames of no function have the number of their kind there. */
+	/* Frames without a function have the number of their kind there. */
 	if (!stack_word(walk, walk->fp - of->frame_context, &context) || !is_object(context) ||
 	    !stack_word(walk, walk->fp - of->frame_function, &function) || !is_object(function))
 		return 0;
@@ -148,7 +151,7 @@ __noinline u64 function_of_frame(struct walk *walk)
 		return 0;
 	u64 name = head[(of->shared_name / 8) & (V8_HEAD - 1)];
 	u64 script = head[(of->shared_script / 8) & (V8_HEAD - 1)], map = 0;
-	/* V8's own functions have no script; their pieces of code have symbols. */
+	/* V8's own functions have no script; their code has symbols. */
 	if (!is_object(name) || !is_object(script) || bpf_probe_read_user(&map, sizeof(map), (void *)(script - 1)) ||
 	    v8_type(map) != of->script_type)
 		return 0;

@@ -1,4 +1,5 @@
-//! User half of v8.h: passes the layout of V8's objects to the kernel, and reads the names of functions.
+//! User half of v8.h: passes the layout of V8's objects to the kernel, and reads the names of
+//! functions.
 
 use crate::processes::threads::process_file;
 use languages::v8::{FunctionReader, JsFunction, SharedFunction, V8Layout};
@@ -11,8 +12,8 @@ pub(crate) fn engine_bytes(layout: &V8Layout) -> Vec<u8> {
     words.into_iter().flat_map(u16::to_ne_bytes).collect()
 }
 
-/// Returns the function of a record, in this process; `seen` holds the bytes that the kernel half read of it.
-/// `None` if it does not exist any more.
+/// Returns the function of a record, in this process; `seen` holds the bytes that the kernel half
+/// read of it. `None` if it no longer exists.
 pub(super) fn seen_function(
     pid: u32,
     shared: u64,

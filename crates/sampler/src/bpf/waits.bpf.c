@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 OR MIT */
-/* Every wait of the threads of some processes, one by one, with who ended it: for tracing, where a
- * wait belongs to the block that the thread was in. Aggregates are collect.bpf.c's business. */
+/* Every wait of the threads of some processes, one by one, with its waker: for tracing, where a
+ * wait belongs to the block that the thread was in. Aggregates belong to collect.bpf.c. */
 #include "kernel_types.h"
 #include "lost.h"
 #include "task_ids.h"
@@ -8,11 +8,11 @@
 #include <bpf/bpf_core_read.h>
 
 #define NONE 0xffffffffu
-/* Bytes of a program's path that are kept. */
+/* Maximum length of a program's path. */
 #define PROGRAM 256
-/* Leaving the idle state takes tens of microseconds on virtual machines; what takes longer is no part of that. */
+/* Longest time to leave the idle state, which takes tens of microseconds on virtual machines. */
 #define WAKE_UP_NS 1000000
-/* Of CPUs with higher numbers nothing is said: what is waited for there is waited for by itself. */
+/* CPUs with higher numbers are not tracked: waits there count as the program's own. */
 #define MOST_CPUS 4096
 
 /* ---- what user space sets before the programs are loaded ---- */
@@ -28,12 +28,12 @@ struct wait {
 	u64 queued_ns;
 	u32 tid;
 	u32 system_call; /* NONE: none */
-	u32 waker_tid; /* 0: nobody of the program; if it was preempted: the thread that it woke and that took its CPU */
+	u32 waker_tid; /* 0: not of the program; after a preemption: the thread that this one woke and that took its CPU */
 	u32 waker_block; /* NONE: none */
-	u32 preempted; /* then system_call is what that thread had waited in */
+	u32 preempted; /* then system_call is the call that the waker's thread had waited in */
 	u32 reserved;
-	u64 taken_ns; /* of queued_ns: other processes had CPUs that it might have had */
-	u64 held_ns; /* of the time before: the same of the thread that woke it */
+	u64 taken_ns; /* part of queued_ns: other processes used CPUs that it might have had */
+	u64 held_ns; /* part of the time before: the same for the waker */
 };
 /* A time that a thread was ready without a CPU. */
 struct queued {
@@ -41,20 +41,20 @@ struct queued {
 	u64 to_ns;
 	u64 taken_ns; /* see struct wait */
 };
-/* Number of these times that are kept of a thread, for those that it wakes. */
+/* Number of these times that are kept of a thread, for the threads that it wakes. */
 #define LAST 4
 struct waiting {
-	u64 since_ns; /* 0: it does not wait */
+	u64 since_ns; /* 0: not waiting */
 	u64 woken_ns; /* 0: still asleep */
 	u32 system_call;
 	u32 waker_tid;
 	u32 waker_block;
 	u32 preempted;
-	u32 waker; /* its id, as the kernel has it */
+	u32 waker; /* the kernel's id */
 	u32 unused;
-	u64 taken_ns; /* taken_ns below when it was ready */
+	u64 taken_ns; /* value of taken_ns below when the thread was ready */
 	u64 held_ns;
-	u64 n; /* times kept in last, and those that were */
+	u64 n; /* number of times kept in last, with the overwritten ones */
 	struct queued last[LAST];
 };
 
@@ -64,14 +64,14 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } processes SEC(".maps");
-/* When the last thread of each of those ended that has ended. */
+/* The end of the last thread of each watched process that has ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u32);
 	__type(value, u64);
 } ended SEC(".maps");
-/* Where a thread's runtime_abi::trace::Local is. */
+/* Address of a thread's runtime_abi::trace::Local. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -89,26 +89,27 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } waits SEC(".maps");
-/* Processes that those have started, directly or not. */
+/* Descendants of watched processes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, u32);
 	__type(value, u32);
 } started SEC(".maps");
-/* The programs that they have executed: paths. */
+/* Paths of the programs that they have executed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 << 10);
 } programs SEC(".maps");
 
-/* A process that ran while threads of those were ready without a CPU; takers has for how long. */
+/* A process that ran while watched threads were ready without a CPU; `takers` has its time. */
 struct taker {
 	u32 tgid;
-	u32 is_own; /* it is one of those processes, or was started by them */
+	u32 is_own; /* 1: a watched process, or a descendant of one */
 	char comm[16];
 };
-/* CPUs that those threads may run on, by number: USABLE; USABLE_FIRST if they might when all this began. */
+/* CPUs that watched threads may run on, by number: USABLE; USABLE_FIRST if that held at the
+ * start of watching. */
 #define USABLE 1
 #define USABLE_FIRST 2
 struct {
@@ -146,16 +147,17 @@ static __always_inline bool is_started(u32 tgid)
 	return is_target(tgid) || bpf_map_lookup_elem(&started, &tgid);
 }
 
-/* Threads of those that are ready without a CPU, and since when there are some. */
+/* Number of watched threads that are ready without a CPU, and the time since which that is so. */
 static u64 ready_threads, ready_since;
-/* Usable CPUs that other processes run on, less first_cpus. What ran on a CPU before all this began is no thread of those, however long it
- * goes on. */
+/* Number of usable CPUs that run other processes, less first_cpus. A thread that ran on a CPU
+ * when watching began is not watched, however long it runs on. */
 static s64 foreign_change;
-/* For how long a thread that was always ready would have been without a CPU because of other processes, and until when that is counted. */
+/* Time for which a permanently ready thread would have been without a CPU because of other
+ * processes, and the end of the time counted. */
 static u64 taken_ns, taken_until;
 struct slice {
-	u64 since_ns; /* when the thread that runs there got the CPU */
-	u32 state; /* what it counts as, NOT_YET: by USABLE_FIRST */
+	u64 since_ns; /* when the running thread got the CPU */
+	u32 state; /* how it counts; NOT_YET: by USABLE_FIRST */
 	u32 reserved;
 };
 enum { NOT_YET, FOREIGN, NOT_FOREIGN };
@@ -166,8 +168,9 @@ struct {
 	__type(value, struct slice);
 } slices SEC(".maps");
 
-/* Without other processes as many of the ready threads would run as these have CPUs. The rest waits for the program's own threads. Which
- * of them it would be is not known, so each waits for others by the same part. Called before either number changes. */
+/* Without other processes, the CPUs that these use would run the same number of ready threads.
+ * The rest waits for the program's own threads. Which threads would run is unknown, so each is
+ * charged the same share. Called before either number changes. */
 static __always_inline void count_taken(u64 now)
 {
 	u64 until = taken_until, ready = ready_threads, foreign = first_cpus + foreign_change;
@@ -193,7 +196,8 @@ static __always_inline void becomes_running(u64 now)
 		__sync_fetch_and_add(&ready_threads, -1);
 }
 
-/* A thread that leaves a CPU had it while others were ready: the thread that ran last before one of these got its CPU may have run for a moment only. */
+/* Charges a thread that leaves a CPU for using it while watched threads were ready: the thread
+ * that ran last before one of these got its CPU may have run for a moment only. */
 static __always_inline void charge(struct task_struct *prev, u64 since, u64 now)
 {
 	u64 *sum;
@@ -213,7 +217,7 @@ static __always_inline void charge(struct task_struct *prev, u64 since, u64 now)
 		bpf_map_update_elem(&takers, &taker, &ns, BPF_ANY);
 }
 
-/* A thread had no CPU, for some of the time because of other processes. */
+/* Remembers that a thread had no CPU, for some of the time because of other processes. */
 static __always_inline void remember(struct waiting *of, u64 from, u64 to, u64 taken)
 {
 	u32 at = of->n % LAST;
@@ -224,7 +228,7 @@ static __always_inline void remember(struct waiting *of, u64 from, u64 to, u64 t
 	of->n++;
 }
 
-/* For how long since then other processes kept a thread from running, at least. */
+/* Time since `since` for which other processes kept a thread from running; a lower bound. */
 static __always_inline u64 held_since(u32 tid, u64 since)
 {
 	struct waiting *of = bpf_map_lookup_elem(&waiting, &tid);
@@ -263,8 +267,9 @@ static __always_inline void change_slice(struct task_struct *prev, struct task_s
 	__sync_fetch_and_add(&foreign_change, is_foreign ? 1 : -1);
 }
 
-/* A thread that got its CPU so soon did not wait for others: an idle CPU had to wake up, or whoever woke it ran on there until it
- * slept. Had it not been stopped, it would have run on. */
+/* Whether a thread got its CPU so soon that it did not wait for others: an idle CPU had to wake
+ * up, or its waker ran on there until it slept. Had the thread not been stopped, it would have
+ * run on. */
 static __always_inline bool is_wake_up(struct waiting *waited, struct task_struct *prev, u64 queued)
 {
 	return !waited->preempted && queued < WAKE_UP_NS && (!prev->pid || prev->pid == waited->waker);
@@ -295,7 +300,8 @@ int on_switch(u64 *ctx)
 			queued = 0;
 		else if (taken)
 			remember(waited, ready, now, taken);
-		/* A thread that wakes another one and loses its CPU to it hands over what that one waited for. */
+		/* A thread that wakes another one and loses its CPU to it passes on what that
+		 * one waited for. */
 		if (!waited->preempted && waited->waker == prev->pid) {
 			handed_to = tid;
 			handed_to_tid = tid_of(next);
@@ -324,7 +330,8 @@ int on_switch(u64 *ctx)
 		return 0;
 	tid = prev->pid;
 	waited = bpf_map_lookup_elem(&waiting, &tid);
-	/* It ran, though no switch to it was traced, as seen behind the threads of a virtual machine's agent: it counts as ready no longer. */
+	/* The thread ran although no switch to it was traced, as happens with the agent threads
+	 * of a virtual machine: it no longer counts as ready. */
 	if (waited && waited->since_ns && waited->woken_ns)
 		becomes_running(now);
 	/* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD: the thread ends. */
@@ -335,7 +342,8 @@ int on_switch(u64 *ctx)
 	bool ready = preempted || !state;
 	if (ready)
 		becomes_ready(now);
-	/* Its entry stays: adding and removing one at each switch took a third of the time of this program. */
+	/* The entry stays: adding and removing one at each switch took a third of this program's
+	 * time. */
 	if (!waited) {
 		struct waiting none = {};
 
@@ -379,8 +387,8 @@ int on_waking(u64 *ctx)
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	/* A thread wakes another one in a system call; otherwise an interrupt did, and "current" is
-	 * whoever happened to run there. */
+	/* In a system call the current thread is the waker; otherwise an interrupt woke the
+	 * task, and "current" is unrelated. */
 	if (is_target(tgid_of(task)) && system_call_of(task) != NONE) {
 		entry->waker = task->pid;
 		entry->waker_tid = tid_of(task);
