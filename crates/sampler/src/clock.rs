@@ -1,13 +1,14 @@
-//! Time, on the clocks that the kernel stamps records with.
+//! The clocks of the kernel's records.
 
 use std::sync::OnceLock;
 
-/// Now, on the kernel's monotonic clock, in nanoseconds. In a time namespace programs read another one.
+/// Returns the time of the kernel's monotonic clock, in nanoseconds. In a time namespace programs
+/// read a shifted one.
 pub fn monotonic_ns() -> u64 {
     read_clock(libc::CLOCK_MONOTONIC).wrapping_add_signed(own_clock_ahead().wrapping_neg())
 }
 
-/// Returns how many nanoseconds the monotonic clock that a process reads is ahead of the kernel's.
+/// Returns by how many nanoseconds the monotonic clock of a process is ahead of the kernel's.
 pub fn clock_ahead_of(pid: u32) -> i64 {
     read_offset(&pid.to_string()).unwrap_or_else(own_clock_ahead)
 }
@@ -21,7 +22,8 @@ fn read_offset(process: &str) -> Option<i64> {
     parse_offset(&std::fs::read_to_string(format!("/proc/{process}/timens_offsets")).ok()?)
 }
 
-/// Parses the text of `/proc/PID/timens_offsets`: nanoseconds that its monotonic clock is ahead of the kernel's.
+/// Parses the text of `/proc/PID/timens_offsets`: nanoseconds by which the monotonic clock is ahead
+/// of the kernel's.
 fn parse_offset(text: &str) -> Option<i64> {
     let line = text
         .lines()
@@ -31,30 +33,30 @@ fn parse_offset(text: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// Now, since the machine was started, in nanoseconds.
+/// Returns the time since boot, in nanoseconds.
 pub(crate) fn boot_ns() -> u64 {
     read_clock(libc::CLOCK_BOOTTIME)
 }
 
-/// Now, in nanoseconds since 1970.
+/// Returns the time since 1970, in nanoseconds.
 pub(crate) fn unix_ns() -> u64 {
     read_clock(libc::CLOCK_REALTIME)
 }
 
-/// CPU time of this process so far, in nanoseconds.
+/// Returns the CPU time of this process so far, in nanoseconds.
 pub fn own_cpu_ns() -> u64 {
     read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of this thread so far, in nanoseconds.
+/// Returns the CPU time of this thread so far, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time of the processes that this one started and that have ended, in nanoseconds.
+/// Returns the CPU time of ended child processes, in nanoseconds.
 pub fn children_cpu_ns() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills in the structure; zeroes are a value of it, too.
+    // SAFETY: the kernel fills in the structure, for which zeros are valid, too.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()

@@ -1,25 +1,25 @@
 use std::io;
 
-/// Reason that something could not be recorded: the action, its object, and the kernel's reason.
+/// Reason that a recording failed: the action, its object, and the kernel's reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No event has this name.
     #[error("no event is called '{name}'{}", near_matches(.near))]
     UnknownEvent {
-        /// Name that was asked for.
+        /// The requested name.
         name: String,
-        /// Names that are spelled like it.
+        /// Names of similar spelling.
         near: Vec<String>,
     },
     /// The event's name does not parse.
     #[error("event '{text}': {reason}")]
     EventSyntax {
-        /// Event that was asked for.
+        /// The requested event.
         text: String,
         /// Description of the syntax error.
         reason: String,
     },
-    /// The kernel or the processor does not have the event, or does not let us use it.
+    /// The kernel or the processor lacks the event, or refuses access to it.
     #[error("event '{name}' cannot be recorded: {reason}")]
     EventRefused {
         /// The event.
@@ -33,9 +33,9 @@ pub enum Error {
     /// More events than the collector has room for.
     #[error("{asked} events are more than the {limit} that one recording can hold")]
     TooManyEvents {
-        /// Number of events that were asked for.
+        /// Number of requested events.
         asked: usize,
-        /// Number of those that fit.
+        /// Maximum number of events.
         limit: usize,
     },
     /// The rate is above what the kernel allows.
@@ -43,7 +43,7 @@ pub enum Error {
         "{asked} samples a second are above the kernel's limit of {limit}; raise it with: sysctl kernel.perf_event_max_sample_rate={asked}"
     )]
     RateTooHigh {
-        /// The rate that was asked for, in samples a second per CPU.
+        /// The requested rate, in samples a second per CPU.
         asked: u64,
         /// `kernel.perf_event_max_sample_rate`.
         limit: u64,
@@ -54,7 +54,7 @@ pub enum Error {
         /// The command's name.
         program: String,
     },
-    /// The command is a script, and the interpreter that its first line names does not exist.
+    /// The command is a script, and the interpreter in its first line does not exist.
     #[error("{program}: its first line asks for {interpreter}, and there is no such program")]
     NoInterpreter {
         /// The command's name.
@@ -76,7 +76,7 @@ pub enum Error {
         /// Its id.
         pid: u32,
     },
-    /// The process is not ours to measure.
+    /// The kernel does not let this user measure the process.
     #[error("process {pid} is not yours to measure: {source}; record as its owner or as root")]
     ProcessRefused {
         /// Its id.
@@ -84,7 +84,7 @@ pub enum Error {
         /// Error of the kernel.
         source: io::Error,
     },
-    /// The machine refuses what was asked for.
+    /// The machine refuses a request.
     #[error("{what}: {reason}")]
     Refused {
         /// Request that was refused.
@@ -92,7 +92,7 @@ pub enum Error {
         /// Reason, and the remedy where there is one.
         reason: String,
     },
-    /// A system call failed that should not have.
+    /// A system call failed unexpectedly.
     #[error("{what}: {source}")]
     System {
         /// Action that failed.
@@ -117,7 +117,7 @@ pub enum Error {
         taken: u64,
         /// Samples found in its tables.
         stored: u64,
-        /// Samples it says it gave up.
+        /// Samples that the kernel reports as dropped.
         dropped: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The machine that is measured.
+//! The measured machine.
 
 use profile::Host;
 use std::path::Path;
@@ -21,28 +21,28 @@ pub fn read_host() -> Host {
 /// Inode of the first PID namespace, which the kernel has fixed.
 const FIRST_PID_NAMESPACE: u32 = 4_026_531_836;
 
-/// Returns the inode of the PID namespace of this process, if that is not the first one: a container's.
+/// Returns the inode of this process's PID namespace, if that is not the first one: a container's.
 pub(crate) fn own_pid_namespace() -> Option<u32> {
     parse_namespace(&std::fs::read_link("/proc/self/ns/pid").ok()?)
 }
 
-/// Parses the target of `/proc/PID/ns/pid`; `None` of the first namespace.
+/// Parses the target of `/proc/PID/ns/pid`; `None` for the first namespace.
 pub(crate) fn parse_namespace(link: &Path) -> Option<u32> {
     let number = link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?;
     let inode = number.parse().ok()?;
     (inode != FIRST_PID_NAMESPACE).then_some(inode)
 }
 
-/// Facts of the processor, as the kernel tells them.
+/// Facts of the processor, as the kernel reports them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CpuFacts {
     /// Name for people.
     pub model: Option<String>,
     /// Vendor, family and model on x86-64, implementer and part on AArch64.
     pub id: Option<String>,
-    /// Highest clock rate; where the kernel does not know it, the present one.
+    /// Highest clock rate; the current one if the kernel does not know it.
     pub clock_hz: Option<u64>,
-    /// True if the processor says that a hypervisor runs this machine. AArch64 has no such flag.
+    /// True if the processor reports a hypervisor. AArch64 has no such flag.
     pub hypervisor: bool,
 }
 
@@ -54,7 +54,8 @@ impl CpuFacts {
         Self::parse(&read("/proc/cpuinfo"), &highest_khz)
     }
 
-    /// Parses the text of `/proc/cpuinfo`, and of the file with the highest clock rate in kilohertz.
+    /// Parses the text of `/proc/cpuinfo`, and of the file with the highest clock rate in
+    /// kilohertz.
     pub fn parse(cpuinfo: &str, highest_khz: &str) -> Self {
         let field = |name: &str| {
             cpuinfo.lines().find_map(|line| {
@@ -82,7 +83,7 @@ impl CpuFacts {
     }
 }
 
-/// The CPUs that are online.
+/// Returns the online CPUs.
 pub(crate) fn online_cpus() -> Vec<i32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut cpus = Vec::new();

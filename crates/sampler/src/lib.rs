@@ -5,48 +5,50 @@
 //! possible, by place in an image (DCPI sections 4.1 and 4.2), and come through perf ring buffers
 //! where it is not, or where the user's stack has to be copied.
 //!
-//! The modules, from the top: `recording` uses all others; `unwinding` uses `bpf` and `processes`; these use `events`.
-//! `capabilities` probes which of all that is available here, and to whom.
+//! The modules, from the top: `recording` uses all others; `unwinding` uses `bpf` and `processes`;
+//! these use `events`. `capabilities` probes which features are available to this user on this
+//! machine.
 //!
 //! # A recording, step by step
 //!
 //! `vitalfew record -- make` turns its arguments into `Options` and calls [`record`]:
 //!
-//! 1. `recording/recording_session.rs` prepares everything up to the first sample. `capabilities` says which way
-//!    of collecting is open. `bpf/kernel.rs` loads `bpf/collect.bpf.c`; `events/rings.rs` opens the
-//!    kernel's records about processes; `events/cost.rs` measures the cost of a sample, which sets the
-//!    rate. `processes/launch.rs` forks a child that waits.
-//! 2. The child executes the command. A timer (or the PMU) interrupts each CPU. The BPF program looks
-//!    up the mapping at the program counter and counts in a table whose key is device, inode,
-//!    generation, file offset, event, process name, control group and CPU. `bpf/cgroups.h` notes the
-//!    path of a new control group.
+//! 1. `recording/recording_session.rs` prepares everything up to the first sample. `capabilities`
+//!    says which way of collecting is possible. `bpf/kernel.rs` loads `bpf/collect.bpf.c`;
+//!    `events/rings.rs` opens the kernel's records about processes; `events/cost.rs` measures the
+//!    cost of a sample, which sets the rate. `processes/launch.rs` forks a child that waits.
+//! 2. The child executes the command. A timer (or the PMU) interrupts each CPU. The BPF program
+//!    looks up the mapping at the program counter and counts in a table whose key is device, inode,
+//!    generation, file offset, event, process name, control group and CPU. `bpf/cgroups.h` records
+//!    the path of a new control group.
 //! 3. Ten times a second `recording/kernel_source.rs` gives each CPU a new random period
-//!    (`events/jitter.rs`) and looks how full the tables are. When they are two fifths full, or
+//!    (`events/jitter.rs`) and checks how full the tables are. When they are two fifths full, or
 //!    after 15 s, it flips to the second set, waits until no program can write to the first, and
 //!    drains it. `taken == stored + dropped` is checked for each event.
-//! 4. `processes/maps.rs` and `processes/images.rs` know from the kernel's records which file was
-//!    mapped where and when. They name images and place the addresses that the kernel could not.
-//! 5. `recording/finish.rs` makes the recording. Symbols of code that nobody can read later (kernel,
-//!    vDSO, generated code, deleted files) go into it. The command adds all other procedures' names.
+//! 4. `processes/maps.rs` and `processes/images.rs` learn from the kernel's records which file was
+//!    mapped where and when. They name images and locate the addresses that the kernel could not.
+//! 5. `recording/finish.rs` makes the recording. Symbols of code that will be unreadable later
+//!    (kernel, vDSO, generated code, deleted files) go into it. The command adds all other
+//!    procedures' names.
 //!
-//! Samples also come one by one through ring buffers: with `--call-graph dwarf`, without the right to
-//! use BPF, for branch records (`--branches`), or with `--collector ring`.
-//! `recording/ring_source.rs` reads them, `recording/backlog.rs` queues them so that the rings do not
-//! fill, and `recording/stacks.rs` unwinds their stacks.
+//! Samples also come one by one through ring buffers: with `--call-graph dwarf`, without the right
+//! to use BPF, for branch records (`--branches`), or with `--collector ring`.
+//! `recording/ring_source.rs` reads them, `recording/backlog.rs` queues them so that the rings do
+//! not fill, and `recording/stacks.rs` unwinds their stacks.
 //!
 //! With `--registers` the kernel also reads memory (`bpf/snapshot.bpf.c`) by lists of loads that
-//! `machine::Slice` makes. `recording/branches.rs` has the interpreter of `machine` follow the code
+//! `machine::Slice` makes. `recording/branches.rs` runs the interpreter of `machine` on the code
 //! from there.
 //!
 //! # Where the sampling rate is set and lowered
 //!
-//! - `recording/recording_session.rs` refuses a rate above the kernel's limit (`events/perf.rs`), and
-//!   sets the one that `events/cost.rs` allows before the first sample.
-//! - `recording/ring_source.rs` lowers it when the rings fill; `recording/lowered_rate.rs` keeps the
-//!   weights right.
+//! - `recording/recording_session.rs` refuses a rate above the kernel's limit (`events/perf.rs`),
+//!   and sets the one that `events/cost.rs` allows before the first sample.
+//! - `recording/ring_source.rs` lowers it when the rings fill; `recording/lowered_rate.rs` keeps
+//!   the weights right.
 //! - The daemon: `governor.rs` of the crate `daemon`, within `recording/continuous.rs`'s limit.
-//! - `causal run`: `period.rs` of the crate `experiment`. `interference run` records fewer executions
-//!   by `trace/trace_budget.rs` there.
+//! - `causal run`: `period.rs` of the crate `experiment`. `interference run` records fewer
+//!   executions by `trace/trace_budget.rs` there.
 
 mod bpf;
 pub mod capabilities;

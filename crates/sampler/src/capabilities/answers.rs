@@ -1,4 +1,5 @@
-//! Answers to what can be measured. A negative answer says what is missing, what is lost, and the remedy.
+//! Answers about what can be measured. A negative answer says what is missing, what is lost, and
+//! the remedy.
 
 use super::facts::{Limits, Machine, User};
 use serde::Serialize;
@@ -22,12 +23,12 @@ pub struct Capabilities {
     pub probes: Vec<Probe>,
 }
 
-/// One thing that was tried.
+/// Result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Probe {
     /// Question that the probe answers.
     pub question: Question,
-    /// Reason that it cannot be used; `None` if it can.
+    /// Reason that the feature cannot be used; `None` if it can.
     pub gap: Option<Gap>,
 }
 
@@ -35,9 +36,9 @@ pub struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Question {
-    /// Sampling one's own programs by the clock, in user space.
+    /// Sampling the user's own programs by the clock, in user space.
     OwnPrograms,
-    /// Sampling also the kernel, while it works for them.
+    /// Sampling the kernel too, while it works for these programs.
     Kernel,
     /// Sampling all processes on all CPUs.
     WholeMachine,
@@ -45,11 +46,11 @@ pub enum Question {
     OtherUsers,
     /// Counting samples in the kernel: loading a BPF program and attaching it to an event.
     Bpf,
-    /// The types of the running kernel, which the BPF programs are fitted to.
+    /// Type information of the running kernel, to which the BPF programs are fitted.
     Btf,
     /// A BPF file system, in which a collection outlives its collector.
     BpfFs,
-    /// Ring buffers of the size that is used, on all CPUs.
+    /// Ring buffers of the usual size, on all CPUs.
     RingBuffers,
     /// Counting cycles and instructions.
     Pmu,
@@ -68,7 +69,7 @@ pub enum Question {
 }
 
 impl Question {
-    /// All of them, the most important first.
+    /// All questions, the most important first.
     pub const ALL: [Self; 15] = [
         Self::OwnPrograms,
         Self::Kernel,
@@ -110,7 +111,7 @@ impl fmt::Display for Question {
     }
 }
 
-/// Reason that something cannot be used.
+/// Reason that a feature cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{missing}; without it: {lose}; {fix}")]
 pub struct Gap {
@@ -120,7 +121,7 @@ pub struct Gap {
     pub lose: String,
     /// Remedy.
     pub fix: Fix,
-    /// The error number of the attempt, where one was made.
+    /// The error number of the attempt, if one was made.
     pub errno: Option<i32>,
 }
 

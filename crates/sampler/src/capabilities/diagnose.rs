@@ -1,13 +1,13 @@
-//! Diagnosis: which capabilities follow from the answers of the system.
+//! Diagnosis: which capabilities follow from the system's answers.
 
 use super::answers::{Capabilities, Fix, Gap, Probe, Question, SCHEMA};
 use super::facts::{self, Limits, Machine, User};
 use super::system::{Errno, System, Trial};
 
-/// Remedy for a missing right, where there are several.
+/// Remedy for a missing right, if there are several.
 #[derive(Clone, Copy)]
 pub(super) enum Mend {
-    /// A lower `kernel.perf_event_paranoid` is enough.
+    /// A lower `kernel.perf_event_paranoid` suffices.
     Setting,
     /// Only additional rights help.
     Rights,
@@ -94,7 +94,7 @@ impl Doctor<'_> {
         })
     }
 
-    /// A command for root, as this user has to type it.
+    /// Returns a command for root, in the form for this user.
     pub(super) fn as_root(&self, command: &str) -> Fix {
         match (self.user.user_namespace, self.user.is_root()) {
             (true, _) => Fix::HostCommand(format!("sudo {command}")),
@@ -103,7 +103,8 @@ impl Doctor<'_> {
         }
     }
 
-    /// A setting of the kernel, which containers share with their host and mostly cannot write.
+    /// Returns the remedy for a setting of the kernel, which containers share with their host and
+    /// mostly cannot write.
     pub(super) fn kernel_setting(&self, assignment: &str) -> Fix {
         if self.user.settings_read_only {
             Fix::HostCommand(format!("sudo sysctl {assignment}"))
@@ -112,7 +113,7 @@ impl Doctor<'_> {
         }
     }
 
-    /// All rights that this program can make use of, given once.
+    /// Returns the remedy that grants all rights that this program can use at once.
     pub(super) fn all_rights(&self) -> Fix {
         let new = self.machine.kernel_at_least(5, 8);
         let main = if new {
@@ -158,7 +159,7 @@ impl Doctor<'_> {
         ))
     }
 
-    /// The right to everything, which is too much to give to a file.
+    /// Returns the remedy of full rights, which are too much to give to a file.
     pub(super) fn admin_right(&self) -> Fix {
         let withheld = !self.user.may_get(facts::SYS_ADMIN);
         if self.user.user_namespace || self.user.container.is_none() && withheld {
@@ -176,10 +177,11 @@ impl Doctor<'_> {
         self.user.has_right(facts::PERFMON) || self.user.has_right(facts::SYS_ADMIN)
     }
 
-    /// Explains why the kernel refuses events that `kernel.perf_event_paranoid` up to `level` would allow.
+    /// Explains why the kernel refuses events that `kernel.perf_event_paranoid` up to `level` would
+    /// allow.
     pub(super) fn denied_by_paranoia(&self, errno: Errno, level: i64, mend: Mend) -> Reason {
         let paranoid = self.limits.perf_event_paranoid.unwrap_or(2);
-        // The filter of a container comes before the kernel's own checks, and says EPERM.
+        // A container's filter comes before the kernel's own checks, and returns EPERM.
         let all = || self.system.try_event(Trial::OwnClock) == Err(libc::EPERM);
         if errno == libc::EPERM && self.user.seccomp && !self.may_monitor() && all() {
             let missing = "a filter of system calls (seccomp) refuses perf_event_open";
@@ -202,7 +204,7 @@ impl Doctor<'_> {
             self.name_user()
         );
         let fix = match mend {
-            // One setting for all that a setting is enough for.
+            // The same setting wherever a setting suffices.
             Mend::Setting => self.kernel_setting("kernel.perf_event_paranoid=1"),
             Mend::Rights => self.all_rights(),
         };

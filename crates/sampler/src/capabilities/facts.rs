@@ -6,7 +6,7 @@ use crate::host::{CpuFacts, own_pid_namespace, parse_namespace};
 use serde::Serialize;
 use std::path::Path;
 
-/// A right of a process that matters here: its name, and its bit in `/proc/self/status`.
+/// A relevant right of a process: its name, and its bit in `/proc/self/status`.
 pub(super) type Right = (&'static str, u32);
 
 pub(super) const IPC_LOCK: Right = ("cap_ipc_lock", 14);
@@ -32,19 +32,19 @@ const RIGHTS: [Right; 7] = [
 pub struct User {
     /// Effective user id.
     pub uid: u32,
-    /// Effective capabilities that matter here.
+    /// Relevant effective capabilities.
     pub capabilities: Vec<&'static str>,
-    /// Such capabilities in its bounding set, which it could be given.
+    /// Relevant capabilities in the bounding set, which the process could be given.
     pub bounding: Vec<&'static str>,
-    /// True if executing a file can give it no more rights (`no_new_privs`).
+    /// True if executing a file cannot add rights (`no_new_privs`).
     pub no_new_privileges: bool,
-    /// True in a user namespace of its own, where the kernel does not treat its root as root.
+    /// True in a user namespace, whose root the kernel does not treat as root.
     pub user_namespace: bool,
-    /// True if `/proc/sys` is mounted so that not even root can write to it.
+    /// True if `/proc/sys` is mounted read-only, so that not even root can write to it.
     pub settings_read_only: bool,
-    /// True if a filter refuses some of its system calls.
+    /// True if a filter refuses some system calls of the process.
     pub seccomp: bool,
-    /// Evidence that it is in a container; `None` if there is none.
+    /// Evidence that the process is in a container; `None` if there is none.
     pub container: Option<String>,
 }
 
@@ -57,11 +57,11 @@ pub struct Machine {
     pub architecture: &'static str,
     /// CPUs online.
     pub cpus: usize,
-    /// True if it runs under a hypervisor.
+    /// True if the machine runs under a hypervisor.
     pub hypervisor: bool,
 }
 
-/// The kernel's settings; `None` where it does not have one, or hides it.
+/// The kernel's settings; `None` for a setting that it lacks or hides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// `kernel.perf_event_paranoid`.
@@ -110,7 +110,7 @@ impl User {
         }
     }
 
-    /// Returns whether it has the right where the kernel asks for it: in the first user namespace.
+    /// Returns whether the user has the right as the kernel checks it: in the first user namespace.
     pub(super) fn has_right(&self, right: Right) -> bool {
         self.capabilities.contains(&right.0) && !self.user_namespace
     }
@@ -133,8 +133,8 @@ fn settings_read_only(system: &dyn System) -> bool {
     })
 }
 
-/// Refuses to sample where `/proc` is of another PID namespace than this process: there it numbers processes otherwise than system
-/// calls and samples do.
+/// Refuses to sample where `/proc` is of another PID namespace than this process: its process ids
+/// differ from those of system calls and samples.
 pub(crate) fn check_process_ids() -> Result<(), Error> {
     match std::fs::read_link("/proc/self") {
         Ok(own) if own != Path::new(&std::process::id().to_string()) => Err(Error::Refused {
@@ -147,7 +147,8 @@ pub(crate) fn check_process_ids() -> Result<(), Error> {
     }
 }
 
-/// Refuses to watch a whole machine from a PID namespace of its own, which knows its own processes only.
+/// Refuses to watch a whole machine from a PID namespace other than the first, which sees its own
+/// processes only.
 pub(crate) fn check_first_pid_namespace() -> Result<(), Error> {
     match own_pid_namespace() {
         Some(_) => Err(Error::Refused {
@@ -160,7 +161,8 @@ pub(crate) fn check_first_pid_namespace() -> Result<(), Error> {
     }
 }
 
-/// Returns the evidence that this is a container: the files and cgroups of the usual ones, and a PID namespace of its own.
+/// Returns the evidence of a container: files and cgroups of the usual ones, and a PID namespace of
+/// its own.
 fn container_sign(system: &dyn System) -> Option<String> {
     let files = [
         ("/.dockerenv", "Docker"),
@@ -187,7 +189,7 @@ impl Machine {
     pub(super) fn read(system: &dyn System) -> Self {
         let text = |path| system.read_text(path).unwrap_or_default();
         let hypervisor = CpuFacts::parse(&text("/proc/cpuinfo"), "").hypervisor;
-        // On AArch64, where the processor does not say it, the devices of the usual hypervisors have a name.
+        // AArch64 processors do not report a hypervisor, but the usual ones name their devices.
         let product = text("/sys/class/dmi/id/sys_vendor").to_lowercase();
         let vendors = [
             "qemu",
@@ -206,7 +208,7 @@ impl Machine {
         }
     }
 
-    /// Returns whether the kernel is at least this one.
+    /// Returns whether the kernel has at least this version.
     pub(super) fn kernel_at_least(&self, major: u32, minor: u32) -> bool {
         let mut numbers = self
             .kernel

@@ -1,9 +1,9 @@
 //! Probes what can be measured on this machine by this user, and how well.
 //!
-//! [`probe`] tries each thing that vitalfew can make use of, in the way it will be used, and reads
-//! the reason of a refusal from the error number, the kernel's settings and the rights of this
-//! process. Each [`Gap`] says what is missing, what is lost without it, and the remedy. Probing
-//! changes nothing.
+//! [`probe`] tries each feature that vitalfew can use, in the way it will be used. It reads the
+//! reason of a refusal from the error number, the kernel's settings and the rights of this process.
+//! Each [`Gap`] says what is missing, what is lost without it, and the remedy. Probing changes
+//! nothing.
 
 mod answers;
 mod diagnose;

@@ -1,4 +1,4 @@
-//! Looking, on this machine.
+//! Probes on this machine.
 
 use super::answers::Capabilities;
 use super::diagnose;

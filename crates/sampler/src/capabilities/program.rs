@@ -23,19 +23,20 @@ pub struct Program {
     pub path: PathBuf,
     /// Kind of linking.
     pub linking: Linking,
-    /// Its build-id: without one, profiles tell it from its next build only by its path.
+    /// Build-id. Without one, profiles distinguish builds of the program only by path.
     pub build_id: Option<String>,
     /// True if the file itself has no full symbol table.
     pub stripped: bool,
-    /// True if all its functions have names, in its own symbol table or in a separate one.
+    /// True if all functions have names, in the program's own symbol table or a separate one.
     pub all_names: bool,
-    /// Its debug information, with lines and inlined functions.
+    /// Debug information, with lines and inlined functions.
     pub debug_info: Option<DebugInfo>,
-    /// Reason that the debug information cannot be used, though it is there.
+    /// Reason that existing debug information cannot be used.
     pub debug_problem: Option<String>,
-    /// Number of its functions that keep frame pointers; `None` where too few have names to tell.
+    /// Functions that keep frame pointers; `None` if too few have names to tell.
     pub frame_pointers: Option<FramePointers>,
-    /// True if it runs with the rights of its file: the loader ignores preloaded libraries.
+    /// True if the program runs with the rights of its file, so that the loader ignores preloaded
+    /// libraries.
     pub privileged: bool,
 }
 
@@ -58,18 +59,18 @@ pub enum Linking {
 /// Debug information.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DebugInfo {
-    /// The version of DWARF of its first unit; `None` where it is compressed.
+    /// The DWARF version of the first unit; `None` if it is compressed.
     pub dwarf: Option<u16>,
-    /// The file that it is in, if that is another one.
+    /// The file with the debug information, if that is another one.
     pub file: Option<PathBuf>,
 }
 
 /// A guess from the first instructions of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FramePointers {
-    /// Functions with a frame that were looked at.
+    /// Number of examined functions with a frame.
     pub functions: usize,
-    /// The part of them that keep a pointer to it, from 0 to 1.
+    /// Fraction of them that keep a pointer to it.
     pub share: f64,
 }
 
@@ -89,7 +90,7 @@ pub enum ProgramError {
     Script {
         /// The file.
         path: PathBuf,
-        /// Its first line, without the mark.
+        /// The first line, without `#!`.
         interpreter: String,
     },
     /// The file is ELF, but not 64-bit little-endian.
@@ -108,7 +109,7 @@ pub enum ProgramError {
 type Elf<'a> = ElfFile64<'a, LittleEndian, &'a ReadCache<File>>;
 
 impl Program {
-    /// Looks at a program; a name without a slash is looked up as a shell would.
+    /// Examines a program; a name without a slash is looked up as a shell would.
     ///
     /// # Errors
     /// If it cannot be read, or is no program that can be measured.
@@ -121,7 +122,7 @@ impl Program {
         let file = File::open(&path).map_err(read)?;
         let mode = file.metadata().map_err(read)?.mode();
         check_kind(&path, &file)?;
-        // It refuses what is damaged or claims absurd sizes.
+        // Parsing refuses damaged files and absurd sizes.
         let symbols = ImageSymbols::open_image(&path, &symbols::SymbolOptions::default())?;
         let cache = ReadCache::new(file.try_clone().map_err(read)?);
         let elf = Elf::parse(&cache).map_err(|error| ProgramError::OtherElf {
@@ -147,7 +148,7 @@ impl Program {
     }
 }
 
-/// The file at a path; else what a shell would execute by that name.
+/// Returns the file at a path, or the one that a shell would execute by that name.
 fn program_file(program: &Path) -> PathBuf {
     let named = program.to_str().filter(|_| !program.exists());
     let found = named.and_then(find_program);
@@ -194,7 +195,7 @@ fn debug_info(program: &Path, found: &Path) -> DebugInfo {
     }
 }
 
-/// The version in the header of the first unit.
+/// Reads the version in the header of the first unit.
 fn dwarf_version(path: &Path) -> Option<u16> {
     let file = File::open(path).ok()?;
     let cache = ReadCache::new(file.try_clone().ok()?);
@@ -211,7 +212,7 @@ fn dwarf_version(path: &Path) -> Option<u16> {
     Some(u16::from_le_bytes([header[at], header[at + 1]]))
 }
 
-/// Functions to look at, how long they have to be, and how many are enough to tell.
+/// Maximum number of functions to examine, their least length, and the number that suffices.
 const MOST: usize = 2000;
 const SHORTEST: u64 = 48;
 const ENOUGH: usize = 20;
@@ -233,9 +234,8 @@ fn frame_pointers(symbols: &ImageSymbols, file: &File) -> Option<FramePointers> 
     })
 }
 
-/// Returns whether a function that makes itself a frame keeps a pointer to it; `None` if it starts
-/// without a frame, as functions that call nobody do. There may be landing marks and a check of
-/// the stack's size before.
+/// Returns whether a function that makes a frame keeps a pointer to it; `None` if it starts without
+/// a frame, as leaf functions do. Landing marks and a check of the stack's size may come first.
 fn sets_frame_pointer(code: &[u8]) -> Option<bool> {
     if cfg!(target_arch = "aarch64") {
         let word = |w: &[u8]| u32::from_le_bytes([w[0], w[1], w[2], w[3]]);
@@ -270,7 +270,7 @@ fn has_file_capabilities(path: &Path) -> bool {
     let Ok(path) = std::ffi::CString::new(path.as_os_str().as_bytes()) else {
         return false;
     };
-    // SAFETY: both strings are terminated; with no buffer only the size is asked for.
+    // SAFETY: both strings are terminated; without a buffer only the size is returned.
     let size = unsafe {
         libc::getxattr(
             path.as_ptr(),
@@ -414,7 +414,7 @@ mod tests {
             if n % 2 == 0 {
                 bytes.truncate(whole.len() * n / 400);
             } else {
-                // The headers, and a spread of the rest.
+                // The headers, and samples of the rest.
                 for k in 0..4 {
                     let at = if k == 0 {
                         n % 64

@@ -1,4 +1,4 @@
-//! Probes of the questions, one by one, and the meanings of their error numbers.
+//! The probe of each question, and the meanings of its error numbers.
 
 use super::answers::Fix;
 use super::diagnose::{Answer, Doctor, Mend, Reason};
@@ -7,7 +7,7 @@ use super::system::{Errno, RING_PAGES, Trial};
 use crate::events::perf::{RING_PAGE, page_size};
 use std::io::ErrorKind;
 
-/// Returns the remedy for a kernel that was built without something that every distribution builds in.
+/// Returns the remedy for a kernel built without a feature that every distribution enables.
 fn other_kernel() -> Fix {
     Fix::Advice("another kernel: every distribution's has it".into())
 }
@@ -47,7 +47,7 @@ impl Doctor<'_> {
             };
             return (missing, self.all_rights());
         }
-        // Until 5.11 BPF programs and maps were counted as locked memory.
+        // Before 5.11, BPF programs and maps counted as locked memory.
         if self.limits.memlock_bytes.is_some() && !machine.kernel_at_least(5, 11) {
             let missing = "the limit of locked memory is too small for this kernel's BPF";
             return (missing.into(), Fix::Command("ulimit -l unlimited".into()));
@@ -87,7 +87,7 @@ impl Doctor<'_> {
     }
 
     pub(super) fn ring_buffers(&self) -> Answer {
-        // Without events there is nothing to map: that gap is told already.
+        // Without events no ring can be mapped, and that gap is reported already.
         self.ask_clock(Trial::OwnClock, 2, Mend::Setting)?;
         self.system.map_rings().map_err(|errno| {
             let reason = match errno {
@@ -101,7 +101,7 @@ impl Doctor<'_> {
     }
 
     fn rings_too_large(&self) -> Reason {
-        // One page of the machine is the kernel's own.
+        // The first page of a ring is its control page.
         let needed = ((RING_PAGES * RING_PAGE + page_size()) >> 10) as i64;
         let now = self.limits.mlock_kb.unwrap_or(0);
         let (missing, enough) = if now < needed {
@@ -151,7 +151,7 @@ impl Doctor<'_> {
     }
 
     pub(super) fn ask_precise(&self, trial: Trial) -> Answer {
-        // Without any counter, that is what is missing.
+        // Without any counter, the PMU itself is missing.
         self.ask_pmu()?;
         self.system.try_event(trial).map_err(|errno| {
             let reason = match errno {
@@ -190,8 +190,9 @@ impl Doctor<'_> {
         }
     }
 
-    /// The kernel shows addresses to cap_syslog if `kptr_restrict` is at most 1, and to everybody
-    /// if it is 0 and everybody may sample the kernel.
+    /// Returns the reason for hidden symbols: the kernel shows addresses to cap_syslog if
+    /// `kptr_restrict` is at most 1, and to everybody if it is 0 and everybody may sample the
+    /// kernel.
     fn hidden_symbols(&self) -> Reason {
         let restrict = self.limits.kptr_restrict.unwrap_or(1);
         let paranoid = self.limits.perf_event_paranoid.unwrap_or(2);
@@ -269,7 +270,7 @@ impl Doctor<'_> {
             return Err(((missing, other_kernel()), None));
         }
         if self.user.has_right(facts::SYS_ADMIN) {
-            return Ok(()); // a recording mounts it when it needs it
+            return Ok(()); // a recording mounts one when it needs it
         }
         let fix = self.as_root("mount -t tracefs -o mode=755 tracefs /sys/kernel/tracing");
         Err((("tracefs is not mounted".into(), fix), None))
@@ -312,9 +313,9 @@ impl Doctor<'_> {
             return Err(((missing, other_kernel()), None));
         };
         match self.system.try_event(Trial::Uprobe(pmu)) {
-            // Nothing is wrong with it but that it names no file.
+            // These errors only say that the probe names no file.
             Ok(()) | Err(libc::EINVAL | libc::EFAULT | libc::ENOENT) => Ok(()),
-            // Other than for all else of perf, cap_perfmon is not enough.
+            // Unlike for other perf features, cap_perfmon does not suffice.
             Err(errno @ (libc::EACCES | libc::EPERM)) if !self.user.has_right(facts::SYS_ADMIN) => {
                 let missing = format!("{} has no cap_sys_admin", self.name_user());
                 Err(((missing, self.admin_right()), Some(errno)))

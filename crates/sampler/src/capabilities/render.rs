@@ -3,8 +3,8 @@
 use super::{Capabilities, Gap, Limits, Linking, Probe, Program};
 use std::fmt::Write;
 
-/// Renders the capabilities, a line for each question. Below each gap it says what is missing, what is
-/// lost, and the remedy. Gaps with the same remedy are listed together.
+/// Renders the capabilities, one line for each question. Below each gap it states what is missing,
+/// what is lost, and the remedy. Gaps with the same remedy are listed together.
 pub fn render_capabilities(capabilities: &Capabilities, unicode: bool) -> String {
     let marks = Marks::new(unicode);
     let mut text = header_text(capabilities);
@@ -43,7 +43,7 @@ pub fn render_capabilities(capabilities: &Capabilities, unicode: bool) -> String
     text
 }
 
-/// Lines under one label, each once.
+/// Lists lines under one label, each line once.
 fn list_lines<'a>(text: &mut String, mut label: &str, lines: impl Iterator<Item = &'a String>) {
     let mut told = Vec::new();
     for line in lines {
@@ -121,7 +121,7 @@ fn write_limits(text: &mut String, limits: &Limits) {
     }
 }
 
-/// Renders the properties of a program, in the same form.
+/// Renders the properties of a program in the same form.
 pub fn render_program(program: &Program, unicode: bool) -> String {
     let marks = Marks::new(unicode);
     let mut text = format!(

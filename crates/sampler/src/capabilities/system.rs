@@ -1,4 +1,4 @@
-//! The system calls of the probes, behind a seam: tests answer them with recorded error numbers.
+//! The system calls of the probes behind a trait: tests answer them with recorded error numbers.
 
 use crate::EventSpec;
 use crate::events::perf::{self, Ring, Scope};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Pages of a ring buffer: what a recording asks for on each CPU.
+/// Pages of a recording's ring buffer on each CPU.
 pub(super) const RING_PAGES: usize = 128;
 
 /// An error number.
@@ -21,9 +21,9 @@ pub(super) type Errno = i32;
 pub(super) enum Trial {
     /// `cpu-clock` of this process, in user space.
     OwnClock,
-    /// The same, and in the kernel.
+    /// `cpu-clock` of this process, also in the kernel.
     KernelClock,
-    /// The same, of all processes on each CPU.
+    /// `cpu-clock` of all processes on each CPU.
     MachineClock,
     /// `cpu-clock` of process 1.
     InitClock,
@@ -37,7 +37,7 @@ pub(super) enum Trial {
     Breakpoint,
     /// `sched:sched_switch`, by its number.
     Tracepoint(u64),
-    /// A probe that names no file: refused for that only to whom it would not be refused at all.
+    /// A probe that names no file: only a caller with the right to probe gets the error for that.
     Uprobe(u32),
 }
 
@@ -51,19 +51,19 @@ pub(super) trait System {
     fn has_entries(&self, path: &str) -> io::Result<bool>;
     /// Returns the target of a symbolic link.
     fn read_link(&self, path: &str) -> io::Result<String>;
-    /// The effective user id.
+    /// Returns the effective user id.
     fn euid(&self) -> u32;
-    /// CPUs online.
+    /// Returns the number of CPUs online.
     fn online_cpus(&self) -> usize;
-    /// `RLIMIT_MEMLOCK`, in bytes; `None`: unlimited.
+    /// Returns `RLIMIT_MEMLOCK` in bytes; `None`: unlimited.
     fn memlock_limit(&self) -> Option<u64>;
     /// Opens an event, and closes it again.
     fn try_event(&self, trial: Trial) -> Result<(), Errno>;
-    /// Maps a ring buffer for each CPU, all at once.
+    /// Maps a ring buffer for each CPU, all at the same time.
     fn map_rings(&self) -> Result<(), Errno>;
-    /// Loads a BPF program that does nothing.
+    /// Loads an empty BPF program.
     fn load_bpf(&self) -> Result<(), Errno>;
-    /// Loads it and attaches it to `cpu-clock` of this process.
+    /// Loads an empty BPF program and attaches it to `cpu-clock` of this process.
     fn attach_bpf(&self) -> Result<(), Errno>;
 }
 
@@ -85,7 +85,7 @@ fn clock_attributes(exclude_kernel: bool) -> perf_event_attr {
     attr
 }
 
-/// A hardware event in user space, disabled; its period is long enough never to fire.
+/// Returns attributes of a hardware event in user space, disabled, with a period too long to pass.
 fn hardware_attributes(config: u32) -> perf_event_attr {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
@@ -101,13 +101,13 @@ fn hardware_attributes(config: u32) -> perf_event_attr {
 }
 
 fn breakpoint_attributes() -> perf_event_attr {
-    // Any of our own instructions will do: the breakpoint is never enabled.
+    // Any instruction of this process will do: the breakpoint is never enabled.
     let here = breakpoint_attributes as fn() -> perf_event_attr as usize as u64;
     let mut attr = hardware_attributes(0);
     attr.type_ = bindings::PERF_TYPE_BREAKPOINT;
     attr.bp_type = bindings::HW_BREAKPOINT_X;
     attr.__bindgen_anon_3.bp_addr = here & !3;
-    // The length of an execution breakpoint: that of a `long`, but of an instruction on Arm.
+    // Length of an execution breakpoint: that of a `long`, but of an instruction on Arm.
     attr.__bindgen_anon_4.bp_len = if cfg!(target_arch = "x86_64") { 8 } else { 4 };
     attr
 }
@@ -158,8 +158,8 @@ fn load_program() -> Result<OwnedFd, Errno> {
         code,
         ..Default::default()
     });
-    // SAFETY: the strings are terminated and the instructions are as many as we say; the call
-    // keeps none of them, and options may be null.
+    // SAFETY: the strings are terminated and the number of instructions is right; the call keeps
+    // none of them, and options may be null.
     let fd = unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_PERF_EVENT,
@@ -245,7 +245,7 @@ impl System for Live {
         let program = load_program()?;
         let event = open_event(&clock_attributes(true), 0, -1)?;
         let program = program.as_raw_fd() as u32;
-        // SAFETY: an ioctl with a plain number on a descriptor we own.
+        // SAFETY: an ioctl with a plain number on an owned descriptor.
         match unsafe { pe::ioctls::SET_BPF(event.as_raw_fd(), program) } {
             0 => Ok(()),
             _ => Err(last_errno()),

@@ -61,7 +61,7 @@ impl Recorded {
         .fold(new, |new, (path, text)| new.file(path, text))
     }
 
-    /// A plain user under this `perf_event_paranoid`, as the kernel treats one.
+    /// Makes a plain user under this `perf_event_paranoid`, as the kernel treats one.
     fn user(paranoid: i64) -> Self {
         let mut new = Self::root();
         (new.uid, new.effective, new.paranoid) = (1000, 0, paranoid);
@@ -119,7 +119,7 @@ impl Recorded {
         diagnose::capabilities(self)
     }
 
-    /// Returns what is missing, and the remedy.
+    /// Returns the missing feature, and the remedy.
     fn gap(&self, question: Question) -> (String, Fix) {
         let gap = self.ask().get(question).expect_err("a gap");
         assert!(!gap.lose.is_empty());
@@ -339,7 +339,7 @@ fn a_container_is_mended_from_outside() {
         "{text}"
     );
 
-    // Without the filter it is a setting, which the container cannot write.
+    // Without the filter the gap is a setting, which the container cannot write.
     let mut open = container.clone();
     open.seccomp = false;
     open.events = Recorded::user(2).events;
@@ -349,7 +349,7 @@ fn a_container_is_mended_from_outside() {
         open.gap(Question::WholeMachine).1,
         Fix::HostCommand(DOCKER.into())
     );
-    // The same filter does not explain what the kernel itself refused.
+    // The filter does not explain a refusal by the kernel itself.
     open.seccomp = true;
     assert!(open.gap(Question::Tracepoints).0.contains("paranoid"));
 }
@@ -573,7 +573,7 @@ fn json_has_a_schema_and_typed_gaps() {
     assert_eq!(json["probes"][7]["gap"], serde_json::Value::Null);
 }
 
-/// Whatever machine this is: every question is answered, and the text tells each once.
+/// On any machine: every question is answered, and the text mentions each once.
 #[test]
 fn this_machine_answers() {
     let capabilities = super::probe_machine();

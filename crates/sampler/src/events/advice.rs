@@ -8,7 +8,7 @@ use std::io;
 const NO_PMU: &str =
     "this machine shows no performance-monitoring unit that counts it (usual in virtual machines)";
 
-/// Explains why an event of the processor could not be opened that nobody asked for by name.
+/// Explains why an event of the processor could not be opened that the user did not name.
 pub(crate) fn unasked_refused(spec: &EventSpec, source: io::Error) -> String {
     match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => NO_PMU.to_owned(),

@@ -1,9 +1,9 @@
-//! A place at which a traced process stops.
+//! Breakpoints at which a traced process stops.
 //!
-//! The breakpoint is an event of ours. Debug registers set by ptrace would stay when the tracer is
-//! killed, and the next process that comes there would be ended by a trap that nobody takes. The
-//! kernel closes events with their owner. The process does not stop for a trap, either: it stops for
-//! a signal that does nothing to a process that nobody traces any more.
+//! The breakpoint is an event of this process. Debug registers set by ptrace would stay when the
+//! tracer is killed, and the next process to reach the place would be killed by an unhandled trap.
+//! The kernel closes events with their owner. Nor does the process stop for a trap: it stops for a
+//! signal that is harmless to an untraced process.
 
 use crate::Error;
 use crate::events::perf::{self, Scope};
@@ -11,28 +11,28 @@ use perf_event_open_sys::bindings as pe;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// `si_code` of a signal that tells of an event.
+/// `si_code` of a signal from an event.
 const TELLS: libc::c_int = 1;
 
-/// Signals that are ignored where nobody asked for them, the one first that programs that take
-/// all signals have to expect at any time.
+/// Signals that are ignored by default. The first is the one that programs with handlers for all
+/// signals have to expect at any time.
 const HARMLESS: [libc::c_int; 4] = [libc::SIGURG, libc::SIGWINCH, libc::SIGCHLD, libc::SIGCONT];
 
-/// The ioctl that takes new attributes.
+/// The ioctl that sets new attributes.
 const IOC_MODIFY_ATTRIBUTES: libc::c_ulong = 0x4008_240b;
 
-/// A breakpoint of one thread, until it is dropped.
+/// A breakpoint of one thread, which lasts until it is dropped.
 pub(crate) struct Breakpoint {
     event: OwnedFd,
     attr: pe::perf_event_attr,
 }
 
 impl Breakpoint {
-    /// Sends a signal to a stopped thread when it comes to a place for the `times`-th time, before it
-    /// executes the instruction there.
+    /// Sends a signal to a stopped thread when it reaches a place for the `times`-th time, before
+    /// it executes the instruction there.
     ///
     /// # Errors
-    /// If the kernel refuses, or the processor has no more breakpoints.
+    /// If the kernel refuses, or the processor has no free breakpoint.
     pub fn set_breakpoint(
         thread: libc::pid_t,
         place: u64,
@@ -59,7 +59,7 @@ impl Breakpoint {
         Ok(Self { event, attr })
     }
 
-    /// Moves the breakpoint to another place, which takes a third of the time of a new one.
+    /// Moves the breakpoint to another place, in a third of the time that a new one takes.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -71,7 +71,7 @@ impl Breakpoint {
         }
         self.attr.__bindgen_anon_1.sample_period = times;
         self.attr.__bindgen_anon_3.bp_addr = place;
-        // SAFETY: the kernel reads the attributes, of the size that they state, during the call.
+        // SAFETY: during the call the kernel reads the attributes, of the size that they state.
         let done = unsafe {
             libc::ioctl(
                 self.event.as_raw_fd(),
@@ -86,13 +86,13 @@ impl Breakpoint {
     }
 }
 
-/// Returns whether a signal that a traced thread stopped for comes from a breakpoint of ours.
+/// Returns whether a traced thread's signal comes from a breakpoint of this process.
 pub(crate) fn is_ours(signal: libc::c_int, code: libc::c_int) -> bool {
     HARMLESS.contains(&signal) && code == TELLS
 }
 
-/// A signal for breakpoints of a process: it does nothing to it if it comes when nobody traces it.
-/// `None` if it would wait for someone to take it.
+/// Returns a signal for breakpoints of a process that is harmless if it arrives while the process
+/// is not traced. `None` if every signal would stay pending.
 pub(crate) fn signal_for(pid: libc::pid_t) -> Option<libc::c_int> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let of = |name: &str| {
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(choose_signal(0, 0), Some(libc::SIGURG));
         assert_eq!(choose_signal(0, bit(libc::SIGURG)), Some(libc::SIGWINCH));
         assert_eq!(choose_signal(bit(libc::SIGURG), 0), Some(libc::SIGWINCH));
-        // A program that takes all, as Go's runtime does, takes this one at any time.
+        // A program that handles all signals, as Go's runtime does, takes this one at any time.
         assert_eq!(choose_signal(0, u64::MAX), Some(libc::SIGURG));
         assert_eq!(choose_signal(bit(libc::SIGURG), u64::MAX), None);
         assert_eq!(choose_signal(u64::MAX, 0), None);

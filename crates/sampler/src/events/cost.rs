@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 /// Rate at which the probe samples itself.
 pub(crate) const PROBE_HERTZ: u64 = 5000;
-/// Time for a hundred samples. Each recording begins with it.
+/// Time for a hundred samples. Each recording begins with this measurement.
 const PROBE_TIME: Duration = Duration::from_millis(20);
 
-/// Measures as [`measure_gap`] does, with a ring of `pages` pages that nobody reads beside what is attached.
+/// Measures as [`measure_gap`] does, with an unread ring of `pages` pages beside the attachment.
 pub(crate) fn of_unread(
     spec: &EventSpec,
     attr: &perf_event_attr,
@@ -29,8 +29,9 @@ pub(crate) fn of_unread(
     })
 }
 
-/// Returns the time that a sample takes from a program to which a signal tells it, in nanoseconds: the interrupt and the signal, whose handler
-/// does nothing. It is that of this thread's samples. No other thread may handle SIGSTKFLT meanwhile.
+/// Returns the time that a sample takes from a program that is told by a signal, in nanoseconds:
+/// the interrupt and the signal, with an empty handler. It is measured on this thread. No other
+/// thread may handle SIGSTKFLT meanwhile.
 ///
 /// # Errors
 /// [`Error::EventRefused`], [`Error::System`] where the kernel does not allow it.
@@ -52,7 +53,7 @@ pub fn signalled_sample_cost() -> Result<u64, Error> {
     cost
 }
 
-/// A handler that does nothing, as long as this lives.
+/// An empty signal handler, installed while this value lives.
 struct SignalHandler {
     signal: libc::c_int,
     before: libc::sigaction,
@@ -81,8 +82,8 @@ impl Drop for SignalHandler {
     }
 }
 
-/// Returns the time that one sample takes from the program it interrupts, in nanoseconds: the median of
-/// the gaps that samples tear into a loop that does nothing but read the clock. `attr` samples
+/// Returns the time that one sample takes from the program it interrupts, in nanoseconds: the
+/// median of the gaps that samples leave in a loop which only reads the clock. `attr` samples
 /// [`PROBE_HERTZ`] times a second. The value that `attach` returns lives until the end.
 pub(crate) fn measure_gap<T>(
     spec: &EventSpec,
@@ -92,7 +93,7 @@ pub(crate) fn measure_gap<T>(
     let refused = |source| crate::events::advice::event_refused(spec, source);
     let own = Scope { pid: 0, cpu: -1 };
     let fd = match perf::open_event(attr, own) {
-        // As an unprivileged recording does: user mode alone.
+        // As an unprivileged recording: user mode only.
         Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
             let mut attr = *attr;
             perf::user_only(&mut attr);
@@ -119,20 +120,20 @@ pub(crate) fn measure_gap<T>(
     }
     perf::disable_event(&fd)?;
     drop(attached);
-    // While others have the CPU there are no samples.
+    // While other processes have the CPU there are no samples.
     let ran_ns = thread_cpu_ns().saturating_sub(cpu_before);
     let expected = (PROBE_HERTZ * ran_ns / 1_000_000_000).max(1) as usize;
     Ok(median_gap(&mut gaps, expected))
 }
 
-/// Returns the median of the `expected` longest gaps; the shorter ones were not samples.
+/// Returns the median of the `expected` longest gaps; the shorter ones are not samples.
 fn median_gap(gaps: &mut [u64], expected: usize) -> u64 {
     gaps.sort_unstable_by(|a, b| b.cmp(a));
     let samples = &gaps[..gaps.len().min(expected)];
     samples.get(samples.len() / 2).copied().unwrap_or(0)
 }
 
-/// The rate at which samples of that cost take `percent` of a CPU, within bounds.
+/// Returns the rate at which samples of that cost take `percent` of a CPU, within bounds.
 pub(crate) fn rate_within(percent: f64, cost_ns: u64, bounds: (u64, u64)) -> u64 {
     let rate = percent / 100.0 * 1e9 / cost_ns.max(1) as f64;
     (rate as u64).clamp(bounds.0, bounds.1)

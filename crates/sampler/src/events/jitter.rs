@@ -1,13 +1,13 @@
 //! Random sampling periods (DCPI section 4.1.1).
 //!
-//! A program in lock-step with a constant period is sampled in the same few places again and
-//! again. The kernel keeps the period of a clock event constant, so we set a new random one
-//! several times a second; between two settings the phase against any fixed rhythm drifts.
+//! A program in lock-step with a constant period is sampled at the same few places again and again.
+//! The kernel keeps the period of a clock event constant, so a new random one is set several times
+//! a second. Between two settings the phase drifts against any fixed rhythm.
 
 use crate::events::perf;
 use std::os::fd::OwnedFd;
 
-/// Periods are drawn evenly from the nominal one, plus or minus this many percent.
+/// Periods are drawn uniformly from the nominal one, plus or minus this many percent.
 const SPREAD_PERCENT: u64 = 10;
 
 /// Draws periods.
@@ -20,7 +20,7 @@ impl Jitter {
         Self { state: seed | 1 }
     }
 
-    /// A random period around `nominal`.
+    /// Draws a random period around `nominal`.
     pub fn random_period(&mut self, nominal: u64) -> u64 {
         // xorshift64: enough to break up rhythms.
         self.state ^= self.state << 13;
@@ -30,7 +30,7 @@ impl Jitter {
         nominal - spread + self.state % (2 * spread + 1)
     }
 
-    /// Gives each event a new period. An event that has just ended cannot be set, and need not.
+    /// Sets a new period for each event. Setting fails harmlessly for an event that has just ended.
     pub fn set_periods(&mut self, events: &[OwnedFd], nominal: u64) {
         for fd in events {
             let _ = perf::set_period(fd, self.random_period(nominal));

@@ -1,5 +1,5 @@
-//! Events of `perf_event_open(2)`: their names, opening them, the cost and the skid of their samples, and their ring
-//! buffers.
+//! Events of `perf_event_open(2)`: their names, opening, the cost and the skid of their samples,
+//! and their ring buffers.
 
 pub(crate) mod advice;
 #[cfg(target_arch = "x86_64")]

@@ -244,7 +244,8 @@ const NAMED: &[(&str, EventKind, u32, u32)] = &[
     ),
 ];
 
-/// `PERF_TYPE_HW_CACHE` config: cache, operation (0 read, 1 write), result (0 access, 1 miss).
+/// Returns the `PERF_TYPE_HW_CACHE` config: cache, operation (0 read, 1 write), result (0 access, 1
+/// miss).
 const fn cache_config(cache: u32, operation: u32, result: u32) -> u32 {
     cache | operation << 8 | result << 16
 }
@@ -255,7 +256,7 @@ impl EventSpec {
     /// more precise, `b` with the last branches.
     ///
     /// # Errors
-    /// [`Error::UnknownEvent`] with names that are spelled alike, [`Error::EventSyntax`], and
+    /// [`Error::UnknownEvent`] with names of similar spelling, [`Error::EventSyntax`], and
     /// [`Error::Refused`] where tracepoints cannot be read.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let syntax = |reason: &str| Error::EventSyntax {
@@ -354,13 +355,13 @@ impl EventSpec {
         Ok(spec)
     }
 
-    /// The names of all events that are not tracepoints.
+    /// Returns the names of all events except tracepoints.
     pub fn event_names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|event| event.0)
     }
 }
 
-/// Returns the mount point of tracefs; mounts it if we may.
+/// Returns the mount point of tracefs; mounts it if that is allowed.
 ///
 /// # Errors
 /// [`Error::Refused`] if it is not readable.
@@ -414,7 +415,7 @@ fn all_tracepoints(events: &Path) -> Vec<String> {
     names
 }
 
-/// The at most three names that are spelled most like `name`.
+/// Returns at most three names of similar spelling.
 fn nearest_names(name: &str, candidates: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut scored: Vec<(f64, String)> = candidates
         .into_iter()

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// `PERF_EVENT_IOC_PERIOD` takes a pointer to the period.
 const IOC_PERIOD: libc::c_ulong = 0x4008_2404;
 
-/// The attributes of an event, disabled, with times on the monotonic clock.
+/// Returns the attributes of an event, disabled, with times on the monotonic clock.
 pub(crate) fn event_attributes(spec: &EventSpec, period: u64) -> perf_event_attr {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
@@ -24,7 +24,7 @@ pub(crate) fn event_attributes(spec: &EventSpec, period: u64) -> perf_event_attr
     attr.set_exclude_user(spec.exclude_user.into());
     attr.set_exclude_kernel(spec.exclude_kernel.into());
     attr.set_exclude_hv(spec.exclude_kernel.into());
-    // Clocks run on while a CPU idles. Counters mostly do not, and Arm's refuse to be asked.
+    // Clocks run on while a CPU idles. Counters mostly do not, and Arm's refuse this attribute.
     attr.set_exclude_idle((!spec.shares_counters()).into());
     attr.set_precise_ip(spec.precise.into());
     attr.set_use_clockid(1);
@@ -35,13 +35,13 @@ pub(crate) fn event_attributes(spec: &EventSpec, period: u64) -> perf_event_attr
     attr
 }
 
-/// Has an event send a thread a signal for each sample.
+/// Makes an event send a thread a signal for each sample.
 pub(crate) fn send_signals(
     event: &OwnedFd,
     thread: libc::pid_t,
     signal: libc::c_int,
 ) -> io::Result<()> {
-    // Of `fcntl(2)`; the C library's bindings lack them.
+    // Command of `fcntl(2)`, missing in the C library's bindings.
     const F_SETSIG: libc::c_int = 10;
     const F_SETOWN_EX: libc::c_int = 15;
     const F_OWNER_TID: libc::c_int = 0;
@@ -59,18 +59,18 @@ pub(crate) fn send_signals(
     }
 }
 
-/// Leaves the kernel out, which whoever may not see it has to.
+/// Excludes the kernel, as a user without the right to see it must.
 pub(crate) fn user_only(attr: &mut perf_event_attr) {
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
 }
 
-/// Returns whether the kernel does not allow it.
+/// Returns whether the error is a lack of permission.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }
 
-/// Task and CPU that an event is for; -1: any.
+/// Task and CPU of an event; -1: any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scope {
     pub pid: i32,
@@ -105,7 +105,7 @@ fn check_result(result: libc::c_int, what: &str) -> Result<(), Error> {
 }
 
 pub(crate) fn enable_event(fd: &OwnedFd) -> Result<(), Error> {
-    // SAFETY: an ioctl without an argument on a descriptor we own.
+    // SAFETY: an ioctl without an argument on an owned descriptor.
     let result = unsafe { pe::ioctls::ENABLE(fd.as_raw_fd(), 0) };
     check_result(result, "enabling an event")
 }
@@ -116,29 +116,30 @@ pub(crate) fn disable_event(fd: &OwnedFd) -> Result<(), Error> {
     check_result(result, "disabling an event")
 }
 
-/// Enables an event, and lets it overflow once more before the kernel disables it by itself. Since Linux 6.10 an
-/// overflow does not count if the BPF program on the event returns 0: see `KernelSource::limits_spare_handled`.
+/// Enables an event for one more overflow, after which the kernel disables it. Since Linux 6.10 an
+/// overflow does not count if the BPF program on the event returns 0: see
+/// `KernelSource::limits_spare_handled`.
 pub(crate) fn allow_one_overflow(fd: &OwnedFd) -> Result<(), Error> {
-    // SAFETY: an ioctl with a plain number on a descriptor we own.
+    // SAFETY: an ioctl with a plain number on an owned descriptor.
     let result = unsafe { pe::ioctls::REFRESH(fd.as_raw_fd(), 1) };
     check_result(result, "limiting an event")
 }
 
-/// Sets the period to come.
+/// Sets the next period.
 pub(crate) fn set_period(fd: &OwnedFd, period: u64) -> Result<(), Error> {
     // SAFETY: the kernel reads eight bytes through the pointer during the call.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), IOC_PERIOD, &raw const period) };
     check_result(result, "setting an event's period")
 }
 
-/// Lets the records of `fd` go to the ring of `to`.
+/// Redirects the records of `fd` to the ring of `to`.
 pub(crate) fn set_output(fd: &OwnedFd, to: RawFd) -> Result<(), Error> {
-    // SAFETY: an ioctl with a plain number on a descriptor we own.
+    // SAFETY: an ioctl with a plain number on an owned descriptor.
     let result = unsafe { pe::ioctls::SET_OUTPUT(fd.as_raw_fd(), to) };
     check_result(result, "joining events in one ring buffer")
 }
 
-/// The number that stands in the records of an event.
+/// Returns the number of an event in its records.
 pub(crate) fn event_id(fd: &OwnedFd) -> Result<u64, Error> {
     let mut id = 0;
     // SAFETY: the kernel writes eight bytes through the pointer.
@@ -147,7 +148,7 @@ pub(crate) fn event_id(fd: &OwnedFd) -> Result<u64, Error> {
     Ok(id)
 }
 
-/// Returns how often an event was counted.
+/// Returns the count of an event.
 pub(crate) fn event_count(fd: &OwnedFd) -> Option<u64> {
     read_values(fd).map(|(values, _)| values[0])
 }
@@ -157,22 +158,22 @@ pub(crate) fn event_times(fd: &OwnedFd) -> Option<(u64, u64)> {
     read_values(fd).map(|(values, _)| (values[1], values[2]))
 }
 
-/// Returns how many samples of an event found no room in its ring buffer; `None` if it was not opened by
-/// [`open_counting_lost`].
+/// Returns how many samples of an event found no room in its ring buffer; `None` unless
+/// [`open_counting_lost`] opened it.
 pub(crate) fn lost_samples(fd: &OwnedFd) -> Option<u64> {
     read_values(fd).and_then(|(values, length)| (length == 32).then_some(values[3]))
 }
 
-/// Value, time enabled, time running, and where that was asked for lost samples; their length in
-/// bytes.
+/// Reads value, time enabled, time running, and lost samples if requested; returns their length in
+/// bytes, too.
 fn read_values(fd: &OwnedFd) -> Option<([u64; 4], isize)> {
     let mut values = [0u64; 4];
-    // SAFETY: the buffer has the 32 bytes that the read format asks for at most.
+    // SAFETY: the buffer has the 32 bytes that the read format needs at most.
     let length = unsafe { libc::read(fd.as_raw_fd(), values.as_mut_ptr().cast(), 32) };
     (length >= 24).then_some((values, length))
 }
 
-/// Opens an event that counts its lost samples, if this kernel does that (Linux 6.0).
+/// Opens an event that counts its lost samples, if this kernel supports that (Linux 6.0).
 pub(crate) fn open_counting_lost(attr: &perf_event_attr, scope: Scope) -> io::Result<OwnedFd> {
     let mut counting = *attr;
     counting.read_format |= u64::from(pe::bindings::PERF_FORMAT_LOST);
@@ -182,7 +183,7 @@ pub(crate) fn open_counting_lost(attr: &perf_event_attr, scope: Scope) -> io::Re
     }
 }
 
-/// Time enabled over time running: above 1 where the event had to share a counter.
+/// Returns time enabled over time running: above 1 if the event had to share a counter.
 pub(crate) fn multiplex_scale<'a>(fds: impl IntoIterator<Item = &'a OwnedFd>) -> f64 {
     let (mut enabled, mut running) = (0.0, 0.0);
     for times in fds.into_iter().filter_map(event_times) {
@@ -192,7 +193,7 @@ pub(crate) fn multiplex_scale<'a>(fds: impl IntoIterator<Item = &'a OwnedFd>) ->
     count_scale(enabled, running)
 }
 
-/// The factor by which counts have to be multiplied; 1 where the event never ran.
+/// Returns the factor by which counts are multiplied; 1 if the event never ran.
 fn count_scale(enabled: f64, running: f64) -> f64 {
     if running > 0.0 && enabled > running {
         enabled / running
@@ -201,7 +202,8 @@ fn count_scale(enabled: f64, running: f64) -> f64 {
     }
 }
 
-/// `kernel.perf_event_max_sample_rate`; the kernel lowers it when interrupts take too long.
+/// Returns `kernel.perf_event_max_sample_rate`, which the kernel lowers when interrupts take too
+/// long.
 pub(crate) fn max_sample_rate() -> u64 {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")
         .ok()
@@ -209,16 +211,16 @@ pub(crate) fn max_sample_rate() -> u64 {
         .unwrap_or(100_000)
 }
 
-/// Bytes of a page as rings are measured in, which need not be a page of this machine.
+/// Unit of ring sizes in bytes, which may differ from this machine's page size.
 pub(crate) const RING_PAGE: usize = 4096;
 
-/// Bytes of a page of this machine.
+/// Returns the page size of this machine in bytes.
 pub(crate) fn page_size() -> usize {
     // SAFETY: asks for a number.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
 }
 
-/// A ring buffer that the kernel writes records of one CPU to.
+/// A ring buffer into which the kernel writes records of one CPU.
 pub(crate) struct Ring {
     control: NonNull<pe::bindings::perf_event_mmap_page>,
     length: usize,
@@ -226,11 +228,12 @@ pub(crate) struct Ring {
     scratch: Vec<u8>,
 }
 
-// SAFETY: the mapping belongs to this value alone and can be used from any thread.
+// SAFETY: only this value owns the mapping, which can be used from any thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps a ring for the event of `pages` (a power of two) times 4 KiB, or of one page of this machine.
+    /// Maps a ring of `pages` (a power of two) times 4 KiB for the event, or of one page of this
+    /// machine if that is more.
     pub fn map(fd: &OwnedFd, pages: usize) -> io::Result<Self> {
         let page = page_size();
         let length = (pages * RING_PAGE).next_multiple_of(page) + page;
@@ -257,12 +260,12 @@ impl Ring {
         })
     }
 
-    /// Hands the records that have come since the last call to `each`: type, misc, body. Returns
-    /// how full the ring was, from 0 to 1.
+    /// Passes the records since the last call to `each`: type, misc, body. Returns how full the
+    /// ring was, from 0 to 1.
     pub fn read(&mut self, mut each: impl FnMut(u32, u16, &[u8])) -> f64 {
         let size = (self.length - self.page) as u64;
-        // SAFETY: both fields are inside the mapped control page and aligned; the kernel and we
-        // are their only users, by the protocol of perf_event_open(2).
+        // SAFETY: both fields are inside the mapped control page and aligned; the kernel and this
+        // process are their only users, by the protocol of perf_event_open(2).
         let (head, tail) = unsafe {
             let control = self.control.as_ptr();
             (
@@ -282,13 +285,13 @@ impl Ring {
         };
         while end.wrapping_sub(at) >= 8 {
             let start = (at % size) as usize;
-            // Records are aligned to eight bytes, so that a header never wraps around.
+            // Records are aligned to eight bytes, so a header never wraps around.
             let header = &data[start..start + 8];
             let kind = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]);
             let misc = u16::from_ne_bytes([header[4], header[5]]);
             let length = usize::from(u16::from_ne_bytes([header[6], header[7]]));
             if length < 8 || length as u64 > end.wrapping_sub(at) {
-                at = end; // not a record: nothing behind it can be trusted
+                at = end; // not a record: the bytes behind it cannot be trusted
                 break;
             }
             let stop = start + length;

@@ -1,4 +1,4 @@
-//! The records that the kernel writes to ring buffers, decoded.
+//! Decodes the records that the kernel writes to ring buffers.
 
 use crate::Error;
 use linux_perf_event_reader::{
@@ -10,12 +10,13 @@ use profile::{BuildId, FileIdentity, TakenBranch};
 use rustc_hash::FxHashSet;
 use unwind::{UnwindMachine, UnwindRegisters};
 
-/// Sample fields that every event has, in front of others.
+/// Sample fields of every event, in front of others.
 pub(crate) const SAMPLE_TYPE: u64 =
     (pe::PERF_SAMPLE_IDENTIFIER | pe::PERF_SAMPLE_IP | pe::PERF_SAMPLE_TID | pe::PERF_SAMPLE_TIME)
         as u64;
 
-/// Returns `sample_regs_user` for [`UnwindRegisters`]: all of them, because tables of some functions need others than the stack's.
+/// Returns `sample_regs_user` for [`UnwindRegisters`]: all of them, because the tables of some
+/// functions need more than the stack's registers.
 pub(crate) fn unwind_register_mask() -> u64 {
     UnwindMachine::native().map_or(0, UnwindMachine::perf_mask)
 }
@@ -76,15 +77,15 @@ pub(crate) enum Body {
     Sample {
         ip: u64,
         in_kernel: bool,
-        /// Number of events that the sample stands for, where that was asked for.
+        /// Number of events that the sample stands for, if requested.
         period: Option<u64>,
         /// Innermost first, with perf's context markers.
         callchain: Vec<u64>,
         /// A copy of the user stack, with the registers of its innermost frame.
         stack: Option<Box<(UnwindRegisters, Vec<u8>)>>,
-        /// All registers of the user code, where they were asked for.
+        /// All registers of the user code, if requested.
         registers: Option<Box<machine::Registers>>,
-        /// The last branches taken before it, the newest first, where they were asked for.
+        /// The last branches taken before the sample, newest first, if requested.
         branches: Option<Vec<TakenBranch>>,
     },
 }
@@ -96,7 +97,7 @@ pub(crate) struct Record {
     pub time: u64,
     pub pid: u32,
     pub tid: u32,
-    /// The event it belongs to ([`crate::events::perf::event_id`]).
+    /// The event of the record ([`crate::events::perf::event_id`]).
     pub id: u64,
     pub body: Body,
 }
@@ -104,17 +105,16 @@ pub(crate) struct Record {
 /// Decodes the records of events whose samples all have the same fields, or branch stacks.
 pub(crate) struct Decoder {
     info: RecordParseInfo,
-    /// Events that were asked for build-ids.
+    /// Events with build-ids in their records of mappings.
     with_build_ids: FxHashSet<u64>,
     /// Events whose samples are [`BRANCH_SAMPLE`]s.
     with_branches: FxHashSet<u64>,
 }
 
-/// `sample_type` of events with branch stacks; other than those of the rest, their samples have
-/// nothing else.
+/// `sample_type` of events with branch stacks, whose samples have no other fields.
 pub(crate) const BRANCH_SAMPLE: u64 = SAMPLE_TYPE | pe::PERF_SAMPLE_BRANCH_STACK as u64;
 
-/// Branches that are asked for: all, in user code.
+/// Branch types to record: all, in user code.
 pub(crate) const BRANCHES: u64 = (pe::PERF_SAMPLE_BRANCH_USER | pe::PERF_SAMPLE_BRANCH_ANY) as u64;
 
 /// `PERF_RECORD_MISC_MMAP_BUILD_ID`.
@@ -122,8 +122,8 @@ const MISC_BUILD_ID: u16 = 1 << 14;
 
 impl Decoder {
     pub fn new(attr: &perf_event_attr) -> Result<Self, Error> {
-        // SAFETY: perf_event_attr is plain data without padding that could be uninitialised: it
-        // was made from zeroed memory.
+        // SAFETY: perf_event_attr is plain data made from zeroed memory, so no padding is
+        // uninitialised.
         let bytes = unsafe {
             std::slice::from_raw_parts(
                 (attr as *const perf_event_attr).cast::<u8>(),
@@ -145,8 +145,8 @@ impl Decoder {
         })
     }
 
-    /// The event with this number has these attributes: whether its records of mappings have
-    /// build-ids, and its samples branch stacks, may differ between events.
+    /// Registers the event with this number and its attributes. Events may differ in whether
+    /// records of mappings have build-ids, and samples branch stacks.
     pub fn expect_event(&mut self, attr: &perf_event_attr, id: u64) {
         if attr.build_id() != 0 {
             self.with_build_ids.insert(id);
@@ -156,8 +156,9 @@ impl Decoder {
         }
     }
 
-    /// Returns whether a record of a mapping holds a build-id. The kernel's flag alone does not tell: it
-    /// sets it for an event that was asked for build-ids and forgets to clear it for the next.
+    /// Returns whether a record of a mapping holds a build-id. The kernel's flag alone does not
+    /// tell: it sets the flag for an event with build-ids and forgets to clear it for the next
+    /// event.
     fn has_build_id(&self, raw: &RawEventRecord<'_>, body: &[u8]) -> bool {
         const LENGTH: usize = 32; // behind ids, address, length and file offset
         raw.id().is_some_and(|id| self.with_build_ids.contains(&id))
@@ -167,7 +168,7 @@ impl Decoder {
                 .is_some_and(|len| usize::from(*len) <= BuildId::MAX_LEN)
     }
 
-    /// `None` for records that say nothing of interest, or are damaged.
+    /// Decodes a record; `None` for uninteresting or damaged ones.
     pub fn decode_record(&self, kind: u32, misc: u16, body: &[u8]) -> Option<Record> {
         let mut raw = RawEventRecord::new(RecordType(kind), misc, RawData::from(body), self.info);
         if RecordType(kind) == RecordType::MMAP2 && !self.has_build_id(&raw, body) {
@@ -274,7 +275,7 @@ fn sample_body(sample: &SampleRecord<'_>) -> Body {
     }
 }
 
-/// A [`BRANCH_SAMPLE`]; the crate that reads the others passes over branch stacks.
+/// Decodes a [`BRANCH_SAMPLE`]; the crate that parses other samples skips branch stacks.
 fn branch_sample(misc: u16, body: &[u8]) -> Option<Record> {
     let (words, _) = body.as_chunks::<8>();
     let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();

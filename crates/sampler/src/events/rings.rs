@@ -1,6 +1,6 @@
 //! Ring buffers, two for each CPU, and their records in order of time. Samples have a ring of their
-//! own. When it is full, only samples are lost, and they can be counted. A storm of processes that
-//! begin and end does not take the room of samples.
+//! own: when it is full, only samples are lost, and the kernel counts them. Many short processes do
+//! not take the room of samples.
 
 use crate::events::perf::{self, Ring, Scope};
 use crate::events::records::{BRANCH_SAMPLE, BRANCHES, Decoder, Record, SAMPLE_TYPE};
@@ -16,9 +16,9 @@ pub(crate) const RECORDS_LOST: &str =
 pub(crate) struct Rings {
     rings: Vec<CpuRing>,
     events: Vec<OwnedFd>,
-    /// Decoder by the attributes of the first event.
+    /// Decoder, made with the attributes of the first event.
     decoder: Option<Decoder>,
-    /// Pages of 4 KiB of rings of samples, and of records about processes.
+    /// Size of rings in pages of 4 KiB: for samples, and for records about processes.
     pages: [usize; 2],
     pending: Vec<Record>,
 }
@@ -27,14 +27,14 @@ pub(crate) struct Rings {
 struct CpuRing {
     cpu: i32,
     has_samples: bool,
-    /// Descriptor of the first event that was opened for the ring, which owns it.
+    /// Descriptor of the first event opened for the ring, which owns it.
     owner: RawFd,
     ring: Ring,
 }
 
 impl Rings {
-    /// Has no ring yet. `pages` are the numbers of pages, powers of two, of each ring of samples
-    /// and of each ring of records about processes.
+    /// Makes a set without rings. `pages` are the sizes, powers of two, of each ring of samples and
+    /// of each ring of records about processes.
     pub fn new(pages: [usize; 2]) -> Self {
         Self {
             rings: Vec::new(),
@@ -48,8 +48,8 @@ impl Rings {
     /// Opens an event whose records go to the ring of its CPU.
     ///
     /// # Errors
-    /// What perf_event_open(2) said, for the caller to judge; [`std::io::ErrorKind::Other`] for
-    /// everything behind that.
+    /// The error of perf_event_open(2), for the caller to judge; [`std::io::ErrorKind::Other`] for
+    /// later failures.
     pub fn open(&mut self, attr: &perf_event_attr, scope: Scope) -> std::io::Result<&OwnedFd> {
         let has_samples = attr.mmap() == 0;
         let mut attr = *attr;
@@ -102,7 +102,7 @@ impl Rings {
         decoder.decode_record(kind, misc, body)
     }
 
-    /// Maps a ring, smaller if the user may not lock as much memory.
+    /// Maps a ring, a smaller one if the user may not lock that much memory.
     fn map(&mut self, fd: &OwnedFd, kind: usize) -> std::io::Result<Ring> {
         let pages = &mut self.pages[kind];
         loop {
@@ -115,18 +115,18 @@ impl Rings {
         }
     }
 
-    /// The descriptors to poll.
+    /// Returns the descriptors to poll.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
         self.rings.iter().map(|ring| ring.owner)
     }
 
-    /// Time enabled over time running of the events whose id `own` accepts.
+    /// Returns time enabled over time running of the events whose id `own` accepts.
     pub fn multiplex_scale(&self, own: impl Fn(&u64) -> bool) -> f64 {
         let of_event = |fd: &&OwnedFd| perf::event_id(fd).is_ok_and(|id| own(&id));
         perf::multiplex_scale(self.events.iter().filter(of_event))
     }
 
-    /// Returns how long the events counted whose id `own` accepts, in nanoseconds.
+    /// Returns for how long the events whose id `own` accepts were counting, in nanoseconds.
     pub fn counted(&self, own: impl Fn(&u64) -> bool) -> u64 {
         let of_event = |fd: &&OwnedFd| perf::event_id(fd).is_ok_and(|id| own(&id));
         let times = self
@@ -137,8 +137,8 @@ impl Rings {
         times.map(|(_, running)| running).sum()
     }
 
-    /// Returns how many samples of the events whose id `own` accepts found no room; `None` if the kernel does
-    /// not count them.
+    /// Returns how many samples of the events whose id `own` accepts found no room; `None` if the
+    /// kernel does not count them.
     pub fn lost_samples(&self, own: impl Fn(&u64) -> bool) -> Option<u64> {
         let of_event = |fd: &&OwnedFd| perf::event_id(fd).is_ok_and(|id| own(&id));
         self.events
@@ -158,8 +158,9 @@ impl Rings {
         self.events.iter().try_for_each(perf::disable_event)
     }
 
-    /// Empties the rings and hands on their records, in no order; the rings of samples only if `with_samples`. A record is in its ring
-    /// before a clock read that follows it. Returns how full the fullest ring of samples was, from 0 to 1.
+    /// Drains the rings and passes on their records, in no order; the rings of samples only with
+    /// `with_samples`. A record is in its ring before any clock reading that follows it. Returns
+    /// how full the fullest ring of samples was, from 0 to 1.
     pub fn drain(&mut self, with_samples: bool, mut each: impl FnMut(Record)) -> f64 {
         let mut fullest = 0.0f64;
         let Some(decoder) = &self.decoder else {
@@ -179,7 +180,8 @@ impl Rings {
         fullest
     }
 
-    /// Empties the rings and hands on, in order of time, the records up to `until`; later ones wait for the next call.
+    /// Drains the rings and passes on the records up to `until`, in order of time; later ones wait
+    /// for the next call.
     pub fn read(&mut self, until: u64, mut each: impl FnMut(Record)) {
         let mut pending = std::mem::take(&mut self.pending);
         self.drain(true, |record| pending.push(record));
@@ -190,7 +192,7 @@ impl Rings {
     }
 }
 
-/// Attributes for [`Rings::open`] of an event that yields samples.
+/// Returns attributes for [`Rings::open`] of an event that yields samples.
 pub(crate) fn sampling(spec: &EventSpec, period: u64) -> perf_event_attr {
     let mut attr = perf::event_attributes(spec, period);
     attr.sample_type = SAMPLE_TYPE;
@@ -202,16 +204,15 @@ pub(crate) fn sampling(spec: &EventSpec, period: u64) -> perf_event_attr {
     attr
 }
 
-/// Record of a mapping that an event writes: the kernel gives either the inode or the
-/// build-id.
+/// Kind of an event's records of mappings: with either the inode or the build-id.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mappings {
     ByInode,
     ByBuildId,
 }
 
-/// Attributes of an event that never samples, and tells of mappings; the one by inode also of
-/// processes that come, are renamed and go.
+/// Returns attributes of an event that never samples, but reports mappings; the one by inode also
+/// reports the creation, renaming and end of processes.
 pub(crate) fn bookkeeping(like: &perf_event_attr, mappings: Mappings) -> perf_event_attr {
     let mut attr = *like;
     attr.type_ = pe::PERF_TYPE_SOFTWARE;

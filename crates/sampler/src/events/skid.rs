@@ -1,9 +1,10 @@
-//! Measures skid: where samples fall in code whose slow instruction is known.
+//! Measures skid: the places of samples in code whose slow instruction is known.
 //!
-//! A processor that executes out of order is interrupted between two instructions that retire. At best samples
-//! always show the instruction after the one that held up retirement. Where they come a varying number of
-//! instructions late, they say nothing about single instructions. So four kernels are sampled: a chain of loads that
-//! miss the caches, a chain of divisions, a branch that cannot be predicted, and a sled of nops. They are x86-64's.
+//! An out-of-order processor is interrupted between two instructions that retire. At best, samples
+//! always fall on the instruction after the one that held up retirement. If they come a varying
+//! number of instructions late, they say nothing about single instructions. So four x86-64 kernels
+//! are sampled: a chain of loads that miss the caches, a chain of divisions, an unpredictable
+//! branch, and a sled of nops.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports))]
 
 use crate::events::perf::{self, Ring, Scope};
@@ -12,23 +13,23 @@ use perf_event_open_sys::bindings::PERF_SAMPLE_IP;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 
-/// Places where the samples of an event fall. Shares are of the samples in a kernel.
+/// Places of an event's samples. Shares are of the samples in a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Skid {
-    /// Samples of the four kernels together.
+    /// Number of samples in the four kernels.
     pub samples: u64,
     /// Share at the instruction after the load, in a chain of loads.
     pub load: f64,
     /// Share at the instruction after the division, in a chain of divisions.
     pub divide: f64,
-    /// Share at the two places where a branch that cannot be predicted goes on.
+    /// Share at the two successors of the unpredictable branch.
     pub branch: f64,
-    /// Nops from one sampled nop to the next: as many as retire together. `None` where the samples show no
-    /// such pattern.
+    /// Number of nops from one sampled nop to the next: the nops that retire together. `None` if
+    /// the samples show no such pattern.
     pub retire_width: Option<u32>,
 }
 
-/// Least share of the samples at one place for the stall to be there.
+/// Least share of the samples at one place for a stall to count as there.
 const ENOUGH: f64 = 0.5;
 
 impl Skid {
@@ -37,22 +38,22 @@ impl Skid {
         self.load >= ENOUGH && self.divide >= ENOUGH
     }
 
-    /// Returns whether hardly any samples come later. They do where instructions that retire together are
-    /// interrupted somewhere among them.
+    /// Returns whether hardly any samples come later, as they do if an interrupt falls anywhere in
+    /// a group of instructions that retire together.
     pub fn is_sharp(&self) -> bool {
         self.load >= SHARP && self.divide >= SHARP
     }
 }
 
-/// Least share of the samples at one place for hardly any to come later.
+/// Least share of the samples at one place if hardly any come later.
 const SHARP: f64 = 0.9;
 
 /// Microseconds between samples.
 const PERIOD_US: u64 = 100;
-/// Samples of a kernel that are wanted, and how often it is run at most until there are as many.
+/// Number of samples wanted in a kernel, and maximum number of runs to get them.
 const WANTED: u64 = 400;
 const ROUNDS: usize = 1000;
-/// Words of the chain of loads: 4 MiB, more than the caches near the processor.
+/// Number of words in the chain of loads: 4 MiB, more than the inner caches.
 const WORDS: usize = 1 << 19;
 
 /// Measures an event of this machine, in some tenths of a second of CPU time.
@@ -63,7 +64,7 @@ const WORDS: usize = 1 << 19;
 pub fn measure_skid(spec: &EventSpec) -> Result<Skid, Error> {
     let period = match spec.kind {
         EventKind::Clock => (PERIOD_US * 1000).max(1_000_000_000 / perf::max_sample_rate().max(1)),
-        // Of some gigahertz.
+        // Assumes some gigahertz.
         _ => PERIOD_US * 3000,
     };
     let mut attr = perf::event_attributes(spec, period);
@@ -79,7 +80,7 @@ pub fn measure_skid(spec: &EventSpec) -> Result<Skid, Error> {
     let divisions = sampled.run_kernel(&kernels::DIVIDE, 7)?;
     let branches = sampled.run_kernel(&kernels::BRANCH, 88_172_645_463_325_252)?;
     let mut nops = sampled.run_kernel(&kernels::SLED, 0)?;
-    // Not at the jump back.
+    // Without the jump back.
     nops.truncate(kernels::NOPS);
     let all = [&loads, &divisions, &branches, &nops];
     Ok(Skid {
@@ -91,13 +92,13 @@ pub fn measure_skid(spec: &EventSpec) -> Result<Skid, Error> {
     })
 }
 
-/// The share of the samples at these places.
+/// Returns the share of the samples at these places.
 fn share_at(counts: &[u64], places: &[usize]) -> f64 {
     let there: u64 = places.iter().filter_map(|at| counts.get(*at)).sum();
     there as f64 / counts.iter().sum::<u64>().max(1) as f64
 }
 
-/// Returns the distance of whose multiples most samples are apart; each nop of the sled has a byte.
+/// Returns the width whose multiples separate most samples; each nop of the sled is one byte.
 fn group_width(counts: &[u64]) -> Option<u32> {
     let total = counts.iter().sum::<u64>();
     let phases = |width: usize| {
@@ -107,13 +108,13 @@ fn group_width(counts: &[u64]) -> Option<u32> {
         }
         sums.into_iter().max().unwrap_or(0)
     };
-    // Of multiples of the width the largest phase has less.
+    // For multiples of the width the largest phase has fewer.
     let widths = (2..=16usize).rev();
     let best = widths.max_by_key(|width| phases(*width) * *width as u64)?;
     (total >= WANTED / 4 && 2 * phases(best) >= total).then_some(best as u32)
 }
 
-/// Loads that each need the one before: a permutation with one cycle, a word in each cache line.
+/// Makes a chain of dependent loads: a permutation with one cycle, a word in each cache line.
 fn load_chain() -> Vec<u64> {
     const LINE: usize = 8;
     let lines = WORDS / LINE;
@@ -143,15 +144,15 @@ struct Sampled {
 
 #[cfg(target_arch = "x86_64")]
 impl Sampled {
-    /// Runs a kernel until it has samples enough; how many are at each of its bytes.
+    /// Runs a kernel until it has enough samples; returns the number at each of its bytes.
     fn run_kernel(&mut self, kernel: &kernels::Kernel, argument: u64) -> Result<Vec<u64>, Error> {
         let (start, end) = (kernel.code as usize as u64, &raw const *kernel.end as u64);
         let mut counts = vec![0u64; end.saturating_sub(start) as usize];
         let mut seen = 0;
         for _ in 0..ROUNDS {
             perf::enable_event(&self.event)?;
-            // SAFETY: the kernels read memory only through the argument of CHASE, which is a chain that lives
-            // longer than this call, and change no registers but those that a function may.
+            // SAFETY: the kernels read memory only through the argument of CHASE, a chain that
+            // outlives this call, and change only registers that a function may change.
             unsafe { (kernel.code)(argument, kernel.times) };
             perf::disable_event(&self.event)?;
             self.ring.read(|_, _, body| {
@@ -188,9 +189,9 @@ mod kernels {
     /// Code that is slow at a known place.
     pub struct Kernel {
         pub code: unsafe extern "C" fn(u64, u64) -> u64,
-        /// The byte after it.
+        /// The byte after the code.
         pub end: &'static u8,
-        /// Bytes from its start at which the samples should fall.
+        /// Offsets in bytes at which the samples should fall.
         pub after: &'static [usize],
         /// Number of rounds in a call: some milliseconds.
         pub times: u64,
@@ -207,7 +208,7 @@ mod kernels {
         static vitalfew_skid_sled_end: u8;
     }
 
-    /// Nops of the sled.
+    /// Number of nops in the sled.
     pub const NOPS: usize = 64;
 
     pub static CHASE: Kernel = Kernel {
@@ -265,7 +266,7 @@ mod kernels {
         "vitalfew_kernel vitalfew_skid_divide",
         "mov rcx, rdi",
         "mov rax, -3",
-        // Needs the quotient of the division before, and is large again.
+        // Depends on the quotient of the last division, and is large again.
         "2: or rax, -256",
         "xor edx, edx",
         "div rcx",
@@ -344,7 +345,8 @@ mod tests {
         assert_eq!(steps, WORDS / 8);
     }
 
-    /// Checks the instruction before each place where samples should fall: load, division, branch or its successor.
+    /// Checks the instruction before each place where samples should fall: load, division, branch
+    /// or its successor.
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn places_are_where_the_assembler_put_them() {

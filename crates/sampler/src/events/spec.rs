@@ -1,4 +1,4 @@
-//! Events as they are asked for.
+//! Events as requested.
 
 use crate::host::CpuFacts;
 use perf_event_open_sys::bindings as pe;
@@ -6,13 +6,13 @@ use perf_event_open_sys::bindings as pe;
 /// Kind of an event, which decides how it is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// A clock of the kernel's (`cpu-clock`): its period is in nanoseconds.
+    /// A clock of the kernel (`cpu-clock`): its period is in nanoseconds.
     Clock,
     /// Cycles and instructions of the processor: sampled at a rate, by a fixed period.
     Cycles,
     /// Another event of the performance-monitoring unit.
     Hardware,
-    /// A software event of the kernel's (`page-faults`): every occurrence counts.
+    /// A software event of the kernel (`page-faults`): every occurrence counts.
     Software,
     /// A tracepoint: every occurrence counts.
     Tracepoint,
@@ -31,15 +31,15 @@ pub struct EventSpec {
     pub config: u64,
     /// Category and name of a tracepoint.
     pub tracepoint: Option<(String, String)>,
-    /// The period that was asked for, in units of the event.
+    /// The requested period, in units of the event.
     pub period: Option<u64>,
-    /// Not while the processor is in user mode (modifier `k`).
+    /// Excludes user mode (modifier `k`).
     pub exclude_user: bool,
-    /// Not while it is in the kernel (modifier `u`).
+    /// Excludes the kernel (modifier `u`).
     pub exclude_kernel: bool,
     /// `perf_event_attr.precise_ip` (modifier `p`, once a level).
     pub precise: u8,
-    /// Take the last branches in user mode with each sample, as far as the processor records them
+    /// Records the last branches in user mode with each sample, as far as the processor can
     /// (modifier `b`).
     pub branches: bool,
 }
@@ -63,7 +63,7 @@ impl EventSpec {
         }
     }
 
-    /// The clock that every machine has.
+    /// Returns the clock that every machine has.
     pub fn cpu_clock() -> Self {
         Self::new(
             "cpu-clock",
@@ -73,7 +73,7 @@ impl EventSpec {
         )
     }
 
-    /// Cycles, where there is a performance-monitoring unit.
+    /// Returns cycles, which need a performance-monitoring unit.
     pub fn cycles() -> Self {
         Self::new(
             "cycles",
@@ -83,10 +83,10 @@ impl EventSpec {
         )
     }
 
-    /// Returns the event of taken branches in user mode, sampled at the rate of cycles, with the last branches.
-    /// Time samples favour slow code; samples of all branches, taken or not, favour code
-    /// that follows branches. Where nobody knows how this processor counts taken branches, all are sampled
-    /// (`branch-instructions`).
+    /// Returns the event of taken branches in user mode, sampled at the rate of cycles, with the
+    /// last branches. Time samples favour slow code; samples of all branches, taken or not, favour
+    /// code that follows branches. Where this processor's event of taken branches is unknown, all
+    /// are sampled (`branch-instructions`).
     pub fn branch_records() -> Self {
         let (name, perf_type, config) = match taken_branches_here() {
             Some(raw) => (format!("r{raw:x}:ub"), PERF_TYPE_RAW, raw),
@@ -103,12 +103,12 @@ impl EventSpec {
         }
     }
 
-    /// The period at `frequency` samples a second per CPU, unless one was asked for: nanoseconds
-    /// for clocks, cycles for cycles.
+    /// Returns the period at `frequency` samples a second per CPU, unless a period was requested:
+    /// nanoseconds for clocks, cycles for cycles.
     ///
     /// Other events of the processor have no rate; the default is a prime period that keeps them
-    /// below some thousand samples a second on today's processors. Software events and
-    /// tracepoints count every occurrence.
+    /// below some thousand samples a second on today's processors. Software events and tracepoints
+    /// count every occurrence.
     pub fn period_at(&self, frequency: u64) -> u64 {
         let frequency = frequency.max(1);
         self.period.unwrap_or(match self.kind {
@@ -119,12 +119,13 @@ impl EventSpec {
         })
     }
 
-    /// Returns whether the event is sampled at a rate, with a period that is randomised.
+    /// Returns whether the event is sampled at a rate, with a randomised period.
     pub fn is_timed(&self) -> bool {
         matches!(self.kind, Clock | Cycles)
     }
 
-    /// Returns whether it shares the processor's counters with others when there are too few of them.
+    /// Returns whether the event shares the processor's counters with others when there are too few
+    /// of them.
     pub fn shares_counters(&self) -> bool {
         matches!(self.kind, Cycles | Hardware)
     }
@@ -136,7 +137,7 @@ fn taken_branches_here() -> Option<u64> {
     machine::taken_branches_event(&id, name.unwrap_or_default().trim())
 }
 
-/// The clock rate of the first CPU, in hertz; 2 GHz where nothing says it.
+/// Returns the clock rate of the first CPU in hertz, or 2 GHz if it is unknown.
 fn cpu_hertz() -> u64 {
     CpuFacts::read().clock_hz.unwrap_or(2_000_000_000)
 }

@@ -1,6 +1,7 @@
 //! Events in the threads of a process, one by one: cache misses, instructions, page faults.
 //!
-//! They are sampled in the process alone, and in what it starts, through perf's ring buffers: that needs no right to use BPF.
+//! They are sampled only in the process and its children, through perf's ring buffers: that needs
+//! no right to use BPF.
 
 use crate::events::cost;
 use crate::events::perf::{self, Scope};
@@ -15,15 +16,15 @@ use perf_event_open_sys::bindings::{
 use rustc_hash::FxHashMap;
 use std::io;
 
-/// Samples a second of an event in a thread, unless a period was asked for.
+/// Samples a second of an event in a thread, unless a period was requested.
 const HERTZ: u64 = 1000;
-/// Page faults, one in a hundred: a sample takes 15 to 20 µs on a virtual machine, and where a rate is asked for the kernel
-/// begins with a sample of each.
+/// Page faults, one in a hundred: a sample takes 15 to 20 µs on a virtual machine, and with a rate
+/// the kernel begins by sampling each fault.
 const FAULTS: &str = "page-faults:100";
-/// Ring pages for each CPU: what an unprivileged user may lock.
+/// Ring pages for each CPU: the limit of an unprivileged user.
 const PAGES: usize = 128;
 
-/// Number in place of an event's, for the event that tells how long the others could have counted.
+/// Index of the reference event, which tells how long the others could have counted.
 const REFERENCE: usize = usize::MAX;
 
 /// A sample.
@@ -33,14 +34,14 @@ pub struct ThreadEvent {
     pub ns: u64,
     /// Thread.
     pub tid: u32,
-    /// Index of its event among those that were asked for.
+    /// Index of the event among the requested ones.
     pub event: usize,
     /// Number of occurrences that the sample stands for.
     pub amount: u64,
 }
 
-/// The events that tell page faults, memory and work apart, as far as this machine counts them; and, in words, why it does not
-/// count those of the processor.
+/// Returns the events that separate page faults, memory and work, as far as this machine counts
+/// them, and the reason if it does not count those of the processor.
 pub fn usual_thread_events() -> (Vec<EventSpec>, Option<String>) {
     let nodes = std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
     let near = ["L1-dcache-load-misses", "cache-misses", "instructions:u"];
@@ -64,7 +65,7 @@ pub fn usual_thread_events() -> (Vec<EventSpec>, Option<String>) {
     (events, reason)
 }
 
-/// Checks whether an event can be sampled in one's own threads.
+/// Checks whether an event can be sampled in this user's threads.
 ///
 /// # Errors
 /// [`Error::EventRefused`].
@@ -78,7 +79,7 @@ fn try_to_open(spec: &EventSpec) -> io::Result<()> {
     as_allowed(spec, |attr| perf::open_event(attr, own).map(drop))
 }
 
-/// Opens an event, in user mode only where more is not allowed.
+/// Opens an event, for user mode only if more is not allowed.
 fn as_allowed<T>(
     spec: &EventSpec,
     mut open: impl FnMut(&perf_event_attr) -> io::Result<T>,
@@ -93,7 +94,8 @@ fn as_allowed<T>(
     }
 }
 
-/// Only clocks have a rate that is known before: of other events the kernel adapts the periods, and says them in the samples.
+/// Returns the attributes of an event. Only clocks have a known rate: for other events the kernel
+/// adapts the periods, and states them in the samples.
 fn sampling_attributes(spec: &EventSpec) -> perf_event_attr {
     let mut attr = rings::sampling(spec, spec.period_at(HERTZ));
     attr.sample_type |= u64::from(PERF_SAMPLE_PERIOD);
@@ -114,8 +116,8 @@ pub struct ThreadEvents {
 }
 
 impl ThreadEvents {
-    /// Opens the events for the threads of a process, and for the threads and processes that it will start. They count
-    /// from [`enable`](Self::enable) on.
+    /// Opens the events for the threads of a process, and for its later threads and children. They
+    /// count from [`enable`](Self::enable) on.
     ///
     /// # Errors
     /// [`Error::EventRefused`].
@@ -129,7 +131,7 @@ impl ThreadEvents {
         let several = threads.len() > 1;
         for thread in threads {
             match opened.open_thread(events, thread) {
-                // One of several may have ended meanwhile.
+                // Threads may have ended meanwhile.
                 Err(Error::EventRefused { source, .. })
                     if several && source.raw_os_error() == Some(libc::ESRCH) => {}
                 result => result?,
@@ -150,7 +152,7 @@ impl ThreadEvents {
         Ok(())
     }
 
-    /// An event that never happens, and never shares a counter.
+    /// Opens an event that never occurs, and never shares a counter.
     fn open_reference(&mut self, scope: Scope) -> Result<(), Error> {
         let spec = EventSpec::cpu_clock();
         let mut attr = sampling_attributes(&spec);
@@ -180,7 +182,7 @@ impl ThreadEvents {
         self.rings.enable()
     }
 
-    /// The samples since the last time, in the order of time.
+    /// Returns the samples since the last call, in order of time.
     pub fn read(&mut self) -> Vec<ThreadEvent> {
         let (numbers, lost) = (&self.numbers, &mut self.lost);
         let mut samples = Vec::new();
@@ -206,13 +208,14 @@ impl ThreadEvents {
         samples
     }
 
-    /// Samples of an event that found no room.
+    /// Returns the number of samples of an event that found no room.
     pub fn lost(&self, event: usize) -> u64 {
         self.lost.get(event).copied().unwrap_or(0)
     }
 
-    /// The factor by which an event's amounts are to be multiplied because it shared a counter. (An event of a thread on one CPU is
-    /// enabled while the thread is on another, so that the time enabled says nothing.)
+    /// Returns the factor by which an event's amounts are multiplied because it shared a counter.
+    /// (An event of a thread on one CPU stays enabled while the thread is on another, so the time
+    /// enabled says nothing.)
     pub fn scale(&self, event: usize) -> f64 {
         let counted = |number| {
             let own = |id: &u64| self.numbers.get(id) == Some(&number);
@@ -226,8 +229,8 @@ impl ThreadEvents {
         }
     }
 
-    /// Measures the cost of a sample to the thread that it interrupts, in nanoseconds, with samples of the clock. Takes
-    /// some milliseconds.
+    /// Measures the cost of a sample to the thread that it interrupts, in nanoseconds, with samples
+    /// of the clock. Takes some milliseconds.
     ///
     /// # Errors
     /// [`Error::EventRefused`].
