@@ -1,12 +1,12 @@
-//! Control groups: the paths of those that samples were taken in.
+//! Paths of the control groups in which samples were taken.
 
 use profile::{NameId, NameSet};
 use rustc_hash::FxHashMap;
 
-/// Names that are remembered between drains: beyond that, all are read anew.
+/// Number of names remembered between drains; beyond it, all are read again.
 const MOST_REMEMBERED: usize = 16_384;
 
-/// The paths of control groups by the numbers that the collector gives them.
+/// The paths of control groups by the collector's numbers.
 #[derive(Default)]
 pub(crate) struct CgroupPaths {
     paths: FxHashMap<u32, String>,
@@ -27,7 +27,7 @@ impl CgroupPaths {
         self.paths.insert(number, path);
     }
 
-    /// The id of a number's path among the names.
+    /// Returns the id of a number's path among the names.
     pub fn name_of(&mut self, number: u32, names: &mut NameSet) -> NameId {
         *self
             .ids
@@ -38,19 +38,20 @@ impl CgroupPaths {
             })
     }
 
-    /// Forgets the ids, which are of other names from now on.
+    /// Forgets the ids, which belonged to the former set of names.
     pub fn forget_ids(&mut self) {
         self.ids.clear();
     }
 }
 
-/// Returns whether control groups are told apart by the hierarchy of memory, which only version 1 has.
+/// Returns whether the memory hierarchy, which only version 1 has, tells control groups apart.
 pub(crate) fn are_by_memory() -> bool {
     let text = std::fs::read_to_string("/proc/cgroups").unwrap_or_default();
     has_memory_hierarchy(&text)
 }
 
-/// The same of the text of `/proc/cgroups`: lines of controller, number of its hierarchy (0: that of version 2).
+/// As [`are_by_memory`], from the text of `/proc/cgroups`: lines of controller and number of its
+/// hierarchy (0: version 2).
 fn has_memory_hierarchy(text: &str) -> bool {
     text.lines().any(|line| {
         let mut words = line.split_whitespace();
@@ -58,12 +59,13 @@ fn has_memory_hierarchy(text: &str) -> bool {
     })
 }
 
-/// Returns the path of a process's control group: of version 1 in the hierarchy of memory, unless that is its root.
+/// Returns the path of a process's control group: in version 1 that of the memory hierarchy, unless
+/// it is its root.
 pub fn cgroup_of_process(pid: u32) -> Option<String> {
     path_in(&std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?)
 }
 
-/// The same of the text of `/proc/PID/cgroup`: of version 1 the path in the hierarchy of memory, unless that is its root.
+/// As [`cgroup_of_process`], from the text of `/proc/PID/cgroup`.
 fn path_in(text: &str) -> Option<String> {
     let of_controller = |controller: &str| {
         text.lines().find_map(|line| {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The kernel reads so much of the first line of a script.
+/// Number of bytes of a script's first line that the kernel reads.
 const SCRIPT_HEAD: usize = 256;
 
 /// Returns the words of a command as text, as they are stored and printed.
@@ -22,7 +22,7 @@ pub fn program_text(command: &[OsString]) -> String {
     command_text(command.get(..1).unwrap_or_default()).concat()
 }
 
-/// Finds the file that a command's name stands for, as execvp(3) does: a name with a slash is a path.
+/// Finds the file of a command's name, as execvp(3) does: a name with a slash is a path.
 pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     let name = name.as_ref();
     if name.as_bytes().contains(&b'/') {
@@ -38,7 +38,7 @@ pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
     })
 }
 
-/// Returns what stands behind `#!` in the first line of a file; `None` if it is no script.
+/// Returns the text after `#!` in the first line of a file; `None` if it is no script.
 pub(crate) fn interpreter_line(file: &File) -> io::Result<Option<String>> {
     let mut head = [0; SCRIPT_HEAD];
     let length = file.read_at(&mut head, 0)?;
@@ -47,7 +47,7 @@ pub(crate) fn interpreter_line(file: &File) -> io::Result<Option<String>> {
     Ok(named.map(|named| String::from_utf8_lossy(named).trim().to_owned()))
 }
 
-/// Like [`interpreter_line`], of the script at a path; `None` also if it cannot be read.
+/// As [`interpreter_line`], for the script at a path; `None` also if it cannot be read.
 pub(crate) fn script_interpreter(path: &Path) -> Option<String> {
     interpreter_line(&open_regular(path)?).ok()?
 }

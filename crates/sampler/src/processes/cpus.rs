@@ -1,6 +1,6 @@
 //! The CPUs that a thread may run on.
 
-/// No machine that Linux runs on has more CPUs; `waits.bpf.c` has the same limit.
+/// Maximum number of CPUs, above that of any machine; `waits.bpf.c` has the same limit.
 const MOST_CPUS: u32 = 4096;
 
 /// Returns the numbers of the CPUs that a thread may run on; `None` if it has ended.
@@ -11,7 +11,7 @@ pub fn usable_cpus(tid: u32) -> Option<Vec<u32>> {
     parse_cpu_list(list.trim())
 }
 
-/// Returns the numbers in a list as the kernel writes it: `0-3,8`.
+/// Parses a list of numbers in the kernel's form: `0-3,8`.
 pub fn parse_cpu_list(list: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for range in list.split(',') {

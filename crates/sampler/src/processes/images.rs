@@ -1,4 +1,4 @@
-//! The images that samples land in, by the identity of their files.
+//! The images of samples, by the identity of their files.
 
 use crate::processes::threads::process_file;
 use profile::{BuildId, FileIdentity, Image, ImageId, ImageKind};
@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Number of image files that are held open, so that a file that is deleted can still be read.
+/// Number of image files held open, so that they can be read after their deletion.
 const HELD_FILES: usize = 512;
 
 /// Major and minor device number, and inode.
@@ -18,22 +18,22 @@ type InodeNumber = (u32, u32, u64);
 /// All images seen so far.
 pub(crate) struct ImageTable {
     images: Vec<Image>,
-    /// Images by device and inode. A file whose generation is not known (seen in `/proc`) stands for any.
+    /// Images by device and inode. A file of unknown generation (seen in `/proc`) matches any.
     by_file: FxHashMap<InodeNumber, Vec<(Option<u64>, ImageId)>>,
     by_name: FxHashMap<(ImageKind, String), ImageId>,
-    /// Files of images that appeared while we watched.
+    /// Files of images that appeared during the recording.
     held: FxHashMap<ImageId, File>,
     held_limit: usize,
-    /// The mount of `/`, if files on others that we see are not to be held open: they would keep
-    /// these from being unmounted.
+    /// The mount of `/`, if files on other mounts are not to be held open, because that would
+    /// prevent unmounting.
     root_mount: Option<String>,
-    /// Files that are therefore not held.
+    /// Files that are not held for that reason.
     spared: FxHashSet<ImageId>,
     /// Numbers of images that were forgotten.
     free: Vec<ImageId>,
 }
 
-/// The image of everything that nothing is known about.
+/// The image of everything unknown.
 pub(crate) const UNKNOWN: ImageId = ImageId(0);
 /// The image of kernel addresses until [`crate::kernel_symbols`] tells kernel and modules apart.
 pub(crate) const KERNEL: ImageId = ImageId(1);
@@ -56,7 +56,7 @@ impl ImageTable {
         table
     }
 
-    /// The image of a name in brackets.
+    /// Returns the image of a name in brackets.
     pub fn named_image(&mut self, kind: ImageKind, path: &str) -> ImageId {
         if let Some(id) = self.by_name.get(&(kind, path.to_owned())) {
             return *id;
@@ -72,12 +72,12 @@ impl ImageTable {
         id
     }
 
-    /// The image of code in `pid` that has no file.
+    /// Returns the image of code without a file in `pid`.
     pub fn anonymous_image(&mut self, pid: u32) -> ImageId {
         self.named_image(ImageKind::Anonymous, &format!("[anon {pid}]"))
     }
 
-    /// The image of this file, which was mapped from `path`.
+    /// Returns the image of this file, which was mapped from `path`.
     pub fn file_image(&mut self, file: FileIdentity, path: &str) -> ImageId {
         let id = match self.find_image(&file, Some(file.generation)) {
             Some(id) => id,
@@ -87,7 +87,7 @@ impl ImageTable {
         id
     }
 
-    /// The image of this file as `/proc` shows it: without its generation.
+    /// Returns the image of this file as `/proc` shows it: without its generation.
     pub fn file_of_any_generation(&mut self, file: FileIdentity, path: &str) -> ImageId {
         let id = match self.find_image(&file, None) {
             Some(id) => id,
@@ -97,7 +97,7 @@ impl ImageTable {
         id
     }
 
-    /// The image of this file, named by its identity until a record says its path.
+    /// Returns the image of this file, named by its identity until a record gives its path.
     pub fn file_without_path(&mut self, file: FileIdentity) -> ImageId {
         match self.find_image(&file, Some(file.generation)) {
             Some(id) => id,
@@ -158,14 +158,13 @@ impl ImageTable {
         self.images[id.0 as usize].build_id.get_or_insert(build_id);
     }
 
-    /// Lets others unmount file systems: of the files that are found under their path here, only
-    /// those on the mount of `/` will be held open.
+    /// Keeps file systems unmountable: from now on only files on the mount of `/` are held open.
     pub fn spare_mounts(&mut self) {
         self.root_mount = File::open("/").ok().and_then(|root| mount_of(&root));
     }
 
-    /// Keeps the file open as process `pid` sees it, so that it can be read if it is deleted. One
-    /// that is deleted already is found by where it is mapped.
+    /// Keeps the file open as process `pid` sees it, so that it can be read after its deletion. A
+    /// deleted file is found by its mapping.
     pub fn hold_file(&mut self, id: ImageId, pid: u32, mapped: Option<Range<u64>>) {
         if self.held.len() >= self.held_limit
             || self.held.contains_key(&id)
@@ -201,7 +200,7 @@ impl ImageTable {
         self.spared.retain(|id| used.contains(id));
     }
 
-    /// The file, if it is held open.
+    /// Returns the file, if it is held open.
     pub fn held_file(&self, id: ImageId) -> Option<&File> {
         self.held.get(&id)
     }
@@ -210,8 +209,8 @@ impl ImageTable {
         &self.images[id.0 as usize]
     }
 
-    /// Forgets all but `used`, and closes the files of the others: a daemon that runs for weeks must not
-    /// grow with every program that it saw. The numbers of used images do not change.
+    /// Forgets all images but `used`, and closes the files of the others, so that a daemon does not
+    /// grow with every program. The numbers of used images do not change.
     pub fn forget_unused(&mut self, used: &FxHashSet<ImageId>) {
         let kept = |id: &ImageId| *id == UNKNOWN || *id == KERNEL || used.contains(id);
         self.by_file.retain(|_, known| {
@@ -231,19 +230,19 @@ impl ImageTable {
         }
     }
 
-    /// The files with such a path.
+    /// Returns the files whose path `is` accepts.
     pub fn with_path(&self, is: impl Fn(&str) -> bool) -> FxHashSet<ImageId> {
         let numbered = (0..).map(ImageId).zip(&self.images);
         let wanted = numbered.filter(|(_, image)| image.kind == ImageKind::File && is(&image.path));
         wanted.map(|(id, _)| id).collect()
     }
 
-    /// Returns how many images are known.
+    /// Returns the number of known images.
     pub fn len(&self) -> usize {
         self.images.len() - self.free.len()
     }
 
-    /// The image as a recording has it: one that was only ever seen by its number is named by that.
+    /// Returns the image for a recording; one that was only seen by its number is named by that.
     pub fn finished_image(&self, id: ImageId) -> Image {
         let mut image = self.get(id).clone();
         if let (true, Some(file)) = (image.path.is_empty(), image.file) {
@@ -259,7 +258,7 @@ impl ImageTable {
     }
 }
 
-/// Opens the file if it is still the same one: under its path here, or as `pid` sees it.
+/// Opens the file if it is still the same one: under its path in this process, or as `pid` sees it.
 pub(crate) fn open_same(path: &str, identity: FileIdentity, pid: Option<u32>) -> Option<File> {
     let theirs = pid.map(|pid| process_file(pid, &format!("root{path}")));
     let places = std::iter::once(path.to_owned()).chain(theirs);
@@ -272,7 +271,7 @@ pub(crate) fn open_same(path: &str, identity: FileIdentity, pid: Option<u32>) ->
 }
 
 pub(crate) fn open_regular(path: impl AsRef<Path>) -> Option<File> {
-    // A path that a process gave itself may be a pipe or a device: opening must not wait.
+    // A path that a process chose may be a pipe or a device: opening must not wait.
     use std::os::unix::fs::OpenOptionsExt;
     let file = File::options()
         .read(true)
@@ -282,7 +281,7 @@ pub(crate) fn open_regular(path: impl AsRef<Path>) -> Option<File> {
     file.metadata().ok()?.is_file().then_some(file)
 }
 
-/// Opens a file by where it is mapped, or because the process executes it, which needs no privilege.
+/// Opens a file by its mapping, or as the process's executable, which needs no privilege.
 pub(crate) fn open_mapped(pid: u32, mapped: Range<u64>, identity: FileIdentity) -> Option<File> {
     let Range { start, end } = mapped;
     let links = [format!("map_files/{start:x}-{end:x}"), "exe".to_owned()];
@@ -292,7 +291,7 @@ pub(crate) fn open_mapped(pid: u32, mapped: Range<u64>, identity: FileIdentity) 
     })
 }
 
-/// The identity of an open file, as far as the system tells it.
+/// Returns the identity of an open file, as far as the system reports it.
 pub(crate) fn identity_of(file: &File) -> Option<FileIdentity> {
     let data = file.metadata().ok()?;
     Some(FileIdentity {
@@ -303,7 +302,7 @@ pub(crate) fn identity_of(file: &File) -> Option<FileIdentity> {
     })
 }
 
-/// The mount that a file was opened through, as the kernel numbers it.
+/// Returns the kernel's number of the mount through which a file was opened.
 fn mount_of(file: &File) -> Option<String> {
     let path = format!("/proc/self/fdinfo/{}", file.as_raw_fd());
     let text = std::fs::read_to_string(path).ok()?;
@@ -316,18 +315,19 @@ fn is_same(file: &File, identity: FileIdentity) -> bool {
     let same_number = file
         .metadata()
         .is_ok_and(|meta| meta.ino() == identity.inode);
-    // A file that replaces another often gets its number, which has just become free.
+    // A file that replaces another often gets its inode number, which was just freed.
     let of_other = |generation| identity.generation != 0 && generation != identity.generation;
     same_number && !generation_of(file).is_some_and(of_other)
 }
 
-/// The generation of a file's inode, on file systems that tell it.
+/// Returns the generation of a file's inode, on file systems that report it.
 fn generation_of(file: &File) -> Option<u64> {
     const FS_IOC_GETVERSION: libc::c_ulong = 0x8008_7601;
     let mut version = 0u64;
-    // SAFETY: the kernel writes four or eight bytes, as the file system likes, through the pointer.
+    // SAFETY: the kernel writes four or eight bytes, depending on the file system, through the
+    // pointer.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION as _, &raw mut version) };
-    // Those that write eight bytes have numbers of 32 bits as well.
+    // File systems that write eight bytes use numbers of 32 bits as well.
     (result == 0).then_some(version & u64::from(u32::MAX))
 }
 
@@ -341,7 +341,7 @@ mod tests {
         let inode = program.as_file().metadata().unwrap().ino();
         let path = program.path().to_str().unwrap();
         let Some(generation) = generation_of(program.as_file()) else {
-            return; // this file system does not tell
+            return; // this file system reports none
         };
         let is_found = |generation| open_same(path, identity(inode, generation), None).is_some();
         assert!(is_found(generation));

@@ -1,6 +1,8 @@
-//! Dispositions, limits and descriptors that our parent gave us, for the commands that we start.
+//! Signal dispositions, limits and descriptors inherited from the parent process, for launched
+//! commands.
 //!
-//! The Rust runtime ignores SIGPIPE and fills closed standard descriptors before `main`, so they are read earlier.
+//! The Rust runtime ignores SIGPIPE and opens closed standard descriptors before `main`, so the
+//! state is read earlier.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -13,20 +15,21 @@ type Action = [usize; ACTION_WORDS];
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 static UMASK: AtomicU32 = AtomicU32::new(0o022);
 static OPEN_FILES: AtomicU64 = AtomicU64::new(0);
-/// A bit for each of the three standard descriptors that was closed.
+/// A bit for each standard descriptor that was closed.
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static REMEMBER: extern "C" fn() = remember_inheritance;
 
-/// Reads what we inherited, and changes what would hinder ourselves: children that are ignored cannot be
-/// waited for, and measuring needs more descriptors than the soft limit of many shells.
+/// Reads the inherited state, and changes what would hinder this process: ignored children cannot
+/// be waited for, and measuring needs more descriptors than the soft limit of many shells.
 extern "C" fn remember_inheritance() {
     let ignored = SIGNALS.filter(|signal| is_ignored_now(*signal));
     let ignored = ignored.fold(0, |set, signal| set | signal_bit(signal));
     IGNORED.store(ignored, Ordering::Relaxed);
-    // SAFETY: plain system calls while the process has one thread; the limit is written through the pointer.
+    // SAFETY: plain system calls while the process has one thread; the limit is written through the
+    // pointer.
     unsafe {
         let mask = libc::umask(0);
         libc::umask(mask);
@@ -55,17 +58,17 @@ fn is_ignored_now(signal: libc::c_int) -> bool {
 unsafe fn set_handler(signal: libc::c_int, handler: libc::sighandler_t) {
     let mut action = [0; ACTION_WORDS];
     action[0] = handler;
-    // SAFETY: an action without flags and mask; the handler is one of the two of the kernel.
+    // SAFETY: an action without flags and mask; the handler is one of the kernel's two.
     unsafe { sigaction(signal, &raw const action, std::ptr::null_mut()) };
 }
 
-/// Asks the kernel itself: the C library hides the two signals that it uses for threads.
+/// Calls the kernel directly: the C library hides the two signals that it uses for threads.
 ///
 /// # Safety
 /// As `sigaction(2)`.
 unsafe fn sigaction(signal: libc::c_int, new: *const Action, old: *mut Action) -> libc::c_long {
     const MASK_BYTES: usize = 8;
-    // SAFETY: see the caller; both pointers are null or to an action.
+    // SAFETY: see the caller; both pointers are null or point to an action.
     unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, new, old, MASK_BYTES) }
 }
 
@@ -73,12 +76,13 @@ fn signal_bit(signal: libc::c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// Returns whether our parent had this signal ignored, as `nohup` does.
+/// Returns whether the parent had this signal ignored, as `nohup` does.
 pub fn was_ignored(signal: i32) -> bool {
     SIGNALS.contains(&signal) && IGNORED.load(Ordering::Relaxed) & signal_bit(signal) != 0
 }
 
-/// Has a command that becomes this program again inherit what we did, but for descriptors.
+/// Makes a command that executes this program again inherit the original state, except for
+/// descriptors.
 pub fn pass_inheritance_on(command: &mut Command) {
     // SAFETY: the child makes async-signal-safe calls only.
     unsafe {
@@ -92,7 +96,7 @@ pub fn pass_inheritance_on(command: &mut Command) {
 /// Restores the dispositions of signals, the umask and the limit of descriptors.
 ///
 /// # Safety
-/// Only in a child that has just been forked: the changes are of the whole process.
+/// Only in a child that has just been forked: the changes affect the whole process.
 unsafe fn restore_attributes() {
     // SAFETY: async-signal-safe calls only; the limit is read and written through live pointers.
     unsafe {
@@ -112,7 +116,7 @@ unsafe fn restore_attributes() {
     }
 }
 
-/// Gives a child that is about to execute a command all that our parent gave us.
+/// Restores the complete inherited state in a child that is about to execute a command.
 ///
 /// # Safety
 /// As [`restore_attributes`].

@@ -1,4 +1,4 @@
-//! A JVM that runs, as seen from outside: its library and its memory.
+//! A running JVM, as seen from outside: its library and its memory.
 
 use crate::processes::ProcessStat;
 use crate::processes::threads::process_file;
@@ -12,12 +12,12 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// Lines of a process's list of mappings, at most.
+/// Maximum number of lines read of a process's list of mappings.
 const MOST_MAPPINGS: usize = 100_000;
 
-/// A JVM that runs.
+/// A running JVM.
 pub(crate) struct RunningJvm {
-    /// Start time of its process, in clock ticks after the start of the machine.
+    /// Start time of its process, in clock ticks since boot.
     pub started: u64,
     memory: File,
     library: File,
@@ -45,7 +45,7 @@ impl RunningJvm {
         })
     }
 
-    /// Calls with its memory.
+    /// Calls `read` with its memory.
     pub fn with_memory<T>(&self, read: impl FnOnce(&JvmMemory<'_>) -> T) -> T {
         let at = |address: u64, bytes: &mut [u8]| self.memory.read_exact_at(bytes, address).is_ok();
         read(&JvmMemory { read: &at })
@@ -59,12 +59,13 @@ impl RunningJvm {
     }
 }
 
-/// The JVMs whose methods have names, by process: found where stacks are walked, used where names are read.
+/// The JVMs whose methods have names, by process: found where stacks are walked, used where names
+/// are read.
 #[derive(Clone, Default)]
 pub(crate) struct NamedJvms(Rc<RefCell<FxHashMap<u32, (u64, MethodLayout)>>>);
 
 impl NamedJvms {
-    /// Adds a JVM; `started` is its start, in clock ticks after that of the machine.
+    /// Adds a JVM; `started` is its start, in clock ticks since boot.
     pub fn add(&self, pid: u32, started: u64, layout: MethodLayout) {
         self.0.borrow_mut().insert(pid, (started, layout));
     }
@@ -77,7 +78,7 @@ impl NamedJvms {
         self.0.borrow().contains_key(&pid)
     }
 
-    /// The layout of the methods of a process, if it is the one that started then.
+    /// Returns the layout of the methods of a process, if its start time matches.
     pub fn layout_of(&self, pid: u32, started: u64) -> Option<MethodLayout> {
         let named = self.0.borrow();
         let (known, layout) = named.get(&pid)?;

@@ -1,4 +1,4 @@
-//! Starting a command so that it is measured from its first instruction.
+//! Starts a command so that it is measured from its first instruction.
 
 use super::command_files::{program_text, script_interpreter};
 use super::end_requests::EndRequests;
@@ -22,7 +22,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The exit code that a shell gives it: 128 and the signal's number.
+    /// Returns the exit code that a shell reports: 128 plus the signal's number for a signal.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Code(code) => code,
@@ -31,7 +31,7 @@ impl Exit {
     }
 }
 
-/// A process that waits to become the command.
+/// A forked process that waits to execute the command.
 pub struct Launched {
     pid: u32,
     pidfd: OwnedFd,
@@ -40,7 +40,7 @@ pub struct Launched {
     program: String,
     exit: Option<Exit>,
     end_requests: EndRequests,
-    /// CPU time of the process and of the children that it waited for, known once it is waited for itself.
+    /// CPU time of the process and of the children that it waited for, known once it is reaped.
     reaped_cpu_ns: Option<u64>,
 }
 
@@ -48,12 +48,12 @@ impl Launched {
     /// Forks a child that waits for [`Self::start`] before it executes `command`.
     ///
     /// # Errors
-    /// If there is no command in it, or no process can be made.
+    /// If the command is empty, or no process can be made.
     pub fn fork_waiting(command: &[OsString]) -> Result<Self, Error> {
         Self::fork_waiting_with(command, &[])
     }
 
-    /// Like [`Self::fork_waiting`], with variables of the environment set for the command only.
+    /// As [`Self::fork_waiting`], with environment variables set for the command only.
     ///
     /// # Errors
     /// As [`Self::fork_waiting`].
@@ -83,7 +83,8 @@ impl Launched {
         let (go_read, go_write) = open_pipe()?;
         let (failed_read, failed_write) = open_pipe()?;
         // SAFETY: until it executes the command the child calls only async-signal-safe functions
-        // (read, write, close, sigaction, setrlimit, umask, _exit) and execvp on memory made before the fork.
+        // (read, write, close, sigaction, setrlimit, umask, _exit) and execvp on memory made before
+        // the fork.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
             return Err(Error::system("starting a process"));
@@ -95,7 +96,7 @@ impl Launched {
                 become_command(file, &pointers, &environment, ends)
             }
         }
-        // SAFETY: a system call on the id of our own child, which nobody has waited for.
+        // SAFETY: a system call on the id of an unreaped child.
         let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int;
         if pidfd < 0 {
             return Err(Error::system("opening the new process"));
@@ -113,12 +114,12 @@ impl Launched {
         })
     }
 
-    /// Its id.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Readable when the command has ended.
+    /// Returns a descriptor that becomes readable when the command has ended.
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
@@ -157,23 +158,23 @@ impl Launched {
         }
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     pub fn send_signal(&self, signal: libc::c_int) {
         if self.exit.is_none() {
-            // SAFETY: a system call on our own child, which has not been waited for.
+            // SAFETY: a system call on an unreaped child.
             unsafe { libc::kill(self.pid as libc::pid_t, signal) };
         }
     }
 
-    /// Returns whether and how the command has ended.
+    /// Returns how the command has ended, if it has.
     pub fn try_wait(&mut self) -> Option<Exit> {
         self.wait_with(libc::WNOHANG)
     }
 
-    /// Returns whether the command has ended. What the kernel knows of it stays until it is waited for.
+    /// Returns whether the command has ended. The kernel keeps its data until it is reaped.
     pub fn has_ended(&self) -> bool {
         let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        // SAFETY: a description of zeros is one; the kernel writes it through the pointer.
+        // SAFETY: a description of zeros is valid; the kernel writes it through the pointer.
         let ended = unsafe {
             let mut seen: libc::siginfo_t = std::mem::zeroed();
             let found = libc::waitid(libc::P_PID, self.pid, &raw mut seen, options) == 0;
@@ -182,7 +183,8 @@ impl Launched {
         self.exit.is_some() || ended
     }
 
-    /// Stops what goes on if others told the command to end and it did by itself: they do not want it to be started again.
+    /// Sets `stop` if another process told the command to end and it exited by itself: then it is
+    /// not to be started again.
     pub fn stop_as_told(&self, stop: &AtomicBool) {
         if matches!(self.exit, Some(Exit::Code(_))) && self.end_requests.any() {
             stop.store(true, Ordering::Relaxed);
@@ -194,7 +196,8 @@ impl Launched {
         self.wait_with(0)
     }
 
-    /// Returns the CPU time of the command and of the children that it waited for, once it has ended.
+    /// Returns the CPU time of the command and of the children that it waited for, once it has
+    /// ended.
     pub(crate) fn reaped_cpu_ns(&self) -> Option<u64> {
         self.reaped_cpu_ns
     }
@@ -203,7 +206,8 @@ impl Launched {
         if self.exit.is_none() {
             let mut status = 0;
             let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-            // SAFETY: waits for our own child; status and usage are written through the pointers.
+            // SAFETY: waits for a child of this process; status and usage are written through the
+            // pointers.
             let pid = unsafe {
                 libc::wait4(
                     self.pid as libc::pid_t,
@@ -213,7 +217,7 @@ impl Launched {
                 )
             };
             if pid == self.pid as libc::pid_t {
-                // SAFETY: the kernel has filled it in, and zeroes are a value of it, too.
+                // SAFETY: the kernel has filled it in, and zeros are a valid value, too.
                 self.reaped_cpu_ns = Some(cpu_ns(&unsafe { usage.assume_init() }));
                 self.exit = Some(if libc::WIFSIGNALED(status) {
                     Exit::Signal(libc::WTERMSIG(status))
@@ -226,7 +230,7 @@ impl Launched {
     }
 }
 
-/// Our environment with these variables set, each as `NAME=value`.
+/// Returns this process's environment with these variables set, each as `NAME=value`.
 fn environment_with(set: &[(&str, OsString)]) -> impl Iterator<Item = Vec<u8>> {
     let kept = std::env::vars_os().filter(|(name, _)| !set.iter().any(|(new, _)| name == new));
     let set = set

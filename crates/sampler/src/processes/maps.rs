@@ -19,21 +19,22 @@ pub(crate) struct Mapping {
     pub image: ImageId,
 }
 
-/// The mappings by their start address. Shared between a process and its children until one changes.
+/// The mappings by their start address. Shared between a process and its children until one
+/// changes.
 pub(crate) type Mappings = Rc<BTreeMap<u64, Mapping>>;
 
-/// Program that a process ran from some time on.
+/// Program that a process has run since some time.
 struct Program {
     from: u64,
     /// Current mappings.
     mappings: Mappings,
-    /// Mappings that others have replaced since, in order of the times of replacement.
+    /// Mappings that were replaced since, in order of the times of replacement.
     replaced: Vec<ReplacedMapping>,
     /// Changes whenever the mappings do; unique among all programs.
     version: u64,
 }
 
-/// A mapping in whose place there has been another since `until`.
+/// A mapping that was replaced at `until`.
 struct ReplacedMapping {
     until: u64,
     start: u64,
@@ -41,8 +42,8 @@ struct ReplacedMapping {
 }
 
 impl Program {
-    /// The mapping that held an address at a time, with its start. Samples of a time come some time
-    /// after it, when another library may be mapped at the same address.
+    /// Returns the mapping of an address at a time, with its start. Samples are processed some time
+    /// later, when another library may be mapped at the address.
     fn mapping_at(&self, time: u64, address: u64) -> Option<(u64, Mapping)> {
         let later = self.replaced.partition_point(|old| old.until <= time);
         let holds = |old: &&ReplacedMapping| (old.start..old.mapping.end).contains(&address);
@@ -53,7 +54,7 @@ impl Program {
     }
 }
 
-/// The executable mappings of all processes that were seen.
+/// The executable mappings of all processes seen.
 #[derive(Default)]
 pub(crate) struct ProcessMaps {
     /// The programs of a process id, in order of time.
@@ -71,7 +72,7 @@ pub(crate) struct ProcessMaps {
 }
 
 impl ProcessMaps {
-    /// Takes in a record.
+    /// Applies a record.
     pub fn apply_record(&mut self, record: Record, images: &mut ImageTable) {
         let pid = record.pid;
         match record.body {
@@ -139,7 +140,8 @@ impl ProcessMaps {
         }
     }
 
-    /// A process has ended when no thread is left, be the first one the last or not.
+    /// Ends a thread. A process has ended when no thread is left, whether or not the first one is
+    /// the last.
     fn end_thread(&mut self, pid: u32, tid: u32, time: u64) {
         if tid != pid && !self.leaderless.contains(&pid) {
             return;
@@ -152,7 +154,7 @@ impl ProcessMaps {
         }
     }
 
-    /// Returns the last name of a process, where it is known.
+    /// Returns the last name of a process, if it is known.
     pub fn name_of_process(&self, pid: u32) -> Option<&str> {
         self.names.get(&pid).map(String::as_str)
     }
@@ -163,8 +165,8 @@ impl ProcessMaps {
             .get(&pid)
             .and_then(|programs| programs.last()?.mappings.get(&start));
         match mapped {
-            // The kernel writes the record with the inode and the one with the build-id for each
-            // mapping; only an image that has none yet can be the one that this record is about.
+            // For each mapping the kernel writes a record with the inode and one with the build-id;
+            // this record can only be about an image without a build-id.
             Some(mapping) if images.get(mapping.image).build_id.is_none() => {
                 images.set_build_id(mapping.image, build_id);
             }
@@ -203,7 +205,7 @@ impl ProcessMaps {
     /// Reads the mappings of a process that ran before the recording.
     pub fn scan_process(&mut self, pid: u32, images: &mut ImageTable) {
         let Some(text) = read_maps(pid) else {
-            return; // it has ended, or it is not ours
+            return; // it has ended, or belongs to another user
         };
         let mappings = parse_mappings(pid, &text, images);
         self.names.extend(process_name(pid).map(|name| (pid, name)));
@@ -211,7 +213,7 @@ impl ProcessMaps {
         self.begin_program(pid, 0, Rc::new(mappings.into_iter().collect()));
     }
 
-    /// Reads the mappings of every process that runs now and is not known.
+    /// Reads the mappings of every running process that is not known.
     pub fn scan_all(&mut self, images: &mut ImageTable) {
         for pid in numbers_in("/proc") {
             if !self.processes.contains_key(&pid) {
@@ -220,7 +222,7 @@ impl ProcessMaps {
         }
     }
 
-    /// Reads the mappings of every process that runs now, because records of some were lost.
+    /// Reads the mappings of every running process again, because records were lost.
     pub fn scan_again(&mut self, images: &mut ImageTable) {
         for pid in numbers_in("/proc") {
             if let Some(text) = read_maps(pid) {
@@ -229,8 +231,8 @@ impl ProcessMaps {
         }
     }
 
-    /// Adds the mappings of a process that no record told of, as `/proc` shows them. When they began is not known: they count for all of
-    /// the current program's time.
+    /// Adds the mappings of a process from `/proc` for which no record came. Their start is
+    /// unknown: they count for all of the current program's time.
     fn add_lost_mappings(&mut self, pid: u32, text: &str, images: &mut ImageTable) {
         let mappings = parse_mappings(pid, text, images);
         if !self.processes.contains_key(&pid) {
@@ -244,12 +246,12 @@ impl ProcessMaps {
         }
     }
 
-    /// The jitdumps that processes announced.
+    /// Returns the jitdumps that processes announced.
     pub fn jitdumps(&self) -> &FxHashMap<u32, String> {
         &self.jitdumps
     }
 
-    /// Returns how many processes are remembered.
+    /// Returns the number of remembered processes.
     pub fn len(&self) -> usize {
         self.processes.len()
     }
@@ -259,14 +261,14 @@ impl ProcessMaps {
         self.ended.len()
     }
 
-    /// The images that are mapped somewhere.
+    /// Returns the images that are mapped somewhere.
     pub fn used_images(&self) -> FxHashSet<ImageId> {
         let programs = self.processes.values().flatten();
         let mappings = programs.flat_map(|program| program.mappings.values());
         mappings.map(|mapping| mapping.image).collect()
     }
 
-    /// The processes that have one of these images mapped and did not end.
+    /// Returns the living processes that have one of these images mapped.
     pub fn processes_with(&self, images: &FxHashSet<ImageId>) -> FxHashSet<u32> {
         let ended: FxHashSet<u32> = self.ended.iter().map(|(pid, _)| *pid).collect();
         let has = |programs: &Vec<Program>| {
@@ -286,7 +288,7 @@ impl ProcessMaps {
             .collect()
     }
 
-    /// Opens the file of an image by where a process that is still there has it mapped.
+    /// Opens the file of an image by its mapping in a living process.
     pub fn open_mapped(&self, image: ImageId, identity: FileIdentity) -> Option<File> {
         self.processes.iter().find_map(|(pid, programs)| {
             let mut mappings = programs.last()?.mappings.iter();
@@ -304,8 +306,8 @@ impl ProcessMaps {
             .or(programs.first())
     }
 
-    /// Returns the mappings of the program that a process ran at a time, and their version. Replaced
-    /// mappings are left out: callers that take in samples and mappings by time need none.
+    /// Returns the mappings of the program that a process ran at a time, and their version, without
+    /// replaced mappings: callers that process samples and mappings in order of time need none.
     pub fn mappings_at(&self, pid: u32, time: u64) -> Option<(&Mappings, u64)> {
         let program = self.program_at(pid, time)?;
         Some((&program.mappings, program.version))
@@ -343,7 +345,7 @@ impl ProcessMaps {
         }
     }
 
-    /// Forgets processes that ended before `time`, whose samples are all in.
+    /// Forgets processes that ended before `time`, all of whose samples were processed.
     pub fn forget_ended(&mut self, time: u64) {
         let processes = &mut self.processes;
         let early = &mut self.early_build_ids;
@@ -354,7 +356,7 @@ impl ProcessMaps {
                 return true;
             }
             if let Some(programs) = processes.get_mut(&pid) {
-                programs.retain(|program| program.from > ended); // the id was used again
+                programs.retain(|program| program.from > ended); // the id was reused
                 if programs.is_empty() {
                     processes.remove(&pid);
                 }
@@ -378,13 +380,13 @@ impl ProcessMaps {
     }
 }
 
-/// The text of `/proc/PID/maps`.
+/// Reads the text of `/proc/PID/maps`.
 fn read_maps(pid: u32) -> Option<String> {
     let text = std::fs::read(process_file(pid, "maps")).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The executable mappings of a process, with their starts, from the text of its `maps`.
+/// Parses the executable mappings of a process, with their starts, from the text of its `maps`.
 fn parse_mappings(pid: u32, text: &str, images: &mut ImageTable) -> Vec<(u64, Mapping)> {
     let mut mappings = Vec::new();
     for line in MapsLine::parse_all(text).filter(|line| line.executable) {
@@ -407,7 +409,7 @@ fn parse_mappings(pid: u32, text: &str, images: &mut ImageTable) -> Vec<(u64, Ma
     mappings
 }
 
-/// The mapping that holds an address, with its start.
+/// Returns the mapping of an address, with its start.
 pub(crate) fn find_mapping(
     mappings: &BTreeMap<u64, Mapping>,
     address: u64,
@@ -416,11 +418,12 @@ pub(crate) fn find_mapping(
     (address < mapping.end).then_some((*start, *mapping))
 }
 
-/// Memory that processes share, or that is mapped twice, has a file that nobody opened by its name: PHP puts generated code into the
-/// first, .NET into the second. The kernel half knows them by the same names (`is_shared_memory` in bpf/identity.h).
+/// Names of shared memory, or of memory that is mapped twice: PHP puts generated code into the
+/// first kind, .NET into the second. The kernel half knows the same names (`is_shared_memory` in
+/// bpf/identity.h).
 const SHARED_MEMORY: [&str; 2] = ["/dev/zero", "/memfd:doublemap"];
 
-/// Returns whether a mapping of this path is such memory, and no image.
+/// Returns whether a mapping with this path is shared memory, and no image.
 fn is_shared_memory(path: &str) -> bool {
     SHARED_MEMORY.iter().any(|memory| path.starts_with(memory))
 }
@@ -434,8 +437,8 @@ fn image_of(images: &mut ImageTable, pid: u32, file: Option<FileIdentity>, path:
     }
 }
 
-/// Adds a mapping and cuts those that it overlaps, as mmap(2) does. Returns the overlapped ones that
-/// mapped another image or another part of it.
+/// Adds a mapping and cuts those that it overlaps, as mmap(2) does. Returns the overlapped ones
+/// that mapped another image or another part of it.
 fn insert_mapping(mappings: &mut Mappings, start: u64, mapping: Mapping) -> Vec<(u64, Mapping)> {
     let mut replaced = Vec::new();
     let mappings = Rc::make_mut(mappings);
@@ -542,7 +545,7 @@ mod tests {
         };
         maps.apply_record(record(1, 10, mmap(0x1000, 0x1000, 5)), &mut images);
         maps.apply_record(record(2, 20, Body::Fork { parent: 1 }), &mut images);
-        // It has executed another program, of which nothing was told.
+        // It has executed another program, for which no record came.
         let seen = images.file_without_path(identity(6));
         let text = "1000-3000 r-xp 00002000 08:01 6 /bin/lost\n\
                     9000-a000 r-xp 00000000 00:00 0\n\

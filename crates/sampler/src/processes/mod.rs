@@ -1,4 +1,4 @@
-//! Processes: launching and holding them, their mappings, and the images of these.
+//! Processes: launching and stopping them, their mappings, and the mapped images.
 
 pub(crate) mod cgroups;
 pub(crate) mod command_files;

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Opens the perf map of a process: where the process sees it, else, as it may have ended, here.
+/// Opens the perf map of a process, by its path in the process or, if that has ended, in this
+/// process.
 pub(crate) fn open_perf_map(pid: u32) -> Option<File> {
     let process = JvmProcess::read(pid).ok();
     let user = process.as_ref().map(|process| process.user);
@@ -15,8 +16,8 @@ pub(crate) fn open_perf_map(pid: u32) -> Option<File> {
     places.find_map(|path| open_map_of(&path, user))
 }
 
-/// Opens a map that has something in it. `/tmp` is anybody's: a link is not followed, a pipe not waited for, and the file
-/// belongs to the user of the process, where that is known or to root.
+/// Opens a non-empty map. Anyone can write to `/tmp`: a link is not followed, a pipe not waited
+/// for, and the file must belong to the user of the process, if that is known, or to root.
 fn open_map_of(path: &Path, user: Option<u32>) -> Option<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW;
     let mut options = File::options();

@@ -1,4 +1,5 @@
-//! Variables of the environment with which runtimes publish the names of the code that they make: set for commands that start one.
+//! Environment variables that make runtimes publish the names of generated code: set for commands
+//! that start such a runtime.
 
 use super::command_files::{find_program, script_interpreter};
 use profile::known_code::{KnownCode, NODE};
@@ -10,11 +11,11 @@ struct Publisher {
     name: &'static str,
     variable: &'static str,
     asks: Asks,
-    /// Walks up stacks by tables read its functions (crate languages).
+    /// True if walks by tables read its functions (crate languages).
     is_read: bool,
 }
 
-/// Way in which a variable asks for names.
+/// The way in which a variable requests names.
 #[derive(Clone, Copy)]
 enum Asks {
     /// Options, each of which must be in the variable.
@@ -23,7 +24,7 @@ enum Asks {
     Value(&'static str),
 }
 
-/// Options that ask V8 for names. The first makes it open a log, too.
+/// Options that request names from V8. The first one makes it open a log, too.
 const NODE_OPTIONS: [&str; 2] = ["--perf-basic-prof", "--interpreted-frames-native-stack"];
 
 const PUBLISHERS: [Publisher; 3] = [
@@ -39,7 +40,7 @@ const PUBLISHERS: [Publisher; 3] = [
         asks: Asks::Value("1"),
         is_read: false,
     },
-    // The name before .NET 6, which later ones read where the other is not set.
+    // The name before .NET 6, which later versions read if the other is not set.
     Publisher {
         name: ".NET",
         variable: "COMPlus_PerfMapEnabled",
@@ -48,8 +49,8 @@ const PUBLISHERS: [Publisher; 3] = [
     },
 ];
 
-/// Returns the variables for a command, each with what the environment has of it already; none for other programs, nor for those
-/// whose functions are read from their memory where that is done.
+/// Returns the variables for a command, each with its current value; none for other programs, nor,
+/// with `by_tables`, for those whose functions are read from their memory.
 pub(crate) fn runtime_environment(
     command: &[OsString],
     reads_functions: bool,
@@ -83,8 +84,9 @@ pub(crate) fn runtime_environment(
         .collect()
 }
 
-/// Removes the logs that V8 opens in the directory of the command with the names that it was asked for: nobody asked for those. Logs of
-/// other processes stay, and so do all if these variables do not ask for them, or the caller of the command had asked already.
+/// Removes the logs that V8 opened in the command's directory because of these options: the user
+/// did not ask for the logs. Logs of other processes stay. So do all if these variables do not
+/// cause them, or the user's own did.
 pub(crate) fn remove_unasked_logs(command: &[OsString], variables: &[&str], processes: &[u32]) {
     let [names, _] = NODE_OPTIONS;
     let before = std::env::var_os(PUBLISHERS[0].variable).unwrap_or_default();
@@ -97,7 +99,7 @@ pub(crate) fn remove_unasked_logs(command: &[OsString], variables: &[&str], proc
         let name = entry.file_name();
         let process = name.to_str().and_then(process_of_log);
         if process.is_some_and(|process| processes.contains(&process)) {
-            // What cannot be removed does no harm.
+            // A failure to remove does no harm.
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -109,7 +111,7 @@ fn process_of_log(name: &str) -> Option<u32> {
     middle.rsplit_once('-')?.1.parse().ok()
 }
 
-/// Adds options behind those that are given, but those that are among them.
+/// Appends options to the given ones, except those that are among them.
 fn add_options(mut given: OsString, options: &[&str]) -> OsString {
     for option in options {
         let known = given.to_string_lossy();

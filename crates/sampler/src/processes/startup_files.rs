@@ -1,5 +1,6 @@
-//! Finds the files that a command maps as code when it starts: its program or the interpreter of a script, and the
-//! libraries that these need. Files that cannot be found are left out: whoever needs them meets them later.
+//! Finds the files that a command maps as code when it starts: its program or the interpreter of a
+//! script, and the libraries that these need. Files that cannot be found are left out: they are met
+//! later.
 
 use super::command_files::{find_program, script_interpreter};
 use super::images::open_regular;
@@ -12,9 +13,9 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Limit of files for images that name very many; no program needs as many.
+/// Maximum number of files, for images that name very many.
 const MOST_FILES: usize = 256;
-/// Most scripts that the kernel follows in a row, each the interpreter of the one before.
+/// Maximum length of the chain of script interpreters that the kernel follows.
 const MOST_SCRIPTS: usize = 5;
 /// Directories that the C library searches last. Those of other systems do not exist.
 const LIBRARY_DIRECTORIES: [&str; 8] = [
@@ -28,7 +29,7 @@ const LIBRARY_DIRECTORIES: [&str; 8] = [
     "/usr/lib",
 ];
 
-/// Returns the files that a command maps as code when it starts, the first mapped in front.
+/// Returns the files that a command maps as code when it starts, in the order of mapping.
 pub(crate) fn startup_files(command: impl AsRef<OsStr>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut seen = HashSet::new();
@@ -48,7 +49,7 @@ pub(crate) fn startup_files(command: impl AsRef<OsStr>) -> Vec<PathBuf> {
     files
 }
 
-/// The programs that run when a command does: more than one if the first is a script.
+/// Returns the programs that run when a command does: more than one if the first is a script.
 fn programs_of(command: &OsStr) -> Vec<PathBuf> {
     let mut programs = Vec::new();
     let mut next = find_program(command);
@@ -81,7 +82,7 @@ struct Needs {
 }
 
 impl Needs {
-    /// Reads what an image needs; `None` if the file is no 64-bit ELF image.
+    /// Reads the needs of an image; `None` if the file is no 64-bit ELF image.
     fn read_needs(path: &Path) -> Option<Self> {
         let file = open_regular(path)?;
         let mut needs = Self::default();
@@ -157,7 +158,7 @@ impl Needs {
     }
 }
 
-/// The directories of a run path, with `$ORIGIN` for that of the image.
+/// Returns the directories of a run path, with `$ORIGIN` for that of the image.
 fn run_path_directories(path: &[u8], origin: &Path) -> Vec<PathBuf> {
     let text = String::from_utf8_lossy(path);
     let origin = origin.to_string_lossy();
@@ -169,7 +170,7 @@ fn run_path_directories(path: &[u8], origin: &Path) -> Vec<PathBuf> {
     parts.map(|part| PathBuf::from(put(part))).collect()
 }
 
-/// The directories that the administrator gave the C library.
+/// Returns the directories that the administrator configured for the C library.
 fn configured_directories() -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten();
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(startup_files(&direct)[0], shell);
         let found = startup_files(script("found", "#!/usr/bin/env -S A=1 sh\n"));
         assert!(found.contains(&shell), "{found:?}");
-        // A script whose interpreter is itself ends.
+        // A script that is its own interpreter ends the chain.
         let own = directory.path().join("loop");
         let looped = script("loop", &format!("#!{}\n", own.display()));
         assert!(startup_files(&looped).is_empty());

@@ -2,29 +2,29 @@
 
 use crate::clock::{boot_ns, unix_ns};
 
-/// A process, as the kernel describes it in one line.
+/// A process, as described in that line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// `R` runs or wants to, `Z` has ended and was not waited for, and so on.
+    /// `R` running or runnable, `Z` ended and not reaped, and so on.
     pub state: char,
-    /// The process that started it; 0: none.
+    /// Parent process; 0: none.
     pub parent: u32,
-    /// CPU time of it and of its children that it has waited for, in the kernel's ticks.
+    /// CPU time of the process and of its reaped children, in the kernel's ticks.
     pub cpu_ticks: u64,
-    /// Number of its threads. The first one counts until the process is waited for.
+    /// Number of threads. The first one counts until the process is reaped.
     pub threads: u64,
-    /// Start time, in these ticks after the start of the machine.
+    /// Start time, in these ticks since boot.
     pub started_ticks: u64,
 }
 
 impl ProcessStat {
-    /// Reads it; `None` if there is no such process any more.
+    /// Reads the line; `None` if the process no longer exists.
     pub fn read_process(pid: u32) -> Option<Self> {
         Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     fn parse(line: &str) -> Option<Self> {
-        // The name before may have blanks and parentheses in it.
+        // The name before may contain blanks and parentheses.
         let (_, rest) = line.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
         let times = fields.get(11..15)?.iter().map(|field| field.parse::<u64>());
@@ -37,7 +37,7 @@ impl ProcessStat {
         })
     }
 
-    /// Returns when it started, in nanoseconds since 1970, to a hundredth of a second.
+    /// Returns the start time, in nanoseconds since 1970, to a hundredth of a second.
     pub fn started_unix_ns(&self) -> u64 {
         // SAFETY: a call without pointers.
         let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
@@ -46,7 +46,8 @@ impl ProcessStat {
         unix_ns().saturating_sub(age)
     }
 
-    /// Returns whether it has not ended. The state is that of its first thread: others may run when that has ended.
+    /// Returns whether the process has not ended. The state is that of its first thread: others may
+    /// run after that has ended.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X') || self.threads > 1
     }

@@ -3,12 +3,12 @@
 use crate::Error;
 use std::{fs, io};
 
-/// The threads of a process; none where they cannot be listed, as of one that is gone.
+/// Returns the threads of a process; none if they cannot be listed, as after its end.
 pub fn thread_ids(pid: u32) -> Vec<u32> {
     numbers_in(&format!("/proc/{pid}/task")).collect()
 }
 
-/// The threads of a process; the process itself where they cannot be listed.
+/// Returns the threads of a process; the process itself if they cannot be listed.
 pub fn threads_or_process(pid: u32) -> Vec<u32> {
     let ids = thread_ids(pid);
     match ids.is_empty() {
@@ -17,8 +17,9 @@ pub fn threads_or_process(pid: u32) -> Vec<u32> {
     }
 }
 
-/// Returns the path in `/proc` of a file about the memory of a process (`maps`, `mem`, `exe`, `root`, `map_files/…`). Where the
-/// first thread has ended and others run on, the kernel shows these files under the number of such a thread only.
+/// Returns the path in `/proc` of a file about the memory of a process (`maps`, `mem`, `exe`,
+/// `root`, `map_files/…`). If the first thread has ended and others run on, the kernel shows these
+/// files only under such a thread's number.
 pub fn process_file(pid: u32, name: &str) -> String {
     let has_no_memory = |id: u32| {
         let program = fs::read_link(format!("/proc/{id}/exe"));
@@ -32,7 +33,7 @@ pub fn process_file(pid: u32, name: &str) -> String {
     format!("/proc/{id}/{name}")
 }
 
-/// Returns the name of a process: that of its first thread, which stays when that ends.
+/// Returns the name of a process: that of its first thread, which stays after the thread's end.
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
@@ -43,7 +44,7 @@ pub fn has_running_threads(pid: u32) -> bool {
     thread_ids(pid).into_iter().any(|tid| tid != pid)
 }
 
-/// Returns the process that a number belongs to, which can be that of any of its threads.
+/// Returns the process of a thread id.
 ///
 /// # Errors
 /// [`Error::NoSuchProcess`].
@@ -56,7 +57,7 @@ pub fn process_of_thread(id: u32) -> Result<u32, Error> {
         .unwrap_or(id))
 }
 
-/// Names in a directory that are numbers.
+/// Returns the names in a directory that are numbers.
 pub(crate) fn numbers_in(directory: &str) -> impl Iterator<Item = u32> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())

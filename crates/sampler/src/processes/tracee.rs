@@ -1,4 +1,4 @@
-//! A process that is held for a moment: its registers, its memory, and running it on to a place.
+//! A process stopped by ptrace: its registers, its memory, and running it to a place.
 
 use crate::events::breakpoint::{Breakpoint, is_ours, signal_for};
 use machine::Registers;
@@ -10,33 +10,34 @@ use std::time::{Duration, Instant};
 /// Longest time for a process to reach a place.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Time for which its stop is polled without sleeping; then the time of each sleep.
+/// Time for which its stop is polled without sleeping, and the length of each sleep after that.
 const EAGER: Duration = Duration::from_micros(300);
 
-/// Passes of a place before the one that is waited for: each is an exception.
+/// Maximum number of earlier passes of a place: each is an exception.
 const MOST_PASSES: u32 = 100;
 
-/// Flag (RF) with which a process goes on from a breakpoint without stopping there again.
+/// Flag (RF) with which a process continues from a breakpoint without stopping there again.
 const RESUMES: u64 = 1 << 16;
 
-/// Bits of the control register of vectors (MXCSR) that set the rounding mode and replace denormals by 0.
+/// Bits of the vector control register (MXCSR) that set the rounding mode and flush denormals to
+/// zero.
 const UNUSUAL: u32 = 0xe040;
 
-/// A process of ours that is stopped. When the value is dropped the process goes on, with the signal that it stopped
-/// for. It also goes on unharmed if we are killed: our stops use only signals that end no process.
+/// A stopped process. On drop it continues, with the signal that it stopped for. It also continues
+/// unharmed if vitalfew is killed: the breakpoints' signals end no process.
 pub(crate) struct Tracee {
     pid: libc::pid_t,
     memory: File,
-    /// The signal to be delivered when we leave.
+    /// The signal to deliver when tracing ends.
     signal: libc::c_int,
-    /// True if it is stopped; else it has ended.
+    /// True if it is stopped; otherwise it has ended.
     stopped: bool,
     /// Breakpoint for the place to run to, once there was one.
     breakpoint: Option<Breakpoint>,
 }
 
 impl Tracee {
-    /// Stops a process. `None` if it cannot be traced, or ended.
+    /// Stops a process. `None` if it cannot be traced, or has ended.
     pub fn attach(pid: libc::pid_t) -> Option<Self> {
         let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
         if !ptrace(libc::PTRACE_SEIZE, pid, 0, 0) {
@@ -55,12 +56,12 @@ impl Tracee {
         Some(tracee)
     }
 
-    /// Returns whether a signal is to be delivered: it is not to be run before that.
+    /// Returns whether a signal is pending for delivery; the process must not run before that.
     pub fn is_signalled(&self) -> bool {
         self.signal != 0
     }
 
-    /// Reads its memory; `false` if it is not there.
+    /// Reads its memory; `false` if the address is not mapped.
     pub fn read_memory(&self, at: u64, buffer: &mut [u8]) -> bool {
         self.memory.read_exact_at(buffer, at).is_ok()
     }
@@ -75,7 +76,7 @@ impl Tracee {
         }
     }
 
-    /// Its registers.
+    /// Reads its registers.
     pub fn registers(&self) -> Option<Registers> {
         let all = self.integer_registers()?;
         Some(Registers {
@@ -105,8 +106,8 @@ impl Tracee {
             .then(|| std::array::from_fn(|index| [half(4 * index), half(4 * index + 2)]))
     }
 
-    /// Runs it, with a hardware breakpoint, until it has passed a place `passes` times and comes there
-    /// once more. `false` if it does not come, or cannot be waited for.
+    /// Runs it to a hardware breakpoint until it has passed a place `passes` times and reaches it
+    /// once more. `false` if it does not arrive, or cannot be waited for.
     pub fn run_to(&mut self, place: u64, passes: u32) -> bool {
         if passes > MOST_PASSES {
             return false;
@@ -114,7 +115,7 @@ impl Tracee {
         let Some(now) = self.integer_registers() else {
             return false;
         };
-        // Where it stands at the place it is held there first.
+        // A breakpoint at the current instruction stops it there first.
         let held = now.rip == place && now.eflags & RESUMES == 0;
         let times = u64::from(passes) + 1 + u64::from(held);
         let set = match &mut self.breakpoint {
@@ -133,8 +134,8 @@ impl Tracee {
             && self.integer_registers().is_some_and(|now| now.rip == place)
     }
 
-    /// Lets it go on and waits until it stops. `false` if it does not by itself, or for a signal
-    /// of its own.
+    /// Continues it and waits for a stop. `false` if it does not stop, or stops for a signal of its
+    /// own.
     fn resume_until_stop(&mut self, how: libc::c_uint) -> bool {
         if self.signal != 0 || !ptrace(how, self.pid, 0, 0) {
             return false;
@@ -167,14 +168,14 @@ impl Tracee {
         self.stopped
     }
 
-    /// Takes note of a stop. Signals of our breakpoints are not for the process.
+    /// Records a stop. Breakpoint signals are not delivered to the process.
     fn stopped_for(&mut self, signal: libc::c_int) {
         self.stopped = true;
         let ours = signal != 0 && is_ours(signal, self.signal_code());
         self.signal = if ours { 0 } else { signal };
     }
 
-    /// Returns what kind of thing sent the signal that it stopped for; 0 if that is not known.
+    /// Returns the code of the signal that it stopped for; 0 if unknown.
     fn signal_code(&self) -> libc::c_int {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let nothing = std::ptr::null_mut::<libc::c_void>();
@@ -201,7 +202,7 @@ impl Drop for Tracee {
 }
 
 fn ptrace(request: libc::c_uint, pid: libc::pid_t, address: usize, data: u64) -> bool {
-    // SAFETY: the requests that are made here neither read nor write our memory.
+    // SAFETY: the requests made here access no memory of this process.
     unsafe { libc::ptrace(request, pid, address, data) == 0 }
 }
 
@@ -209,7 +210,7 @@ enum Stop {
     Not,
     /// The process has ended; its status is left for a later wait.
     Ended,
-    /// The process has stopped for a signal that is to be delivered, or 0.
+    /// The process has stopped for a signal to deliver, or for none (0).
     At(libc::c_int),
 }
 
@@ -218,8 +219,8 @@ fn wait_for_stop(pid: libc::pid_t, options: libc::c_int) -> Stop {
     let what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL | options;
     loop {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-        // SAFETY: the structure is written through the pointer, and is plain data; the process
-        // and the status are the fields of the kind of information that waitid gives.
+        // SAFETY: the structure is plain data, written through the pointer; waitid fills in the
+        // fields for process and status.
         let (done, code, who, status) = unsafe {
             let done = libc::waitid(libc::P_PID, pid as libc::id_t, info.as_mut_ptr(), what);
             let info = info.assume_init_ref();
@@ -228,7 +229,8 @@ fn wait_for_stop(pid: libc::pid_t, options: libc::c_int) -> Stop {
         if done == 0 {
             return match code {
                 _ if who == 0 => Stop::Not,
-                // Our interrupts, with an event above the signal, are no signals to it.
+                // Interrupts of the tracer, which have an event above the signal, are no signals to
+                // the process.
                 libc::CLD_TRAPPED if status > 0xff => Stop::At(0),
                 libc::CLD_TRAPPED => Stop::At(status),
                 _ => Stop::Ended,
@@ -247,7 +249,7 @@ mod tests {
     use std::process::Command;
 
     impl Tracee {
-        /// Lets it execute one instruction.
+        /// Executes one instruction of it.
         pub fn step(&mut self) -> bool {
             self.breakpoint = None;
             self.resume_until_stop(libc::PTRACE_SINGLESTEP);
@@ -259,11 +261,12 @@ mod tests {
         }
     }
 
-    /// A branch that the interpreter comes by many times: run to one of these times, the process
-    /// goes on as the interpreter says that it does from then on; and it ends as it should.
+    /// A branch that is passed many times: run to one of these times, the process continues as the
+    /// interpreter predicts, and ends as it should.
     #[test]
     fn it_runs_to_the_right_time_of_many() {
-        // Until it is told to end: on a busy machine a fixed number of rounds is over before it is looked at often enough.
+        // Loops until it is told to end: on a busy machine a fixed number of rounds may end too
+        // early.
         let script = "trap 'exit 9' TERM; i=0; while :; do i=$((i+1)); done";
         let mut child = Command::new("sh").args(["-c", script]).spawn().expect("sh");
         let pid = child.id() as libc::pid_t;

@@ -1,8 +1,8 @@
-//! The names of code that nobody can read later: of files that were deleted, or that other
-//! processes see in a file system of their own, and of generated code.
+//! Names of code that will be unreadable later: of deleted files, of files in another mount
+//! namespace, and of generated code.
 //!
-//! A symbol table of a large program takes tens of megabytes to search. A daemon that must stay
-//! small lets a process of its own do it, hence the request that can be handed over.
+//! Searching a large program's symbol table takes tens of megabytes. A daemon that must stay small
+//! lets a child process do it, hence the request that can be handed over.
 
 use profile::ImageOffset;
 use serde::{Deserialize, Serialize};
@@ -15,29 +15,29 @@ use symbols::{ImageSymbols, ProcessSymbol};
 /// The largest perf map or jitdump that is read.
 const LARGEST_MAP: u64 = 256 << 20;
 
-/// Kind of file that names the code.
+/// Kind of the file with the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Names {
     /// The image itself, an ELF file.
     Elf,
-    /// A perf map: what a process writes about the code that it generates.
+    /// A perf map: a process's list of the code that it generates.
     PerfMap,
     /// A jitdump, likewise.
     JitDump,
 }
 
-/// Places of an image whose names are wanted now.
+/// Places of an image whose names are needed now.
 #[derive(Debug)]
 pub struct Unreadable {
     /// The file with the names.
     pub file: File,
     /// Kind of that file.
     pub kind: Names,
-    /// The places: offsets in the image, ascending; for generated code addresses.
+    /// The places: offsets in the image, ascending; addresses for generated code.
     pub offsets: Vec<ImageOffset>,
 }
 
-/// A procedure that one of the places is in.
+/// A procedure that contains one of the places.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Named {
     /// First byte.
@@ -48,8 +48,8 @@ pub struct Named {
     pub name: String,
 }
 
-/// Finds the names for each of several images: those of the procedures that the places are in, each
-/// once; `None` for an image whose file could not be read as what it should be.
+/// Finds the names for each of several images: those of the procedures that contain the places,
+/// each once; `None` for an image whose file is not of its kind.
 pub type FindNames = dyn Fn(&[Unreadable]) -> Vec<Option<Vec<Named>>>;
 
 /// [`FindNames`] in this process.
@@ -80,8 +80,8 @@ fn names_of(image: &Unreadable) -> Option<Vec<Named>> {
     Some(found)
 }
 
-/// The procedure of an image at a place: by its symbols, else, stripped as programs in containers mostly are, by its
-/// unwind table.
+/// Returns the procedure of an image at a place: by its symbols, or by its unwind table if it is
+/// stripped, as programs in containers mostly are.
 pub(crate) fn elf_name(elf: &ImageSymbols, offset: ImageOffset) -> Option<Named> {
     let named = |start: ImageOffset, size: u64, name: String| Named {
         start,
@@ -104,7 +104,8 @@ pub(crate) fn elf_name(elf: &ImageSymbols, offset: ImageOffset) -> Option<Named>
     }
 }
 
-/// Returns the symbols of a list, sorted by start, that the places are in; `None` if the list is empty.
+/// Returns the symbols of a list, sorted by start, that contain the places; `None` if the list is
+/// empty.
 fn listed_symbols(offsets: &[ImageOffset], list: &[ProcessSymbol]) -> Option<Vec<Named>> {
     let at = |offset: &ImageOffset| {
         let after = list.partition_point(|symbol| symbol.start.0 <= offset.0);

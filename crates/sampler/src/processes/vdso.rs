@@ -1,11 +1,11 @@
-//! The code page that the kernel maps into every process: the same in all 64-bit ones.
+//! The code page that the kernel maps into every process, the same in all 64-bit ones.
 
 use profile::MapsLine;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// The bytes of our own vDSO, an ELF image.
+/// Returns the bytes of this process's vDSO, an ELF image.
 pub fn own_vdso() -> Option<Vec<u8>> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let Range { start, end } = MapsLine::parse_all(&maps)
