@@ -1,34 +1,35 @@
-//! Records that were copied out of the ring buffers and wait for their turn, in the order of time.
+//! Records copied out of the ring buffers that wait for processing, in order of time.
 //!
-//! Unwinding a copy of a stack takes ten times as long as writing it, and tables of a new library take longer still. Were the records
-//! worked on while they lie in the rings, the rings would be full meanwhile, and samples lost.
+//! Unwinding a copied stack takes ten times as long as writing it, and tables of a new library take
+//! longer still. If records stayed in the rings while they are processed, the rings would fill and
+//! samples would be lost.
 
 use crate::events::records::{Body, Record};
 use std::collections::BTreeMap;
 
-/// Maximum number of bytes that the records that wait take; beyond it samples stay in the rings.
+/// Maximum number of bytes of waiting records; beyond it samples stay in the rings.
 const MOST_BYTES: usize = 128 << 20;
 
-/// The records that wait.
+/// The waiting records.
 #[derive(Default)]
 pub(crate) struct Backlog {
-    /// Records by time, then by the order in which they came.
+    /// Records by time, then by order of arrival.
     records: BTreeMap<(u64, u64), Record>,
     arrived: u64,
     bytes: usize,
-    /// No record of up to this time is still in a ring.
+    /// No record up to this time is still in a ring.
     complete_until: u64,
 }
 
 impl Backlog {
-    /// Takes a record in.
+    /// Adds a record.
     pub fn push(&mut self, record: Record) {
         self.bytes += bytes_of(&record);
         self.records.insert((record.time, self.arrived), record);
         self.arrived += 1;
     }
 
-    /// Marks records of up to this time as ready: none of them is still in a ring.
+    /// Marks records up to this time as ready: none of them is still in a ring.
     pub fn set_complete_until(&mut self, time: u64) {
         self.complete_until = time;
     }
@@ -63,7 +64,7 @@ impl Backlog {
         self.records.is_empty()
     }
 
-    /// Returns how much of the memory for records is used, from 0; a little above 1 at most.
+    /// Returns the used fraction of the memory for records; at most slightly above 1.
     pub fn fullness(&self) -> f64 {
         self.bytes as f64 / MOST_BYTES as f64
     }

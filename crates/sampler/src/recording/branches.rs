@@ -1,5 +1,5 @@
-//! Branches and accessed data: from the registers at samples and the known memory
-//! (DCPI section 7: interpretation), and from the processor's own records.
+//! Branches and accessed data: from the registers at samples and the known memory (DCPI section 7:
+//! interpretation), and from the processor's own records.
 
 use crate::events::records::Record;
 use crate::processes::images::open_same;
@@ -17,33 +17,33 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Images whose code is looked at.
+/// Maximum number of images whose code is read.
 const MOST_IMAGES: usize = 512;
 
-/// Kinds of stretches between branches that are kept: more than the largest programs have warm.
+/// Maximum number of kinds of stretches between branches: more than the largest programs have warm.
 const MOST_STRETCHES: usize = 1 << 20;
 
-/// Instructions of which data addresses are kept: 60 MB of them at most, mostly far less.
+/// Maximum number of instructions with data addresses: 60 MB at most, usually far less.
 const MOST_ACCESSING: usize = 1 << 15;
 
-/// Segments of an image that are looked at.
+/// Maximum number of segments of an image.
 const MOST_SEGMENTS: usize = 64;
 
-/// Sees where branches go. Code is read from the images' files, by offset.
+/// Observes the targets of branches. Code is read from the images' files, by offset.
 pub(crate) struct Branches {
     /// Code of images; `None` if an image's file cannot be read.
     code: FxHashMap<ImageId, Option<Image>>,
 }
 
-/// File of an image, and the code of it that was seen.
+/// File of an image, with its decoded code.
 struct Image {
     file: File,
-    /// Segments that are mapped and not written.
+    /// Mapped segments that are not writable.
     segments: Vec<Segment>,
     interpreter: CodeInterpreter,
 }
 
-/// A part of a file that is mapped to an address, but for where the image lies in the process.
+/// A mapped part of a file, at its address before relocation.
 struct Segment {
     offset: u64,
     address: u64,
@@ -52,7 +52,7 @@ struct Segment {
 }
 
 impl Image {
-    /// The file as it was when it was mapped, if it has code that can be interpreted: x86-64's.
+    /// Opens the file as it was mapped, if its code can be interpreted (x86-64).
     fn open_image(collection: &Collection, id: ImageId) -> Option<Self> {
         let image = collection.images.get(id);
         if image.kind != ImageKind::File {
@@ -71,7 +71,7 @@ impl Image {
     }
 }
 
-/// The segments of an ELF file of x86-64 that are not written.
+/// Returns the read-only segments of an x86-64 ELF file.
 fn constant_segments(file: &File) -> Option<Vec<Segment>> {
     let file = ReadCache::new(file);
     let header = FileHeader64::<Endianness>::parse(&file).ok()?;
@@ -97,13 +97,13 @@ fn constant_segments(file: &File) -> Option<Vec<Segment>> {
     )
 }
 
-/// The code that is at an offset of the file.
+/// Returns the code segment at an offset of the file.
 fn code_at(segments: &[Segment], at: ImageOffset) -> Option<&Segment> {
     let mut of_code = segments.iter().filter(|one| one.is_code);
     of_code.find(|one| at.0.wrapping_sub(one.offset) < one.length)
 }
 
-/// Eight bytes at an address of an image that is not written.
+/// Reads eight bytes at a read-only address of an image.
 fn read_constant(file: &File, segments: &[Segment], at: u64) -> Option<u64> {
     let mut bytes = [0; 8];
     let from = segments.iter().find_map(|one| {
@@ -131,8 +131,8 @@ impl Branches {
             .as_mut()
     }
 
-    /// Counts the branches and the data addresses that follow from a process' registers at a place, and
-    /// from its memory, as far as a slice has read it. The slice is extended by the reads that are missing.
+    /// Counts the branches and data addresses that follow from a process's registers at a place,
+    /// and from its memory as far as a slice has read it. Extends the slice by the missing reads.
     pub fn observe_sample(
         &mut self,
         collection: &mut Collection,
@@ -149,7 +149,7 @@ impl Branches {
             segments,
             interpreter,
         } = image;
-        // By how much addresses in the process are higher than in the file.
+        // Difference between addresses in the process and in the file.
         let moved = code_at(segments, at.offset).map(|code| {
             let address = (at.offset.0 - code.offset).wrapping_add(code.address);
             registers.counter.wrapping_sub(address)
@@ -213,7 +213,7 @@ impl Branches {
             ));
             return;
         }
-        // Where an address is needs the table of images, and whether that is a file too.
+        // Locating an address, and checking that it is in a file, needs the table of images.
         let images = RefCell::new(images);
         let (pid, time) = (record.pid, record.time);
         let locate = |address| maps.locate_address(pid, time, address, &mut images.borrow_mut());

@@ -1,14 +1,14 @@
 //! Path bursts (DCPI section 7: double sampling): at random times the execution of the command is
-//! followed for a stretch, and the branches on the way are counted.
+//! followed for a stretch, and its branches are counted.
 //!
-//! We follow only the first thread of a command that we started, while it runs. The thread is stopped
+//! Only the first thread of a launched command is followed, while it runs. The thread is stopped
 //! while the interpreter predicts its next instructions from its registers and its memory. The
-//! interpreter keeps its stores to itself; the process then executes the instructions natively. That is
-//! a hundred times as fast as single steps, each of which is a switch there and back. At an instruction
-//! that the interpreter cannot model (system calls, for example), the process runs natively to a
-//! hardware breakpoint, and is followed on: code after such places must not be seen more rarely. The
-//! first instructions are passed over: a random moment is more likely within slow code than within code
-//! that is executed often.
+//! interpreter keeps its stores to itself; then the process executes the instructions natively.
+//! This is a hundred times as fast as single steps, each of which takes two context switches. At an
+//! instruction that the interpreter cannot model (a system call, for example), the process runs
+//! natively to a hardware breakpoint and is followed from there: code after such places must not be
+//! seen more rarely. The first instructions are skipped: a random moment is more likely within slow
+//! code than within frequent code.
 
 use crate::processes::ProcessStat;
 use crate::processes::tracee::Tracee;
@@ -17,11 +17,11 @@ use machine::{CodeInterpreter, Registers, WalkExtent};
 use profile::{ImageKind, ProcessAddress};
 use std::mem::MaybeUninit;
 
-/// Instructions that are passed over, and followed altogether.
+/// Number of instructions skipped, and followed altogether.
 const SKIPPED: usize = 200;
 const FOLLOWED: usize = 4_000;
 
-/// System calls that end soon, mostly, and may be interrupted if they do not.
+/// System calls that mostly end soon, and may be interrupted if they do not.
 const SHORT_CALLS: [libc::c_long; 22] = [
     libc::SYS_read,
     libc::SYS_write,
@@ -50,14 +50,14 @@ const SHORT_CALLS: [libc::c_long; 22] = [
 /// Follows a process.
 pub(crate) struct Bursts {
     pid: libc::pid_t,
-    /// The share of its time that following may take.
+    /// The fraction of the process's time that following may take.
     share: f64,
-    /// Nanoseconds that may be taken now.
+    /// Nanoseconds that following may take now.
     credit: f64,
     /// CPU time of the process when the credit was last updated.
     used: u64,
     interpreter: CodeInterpreter,
-    /// The version of the mappings that the interpreter has seen code of.
+    /// The version of the mappings whose code the interpreter has read.
     version: u64,
     taken: u64,
     steps: u64,
@@ -79,14 +79,14 @@ impl Bursts {
         }
     }
 
-    /// Follows a stretch, if it is time to.
+    /// Follows a stretch, if it is due.
     pub fn tick(&mut self, collection: &mut Collection) {
         let Some(used) = cpu_time(self.pid) else {
             return;
         };
         self.credit += self.share * used.saturating_sub(self.used) as f64;
         self.used = used;
-        // It may have fallen asleep since it used that time.
+        // The process may have fallen asleep since then.
         if self.credit <= 0.0 || !wants_to_run(self.pid) {
             return;
         }
@@ -125,7 +125,7 @@ impl Bursts {
         )
     }
 
-    /// The branches of a stretch, and where they went.
+    /// Follows a stretch and returns its branches with their targets.
     fn follow_stretch(&mut self) -> Vec<(u64, u64)> {
         let mut seen = Vec::new();
         let Some(mut tracee) = Tracee::attach(self.pid) else {
@@ -154,7 +154,8 @@ impl Bursts {
     }
 }
 
-/// Lets the process execute natively the instruction that could not be interpreted. `false` if that is not possible.
+/// Makes the process execute natively the instruction that could not be interpreted. `false` if
+/// that is not possible.
 fn run_on(tracee: &mut Tracee, registers: &Registers, walk: &WalkExtent) -> bool {
     let Some(blocked) = walk.blocked else {
         return false;
@@ -170,11 +171,11 @@ fn run_on(tracee: &mut Tracee, registers: &Registers, walk: &WalkExtent) -> bool
     }
 }
 
-/// The CPU time of a process, in nanoseconds.
+/// Returns the CPU time of a process, in nanoseconds.
 fn cpu_time(pid: libc::pid_t) -> Option<u64> {
     let mut clock = 0;
     let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: both calls write what they promise to where the pointers say, if they succeed.
+    // SAFETY: on success both calls write their results through the pointers.
     let time = unsafe {
         if libc::clock_getcpuclockid(pid, &mut clock) != 0
             || libc::clock_gettime(clock, time.as_mut_ptr()) != 0
@@ -186,7 +187,7 @@ fn cpu_time(pid: libc::pid_t) -> Option<u64> {
     Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// Returns whether it runs, or wants to.
+/// Returns whether a process is running or runnable.
 fn wants_to_run(pid: libc::pid_t) -> bool {
     let stat = u32::try_from(pid).ok().and_then(ProcessStat::read_process);
     stat.is_some_and(|stat| stat.state == 'R')
@@ -225,7 +226,7 @@ mod tests {
     }
 
     /// Compares the execution, step by step, with the interpreter's prediction. Returns the mean
-    /// number of instructions that it predicted from each of `places` places.
+    /// number of instructions predicted from each of `places` places.
     fn compare(command: &mut Command, places: usize) -> f64 {
         let mut child = command.spawn().expect("a command");
         let pid = child.id() as libc::pid_t;
@@ -244,10 +245,10 @@ mod tests {
             walked += walk.steps;
             let (mut at, mut said) = (start.counter, said.into_iter().peekable());
             for _ in 0..walk.steps {
-                // A step of an instruction that repeats itself is one of its rounds.
+                // A step of a repeating instruction is one of its rounds.
                 let mut next = at;
                 while next == at {
-                    // On a busy machine it may not come to run for long.
+                    // On a busy machine the process may not run for long.
                     if !tracee.step() {
                         said = Vec::new().into_iter().peekable();
                         break;
@@ -283,7 +284,7 @@ mod tests {
         compare(Command::new("awk").arg(script), 30);
     }
 
-    /// The C library's string functions, as they are for this processor and for lesser ones.
+    /// The C library's string functions, in variants for this and for lesser processors.
     #[test]
     fn strings_are_followed() {
         let directory = tempfile::tempdir().expect("a directory");

@@ -26,10 +26,12 @@ pub(crate) struct Total {
     pub lost: u64,
 }
 
-/// Frames of stacks that are kept, beside one for each place. `benches/deep_stacks.py` measures their memory.
+/// Maximum number of frames of stacks, beside one for each place. `benches/deep_stacks.py` measures
+/// their memory.
 const MOST_FRAMES: usize = 1 << 21;
 
-/// Slices become twice as long when there would be more: a week takes no more memory than a minute.
+/// Maximum number of slices, which double in length beyond it: a week takes no more memory than a
+/// minute.
 const MOST_SLICES: u64 = 600;
 
 /// Time since the start of the recording, in slices of equal length.
@@ -59,7 +61,7 @@ pub(crate) struct Collection {
     pub warnings: BTreeSet<String>,
     /// Branches by image, place and target: seen at samples, seen along stretches.
     pub branches: FxHashMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
-    /// Code that was executed between branches that the processor recorded.
+    /// Code executed between branches that the processor recorded.
     pub stretches: Stretches,
     /// Data addresses, by the instruction that accesses them.
     pub accesses: FxHashMap<(ImageId, ImageOffset), Accesses>,
@@ -73,7 +75,7 @@ pub(crate) struct Collection {
     pub known_stacks: KnownStacks,
     /// The control groups by the collector's numbers.
     pub cgroups: CgroupPaths,
-    /// The slice that samples are counted in, where times are kept.
+    /// The current slice, where times are kept.
     pub slices: Option<Slices>,
     /// The names by the kernel's field.
     names: FxHashMap<Vec<u8>, NameId>,
@@ -83,7 +85,8 @@ pub(crate) struct Collection {
 /// Bound on the frames of stacks: beyond it, rare stacks lose callers.
 struct FrameBound {
     most: usize,
-    /// Number of frames at which that happens next: higher, where places alone are nearly as many.
+    /// Number of frames at which that happens next: higher if the places alone are nearly that
+    /// many.
     fold_at: usize,
 }
 
@@ -118,14 +121,14 @@ impl Collection {
         }
     }
 
-    /// Keeps stacks within bounds: callers of rare ones are left out when there are too many frames. To be called when nobody holds
-    /// numbers of stacks.
+    /// Keeps stacks within bounds: drops callers of rare ones when there are too many frames.
+    /// Called while no stack numbers are in use.
     pub fn bound_stacks(&mut self) {
         if self.tally.stacks.len() <= self.bound.fold_at {
             return;
         }
         let (images, most) = (&mut self.images, self.bound.most);
-        // To half of what may be, so that it is not done again soon.
+        // To half of the bound, so that it is not repeated soon.
         let is_folded = self.tally.fold_rare_stacks(most / 2, || Location {
             image: images.named_image(ImageKind::Jit, RARE_STACKS),
             offset: ImageOffset(0),
@@ -147,7 +150,7 @@ impl Collection {
         std::mem::take(&mut self.tally)
     }
 
-    /// Begins the slice that `time` is in, on the monotonic clock: what follows is counted there.
+    /// Begins the slice of `time`, on the monotonic clock, in which later samples are counted.
     pub fn begin_slice(&mut self, time: u64) {
         let Some(slices) = &mut self.slices else {
             return;
@@ -160,12 +163,12 @@ impl Collection {
         slices.current = (passed / slices.length_ns) as u32;
     }
 
-    /// The slice that samples are counted in.
+    /// Returns the current slice.
     pub fn slice(&self) -> Option<u32> {
         self.slices.map(|slices| slices.current)
     }
 
-    /// The name in a fixed, zero-terminated field of the kernel's.
+    /// Returns the name in a fixed, zero-terminated field of the kernel.
     pub fn field_name(&mut self, field: &[u8]) -> NameId {
         if let Some(id) = self.names.get(field) {
             return *id;
@@ -177,17 +180,17 @@ impl Collection {
         id
     }
 
-    /// The path of a control group by the collector's number.
+    /// Returns the path of a control group by the collector's number.
     pub fn cgroup(&mut self, number: u32) -> NameId {
         self.cgroups.name_of(number, &mut self.tally.names)
     }
 
-    /// The labels of a goroutine by the collector's number.
+    /// Returns the labels of a goroutine by the collector's number.
     pub fn goroutine_labels(&mut self, number: u32) -> Option<NameId> {
         self.labels.name_of(number, &mut self.tally.names)
     }
 
-    /// Takes in the paths of control groups that tables have.
+    /// Adds the paths of control groups from the tables.
     pub fn add_cgroups(&mut self, tables: &Tables<'_>) -> Result<(), Error> {
         let cgroups = &mut self.cgroups;
         tables.read_cgroups(|number, path| {
@@ -203,9 +206,9 @@ impl Collection {
             .locate_address(pid, time, address, &mut self.images)
     }
 
-    /// Adds a stack of process `pid` at `time`: the callers of the user frames, then those of the
-    /// kernel frames. Both are innermost first and hold return addresses as the kernel walked
-    /// them; `None` if both are empty.
+    /// Adds a stack of process `pid` at `time`: first the callers of the user frames, then the
+    /// kernel frames. Both are innermost first and hold return addresses as the kernel walked them;
+    /// `None` if both are empty.
     pub fn add_stack(
         &mut self,
         pid: u32,
@@ -218,7 +221,7 @@ impl Collection {
         self.unwound_stack(pid, time, &user, kernel)
     }
 
-    /// The same with user frames that are inside their call instructions already.
+    /// Adds a stack whose user frames are inside their call instructions already.
     pub fn unwound_stack(
         &mut self,
         pid: u32,
@@ -236,7 +239,7 @@ impl Collection {
         self.kernel_stack(kernel, stack)
     }
 
-    /// Adds a stack that was walked by unwind tables: its user frames are [`FrameWord`]s.
+    /// Adds a stack walked by unwind tables: its user frames are [`FrameWord`]s.
     pub fn walked_stack(
         &mut self,
         pid: u32,
@@ -252,8 +255,8 @@ impl Collection {
         self.kernel_stack(kernel, stack)
     }
 
-    /// The stack in which a caller has called a frame of process `pid` at `time`. A place that was kept free is none; one with inlined calls
-    /// is several.
+    /// Returns the stack in which a caller has called a frame of process `pid` at `time`. A
+    /// placeholder adds no frame; a place with inlined calls adds several.
     pub fn add_word(
         &mut self,
         frame: FrameWord,
@@ -296,7 +299,7 @@ impl Collection {
     }
 }
 
-/// A caller is where its call instruction is, not where that returns to.
+/// Returns an address inside a caller's call instruction, from its return address.
 fn inside_call(address: u64, depth: usize) -> u64 {
     if depth == 0 {
         address
@@ -305,7 +308,7 @@ fn inside_call(address: u64, depth: usize) -> u64 {
     }
 }
 
-/// A place in the kernel, by its address until the recording is finished.
+/// Returns a location in the kernel, by address until the recording is finished.
 pub(crate) fn kernel_location(address: u64) -> Location {
     Location {
         image: KERNEL,
@@ -358,7 +361,7 @@ mod tests {
         assert_eq!(counted, [(Some(0), 2), (Some(1), 1), (last, 1)]);
     }
 
-    /// Deep stacks that all differ, and one that comes again and again.
+    /// Deep stacks that all differ, and one that recurs.
     #[test]
     fn stacks_that_all_differ_stay_within_bounds_and_places_are_exact() {
         const MOST: usize = 4000;

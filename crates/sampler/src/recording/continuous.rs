@@ -1,10 +1,9 @@
-//! Samples the whole machine for as long as there is somebody to store the counts (DCPI
-//! section 4).
+//! Samples the whole machine while its counts are stored (DCPI section 4).
 //!
-//! The kernel fills one of two buffers. A *drain* flips them, reads the full one without emptying it,
-//! and hands over a recording. The buffer is emptied only when that is stored. Whenever the process
-//! dies, its unstored counts are still in the kernel. The number of the drain tells the next process
-//! whether the buffer it finds was stored already.
+//! The kernel fills one of two buffers. A *drain* flips them, reads the full one without clearing
+//! it, and returns a recording. The buffer is cleared only when that is stored. Whenever the
+//! process dies, its unstored counts are still in the kernel. The number of the drain tells the
+//! next process whether the buffer it finds was stored already.
 
 use crate::bpf::kernel::{LoaderMemory, Setting, can_walk_by_tables};
 use crate::bpf::layout::{Accounting, MAX_EVENTS};
@@ -32,7 +31,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use symbols::KernelSymbols;
 
-/// Longest wait for the descriptions of functions on an earlier collector's stacks, and time between two looks.
+/// Longest wait for the descriptions of functions on an earlier collector's stacks, and time
+/// between two checks.
 const LONGEST_MEETING: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(100);
 
@@ -56,24 +56,24 @@ const STACKS_SETTING: Setting = Setting {
     ..SETTING
 };
 
-/// Number of drains between two searches for images that no process maps any more.
+/// Number of drains between two searches for images that are no longer mapped.
 const FORGET_EVERY: u32 = 8;
 
-/// Number of ended processes that are remembered, a kilobyte each, before a drain lets them be
-/// forgotten.
+/// Number of ended processes that are remembered, a kilobyte each, before an early drain lets them
+/// be forgotten.
 const ENDED_MOST: usize = 3000;
 
-/// Fewer samples than this in a drain say little about what one costs.
+/// Fewer samples than this in a drain say little about the cost of one.
 const FEW_SAMPLES: u64 = 100;
 
-/// A jump of the clock that is worth a word, in nanoseconds.
+/// A jump of the clock that is reported, in nanoseconds.
 const CLOCK_JUMP_NS: i64 = 1_000_000_000;
 
 /// Options of a continuous collection.
 pub struct ContinuousOptions {
-    /// The events; none stands for cycles, or `cpu-clock` where there are no cycles.
+    /// The events; none means cycles, or `cpu-clock` where there are no cycles.
     pub events: Vec<EventSpec>,
-    /// Rate of the events that have one.
+    /// Rate of the events that are sampled at one.
     pub rate: Rate,
     /// The longest time between two drains.
     pub interval: Duration,
@@ -83,14 +83,14 @@ pub struct ContinuousOptions {
     pub pins: Option<PathBuf>,
     /// Options of call stacks; `None`: places alone.
     pub stacks: Option<StackOptions>,
-    /// Finds names that cannot be found later, perhaps in a process of its own:
+    /// Finds names that cannot be found later, perhaps in a child process:
     /// [`find_names`](crate::find_names) may take much memory.
     pub find_names: Box<FindNames>,
 }
 
-/// Options of call stacks that are walked by unwind tables in the kernel.
+/// Options of call stacks walked by unwind tables in the kernel.
 pub struct StackOptions {
-    /// Bytes of unwind tables that the kernel may hold.
+    /// Maximum number of bytes of unwind tables in the kernel.
     pub table_memory: usize,
     /// Directory on disk for the tables.
     pub table_directory: Option<PathBuf>,
@@ -99,23 +99,23 @@ pub struct StackOptions {
 /// Result of a tick: whether a drain is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainDue {
-    /// No.
+    /// No drain is due.
     NotYet,
     /// The interval has passed.
     Interval,
-    /// Tables are getting full.
+    /// The tables are filling up.
     Room,
 }
 
 /// Counts since the last drain.
 pub struct Drain {
-    /// Its number, from 0.
+    /// Number of the drain, from 0.
     pub number: u32,
-    /// Its counts. Procedures of the kernel are not named yet: see [`crate::name_kernel`].
+    /// Counts of the drain. Procedures of the kernel are not named yet: see [`crate::name_kernel`].
     pub recording: Recording,
 }
 
-/// A collector at work.
+/// A running collector.
 pub struct Continuous<'memory> {
     source: KernelSource<'memory>,
     collection: Collection,
@@ -123,30 +123,30 @@ pub struct Continuous<'memory> {
     layout: Option<KernelSymbols>,
     drained_unix_ns: u64,
     drained_ns: u64,
-    /// True if a buffer was read and not emptied yet.
+    /// True if a buffer was read and not cleared yet.
     unstored: bool,
     sample_cost_ns: u64,
     /// Cost of a sample beside the time in the program, in nanoseconds.
     interrupt_cost_ns: u64,
-    /// Counts of the walks up to the last drain.
+    /// Outcomes of the walks up to the last drain.
     walks: StackWalks,
-    /// Reason that there are no stacks, though they were asked for.
+    /// Reason that requested stacks are missing.
     without_stacks: Option<&'static str>,
     frequency: u64,
     pinned: Result<(), String>,
     drains: u32,
-    /// True if the kernel can end the events by itself when nobody ticks any more, not only their counting.
+    /// True if without ticks the kernel can end the events by itself, not only their counting.
     can_cease: bool,
-    /// Time without samples because nobody ticked, in nanoseconds: since the last drain, and in all.
+    /// Time without samples for lack of ticks, in nanoseconds: since the last drain, and in total.
     unsampled_ns: (u64, u64),
-    /// CPUs that are sampled, and the time for which the event of each was enabled.
+    /// Sampled CPUs, and the time for which the event of each was enabled.
     cpus: (Vec<i32>, Vec<u64>),
 }
 
-/// Loads a collector and hands it to `body`, after which it ends, unless it is left behind.
+/// Loads a collector and passes it to `body`, after which it ends, unless it is left running.
 ///
 /// # Errors
-/// Whatever keeps it from being loaded.
+/// Any failure to load it.
 pub fn sample_continuously<T>(
     options: ContinuousOptions,
     body: impl FnOnce(&mut Continuous<'_>) -> T,
@@ -198,7 +198,7 @@ impl<'memory> Continuous<'memory> {
         source.watch_processes()?;
         collection.maps.scan_all(&mut collection.images);
         if let Some(stacks) = stacks {
-            // Of our own files first: what a sample costs is measured on ourselves.
+            // vitalfew's own files first: the cost of a sample is measured on this process.
             let directory = stacks.table_directory.as_deref();
             let own = startup_files("/proc/self/exe");
             source.make_lasting_tables(stacks.table_memory, directory, &own)?;
@@ -220,7 +220,7 @@ impl<'memory> Continuous<'memory> {
         // The loader lets events run as soon as programs are attached.
         source.hold_programs(true);
         source.open_events(&events, None, &cpus)?;
-        // Before it is pinned: from then on it may be left alone.
+        // Before pinning: from then on it may have to survive this process.
         source.expect_until(
             monotonic_ns() + options.outlive.as_nanos() as u64,
             can_cease,
@@ -255,7 +255,8 @@ impl<'memory> Continuous<'memory> {
         Ok(collector)
     }
 
-    /// Starts the thread that makes unwind tables of the files on stacks, with the privileges of this thread.
+    /// Starts the thread that makes unwind tables of the files on stacks, with the privileges of
+    /// this thread.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -263,17 +264,17 @@ impl<'memory> Continuous<'memory> {
         self.source.start_tables()
     }
 
-    /// Returns the CPU time that making unwind tables took since the start, in nanoseconds.
+    /// Returns the CPU time spent on unwind tables since the start, in nanoseconds.
     pub fn tables_cpu_ns(&self) -> u64 {
         self.source.tables_cpu_ns()
     }
 
-    /// Returns why call stacks are not recorded although they were asked for.
+    /// Returns why requested call stacks are not recorded.
     pub fn why_without_stacks(&self) -> Option<&'static str> {
         self.without_stacks
     }
 
-    /// Returns how stacks were walked since the start; `None` if there are none.
+    /// Returns the outcomes of stack walks since the start; `None` if there are no stacks.
     pub fn stack_walks(&self) -> Option<StackWalks> {
         self.source.walk_counts()
     }
@@ -285,7 +286,8 @@ impl<'memory> Continuous<'memory> {
         }
     }
 
-    /// Leaves word of the events beside the pinned tables, for whoever takes them over.
+    /// Stores a description of the events beside the pinned tables, for a process that takes them
+    /// over.
     fn describe_events(&mut self) -> Result<(), Error> {
         let described = self.described_events();
         match (&self.options.pins, &self.pinned) {
@@ -294,32 +296,34 @@ impl<'memory> Continuous<'memory> {
         }
     }
 
-    /// Returns whether the interrupts also end when nobody ticks any more; else only the counting does.
+    /// Returns whether without ticks the interrupts end too, not only the counting.
     pub fn can_cease(&self) -> bool {
         self.can_cease
     }
 
-    /// Returns how long nothing was sampled so far because nobody ticked, in nanoseconds.
+    /// Returns the time without samples for lack of ticks, in nanoseconds.
     pub fn unsampled_ns(&self) -> u64 {
         self.unsampled_ns.1
     }
 
-    /// Returns `Ok` if the collector would outlive this process, or else the reason that it would not.
+    /// Returns `Ok` if the collector would outlive this process, otherwise the reason that it would
+    /// not.
     pub fn pinned_or_reason(&self) -> Result<(), &str> {
         self.pinned.as_ref().copied().map_err(String::as_str)
     }
 
-    /// Returns the cost of a sample, in nanoseconds: as measured before the start, or with stacks as in the last drain.
+    /// Returns the cost of a sample, in nanoseconds: as measured before the start, or with stacks
+    /// as in the last drain.
     pub fn sample_cost_ns(&self) -> u64 {
         self.sample_cost_ns
     }
 
-    /// Samples a second on each CPU, of events that have a rate.
+    /// Returns the samples a second on each CPU, of events that have a rate.
     pub fn frequency(&self) -> u64 {
         self.frequency
     }
 
-    /// Names of the events.
+    /// Returns the names of the events.
     pub fn event_names(&self) -> impl Iterator<Item = &str> {
         self.source
             .events
@@ -327,12 +331,12 @@ impl<'memory> Continuous<'memory> {
             .map(|event| event.spec.name.as_str())
     }
 
-    /// Images and processes that are remembered.
+    /// Returns the numbers of remembered images and processes.
     pub fn remembered_counts(&self) -> (usize, usize) {
         (self.collection.images.len(), self.collection.maps.len())
     }
 
-    /// Begins, or goes on, to count.
+    /// Starts or resumes counting.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -344,7 +348,7 @@ impl<'memory> Continuous<'memory> {
         self.source.enable()
     }
 
-    /// Stops counting; what was counted stays in the kernel.
+    /// Stops counting; the counts stay in the kernel.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -354,7 +358,7 @@ impl<'memory> Continuous<'memory> {
         self.source.disable()
     }
 
-    /// Changes how often events that have a rate are sampled, from the next period on.
+    /// Changes the rate of events that have one, from the next period on.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::Bpf`].
@@ -366,8 +370,9 @@ impl<'memory> Continuous<'memory> {
         self.describe_events()
     }
 
-    /// Returns why a new collector is needed, if one is: labels run out, or the CPUs changed. An event ends with its
-    /// CPU and does not come back with it, not even after a suspend. Call it every few seconds, while it counts.
+    /// Returns why a new collector is needed, if one is: labels run out, or the CPUs changed. An
+    /// event ends with its CPU and does not come back with it, not even after a suspend. Called
+    /// every few seconds, while the collector counts.
     pub fn reason_to_restart(&mut self) -> Option<String> {
         if self.source.labels_run_out() {
             return Some("more programs were on stacks than one collector tells apart".to_owned());
@@ -377,14 +382,14 @@ impl<'memory> Continuous<'memory> {
         changed_cpus(&self.cpus.0, &online_cpus(), &before, &self.cpus.1)
     }
 
-    /// Waits for so long, or until records of processes have to be read.
+    /// Waits for `timeout`, or until records of processes have to be read.
     pub fn wait_for_records(&self, timeout: Duration) {
         let descriptors: Vec<_> = self.source.descriptors().collect();
         crate::recording::recording_session::poll_descriptors(&descriptors, timeout);
     }
 
-    /// Sets new random periods, reads records of processes, and tells the collector that somebody is there.
-    /// Call it several times a second. Returns whether it is time to [drain](Self::drain).
+    /// Sets new random periods, reads records of processes, and moves the dead-man's switch. Called
+    /// several times a second. Returns whether it is time to [drain](Self::drain).
     ///
     /// # Errors
     /// [`Error::System`].
@@ -403,7 +408,7 @@ impl<'memory> Continuous<'memory> {
         })
     }
 
-    /// Holds the dead-man's switch, and begins again if it was let go for too long.
+    /// Moves the dead-man's switch, and starts again if it had expired.
     fn hold_switch(&mut self) -> Result<(), Error> {
         let now = monotonic_ns();
         let until = now + self.options.outlive.as_nanos() as u64;
@@ -414,12 +419,12 @@ impl<'memory> Continuous<'memory> {
         let silence = now.saturating_sub(ceased_ns);
         self.unsampled_ns.0 += silence;
         self.unsampled_ns.1 += silence;
-        // Events that were disabled look like those of CPUs that were away.
+        // Events that were disabled look like those of CPUs that were offline.
         self.cpus.1.clear();
         self.source.expect_until(until, self.can_cease)
     }
 
-    /// Reads the counts since the last drain. The kernel forgets them only by
+    /// Reads the counts since the last drain. The kernel drops them only by
     /// [`forget_stored`](Self::forget_stored), which must come before the next drain.
     ///
     /// # Errors
@@ -433,7 +438,7 @@ impl<'memory> Continuous<'memory> {
         }
         let number = self.source.fill_number().wrapping_sub(1);
         let mut recording = self.empty_since_drain();
-        // After the flip: whatever was mapped before a sample in the buffer has its record.
+        // After the flip: each mapping that precedes a sample in the buffer has its record.
         self.source.read_bookkeeping(&mut self.collection);
         let labelled = self.source.take_labelled();
         self.collection.labelled.extend(labelled);
@@ -453,7 +458,7 @@ impl<'memory> Continuous<'memory> {
         if self.collection.functions.end_drain() {
             self.source.tell_functions_anew()?;
         }
-        // Samples of processes that had ended by the flip are all in.
+        // All samples of processes that had ended by the flip were processed.
         self.collection.maps.forget_ended(until);
         let used = self.collection.maps.used_images();
         self.collection.images.release_but(&used);
@@ -465,7 +470,7 @@ impl<'memory> Continuous<'memory> {
         Ok(Drain { number, recording })
     }
 
-    /// A recording of the time since the last drain, without its samples.
+    /// Returns a recording of the time since the last drain, without its samples.
     fn empty_since_drain(&mut self) -> Recording {
         let (unix, now) = (unix_ns(), monotonic_ns());
         let passed = now.saturating_sub(self.drained_ns);
@@ -492,7 +497,7 @@ impl<'memory> Continuous<'memory> {
         recording
     }
 
-    /// Notes how stacks were walked since the last drain.
+    /// Adds the outcomes of stack walks since the last drain.
     fn note_walks(&mut self, recording: &mut Recording) {
         if let Some(walks) = self.source.walk_counts() {
             recording.set_walks(Some(walks.since(self.walks)));
@@ -511,7 +516,7 @@ impl<'memory> Continuous<'memory> {
         self.layout = finish::move_samples(&mut self.collection, recording, names);
     }
 
-    /// The last drain is safe: the kernel forgets it.
+    /// Clears the buffer of the last drain, which is stored.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -525,8 +530,8 @@ impl<'memory> Continuous<'memory> {
         Ok(())
     }
 
-    /// Waits a little for the names of script functions on the stacks of an earlier collector: only its reader knew
-    /// them. Functions that are still executed are described again, under the same numbers.
+    /// Waits a little for the names of script functions on the stacks of an earlier collector: only
+    /// its reader knew them. Functions that still run are described again, under the same numbers.
     fn meet_functions(&mut self, left: &LeftBehind) -> Result<(), Error> {
         if !self.source.walks_by_tables() {
             return Ok(());
@@ -545,9 +550,9 @@ impl<'memory> Continuous<'memory> {
         Ok(())
     }
 
-    /// Returns the unstored counts of an earlier collector. `is_stored` says of a drain, by its number,
-    /// whether it was stored. The collector has to be [stopped](LeftBehind::stop); `since_unix_ns` is when
-    /// it was last heard of.
+    /// Returns the unstored counts of an earlier collector. `is_stored` tells by a drain's number
+    /// whether it was stored. The collector has to be [stopped](LeftBehind::stop); `since_unix_ns`
+    /// is its last sign of life.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::Bpf`].
@@ -563,7 +568,8 @@ impl<'memory> Continuous<'memory> {
         let until = unix_ns().saturating_sub(ceased_ago_ns.unwrap_or(0));
         self.meet_functions(left)?;
         let mut drains = Vec::new();
-        // The older one first: it was being stored when the daemon died, the newer one was being filled.
+        // The older one first: it was being stored when the daemon died, while the newer one was
+        // being filled.
         for number in [fill.wrapping_sub(1), fill] {
             let tables = left.buffer_tables(number & 1)?;
             let taken: u64 = tables
@@ -580,12 +586,13 @@ impl<'memory> Continuous<'memory> {
             });
             recording.start_unix_ns = since_unix_ns.min(until);
             recording.duration_ns = until - recording.start_unix_ns;
-            // The totals of the other collector's events are apart: it may have counted others than this one.
+            // The totals of the other collector's events are kept apart: its events may differ from
+            // this one's.
             let own = std::mem::replace(
                 &mut self.collection.totals,
                 vec![Total::default(); events.len()],
             );
-            // So are the numbers that it gave to images.
+            // So are its labels of images.
             let labels = std::mem::replace(&mut self.collection.labelled, left.labelled_files());
             let result = read_buffer(&mut self.collection, &tables, events.len());
             self.collection.labelled = labels;
@@ -622,7 +629,7 @@ impl<'memory> Continuous<'memory> {
             .collect()
     }
 
-    /// Returns whether anything was counted since the last drain.
+    /// Returns whether any sample was counted since the last drain.
     ///
     /// # Errors
     /// [`Error::System`].
@@ -632,7 +639,7 @@ impl<'memory> Continuous<'memory> {
         Ok(accounts.iter().any(|account| account.taken > 0))
     }
 
-    /// Lets a pinned collector go on when this value is gone.
+    /// Lets a pinned collector run on after this value is dropped.
     pub fn leave_running(&mut self) {
         self.source.leave_running();
     }
@@ -646,7 +653,7 @@ impl<'memory> Continuous<'memory> {
         match &self.options.pins {
             Some(directory) => {
                 pins::remove_pins(directory)?;
-                // Others may be pinned beside it.
+                // Other collectors may be pinned beside it.
                 let _ = directory.parent().map(std::fs::remove_dir);
                 Ok(())
             }
@@ -694,7 +701,8 @@ fn drained_event(
     }
 }
 
-/// Reads a buffer into the collection, whose totals are then those of the buffer; the account of all events together.
+/// Reads a buffer into the collection, whose totals are then those of the buffer; returns the
+/// account of all events together.
 fn read_buffer(
     collection: &mut Collection,
     tables: &Tables<'_>,
@@ -746,7 +754,7 @@ fn read_stacks(
     Ok(())
 }
 
-/// The collectors that are pinned below this directory, oldest first, with their names.
+/// Returns the collectors pinned below this directory with their names, oldest first.
 ///
 /// # Errors
 /// [`Error::System`].

@@ -1,5 +1,5 @@
-//! Finishes a recording: keeps only images that have samples, splits the kernel into its
-//! parts, and embeds the symbols of everything that cannot be read again later.
+//! Finishes a recording: keeps only images with samples, splits the kernel into its parts, and
+//! embeds the symbols that cannot be read again later.
 
 use crate::processes::images::{ImageTable, KERNEL, open_regular, open_same};
 use crate::processes::maps::ProcessMaps;
@@ -19,15 +19,14 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use symbols::{ImageSymbols, KernelSymbols, running_kernel_build_id};
 
-/// Moves everything gathered into the recording.
-/// What the kernel says of itself is kept in `directory`.
+/// Moves all gathered data into the recording. The kernel's symbols are kept in `directory`.
 pub(crate) fn finish_recording(
     mut collection: Collection,
     recording: &mut Recording,
     directory: Option<&Path>,
 ) {
     if collection.images.has_nameless() {
-        // A process whose records did not reach us may still be there.
+        // A process without records may still be running.
         collection.maps.scan_again(&mut collection.images);
     }
     recording.slice_ns = collection.slices.map(|slices| slices.length_ns);
@@ -41,9 +40,10 @@ pub(crate) fn finish_recording(
     crate::recording::wakers::name_interrupts(recording);
 }
 
-/// Sources of the names that nobody can read later.
+/// Sources of names that will be unreadable later.
 pub(crate) struct NameSources<'a> {
-    /// Symbols of the kernel, which take time and memory to read in full. `None`: they are read.
+    /// Symbols of the kernel, which take time and memory to read in full. `None`: they are read
+    /// here.
     pub kernel: Option<KernelSymbols>,
     /// Directory in which they are kept if they are read.
     pub directory: Option<&'a Path>,
@@ -51,7 +51,7 @@ pub(crate) struct NameSources<'a> {
     pub find_names: &'a FindNames,
 }
 
-/// Moves the samples gathered so far into the recording; images and maps stay for those to come.
+/// Moves the samples gathered so far into the recording; images and maps stay for later samples.
 pub(crate) fn move_samples(
     collection: &mut Collection,
     recording: &mut Recording,
@@ -115,15 +115,15 @@ pub(crate) fn move_samples(
 
 /// Source of the symbols of an image that must be embedded.
 enum Source {
-    /// Not embedded: the reader finds them in the file.
+    /// Not embedded: the reader finds the symbols in the file.
     Later,
-    /// The interpreter; with the number that the image had.
+    /// The interpreter; with the image's former number.
     Script(ImageId),
-    /// What stands for callers that were left out.
+    /// Placeholder for callers that were left out.
     RareStacks,
     /// An ELF image in memory.
     Elf(Box<ImageSymbols>),
-    /// A file that names the places that are collected here.
+    /// A file that names the places collected here.
     Places(File, Names, BTreeSet<ImageOffset>),
 }
 
@@ -145,7 +145,7 @@ struct Finisher<'a> {
 }
 
 impl Finisher<'_> {
-    /// Returns the position of a location in the recording.
+    /// Returns a location's counterpart in the recording.
     fn place_in_recording(&mut self, location: Location) -> Location {
         if location.image == KERNEL {
             return self.place_in_kernel(ProcessAddress(location.offset.0));
@@ -192,7 +192,8 @@ impl Finisher<'_> {
         id
     }
 
-    /// A file that will not be found under its path is read now, if it still can be.
+    /// Returns the source of a file's symbols; a file that will not be found under its path is read
+    /// now, if it still can be.
     fn file_source(&mut self, id: ImageId, image: &mut Image) -> Source {
         let Some(identity) = image.file else {
             return Source::Later;
@@ -219,7 +220,7 @@ impl Finisher<'_> {
         }
     }
 
-    /// Code without a file: a perf map or a jitdump may name it.
+    /// Returns the source of symbols for code without a file: a perf map or a jitdump may name it.
     fn generated_code(&self, image: &Image) -> Source {
         let Some(pid) = generating_process(image) else {
             return Source::Later;
@@ -235,7 +236,7 @@ impl Finisher<'_> {
         })
     }
 
-    /// Sees to it that the recording has the symbol at a place, if the reader could not find it.
+    /// Embeds the symbol at a place, if the reader could not find it.
     fn embed_symbol(&mut self, image: ImageId, offset: ImageOffset) {
         match &mut self.sources[image.0 as usize] {
             Source::Later => {}
@@ -261,7 +262,7 @@ impl Finisher<'_> {
         }
     }
 
-    /// Puts the names of the places that were collected into the recording.
+    /// Embeds the names of the collected places.
     fn embed_names(&mut self, find_names: &FindNames) {
         let sources = std::mem::take(&mut self.sources);
         let numbered = (0..).map(ImageId).zip(sources);
@@ -321,7 +322,7 @@ impl Finisher<'_> {
         let symbol = symbol.cloned();
         let module = kernel.as_ref().and_then(|kernel| kernel.module_at(address));
         let text = kernel.as_ref().and_then(KernelSymbols::text_start);
-        // Offsets count from where the part is loaded, so that they survive the next boot.
+        // Offsets are relative to the part's load address, so that they survive the next boot.
         let (name, base) = match (module, symbol.as_ref().and_then(|s| s.module.clone())) {
             (Some(module), _) => (module.name.clone(), module.start.0),
             (None, Some(other)) => (other, 0),
@@ -393,8 +394,8 @@ fn build_id(file: &File) -> Option<BuildId> {
         .flatten()
 }
 
-/// Puts the names of the kernel's procedures into a recording of this machine that was made without
-/// them, if it still runs the same kernel.
+/// Adds the names of the kernel's procedures to a recording of this machine that was made without
+/// them, if the same kernel still runs.
 pub fn name_kernel(recording: &mut Recording) {
     let running = running_kernel_build_id();
     let is_kernel =

@@ -3,10 +3,10 @@
 use profile::{NameId, NameSet};
 use rustc_hash::FxHashMap;
 
-/// Sets of labels that are kept apart. A program that gives each request a label of its own has more.
+/// Maximum number of sets of labels. A program that labels each request separately has more.
 const MOST_SETS: usize = 10_000;
 
-/// The labels that were seen.
+/// The labels seen so far.
 #[derive(Default)]
 pub(crate) struct GoroutineLabels {
     texts: FxHashMap<u32, String>,
@@ -23,7 +23,7 @@ impl GoroutineLabels {
         }
     }
 
-    /// The name of a number; `None` for 0, which is that of no labels.
+    /// Returns the name of a number; `None` for 0, the number of no labels.
     pub fn name_of(&mut self, number: u32, names: &mut NameSet) -> Option<NameId> {
         if number == 0 {
             return None;
@@ -39,7 +39,7 @@ impl GoroutineLabels {
         Some(id)
     }
 
-    /// Forgets the ids, as those of a set of names that is gone.
+    /// Forgets the ids, which belonged to the former set of names.
     pub fn forget_ids(&mut self) {
         self.ids.clear();
     }

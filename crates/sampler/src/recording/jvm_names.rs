@@ -1,4 +1,5 @@
-//! Has JVMs write the names of their compiled code. The order is given by a thread of its own: a JVM may take its time.
+//! Makes JVMs write the names of their compiled code. A separate thread gives the orders, because a
+//! JVM may answer slowly.
 
 use crate::processes::images::ImageTable;
 use crate::processes::maps::ProcessMaps;
@@ -10,20 +11,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Age at which a JVM is asked first: it does not handle signals right after its start.
+/// Age at which a JVM is first asked: it does not handle signals right after its start.
 const FIRST_AGE: Duration = Duration::from_secs(1);
-/// Longest time between two orders. Until then it is as long as the JVM has been known.
+/// Longest time between two orders. Until then a pause is as long as the JVM has been known.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Longest wait for one JVM.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Longest wait for all of them at the end.
+/// Longest wait for all JVMs at the end.
 const LAST_PATIENCE: Duration = Duration::from_secs(4);
 /// Time between two searches for new JVMs.
 const LOOK: Duration = Duration::from_millis(250);
-/// Most failures that are reported one by one.
+/// Maximum number of failures that are reported one by one.
 const MOST_NOTES: usize = 4;
 
-/// A JVM that was seen.
+/// A known JVM.
 struct KnownJvm {
     since: Instant,
     next: Instant,
@@ -36,7 +37,7 @@ type Answers = Arc<Mutex<BTreeMap<u32, Result<(), AttachError>>>>;
 
 /// The JVMs of a recording.
 pub(crate) struct JvmNames {
-    /// True if the JVMs of the next look were there before the recording.
+    /// True if the JVMs of the next look ran before the recording.
     joins: bool,
     looked: Option<Instant>,
     known: FxHashMap<u32, KnownJvm>,
@@ -51,7 +52,7 @@ struct Orders {
 }
 
 impl JvmNames {
-    /// None is known yet. A recording may join processes that run.
+    /// Makes an empty set. `joins`: the recording may start while processes run.
     pub fn new(joins: bool) -> Self {
         Self {
             joins,
@@ -62,8 +63,8 @@ impl JvmNames {
         }
     }
 
-    /// Asks the JVMs that are due. Call it several times a second: a program compiles most of its code in the
-    /// beginning, and takes its names with it when it ends.
+    /// Asks the JVMs that are due. Called several times a second: a program compiles most of its
+    /// code early, and its names vanish when it ends.
     pub fn ask_due(
         &mut self,
         maps: &ProcessMaps,
@@ -107,7 +108,7 @@ impl JvmNames {
         processes
     }
 
-    /// Asks all that still run, and waits for them for a while.
+    /// Asks all JVMs that still run, and waits for them for a limited time.
     pub fn ask_remaining(
         &mut self,
         maps: &ProcessMaps,
@@ -136,12 +137,12 @@ impl JvmNames {
             self.worker = thread.ok().map(|thread| Orders { jobs, thread });
         }
         if let Some(worker) = &self.worker {
-            // A thread that has ended gives no orders: the names are missing, and that is said.
+            // If the thread has ended, the names are missing, which is reported.
             let _ = worker.jobs.send(pid);
         }
     }
 
-    /// Returns notes for the reader on the processes that have samples: each a sentence.
+    /// Returns a note, one sentence each, on the processes that have samples.
     pub fn notes(&self, is_sampled: impl Fn(u32) -> bool) -> Vec<String> {
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let failed: Vec<_> = answers
@@ -169,7 +170,7 @@ fn give_orders(inbox: &Receiver<u32>, answers: &Answers) {
         let deadline = Instant::now() + PATIENCE;
         let answer = JvmProcess::read(pid).and_then(|jvm| write_perf_map(&jvm, deadline));
         let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that has ended since has left what it wrote before.
+        // A JVM that has ended since keeps the names that it wrote before.
         let kept = answers.get(&pid).is_some_and(Result::is_ok);
         if !(kept && answer == Err(AttachError::Ended)) {
             answers.insert(pid, answer);

@@ -29,13 +29,13 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Longest time between two drains; tables that are two fifths full are drained before.
+/// Longest time between two drains; tables that are two fifths full are drained earlier.
 const LONGEST_FILL_NS: u64 = 15_000_000_000;
 
 /// Longest wait of a command for the tables of files that every program runs.
 const LONGEST_PREPARATION: Duration = Duration::from_millis(500);
 
-/// Stacks of a drain that are counted before it is looked how many frames there are.
+/// Number of stacks of a drain that are counted between two checks of the number of frames.
 const STACKS_AT_ONCE: usize = 4096;
 
 /// An event that is being recorded.
@@ -53,7 +53,7 @@ pub(crate) struct KernelSource<'memory> {
     pub events: Vec<Open>,
     setting: Setting,
     jitter: Option<Jitter>,
-    /// Makes unwind tables, where stacks are walked by them.
+    /// The maker of unwind tables, if stacks are walked by them.
     unwinding: Option<Unwinding>,
     /// Reader of the records of code objects.
     codes: Option<CodeRecords>,
@@ -63,12 +63,12 @@ pub(crate) struct KernelSource<'memory> {
     frames: FxHashMap<u64, (Vec<u64>, u64)>,
     drains: u64,
     drained_at: u64,
-    /// Time of the programs in the sample whose cost was measured, in nanoseconds.
+    /// Time in the programs of the sample whose cost was measured, in nanoseconds.
     probed_program_ns: u64,
 }
 
 impl<'memory> KernelSource<'memory> {
-    /// Loads the collector and opens the records about processes; counts nothing yet.
+    /// Loads the collector and opens the records about processes, without counting yet.
     pub fn open(
         memory: &'memory mut LoaderMemory,
         setting: Setting,
@@ -82,7 +82,8 @@ impl<'memory> KernelSource<'memory> {
             for mappings in [Mappings::ByInode, Mappings::ByBuildId] {
                 let attr = rings::bookkeeping(&like, mappings);
                 if let Err(source) = bookkeeping.open(&attr, Scope { pid: -1, cpu }) {
-                    // Before Linux 5.12 records have no build-ids: they are read from the files.
+                    // Before Linux 5.12 records have no build-ids, which are then read from the
+                    // files.
                     if mappings == Mappings::ByInode {
                         return Err(crate::events::advice::event_refused(
                             &EventSpec::cpu_clock(),
@@ -108,7 +109,7 @@ impl<'memory> KernelSource<'memory> {
         })
     }
 
-    /// Lets unwind tables be made: of the vDSO and of `files` now, of others when they are met.
+    /// Starts making unwind tables: of the vDSO and of `files` now, of others when they are met.
     pub fn make_tables(&mut self, options: &Options, files: &[PathBuf]) -> Result<(), Error> {
         let mut unwinding = self.prepare_unwinding(TableSettings {
             limit: options.table_memory,
@@ -122,8 +123,8 @@ impl<'memory> KernelSource<'memory> {
         Ok(())
     }
 
-    /// The same for a collector that may outlive us, in this thread: of the vDSO and of `files` alone, until
-    /// [`start_tables`](Self::start_tables).
+    /// As [`make_tables`](Self::make_tables), for a collector that may outlive this process, in
+    /// this thread: only of the vDSO and of `files`, until [`start_tables`](Self::start_tables).
     pub fn make_lasting_tables(
         &mut self,
         memory: usize,
@@ -149,7 +150,8 @@ impl<'memory> KernelSource<'memory> {
         Unwinding::new(maps, jvms, settings)
     }
 
-    /// Lets tables be made of images that are met, by a thread with the privileges that this one has now.
+    /// Starts a thread that makes tables of images that are met, with this thread's current
+    /// privileges.
     pub fn start_tables(&mut self) -> Result<(), Error> {
         if let Some(unwinding) = &mut self.unwinding {
             unwinding.start_thread()?;
@@ -158,40 +160,40 @@ impl<'memory> KernelSource<'memory> {
         Ok(())
     }
 
-    /// Writes down which tables were used, for the next time.
+    /// Stores which tables were used, for the next recording.
     pub fn remember_tables(&mut self) {
         if let Some(unwinding) = &mut self.unwinding {
             unwinding.remember_used();
         }
     }
 
-    /// Returns whether there are nearly no labels for images left.
+    /// Returns whether labels for images have nearly run out.
     pub fn labels_run_out(&self) -> bool {
         let unwinding = self.unwinding.as_ref();
         unwinding.is_some_and(Unwinding::labels_run_out)
     }
 
-    /// Returns how the walks went so far, if stacks are walked by tables.
+    /// Returns the outcomes of walks so far, if stacks are walked by tables.
     pub fn walk_counts(&self) -> Option<StackWalks> {
         self.unwinding.as_ref().map(Unwinding::walk_counts)
     }
 
-    /// Has the programs tell of each function of another language again.
+    /// Makes the programs describe each function of another language again.
     pub fn tell_functions_anew(&self) -> Result<(), Error> {
         self.kernel.tell_functions_anew()
     }
 
-    /// Returns the tables that will not be finished: known when this value is gone.
+    /// Returns the tables that will not be finished, known after this value is dropped.
     pub fn unfinished_tables(&self) -> Option<UnfinishedTables> {
         self.unwinding.as_ref().map(Unwinding::unfinished_tables)
     }
 
-    /// Returns the CPU time that making unwind tables took, in nanoseconds.
+    /// Returns the CPU time spent on unwind tables, in nanoseconds.
     pub fn tables_cpu_ns(&self) -> u64 {
         self.unwinding.as_ref().map_or(0, Unwinding::cpu_ns)
     }
 
-    /// The files of labels that were given since the last time.
+    /// Returns the files of labels assigned since the last call.
     pub fn take_labelled(&mut self) -> Vec<FileIdentity> {
         let unwinding = self.unwinding.as_mut();
         unwinding.map_or_else(Vec::new, Unwinding::take_labelled)
@@ -207,13 +209,14 @@ impl<'memory> KernelSource<'memory> {
         self.unwinding.is_some()
     }
 
-    /// Returns whether the methods of a JVM are named from its memory.
+    /// Returns whether the names of a JVM's methods are read from its memory.
     pub fn names_methods(&self, pid: u32) -> bool {
         let unwinding = self.unwinding.as_ref();
         unwinding.is_some_and(|unwinding| unwinding.names_methods(pid))
     }
 
-    /// Returns notes on the walks up stacks, beside their counts; of those on images, those on images with samples.
+    /// Returns notes on the stack walks, beside their outcomes; notes on images only for those with
+    /// samples.
     pub fn walk_notes(&self, sampled: &[Image]) -> BTreeSet<String> {
         let Some(unwinding) = &self.unwinding else {
             return BTreeSet::new();
@@ -242,7 +245,7 @@ impl<'memory> KernelSource<'memory> {
         if self.setting.only_targets {
             self.kernel.remove_target(own);
         }
-        // What we counted of ourselves goes.
+        // The samples of this process are dropped.
         let buffer = self.kernel.flip_buffers();
         let tables = self.kernel.buffer_tables(buffer);
         let accounts = tables.sum_accounts(1)?;
@@ -253,7 +256,8 @@ impl<'memory> KernelSource<'memory> {
         Ok(cost)
     }
 
-    /// Returns the time of the programs in the sample whose cost was measured, in nanoseconds; 0 if it is not known.
+    /// Returns the time in the programs of the sample whose cost was measured, in nanoseconds; 0 if
+    /// unknown.
     pub fn probed_program_ns(&self) -> u64 {
         self.probed_program_ns
     }
@@ -294,15 +298,15 @@ impl<'memory> KernelSource<'memory> {
         self.events.iter().flat_map(|event| &event.fds)
     }
 
-    /// The descriptors to poll.
+    /// Returns the descriptors to poll.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
         self.bookkeeping.descriptors()
     }
 
-    /// Sets new periods, and drains when it is time. Call it several times a second.
+    /// Sets new periods, and drains if it is time. Called several times a second.
     pub fn tick(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.set_periods();
-        // A drain is as exact as a time can be.
+        // Times are as exact as drains are frequent.
         let due = collection.slices.is_some()
             || monotonic_ns().saturating_sub(self.drained_at) >= LONGEST_FILL_NS;
         if due || self.kernel.is_filling_up(collection.totals.len())? {
@@ -313,7 +317,7 @@ impl<'memory> KernelSource<'memory> {
         }
     }
 
-    /// Gives the events that have a rate new random periods.
+    /// Sets new random periods for the events that have a rate.
     pub fn set_periods(&mut self) {
         if let Some(jitter) = &mut self.jitter {
             for event in self.events.iter().filter(|event| event.spec.is_timed()) {
@@ -322,12 +326,12 @@ impl<'memory> KernelSource<'memory> {
         }
     }
 
-    /// Returns whether the tables should be emptied soon.
+    /// Returns whether the tables should be drained soon.
     pub fn is_filling_up(&self, events: usize) -> Result<bool, Error> {
         self.kernel.is_filling_up(events)
     }
 
-    /// The samples that lie in the tables that are being filled.
+    /// Returns the number of samples in the tables that are being filled.
     pub fn undrained_samples(&self, events: usize) -> u64 {
         let accounts = self
             .kernel
@@ -337,22 +341,22 @@ impl<'memory> KernelSource<'memory> {
         accounts.map_or(0, |all| all.iter().map(stored).sum())
     }
 
-    /// Lets the other buffer be filled.
+    /// Switches the programs to the other buffer.
     pub fn flip_buffers(&mut self) {
         self.kernel.flip_buffers();
     }
 
-    /// Lets the programs count nothing, or go on.
+    /// Stops the programs' counting, or resumes it.
     pub fn hold_programs(&mut self, stopped: bool) {
         self.kernel.hold_programs(stopped);
     }
 
-    /// Returns the number of the drain that is being filled.
+    /// Returns the number of the current fill.
     pub fn fill_number(&self) -> u32 {
         self.kernel.fill_number()
     }
 
-    /// The tables of a buffer.
+    /// Returns the tables of a buffer.
     pub fn buffer_tables(&self, buffer: u32) -> Tables<'_> {
         self.kernel.buffer_tables(buffer)
     }
@@ -364,8 +368,8 @@ impl<'memory> KernelSource<'memory> {
         crate::bpf::pins::pin_collector(&self.kernel, labels, directory)
     }
 
-    /// Lets the programs sample until then (monotonic clock), unless they are given more time. With `arm`, the events are
-    /// enabled and end with the first sample after it.
+    /// Lets the programs sample until this time (monotonic clock), unless it is moved. With `arm`,
+    /// the events are enabled and end with the first sample after it.
     pub fn expect_until(&mut self, until_ns: u64, arm: bool) -> Result<(), Error> {
         self.kernel.expect_until(until_ns);
         match arm {
@@ -374,14 +378,14 @@ impl<'memory> KernelSource<'memory> {
         }
     }
 
-    /// Returns when the programs ceased to sample because the time was over.
-    /// `None` if they did not since the last call.
+    /// Returns when the programs stopped sampling because the time was over. `None` if they did not
+    /// since the last call.
     pub fn take_ceased(&mut self) -> Option<u64> {
         self.kernel.take_ceased()
     }
 
-    /// Returns whether the kernel lets an event run on, whatever its limit, while the program on it returns 0. Tried, because it
-    /// depends on more than the release.
+    /// Returns whether the kernel lets an event run on, whatever its limit, while its program
+    /// returns 0. Tested, because it depends on more than the release.
     pub fn limits_spare_handled(&mut self) -> Result<bool, Error> {
         let spec = EventSpec::cpu_clock();
         let attr = perf::event_attributes(&spec, spec.period_at(cost::PROBE_HERTZ));
@@ -391,7 +395,7 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.attach_event(&fd, 0, true)?;
         perf::allow_one_overflow(&fd)?;
         let period_ns = 1_000_000_000 / cost::PROBE_HERTZ;
-        // Some periods of our own CPU time, of which the event must have seen more than one.
+        // Spends some periods of CPU time, of which the event must have seen more than one.
         let begin = own_cpu_ns();
         while own_cpu_ns() - begin < 20 * period_ns {}
         let enabled_ns = perf::event_times(&fd).map_or(0, |(enabled, _)| enabled);
@@ -409,12 +413,12 @@ impl<'memory> KernelSource<'memory> {
         self.kernel.detach();
     }
 
-    /// Leaves the programs on the events when this value is gone, if something else holds them.
+    /// Leaves the programs on the events after this value is dropped, if a pin holds them.
     pub fn leave_running(&mut self) {
         self.kernel.leave_running();
     }
 
-    /// Stops counting and takes in the remaining counts.
+    /// Stops counting and adds the remaining counts.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.all_fds().try_for_each(perf::disable_event)?;
         self.kernel.detach();
@@ -436,15 +440,15 @@ impl<'memory> KernelSource<'memory> {
         self.bookkeeping.disable()
     }
 
-    /// Returns how long the event of each CPU was enabled, in nanoseconds, if there is one for each; 0 where
-    /// that cannot be read any more.
+    /// Returns how long the event of each CPU was enabled, in nanoseconds, if there is one for
+    /// each; 0 if that is no longer readable.
     pub fn enabled_times(&self) -> Vec<u64> {
         let per_cpu = self.events.iter().find(|event| !event.fds.is_empty());
         let times = |fd| perf::event_times(fd).map_or(0, |(enabled, _)| enabled);
         per_cpu.map_or_else(Vec::new, |event| event.fds.iter().map(times).collect())
     }
 
-    /// The factor by which an event's counts are multiplied because it shared a counter.
+    /// Returns the factor by which an event's counts are multiplied because it shared a counter.
     pub fn multiplex_scale(&self, event: usize) -> f64 {
         match self.events.get(event) {
             Some(event) if event.spec.shares_counters() => perf::multiplex_scale(&event.fds),
@@ -486,7 +490,7 @@ impl<'memory> KernelSource<'memory> {
         let buffer = self.kernel.flip_buffers();
         self.drained_at = monotonic_ns();
         collection.begin_slice(before.midpoint(self.drained_at));
-        // After the flip: whatever was mapped before a sample in `buffer` has its record.
+        // After the flip: each mapping that precedes a sample in `buffer` has its record.
         self.read_bookkeeping(collection);
         self.drains += 1;
         collection.add_cgroups(&self.kernel.buffer_tables(buffer))?;
@@ -501,7 +505,7 @@ impl<'memory> KernelSource<'memory> {
         Ok(())
     }
 
-    /// Checks that nothing was lost unseen, and adds up the accounts.
+    /// Checks that no loss went uncounted, and adds up the accounts.
     fn settle_accounts(
         &self,
         collection: &mut Collection,
@@ -553,7 +557,7 @@ impl<'memory> KernelSource<'memory> {
         if let Some(unwinding) = &mut self.unwinding {
             collection.labelled.extend(unwinding.take_labelled());
         }
-        // Waits come back to frames of former drains.
+        // Waits may refer to frames of former drains.
         let in_one_drain = setting.tables && !setting.off_cpu;
         let mut drained = DrainedFrames::default();
         if setting.stacks || setting.off_cpu {
@@ -612,7 +616,7 @@ impl<'memory> KernelSource<'memory> {
         tables.drain_threads(|key, count| count_thread(collection, key, count))
     }
 
-    /// A thread that had not come back when the recording ended.
+    /// Counts the wait of a thread that was still off the CPU when the recording ended.
     fn unfinished_wait(&self, collection: &mut Collection, waiting: &Waiting, end: u64) {
         let woken = if waiting.woken_ns == 0 {
             end
@@ -638,7 +642,7 @@ impl<'memory> KernelSource<'memory> {
         part(self.setting.off_events[1], woken, end);
     }
 
-    /// Drops the stacks that no table can refer to any more.
+    /// Drops the stacks to which no table can refer any more.
     fn forget_frames(&mut self) {
         let mut used = FxHashSet::default();
         self.kernel.each_waiting(|waiting| {
@@ -646,7 +650,7 @@ impl<'memory> KernelSource<'memory> {
             used.extend([key.thread.user, key.thread.kernel]);
             used.extend([key.waker_user, key.waker_kernel]);
         });
-        // A thread that came back since is in the tables that are being filled: one drain more.
+        // A thread that ran again since is in the tables that are being filled: one drain more.
         let drains = self.drains;
         self.frames
             .retain(|number, (_, seen)| *seen + 1 >= drains || used.contains(number));
@@ -665,7 +669,8 @@ fn amount_of_samples(count: u64) -> Amount {
     }
 }
 
-/// Counts samples of a drain whose stacks were walked by tables and whose frames are all of that drain.
+/// Counts samples of a drain whose stacks were walked by tables and whose frames are all of that
+/// drain.
 pub(crate) fn count_drained_stacks(
     collection: &mut Collection,
     setting: Setting,
@@ -704,7 +709,7 @@ fn count_stacks(
         let Some(stored) = stored.get_mut(usize::from(key.event)) else {
             continue;
         };
-        // A collector that could not keep the frames has dropped the sample.
+        // A collector without room for the frames has dropped the sample.
         let Some(stack) = stack_of(collection, key, *count) else {
             continue;
         };
@@ -743,7 +748,7 @@ pub(crate) fn count_place(collection: &mut Collection, setting: Setting, place: 
         event: EventId(place.event.into()),
         process: collection.field_name(&place.name),
         pid: NonZeroU32::new(place.tgid).filter(|_| setting.per_process),
-        tid: NonZeroU32::new(place.tid), // kept only where threads are
+        tid: NonZeroU32::new(place.tid), // set only if samples are separated by thread
         cgroup: collection.cgroup(place.cgroup()),
         slice: collection
             .slice()
@@ -793,7 +798,7 @@ fn place_location(collection: &mut Collection, place: &Place) -> Location {
 
 type FrameTable = FxHashMap<u64, (Vec<u64>, u64)>;
 
-/// The stack of a thread's key.
+/// Returns the stack of a thread's key.
 fn thread_stack(
     collection: &mut Collection,
     frames: &FrameTable,
@@ -821,7 +826,7 @@ fn count_wait(
     let process = collection.field_name(&thread.name);
     let cgroup = Some(collection.cgroup(thread.cgroup));
     let stack = thread_stack(collection, frames, setting, thread, first_ns).unwrap_or_else(|| {
-        // Neither stack could be read: the wait is still counted, at an unknown place.
+        // If neither stack could be read, the wait is counted at an unknown place.
         let unknown = Location {
             image: crate::processes::images::UNKNOWN,
             offset: ImageOffset(0),

@@ -3,7 +3,7 @@
 use profile::StackId;
 use rustc_hash::FxHashMap;
 
-/// Stacks by the numbers of their frames, which say the same in every process and drain.
+/// Stacks by the numbers of their frames, which have one meaning in every process and drain.
 #[derive(Default)]
 pub(crate) struct KnownStacks {
     /// User stacks by the number of their frames.

@@ -1,17 +1,18 @@
-//! A rate that is lowered while samples come, so that the whole recording has the lower one.
+//! A sampling rate that is lowered while samples come, so that the whole recording has the lower
+//! one.
 
 use rustc_hash::FxHashSet;
 
 /// Reductions of the rate of the timed events, and their times.
 ///
-/// Samples at a higher rate are thinned out. A recording states one rate, so each of its samples must stand for as
-/// much time.
+/// Samples at a higher rate are thinned out: a recording states one rate, so each of its samples
+/// must stand for the same time.
 pub(crate) struct LoweredRate {
-    /// Factor by which the recording's periods are longer than asked for.
+    /// Factor by which the recording's periods exceed the requested ones.
     factor: u64,
-    /// Factors of the kernel's periods, each from a time on; the last is in force.
+    /// Factors of the kernel's periods, each from a time on; the last one is in force.
     changes: Vec<RateChange>,
-    /// Samples by event that were passed over since one was kept.
+    /// Number of skipped samples since the last kept one, by event.
     passed_over: Vec<u64>,
     /// Events whose rate is lowered.
     timed: FxHashSet<usize>,
@@ -20,7 +21,7 @@ pub(crate) struct LoweredRate {
 struct RateChange {
     time: u64,
     factor: u64,
-    /// The samples that each event had lost by then.
+    /// The samples that each event had lost at that time.
     lost: Vec<u64>,
 }
 
@@ -54,18 +55,19 @@ impl LoweredRate {
         self.timed.iter().copied()
     }
 
-    /// Returns how many times as long as asked for the periods of an event are.
+    /// Returns the factor by which the periods of an event exceed the requested ones.
     pub fn factor(&self, event: usize) -> u64 {
         if self.is_timed(event) { self.factor } else { 1 }
     }
 
-    /// Returns how many times as long as asked for the kernel's periods are now.
+    /// Returns the factor by which the kernel's current periods exceed the requested ones.
     pub fn kernel_factor(&self) -> u64 {
         self.changes.last().map_or(1, |change| change.factor)
     }
 
-    /// Halves the rate. With `lost`, the samples that each event has lost, the kernel's periods were doubled at `time`, too; without,
-    /// samples come as before, and every second is passed over.
+    /// Halves the rate. With `lost`, the samples that each event has lost, the kernel's periods
+    /// were doubled at `time`, too. Without, samples come as before, and every second one is
+    /// skipped.
     pub fn halve(&mut self, time: u64, lost: Option<Vec<u64>>) {
         self.factor *= 2;
         if let Some(lost) = lost {
@@ -74,7 +76,7 @@ impl LoweredRate {
         }
     }
 
-    /// Returns how many samples came at a time for each one that the recording is to have.
+    /// Returns the number of samples at a time for each one that the recording keeps.
     pub fn excess_at(&self, event: usize, time: u64) -> u64 {
         if !self.is_timed(event) {
             return 1;
@@ -83,13 +85,13 @@ impl LoweredRate {
         self.factor / change.map_or(1, |one| one.factor)
     }
 
-    /// Returns whether to keep a sample that was taken at a time; to be asked once for each.
+    /// Returns whether to keep a sample of this time. Called once for each sample.
     pub fn keeps_sample(&mut self, event: usize, time: u64) -> bool {
         let excess = self.excess_at(event, time);
         self.is_turn(event, excess)
     }
 
-    /// Returns whether to keep a sample that had been kept before the rate was halved.
+    /// Returns whether to keep a sample that was kept before the rate was halved.
     pub fn keeps_half(&mut self, event: usize) -> bool {
         let excess = if self.is_timed(event) { 2 } else { 1 };
         self.is_turn(event, excess)
@@ -108,7 +110,8 @@ impl LoweredRate {
         is_turn
     }
 
-    /// Returns how many of the samples that an event lost, `lost` altogether, it would have lost at the rate that the recording states.
+    /// Returns how many of the `lost` samples of an event it would have lost at the recording's
+    /// stated rate.
     pub fn lost_at_rate(&self, event: usize, lost: u64) -> u64 {
         if !self.is_timed(event) {
             return lost;
@@ -142,7 +145,7 @@ mod tests {
         assert_eq!(kept(&mut rate, 0, 100..200), 50);
         assert_eq!(kept(&mut rate, 0, 200..300), 100);
         assert_eq!(kept(&mut rate, 1, 0..100), 100, "no event of time");
-        // Where the kernel's periods cannot be set, samples go on to come as before.
+        // If the kernel's periods cannot be set, samples keep coming as before.
         rate.halve(300, None);
         assert_eq!((rate.factor(0), rate.kernel_factor()), (8, 4));
         assert_eq!(kept(&mut rate, 0, 300..400), 50);

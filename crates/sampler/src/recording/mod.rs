@@ -1,5 +1,6 @@
-//! Recording: a session from the target's start to its end (or drain by drain, as long as a daemon runs), the two ways in which
-//! samples come (counted in the kernel, or through ring buffers), and how they are collected and finished.
+//! Recording: a session from the target's start to its end (or drain by drain, while a daemon
+//! runs), the two ways of collecting samples (counted in the kernel, or through ring buffers), and
+//! how recordings are finished.
 
 pub(crate) mod backlog;
 pub(crate) mod branches;

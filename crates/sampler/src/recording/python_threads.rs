@@ -1,4 +1,5 @@
-//! Names of the threads of Python programs, which the interpreter does not tell the kernel before 3.14.
+//! Names of the threads of Python programs, which the interpreter does not report to the kernel
+//! before 3.14.
 
 use crate::processes::images::ImageTable;
 use crate::processes::maps::ProcessMaps;
@@ -14,34 +15,34 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Time between two searches for new processes, and between the first two looks at a process. Later looks
-/// are twice as far apart each time.
+/// Time between two searches for new processes, and between the first two looks at a process. Each
+/// later pause is twice as long.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest time between two looks at a process.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The most processes that are looked at in turn.
+/// The maximum number of processes that are read in turn.
 const MOST_PROCESSES: usize = 256;
-/// The most names that are kept.
+/// The maximum number of names.
 const MOST_NAMES: usize = 1 << 16;
-/// Lines of a process's list of mappings, at most.
+/// Maximum number of lines read of a process's list of mappings.
 const MOST_MAPPINGS: usize = 10_000;
 
 /// A process with an interpreter.
 struct PythonProcess {
     next: Instant,
     pause: Duration,
-    /// `None`: there is none whose names can be read.
+    /// `None`: there is no interpreter with readable names.
     interpreter: Option<LoadedInterpreter>,
 }
 
 struct LoadedInterpreter {
     interpreter: Interpreter,
     base: u64,
-    /// Addresses of the dictionaries with its threads, once known.
+    /// Addresses of the dictionaries of its threads, once known.
     dictionaries: Vec<u64>,
 }
 
-/// The names that were read.
+/// The names read so far.
 #[derive(Default)]
 pub(crate) struct PythonThreads {
     looked: Option<Instant>,
@@ -51,7 +52,7 @@ pub(crate) struct PythonThreads {
 }
 
 impl PythonThreads {
-    /// Reads the names of the threads of processes that are due. Call it several times a second.
+    /// Reads the names of the threads of processes that are due. Called several times a second.
     pub fn look(
         &mut self,
         maps: &ProcessMaps,
@@ -90,7 +91,7 @@ impl PythonThreads {
         }
     }
 
-    /// Puts the names into a recording.
+    /// Adds the names to a recording.
     pub fn name_threads(&self, recording: &mut Recording) {
         for thread in &mut recording.threads {
             if let Some(name) = self.names.get(&(thread.pid, thread.tid)) {
@@ -156,7 +157,7 @@ fn is_python(path: &str) -> bool {
     KnownCode::of_file(path).is_some_and(|code| code.name == PYTHON)
 }
 
-/// The interpreter in a process, and where it is mapped.
+/// Finds the interpreter in a process, and its mapping.
 fn find_interpreter(pid: u32) -> Option<LoadedInterpreter> {
     let maps = File::open(process_file(pid, "maps")).ok()?;
     let lines = BufReader::new(maps).lines().take(MOST_MAPPINGS);

@@ -34,40 +34,41 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time between two ticks, which set new periods and look at the tables.
+/// Time between two ticks, which set new periods and check the tables.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Time between two looks at records of processes: a program that removes itself can be read only
+/// Time between two looks at records of processes: a program that deletes itself can be read only
 /// while it runs.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The same in the first second with stacks, so that the command's files have unwind tables sooner.
+/// Time between two such looks in the first second with stacks, so that the command's files get
+/// unwind tables sooner.
 const EARLY_LOOK: Duration = Duration::from_millis(4);
 
-/// Time between two settings of periods where the command's execution is followed.
-/// At each a stretch is followed, if there is time for it.
+/// Time between two ticks if the command's execution is followed. Each one follows a stretch, if
+/// there is time for it.
 const BURST_TICK: Duration = Duration::from_millis(20);
 
-/// Mapped files of a process whose unwind tables are made before the first sample.
+/// Maximum number of a process's mapped files whose unwind tables are made before the first sample.
 const MOST_PROCESS_FILES: usize = 512;
-/// Most words of a command that are tried as programs.
+/// Maximum number of words of a command that are tried as programs.
 const MOST_PROGRAM_WORDS: usize = 8;
 
-/// Progress of a recording, for people who wait.
+/// Progress of a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Progress {
-    /// The collection has started, in the way that is described here.
+    /// The collection has started.
     Started {
-        /// The events with their rates in samples a second per CPU, where they have one.
+        /// The events with their rates in samples a second per CPU, if they have one.
         events: Vec<(String, Option<u64>)>,
-        /// Way in which samples come.
+        /// The way of collecting.
         collector: Collector,
-        /// Cost of one sample, in nanoseconds, where that was measured.
+        /// Cost of one sample, in nanoseconds, if it was measured.
         sample_cost_ns: Option<u64>,
-        /// Notes for the reader: each a sentence.
+        /// Notes for the reader: one sentence each.
         notes: Vec<String>,
     },
-    /// Number of samples so far; several times a second.
+    /// Number of samples so far; reported several times a second.
     Samples(u64),
 }
 
@@ -75,13 +76,14 @@ pub enum Progress {
 pub struct Outcome {
     /// The recording.
     pub recording: Recording,
-    /// End of the command; `None` without one, or if it still runs.
+    /// End of the command; `None` without a command, or if it still runs.
     pub exit: Option<Exit>,
-    /// Command, if it still runs: the recording was stopped before it ended.
+    /// Command, if it still runs: the recording was stopped before its end.
     pub running: Option<Launched>,
-    /// Processes that a command has left behind, as a daemon does. Without BPF they are not known.
+    /// Processes that a command has left behind, as a daemon does. Unknown without BPF.
     pub left_running: Vec<u32>,
-    /// Files whose unwind tables were not finished, so that the next recording would begin them anew: see [`make_tables`](crate::make_tables).
+    /// Files with unfinished unwind tables, which the next recording would start again: see
+    /// [`make_tables`](crate::make_tables).
     pub without_tables: Vec<PathBuf>,
     /// CPU time that this process used for the recording, in nanoseconds.
     pub own_cpu_ns: u64,
@@ -95,8 +97,7 @@ enum Source<'memory> {
 /// Records until the target ends, the time is up, or `stop` becomes true.
 ///
 /// # Errors
-/// Whatever keeps the recording from starting; the target has then not been started, or was not
-/// touched.
+/// Any failure to start the recording; the target was then not started, or not touched.
 pub fn record(
     options: &Options,
     stop: &AtomicBool,
@@ -122,7 +123,7 @@ pub fn record(
     });
     let (start, start_unix_ns) = session.start_sampling()?;
     let result = session.run_until_end(stop, start, observe);
-    // Even if reading failed, what was gathered until then is kept.
+    // Even if reading failed, the data gathered before is kept.
     let finished = session.stop_collecting();
     if let Err(error) = result.and(finished) {
         session
@@ -169,15 +170,15 @@ struct RecordingSession<'a, 'memory> {
     events: Vec<(EventSpec, u64)>,
     sample_cost_ns: Option<u64>,
     notes: Vec<String>,
-    /// Note on the rate for those who wait, not for the reader of the result.
+    /// Note on the rate for the user who waits, not for the reader of the result.
     rate_note: Option<String>,
     source: Source<'memory>,
     launched: Option<Launched>,
-    /// Variables with which the command was asked to write the names of its functions.
+    /// Variables by which the command was asked to write the names of its functions.
     asked: Vec<&'static str>,
     process: Option<OwnedFd>,
     accounts: TaskAccounts,
-    /// Asks JVMs for names, unless that is not wanted.
+    /// Asks JVMs for names, if requested.
     jvms: Option<JvmNames>,
     python_threads: PythonThreads,
     #[cfg(target_arch = "x86_64")]
@@ -186,14 +187,14 @@ struct RecordingSession<'a, 'memory> {
 }
 
 impl<'a, 'memory> RecordingSession<'a, 'memory> {
-    /// Everything up to, and not including, the first sample.
+    /// Prepares everything up to the first sample.
     fn prepare(options: &'a Options, memory: &'memory mut LoaderMemory) -> Result<Self, Error> {
         check_process_ids()?;
         let mut specs = choose_events(&options.events)?;
         if options.branches && !specs.iter().any(|spec| spec.branches) {
             specs.push(EventSpec::branch_records());
             if options.events.is_empty() {
-                // They say how much it is altogether.
+                // Instructions tell the total amount of work.
                 specs.push(EventSpec::parse("instructions")?);
             }
         }
@@ -255,7 +256,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         Ok(session)
     }
 
-    /// The collector in the kernel, if it is wanted and to be had.
+    /// Returns the collector in the kernel, if it is wanted and available.
     fn kernel_source(
         &mut self,
         specs: &[EventSpec],
@@ -296,7 +297,8 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         Ok(Some(source))
     }
 
-    /// Returns whether samples are to be counted in the kernel, as far as that can be said before it is tried.
+    /// Returns whether samples are to be counted in the kernel, as far as that is known before
+    /// trying.
     fn counts_in_kernel(&mut self, specs: &[EventSpec]) -> Result<bool, Error> {
         let options = self.options;
         let branches = specs.iter().any(|spec| spec.branches);
@@ -310,7 +312,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
             }
             return Ok(false);
         }
-        // The doctor's probe picks the way and says why.
+        // The doctor's probe chooses the way and explains it.
         if options.path == Path::Best && !options.off_cpu {
             let capabilities = crate::capabilities::probe_machine();
             if let Err(gap) = capabilities.system_wide().and(capabilities.bpf()) {
@@ -351,7 +353,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         setting
     }
 
-    /// Opens the collector in the kernel; `None` where that fails and ring buffers will do.
+    /// Opens the collector in the kernel; `None` if that fails and ring buffers will do.
     fn open_kernel_source(
         &mut self,
         setting: Setting,
@@ -385,8 +387,9 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         let options = self.options;
         let cost = self.measure_cost(specs, |spec| RingSource::sample_cost(options, spec))?;
         self.settle_periods(specs, cost);
-        // A clock that a process inherits starts anew with it, so that short processes are seen too
-        // rarely. With the right to, every CPU is sampled, and what is not asked for passed over.
+        // An inherited clock starts anew in each process, so that short processes are seen too
+        // rarely. With the right to do so, every CPU is sampled, and samples of other processes are
+        // skipped.
         let all = crate::capabilities::probe_machine().system_wide().is_ok();
         let tasks = match &options.target {
             TargetSpec::Machine => Tasks::All,
@@ -464,7 +467,8 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
             .collect();
     }
 
-    /// Starts the command, which waits. What walks by tables read themselves, it is not asked for.
+    /// Starts the command, which waits. It is not asked for names that walks by tables read
+    /// themselves.
     fn launch_command(&mut self, command: &[OsString], by_tables: bool) -> Result<u32, Error> {
         let environment = match self.options.ask_runtimes {
             true => runtime_environment(command, by_tables),
@@ -508,7 +512,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         spec.period_at(1).checked_div(period).unwrap_or(0)
     }
 
-    /// Lets the samples and the target begin; when, on the monotonic clock and since 1970.
+    /// Starts the samples and the target; returns the time on the monotonic clock and since 1970.
     fn start_sampling(&mut self) -> Result<(u64, u64), Error> {
         match &mut self.source {
             Source::Kernel(source) => source.enable()?,
@@ -583,7 +587,8 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
             }
             let is_due = ticked.elapsed() >= tick;
             if is_due {
-                // On the beat, so that slices of time have one drain each; a late one sets a new beat.
+                // At fixed times, so that slices of time have one drain each; a late drain sets a
+                // new beat.
                 ticked += tick;
                 if ticked.elapsed() >= tick {
                     ticked = Instant::now();
@@ -608,7 +613,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         }
     }
 
-    /// Has JVMs that are recorded write down names, if it is time.
+    /// Makes recorded JVMs write names, if it is time.
     fn look_at_jvms(&mut self) {
         if let Some(mut jvms) = self.jvms.take() {
             let Collection { maps, images, .. } = &self.collection;
@@ -617,7 +622,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         }
     }
 
-    /// Reads the names of threads of Python: of all processes that run, or of those whose time it is.
+    /// Reads the names of Python's threads, of all running processes or of those that are due.
     fn look_at_threads(&mut self, all: bool) {
         let mut threads = std::mem::take(&mut self.python_threads);
         let Collection { maps, images, .. } = &self.collection;
@@ -650,7 +655,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         }
     }
 
-    /// Returns the processes of a command that still run. Only the kernel's programs know which these are.
+    /// Returns the processes of a command that still run. Only the kernel's programs know them.
     fn remaining_processes(&self) -> Vec<u32> {
         let Source::Kernel(source) = &self.source else {
             return Vec::new();
@@ -660,7 +665,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         pids.filter(|pid| source.is_target(*pid)).collect()
     }
 
-    /// The samples so far, also those that are still in the kernel's tables.
+    /// Returns the samples so far, including those in the kernel's tables.
     fn samples_taken(&self) -> u64 {
         let totals = &self.collection.totals;
         let drained: u64 = totals.iter().map(|total| total.stored).sum();
@@ -670,7 +675,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         }
     }
 
-    /// Waits for the target's end, a ring that fills, or the time.
+    /// Waits for the target's end, a ring that fills, or the timeout.
     fn wait_for_work(&self, timeout: Duration) {
         if let Source::Rings(source, _) = &self.source
             && source.is_ready()
@@ -703,7 +708,7 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         }
     }
 
-    /// Returns how many times as long as it was to be the period of an event is.
+    /// Returns the factor by which an event's period exceeds the requested one.
     fn slowdown(&self, number: usize) -> u64 {
         match &self.source {
             Source::Kernel(_) => 1,
@@ -783,8 +788,8 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
     }
 }
 
-/// Returns the files that a command maps when it starts, or that a process has mapped.
-/// Any word of a command may be a program, as in `timeout 9 make`.
+/// Returns the files that a command maps when it starts, or that a process has mapped. Any word of
+/// a command may be a program, as in `timeout 9 make`.
 fn files_of_target(target: &TargetSpec) -> Vec<PathBuf> {
     let files: Vec<PathBuf> = match target {
         TargetSpec::Command(command) => {
@@ -810,7 +815,7 @@ fn files_of_target(target: &TargetSpec) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The events that were asked for; else cycles, where the machine has them; else the clock.
+/// Returns the requested events; without any, cycles if the machine has them, otherwise the clock.
 pub(crate) fn choose_events(events: &[EventSpec]) -> Result<Vec<EventSpec>, Error> {
     if !events.is_empty() {
         for (index, event) in events.iter().enumerate() {
@@ -851,7 +856,7 @@ fn check_rate(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Waits until one of the descriptors is readable, or for so long.
+/// Waits until one of the descriptors is readable, or for `timeout`.
 pub(crate) fn poll_descriptors(fds: &[RawFd], timeout: Duration) {
     let mut polls: Vec<libc::pollfd> = fds
         .iter()
@@ -870,7 +875,7 @@ pub(crate) fn poll_descriptors(fds: &[RawFd], timeout: Duration) {
     }
 }
 
-/// A descriptor that becomes readable when the process ends.
+/// Opens a descriptor that becomes readable when the process ends.
 fn open_process(pid: u32) -> Result<OwnedFd, Error> {
     // SAFETY: a system call without pointers.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as libc::c_int;

@@ -10,9 +10,9 @@ use profile::{CallGraph, Collector, Event, Recording, Target, Unit};
 /// A record of a ring buffer: type, misc and body, as perf_event_open(2) has them.
 pub type RingRecord<'a> = (u32, u16, &'a [u8]);
 
-/// Makes a recording of the records of events that nobody opened: all of [`record`](crate::record)
-/// behind the kernel, for tests of what the processor at hand does not give. In the records the
-/// first event has the number 1. Their samples have no call stacks.
+/// Makes a recording from records without open events: runs all of [`record`](crate::record) except
+/// the kernel, to test features that this processor lacks. In the records the first event has the
+/// number 1. Their samples have no call stacks.
 ///
 /// # Errors
 /// If the attributes of the events cannot be understood.

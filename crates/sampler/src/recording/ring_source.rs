@@ -21,46 +21,48 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-/// Pages of the rings of a CPU, for samples and for records about processes: together what an
-/// unprivileged user may lock.
+/// Pages of the rings of a CPU, for samples and for records about processes: together the limit of
+/// an unprivileged user.
 const PAGES: usize = 64;
 const PAGES_FOR_RECORDS: usize = 32;
-/// The same numbers where all processes are watched.
+/// These numbers if all processes are watched.
 const PAGES_OF_ALL: usize = 256;
 const PAGES_FOR_ALL_RECORDS: usize = 512;
 /// Pages for copies of stacks.
 const PAGES_FOR_STACKS: usize = 4096;
 /// Pages for branch stacks, of up to 64 entries.
 const PAGES_FOR_BRANCHES: usize = 512;
-/// Fullness of a ring from which it may be too full the next time. It holds for the memory of waiting records, too.
+/// Fullness of a ring above which it may overflow the next time. It applies to the memory of
+/// waiting records, too.
 const TOO_FULL: f64 = 0.5;
-/// Time between two drains of the rings while records are worked on: about every sixteen stacks.
+/// Time between two drains of the rings while records are processed: about every sixteen stacks.
 const DRAIN_INTERVAL_NS: u64 = 1_000_000;
-/// Time for which records are worked on before the session looks around.
+/// Time for which records are processed in one go.
 const WORK_NS: u64 = 20_000_000;
-/// Lowest rate to which the rate is lowered, in samples a second.
+/// Lowest rate to which sampling is slowed down, in samples a second.
 const LOWEST_RATE: u64 = 50;
 
-/// Warning where only records of the rings tell of lost samples, which do not separate them from other records.
+/// Warning for kernels that report lost samples only by records of the rings, which do not separate
+/// them from other records.
 const LOST_BY_RECORDS: &str = "this kernel does not count lost samples (Linux 6.0 and later do): that many records found no room in the rings of samples, some of which may be none";
 
-/// Tasks that events are opened for.
+/// Tasks for which events are opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tasks {
-    /// A process that is about to execute its command, and what it starts.
+    /// A process that is about to execute its command, and its children.
     Command(u32),
-    /// A running process, and what it starts.
+    /// A running process, and its children.
     Process(u32),
-    /// Everything on each CPU, of which a command's samples are kept.
+    /// All tasks on each CPU; only a command's samples are kept.
     AllForCommand(u32),
-    /// Everything on each CPU, of which a process's samples are kept.
+    /// All tasks on each CPU; only a process's samples are kept.
     AllForProcess(u32),
-    /// Everything.
+    /// All tasks.
     All,
 }
 
 impl Tasks {
-    /// The process that was asked for; `None`: all are.
+    /// Returns the requested process; `None`: all are.
     pub fn process(self) -> Option<u32> {
         match self {
             Self::All => None,
@@ -90,10 +92,10 @@ pub(crate) struct RingSource {
     rings: Rings,
     /// Number of the event by the kernel's id.
     numbers: FxHashMap<u64, usize>,
-    /// The timed events: descriptor, nominal period as asked for.
+    /// The timed events: descriptor, requested nominal period.
     timed: Vec<(OwnedFd, u64)>,
     on_each_cpu: bool,
-    /// Records that were taken out of the rings.
+    /// Records taken out of the rings.
     backlog: Backlog,
     rate: LoweredRate,
     names: FxHashMap<u32, NameId>,
@@ -108,11 +110,11 @@ pub(crate) struct RingSource {
     branches: Branches,
     /// Snapshots of registers and of the memory that the code reads.
     snapshots: Option<Snapshots>,
-    /// Filter in the kernel that keeps the samples of others out, where that is possible.
+    /// Filter in the kernel that drops the samples of other processes, if that is possible.
     filter: Option<SampleFilter>,
-    /// Samples that were read, and the part of them that was asked for, by event.
+    /// Samples read, and those of them that were kept, by event.
     read_samples: Vec<(u64, u64)>,
-    /// Reason that there are no snapshots, though registers were asked for.
+    /// Reason that requested snapshots are missing.
     pub without_snapshots: Option<Error>,
     jitter: Option<Jitter>,
     pub kernel: bool,
@@ -121,7 +123,7 @@ pub(crate) struct RingSource {
 }
 
 impl RingSource {
-    /// A source of nothing.
+    /// Makes a source without events.
     pub fn none(options: &Options) -> Self {
         Self {
             rings: Rings::new([PAGES, PAGES_FOR_RECORDS]),
@@ -148,8 +150,8 @@ impl RingSource {
         }
     }
 
-    /// A source of records that are given to [`pretend`](Self::pretend), of events that are not
-    /// open: the first one's number is 1.
+    /// Makes a source of records that are passed to [`pretend`](Self::pretend), of events that are
+    /// not open: the first one's number is 1.
     pub fn pretended(options: &Options, events: &[EventSpec]) -> Result<Self, Error> {
         let mut source = Self::none(options);
         let attributes = |spec: &EventSpec| {
@@ -168,14 +170,14 @@ impl RingSource {
         Ok(source)
     }
 
-    /// Takes a record as if the kernel had written it.
+    /// Processes a record as if the kernel had written it.
     pub fn pretend(&mut self, kind: u32, misc: u16, body: &[u8]) {
         if let Some(record) = self.rings.decode(kind, misc, body) {
             self.backlog.push(record);
         }
     }
 
-    /// Measures the cost of a sample to a CPU of this machine, in nanoseconds, with a ring that nobody reads.
+    /// Measures the cost of a sample to a CPU of this machine, in nanoseconds, with an unread ring.
     pub fn sample_cost(options: &Options, spec: &EventSpec) -> Result<u64, Error> {
         let snapshots = options.registers.then(|| Snapshots::new(None));
         let mut snapshots = snapshots.and_then(Result::ok);
@@ -217,7 +219,7 @@ impl RingSource {
                 Err(error) => source.without_snapshots = Some(error),
             }
         }
-        // Without it, what others have is passed over when it is read.
+        // Without the filter, samples of other processes are skipped when they are read.
         source.filter = target.and_then(|target| SampleFilter::new(target).ok());
         let with_snapshots = source.snapshots.is_some();
         let threads = match tasks {
@@ -259,7 +261,7 @@ impl RingSource {
         Ok(source)
     }
 
-    /// Records about processes come first, so that a ring starts with them.
+    /// Opens the event for records about processes, first, so that a ring starts with them.
     fn open_bookkeeping(&mut self, like: &perf_event_attr, scope: Scope) -> Result<(), Error> {
         for mappings in [Mappings::ByInode, Mappings::ByBuildId] {
             let attr = rings::bookkeeping(like, mappings);
@@ -267,7 +269,7 @@ impl RingSource {
                 Ok(_) => {}
                 Err(error) if is_gone(&error, scope) => {}
                 Err(_) if mappings == Mappings::ByBuildId => {}
-                // These records are of user mode only, which everybody may have of his own processes.
+                // User-mode records, which every user may have of their own processes.
                 Err(source) if perf::is_refused(&source) && scope.pid > 0 => {
                     let pid = scope.pid as u32;
                     return Err(Error::ProcessRefused { pid, source });
@@ -334,20 +336,20 @@ impl RingSource {
         self.rings.enable()
     }
 
-    /// The factor by which an event's counts are multiplied because it shared a counter.
+    /// Returns the factor by which an event's counts are multiplied because it shared a counter.
     pub fn multiplex_scale(&self, event: usize) -> f64 {
         let own = |id: &u64| self.numbers.get(id) == Some(&event);
         self.rings.multiplex_scale(own)
     }
 
-    /// The descriptors to poll.
+    /// Returns the descriptors to poll.
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> + '_ {
         let snapshots = self.snapshots.iter().map(Snapshots::descriptor);
         self.rings.descriptors().chain(snapshots)
     }
 
-    /// Takes in the records that are there, works on them for a while, and gives events new random periods if
-    /// `new_periods`. Call it several times a second, and when a ring fills.
+    /// Reads the available records, processes them for a while, and sets new random periods if
+    /// `new_periods`. Called several times a second and when a ring fills.
     pub fn tick(&mut self, collection: &mut Collection, new_periods: bool) {
         if let Some(jitter) = &mut self.jitter
             && new_periods
@@ -362,13 +364,13 @@ impl RingSource {
         self.work_until(collection, deadline, false);
     }
 
-    /// Returns whether there is work that need not be waited for.
+    /// Returns whether there is work that needs no waiting.
     pub fn is_ready(&self) -> bool {
         self.backlog.is_ready()
     }
 
-    /// Empties the rings into memory; of an `ended` source no more comes. When memory is short, too, samples stay where they are, and
-    /// the kernel counts those that find no room.
+    /// Drains the rings into memory; an `ended` source yields no more records. When memory is
+    /// short, samples stay in the rings, and the kernel counts those that find no room.
     fn take_in(&mut self, collection: &mut Collection, ended: bool) {
         let until = if ended {
             u64::MAX
@@ -394,14 +396,16 @@ impl RingSource {
             backlog.set_complete_until(until);
         }
         let snapshot_fullness = self.snapshots.as_mut().map_or(0.0, Snapshots::take_in);
-        // Children of events have periods of their own: passing samples over leaves their rings as full as they were.
+        // Inherited events have periods of their own, so skipping samples leaves their rings as
+        // full as before.
         let in_kernel = self.on_each_cpu && ring_fullness.max(snapshot_fullness) > TOO_FULL;
         if !ended && (in_kernel || self.backlog.fullness() > TOO_FULL) {
             self.slow_down(collection);
         }
     }
 
-    /// Works on the records that are ready, up to a time on the monotonic clock. The rings are emptied meanwhile.
+    /// Processes the records that are ready, until a time on the monotonic clock, and drains the
+    /// rings meanwhile.
     fn work_until(&mut self, collection: &mut Collection, deadline: u64, ended: bool) {
         let mut drain_at = crate::clock::monotonic_ns() + DRAIN_INTERVAL_NS;
         let mut last = 0;
@@ -420,7 +424,7 @@ impl RingSource {
                 break;
             }
         }
-        // What is mapped where is known by then.
+        // All mappings up to this time are known.
         let known = self.backlog.handed_out_until();
         let snapshots = self.snapshots.as_mut().map(|all| all.take_until(known));
         for one in snapshots.unwrap_or_default() {
@@ -432,8 +436,8 @@ impl RingSource {
             .forget_ended(last.saturating_sub(1_000_000_000));
     }
 
-    /// Samples timed events half as often, and thins those out that were taken, before some are lost
-    /// that nobody chose.
+    /// Halves the rate of timed events and thins out their earlier samples, before samples are lost
+    /// at random.
     fn slow_down(&mut self, collection: &mut Collection) {
         let lowest = 1_000_000_000 / LOWEST_RATE;
         let rate = &self.rate;
@@ -480,19 +484,20 @@ impl RingSource {
         }
     }
 
-    /// Returns how many samples of an event found no room, at whatever rate they came; `None` if the kernel does not say it.
+    /// Returns how many samples of an event found no room, at whatever rate; `None` if the kernel
+    /// does not report it.
     fn lost_of(&self, event: usize) -> Option<u64> {
         let own = |id: &u64| self.numbers.get(id) == Some(&event);
         self.rings.lost_samples(own)
     }
 
-    /// Returns how many times as long as it was to be the period of an event is: samples came faster than
-    /// they could be read.
+    /// Returns the factor by which the period of an event exceeds the requested one, because
+    /// samples came faster than they could be read.
     pub fn slowdown(&self, event: usize) -> u64 {
         self.rate.factor(event)
     }
 
-    /// Stops sampling and takes in the remaining samples.
+    /// Stops sampling and reads the remaining samples.
     pub fn finish(&mut self, collection: &mut Collection) -> Result<(), Error> {
         self.rings.disable()?;
         loop {
@@ -526,8 +531,9 @@ impl RingSource {
         }
     }
 
-    /// Settles how many samples of an event were lost, by the kernel's count, or else by the rings' records. If others
-    /// are sampled too, the target's share of the lost samples is taken to be its share of those read.
+    /// Determines how many samples of an event were lost, by the kernel's count, or else by the
+    /// rings' records. If other processes are sampled too, the target's share of the lost samples
+    /// is assumed to equal its share of those read.
     fn settle_lost(&self, event: usize, counted: Option<u64>, collection: &mut Collection) {
         let (read, asked) = self.read_samples[event];
         let total = &mut collection.totals[event];
@@ -546,7 +552,7 @@ impl RingSource {
             Body::Sample { .. } => self.sample(collection, &record),
             Body::Lost { count } => {
                 match self.numbers.get(&record.id) {
-                    // Of a ring of samples.
+                    // A record from a ring of samples.
                     Some(event) => {
                         let excess = self.rate.excess_at(*event, record.time);
                         collection.totals[*event].lost += count.div_ceil(excess);
@@ -567,8 +573,7 @@ impl RingSource {
                         let name = collection.tally.names.intern(name);
                         self.names.insert(record.tid, name);
                         if *exec {
-                            // The program that starts a container moves the process into it before
-                            // that.
+                            // A container's launcher moves the process into its group before that.
                             self.cgroups.remove(&record.pid);
                         }
                     }
@@ -576,21 +581,22 @@ impl RingSource {
                         if let Some(followed) = &mut self.followed
                             && *parent != record.pid
                         {
-                            // An id that is used again may come to somebody else.
+                            // A reused id may belong to another process.
                             if followed.contains(parent) {
                                 followed.insert(record.pid);
                             } else {
                                 followed.remove(&record.pid);
                             }
                         }
-                        // It starts where its parent is, and may have ended when it is asked for.
+                        // A child starts in its parent's group, and may have ended before it can be
+                        // read.
                         match self.cgroups.get(parent).copied() {
                             _ if *parent == record.pid => {}
                             Some(cgroup) => _ = self.cgroups.insert(record.pid, cgroup),
                             None => _ = self.cgroups.remove(&record.pid),
                         }
-                        // A thread starts with the name of the one that made it, and not of the last
-                        // that had its id.
+                        // A thread starts with its creator's name, not with that of the id's last
+                        // owner.
                         match self.names.get(parent).copied() {
                             Some(name) => self.names.insert(record.tid, name),
                             None => self.names.remove(&record.tid),
@@ -603,7 +609,7 @@ impl RingSource {
         }
     }
 
-    /// Returns whether a process is not the idle task, nor somebody else's.
+    /// Returns whether a process is neither the idle task nor outside of the target.
     fn is_asked_for(&self, pid: u32) -> bool {
         let followed = self.followed.as_ref();
         pid != 0 && followed.is_none_or(|pids| pids.contains(&pid))
@@ -723,7 +729,7 @@ impl RingSource {
         }
     }
 
-    /// The control group of a process when it was first sampled.
+    /// Returns the control group of a process when it was first sampled.
     fn cgroup(&mut self, collection: &mut Collection, pid: u32) -> Option<NameId> {
         *self.cgroups.entry(pid).or_insert_with(|| {
             let path = cgroup_of_process(pid)?;
@@ -748,7 +754,7 @@ fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool)
     }
 }
 
-/// Requests registers and stacks with samples, except those with branch stacks.
+/// Requests registers and stacks with samples, except for events with branch stacks.
 fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, snapshots: bool) {
     if spec.branches {
         return;
@@ -775,7 +781,7 @@ fn add_stacks(attr: &mut perf_event_attr, spec: &EventSpec, options: &Options, s
     }
 }
 
-/// A thread that has ended since it was listed.
+/// Returns whether the error means that a thread has ended since it was listed.
 fn is_gone(error: &io::Error, scope: Scope) -> bool {
     scope.pid > 0 && error.raw_os_error() == Some(libc::ESRCH)
 }
@@ -869,7 +875,7 @@ mod tests {
             places > 60,
             "samples are taken back everywhere: {places} places"
         );
-        // Not below what still is a profile.
+        // Not below the rate of a useful profile.
         for _ in 0..20 {
             source.slow_down(&mut Collection::new(2));
         }

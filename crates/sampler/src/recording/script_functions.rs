@@ -1,4 +1,4 @@
-//! Functions of other languages that were seen on stacks.
+//! Functions of other languages seen on stacks.
 
 use crate::bpf::python::{FrameCode, ScriptFrame};
 use crate::processes::images::ImageTable;
@@ -7,16 +7,17 @@ use profile::{EmbeddedSymbol, ImageId, ImageKind, ImageOffset, Location};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
-/// Lowest bits of an offset in a script: the line.
+/// Number of lowest bits of an offset in a script that hold the line.
 const LINE_BITS: u32 = 24;
 const MOST_LINE: u32 = (1 << LINE_BITS) - 1;
-/// Most functions that are remembered, and their most bytes; the names of others are not known.
+/// Maximum number of remembered functions, and of their bytes; others have no names.
 const MOST: usize = 1 << 20;
 const MOST_BYTES: usize = 512 << 20;
-/// The same in a collection that lasts for weeks: beyond that, the kernel half describes all functions anew.
+/// The maximum in a collection that lasts for weeks: beyond it, the kernel half describes all
+/// functions anew.
 const MOST_LASTING: usize = 8192;
 const MOST_LASTING_BYTES: usize = 64 << 20;
-/// Warning where there were more.
+/// Warning for more functions than that.
 pub(crate) const FUNCTIONS_LOST: &str = "functions that were met last have no names: those of scripts and Java before them take 512 MiB, or are a million";
 /// File name of functions without a description.
 const NOWHERE: &str = "[interpreter]";
@@ -25,12 +26,12 @@ const NOWHERE: &str = "[interpreter]";
 #[derive(Default)]
 pub(crate) struct ScriptFunctions {
     codes: FxHashMap<u64, FrameCode>,
-    /// Functions that the kernel half describes anew when it sees them again.
-    /// Frames of the next drain may still be theirs.
+    /// Functions that the kernel half describes anew when it sees them again. Frames of the next
+    /// drain may still refer to them.
     older: FxHashMap<u64, FrameCode>,
     /// Approximate size of `codes`.
     bytes: usize,
-    /// Names by position in the recording.
+    /// Names by location in the recording.
     names: FxHashMap<(ImageId, u64), String>,
 }
 
@@ -57,8 +58,8 @@ impl ScriptFunctions {
         numbers.all(|number| self.codes.contains_key(number))
     }
 
-    /// A drain is over, of many: forgets the names, which each drain finds anew, and too many functions. Returns whether the kernel half
-    /// has to tell of all functions again.
+    /// Ends one of many drains: forgets the names, which each drain finds anew, and functions
+    /// beyond the maximum. Returns whether the kernel half has to describe all functions again.
     pub fn end_drain(&mut self) -> bool {
         self.names = FxHashMap::default();
         self.older = FxHashMap::default();
@@ -70,7 +71,7 @@ impl ScriptFunctions {
         true
     }
 
-    /// Returns the file, function and line of a frame. If calls were inlined there are several, the innermost first.
+    /// Returns the file, function and line of a frame; with inlined calls several, innermost first.
     pub fn locate_frame(&mut self, frame: ScriptFrame, images: &mut ImageTable) -> Vec<Location> {
         let names = &mut self.names;
         let code = self.codes.get(&frame.code);
@@ -103,7 +104,7 @@ impl ScriptFunctions {
         }
     }
 
-    /// The name at a place, for an image that has another number in the recording.
+    /// Returns the name at a place, for an image whose number in the recording differs.
     pub fn embedded_symbol(
         &self,
         old: ImageId,
@@ -129,7 +130,7 @@ fn place_of_line(image: ImageId, function: u64, line: u32) -> Location {
     }
 }
 
-/// A number of a function in its file, which is the same in every recording.
+/// Returns a number for a function in its file, the same in every recording.
 fn function_number(name_and_line: (&str, u32)) -> u64 {
     let mut hasher = FxHasher::default();
     name_and_line.hash(&mut hasher);
@@ -146,7 +147,7 @@ mod tests {
         large_function(number, 0)
     }
 
-    /// A function whose table of lines has `lines` bytes.
+    /// Makes a function whose line table has `lines` bytes.
     fn large_function(number: u64, lines: usize) -> (u64, FrameCode) {
         let code = CodeObject {
             version: Version {

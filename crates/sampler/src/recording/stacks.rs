@@ -1,4 +1,4 @@
-//! User stacks out of copies of them.
+//! User stacks unwound from copies.
 
 use crate::events::records::Record;
 use crate::processes::images::open_same;
@@ -14,7 +14,7 @@ use unwind::{
 
 /// Memory for unwind tables, in bytes.
 const TABLES: usize = 512 << 20;
-/// Address spaces kept ready.
+/// Number of address spaces in the cache.
 const SPACES: usize = 4096;
 
 /// Unwinds the stacks of samples.
@@ -45,7 +45,8 @@ impl StackReader {
         }
     }
 
-    /// Returns warnings if many stacks were longer than the copied part, or end in code that nothing leads out of.
+    /// Returns warnings if many stacks were longer than the copied part, or end in code without
+    /// unwind information.
     pub fn warnings(&self, copied: u32) -> Vec<String> {
         let share = self.truncated as f64 / self.unwound.max(1) as f64;
         let most = crate::Options::MOST_STACK_BYTES;
@@ -59,7 +60,8 @@ impl StackReader {
         cut.into_iter().chain(lost).collect()
     }
 
-    /// The user frames of a sample, innermost first, callers inside their call instructions.
+    /// Returns the user frames of a sample, innermost first, callers inside their call
+    /// instructions.
     pub fn unwind_user(
         &mut self,
         collection: &Collection,
@@ -119,7 +121,7 @@ fn unwind_tables(
             .ok(),
         _ => None,
     };
-    // Frame pointers have to do where the tables cannot be read.
+    // Frame pointers serve if the tables cannot be read.
     found.unwrap_or_else(|| Arc::new(ModuleData::without_tables()))
 }
 

@@ -1,4 +1,4 @@
-//! Samples counted together while they come in.
+//! Samples, aggregated as they come in.
 
 use profile::{
     EventId, Location, NameId, NameSet, RareStacks, Recording, Sample, StackId, StackTable,
@@ -22,8 +22,8 @@ pub(crate) struct SampleKey {
     pub waker: Option<Waker>,
 }
 
-/// Key of samples without a call stack that are counted together. A compile leaves a hundred thousand of
-/// these, and at every drain most are looked up: they are kept small.
+/// Key of samples without a call stack that are counted together. A compilation leaves a hundred
+/// thousand of these, and every drain looks up most of them: they are kept small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PlaceKey {
     pub location: Location,
@@ -68,7 +68,7 @@ impl Tally {
         add_amount(self.samples.entry(key), amount);
     }
 
-    /// Counts samples, of an event that has no weight of its own, that have no call stack.
+    /// Counts samples without a call stack, of an event without weights.
     pub fn count_at_place(&mut self, key: PlaceKey, count: u64) {
         *self.places.entry(key).or_default() += count;
     }
@@ -77,7 +77,7 @@ impl Tally {
         add_amount(self.threads.entry(key), amount);
     }
 
-    /// Makes slices twice as long: two neighbours become one.
+    /// Doubles the length of slices: two neighbours become one.
     pub fn join_slices(&mut self) {
         for (mut key, amount) in std::mem::take(&mut self.samples) {
             key.slice = key.slice.map(|slice| slice / 2);
@@ -90,9 +90,9 @@ impl Tally {
         }
     }
 
-    /// Takes every second sample of the events that `is_thinned` accepts back, as if they had been
-    /// sampled half as often, and returns how many samples each of `events` events has left. A
-    /// sample of a place is as likely to stay as one of a thread; which they are is not known.
+    /// Drops every second sample of the events that `is_thinned` accepts, and returns the remaining
+    /// number of samples of each of `events` events. Which place's and thread's samples belong
+    /// together is unknown, so each is as likely to stay.
     pub fn thin_out(
         &mut self,
         events: usize,
@@ -106,7 +106,7 @@ impl Tally {
         let mut halve = |event: EventId, amount: &mut Amount| {
             if is_thinned(event) {
                 let rest = &mut rest[usize::from(event.0)];
-                // Every second of them in a row, across the places.
+                // Every second one in a row, across the places.
                 let kept = (amount.count + *rest) / 2;
                 *rest = (amount.count + *rest) % 2;
                 *amount = Amount {
@@ -124,9 +124,8 @@ impl Tally {
         left
     }
 
-    /// Leaves callers of rare stacks out if there are more than `most_callers` frames beside one
-    /// for each place; `marker` says what stands for them. Returns whether it did: stacks have
-    /// other numbers then.
+    /// Drops callers of rare stacks if there are more than `most_callers` frames beside one for
+    /// each place; `marker` stands for them. Returns whether it did, which renumbers stacks.
     pub fn fold_rare_stacks(
         &mut self,
         most_callers: usize,
@@ -154,13 +153,13 @@ impl Tally {
         true
     }
 
-    /// Moves everything into the recording, in no order; `moved` says where each location is in the
-    /// end.
+    /// Moves all samples into the recording, in no order; `moved` maps each location to its final
+    /// one.
     pub fn move_into(self, recording: &mut Recording, mut moved: impl FnMut(Location) -> Location) {
         let mut stacks = StackTable::new();
         let mut ids: Vec<StackId> = Vec::with_capacity(self.stacks.len());
         for frame in self.stacks.into_frames() {
-            // A caller has a smaller id than what it called, so it is already there.
+            // A caller has a smaller id than its callee, so it exists already.
             let caller = frame.caller.map(|caller| ids[caller.0 as usize]);
             ids.push(stacks.intern(moved(frame.location), caller));
         }
@@ -204,7 +203,7 @@ impl Tally {
     }
 }
 
-/// The stacks of samples and of wakers, with their importance.
+/// Returns the stacks of samples and of wakers, with their importance.
 fn used_stacks(
     samples: &FxHashMap<SampleKey, Amount>,
 ) -> impl Iterator<Item = (StackId, u64)> + '_ {
@@ -216,7 +215,7 @@ fn used_stacks(
     })
 }
 
-/// Adds the samples that have no call stack. A daemon is to stay small: no table of frames is made.
+/// Adds the samples without a call stack. No table of frames is made, to keep a daemon small.
 fn add_places(
     recording: &mut Recording,
     places: FxHashMap<PlaceKey, u64>,

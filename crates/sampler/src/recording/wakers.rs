@@ -1,16 +1,15 @@
-//! Cleans up stacks that were taken in the scheduler's tracepoints.
+//! Cleans up stacks taken in the scheduler's tracepoints.
 //!
-//! The innermost frames are our own programs, the kernel's functions that call them, and the scheduler.
-//! They are the same for every wait, and are removed.
+//! The innermost frames are vitalfew's programs, the kernel's functions that call them, and the
+//! scheduler. They are the same for every wait, and are removed.
 //!
-//! A timer or a device wakes a thread in the context of whatever thread ran on that CPU, which did
-//! nothing for it. Such a kernel stack shows the interrupt's entry, and the frames outside of it are
-//! removed.
+//! A timer or a device wakes a thread in the context of an unrelated thread on that CPU. Such a
+//! kernel stack shows the interrupt's entry, and the frames outside of it are removed.
 
 use profile::{ImageKind, Location, NameId, Recording, Sample, StackId, Waker};
 use rustc_hash::FxHashMap;
 
-/// Kernel procedures by which interrupts are entered, on x86-64 and AArch64.
+/// Returns whether a kernel procedure is an interrupt's entry, on x86-64 and AArch64.
 fn is_interrupt_entry(name: &str) -> bool {
     name.starts_with("asm_sysvec_")
         || matches!(
@@ -26,7 +25,7 @@ fn is_interrupt_entry(name: &str) -> bool {
         )
 }
 
-/// Our programs, by the end of the names that the kernel gives them.
+/// vitalfew's programs, by the end of the names that the kernel gives them.
 const OUR_PROGRAMS: &[&str] = &["_on_switch", "_on_waking", "_on_tracepoint"];
 
 /// Returns whether the kernel uses this function to run programs at tracepoints.
@@ -43,8 +42,8 @@ fn is_tracing(name: &str) -> bool {
     .any(|prefix| name.starts_with(prefix))
 }
 
-/// Functions with which the kernel gives up the CPU, whatever the reason. Their caller is the function that waits
-/// (the "wait channel").
+/// Functions by which the kernel gives up the CPU. Their caller is the function that waits (the
+/// "wait channel").
 const SCHEDULER: &[&str] = &[
     "__schedule",
     "schedule",
@@ -60,7 +59,7 @@ const SCHEDULER: &[&str] = &[
     "__cond_resched",
 ];
 
-/// Takes the frames of our own programs off the stacks taken in them.
+/// Removes the frames of vitalfew's programs from the stacks taken in them.
 pub(crate) fn drop_own_frames(recording: &mut Recording) {
     let mut samples = std::mem::take(&mut recording.samples);
     let mut seen: FxHashMap<StackId, StackId> = FxHashMap::default();
@@ -98,7 +97,7 @@ fn below_own_frames(recording: &Recording, stack: StackId) -> StackId {
     kept
 }
 
-/// Renames the wakers that are interrupts to `[interrupt]`, and cuts their stacks at its entry.
+/// Renames wakers that are interrupts to `[interrupt]`, and cuts their stacks at the entry.
 pub(crate) fn name_interrupts(recording: &mut Recording) {
     let wakers: Vec<StackId> = recording
         .samples
@@ -135,7 +134,7 @@ fn by_interrupt(name: NameId, stack: StackId) -> Waker {
     }
 }
 
-/// The frames up to the entry of the interrupt, innermost first; `None` if there was none.
+/// Returns the frames up to the entry of the interrupt, innermost first; `None` if there was none.
 fn interrupt_part(recording: &Recording, stack: StackId) -> Option<Vec<Location>> {
     let mut frames = Vec::new();
     let mut end = None;
@@ -145,7 +144,7 @@ fn interrupt_part(recording: &Recording, stack: StackId) -> Option<Vec<Location>
         }
         frames.push(location);
         if kernel_procedure(recording, location).is_some_and(is_interrupt_entry) {
-            end = Some(frames.len()); // an interrupt within an interrupt: the outer one
+            end = Some(frames.len()); // of nested interrupts the outer one
         }
     }
     frames.truncate(end?);
@@ -161,7 +160,7 @@ fn kernel_procedure(recording: &Recording, location: Location) -> Option<&str> {
     (symbol.image == location.image && covers).then_some(&symbol.name)
 }
 
-/// Samples that have become equal are counted together.
+/// Merges samples that have become equal.
 fn merge_equal(recording: &mut Recording) {
     recording.samples.sort_unstable();
     recording.samples.dedup_by(|later, kept| {

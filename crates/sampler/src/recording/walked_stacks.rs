@@ -1,5 +1,5 @@
-//! Stacks whose frames are places in images: those of a drain are added in the order of their callers, so that of most only the
-//! frames in which they differ from the one before are looked up.
+//! Stacks whose frames are places in images. A drain's stacks are added in the order of their
+//! callers, so that most lookups cover only the frames that differ from the stack before.
 
 use crate::bpf::frame_words::FrameWord;
 use crate::bpf::layout::{Frames, STACK_PIECES};
@@ -14,12 +14,12 @@ pub(crate) struct DrainedFrames {
     words: Vec<u64>,
     /// Start and length.
     ranges: FxHashMap<u64, (usize, usize)>,
-    /// Number of the next entry, for entries that go on in another one.
+    /// Number of the entry that continues another one.
     next: FxHashMap<u64, u64>,
 }
 
 impl DrainedFrames {
-    /// All entries that `read` hands over, those of deep stacks put together.
+    /// Collects all entries that `read` yields, joining those of deep stacks.
     ///
     /// # Errors
     /// Those of `read`.
@@ -49,7 +49,7 @@ impl DrainedFrames {
         }
     }
 
-    /// All stacks, by number.
+    /// Returns all stacks, by number.
     pub fn stacks(&self) -> impl Iterator<Item = (u64, &[u64])> {
         let numbers = self.ranges.keys().copied();
         numbers.map(|number| (number, self.frames_of(number)))
@@ -60,7 +60,7 @@ impl DrainedFrames {
         self.words.extend(words);
     }
 
-    /// The frames, innermost first; empty if there are none of this number.
+    /// Returns the frames, innermost first; empty if the number is unknown.
     pub fn frames_of(&self, number: u64) -> &[u64] {
         let (start, length) = self.ranges.get(&number).copied().unwrap_or_default();
         &self.words[start..start + length]
@@ -68,7 +68,7 @@ impl DrainedFrames {
 }
 
 impl Collection {
-    /// Adds user stacks of these numbers that are not known yet and have places only.
+    /// Adds the user stacks among these numbers that are not known yet and consist of places only.
     pub fn add_walked_users(&mut self, numbers: impl Iterator<Item = u64>, frames: &DrainedFrames) {
         let is_new = |number: &u64| !self.known_stacks.users.contains_key(number);
         let mut new: Vec<(u64, &[u64])> = numbers
@@ -85,7 +85,7 @@ impl Collection {
             path.truncate(shared_callers(before, words));
             for depth in (0..words.len() - path.len()).rev() {
                 let caller = path.last().copied().flatten();
-                // The process and the time matter to addresses only.
+                // Only addresses need the process and the time.
                 let frame = FrameWord::at_depth(words[depth], depth);
                 path.push(self.add_word(frame, 0, 0, caller));
             }
@@ -96,7 +96,7 @@ impl Collection {
         }
     }
 
-    /// The stack of these numbers, if its user frames were added; else `None`.
+    /// Returns the stack of these numbers, if its user frames were added.
     pub fn known_stack(
         &mut self,
         user: u64,
@@ -120,8 +120,9 @@ impl Collection {
     }
 }
 
-/// Returns how many frames two stacks share, counted from the outermost. The innermost frames do not count: they are
-/// where the program is, and a caller's frame is at its call, before the return address.
+/// Returns how many frames two stacks share, counted from the outermost. The innermost frames do
+/// not count: they are the program counter, while a caller's frame is at its call, before the
+/// return address.
 fn shared_callers(a: &[u64], b: &[u64]) -> usize {
     let most = a.len().min(b.len()).saturating_sub(1);
     let pairs = a.iter().rev().zip(b.iter().rev()).take(most);
@@ -178,7 +179,7 @@ mod tests {
             let drained = DrainedFrames::read(|each| {
                 for number in 0..lengths.len() {
                     let words = stack(number);
-                    // The first entry comes last, as any order may be.
+                    // The first entry comes last, because any order is possible.
                     let entries = words.chunks(127).enumerate().collect::<Vec<_>>();
                     for (entry, _) in entries.into_iter().rev() {
                         let left = &words[entry * 127..];
@@ -200,7 +201,7 @@ mod tests {
             ),
         ) {
             let mut collection = collection();
-            // Some in a second drain, with numbers that are known by then.
+            // The second pass has numbers that are known by then.
             for part in [&stacks[..stacks.len() / 2], &stacks[..]] {
                 let mut frames = DrainedFrames::default();
                 for (number, (user, kernel)) in (1..).zip(part) {

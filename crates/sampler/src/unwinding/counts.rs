@@ -1,9 +1,9 @@
-//! Reads the kernel's counts of walks up user stacks.
+//! Reads the kernel's counts of user-stack walks.
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use profile::{StackWalkCounts, StackWalks};
 
-/// Reads the sums of all CPUs, `struct walk_counts` of unwind_tables.h.
+/// Reads `struct walk_counts` of unwind_tables.h, summed over all CPUs.
 pub(crate) fn read_walks(map: &MapHandle) -> StackWalks {
     let mut sums = StackWalkCounts::default();
     let per_cpu = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);

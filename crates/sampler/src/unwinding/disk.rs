@@ -1,4 +1,5 @@
-//! Compiled tables on disk, by build-id: a file is written whole or not at all, and a bad one is made anew.
+//! Compiled tables on disk, by build-id. A file is written whole or not at all, and a damaged one
+//! is made anew.
 
 use super::recent::RecentFiles;
 use std::fs;
@@ -8,10 +9,10 @@ use std::time::SystemTime;
 use unwind::CompactTable;
 use whole_file::WholeFile;
 
-/// The most that the files may take together, in bytes.
+/// Maximum size of all files together, in bytes.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// File that names the tables used last, and the most bytes that are read of it.
+/// File with the names of the tables used last, and the maximum number of bytes read of it.
 const RECENT: &str = "recent";
 const LONGEST_RECENT: u64 = 4 << 20;
 
@@ -27,14 +28,14 @@ impl TableFiles {
         }
     }
 
-    /// A stripped copy has the build-id of the original, but not its `.debug_frame`: the size tells
-    /// them apart.
+    /// Returns the path of a table. A stripped copy has the build-id of the original, but not its
+    /// `.debug_frame`: the size tells them apart.
     fn table_path(&self, build_id: &[u8], size: u64) -> PathBuf {
         let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         self.directory.join(format!("{digits}-{size:x}.rows"))
     }
 
-    /// The size of a table's file, if it is there.
+    /// Returns the size of a table's file, if it exists.
     pub fn size_of(&self, build_id: &[u8], size: u64) -> Option<u64> {
         Some(fs::metadata(self.table_path(build_id, size)).ok()?.len())
     }
@@ -58,7 +59,7 @@ impl TableFiles {
         }
     }
 
-    /// Reads a table; `None` if it is not there, damaged, or of another version.
+    /// Reads a table; `None` if it does not exist, is damaged, or is of another version.
     pub fn read_table(&self, build_id: &[u8], size: u64) -> Option<CompactTable> {
         let path = self.table_path(build_id, size);
         let bytes = fs::read(&path).ok()?;
@@ -67,12 +68,12 @@ impl TableFiles {
             return None;
         }
         let table = CompactTable::from_bytes(table)?;
-        // What is used stays: the oldest goes first.
+        // Used tables stay: the oldest is removed first.
         let _ = fs::File::open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(table)
     }
 
-    /// Writes a table. Who cannot write has to make it again the next time.
+    /// Writes a table. Without the right to write, the next recording makes it again.
     pub fn write_table(&self, build_id: &[u8], size: u64, table: &CompactTable) {
         let mut bytes = table.to_bytes();
         bytes.extend(checksum(&bytes).to_le_bytes());
@@ -87,7 +88,7 @@ impl TableFiles {
             file.write_all(bytes)?;
             file.commit_cached()
         };
-        // Whoever cannot write compiles the table anew the next time.
+        // On failure the next recording compiles the table again.
         let _: io::Result<()> = write();
     }
 
@@ -114,7 +115,7 @@ impl TableFiles {
     }
 }
 
-/// FNV-1a, by words: against damage, not against enemies.
+/// FNV-1a by words, against damage, not against attackers.
 fn checksum(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
     let (words, rest) = bytes.as_chunks::<8>();

@@ -1,4 +1,4 @@
-//! Gives the walks the addresses of the code of running JVMs.
+//! Passes the addresses of running JVMs' code to the walks.
 
 use crate::bpf::hotspot::hotspot_bytes;
 use crate::processes::images::ImageTable;
@@ -9,12 +9,12 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::time::{Duration, Instant};
 
-/// Time between two searches for new JVMs: one that starts does not have its code in place at once.
+/// Time between two searches for new JVMs: a starting one has no code for a while.
 const LOOK: Duration = Duration::from_millis(100);
-/// Longest time until a JVM that did not say where its code is, is read again.
+/// Longest time until a JVM without a readable description of its code is read again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// A JVM that has not said where its code is.
+/// A JVM without a readable description of its code.
 struct SilentJvm {
     since: Instant,
     next: Instant,
@@ -24,7 +24,8 @@ struct SilentJvm {
 pub(super) struct JvmStacks {
     map: MapHandle,
     known: FxHashSet<u32>,
-    /// JVMs that start or are damaged. As each look takes some milliseconds, it comes ever more rarely.
+    /// JVMs that are starting or damaged. Each look takes some milliseconds, so looks become ever
+    /// rarer.
     silent: FxHashMap<u32, SilentJvm>,
     /// JVMs among them whose methods have names.
     named: NamedJvms,
@@ -42,12 +43,12 @@ impl JvmStacks {
         }
     }
 
-    /// Returns whether the methods of a process have names without its help.
+    /// Returns whether the names of a process's methods are known without its help.
     pub fn has_names(&self, pid: u32) -> bool {
         self.named.contains(pid)
     }
 
-    /// Looks for new JVMs. Call it several times a second.
+    /// Searches for new JVMs. Called several times a second.
     pub fn look(&mut self, images: &ImageTable, maps: &ProcessMaps) {
         let now = Instant::now();
         if self.looked.is_some_and(|looked| now - looked < LOOK) {
@@ -62,7 +63,7 @@ impl JvmStacks {
         self.known.retain(|pid| {
             let runs = running.contains(pid);
             if !runs {
-                // It is not there if the kernel refused it.
+                // The entry is missing if the kernel refused it.
                 let _ = self.map.delete(&pid.to_ne_bytes());
                 self.named.remove(*pid);
             }
@@ -92,7 +93,7 @@ impl JvmStacks {
         if let Some(methods) = methods {
             self.named.add(pid, started, methods);
         }
-        // Of more JVMs than the table has room for, the stacks end in compiled code, and that is counted.
+        // Beyond the table's size, stacks end in compiled code, which is counted.
         let _ = self.map.update(&pid.to_ne_bytes(), &value, MapFlags::ANY);
         self.silent.remove(&pid);
         self.known.insert(pid);

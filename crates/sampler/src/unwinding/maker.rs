@@ -1,4 +1,4 @@
-//! Tables of files: read from disk, or compiled and kept there.
+//! Tables of files: read from disk, or compiled and stored there.
 
 use super::disk::TableFiles;
 use profile::BuildId;
@@ -7,28 +7,29 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use unwind::{CompactTable, ModuleData};
 
-/// File whose lock the process holds that makes tables between recordings.
+/// File locked by the process that makes tables between recordings.
 const LOCK: &str = "making";
 
 /// A file whose table is wanted.
 pub(super) struct TableSource<'a> {
     pub name: &'a str,
     pub file: &'a File,
-    /// Without one, its table cannot be kept.
+    /// Without a build-id, the table cannot be kept.
     pub build_id: Option<&'a BuildId>,
 }
 
 /// Result of the work on a table.
 pub(super) enum MadeTable {
     Made(CompactTable),
-    /// The file has none, as generated code in a file.
+    /// The file has no unwind information, as generated code in a file.
     Absent,
-    /// There was no time for it. A table is made whole or not at all.
+    /// There was no time to make it. A table is made whole or not at all.
     Unfinished,
 }
 
 impl TableSource<'_> {
-    /// Returns the table from disk if it is there, else makes it as long as `go_on` says so, and keeps it.
+    /// Returns the table from disk; if it is not there, makes it while `go_on` agrees, and stores
+    /// it.
     pub fn find_or_make(
         &self,
         files: Option<&TableFiles>,
@@ -61,8 +62,9 @@ impl TableSource<'_> {
     }
 }
 
-/// Makes the tables of these files that `directory` lacks, for the next recording: with the time that no other process wants, and for so long at
-/// most. Does nothing while another process does that, and ends when the directory is gone.
+/// Makes the tables of these files that `directory` lacks, for the next recording, at the lowest
+/// priority and for at most `longest`. Does nothing while another process does so, and ends when
+/// the directory is gone.
 pub fn make_tables(directory: &Path, paths: &[PathBuf], longest: Duration) {
     let lock = File::create(directory.join(LOCK));
     let Ok(lock) = lock else { return };
@@ -82,16 +84,16 @@ pub fn make_tables(directory: &Path, paths: &[PathBuf], longest: Duration) {
             build_id: build_id.as_ref(),
         };
         if source.is_missing(Some(&files)) {
-            // The next recording that meets the file says what is wrong with its tables.
+            // The next recording that meets the file reports a problem with its tables.
             let _ = source.find_or_make(Some(&files), &go_on);
         }
     }
 }
 
-/// Gives this process the lowest priority that there is.
+/// Gives this process the lowest priority.
 fn yield_to_all() {
     let nothing = libc::sched_param { sched_priority: 0 };
-    // SAFETY: system calls about this process only; the structure is read.
+    // SAFETY: system calls about this process only; the kernel reads the structure.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS, 0, 19);
         libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const nothing);
@@ -141,14 +143,14 @@ mod tests {
         };
         let other = File::create(directory.path().join(LOCK)).unwrap();
         other.lock().unwrap();
-        // Only so that it does not end at once.
+        // Long enough not to end at once.
         let longest = Duration::from_secs(600);
         make_tables(directory.path(), std::slice::from_ref(&path), longest);
         assert!(source.is_missing(Some(&files)));
         drop(other);
         make_tables(directory.path(), std::slice::from_ref(&path), longest);
         assert!(!source.is_missing(Some(&files)));
-        // Nothing is made anew where nobody wants it.
+        // No directory is created anew.
         let gone = directory.path().join("gone");
         make_tables(&gone, &[path], longest);
         assert!(!gone.exists());

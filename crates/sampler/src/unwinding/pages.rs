@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Pages that are numbered from 0, handed out in stretches.
+/// Pages numbered from 0, allocated in ranges.
 pub(crate) struct PageAllocator {
-    /// Start and end of stretches, none of which touch.
+    /// Start and end of free ranges, none of which are adjacent.
     free: BTreeMap<u32, u32>,
 }
 
@@ -16,7 +16,7 @@ impl PageAllocator {
         }
     }
 
-    /// Takes the first stretch of `pages` pages; `None` if there is none.
+    /// Takes the first range of `pages` pages; `None` if there is none.
     pub fn take_pages(&mut self, pages: u32) -> Option<Range<u32>> {
         let fits = |(start, end): (&u32, &u32)| (end - start >= pages).then_some((*start, *end));
         let (start, end) = self.free.iter().find_map(fits)?;
@@ -27,7 +27,7 @@ impl PageAllocator {
         Some(start..start + pages)
     }
 
-    /// Gives a stretch back.
+    /// Returns a range.
     pub fn give_back(&mut self, pages: Range<u32>) {
         if pages.is_empty() {
             return;

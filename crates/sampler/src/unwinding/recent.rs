@@ -1,22 +1,24 @@
-//! Remembers the files whose unwind tables were used when a target was recorded. They are put in place before it is
-//! recorded again. The files of other targets are not: where much is recorded those are a hundred megabytes.
+//! Remembers the files whose unwind tables were used when a target was recorded, and installs these
+//! before it is recorded again. The files of other targets are not installed: on a busy machine
+//! those are a hundred megabytes.
 
 use crate::TargetSpec;
 use crate::processes::command_files::{command_text, find_program};
 use crate::processes::threads::process_file;
 use std::path::PathBuf;
 
-/// Targets that are remembered, and files of each.
+/// Maximum number of remembered targets, and of files of each.
 const MOST_TARGETS: usize = 64;
 const MOST_FILES: usize = 64;
-/// Characters of a target's name.
+/// Maximum length of a target's name, in characters.
 const LONGEST_NAME: usize = 256;
-/// Mark in front of a target's name in the file; its files follow, a line each.
+/// Mark in front of a target's name in the file; its files follow, one a line.
 const TARGET_MARK: char = '=';
-/// Programs that run other programs, different ones for different arguments.
+/// Programs that run other programs, depending on their arguments.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "fish"];
 
-/// Returns the name under which a target is remembered: its program, or for a shell the whole command.
+/// Returns the name under which a target is remembered: its program, or for a shell the whole
+/// command.
 pub(crate) fn target_name(target: &TargetSpec) -> String {
     let name = match target {
         TargetSpec::Machine => "machine".to_owned(),
@@ -39,14 +41,14 @@ pub(crate) fn target_name(target: &TargetSpec) -> String {
     line.chars().take(LONGEST_NAME).collect()
 }
 
-/// Files of one target, the last used in front.
+/// Files of one target, the last used first.
 #[derive(Debug, PartialEq, Eq)]
 struct TargetFiles {
     target: String,
     files: Vec<PathBuf>,
 }
 
-/// Files of all targets, the last recorded in front.
+/// Files of all targets, the last recorded first.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecentFiles(Vec<TargetFiles>);
 

@@ -1,4 +1,4 @@
-//! Finds the images that walks ask for, and gives them to the thread that makes tables.
+//! Finds the images that walks request, and passes them to the thread that makes tables.
 
 use super::counts::{clear_walks, read_walks};
 use super::disk::TableFiles;
@@ -21,23 +21,24 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use unwind::{CompactTable, ModuleData};
 
-/// Longest wait of a recording for the tables of the files of its target. While they are missing, stacks end early.
+/// Longest wait of a recording for the tables of its target's files. While they are missing, stacks
+/// end early.
 const LONGEST_OF_TARGET: Duration = Duration::from_secs(3);
-/// Looks after which an image that nobody can open has no table.
+/// Number of failed attempts to open an image after which it has no table.
 const LOOKS: u32 = 50;
 
-/// Files that are remembered as used, until they are written down.
+/// Maximum number of files remembered as used until they are stored.
 const MOST_USED: usize = 256;
 
-/// Settings of how tables are made and kept.
+/// Settings of the making and keeping of tables.
 pub(crate) struct TableSettings<'a> {
-    /// Most bytes that they take in the kernel.
+    /// Maximum size of tables in the kernel, in bytes.
     pub limit: usize,
     /// Directory in which they are kept.
     pub directory: Option<&'a Path>,
-    /// Target of the recording, by the name under which its files are remembered.
+    /// Name of the recording's target, under which its files are remembered.
     pub target: String,
-    /// True if the collector may outlive us.
+    /// True if the collector may outlive this process.
     pub lasting: bool,
 }
 
@@ -47,16 +48,16 @@ pub(crate) struct Unwinding {
     numbers: MapHandle,
     counts: MapHandle,
     wanted: MapHandle,
-    /// Number of images that had been asked for at the last look.
+    /// Number of requested images at the last look.
     seen: u32,
-    /// Images that were given to the thread, with their labels in stacks.
+    /// Images passed to the thread, with their labels in stacks.
     given: FxHashMap<ImageKey, u32>,
-    /// The file of each label from `FIRST_LABEL` on that nobody has taken yet.
+    /// The file of each label from `FIRST_LABEL` on that was not taken yet.
     labelled: Vec<FileIdentity>,
     next_label: u32,
-    /// Meanings of labels for whoever takes over, if the collector may outlive us.
+    /// Meanings of labels for a process that takes over, if the collector may outlive this one.
     labels: Option<ImageLabels>,
-    /// Number of looks at each image that could not be opened.
+    /// Number of attempts to open each image that could not be opened.
     looks: FxHashMap<ImageKey, u32>,
     jobs: u64,
     /// Directory of tables, if there is one.
@@ -68,7 +69,7 @@ pub(crate) struct Unwinding {
 }
 
 impl Unwinding {
-    /// Prepares the work. JVMs whose methods have names are added to `named`.
+    /// Prepares the service. JVMs whose methods have names are added to `named`.
     pub fn new(
         maps: WalkMaps,
         named: NamedJvms,
@@ -83,7 +84,7 @@ impl Unwinding {
         let (numbers, counts) = (copy(&maps.numbers)?, copy(&maps.counts)?);
         let wanted = copy(&maps.wanted)?;
         let jvms = JvmStacks::new(copy(&maps.hotspots)?, named);
-        // What walked before was our own measurement of what a sample costs.
+        // Earlier walks belong to the measurement of a sample's cost.
         clear_walks(&counts);
         for key in numbers.keys() {
             let _ = numbers.delete(&key);
@@ -120,7 +121,7 @@ impl Unwinding {
         })
     }
 
-    /// Makes tables of these files in this thread, before there is one for that.
+    /// Makes tables of these files in this thread, before the other thread exists.
     pub fn make_tables_here(&mut self, files: &[PathBuf]) {
         for path in files {
             self.prepare_file(path, u64::MAX);
@@ -128,17 +129,17 @@ impl Unwinding {
         self.worker.work_off();
     }
 
-    /// Ends the making of tables soon: stacks are not walked any more.
+    /// Ends the making of tables soon: stacks are no longer walked.
     pub fn end_walks(&self) {
         self.worker.end_walks();
     }
 
-    /// Returns what will not be finished: known when this value is gone.
+    /// Returns the unfinished tables, known after this value is dropped.
     pub fn unfinished_tables(&self) -> UnfinishedTables {
         self.worker.unfinished_tables()
     }
 
-    /// Returns the CPU time that the thread took, in nanoseconds.
+    /// Returns the CPU time of the thread, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         self.worker.progress.cpu_ns.load(Ordering::Relaxed)
     }
@@ -148,16 +149,16 @@ impl Unwinding {
         self.labels.as_ref()
     }
 
-    /// Returns whether a lasting collector has nearly no label left.
+    /// Returns whether a permanent collector has nearly run out of labels.
     pub fn labels_run_out(&self) -> bool {
         self.labels.is_some() && self.next_label >= FIRST_LABEL + MOST_FILES - 1024
     }
 
-    /// Makes tables of files of the target before anybody asks, puts those in place that it used before, and waits
-    /// for that for a short while: for those of the target longer.
+    /// Makes tables of the target's files before they are requested, installs those that it used
+    /// before, and waits briefly for that, longer for those of the target.
     pub fn prepare_tables(&mut self, files: &[PathBuf], longest: Duration) {
         let begin = Instant::now();
-        // The smallest first: all others would wait for a large one.
+        // The smallest first: otherwise all others would wait for a large one.
         let mut files: Vec<&PathBuf> = files.iter().collect();
         files.sort_by_cached_key(|path| path.metadata().map_or(0, |data| data.len()));
         for path in files {
@@ -172,7 +173,7 @@ impl Unwinding {
         }
     }
 
-    /// Has the tables that the target used before put in place, if they are on disk.
+    /// Installs the tables that the target used before, if they are on disk.
     pub fn prepare_recent(&mut self) {
         let mut room = self.limit / 2;
         let recent = self.files.as_ref().map(TableFiles::recently_used);
@@ -182,8 +183,8 @@ impl Unwinding {
         }
     }
 
-    /// Has the table of a file made, or with a `limit` only put in place if it is on disk and no larger;
-    /// how large it is there.
+    /// Makes the table of a file, or with a `limit` only installs it if it is on disk and no
+    /// larger; returns its size there.
     fn prepare_file(&mut self, path: &Path, limit: u64) -> u64 {
         let Some((file, identity)) =
             open_regular(path).and_then(|file| identity_of(&file).map(|identity| (file, identity)))
@@ -211,14 +212,15 @@ impl Unwinding {
         size.unwrap_or(0).min(limit)
     }
 
-    /// Remembers the files that were used, for the next recording.
+    /// Stores the used files for the next recording.
     pub fn remember_used(&mut self) {
         if let Some(files) = &self.files {
             files.remember_used(&self.target, std::mem::take(&mut self.used));
         }
     }
 
-    /// The label of an image in stacks: always the same, as stacks may be kept that have it.
+    /// Returns the label of an image in stacks: always the same one, because kept stacks may
+    /// contain it.
     fn image_label(&mut self, key: ImageKey) -> u32 {
         if let Some(label) = self.given.get(&key) {
             return *label;
@@ -229,7 +231,7 @@ impl Unwinding {
         };
         let file = identity_of_key(key);
         let known = |labels: &ImageLabels| labels.set_file(label, file);
-        // A label that the next daemon would not know is none.
+        // A label that the next daemon would not know must not be used.
         if label == 0 || !self.labels.as_ref().is_none_or(known) {
             self.given.insert(key, 0);
             return 0;
@@ -240,12 +242,12 @@ impl Unwinding {
         label
     }
 
-    /// Returns whether the methods of a JVM are named from its memory.
+    /// Returns whether the names of a JVM's methods are read from its memory.
     pub fn names_methods(&self, pid: u32) -> bool {
         self.jvms.has_names(pid)
     }
 
-    /// The files of labels that were given since the last time, in the order of the labels.
+    /// Returns the files of labels assigned since the last call, in the order of the labels.
     pub fn take_labelled(&mut self) -> Vec<FileIdentity> {
         std::mem::take(&mut self.labelled)
     }
@@ -255,7 +257,8 @@ impl Unwinding {
         self.worker.queue_job(job);
     }
 
-    /// Has tables made of images that walks have met since the last call. Call it several times a second.
+    /// Orders tables of images that walks have met since the last call. Called several times a
+    /// second.
     pub fn serve_wanted(&mut self, images: &mut ImageTable, maps: &ProcessMaps) {
         self.jvms.look(images, maps);
         let wanted = self.wanted.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
@@ -281,7 +284,7 @@ impl Unwinding {
     }
 
     fn find_file(&mut self, key: ImageKey, tgid: u32, images: &mut ImageTable, maps: &ProcessMaps) {
-        // One that was forgotten is asked for again; a job that is under way is not.
+        // A dropped image is requested again; a job in progress is not.
         let done = self.worker.progress.done.load(Ordering::Acquire) == self.jobs;
         if self.given.contains_key(&key) && !done {
             self.worker.prefer_job(key);
@@ -317,13 +320,13 @@ impl Unwinding {
         self.worker.prefer_job(key);
     }
 
-    /// Returns how the walks went so far.
+    /// Returns the outcomes of walks so far.
     pub fn walk_counts(&self) -> StackWalks {
         read_walks(&self.counts)
     }
 
-    /// Returns notes for the reader beside the counts of walks: each a sentence. Tables are made ahead of images that
-    /// may never run: notes on images without samples are left out.
+    /// Returns notes for the reader beside the counts of walks, one sentence each. Tables are also
+    /// made of images that may never run: notes on images without samples are left out.
     pub fn notes(&self, sampled: &[Image]) -> BTreeSet<String> {
         let progress = &self.worker.progress;
         let notes = progress.notes.lock();
@@ -339,7 +342,7 @@ fn messages_on_images(notes: &[TableNote], images: &[Image]) -> BTreeSet<String>
     let is_sampled = |key: ImageKey| {
         let mut files = images.iter().filter_map(|image| image.file);
         files.any(|file| {
-            // What /proc says of a file has no generation.
+            // A file known from /proc has no generation.
             let key = match file.generation {
                 0 => ImageKey {
                     generation: 0,

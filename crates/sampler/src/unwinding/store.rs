@@ -1,4 +1,4 @@
-//! The tables in the kernel: which image has which number, and where its rows are.
+//! The tables in the kernel: the number of each image, and the place of its rows.
 
 use super::pages::PageAllocator;
 use crate::Error;
@@ -27,10 +27,10 @@ const MOST_IMAGES: u32 = 4096;
 const VDSO: u32 = 1;
 const WITHOUT_TABLE: u32 = 2;
 const FIRST: u32 = 3;
-/// Chunks that are made together with those that are needed.
+/// Number of chunks created ahead of need.
 const CHUNKS_AHEAD: u32 = 3;
-/// Rounds for which a table that was used stays, whoever asks for room: a set of tables that does not fit
-/// would else be made again and again.
+/// Number of rounds for which a used table stays even if room is needed: otherwise a set of tables
+/// that does not fit would be made again and again.
 const ROUNDS_KEPT: u32 = 10;
 
 /// `struct image_key`: the file as the kernel knows it.
@@ -61,14 +61,14 @@ impl ImageKey {
     }
 }
 
-/// Image with its label in stacks.
+/// An image with its label in stacks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LabelledImage {
     pub key: ImageKey,
     pub label: u32,
 }
 
-/// The runtime of another language that an image is.
+/// The runtime of another language that an image contains.
 pub(crate) enum ImageRuntime {
     Python(Interpreter),
     Ruby(RubyInterpreter),
@@ -77,7 +77,7 @@ pub(crate) enum ImageRuntime {
 }
 
 impl ImageRuntime {
-    /// The bit of `enum image_runtime`.
+    /// Returns the bit of `enum image_runtime`.
     fn bit(&self) -> u32 {
         1 << match self {
             Self::Python(_) => 0,
@@ -94,7 +94,7 @@ pub(crate) enum Installed {
     InUse,
     /// The image has no table.
     Empty,
-    /// The memory is full of tables that are in use.
+    /// The memory is full of tables in use.
     NoRoom,
 }
 
@@ -108,7 +108,7 @@ struct StoredTable {
 pub(crate) struct TableStore {
     maps: WalkMaps,
     pages: PageAllocator,
-    /// The chunks that there are, and how many tables use each.
+    /// The existing chunks, and the number of tables in each.
     chunks: FxHashMap<u32, (MapHandle, u32)>,
     rules: FxHashMap<CompactRule, u16>,
     stored: FxHashMap<u32, StoredTable>,
@@ -144,12 +144,12 @@ impl TableStore {
             version: 0,
             round: 0,
         };
-        // The walks take rule 0 for what lies beside a table.
+        // Walks use rule 0 for code outside of a table.
         store.number_of_rule(CompactRule::bare(CompactKind::Uncovered))?;
         Ok(store)
     }
 
-    /// Puts the table of the vDSO in place.
+    /// Installs the table of the vDSO.
     pub fn install_vdso(&mut self, table: &CompactTable) -> Result<(), Error> {
         if !table.is_empty()
             && let Some(pages) = self.pages.take_pages(pages_of(table))
@@ -160,7 +160,7 @@ impl TableStore {
         self.invalidate_lookups()
     }
 
-    /// Puts the table of an image in place, and says which runtime it is; from then on walks use it.
+    /// Installs the table and the runtime of an image, which walks use from then on.
     pub fn install_table(
         &mut self,
         image: LabelledImage,
@@ -212,8 +212,8 @@ impl TableStore {
         self.write_state()
     }
 
-    /// Forgets images without tables, and all tables but the more recently used half, if there are nearly
-    /// as many as can be numbered.
+    /// Drops images without tables, and the less recently used half of the tables, if image numbers
+    /// run out.
     pub fn forget_images(&mut self) -> Result<(), Error> {
         let keys: Vec<Vec<u8>> = self.maps.numbers.keys().collect();
         if keys.len() < MOST_IMAGES as usize * 3 / 4 {
@@ -237,7 +237,7 @@ impl TableStore {
         self.invalidate_lookups()
     }
 
-    /// Pages and a number for a table; the tables that were not used for longest make room.
+    /// Returns pages and a number for a table; evicts the least recently used tables.
     fn make_room(&mut self, pages: u32) -> Option<(Range<u32>, u32)> {
         loop {
             if let Some(number) = self.free_numbers.last().copied()
@@ -248,7 +248,7 @@ impl TableStore {
             }
             let by_use = self.stored.keys().map(|n| (self.last_used(*n), *n));
             let (used, number) = by_use.min()?;
-            // Whatever was evicted now would be asked for again at once.
+            // An evicted table would be requested again at once.
             if used + ROUNDS_KEPT > self.round {
                 return None;
             }
@@ -256,7 +256,7 @@ impl TableStore {
         }
     }
 
-    /// The round in which a table was last used.
+    /// Returns the round in which a table was last used.
     fn last_used(&self, number: u32) -> u32 {
         let table = self
             .maps
@@ -271,11 +271,11 @@ impl TableStore {
         let Some(stored) = self.stored.remove(&number) else {
             return Ok(());
         };
-        // Asked for again, it is made again.
+        // If it is requested again, it is made again.
         let _ = self.maps.numbers.delete(&stored.key.to_bytes());
         self.update_map(&self.maps.tables, number, &[0; 24])?;
         self.invalidate_lookups()?;
-        // Walks that have begun may still read the rows; only after them another table gets the room.
+        // Running walks may still read the rows; only after them another table gets the room.
         wait_for_running_programs();
         for chunk in chunks_of(&stored.pages) {
             let Some((_, users)) = self.chunks.get_mut(&chunk) else {
@@ -319,8 +319,8 @@ impl TableStore {
         Ok(())
     }
 
-    /// Makes sure that there are these chunks, which one more table uses, and some more: each update of the
-    /// outer map waits until no program uses the old one any more, which takes tens of milliseconds.
+    /// Creates these chunks, for one more table, and some more: each update of the outer map waits
+    /// until no program uses the old one, which takes tens of milliseconds.
     fn use_chunks(&mut self, chunks: Range<u32>) -> Result<(), Error> {
         let last = (chunks.end + CHUNKS_AHEAD).min(MOST_CHUNKS);
         let missing = chunks
@@ -356,7 +356,7 @@ impl TableStore {
         let (count, any) = (new.len() as u32, MapFlags::ANY);
         let rows = &self.maps.rows;
         if rows.update_batch(&keys, &values, count, any, any).is_err() {
-            // Before Linux 6.0 such maps are not updated together.
+            // Before Linux 6.0 such maps do not support batch updates.
             for (chunk, inner) in &maps {
                 let fd = inner.as_fd().as_raw_fd() as u32;
                 self.update_map(rows, *chunk, &fd.to_ne_bytes())?;
@@ -374,7 +374,7 @@ impl TableStore {
         let unsupported = CompactRule::bare(CompactKind::Unsupported);
         let number = match u16::try_from(self.rules.len()) {
             Ok(number) if number < u16::MAX || rule == unsupported => number,
-            // Out of numbers: a walk stops at such a place, instead of going on by a wrong rule.
+            // Out of numbers: a walk stops at such a place, instead of using a wrong rule.
             _ => return self.number_of_rule(unsupported),
         };
         self.update_map(&self.maps.rules, number.into(), &rule.to_bytes())?;
@@ -400,7 +400,7 @@ impl TableStore {
         update.map_err(Error::bpf("numbering an image"))
     }
 
-    /// Lets cached mappings be looked up anew.
+    /// Invalidates cached mappings.
     fn invalidate_lookups(&mut self) -> Result<(), Error> {
         self.version += 1;
         self.write_state()

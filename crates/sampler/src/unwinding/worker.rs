@@ -21,25 +21,25 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unwind::CompactTable;
 
-/// Length of a round: which tables were used is known by rounds.
+/// Length of a round, the resolution of last uses of tables.
 const ROUND: Duration = Duration::from_secs(1);
-/// Niceness of the thread. At 19 a busy machine would leave it a sixtieth of a processor, and a table
-/// would come when the program has ended.
+/// Niceness of the thread. At 19 a busy machine would leave it a sixtieth of a processor, and
+/// tables would come after the program's end.
 const NICE: libc::c_int = 5;
-/// The most notes that are kept, and the most files whose tables were not finished.
+/// Maximum number of notes, and of files with unfinished tables.
 const MOST_NOTES: usize = 256;
 const MOST_UNFINISHED: usize = 64;
 /// Note on the images for whose tables there was no memory.
 const NO_ROOM: &str = "some images had no room for their unwind tables and went by frame pointers: raise --unwind-memory";
-/// Time after the last sample in which tables are still made, for the next recording. Debug builds make them so slowly that they would never
-/// have those of large images.
+/// Time after the last sample in which tables are still made, for the next recording. Debug builds
+/// are so slow that they would never make those of large images.
 const LONGEST_AFTER_SAMPLES: Duration =
     Duration::from_secs(if cfg!(debug_assertions) { 20 } else { 2 });
 
 /// An image whose table is to be made.
 pub(crate) struct TableJob {
     pub key: ImageKey,
-    /// Label of the image in stacks; 0: it has none.
+    /// Label of the image in stacks; 0: none.
     pub label: u32,
     pub name: String,
     /// File of the image. `None` if it cannot be read: then it has no table.
@@ -64,11 +64,11 @@ enum TableOrder {
     Prefer(ImageKey),
 }
 
-/// The jobs that wait.
+/// The waiting jobs.
 #[derive(Default)]
 struct JobQueue {
-    /// Jobs that walks wait for. The smallest file is next: else a small program would wait for seconds for the
-    /// tables of a large one.
+    /// Jobs that walks wait for. The smallest file is next: otherwise a small program would wait
+    /// for seconds for the tables of a large one.
     wanted: Vec<(u64, TableJob)>,
     others: VecDeque<TableJob>,
 }
@@ -100,10 +100,10 @@ impl JobQueue {
     }
 }
 
-/// Note for the reader on what is missing.
+/// Note for the reader on a missing table or runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableNote {
-    /// The image that lacks it; `None`: all do.
+    /// The image concerned; `None`: all images.
     pub image: Option<ImageKey>,
     /// Sentence for the reader.
     pub message: String,
@@ -119,21 +119,21 @@ pub(crate) struct Progress {
     pub failed: AtomicBool,
     /// Tables and runtimes that are missing.
     pub notes: Mutex<Vec<TableNote>>,
-    /// Files whose tables would have been kept on disk, but for the end of the work.
+    /// Files whose tables would have been kept on disk, had there been time.
     unfinished: Mutex<Vec<PathBuf>>,
     /// End of the work, on the monotonic clock; 0 while stacks are walked.
     ends_ns: AtomicU64,
 }
 
 impl Progress {
-    /// Lets the work end after so long, unless its end is known already.
+    /// Ends the work after `time`, unless its end is set already.
     fn end_within(&self, time: Duration) {
         let end = monotonic_ns().saturating_add(time.as_nanos() as u64);
         let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
         let _ = self.ends_ns.compare_exchange(0, end.max(1), set, get);
     }
 
-    /// Returns whether nobody walks any more.
+    /// Returns whether walks have ended.
     fn is_ending(&self) -> bool {
         self.ends_ns.load(Ordering::Acquire) != 0
     }
@@ -145,7 +145,7 @@ impl Progress {
     }
 }
 
-/// The tables that a worker has not finished: known once it is gone.
+/// The unfinished tables of a worker, known once it is gone.
 pub(crate) struct UnfinishedTables(Arc<Progress>);
 
 impl UnfinishedTables {
@@ -159,7 +159,7 @@ impl UnfinishedTables {
 /// The thread, and its work.
 pub(crate) struct Worker {
     orders: Option<Sender<TableOrder>>,
-    /// State that the thread gets when it starts.
+    /// State that is passed to the thread when it starts.
     idle: Option<(Workbench, Receiver<TableOrder>)>,
     thread: Option<JoinHandle<()>>,
     pub progress: Arc<Progress>,
@@ -183,7 +183,7 @@ impl Worker {
         }
     }
 
-    /// Starts the thread, which has the privileges that this one has now.
+    /// Starts the thread, with this thread's current privileges.
     pub fn start_thread(&mut self) -> std::io::Result<()> {
         if let Some((mut bench, inbox)) = self.idle.take() {
             let thread = std::thread::Builder::new().name("unwind-tables".into());
@@ -192,7 +192,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Performs the waiting jobs in this thread, if there is no other yet.
+    /// Performs the waiting jobs in this thread, if the other one does not exist yet.
     pub fn work_off(&mut self) {
         if let Some((bench, inbox)) = &mut self.idle {
             let mut queue = JobQueue::default();
@@ -207,24 +207,26 @@ impl Worker {
         self.send_order(TableOrder::Make(job));
     }
 
-    /// Has the job of an image done next, if it waits: tables that are made before anybody asks can be many and large.
+    /// Moves the job of an image to the front, if it waits: tables made ahead of requests can be
+    /// many and large.
     pub fn prefer_job(&self, key: ImageKey) {
         self.send_order(TableOrder::Prefer(key));
     }
 
-    /// Ends the work soon: stacks are not walked any more, and tables are only made to be kept on disk.
+    /// Ends the work soon: stacks are no longer walked, and tables are only made to be kept on
+    /// disk.
     pub fn end_walks(&self) {
         self.progress.end_within(LONGEST_AFTER_SAMPLES);
     }
 
-    /// Returns what will not be finished.
+    /// Returns the unfinished tables.
     pub fn unfinished_tables(&self) -> UnfinishedTables {
         UnfinishedTables(self.progress.clone())
     }
 
     fn send_order(&self, order: TableOrder) {
         if let Some(orders) = &self.orders {
-            // A thread that has ended makes no tables: frame pointers serve.
+            // Without the thread no tables are made: frame pointers serve.
             let _ = orders.send(order);
         }
     }
@@ -262,7 +264,7 @@ impl Workbench {
                 Duration::ZERO
             };
             match inbox.recv_timeout(longest) {
-                // All that was said is known before a job begins.
+                // All orders are read before a job begins.
                 Ok(order) => {
                     queue.take_order(order);
                     continue;
@@ -325,7 +327,7 @@ impl Workbench {
         Ok(())
     }
 
-    /// The runtime of another language that an image is.
+    /// Recognises the runtime of another language in an image.
     fn find_runtime(&self, job: &TableJob, file: &File) -> Option<ImageRuntime> {
         let name = job.name.rsplit('/').next().unwrap_or_default();
         let data = object::ReadCache::new(file);
@@ -348,7 +350,7 @@ impl Workbench {
         found?.map_err(add_note).ok()
     }
 
-    /// The table of a file, from disk if it is there.
+    /// Returns the table of a file, from disk if it is there.
     fn table_of_file(&self, job: &TableJob, file: &File) -> Option<CompactTable> {
         let source = job.source(file);
         match source.find_or_make(self.files.as_ref(), &|| self.progress.has_time()) {
@@ -365,7 +367,7 @@ impl Workbench {
         }
     }
 
-    /// Notes a job that was not done, if its table could be on disk and is not.
+    /// Records an unfinished job, if its table could be on disk and is not.
     fn note_unfinished(&self, job: &TableJob) {
         let source = job.file.as_ref().map(|file| job.source(file));
         if source.is_some_and(|source| source.is_missing(self.files.as_ref()))
@@ -387,8 +389,8 @@ impl Workbench {
     }
 }
 
-/// Recognises the runtime in an image; `None` if the image is another. Fails with a predicate of the image that says why
-/// the runtime is not supported and what is lost.
+/// Recognises the runtime in an image; `None` if it is not one. The error is a predicate of the
+/// image that says why the runtime is not supported and what is lost.
 fn recognise<'data, L: LanguageRuntime>(
     name: &str,
     image: &ElfImage<'data, &'data object::ReadCache<&'data File>>,
@@ -420,7 +422,7 @@ mod tests {
                 build_id: None,
             }));
         }
-        // The second time it is at the front already, and the ninth is not there.
+        // The second time it is at the front already, and the ninth does not exist.
         for inode in [3, 3, 9] {
             queue.take_order(TableOrder::Prefer(key(inode)));
         }
