@@ -1,5 +1,5 @@
 //! Branch stacks, from the records of a ring buffer to the stretches of a recording. The program is
-//! made up, so that the truth is known.
+//! invented, so the truth is known.
 
 mod ring;
 
@@ -14,15 +14,15 @@ const CODE: u64 = 0x5555_5555_0000;
 const LIBRARY: u64 = 0x7fff_f7d0_0000;
 const SIZE: u64 = 0x4000;
 
-/// The branches of the program, and where each can lead to, by place in its file: two loops, one in
-/// the other, a call of a library in the inner one.
+/// The branches of the program with their targets, by place in its file: two nested loops, with a
+/// call of a library in the inner one.
 const BRANCHES_OF: [(u64, &[u64]); 4] = [
     (0x1020, &[0x1040]),
     (0x1038, &[0x1010]),
     (0x1058, &[0x1010, LIBRARY + 0x200]),
     (0x1080, &[0x1000]),
 ];
-/// The library returns from here to behind the call.
+/// The library returns from here to the instruction after the call.
 const RETURN: (u64, u64) = (LIBRARY + 0x230, 0x105c);
 
 struct Random(u64);
@@ -36,7 +36,7 @@ impl Random {
     }
 }
 
-/// The branches that are taken in a random execution.
+/// Returns the branches taken in a random execution.
 fn walk(random: &mut Random, length: usize) -> Vec<(u64, u64)> {
     let mut taken = Vec::new();
     let mut at = 0x1000;
@@ -57,7 +57,7 @@ fn walk(random: &mut Random, length: usize) -> Vec<(u64, u64)> {
     taken
 }
 
-/// Offsets to addresses; those of the library are addresses already.
+/// Converts offsets to addresses; those of the library are addresses already.
 fn address(at: u64) -> u64 {
     if at < SIZE { at + CODE } else { at }
 }
@@ -65,7 +65,7 @@ fn address(at: u64) -> u64 {
 /// Expected counts in a recording (times, judged, mispredicted), by start, branch and target.
 type Truth = BTreeMap<Stretch, StretchSightings>;
 
-/// Returns a random execution as the records of a ring, and the code that was executed between its branches.
+/// Returns a random execution as the records of a ring, and the code executed between its branches.
 fn execution(
     seed: u64,
     program: &std::path::Path,
@@ -98,7 +98,7 @@ fn execution(
             older = Some(*to);
             entries.insert(0, (address(*from), address(*to), flags));
             if random.below(20) == 0 {
-                // Fetched, and never executed.
+                // Fetched, but never executed.
                 entries.insert(0, (address(0x1020), address(0x1040), WRONG_PATH));
             }
         }
@@ -178,7 +178,7 @@ fn the_stretches_of_a_made_up_program_are_counted() {
 fn what_cannot_have_been_executed_is_counted_apart() {
     let (mut all, truth) = records(7);
     let before = all.len() as u64 - 2;
-    // Out of the mapped files; backwards; from one image straight into another.
+    // Outside of the mapped files; backwards; from one image straight into another.
     for entries in [
         [(1, 2, 0), (3, 4, 0)],
         [(CODE + 0x10, CODE, 0), (CODE + 0x20, CODE + 0x20, 0)],
@@ -197,7 +197,8 @@ fn what_cannot_have_been_executed_is_counted_apart() {
     assert!(said.contains(&expected), "{said}");
 }
 
-/// Checks what holds for all records, even damaged ones: counts of samples balance, and each stretch was in a stack.
+/// Checks invariants of all records, even damaged ones: counts of samples balance, and each stretch
+/// was in a stack.
 fn check(records: &[Record]) -> Result<(), TestCaseError> {
     let recording = replay(records);
     let entries: usize = records.iter().map(|record| record.2.len() / 24).sum();
@@ -242,7 +243,7 @@ proptest! {
         check(&records)?;
     }
 
-    /// Numbers in the places of others: counts, addresses, times.
+    /// Arbitrary numbers in the places of counts, addresses and times.
     #[test]
     fn any_number_in_a_stack_is_harmless(
         record in any::<prop::sample::Index>(),

@@ -1,6 +1,6 @@
-//! Live tests of programs that damage stacks, mappings and the structures of interpreters. Recordings of them end,
-//! their accounts balance, and warnings say what is missing.
-//! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
+//! Live tests of programs that damage stacks, mappings and the structures of interpreters. Their
+//! recordings end, the accounts balance, and warnings say what is missing. Skipped where this
+//! machine cannot be measured, unless REQUIRE_LIVE is set.
 
 use profile::{CallGraph, Recording};
 use sampler::{Options, Rate, TargetSpec};
@@ -53,7 +53,7 @@ fn record(directory: &Path, command: &[&str]) -> Recording {
     recording
 }
 
-/// Samples below a function of this name that the recording brings along.
+/// Returns the samples below a function of this name among the recording's own symbols.
 fn samples_below(recording: &Recording, name: &str) -> u64 {
     let named: Vec<_> = recording
         .symbols
@@ -75,7 +75,7 @@ fn samples_below(recording: &Recording, name: &str) -> u64 {
         .sum()
 }
 
-/// The deepest stack.
+/// Returns the depth of the deepest stack.
 fn depth(recording: &Recording) -> usize {
     let depths = recording
         .samples
@@ -116,15 +116,15 @@ fn structures_of_a_jvm_may_say_anything() {
     may_say_anything("Java", &ways, "", &[]);
 }
 
-/// Records the program that pretends to be an interpreter of this language in all `ways`. In the one called `endless`
-/// its stack has no end. In those of `said` a warning is expected.
+/// Records the program that pretends to be an interpreter of this language in all `ways`. In the
+/// one called `endless` its stack has no end. Those of `said` must cause a warning.
 fn may_say_anything(language: &str, ways: &[&str], endless: &str, said: &[&str]) {
     if !live() {
         return;
     }
     let lab = tempfile::tempdir().expect("a directory");
     let source = format!("languages/hostile_{}.c", language.to_lowercase());
-    // A JVM is known by its library, and some tenths of a second after its start.
+    // A JVM is recognised by its library, some tenths of a second after its start.
     let (file, lack, seconds) = match language {
         "Java" => ("libjvm.so", "of Java have no names".to_owned(), "1.5"),
         _ => ("program", format!("stacks of {language} lack"), "0.5"),
@@ -139,7 +139,7 @@ fn may_say_anything(language: &str, ways: &[&str], endless: &str, said: &[&str])
         assert!(stored > 50, "{how}: {stored} samples");
         let named = samples_below(&recording, "victim");
         let warned = recording.warnings.iter().any(|w| w.contains(&lack));
-        // It is taken for what it pretends to be: else the rest would show nothing.
+        // The pretence must work, or the rest would show nothing.
         if *how == "good" {
             assert!(named * 10 > stored * 8, "{named} of {stored}");
             assert!(
@@ -156,7 +156,7 @@ fn may_say_anything(language: &str, ways: &[&str], endless: &str, said: &[&str])
             "{how}: {:?}",
             recording.warnings
         );
-        // A kernel stack may lie on a user stack of the most frames.
+        // A kernel stack may lie on a user stack of maximum depth.
         assert!(depth(&recording) <= 508 + 127, "{how}");
     }
 }

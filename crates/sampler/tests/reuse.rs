@@ -1,4 +1,4 @@
-//! Live: addresses, process ids, inodes and files that are used again while a program is recorded.
+//! Live tests of addresses, process ids, inodes and files that are reused during a recording.
 //! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
 
 mod machine;
@@ -45,7 +45,7 @@ fn record(options: &Options) -> Recording {
     outcome.recording
 }
 
-/// Samples whose innermost frame is in the image of that file name.
+/// Returns the samples whose innermost frame is in the image with that file name.
 fn samples_in(recording: &Recording, name: &str) -> u64 {
     let inside = recording.samples.iter().filter(|sample| {
         let leaf = recording.stacks.frame(sample.stack).location;
@@ -54,7 +54,7 @@ fn samples_in(recording: &Recording, name: &str) -> u64 {
     inside.map(|sample| sample.count).sum()
 }
 
-/// The ways that samples can come.
+/// The ways of collecting samples.
 const WAYS: [(sampler::Path, CallGraph); 5] = [
     (sampler::Path::Kernel, CallGraph::None),
     (sampler::Path::Kernel, CallGraph::FramePointer),
@@ -103,7 +103,7 @@ impl Libraries {
         started.expect("it runs")
     }
 
-    /// Checks that the libraries' shares of a recording are those of the program's clock.
+    /// Checks that the libraries' shares of a recording match those of the program's clock.
     fn check(&self, recording: &Recording, way: &str) {
         let [first, second] =
             ["libfirst_.so", "libsecond.so"].map(|name| samples_in(recording, name) as f64);
@@ -120,7 +120,7 @@ impl Libraries {
         );
     }
 
-    /// The share of the CPU time that the first library had, by the program's own clock.
+    /// Returns the first library's share of the CPU time, by the program's own clock.
     fn truth(&self) -> f64 {
         let out = std::fs::read_to_string(&self.out).expect("the program wrote it");
         let numbers: Vec<f64> = out.split_whitespace().map(|n| n.parse().unwrap()).collect();
@@ -155,7 +155,8 @@ fn libraries_are_told_apart_on_the_whole_machine() {
         options.call_graph = call_graph;
         let stop = AtomicBool::new(false);
         let recording = std::thread::scope(|scope| {
-            // It begins before it is recorded, with stacks some seconds before: its libraries take turns all the time.
+            // The program starts before its recording, with stacks some seconds earlier: its
+            // libraries alternate all the time.
             let mut child = programs.start(400);
             let stop = &stop;
             scope.spawn(move || {
@@ -227,7 +228,7 @@ fn no_more_samples_are_taken_than_there_was_time_for() {
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("storm");
     compile("storm.c", &[], &program);
-    // What others do must neither be counted nor crowd the samples out.
+    // Other processes must neither be counted nor crowd the samples out.
     let mut other = Command::new("sh")
         .args(["-c", "while :; do /bin/true; done"])
         .spawn()
@@ -239,7 +240,8 @@ fn no_more_samples_are_taken_than_there_was_time_for() {
         let recording = record(&options);
         let spent = (children_cpu_ns() - before) as f64 / 1e9;
         let event = &recording.events[0];
-        // The launcher's own time is in it, that of the recorder is not; the scheduler counts in ticks.
+        // The launcher's own time is included, the recorder's is not; the scheduler counts in
+        // ticks.
         let most = event.frequency.unwrap() * spent * 1.15 + 50.0;
         let (taken, lost) = (event.taken, event.lost + event.dropped);
         assert_eq!(taken, event.stored + lost);
@@ -276,10 +278,10 @@ fn a_recorder_that_cannot_keep_up_lowers_the_rate_before_samples_are_lost() {
     let spent = (children_cpu_ns() - before) as f64 / 1e9;
     let event = &recording.events[0];
     assert_eq!(event.taken, event.stored + event.dropped + event.lost);
-    // Without that, nine in ten are lost. Some are before it is noticed: up to seven in ten were on a
-    // busy machine.
+    // Without a lower rate, nine in ten are lost. Some are lost before it takes effect: up to seven
+    // in ten on a busy machine.
     assert!(event.missing_fraction() < 0.85, "{event:?}");
-    // What came before is thinned out, so that each sample stands for as much time.
+    // Earlier samples are thinned out, so that each sample stands for the same time.
     let rate = event.frequency.unwrap();
     let known = event.taken as f64 / rate / spent;
     assert!((0.85..1.15).contains(&known), "{known}: {event:?}");
@@ -323,7 +325,7 @@ fn programs_that_remove_or_replace_themselves_keep_their_names() {
     }
 }
 
-/// CPU time of processes that this one started and that have ended.
+/// Returns the CPU time of ended child processes.
 fn children_cpu_ns() -> u64 {
     // SAFETY: the kernel fills the structure in.
     let usage = unsafe {

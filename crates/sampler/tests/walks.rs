@@ -1,5 +1,5 @@
-//! Live: user stacks by unwind tables in the kernel.
-//! Skipped where this machine cannot be measured, unless REQUIRE_LIVE is set.
+//! Live tests of user stacks walked by unwind tables in the kernel. Skipped where this machine
+//! cannot be measured, unless REQUIRE_LIVE is set.
 
 mod machine;
 
@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// A program of `tests/programs`, without frame pointers; `None` if it cannot be built so.
+/// Compiles a program of `tests/programs`, without frame pointers; `None` if that fails.
 fn compile(directory: &Path, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
     let program = directory.join(source.trim_end_matches(".c"));
@@ -40,7 +40,7 @@ fn record(options: &Options) -> Recording {
     outcome.expect("it can be recorded").recording
 }
 
-/// The percentage in front of some words of the line that says how stacks were found.
+/// Returns the percentage in front of `words` in the line about how stacks were found.
 fn percent_before(recording: &Recording, words: &str) -> f64 {
     let summary = recording
         .warnings
@@ -56,7 +56,7 @@ fn percent_before(recording: &Recording, words: &str) -> f64 {
         .unwrap_or_else(|_| panic!("{number:?} in {summary}"))
 }
 
-/// Depth of each sample's stack, by its number of samples.
+/// Returns the depth of each sample's stack, with its number of samples.
 fn depths(recording: &Recording) -> Vec<(usize, u64)> {
     let depth = |stack| recording.stacks.locations(stack).count();
     let samples = recording.samples.iter();
@@ -88,7 +88,7 @@ fn signal_handlers_threads_and_callbacks_of_libraries_have_whole_stacks() {
     assert!(deep * 2 > all, "{deep} of {all} stacks are deep");
 }
 
-/// Such stacks are kept in several entries of the kernel's table.
+/// Such stacks take several entries of the kernel's table.
 #[test]
 fn stacks_of_hundreds_of_frames_are_whole_and_deeper_ones_are_said() {
     let Some(_alone) = live() else { return };
@@ -138,8 +138,9 @@ fn probes_of_functions_and_of_their_ends_leave_stacks_whole() {
     let recording = record(&options);
     child.kill().expect("killed");
     child.wait().expect("ended");
-    // Most of the time is in the kernel's code of probes. Little of it is between what the stack has and what the kernel notes of a call, where
-    // stacks end: 0.2 to 0.5 % of the samples at load 12. Where probes are not looked through, 12 % of the stacks are whole.
+    // Most of the time is in the kernel's code of probes. Stacks end in the short times between the
+    // changes of the stack and of the kernel's note of a call: 0.2 to 0.5 % of the samples at load
+    // 12. Where probes are not handled, 12 % of the stacks are whole.
     let whole = percent_before(&recording, "whole");
     assert!(whole >= 97.0, "{:?}", recording.warnings);
     for mut probe in probes.into_iter().flatten() {
@@ -149,7 +150,7 @@ fn probes_of_functions_and_of_their_ends_leave_stacks_whole() {
     }
 }
 
-/// Counts the entries or the returns of a function at a position of a file, in one process.
+/// Counts the entries or the returns of a function at a file offset, in one process.
 #[cfg(target_arch = "x86_64")]
 fn open_probe(pid: u32, file: &Path, offset: u64, of_return: bool) -> std::fs::File {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type");
@@ -181,7 +182,8 @@ fn address_of(program: &Path, function: &str) -> u64 {
     u64::from_str_radix(address.expect("a symbol"), 16).expect("a number")
 }
 
-/// Such a stack was whole: the walk took a zero in the frame pointer's register for the root.
+/// Such a stack once counted as whole: the walk took a zero in the frame pointer's register for the
+/// root.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn stacks_that_end_in_generated_code_are_cut() {
@@ -270,7 +272,7 @@ fn programs_of_32_bits_are_refused_with_a_word() {
     assert!(recording.events[0].stored > 50);
 }
 
-/// What a function is goes to user space when it is first met, whatever the walk does then.
+/// A function is described to user space when it is first met, whatever the walk does then.
 #[test]
 fn functions_of_scripts_are_named_on_deep_stacks() {
     let Some(_alone) = live() else { return };

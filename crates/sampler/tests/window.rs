@@ -1,4 +1,5 @@
-//! The window through which a walk reads the stack (`stack_window.h`), compiled for this machine: each word is the stack's.
+//! Tests the window through which a walk reads the stack (`stack_window.h`), compiled for this
+//! machine: each word must equal the stack's.
 
 use std::path::Path;
 use std::process::Command;

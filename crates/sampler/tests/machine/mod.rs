@@ -1,11 +1,13 @@
-//! The machine that live tests measure.
+//! The machine for live tests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One test at a time: they count CPU time of the whole machine, and tables come sooner where nobody else is busy.
+/// One test at a time: they count CPU time of the whole machine, and tables come sooner on an idle
+/// one.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Returns a guard while which nobody else measures; `None` where this machine cannot be measured, unless REQUIRE_LIVE is set.
+/// Returns a guard while which no other test measures; `None` where this machine cannot be
+/// measured, unless REQUIRE_LIVE is set.
 pub fn live() -> Option<MutexGuard<'static, ()>> {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let probed = sampler::capabilities::probe_machine();

@@ -1,4 +1,4 @@
-//! Records as the kernel writes them to ring buffers, of a machine that has branch records.
+//! Records as the kernel writes them to ring buffers, on a machine with branch records.
 #![allow(dead_code)] // each test binary uses a part
 
 use std::os::unix::fs::MetadataExt;
@@ -7,18 +7,18 @@ use std::path::Path;
 /// Type, misc and body.
 pub type Record = (u32, u16, Vec<u8>);
 
-/// The process of all records, which is none of this machine.
+/// The process of all records, which does not exist on this machine.
 pub const PID: u32 = 4_194_305;
 const USER: u16 = 2;
 const MMAP2: u32 = 10;
 const SAMPLE: u32 = 9;
-/// `PERF_BR_SPEC_WRONG_PATH`, where it stands in the flags of an entry.
+/// `PERF_BR_SPEC_WRONG_PATH`, at its place in the flags of an entry.
 pub const WRONG_PATH: u64 = 1 << 24;
-/// The flags of an entry that was, and was not, predicted.
+/// The flags of a predicted and of a mispredicted entry.
 pub const PREDICTED: u64 = 2;
 pub const MISPREDICTED: u64 = 1;
 
-/// The numbers of the event of time samples, of that with branch stacks, and of another.
+/// The numbers of the time event, of the one with branch stacks, and of another one.
 pub const TIME: u64 = 1;
 pub const BRANCHES: u64 = 2;
 pub const OTHER: u64 = 3;
@@ -31,7 +31,7 @@ fn task() -> u64 {
     u64::from(PID) << 32 | u64::from(PID)
 }
 
-/// The process mapped a file, as a whole, to an address.
+/// Returns a record of a file mapped as a whole at an address.
 pub fn mapped(file: &Path, address: u64, length: u64) -> Record {
     let meta = std::fs::metadata(file).expect("the file");
     let (major, minor) = (libc_major(meta.dev()), libc_minor(meta.dev()));
@@ -43,7 +43,7 @@ pub fn mapped(file: &Path, address: u64, length: u64) -> Record {
     );
     body.extend(file.as_os_str().as_encoded_bytes());
     body.resize(body.len().next_multiple_of(8) + 8, 0);
-    // What every record of events with `sample_id_all` ends with.
+    // Every record of events with `sample_id_all` ends with these fields.
     words(&mut body, &[task(), 0, TIME]);
     (MMAP2, USER, body)
 }
@@ -56,14 +56,14 @@ fn libc_minor(dev: u64) -> u64 {
     dev >> 12 & 0xffff_ff00 | dev & 0xff
 }
 
-/// A sample of an event without branch stacks.
+/// Returns a sample of an event without branch stacks.
 pub fn sample(event: u64, time: u64, ip: u64) -> Record {
     let mut body = Vec::new();
     words(&mut body, &[event, ip, task(), time]);
     (SAMPLE, USER, body)
 }
 
-/// A sample with a branch stack of (from, to, flags), the newest first.
+/// Returns a sample with a branch stack of (from, to, flags), newest first.
 pub fn stack(time: u64, ip: u64, entries: &[(u64, u64, u64)]) -> Record {
     let mut body = Vec::new();
     words(

@@ -1,4 +1,5 @@
-/* Asks the window of a walk for words of a made-up stack and compares each answer with the stack. */
+/* Requests words of an invented stack from the window of a walk, and compares each answer with
+ * the stack. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ struct walk {
 static u64 stack_start;
 static unsigned char stack[STACK_BYTES];
 
-/* As the kernel's: all bytes or, zeroed, none. */
+/* As the kernel's: all bytes, or none and zeros. */
 static long bpf_probe_read_user(void *to, u32 bytes, const void *from)
 {
 	u64 offset = (u64)from - stack_start;
@@ -43,7 +44,8 @@ static u64 draw(u64 below)
 	return (state >> 33) % below;
 }
 
-/* Addresses in steps of a word, at times of a byte, a little around the last ones: the window's edges are met often. */
+/* Addresses near the last ones, in steps of a word and sometimes of a byte: the window's edges
+ * are hit often. */
 static u64 near(u64 address)
 {
 	return address + 8 * (draw(130) - 65) + (draw(50) ? 0 : draw(8));
@@ -57,7 +59,7 @@ int main(void)
 	for (u32 i = 0; i < STACK_BYTES; i++)
 		stack[i] = draw(256);
 	for (u32 round = 0; round < 300000; round++) {
-		/* A walk begins: what the last one has left in the window stays there. */
+		/* A new walk: the window's former content stays. */
 		stack_start = starts[draw(3)];
 		walk.sp = stack_start + (draw(20) ? 8 * draw(STACK_BYTES / 8) : draw(STACK_BYTES));
 		walk.piece_bytes = 0;
