@@ -9,7 +9,7 @@ mod common;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Memory of this process in MB: now, and at most since the last call.
+/// Returns the memory of this process in MB: now, and the peak since the last call.
 fn memory() -> Result<(u64, u64), Box<dyn std::error::Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let field = |name: &str| -> Result<u64, Box<dyn std::error::Error>> {

@@ -1,9 +1,8 @@
 //! Replays recordings as DAYS days of a machine: `week DATABASE OUT DAYS CPUS`.
 //!
 //! Each day is an epoch with the places, processes and threads of the recordings in DATABASE, each
-//! counted as often as it would have been in a day on CPUS processors, at random (a Poisson
-//! variable: so counts are as hard to compress as real ones). Places that only a longer recording
-//! would have met are missing.
+//! with a random count for a day on CPUS processors (a Poisson variable, so that counts are as hard
+//! to compress as real ones). Places that only a longer recording would contain are missing.
 
 use profile::{Recording, Sample, ThreadCount};
 use std::error::Error;
@@ -77,7 +76,7 @@ fn replayed(recorded: &Recording, factor: f64, random: &mut Random) -> Recording
     day
 }
 
-/// A Poisson variable; by the normal one where that is as good.
+/// Draws a Poisson variable; approximates it by a normal one where that is accurate.
 fn poisson(random: &mut Random, mean: f64) -> u64 {
     if mean > 100.0 {
         let (u, v) = (1.0 - random.unit(), random.unit());

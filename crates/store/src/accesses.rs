@@ -1,5 +1,5 @@
-//! The tables of data addresses: the accesses seen of each instruction, and a choice of the places
-//! that it accessed.
+//! The tables of data addresses: the observed accesses of each instruction, and a sample of the
+//! accessed places.
 
 use crate::error::StoreError;
 use crate::image_columns::{SharedTexts, image_columns};
@@ -22,7 +22,7 @@ pub(crate) fn are_storable(one: &AccessCount, storable: impl Fn(u64) -> bool) ->
         && storable(accesses.votes)
 }
 
-/// Encodes the accesses seen of each instruction.
+/// Encodes the observed accesses of each instruction.
 pub(crate) fn encode_accesses(
     recording: &Recording,
     texts: &SharedTexts,
@@ -75,7 +75,7 @@ pub(crate) fn encode_places(
     table.finish_table()
 }
 
-/// Reads the accesses seen of each instruction.
+/// Reads the observed accesses of each instruction.
 pub(crate) fn decode_accesses(
     table: &ParquetTable<'_>,
     recording: &Recording,
@@ -137,7 +137,7 @@ pub(crate) fn decode_places(
     Ok(())
 }
 
-/// Puts all that was read into the recording.
+/// Puts the decoded accesses into the recording.
 pub(crate) fn attach_accesses(found: Found, recording: &mut Recording) {
     let one = |((image, instruction), accesses)| AccessCount {
         image,

@@ -1,5 +1,4 @@
-//! The tables of branches: their observed targets, and the stretches that were executed between
-//! them.
+//! The tables of branches: their observed targets, and the stretches executed between them.
 
 use crate::error::StoreError;
 use crate::image_columns::{SharedTexts, image_columns};
@@ -9,7 +8,7 @@ use crate::table_reader::ParquetTable;
 use crate::table_writer::TableWriter;
 use profile::{BranchCount, ImageOffset, Recording, Stretch, StretchCount, StretchSightings};
 
-/// Encodes where branches were seen to go.
+/// Encodes the observed targets of branches.
 pub(crate) fn encode_branches(
     recording: &Recording,
     texts: &SharedTexts,
@@ -32,7 +31,7 @@ pub(crate) fn encode_branches(
     table.finish_table()
 }
 
-/// Reads them.
+/// Reads the observed targets of branches.
 pub(crate) fn decode_branches(table: &ParquetTable<'_>, recording: &mut Recording) -> Read {
     recording.branches.reserve(table.row_count());
     for rows in table.row_groups() {
@@ -53,7 +52,7 @@ pub(crate) fn decode_branches(table: &ParquetTable<'_>, recording: &mut Recordin
     Ok(())
 }
 
-/// Encodes the stretches that were executed between branches.
+/// Encodes the stretches executed between branches.
 pub(crate) fn encode_stretches(
     recording: &Recording,
     texts: &SharedTexts,
@@ -81,7 +80,7 @@ pub(crate) fn encode_stretches(
     table.finish_table()
 }
 
-/// Reads it.
+/// Reads the stretches.
 pub(crate) fn decode_stretches(table: &ParquetTable<'_>, recording: &mut Recording) -> Read {
     recording.stretches.reserve(table.row_count());
     for rows in table.row_groups() {

@@ -1,5 +1,5 @@
 //! Causal profiles on disk: one line of JSON for each run, each with its own checksum, so that
-//! profiles are put together by putting their lines together (`cat`).
+//! profiles are concatenated by `cat`.
 
 use crate::envelope::EnvelopeForm;
 use crate::error::{StoreError, TableFault};
@@ -21,14 +21,14 @@ const FORM: EnvelopeForm = EnvelopeForm {
 /// Limit on a file, in bytes, far above any profile.
 const MAX_LEN: u64 = 256 << 20;
 
-/// Returns the path in a database of the causal profile of a program, by the program's start. The file and
-/// its directory need not exist.
+/// Returns the path of a program's causal profile in a database, by the program's start. The file
+/// and its directory need not exist.
 pub fn causal_path(database: &Path, start_unix_ns: u64) -> PathBuf {
     let name = format!("{}.json", utc_name(start_unix_ns / 1000));
     database.join("causal").join(name)
 }
 
-/// The last causal profile in a database; `None` if it has none.
+/// Returns the last causal profile in a database; `None` if it has none.
 ///
 /// # Errors
 /// [`StoreError::Io`] if the directory cannot be read.
@@ -49,12 +49,12 @@ pub fn latest_causal(database: &Path) -> Result<Option<PathBuf>, StoreError> {
     Ok(last)
 }
 
-/// Adds runs to the causal profile in the file `path`, which is made if it is not there, with its
-/// directory. Whoever reads it meanwhile finds the former content or the new one, whole.
+/// Appends runs to the causal profile in the file `path`, which is created with its directory if
+/// need be. A concurrent reader finds the former content or the new one, whole.
 ///
 /// # Errors
-/// [`StoreError::Unstorable`] if a run contradicts itself, [`StoreError::Io`], and what [`read_causal`] says
-/// of a file that is there: nothing is added to a damaged one.
+/// [`StoreError::Unstorable`] if a run contradicts itself, [`StoreError::Io`], and the errors of
+/// [`read_causal`] for an existing file: nothing is added to a damaged one.
 pub fn append_causal(runs: &[CausalRun], path: &Path) -> Result<WrittenFile, StoreError> {
     let mut lines = Vec::new();
     for run in runs {
@@ -66,7 +66,7 @@ pub fn append_causal(runs: &[CausalRun], path: &Path) -> Result<WrittenFile, Sto
     }
     let lock = match open_locked(path)? {
         Some(lock) => lock,
-        // A device or a pipe is written to as it is.
+        // A device or a pipe is written to directly.
         None => return write_whole(&lines, path),
     };
     let mut bytes = read_bytes(&lock, path)?;
@@ -81,8 +81,8 @@ pub fn append_causal(runs: &[CausalRun], path: &Path) -> Result<WrittenFile, Sto
     write_whole(&bytes, path)
 }
 
-/// Saves the run that is going on or has just ended, as [`append_causal`] does. It replaces the state of the same run (the same
-/// command and start) that an earlier call has saved.
+/// Saves the current or just ended run, as [`append_causal`] does. It replaces the state of the
+/// same run (the same command and start) saved by an earlier call.
 ///
 /// # Errors
 /// As [`append_causal`].
@@ -96,7 +96,7 @@ pub fn save_causal(run: &CausalRun, path: &Path) -> Result<WrittenFile, StoreErr
     };
     let mut bytes = Vec::new();
     let old = read_bytes(&lock, path)?;
-    parse_profile(&old, path)?; // with positions in the file, should it be damaged
+    parse_profile(&old, path)?; // reports positions in the file, should it be damaged
     for line in old.split_inclusive(|byte| *byte == b'\n') {
         let known = parse_profile(line, path)?.runs;
         let same =
@@ -115,11 +115,12 @@ pub fn save_causal(run: &CausalRun, path: &Path) -> Result<WrittenFile, StoreErr
     write_whole(&bytes, path)
 }
 
-/// The file at `path`, locked; another writer that had it before has put a new file in its place.
+/// Opens and locks the file at `path`; another writer that held the lock before may have put a new
+/// file in its place.
 fn open_locked(path: &Path) -> Result<Option<File>, StoreError> {
     loop {
         let mut options = File::options();
-        // No truncation: the file that is there is kept until the new one is whole.
+        // No truncation: the existing file stays until the new one is whole.
         let opened = options.read(true).append(true).create(true).open(path);
         let file = opened.map_err(StoreError::wrap_io("write", path))?;
         let metadata = file
@@ -138,8 +139,8 @@ fn open_locked(path: &Path) -> Result<Option<File>, StoreError> {
 /// Reads the causal profile in the file `path`.
 ///
 /// # Errors
-/// [`StoreError::Io`]; [`StoreError::Newer`], [`StoreError::Checksum`] and [`StoreError::Damaged`] of the first run that
-/// cannot be read; [`StoreError::NotARecording`] of a file of another kind.
+/// [`StoreError::Io`]; [`StoreError::Newer`], [`StoreError::Checksum`] and [`StoreError::Damaged`]
+/// of the first run that cannot be read; [`StoreError::NotARecording`] of a file of another kind.
 pub fn read_causal(path: &Path) -> Result<CausalProfile, StoreError> {
     let file = File::open(path).map_err(StoreError::wrap_io("read", path))?;
     parse_profile(&read_bytes(&file, path)?, path)
@@ -156,12 +157,12 @@ fn read_bytes(file: &File, path: &Path) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-/// Returns whether bytes begin like a causal profile of ours.
+/// Returns whether bytes begin like a causal profile of vitalfew.
 pub fn is_causal(bytes: &[u8]) -> bool {
     bytes.starts_with(b"{\"format\":\"vitalfew-causal-profile\"")
 }
 
-/// The profile in `bytes`, which were read from `path`.
+/// Parses the profile in `bytes`, which were read from `path`.
 fn parse_profile(bytes: &[u8], path: &Path) -> Result<CausalProfile, StoreError> {
     let mut profile = CausalProfile::default();
     let mut base = 0;
@@ -177,8 +178,7 @@ fn parse_profile(bytes: &[u8], path: &Path) -> Result<CausalProfile, StoreError>
     Ok(profile)
 }
 
-/// Checks a run, so that its users need not: all positions lead somewhere and all numbers are
-/// numbers.
+/// Checks a run, so that its users need not: all indexes are valid and all numbers are finite.
 fn check_run(run: &CausalRun) -> Result<(), String> {
     for fragment in &run.fragments {
         if fragment
@@ -323,13 +323,13 @@ mod tests {
             latest_causal(&directory.path().join("db")).unwrap(),
             Some(path.clone())
         );
-        // Put together by other tools, with an end of line more or less.
+        // Joined by other tools, with varying line ends.
         let bytes = fs::read(&path).unwrap();
         let doubled = [bytes.trim_ascii_end(), b"\n\n", &bytes].concat();
         assert_eq!(parse_profile(&doubled, &path).unwrap().runs.len(), 4);
     }
 
-    /// Writers at once lose nothing of each other's.
+    /// Concurrent writers lose nothing of each other's.
     #[test]
     fn writers_wait_for_each_other() {
         let directory = tempfile::tempdir().unwrap();
@@ -346,8 +346,8 @@ mod tests {
         assert_eq!(read_causal(&path).unwrap().runs.len(), 20);
     }
 
-    /// Cut anywhere or with any bit changed: an error that names the file and a place in it. Nothing is
-    /// added to such a file.
+    /// A file cut anywhere or with any bit changed gives an error that names the file and a place
+    /// in it. Nothing is added to such a file.
     #[test]
     fn damage_is_found() {
         let directory = tempfile::tempdir().unwrap();
@@ -370,7 +370,7 @@ mod tests {
             let mut changed = bytes.clone();
             changed[at] ^= 1 << (at % 8);
             if let Ok(profile) = parse_profile(&changed, &path) {
-                // Of white space and of what nobody reads.
+                // Changes of white space and of ignored fields are harmless.
                 assert_eq!(profile.runs.len(), 2, "{at}");
                 assert_eq!(profile.runs, [good(), good()], "{at}");
             }

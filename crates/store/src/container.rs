@@ -14,7 +14,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 /// The container's name in errors.
 const ARCHIVE: &str = "archive";
 
-/// Limit on the members, far above those of any recording.
+/// Limit on the number of members, far above that of any recording.
 const MAX_ENTRIES: usize = 64;
 
 /// The members of a recording: `recording.json` first, then the tables.
@@ -24,7 +24,7 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// The length of all members, in bytes.
+    /// Returns the length of all members, in bytes.
     pub fn len(&self) -> u64 {
         self.members
             .iter()
@@ -33,7 +33,7 @@ impl Encoded {
     }
 }
 
-/// A container that is open for reading.
+/// A container open for reading.
 pub(crate) struct Container {
     path: PathBuf,
     place: MemberPlace,
@@ -41,7 +41,7 @@ pub(crate) struct Container {
 
 enum MemberPlace {
     Directory,
-    /// The archive, and where in it each member lies: its entries are not compressed.
+    /// The archive, with the place of each member in it: entries are not compressed.
     Archive(File, BTreeMap<String, MemberExtent>),
 }
 
@@ -98,7 +98,7 @@ impl Container {
         Manifest::from_bytes(&self.read_bytes(&reader, manifest::NAME, len)?, &self.path)
     }
 
-    /// Reads a table and checks that it is the one that was written.
+    /// Reads a table and checks that its bytes are the ones written.
     pub fn read_table(&self, manifest: &Manifest, name: &str) -> Result<Vec<u8>, StoreError> {
         let member = manifest.members.get(name).ok_or_else(|| {
             let what = format!("it does not list {name}");
@@ -127,7 +127,8 @@ impl Container {
         Ok(bytes)
     }
 
-    /// The file that a member is in, and where. `expected` is only for the error.
+    /// Opens the file of a member, and returns the member's place in it. `expected` is only for the
+    /// error.
     fn open_member(&self, name: &str, expected: u64) -> Result<(MemberReader, u64), StoreError> {
         let missing = || StoreError::Truncated {
             path: self.path.clone(),
@@ -159,7 +160,8 @@ impl Container {
         }
     }
 
-    /// `len` is no more than a file has: nothing is allocated on the word of a header.
+    /// Reads a member. `len` is no more than the file has: nothing is allocated because a header
+    /// claims it.
     fn read_bytes(
         &self,
         reader: &MemberReader,
@@ -180,7 +182,7 @@ struct MemberReader {
     start: u64,
 }
 
-/// The extents of the entries of an archive of `len` bytes.
+/// Returns the extents of the entries of an archive of `len` bytes.
 fn entry_extents(
     file: &File,
     len: u64,
@@ -212,7 +214,7 @@ fn entry_extents(
     Ok(extents)
 }
 
-/// The members as one archive.
+/// Writes the members as one archive.
 pub(crate) fn write_archive(encoded: &Encoded) -> Result<Vec<u8>, StoreError> {
     let write = || -> Result<Vec<u8>, io::Error> {
         let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
@@ -225,11 +227,12 @@ pub(crate) fn write_archive(encoded: &Encoded) -> Result<Vec<u8>, StoreError> {
         }
         Ok(archive.finish()?.into_inner())
     };
-    // Written to memory: nothing can fail but the size.
+    // Writing to memory can only fail by size.
     write().map_err(|e| StoreError::unstorable(e.to_string()))
 }
 
-/// Writes the members as files into the directory `path`, and both to stable storage.
+/// Writes the members as files into the directory `path`, and syncs files and directory to stable
+/// storage.
 pub(crate) fn write_directory(encoded: &Encoded, path: &Path) -> Result<(), StoreError> {
     for (name, bytes) in &encoded.members {
         let member = path.join(name);
@@ -240,7 +243,7 @@ pub(crate) fn write_directory(encoded: &Encoded, path: &Path) -> Result<(), Stor
     sync_directory(path)
 }
 
-/// Brings the entries of a directory to stable storage: a rename is safe only after this.
+/// Syncs the entries of a directory to stable storage: a rename is safe only after this.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     let synced = File::open(path).and_then(|directory| directory.sync_all());
     synced.map_err(StoreError::wrap_io("write", path))

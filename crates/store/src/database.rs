@@ -35,13 +35,13 @@ pub struct Epoch {
     pub open: bool,
     /// The contents of its `recording.json`, or the reason why that cannot be read.
     pub summary: Result<RecordingSummary, StoreError>,
-    /// Pieces that the summary leaves out: parts of an open epoch whose description cannot be read,
-    /// and files that were moved out of the way because they are damaged.
+    /// Parts missing from the summary: parts of an open epoch with an unreadable description, and
+    /// damaged files that were moved aside.
     pub damaged: Vec<StoreError>,
 }
 
 impl Database {
-    /// Opens the database in the directory `path`, made if it is missing.
+    /// Opens the database in the directory `path`; creates it if it is missing.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -55,8 +55,8 @@ impl Database {
     /// Opens the database in the directory `path`.
     ///
     /// # Errors
-    /// [`StoreError::Io`], and [`StoreError::NotARecording`] if there is no epoch in `path` and it was not
-    /// [created](Self::create).
+    /// [`StoreError::Io`], and [`StoreError::NotARecording`] if there is no epoch in `path` and it
+    /// was not [created](Self::create).
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let database = Self {
             path: path.to_owned(),
@@ -74,7 +74,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Its directory.
+    /// Returns its directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -114,20 +114,20 @@ impl Database {
             fs::create_dir_all(&epoch).map_err(StoreError::wrap_io("create", &epoch))?;
             match fs::rename(draft.epoch_path(), &path) {
                 Ok(()) => {
-                    // The host's name stands in one directory and the epoch's in the other: a power failure
-                    // must not take either.
+                    // The host's name is in one directory and the epoch's in the other: a power
+                    // failure must not lose either.
                     sync_directory(&epoch)?;
                     sync_directory(&self.path)?;
                     return Ok(path);
                 }
-                // Which of the two depends on the file system.
+                // The error kind depends on the file system.
                 Err(e)
                     if e.kind() == io::ErrorKind::DirectoryNotEmpty
                         || e.kind() == io::ErrorKind::AlreadyExists =>
                 {
                     micros += 1;
                 }
-                // Somebody else found the directory empty and removed it.
+                // Another process found the directory empty and removed it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound && draft.epoch_path().exists() => {}
                 Err(e) => return Err(StoreError::wrap_io("rename", &path)(e)),
             }
@@ -136,7 +136,7 @@ impl Database {
 
     /// Removes the leftovers of writers that died, and returns their number.
     ///
-    /// A writer that lives holds a lock, and is left alone.
+    /// A living writer holds a lock, and its files stay.
     ///
     /// # Errors
     /// [`StoreError::Io`] if the list cannot be read.
@@ -145,11 +145,11 @@ impl Database {
         Ok(drafts.iter().filter(|draft| remove_if_dead(draft)).count())
     }
 
-    /// The epochs, oldest first. Reads only their `recording.json`.
+    /// Returns the epochs, oldest first. Reads only their `recording.json`.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if the directory cannot be read. An epoch that cannot be read is listed, with
-    /// the reason.
+    /// [`StoreError::Io`] if the directory cannot be read. An epoch that cannot be read is listed
+    /// with the reason.
     pub fn epochs(&self) -> Result<Vec<Epoch>, StoreError> {
         Ok(self
             .epoch_directories()?
@@ -158,7 +158,7 @@ impl Database {
             .collect())
     }
 
-    /// The newest epoch that can be read, `None` if there is none; and why newer ones cannot.
+    /// Returns the newest readable epoch, `None` if there is none, and the errors of newer ones.
     ///
     /// # Errors
     /// [`StoreError::Io`] if the directory cannot be read.
@@ -175,18 +175,18 @@ impl Database {
         Ok((None, skipped))
     }
 
-    /// Returns the directory of the files that a daemon of a host needs beside the epochs; not made here.
+    /// Returns the directory for a host's daemon beside the epochs, without creating it.
     pub fn daemon_directory(&self, host: &str) -> PathBuf {
         self.path.join(".daemon").join(encode_name(host))
     }
 
-    /// The directories of the epochs, by time, then host.
+    /// Returns the directories of the epochs, by time, then host.
     fn epoch_directories(&self) -> Result<Vec<PathBuf>, StoreError> {
         let mut directories = Vec::new();
         for epoch in subdirectories(&self.path, "epoch=")? {
             let mut hosts = subdirectories(&epoch, "host=")?;
             let open = subdirectories(&epoch, PREFIX)?;
-            // What was closed is left open for a moment; the closed one counts.
+            // The open directory of a closed epoch stays for a moment; the closed one counts.
             let open = open.into_iter().filter(|open| !closed_path(open).is_dir());
             hosts.extend(open);
             hosts.sort_by_key(|host| closed_path(host));
@@ -195,7 +195,7 @@ impl Database {
         Ok(directories)
     }
 
-    /// The epochs that began in a range of time, and on one host.
+    /// Returns the epochs that began in a range of time and, if given, on one host.
     ///
     /// # Errors
     /// As [`Database::epochs`].
@@ -228,7 +228,7 @@ impl Database {
                     .map_err(StoreError::wrap_io("remove", path))?;
                 drop(draft);
             }
-            // A new directory needs room, a new name does not.
+            // A new directory needs space, a new name does not.
             Err(error) if error.is_full() => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 let aside = path.with_file_name(format!("{REMOVED}{name}"));
@@ -238,7 +238,7 @@ impl Database {
             Err(error) => return Err(error),
         }
         if let Some(epoch) = path.parent() {
-            // Other hosts may have theirs in it.
+            // Other hosts may have epochs in it.
             let _ = fs::remove_dir(epoch);
         }
         sync_directory(&self.path)
@@ -262,11 +262,11 @@ impl Database {
     }
 }
 
-/// Returns one recording of several epochs, with the wanted columns (and more where that is no more
-/// work). Epochs that cannot be read are left out, and a warning names them.
+/// Returns one recording of several epochs, with the wanted columns (and more where they cost no
+/// extra work). Epochs that cannot be read are left out, and a warning names them.
 ///
 /// # Errors
-/// What kept the first from being read, if none could be; [`StoreError::Unmergeable`] of none.
+/// The first epoch's error, if none could be read; [`StoreError::Unmergeable`] for no epochs.
 pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreError> {
     let (mut merged, failed) = match epochs.iter().all(|epoch| epoch.sums_do(wanted)) {
         true => {
@@ -285,8 +285,9 @@ pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreErro
     Ok(merged)
 }
 
-/// Returns one recording of several epochs, in which the slice of a sample is the position of its epoch, for displays over time. A slice
-/// is as long as the longest epoch. Epochs that cannot be read are left out, and a warning names them.
+/// Returns one recording of several epochs, in which the slice of a sample is the index of its
+/// epoch, for displays over time. A slice is as long as the longest epoch. Epochs that cannot be
+/// read are left out, and a warning names them.
 ///
 /// # Errors
 /// As those of [`read_all`].
@@ -306,7 +307,8 @@ pub fn read_as_slices(epochs: &[Epoch]) -> Result<Recording, StoreError> {
     Ok(merged)
 }
 
-/// Merges the results of `read`, a few of which are in memory at a time. Returns the errors of the other epochs, too.
+/// Merges the results of `read`, a few of which are in memory at a time. Returns the errors of the
+/// other epochs, too.
 fn merge_epochs(
     epochs: &[Epoch],
     mut merger: BoundedMerger,
@@ -385,7 +387,7 @@ impl Epoch {
         }
     }
 
-    /// Returns whether it is one to which nothing was added yet.
+    /// Returns whether the epoch is open and still empty.
     pub fn is_empty(&self) -> bool {
         self.open
             && self.damaged.is_empty()
@@ -425,8 +427,8 @@ impl Epoch {
         Ok((recording, sums))
     }
 
-    /// Returns whether the sums alone have all that is wanted. Files that cannot be read pass here,
-    /// and fail when they are read.
+    /// Returns whether the sums suffice for all that is wanted. Unreadable files count as
+    /// sufficient, and fail when they are read.
     fn sums_do(&self, wanted: Wanted) -> bool {
         let do_they = |path: &Path| sums_do(&Container::open(path)?, wanted);
         let do_they = |path: &Path| do_they(path).unwrap_or(true);

@@ -1,5 +1,5 @@
-//! The members of a container as a recording. A checksum says that nothing was damaged, not that
-//! the writer meant well: whatever a row says is checked.
+//! Decodes the members of a container into a recording. A checksum proves that nothing was damaged,
+//! not that the writer was honest: every value of a row is checked.
 
 use crate::accesses::{self, decode_accesses, decode_places};
 use crate::branches::{decode_branches, decode_stretches};
@@ -17,8 +17,8 @@ use profile::{
     NameSet, Recording, Sample, StackId, ThreadCount, Waker,
 };
 
-/// Columns that are wanted of a database of which only sums matter. The others are summed over
-/// while the samples are read, which for a large database is most of the work.
+/// Columns that a reader of sums needs. The others are summed over while the samples are read,
+/// which for a large database is most of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Names of processes.
@@ -34,7 +34,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Everything.
+    /// All columns.
     pub const ALL: Self = Self {
         processes: true,
         cgroups: true,
@@ -43,7 +43,7 @@ impl Wanted {
         threads: true,
     };
 
-    /// Only the places where samples landed.
+    /// Only the places of samples.
     pub const PLACES: Self = Self {
         processes: false,
         cgroups: false,
@@ -53,7 +53,7 @@ impl Wanted {
     };
 }
 
-/// The samples of an event in a place, in the processes of a name and a control group.
+/// The sum of an event's samples in a place, in the processes of a name and a control group.
 pub(crate) struct SampleSum {
     pub image: ImageId,
     pub offset: ImageOffset,
@@ -156,7 +156,7 @@ fn has_callers(manifest: &Manifest) -> bool {
     manifest.members.contains_key("stacks.parquet")
 }
 
-/// Returns whether the sums alone have all that is wanted of a container.
+/// Returns whether the sums of a container suffice for all that is wanted.
 pub(crate) fn sums_do(source: &Container, wanted: Wanted) -> Result<bool, StoreError> {
     let callers = wanted.callers && has_callers(&source.read_manifest()?);
     Ok(!wanted.ids && !callers)
@@ -187,7 +187,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The names of a column, entered into the names of the recording.
+/// The names of a column, interned in the names of the recording.
 struct NameColumn {
     ids: Vec<NameId>,
     texts: Texts,
@@ -257,7 +257,8 @@ fn decode_images(table: &ParquetTable<'_>, recording: &mut Recording) -> Read {
     Ok(())
 }
 
-/// A text of its own for a row. Many rows can share a long one in the file, so it has its price.
+/// Returns a text owned by its row. Many rows can share a long text in the file, so its copy counts
+/// against the budget.
 fn owned_text(table: &ParquetTable<'_>, text: Option<&str>) -> Result<Option<String>, TableFault> {
     let len = text.map_or(0, str::len) as u64;
     table.budget.spend_bytes(len, 0)?;
@@ -275,7 +276,7 @@ fn decode_stacks(
         for i in 0..rows.len() {
             let check = Check(&rows, i);
             check.own_number(own[i])?;
-            // Only frames before this one exist: a chain of callers ends.
+            // Only frames before this one exist, so a chain of callers ends.
             let caller = caller_of(&check, callers[i], ids)?;
             let location = Location {
                 image: check.check_image(images[i], recording)?,
@@ -348,7 +349,7 @@ fn decode_samples(table: &ParquetTable<'_>, recording: &mut Recording, ids: &[St
     Ok(())
 }
 
-/// The samples added up by event, place and, if these are wanted, process and control group.
+/// Returns the samples summed by event, place and, if wanted, process and control group.
 fn sampled_places(
     table: &ParquetTable<'_>,
     recording: &mut Recording,

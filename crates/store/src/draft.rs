@@ -1,4 +1,4 @@
-//! Epochs that are being written, where no reader looks.
+//! Epochs that are being written, in a directory that readers skip.
 
 use crate::error::StoreError;
 use std::fs::{self, File};
@@ -6,14 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Names in the draft's directory: the lock that its writer holds, and the epoch.
+/// Names in the draft's directory: the writer's lock, and the epoch.
 const LOCK: &str = "lock";
 const EPOCH: &str = "epoch";
 
-/// An epoch that is being written. When it is dropped, its leftovers are removed.
+/// An epoch that is being written. On drop its leftovers are removed.
 pub(crate) struct EpochDraft {
     directory: TempDir,
-    /// Held until then; where a file system has no locks nobody cleans either.
+    /// Held until then; a file system without locks is never cleaned.
     _lock: File,
 }
 
@@ -25,7 +25,7 @@ impl EpochDraft {
                 .prefix("")
                 .tempdir_in(writing)
                 .map_err(StoreError::wrap_io("create", writing))?;
-            // A cleaner may come before the lock, and then takes the directory away: try again.
+            // A cleaner may come before the lock, and removes the directory: try again.
             let path = directory.path().join(LOCK);
             let lock = match File::create_new(&path) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
@@ -51,11 +51,11 @@ impl EpochDraft {
     }
 }
 
-/// Removes a draft whose writer has died; returns whether it did. Drafts that cannot be removed
-/// stay and harm nobody.
+/// Removes a draft whose writer has died; returns whether it did. Drafts that cannot be removed are
+/// harmless.
 pub(crate) fn remove_if_dead(draft: &Path) -> bool {
     match File::options().write(true).open(draft.join(LOCK)) {
-        // The lock is the first thing that a writer makes and the last that is removed here.
+        // The lock is the first file that a writer makes and the last that is removed here.
         Err(e) if e.kind() == io::ErrorKind::NotFound => fs::remove_dir(draft).is_ok(),
         Err(_) => false,
         Ok(lock) => {

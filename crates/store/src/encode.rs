@@ -1,4 +1,4 @@
-//! A recording as the members of a container.
+//! Encodes a recording into the members of a container.
 
 use crate::accesses::{are_storable, encode_accesses, encode_places};
 use crate::branches::{encode_branches, encode_stretches};
@@ -63,7 +63,7 @@ fn storable(number: u64) -> bool {
     i64::try_from(number).is_ok()
 }
 
-/// Refuses samples and threads that refer to entries that the recording does not have.
+/// Refuses samples and threads that refer to missing entries of the recording.
 fn check_samples(recording: &Recording) -> Result<(), StoreError> {
     let (names, stacks) = (recording.names.iter().len(), recording.stacks.len());
     let has_event = |event: EventId| usize::from(event.0) < recording.events.len();
@@ -93,7 +93,7 @@ fn check_samples(recording: &Recording) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses recordings that would be read back as something else, or not at all.
+/// Refuses recordings that could not be read back, or would differ.
 pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
     let (events, images) = (recording.events.len(), recording.images.len());
     require(events <= MAX_EVENTS, "it has more than 65536 events")?;
@@ -143,11 +143,11 @@ pub(crate) fn check_storable(recording: &Recording) -> Result<(), StoreError> {
     require(known, "a symbol is of an image that it does not have")
 }
 
-/// Frames that called others, and frames of wakers: the only ones with an id of their own. The
-/// innermost frame of a sample stands in its row. By positions: a recording can have millions of frames.
+/// Frames that called others, and frames of wakers: the only ones with an id. The innermost frame
+/// of a sample is in its row. Stored by index: a recording can have millions of frames.
 struct Callers {
     frames: Vec<u32>,
-    /// One more than the id of each frame of the recording that has one.
+    /// 1 + the id of each frame that has one.
     ids: Vec<Option<NonZeroU32>>,
 }
 
@@ -185,19 +185,19 @@ impl Callers {
     }
 }
 
-/// Key of a sample in the order of the rows: the samples of an image together, by ascending offset, so
-/// that a difference takes a byte or two. Rows are not copied to be sorted: a daemon is to stay small.
+/// Key of a sample in the order of the rows: by image and ascending offset, so that a difference
+/// takes a byte or two. Rows are not copied for sorting, to keep a daemon small.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     event: u16,
     image: u32,
     offset: u64,
     process: u32,
-    /// Position in the recording, in which equal keys are compared further.
+    /// Index in the recording, by which equal keys are compared further.
     sample: u32,
 }
 
-/// The parts of a sample that are compared where places and processes are the same.
+/// The fields of a sample that are compared if places and processes are equal.
 type Rest = (
     Option<u32>,
     Option<u32>,
@@ -301,7 +301,7 @@ fn encode_samples(
     table.finish_table()
 }
 
-/// The weight of a row; null where it is the count, which most often saves the column.
+/// Returns the weight of a row; null if it equals the count, which mostly saves the column.
 fn stored_weight(count: u64, weight: u64) -> Option<i64> {
     (weight != count).then_some(weight.cast_signed())
 }

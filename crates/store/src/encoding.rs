@@ -1,10 +1,10 @@
 //! The value encodings of Parquet that the writer uses, decoded.
 //!
 //! The `parquet` crate, which writes them, reads them too, but is not made for hostile input: of
-//! 20,000 tables of ours with one to three bytes changed, 112 made its version 60.1 panic (a page
-//! without a dictionary, a chunk at a negative offset, a level run past its page), and it allocates
-//! what a header claims. These functions return an error instead and allocate for `count` values,
-//! which the caller has bounded.
+//! 20,000 tables with one to three bytes changed, 112 made its version 60.1 panic (a page without a
+//! dictionary, a chunk at a negative offset, a level run past its page), and it allocates as much
+//! as a header claims. These functions return an error instead and allocate for `count` values, a
+//! number that the caller has bounded.
 
 use crate::thrift::{read_varint, unzigzag};
 
@@ -23,7 +23,7 @@ fn take_bytes<'a>(data: &'a [u8], pos: &mut usize, len: usize) -> Result<&'a [u8
     Ok(taken)
 }
 
-/// The `width <= 64` bits from bit `at` of `data`, least significant first.
+/// Reads `width <= 64` bits from bit `at` of `data`, least significant first.
 fn read_bits(data: &[u8], at: usize, width: usize) -> Result<u64> {
     if width == 0 {
         return Ok(0);
@@ -109,7 +109,7 @@ pub(crate) fn decode_deltas(data: &[u8], count: usize) -> Result<Vec<i64>> {
     Ok(values)
 }
 
-/// Decodes `count` integers that stand as they are.
+/// Decodes `count` unencoded integers.
 pub(crate) fn plain_integers(data: &[u8], count: usize) -> Result<Vec<i64>> {
     let (values, rest) = data.as_chunks::<8>();
     if values.len() != count || !rest.is_empty() {
@@ -118,9 +118,9 @@ pub(crate) fn plain_integers(data: &[u8], count: usize) -> Result<Vec<i64>> {
     Ok(values.iter().map(|v| i64::from_le_bytes(*v)).collect())
 }
 
-/// Decodes `count` texts that stand as they are.
+/// Decodes `count` unencoded texts.
 pub(crate) fn plain_texts(data: &[u8], count: usize) -> Result<Vec<String>> {
-    // Each takes four bytes at least.
+    // Each takes at least four bytes.
     let mut values = Vec::with_capacity(count.min(data.len() / 4));
     let mut pos = 0;
     for _ in 0..count {
@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn deltas_as_the_specification_has_them() {
-        // Its example: 7, 5, 3, 1, 2, 3, 4, 5 are a minimum of -2 and remainders 0 0 0 3 3 3 3.
+        // The specification's example: 7, 5, 3, 1, 2, 3, 4, 5 have a minimum difference of -2 and
+        // remainders 0 0 0 3 3 3 3.
         let data = [
             0x80, 1, 4, 8, 14, 3, 2, 0, 0, 0, 0xc0, 0x3f, 0, 0, 0, 0, 0, 0,
         ];

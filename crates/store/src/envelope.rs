@@ -1,7 +1,7 @@
 //! The envelope of JSON on disk: the name of the form, its version, and a checksum.
 //!
-//! `{"format":"…","version":1,"crc32":…,"<key>":…}`, on one line; the checksum is that of the bytes of
-//! the value of `<key>`, as they stand.
+//! `{"format":"…","version":1,"crc32":…,"<key>":…}`, on one line; the checksum covers the bytes of
+//! the value of `<key>`.
 
 use crate::error::{StoreError, TableFault};
 use serde::de::DeserializeOwned;
@@ -13,16 +13,16 @@ use std::path::Path;
 pub(crate) struct EnvelopeForm {
     /// Its name.
     pub format: &'static str,
-    /// Raised when a reader of the former version would misread the content; not for what it can
-    /// ignore (a further field).
+    /// Raised when a reader of the former version would misread the content, not for additions that
+    /// it can ignore (a further field).
     pub version: u64,
-    /// Under which key the content stands.
+    /// Key of the content.
     pub key: &'static str,
     /// The name of the member in errors.
     pub member: &'static str,
 }
 
-/// The fields that every version begins with.
+/// The fields at the start of every version.
 #[derive(Deserialize)]
 struct Stamp {
     format: String,
@@ -37,7 +37,7 @@ struct Envelope<'a> {
 }
 
 impl EnvelopeForm {
-    /// The content in its envelope, with the end of the line.
+    /// Returns the content in its envelope, with the end of the line.
     pub fn seal_content(&self, content: &impl Serialize) -> Result<Vec<u8>, StoreError> {
         let unstorable = |e: serde_json::Error| StoreError::unstorable(e.to_string());
         let content = serde_json::to_string(content).map_err(unstorable)?;
@@ -88,7 +88,7 @@ impl EnvelopeForm {
                 found,
             });
         }
-        // The content stands somewhere in the line; its errors are told from the start of the line.
+        // The content begins within the line; positions of errors count from the start of the line.
         let start = content.as_ptr() as usize - bytes.as_ptr() as usize;
         serde_json::from_str(content).map_err(|e| {
             fault(start + error_offset(content.as_bytes(), &e), e.to_string())

@@ -3,14 +3,14 @@ use std::path::{Path, PathBuf};
 
 /// Reason that a recording could not be written or read.
 ///
-/// Reading distinguishes *this is something else* ([`NotARecording`](StoreError::NotARecording)), *this
-/// is of a newer program* ([`Newer`](StoreError::Newer)), *this was damaged on the way*
-/// ([`Truncated`](StoreError::Truncated), [`Checksum`](StoreError::Checksum)) and *this was never right*
-/// ([`Damaged`](StoreError::Damaged)).
+/// Reading distinguishes *this is something else* ([`NotARecording`](StoreError::NotARecording)),
+/// *this is of a newer program* ([`Newer`](StoreError::Newer)), *this was damaged on the way*
+/// ([`Truncated`](StoreError::Truncated), [`Checksum`](StoreError::Checksum)) and *this was never
+/// right* ([`Damaged`](StoreError::Damaged)).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The system refused. A full disk and missing rights come as this one, with
+    /// The system refused an action. A full disk and missing rights are of this kind, with
     /// [`std::io::ErrorKind::StorageFull`] and [`std::io::ErrorKind::PermissionDenied`].
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -26,11 +26,11 @@ pub enum StoreError {
     NotARecording {
         /// The path.
         path: PathBuf,
-        /// The format that it looks like instead, with an article, and the command that reads it
-        /// where there is one.
+        /// The format that it looks like instead, with an article, and the command that reads it if
+        /// there is one.
         looks_like: &'static str,
     },
-    /// A newer program wrote the recording in a form that this one does not know.
+    /// A newer program wrote the recording in a form unknown to this one.
     #[error(
         "{} has format version {version}, this program reads up to {supported}: upgrade it",
         path.display()
@@ -43,7 +43,7 @@ pub enum StoreError {
         /// The newest version that this program reads.
         supported: u64,
     },
-    /// An older program wrote a trace that says something else by the same words.
+    /// An older program wrote a trace whose words had another meaning.
     #[error(
         "{} has format version {version}, and not all calls in it were recorded: which of them stand for how many was not \
          written down then, so that its figures would be wrong; trace the program again",
@@ -55,7 +55,8 @@ pub enum StoreError {
         /// Its version.
         version: u64,
     },
-    /// A member is missing, or shorter or longer than it was written. (A file whose end is missing has no list of members: that is [`StoreError::Damaged`].)
+    /// A member is missing, or its length has changed. (A file whose end is missing has no list of
+    /// members: that is [`StoreError::Damaged`].)
     #[error(
         "{}: {member} has {found} bytes of {expected}: the recording was cut short or changed",
         path.display()
@@ -70,7 +71,7 @@ pub enum StoreError {
         /// Its length now; 0 if it is missing.
         found: u64,
     },
-    /// The bytes of a member are not those that were written.
+    /// The bytes of a member differ from those written.
     #[error(
         "{}: {member} is damaged: its checksum is {found:08x}, not {expected:08x}",
         path.display()
@@ -80,12 +81,12 @@ pub enum StoreError {
         path: PathBuf,
         /// The member.
         member: String,
-        /// CRC-32 that was written.
+        /// The written CRC-32.
         expected: u32,
-        /// CRC-32 of the bytes that are there.
+        /// CRC-32 of the current bytes.
         found: u32,
     },
-    /// A member, or the container, says something that cannot be.
+    /// A member, or the container, has impossible contents.
     #[error("{}: {member}: {what}, {at}", path.display())]
     Damaged {
         /// The recording.
@@ -97,13 +98,13 @@ pub enum StoreError {
         /// Its place in the member.
         at: ErrorPlace,
     },
-    /// A part of an epoch was damaged and was moved out of the way.
+    /// A damaged part of an epoch was moved aside.
     #[error("{} was damaged and is not part of its epoch any more", path.display())]
     SetAside {
         /// Its new path.
         path: PathBuf,
     },
-    /// The recording in memory contradicts itself or exceeds what the format can hold; nothing was
+    /// The recording in memory contradicts itself or exceeds the format's limits; nothing was
     /// written.
     #[error("the recording cannot be stored: {what}")]
     Unstorable {
@@ -138,24 +139,24 @@ impl fmt::Display for ErrorPlace {
 
 const LEFT_OUT: &str = "left out: ";
 
-/// The warning that something cannot be read, and is not in a recording.
+/// Returns the warning that unreadable data is missing from a recording.
 pub fn left_out(error: &StoreError) -> String {
     format!("{LEFT_OUT}{error}")
 }
 
-/// Returns whether a warning says that something is not in the recording.
+/// Returns whether a warning reports data that is missing from the recording.
 pub fn is_left_out(warning: &str) -> bool {
     warning.starts_with(LEFT_OUT)
 }
 
 impl StoreError {
-    /// Returns whether there is no room to write.
+    /// Returns whether the disk is full.
     pub fn is_full(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
     }
 
-    /// Returns a wrapper for `map_err`: the action and the path that the system refused.
+    /// Returns a wrapper for `map_err`, with the action and the path that the system refused.
     pub(crate) fn wrap_io<'a>(
         action: &'static str,
         path: &'a Path,
@@ -172,7 +173,7 @@ impl StoreError {
     }
 }
 
-/// Damage of a member, found where the file's name is not known.
+/// Damage of a member, found where the file's name is unknown.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TableFault {
     pub what: String,

@@ -8,7 +8,7 @@ use profile::Recording;
 use std::path::{Path, PathBuf};
 use whole_file::write_whole_file;
 
-/// A file that was written.
+/// A written file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenFile {
     /// Path of the file, or of the directory of the epoch.
@@ -17,10 +17,10 @@ pub struct WrittenFile {
     pub bytes: u64,
 }
 
-/// Writes a recording into the file `path`, in place of what is there.
+/// Writes a recording into the file `path`, in place of an existing one.
 ///
-/// Whoever opens `path` finds the former file or the new one, whole, also after a crash. A device
-/// or pipe is written to as it is.
+/// A reader of `path` finds the former file or the new one, whole, also after a crash. A device or
+/// pipe is written to directly.
 ///
 /// # Errors
 /// [`StoreError::Unstorable`], or [`StoreError::Io`]; nothing half-written remains.

@@ -1,4 +1,4 @@
-//! Recordings whose checksums are right and whose content is not.
+//! Recordings with right checksums and wrong content.
 
 use crate::container::Encoded;
 use crate::encode::encode_recording;
@@ -26,7 +26,7 @@ const TABLES: [(&str, &[TableColumn]); 9] = [
     ("places.parquet", PLACES),
 ];
 
-/// A recording with two rows in every table.
+/// Makes a recording with two rows in every table.
 fn good() -> Recording {
     let target = Target::Machine;
     let mut recording = Recording::new(
@@ -119,7 +119,7 @@ fn good() -> Recording {
 
 static GOOD: LazyLock<Encoded> = LazyLock::new(|| encode_recording(&good()).unwrap());
 
-/// Reads the recording with `bytes` in place of a member, and with checksums that say so.
+/// Reads the recording with `bytes` in place of a member, and with matching checksums.
 fn read_with(name: &str, bytes: Vec<u8>) -> Result<Recording, StoreError> {
     let mut encoded = GOOD.clone();
     let mut members = encoded.members.iter_mut();
@@ -169,14 +169,14 @@ fn tables_of_earlier_writers_are_read() {
     }
 }
 
-/// Value of a column of a made-up table in its second row.
+/// Wrong value of a column in the second row of a table.
 enum Bad {
     Int(i64),
     Text(&'static str),
     Null,
 }
 
-/// A table of four rows, good but for one value of the second.
+/// Makes a table of four rows, good except for one value of the second.
 fn table(columns: &'static [TableColumn], bad_column: &str, bad: &Bad) -> Vec<u8> {
     let mut table = TableWriter::new(columns).unwrap();
     let mut rows = table.begin_rows().unwrap();
@@ -336,7 +336,7 @@ fn a_table_that_lacks_or_changes_a_column_is_refused() {
     }
 }
 
-/// A few kilobytes that want 100 MB.
+/// A few kilobytes that would decode to 100 MB.
 #[test]
 fn a_bomb_is_refused() {
     let mut table = TableWriter::new(SYMBOLS).unwrap();
@@ -358,7 +358,7 @@ fn a_bomb_is_refused() {
     assert!(error.to_string().contains("far more"), "{error}");
 }
 
-/// A few kilobytes that want a million and a half of rows.
+/// A few kilobytes that would decode to a million and a half rows.
 #[test]
 fn too_many_rows_are_refused() {
     let mut table = TableWriter::new(SYMBOLS).unwrap();
@@ -397,7 +397,7 @@ fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// The checksums follow the changes: only the checks of the content stand between them and us.
+    /// The checksums match the changes: only the checks of the content protect the reader.
     #[test]
     fn changed_tables_do_no_harm(member in 1usize..6, changes in changes()) {
         let encoded = GOOD.clone();

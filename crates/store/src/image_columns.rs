@@ -1,4 +1,4 @@
-//! Columns that several tables have: those that name an image, and the texts that rows share.
+//! Columns shared by several tables: the columns of an image, and texts that rows share.
 
 use crate::error::StoreError;
 use crate::table_writer::{RowsWriter, shared_text};
@@ -17,11 +17,11 @@ pub(crate) const KINDS: [(ImageKind, &str); 8] = [
     (ImageKind::Unknown, "unknown"),
 ];
 
-/// All texts, each once, to be shared by the rows.
+/// All texts, each once, shared by the rows.
 pub(crate) struct SharedTexts {
     pub events: Vec<ByteArray>,
     names: Vec<ByteArray>,
-    /// Position of each name in alphabetical order, which does not depend on the order of arrival.
+    /// Rank of each name in alphabetical order, which does not depend on the order of arrival.
     ranks: Vec<u32>,
     paths: Vec<ByteArray>,
     build_ids: Vec<Option<ByteArray>>,
@@ -82,7 +82,7 @@ impl SharedTexts {
     }
 }
 
-/// The columns that name an image: its id, and for those who read the table alone its path and
+/// Returns the columns of an image: its id and, for readers of this table alone, its path and
 /// build-id.
 pub(crate) fn image_columns<I: Iterator<Item = ImageId>>(
     out: &mut RowsWriter<'_>,

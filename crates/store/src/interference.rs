@@ -1,4 +1,4 @@
-//! Paths of traces and results of the interference method, and results as files: one line of JSON.
+//! Paths of the interference method's traces and results, and results as files: one line of JSON.
 
 use crate::envelope::EnvelopeForm;
 use crate::error::{StoreError, TableFault};
@@ -28,8 +28,8 @@ pub enum StoredResult {
     Result,
 }
 
-/// Returns the path in a database of the trace or result of a program, by the program's start. The file and its
-/// directory need not exist.
+/// Returns the path of a program's trace or result in a database, by the program's start. The file
+/// and its directory need not exist.
 pub fn interference_path(database: &Path, start_unix_ns: u64, kept: StoredResult) -> PathBuf {
     let extension = match kept {
         StoredResult::Trace => "trace",
@@ -39,7 +39,8 @@ pub fn interference_path(database: &Path, start_unix_ns: u64, kept: StoredResult
     database.join("interference").join(name)
 }
 
-/// The last run's file in a database: its trace, else its result; `None` if there is neither of any run.
+/// Returns the last run's file in a database: its trace, or else its result; `None` if there is no
+/// run.
 ///
 /// # Errors
 /// [`StoreError::Io`] if the directory cannot be read.
@@ -52,7 +53,7 @@ pub fn latest_interference(database: &Path) -> Result<Option<PathBuf>, StoreErro
     let mut last = None;
     for entry in fs::read_dir(&directory).map_err(failed())? {
         let path = entry.map_err(failed())?.path();
-        // "trace" is behind "json", so that of one run it is the last.
+        // "trace" sorts after "json", so that a run's trace comes last.
         let ours = path
             .extension()
             .is_some_and(|e| e == "json" || e == "trace");
@@ -63,7 +64,7 @@ pub fn latest_interference(database: &Path) -> Result<Option<PathBuf>, StoreErro
     Ok(last)
 }
 
-/// Writes a result into the file `path`, whole or not at all; its directory is made.
+/// Writes a result into the file `path`, whole or not at all; creates its directory.
 ///
 /// # Errors
 /// [`StoreError::Io`], [`StoreError::Unstorable`].
@@ -91,7 +92,7 @@ pub fn read_interference(path: &Path) -> Result<Interference, StoreError> {
     FORM.open_envelope(&bytes, path, 0)
 }
 
-/// Returns whether bytes begin like a result of ours.
+/// Returns whether bytes begin like a result of vitalfew.
 pub fn is_interference(bytes: &[u8]) -> bool {
     bytes.starts_with(b"{\"format\":\"vitalfew-interference\"")
 }

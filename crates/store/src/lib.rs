@@ -1,29 +1,31 @@
-//! Recordings on disk: one in a file, or many of many hosts in a [`Database`] that other tools
-//! query as it is.
+//! Recordings on disk: one in a file, or many of many hosts in a [`Database`] that other tools can
+//! query directly.
 //!
-//! A recording is a description in JSON and up to seven tables in Parquet; `docs/format.md` says
-//! what is in them. [`write_file`] and [`read_file`] keep one in a file, a zip archive;
-//! [`Database::write_recording`] and [`Epoch::read_recording`] in a directory of its own among others. Both are whole
-//! or not there, whenever a writer dies. [`open_path`] finds out what a path is, [`merge_recordings`] makes one
-//! recording of several. Causal profiles are files of their own ([`append_causal`], [`read_causal`]), and so
-//! are traces ([`TraceWriter`], [`TraceReader`]) and their results ([`write_interference`]).
+//! A recording is a description in JSON and up to seven tables in Parquet; `docs/format.md`
+//! describes them. [`write_file`] and [`read_file`] keep one in a file, a zip archive;
+//! [`Database::write_recording`] and [`Epoch::read_recording`] in a directory of its own among
+//! others. Both appear whole or not at all, whenever a writer dies. [`open_path`] detects the kind
+//! of a path, [`merge_recordings`] makes one recording of several. Causal profiles are files of
+//! their own ([`append_causal`], [`read_causal`]), and so are traces ([`TraceWriter`],
+//! [`TraceReader`]) and their results ([`write_interference`]).
 //!
-//! What comes back is what was written, except for what carries no meaning: the order of samples
-//! and threads, the numbers of names and stacks, and names and stacks that nothing refers to.
+//! A recording is read back as it was written, except for details without meaning: the order of
+//! samples and threads, the numbers of names and stacks, and names and stacks that nothing refers
+//! to.
 //!
-//! # Reading is strict, writing is not ours
+//! # Reading is strict, writing is by a library
 //!
-//! The `parquet` crate writes the tables. They are read by a small decoder of our own
-//! (`thrift`, `encoding`, `table_reader`), which knows what this crate writes and no more: a
-//! recording may come from anybody, and it must cost no more than an error (see `encoding`).
-//! Memory is bounded by the length of the file: a table may decode to 64 MiB and 256 times its
-//! length, and a page to 16 MiB.
+//! The `parquet` crate writes the tables. A small decoder of this crate reads them (`thrift`,
+//! `encoding`, `table_reader`). It supports only what this crate writes: a recording may come from
+//! anybody, and a bad one must cause no more than an error (see `encoding`). Memory is bounded by
+//! the length of the file: a table may decode to 64 MiB and 256 times its length, and a page to 16
+//! MiB.
 //!
-//! # What the layout gains
+//! # Effect of the layout
 //!
-//! Bytes a sample, of a made-up minute of compiling (600,000 samples in 178,000 rows, 3,000 threads, 59
-//! images, 4,000 symbols): **0.54**, of which 0.06 are the symbols. `cargo run --release -p store
-//! --example measure` prints it. One choice changed at a time:
+//! Bytes a sample, for an invented minute of compiling (600,000 samples in 178,000 rows, 3,000
+//! threads, 59 images, 4,000 symbols): **0.54**, 0.06 of them for the symbols. `cargo run --release
+//! -p store --example measure` prints it. One choice changed at a time:
 //!
 //! | | |
 //! |---|---|
@@ -96,13 +98,14 @@ use std::path::{Path, PathBuf};
 /// The kind of data at a path.
 #[derive(Debug)]
 pub enum Opened {
-    /// A recording: it was a file, or the directory of an epoch.
+    /// A recording, from a file or the directory of an epoch.
     Recording(Box<Recording>),
     /// A database.
     Database(Database),
 }
 
-/// Opens what there is at `path`, which is found out from its content. An epoch of one host alone is that host's recording.
+/// Opens `path` by its content. A database with a single epoch of one host alone opens as that
+/// host's recording.
 ///
 /// # Errors
 /// All of [`StoreError`] but [`StoreError::Unstorable`].
@@ -116,8 +119,8 @@ pub fn open_path(path: &Path) -> Result<Opened, StoreError> {
     read_file(path).map(|recording| Opened::Recording(Box::new(recording)))
 }
 
-/// Returns the path of the database that is used by default: `$VITALFEW_DB`, else
-/// `$XDG_DATA_HOME/vitalfew`, else `~/.local/share/vitalfew`.
+/// Returns the default database: `$VITALFEW_DB`, else `$XDG_DATA_HOME/vitalfew`, else
+/// `~/.local/share/vitalfew`.
 pub fn default_database() -> PathBuf {
     database_in(|name| env::var_os(name), env::home_dir())
 }
@@ -127,7 +130,7 @@ fn database_in(var: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) ->
     if let Some(path) = path("VITALFEW_DB").filter(|path| !path.as_os_str().is_empty()) {
         return path;
     }
-    // The specification of XDG_DATA_HOME says to ignore a relative one.
+    // The specification of XDG_DATA_HOME demands that a relative path is ignored.
     path("XDG_DATA_HOME")
         .filter(|path| path.is_absolute())
         .unwrap_or_else(|| home.unwrap_or_else(|| "/".into()).join(".local/share"))

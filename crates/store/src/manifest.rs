@@ -21,7 +21,7 @@ const FORM: EnvelopeForm = EnvelopeForm {
 /// Limit on its size, far above that of any recording.
 pub(crate) const MAX_LEN: u64 = 64 << 20;
 
-/// Events are told apart by 16 bits.
+/// Event numbers have 16 bits.
 pub(crate) const MAX_EVENTS: usize = 1 << 16;
 
 /// The required size and checksum of a member.
@@ -57,7 +57,7 @@ pub(crate) struct Manifest {
 impl Manifest {
     pub fn new(recording: &Recording, members: BTreeMap<String, ManifestMember>) -> Self {
         let counts = recording.samples.iter().map(|sample| sample.count);
-        // What the walks say is said anew when they are read.
+        // Sentences on stack walks are generated again when the recording is read.
         let said = recording.walks.map_or_else(Vec::new, StackWalks::sentences);
         let warnings = recording.warnings.iter();
         let warnings = warnings.filter(|warning| !said.contains(warning));

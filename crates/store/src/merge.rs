@@ -14,12 +14,13 @@ use profile::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One recording with the samples of all of these.
+/// Merges recordings into one with the samples of all.
 ///
-/// Images are the same if they have the same build-id or, without one, if they were the same file
-/// under the same path on the same host and kernel. Events are the same if they have the same name
-/// and unit; where their periods differ, samples are weighed in units of the event ([`Event::mixed_periods`]). The result begins when the first recording began and ends when the last one ended.
-/// Where recordings disagree on what they measured and how, a warning says so.
+/// Images are the same if they have the same build-id or, without one, the same path on the same
+/// host and kernel. Events are the same if they have the same name and unit; if their periods
+/// differ, samples are weighed in units of the event ([`Event::mixed_periods`]). The result begins
+/// when the first recording began and ends when the last one ended. If recordings disagree on what
+/// they measured and how, a warning says so.
 ///
 /// # Errors
 /// [`StoreError::Unmergeable`] if there is no recording, or too many events;
@@ -34,11 +35,11 @@ pub fn merge_recordings(recordings: &[Recording]) -> Result<Recording, StoreErro
     Ok(merger.finish_recording())
 }
 
-/// Most frames, beside one for each place, of several epochs that are read together.
+/// Maximum number of frames, beside one for each place, of several epochs that are read together.
 pub(crate) const MOST_CALLERS_READ: usize = 1 << 20;
 
-/// Merges recordings as [`merge_recordings`] does, one after the other and in bounded memory: rare stacks lose callers
-/// ([`fold_rare_stacks`]) before there are more frames than there may be.
+/// Merges recordings as [`merge_recordings`] does, one after the other and in bounded memory: rare
+/// stacks lose callers ([`fold_rare_stacks`]) before the number of frames exceeds its limit.
 pub(crate) struct BoundedMerger {
     /// The parts without their tables.
     heads: Vec<Recording>,
@@ -49,7 +50,7 @@ pub(crate) struct BoundedMerger {
 }
 
 impl BoundedMerger {
-    /// A merger of nothing yet, into `most_callers` frames of callers.
+    /// Makes an empty merger with at most `most_callers` frames of callers.
     pub fn new(most_callers: usize) -> Self {
         let (host, target) = (Host::default(), Target::Machine);
         let merged = Recording::new(host, target, Collector::Bpf, CallGraph::None);
@@ -61,15 +62,15 @@ impl BoundedMerger {
         }
     }
 
-    /// Returns a merger of samples that keep their slices: the slices of all recordings count the same times. A slice is as long as the
-    /// longest recording.
+    /// Makes a merger of samples that keep their slices: a slice stands for the same time in all
+    /// recordings. A slice is as long as the longest recording.
     pub fn of_slices(most_callers: usize) -> Self {
         let mut merger = Self::new(most_callers);
         merger.merger.merged.slice_ns = Some(1);
         merger
     }
 
-    /// Returns whether nothing was added.
+    /// Returns whether no recording was added.
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
     }
@@ -80,7 +81,7 @@ impl BoundedMerger {
         self.heads.push(head_of(part));
         if self.merger.merged.stacks.len() > self.fold_at {
             self.merger.fold_stacks(self.most_callers);
-            // Not after each part.
+            // Leaves room, so that not each part folds again.
             self.fold_at = self.merger.merged.stacks.len() + self.most_callers / 2;
         }
         Ok(())
@@ -114,7 +115,7 @@ impl BoundedMerger {
     }
 }
 
-/// A recording without its tables.
+/// Returns a recording without its tables.
 fn head_of(recording: &Recording) -> Recording {
     let (host, target) = (recording.host.clone(), recording.target.clone());
     let mut head = Recording::new(host, target, recording.collector, recording.call_graph);
@@ -131,8 +132,8 @@ fn nothing_to_merge() -> StoreError {
     }
 }
 
-/// One recording with the sums of all of these, by event, place and process. The recordings are
-/// without their samples.
+/// Makes one recording with the sums of all, by event, place and process. The recordings have no
+/// samples.
 pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Recording, StoreError> {
     let (recordings, parts): (Vec<Recording>, Vec<Vec<SampleSum>>) = parts.into_iter().unzip();
     let first = recordings.first().ok_or_else(nothing_to_merge)?;
@@ -142,7 +143,7 @@ pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Reco
         .iter()
         .map(|recording| merger.add_all_but_samples(recording));
     let ids: Vec<MergedIds> = ids.collect::<Result<_, _>>()?;
-    // Only now is it known which events have mixed periods.
+    // Only now the events with mixed periods are known.
     for ((recording, part), ids) in recordings.iter().zip(parts).zip(ids) {
         sums.extend(part.into_iter().map(|sum| SampleSum {
             image: ids.images[sum.image.0 as usize],
@@ -153,7 +154,7 @@ pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Reco
             ..sum
         }));
     }
-    // Each recording is sorted already, which this sort makes use of.
+    // Each recording is sorted already, which makes this sort fast.
     sums.sort_by_key(SampleSum::sort_key);
     let mut merged = merger.finish_recording();
     let mut last = None;
@@ -185,7 +186,7 @@ pub(crate) fn merge_sums(parts: Vec<(Recording, Vec<SampleSum>)>) -> Result<Reco
     Ok(merged)
 }
 
-/// The merged recording without anything in it.
+/// Makes the merged recording without contents.
 fn empty_merged(first: &Recording, all: &[Recording]) -> Recording {
     let mut warnings = Vec::new();
     let mut agree = |same: &dyn Fn(&Recording) -> bool, on: &str| {
@@ -230,8 +231,8 @@ fn empty_merged(first: &Recording, all: &[Recording]) -> Recording {
     merged
 }
 
-/// Returns the host of all recordings; of several hosts the names, all their CPUs, and the
-/// properties that they share.
+/// Returns the host of all recordings; for several hosts their names, all their CPUs, and their
+/// common properties.
 fn merged_host(first: &Recording, all: &[Recording]) -> Host {
     let mut host = first.host.clone();
     let mut seen = FxHashSet::from_iter([first.host.name.as_str()]);
@@ -264,11 +265,11 @@ fn merged_host(first: &Recording, all: &[Recording]) -> Host {
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Program(ImageKind, BuildId),
-    /// An image without a build-id means nothing elsewhere: host name, kernel release, image.
+    /// An image without a build-id is local to its host: host name, kernel release, image.
     Local(String, String, Image),
 }
 
-/// The ids that the parts of a recording have in the merged one.
+/// The ids of a recording's parts in the merged one.
 struct MergedIds {
     events: Vec<EventId>,
     names: Vec<NameId>,
@@ -278,12 +279,12 @@ struct MergedIds {
 struct Merger {
     merged: Recording,
     images: FxHashMap<Identity, ImageId>,
-    /// Positions among the samples, by samples whose counts are 0.
+    /// Indexes of samples, by samples with counts of 0.
     samples: FxHashMap<Sample, usize>,
-    /// Positions among the threads, likewise; numbers of threads mean nothing on another host.
+    /// Indexes of threads, likewise, by host: thread numbers have no meaning on another one.
     threads: FxHashMap<(String, ThreadCount), usize>,
     symbols: BTreeSet<EmbeddedSymbol>,
-    /// Observed and walked transfers, by branch and target.
+    /// Observed and interpreted transfers, by branch and target.
     branches: BTreeMap<(ImageId, ImageOffset, ImageOffset), (u64, u64)>,
     stretches: BTreeMap<(ImageId, Stretch), StretchSightings>,
     accesses: Found,
@@ -318,7 +319,7 @@ impl Merger {
     }
 
     fn add_all_but_samples(&mut self, recording: &Recording) -> Result<MergedIds, StoreError> {
-        // How stacks were walked is said of all together.
+        // Sentences on stack walks cover all recordings together.
         let said = recording.walks.map_or_else(Vec::new, StackWalks::sentences);
         for warning in recording.warnings.iter().filter(|w| !said.contains(w)) {
             if !self.merged.warnings.contains(warning) {
@@ -379,7 +380,7 @@ impl Merger {
         })
     }
 
-    /// Returns for each stack of the recording the merged one.
+    /// Returns the merged stack of each stack of the recording.
     fn map_stacks(&mut self, recording: &Recording, ids: &MergedIds) -> Vec<StackId> {
         let mut stacks: Vec<StackId> = Vec::with_capacity(recording.stacks.len());
         for frame in recording.stacks.frames() {
@@ -387,7 +388,7 @@ impl Merger {
                 image: ids.images[frame.location.image.0 as usize],
                 ..frame.location
             };
-            // A caller comes before what it called.
+            // A caller comes before its callee.
             let caller = frame.caller.map(|caller| stacks[caller.0 as usize]);
             stacks.push(self.merged.stacks.intern(location, caller));
         }
@@ -431,7 +432,7 @@ impl Merger {
         Ok(EventId(id))
     }
 
-    /// Returns the weight that samples of an event of a recording have in the merged one.
+    /// Returns the weight of an event's samples in the merged recording.
     fn merged_weight(&self, event: &Event, id: EventId, ids: &MergedIds, weight: u64) -> u64 {
         let merged = self.merged.event(ids.events[usize::from(id.0)]);
         match merged.mixed_periods {
@@ -458,7 +459,7 @@ impl Merger {
         if image.build_id.is_none() {
             merged.gone |= image.gone;
         } else if merged.gone || !image.gone {
-            // The same program at another path: where it was seen last is where it is most likely still found.
+            // The same program at another path: the latest path is the most likely to exist.
             merged.clone_from(image);
         }
         id
@@ -477,7 +478,7 @@ impl Merger {
                 tid: waker.tid,
                 stack: waker.stack.map(stack),
             }),
-            // Slices of several recordings are not the same times.
+            // Slices of several recordings stand for different times.
             slice: sample.slice.filter(|_| self.merged.slice_ns.is_some()),
             count: 0,
             weight: 0,
@@ -515,7 +516,7 @@ impl Merger {
         merged.weight = merged.weight.saturating_add(thread.weight);
     }
 
-    /// Makes the stacks so far fit into `most_callers` frames of callers.
+    /// Limits the stacks so far to `most_callers` frames of callers.
     fn fold_stacks(&mut self, most_callers: usize) {
         if self.merged.stacks.len() <= most_callers {
             return;
@@ -596,7 +597,7 @@ fn merge_event(merged: &mut Event, event: &Event) {
 mod tests {
     use super::*;
 
-    /// A recording of stacks of twenty frames that differ from those of other seeds.
+    /// Makes a recording of stacks of twenty frames that differ from those of other seeds.
     fn recording_of(seed: u64) -> Recording {
         let (host, target) = (Host::default(), Target::Machine);
         let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
@@ -643,7 +644,7 @@ mod tests {
         }
     }
 
-    /// A recording of one event at a period; `counts` are offsets and the samples at each.
+    /// Makes a recording of one event at a period; `counts` are offsets and the samples at each.
     fn recording_at(period: u64, counts: &[(u64, u64)]) -> Recording {
         let (host, target) = (Host::default(), Target::Machine);
         let mut recording = Recording::new(host, target, Collector::Bpf, CallGraph::None);
@@ -674,7 +675,7 @@ mod tests {
         recording
     }
 
-    /// Nanoseconds and samples of an event's mean sample, at an offset.
+    /// Returns the time at an offset in nanoseconds and mean samples of the event.
     fn amounts_at(merged: &Recording, offset: u64) -> (u64, f64) {
         let event = merged.event(EventId(0));
         let at = |sample: &&Sample| merged.stacks.frame(sample.stack).location.offset.0 == offset;
@@ -685,7 +686,8 @@ mod tests {
         )
     }
 
-    /// The place with fewer samples has more time: its samples stand for four times as much.
+    /// The place with fewer samples has more time: each of its samples stands for four times as
+    /// much.
     #[test]
     fn samples_of_unlike_periods_are_added_as_time() {
         let often = recording_at(1_000_000, &[(1, 300), (2, 100)]);
@@ -702,7 +704,7 @@ mod tests {
             (head, sums)
         });
         let bounded = bounded.finish().unwrap();
-        // What was merged is merged again.
+        // The result can be merged again.
         let again = merge_recordings(&[often.clone(), seldom.clone()]).unwrap();
         let again = merge_recordings(&[again, often.clone()]).unwrap();
         let turned = merge_recordings(&[seldom.clone(), often.clone(), often.clone()]).unwrap();

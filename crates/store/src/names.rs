@@ -5,15 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Directory in which epochs are written before they are renamed into place: on the same file system, and
-/// not where a reader looks.
+/// Directory in which epochs are written before they are renamed into place: on the same file
+/// system, and skipped by readers.
 pub(crate) const WRITING: &str = ".writing";
-/// Names of epochs begin with this while they are removed from a full disk.
+/// Prefix of an epoch's name while it is removed from a full disk.
 pub(crate) const REMOVED: &str = ".removed-";
-/// Directories of open epochs begin with this.
+/// Prefix of the directories of open epochs.
 pub(crate) const PREFIX: &str = "open=";
 
-/// Returns the path of an epoch once it is closed.
+/// Returns the path of an epoch after it is closed.
 pub(crate) fn closed_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match name.strip_prefix(PREFIX) {
@@ -22,7 +22,8 @@ pub(crate) fn closed_path(path: &Path) -> PathBuf {
     }
 }
 
-/// The subdirectories of `path` whose names begin with `prefix`, by name; none if it is missing.
+/// Returns the subdirectories of `path` whose names begin with `prefix`, by name; none if it is
+/// missing.
 pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, StoreError> {
     let entries = match fs::read_dir(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -43,21 +44,21 @@ pub(crate) fn subdirectories(path: &Path, prefix: &str) -> Result<Vec<PathBuf>, 
     Ok(found)
 }
 
-/// Returns a date and time of day whose order as text is that of time.
+/// Returns a date and time of day as text that sorts by time.
 pub(crate) fn utc_name(unix_micros: u64) -> String {
     let micros = i64::try_from(unix_micros).unwrap_or(i64::MAX);
     let time = jiff::Timestamp::from_microsecond(micros).unwrap_or(jiff::Timestamp::MAX);
     time.strftime("%Y%m%dT%H%M%S.%6fZ").to_string()
 }
 
-/// Returns a host name as a directory name: characters that are not a letter, digit, `.`, `-` or
-/// `_` become `%XX`, as Hive partitions do it.
+/// Returns a host name as a directory name: characters other than letters, digits, `.`, `-` and `_`
+/// become `%XX`, as in Hive partitions.
 pub(crate) fn encode_name(name: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => (byte as char).to_string(),
         _ => format!("%{byte:02X}"),
     };
-    // The longest that a directory name can be, `host=` aside; recording.json has all of it.
+    // Limit of a directory name without `host=`; recording.json has the full name.
     let encoded: String = name.bytes().take(83).map(encode).collect();
     match encoded.is_empty() {
         true => "unknown".to_owned(),

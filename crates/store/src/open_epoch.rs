@@ -1,10 +1,10 @@
-//! Epochs that are being added to: `epoch=<start>/open=<host>/`, a directory of parts.
+//! Epochs that still grow: `epoch=<start>/open=<host>/`, a directory of parts.
 //!
-//! A part is a recording in a file, `<first>-<last>.vf`, named by the drains of the collector that
-//! are in it. Parts are never changed. Merging writes a part with the drains of several, and then
-//! removes those; until they are gone, a part whose drains are all in another one does not count.
-//! Closing writes `host=<host>/` beside the directory and then removes it; until it is gone it does
-//! not count either. So at every moment, and after every crash, each drain counts once.
+//! A part is a recording in a file, `<first>-<last>.vf`, named by the collector's drains in it.
+//! Parts are never changed. Merging writes a part with the drains of several, and then removes
+//! those; until then, a part whose drains are all in another one does not count. Closing writes
+//! `host=<host>/` beside the directory and then removes it; until then, the directory does not
+//! count either. So at every moment, and after every crash, each drain counts once.
 
 use crate::container::Container;
 use crate::database::Database;
@@ -18,11 +18,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Held by whoever merges.
+/// Lock of the merging process.
 const LOCK: &str = ".merging";
-/// The frames that merged parts and closed epochs have at most beside one for each place: a merge then takes some hundred megabytes.
+/// Maximum number of frames of merged parts and closed epochs beside one for each place: a merge
+/// then takes some hundred megabytes.
 const MOST_CALLERS: usize = 1 << 19;
-/// An epoch that is being added to.
+/// An epoch that still grows.
 #[derive(Clone, Debug)]
 pub struct OpenEpoch {
     path: PathBuf,
@@ -43,19 +44,19 @@ impl Database {
             if !closed_path(&path).exists() {
                 match fs::create_dir(&path) {
                     Ok(()) => return Ok(OpenEpoch { path }),
-                    // Somebody found the epoch empty and removed it.
+                    // Another process found the epoch empty and removed it.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                     Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                     Err(e) => return Err(StoreError::wrap_io("create", &path)(e)),
                 }
             }
-            // An epoch is named by its time, which a host may give to one only.
+            // An epoch is named by its time, which must be unique on a host.
             micros += 1;
         }
     }
 
-    /// Returns the open epochs of a host, oldest first, also such as were closed and not yet removed. Removes those that a
-    /// daemon was removing from a full disk when it died.
+    /// Returns the open epochs of a host, oldest first, including closed ones that were not removed
+    /// yet. Removes those that a daemon was removing from a full disk when it died.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -77,18 +78,18 @@ impl Database {
 }
 
 impl OpenEpoch {
-    /// The epoch in this directory, which need not be there (any more).
+    /// Makes the epoch in this directory, which need not exist (any more).
     pub fn at_path(path: &Path) -> Self {
         let path = path.to_owned();
         Self { path }
     }
 
-    /// Its directory.
+    /// Returns its directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a drain, and brings it to stable storage. The directory is made again if somebody
+    /// Adds a drain, and syncs it to stable storage. Creates the directory again if another process
     /// removed it.
     ///
     /// # Errors
@@ -98,7 +99,7 @@ impl OpenEpoch {
         write_file(recording, &self.path.join(format!("{id}-{id}.vf")))
     }
 
-    /// Returns whether it was closed: parts added to it would not count.
+    /// Returns whether it is closed: parts added to it would not count.
     pub fn is_closed(&self) -> bool {
         closed_path(&self.path).is_dir()
     }
@@ -113,14 +114,15 @@ impl OpenEpoch {
             .any(|part| part.covers_drains(id, id)))
     }
 
-    /// Returns whether its last drain has the periods of a recording, as far as they have the same events. Samples of
-    /// another period belong in another epoch, so that the counts of an epoch can be added.
+    /// Returns whether its last drain has the periods of a recording, for the events that both
+    /// have. Samples of another period belong in another epoch, so that the counts of an epoch can
+    /// be summed.
     ///
     /// # Errors
     /// [`StoreError::Io`].
     pub fn has_periods_of(&self, recording: &Recording) -> Result<bool, StoreError> {
         let parts = match list_parts(&self.path) {
-            // Somebody removed it; adding a drain makes it again.
+            // Another process removed it; adding a drain creates it again.
             Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Ok(true);
             }
@@ -140,7 +142,7 @@ impl OpenEpoch {
         }))
     }
 
-    /// The last drain that was added.
+    /// Returns the last added drain.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -148,7 +150,7 @@ impl OpenEpoch {
         Ok(list_parts(&self.path)?.iter().map(|part| part.last).max())
     }
 
-    /// Returns how many parts it has.
+    /// Returns the number of parts.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -170,7 +172,7 @@ impl OpenEpoch {
     /// [`StoreError::Io`].
     pub fn remove_leftovers(&self) -> Result<(), StoreError> {
         let entries = match fs::read_dir(&self.path) {
-            // The process that closes it is not done before its daemon dies.
+            // The closing process may run on after its daemon's death.
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries.map_err(StoreError::wrap_io("read", &self.path))?,
         };
@@ -186,14 +188,14 @@ impl OpenEpoch {
         Ok(())
     }
 
-    /// Merges the newest parts into one: as many as make the work grow with the logarithm of the
-    /// number of parts only, or all. `amend` may complete the merged recording.
+    /// Merges the newest parts into one: all of them, or a number that keeps the total work at n
+    /// log n for n parts. `amend` may complete the merged recording.
     ///
-    /// Nothing happens while somebody else merges.
+    /// Does nothing while another process merges.
     ///
     /// # Errors
-    /// All of [`StoreError`]; the parts are then as they were. Parts that cannot be read are moved into
-    /// `damaged=<host>/` beside the epoch.
+    /// All of [`StoreError`]; the parts are then unchanged. Parts that cannot be read are moved
+    /// into `damaged=<host>/` beside the epoch.
     pub fn merge_parts(
         &self,
         all: bool,
@@ -231,16 +233,17 @@ impl OpenEpoch {
         }
         amend(&mut merged);
         let name = format!("{}-{}.vf", first.first, last.last);
-        // The merged part stands before its sources go. A process that is killed in between leaves
-        // parts that readers drop, because their drains are all in another one.
+        // The merged part is complete before its sources are removed. A process killed in between
+        // leaves parts that readers skip, because their drains are all in another one.
         write_file(&merged, &self.path.join(name))?;
         let merged = drop_covered(list_files(&self.path)?);
         remove_covered(&readable, &merged);
         Ok(())
     }
 
-    /// Merges the parts that can be read into one recording (`None` if there is none), and returns these parts, too. It reads them one
-    /// by one: all at once would multiply the peak of this process. Damaged parts would fail again and again, and are set aside.
+    /// Merges the readable parts into one recording (`None` if there is none), and returns these
+    /// parts, too. It reads them one by one: all at once would multiply this process's peak memory.
+    /// Damaged parts would fail again and again, so they are set aside.
     fn merge_or_set_aside(
         &self,
         parts: &[Part],
@@ -253,7 +256,7 @@ impl OpenEpoch {
                     merger.add_part(&recording)?;
                     readable.push(part.clone());
                 }
-                // The disk may answer next time, and a newer program's part is not damaged.
+                // A disk error may pass, and a newer program's part is not damaged.
                 Err(error @ (StoreError::Io { .. } | StoreError::Newer { .. })) => {
                     return Err(error);
                 }
@@ -280,8 +283,8 @@ impl OpenEpoch {
         fs::rename(part, &to).map_err(StoreError::wrap_io("rename", part))
     }
 
-    /// Closes it: everything becomes one epoch, which never changes again. `None` if there was
-    /// nothing in it.
+    /// Closes it: merges all parts into one epoch, which never changes again. `None` if it was
+    /// empty.
     ///
     /// # Errors
     /// All of [`StoreError`]; the epoch then is still open, and nothing is lost.
@@ -292,7 +295,7 @@ impl OpenEpoch {
     ) -> Result<Option<WrittenFile>, StoreError> {
         let target = closed_path(&self.path);
         if target.is_dir() {
-            // Closed already; whoever did it was killed before it could be removed.
+            // Closed already by a process that was killed before it could remove the directory.
             database.remove_directory(&self.path)?;
             return Ok(None);
         }
@@ -303,7 +306,8 @@ impl OpenEpoch {
         let mut written = None;
         if let Some(mut merged) = merged {
             amend(&mut merged);
-            // The closed epoch stands before its parts go: who is killed in between leaves both, and the next call removes the parts.
+            // The closed epoch is complete before its parts are removed: a process killed in
+            // between leaves both, and the next call removes the parts.
             written = Some(database.write_to(&merged, &target)?);
         }
         drop(lock);
@@ -311,7 +315,7 @@ impl OpenEpoch {
         Ok(written)
     }
 
-    /// The right to merge; `None` while somebody else does.
+    /// Locks merging; `None` while another process holds the lock.
     fn lock_merges(&self) -> Result<Option<File>, StoreError> {
         let path = self.path.join(LOCK);
         let mut options = File::options();
@@ -322,14 +326,13 @@ impl OpenEpoch {
         };
         match lock.try_lock() {
             Err(fs::TryLockError::WouldBlock) => Ok(None),
-            // Where a file system has no locks there is one writer all the same: the daemon's.
+            // On a file system without locks there is only one writer: the daemon's.
             _ => Ok(Some(lock)),
         }
     }
 }
 
-/// Returns the first part from which on it pays to merge: parts that are larger than twice all
-/// newer ones stay.
+/// Returns the first part worth merging: parts larger than twice all newer ones stay.
 fn newest_to_merge(parts: &[Part]) -> usize {
     let size = |part: &Part| fs::metadata(&part.path).map_or(0, |meta| meta.len());
     let mut newer = 0;
@@ -345,14 +348,14 @@ fn newest_to_merge(parts: &[Part]) -> usize {
     from
 }
 
-/// Removes the parts whose drains are all in another one that stands.
+/// Removes the parts whose drains are all in another complete one.
 fn remove_covered(listed: &[Part], standing: &[Part]) {
     for part in listed {
         let gone = standing
             .iter()
             .any(|other| other.path != part.path && other.covers_drains(part.first, part.last));
         if gone {
-            // If not, it still does not count.
+            // If it stays, it still does not count.
             let _ = fs::remove_file(&part.path);
         }
     }

@@ -1,4 +1,4 @@
-//! Reader of the parts of an open epoch: those that count, their summaries, and their recording.
+//! Reads the parts of an open epoch: the valid parts, their summaries, and their recording.
 
 use crate::error::{StoreError, left_out};
 use crate::file::read_file;
@@ -10,15 +10,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Prefix of the directories that parts which cannot be read are moved to.
+/// Prefix of the directories to which unreadable parts are moved.
 pub(crate) const DAMAGED: &str = "damaged=";
-/// The number of times that a reader begins anew because parts were merged meanwhile.
+/// Number of times that a reader starts again because parts were merged meanwhile.
 const RETRIES: usize = 20;
 
 /// A drain of a collector: unique in a database and a host, and ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartId {
-    /// The collector: when it began, in nanoseconds since 1970, or later.
+    /// The collector's start in nanoseconds since 1970, or later.
     pub collector: u64,
     /// Number of the collector's drain.
     pub drain: u32,
@@ -68,7 +68,8 @@ impl Part {
     }
 }
 
-/// The files of parts. A directory is not read in one moment: until two readings agree.
+/// Returns the files of parts. Listing a directory is not atomic, so it is repeated until two
+/// listings agree.
 pub(crate) fn list_files(path: &Path) -> Result<Vec<Part>, StoreError> {
     let once = || -> Result<Vec<Part>, StoreError> {
         let mut parts = Vec::new();
@@ -90,7 +91,7 @@ pub(crate) fn list_files(path: &Path) -> Result<Vec<Part>, StoreError> {
     Ok(last)
 }
 
-/// Returns the parts without those whose drains are all in another one.
+/// Returns the parts except those whose drains are all in another one.
 pub(crate) fn drop_covered(mut listed: Vec<Part>) -> Vec<Part> {
     let all = listed.clone();
     listed.retain(|part| {
@@ -101,12 +102,12 @@ pub(crate) fn drop_covered(mut listed: Vec<Part>) -> Vec<Part> {
     listed
 }
 
-/// The parts that count.
+/// Returns the valid parts.
 pub(crate) fn list_parts(path: &Path) -> Result<Vec<Part>, StoreError> {
     Ok(drop_covered(list_files(path)?))
 }
 
-/// Returns whether parts were merged or the epoch was closed while it was read.
+/// Returns whether parts were merged or the epoch was closed during reading.
 fn was_moved(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
@@ -121,7 +122,7 @@ pub(crate) fn read_open_epoch(path: &Path) -> Result<Recording, StoreError> {
         }
         match read_parts(path) {
             Err(error) if was_moved(&error) && tries < RETRIES => {}
-            // Removed without having been closed: there was nothing in it.
+            // Removed without being closed: it was empty.
             Err(error) if was_moved(&error) && !path.exists() => return Err(nothing_added(path)),
             result => return result,
         }
@@ -155,13 +156,13 @@ fn nothing_added(path: &Path) -> StoreError {
     }
 }
 
-/// The files of an open epoch; none if it was closed meanwhile.
+/// Returns the files of an open epoch; none if it was closed meanwhile.
 pub(crate) fn part_paths(path: &Path) -> Vec<PathBuf> {
     let parts = list_parts(path).unwrap_or_default();
     parts.into_iter().map(|part| part.path).collect()
 }
 
-/// Returns the summary of an open epoch: the sum of its parts that can be read, and the errors of the
+/// Returns the summary of an open epoch: the sum of its readable parts, and the errors of the
 /// others.
 pub(crate) fn summarise_open_epoch(
     path: &Path,
@@ -192,7 +193,7 @@ pub(crate) fn summarise_open_epoch(
     }
 }
 
-/// Returns errors for the parts that lie in `damaged=<host>/` beside an epoch.
+/// Returns errors for the parts in `damaged=<host>/` beside an epoch.
 pub(crate) fn set_aside(path: &Path) -> Vec<StoreError> {
     let name = closed_path(path);
     let name = name.file_name().unwrap_or_default().to_string_lossy();

@@ -1,9 +1,9 @@
-//! A range of times of which epochs are wanted.
+//! A range of times by which epochs are selected.
 
 use std::path::Path;
 
-/// Times at which epochs began, as digits of the date and time (UTC), as many as were given:
-/// `20261121` is a day, `2026-11-21T03` an hour.
+/// Start times of epochs, as any number of leading digits of the date and time (UTC): `20261121` is
+/// a day, `2026-11-21T03` an hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimeRange {
     from: Option<String>,
@@ -13,7 +13,7 @@ pub struct TimeRange {
 impl std::str::FromStr for TimeRange {
     type Err = String;
 
-    /// `A..B` (both included), `A..`, `..B`, `..`, or `A` alone.
+    /// Parses `A..B` (both included), `A..`, `..B`, `..`, or `A` alone.
     fn from_str(text: &str) -> Result<Self, String> {
         let (from, to) = text.split_once("..").unwrap_or((text, text));
         let digits = |text: &str| {
@@ -33,7 +33,7 @@ impl std::str::FromStr for TimeRange {
 }
 
 impl TimeRange {
-    /// Returns whether an epoch's directory is of a time in the range.
+    /// Returns whether an epoch's directory is in the range.
     pub(crate) fn contains_epoch(&self, path: &Path) -> bool {
         let parent = path.parent().and_then(Path::file_name).unwrap_or_default();
         let name = parent.to_string_lossy();

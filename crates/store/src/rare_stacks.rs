@@ -1,4 +1,5 @@
-//! Bounds the call tree of an epoch: of samples whose stacks are rare the place stays and the callers are left out.
+//! Bounds the call tree of an epoch: samples with rare stacks keep their place and lose their
+//! callers.
 
 use profile::{
     ImageId, ImageKind, ImageOffset, Location, RARE_STACKS, RARE_STACKS_WARNING, RareStacks,
@@ -6,7 +7,7 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// Makes the call tree of a recording take `most_callers` frames beside one for each of its places.
+/// Limits the call tree of a recording to `most_callers` frames beside one for each of its places.
 pub(crate) fn fold_rare_stacks(recording: &mut Recording, most_callers: usize) {
     let uses: Vec<(StackId, u64)> = used_stacks(recording).collect();
     let stacks = std::mem::take(&mut recording.stacks);
@@ -45,7 +46,7 @@ fn used_stacks(recording: &Recording) -> impl Iterator<Item = (StackId, u64)> + 
     })
 }
 
-/// The image of the frames that stand for callers, which is added if there is none.
+/// Returns the image of the frames that stand for dropped callers; adds it if need be.
 fn marker_image(recording: &mut Recording) -> ImageId {
     let known = recording
         .images
@@ -61,7 +62,7 @@ fn marker_image(recording: &mut Recording) -> ImageId {
     image
 }
 
-/// Makes one of samples that differ in nothing but their counts any more.
+/// Merges samples that differ only in their counts.
 fn join_equal_samples(recording: &mut Recording) {
     let samples = std::mem::take(&mut recording.samples);
     let mut positions = FxHashMap::default();
@@ -89,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// A recording of stacks, outermost frame first, with how many samples each has.
+    /// Makes a recording of stacks, outermost frame first, each with its number of samples.
     fn recording(stacks: &[(Vec<u64>, u64)]) -> Recording {
         let (host, target) = (Host::default(), Target::Machine);
         let mut made = Recording::new(host, target, Collector::Bpf, CallGraph::Tables);
@@ -111,7 +112,7 @@ mod tests {
         made
     }
 
-    /// The stacks with their counts, outermost first; `None` stands for callers that are left out.
+    /// Returns the stacks with their counts, outermost first; `None` stands for dropped callers.
     fn stacks(recording: &Recording) -> BTreeMap<Vec<Option<u64>>, u64> {
         let mut found = BTreeMap::new();
         for sample in &recording.samples {
@@ -143,7 +144,7 @@ mod tests {
         ];
         assert_eq!(stacks(&recording), BTreeMap::from(expected));
         assert_eq!(recording.warnings, [RARE_STACKS_WARNING]);
-        // Once more does nothing: what is left out is left out once.
+        // A second time changes nothing.
         let before = stacks(&recording);
         fold_rare_stacks(&mut recording, 1);
         let after = stacks(&recording);
@@ -174,11 +175,11 @@ mod tests {
             fold_rare_stacks(&mut folded, most);
             let kept = stacks(&folded);
             prop_assert_eq!(places(&kept), places(&whole));
-            // Five places at most, each without callers and below what stands for them, and that.
+            // At most five places, each without callers and below the marker, and the marker.
             prop_assert!(folded.stacks.len() <= (most + 5).max(11));
             for (stack, count) in &kept {
                 match stack.iter().position(Option::is_none) {
-                    // What is not folded has the samples that it had.
+                    // An unfolded stack keeps its samples.
                     None => prop_assert_eq!(whole.get(stack), Some(count)),
                     Some(at) => prop_assert_eq!(at + 2, stack.len()),
                 }

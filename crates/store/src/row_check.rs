@@ -1,10 +1,10 @@
-//! Checks that a row refers to an event, an image or a place that the recording has.
+//! Checks that a row refers to an existing event, image or place of the recording.
 
 use crate::error::TableFault;
 use crate::table_reader::GroupRows;
 use profile::{EventId, ImageId, Location, Recording, StackId, StackTable};
 
-/// The result of reading a table: a fault if its contents cannot be used.
+/// The result of reading a table: a fault if its contents are invalid.
 pub(crate) type Read = Result<(), TableFault>;
 
 /// Checks of the values of a row.
@@ -30,7 +30,7 @@ impl Check<'_> {
         u32::try_from(value).map_err(|_| self.fault_here(format!("an id of {value}")))
     }
 
-    /// A position in a table of `len` entries.
+    /// Checks an index into a table of `len` entries.
     pub fn check_index(&self, value: i64, len: usize, of: &str) -> Result<u32, TableFault> {
         let index = u32::try_from(value).ok().filter(|i| (*i as usize) < len);
         index.ok_or_else(|| self.fault_here(format!("{of} {value} of {len}")))
@@ -54,14 +54,14 @@ impl Check<'_> {
         location: Location,
         caller: Option<StackId>,
     ) -> Result<StackId, TableFault> {
-        // One more would panic.
+        // Another stack would panic.
         if stacks.len() >= u32::MAX as usize {
             return Err(self.fault_here("too many stacks"));
         }
         Ok(stacks.intern(location, caller))
     }
 
-    /// A row that repeats in `id` its own number.
+    /// Checks a row whose `id` repeats its own number.
     pub fn own_number(&self, id: i64) -> Read {
         match u64::try_from(id) == Ok(self.0.table_row(self.1)) {
             true => Ok(()),

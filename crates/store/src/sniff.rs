@@ -1,4 +1,4 @@
-//! Recognition of files that are no recordings.
+//! Recognition of files that are not recordings.
 
 use std::fs::File;
 use std::io;

@@ -1,9 +1,8 @@
-//! The tables of a recording and their columns: what `docs/format.md` describes.
+//! The tables of a recording and their columns, as `docs/format.md` describes them.
 //!
-//! Every integer is a signed 64-bit column. Narrower types would save nothing (the encodings store
-//! what the values need) and unsigned ones are read as decimals by some engines. An unsigned value
-//! that does not fit keeps its bits and reads as negative; only offsets, inodes and generations
-//! can.
+//! Every integer is a signed 64-bit column. Narrower types would save nothing (the encodings adapt
+//! to the values), and some engines read unsigned ones as decimals. An unsigned value that does not
+//! fit keeps its bits and reads as negative; only offsets, inodes and generations can.
 
 /// The kind of value in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,14 +11,14 @@ pub(crate) enum ColumnKind {
     Text,
 }
 
-/// The layout of a column's values before zstd compresses them.
+/// The encoding of a column's values before zstd compresses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// Differences in as few bits as 64 neighbours need: for columns that ascend.
+    /// Differences in the number of bits that 64 neighbours need: for ascending columns.
     Delta,
-    /// An index into the distinct values: for columns that repeat.
+    /// An index into the distinct values: for repetitive columns.
     Dictionary,
-    /// The values as they are: for columns that neither ascend nor repeat.
+    /// Unencoded values: for columns that neither ascend nor repeat.
     Plain,
 }
 
@@ -29,11 +28,11 @@ pub(crate) struct TableColumn {
     pub name: &'static str,
     pub kind: ColumnKind,
     pub optional: bool,
-    /// True if recordings of earlier writers do not have it: all its values are null then.
+    /// True if older recordings lack the column: all its values are then null.
     pub later: bool,
     pub packing: Packing,
-    /// True if the least and greatest value stand in the file's footer, so that an engine can
-    /// pass over the file: worth it for what people ask by.
+    /// True if the file's footer has the least and greatest value, so that an engine can skip the
+    /// file: useful for columns that queries filter by.
     pub statistics: bool,
 }
 
@@ -196,11 +195,11 @@ pub(crate) const PLACES: &[TableColumn] = &[
     int_column("waited", Dictionary),
 ];
 
-/// Rows of a row group, the unit that is decoded at once.
+/// Rows of a row group, the unit of decoding.
 pub(crate) const ROW_GROUP: usize = 1 << 18;
 
-/// The longest text that can be stored, in bytes. Names of processes have 15, paths at most 4096;
-/// of what is known only mangled C++ names come near.
+/// The longest text, in bytes. Names of processes have 15, paths at most 4096; only mangled C++
+/// names come near this limit.
 pub(crate) const MAX_TEXT: usize = 1 << 20;
 
 /// The longest page, decompressed, in bytes. The writer cuts pages near 1 MiB, but never a text.

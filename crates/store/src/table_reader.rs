@@ -1,5 +1,5 @@
-//! Reads the Parquet files that [`crate::table_writer`] writes: bounded in memory and without a
-//! panic whatever the bytes are.
+//! Reads the Parquet files that [`crate::table_writer`] writes, in bounded memory and without a
+//! panic for any bytes.
 
 use crate::encoding::{decode_deltas, decode_runs, plain_integers, plain_texts};
 use crate::error::TableFault;
@@ -7,8 +7,8 @@ use crate::table::{ColumnKind, MAX_PAGE, ROW_GROUP, TableColumn};
 use crate::thrift::{self, Struct};
 use std::cell::Cell;
 
-/// Limit on the decoded size of a member: this many bytes and [`BYTES_PER_BYTE`] more for each byte
-/// it has. A sample takes about 1.5 bytes in the file and 64 in memory.
+/// Limit on the decoded size of a member: this many bytes, and [`BYTES_PER_BYTE`] more for each
+/// byte of the member. A sample takes about 1.5 bytes in the file and 64 in memory.
 const FREE_BYTES: u64 = 64 << 20;
 const BYTES_PER_BYTE: u64 = 256;
 const BYTES_PER_ROW: u64 = 64;
@@ -26,7 +26,7 @@ impl Budget {
         Self(Cell::new(FREE_BYTES.saturating_add(scaled)))
     }
 
-    /// Takes `bytes` out of it.
+    /// Spends `bytes` of the budget.
     pub fn spend_bytes(&self, bytes: u64, offset: usize) -> Result<(), TableFault> {
         let left = self.0.get().checked_sub(bytes).ok_or_else(|| {
             TableFault::at_offset(offset, "the table decodes to far more than a recording has")
@@ -56,8 +56,8 @@ struct ColumnChunk {
     end: usize,
 }
 
-/// The texts of a column of a row group: the distinct ones as far as the file has them apart, and
-/// for each row the position of its text among them.
+/// The texts of a column of a row group: the distinct ones as far as the file separates them, and
+/// the index of each row's text.
 pub(crate) struct Texts {
     pub distinct: Vec<String>,
     pub rows: Vec<Option<u32>>,
@@ -85,8 +85,8 @@ fn read_footer(bytes: &[u8]) -> Result<Struct<'_>, TableFault> {
     Ok(thrift::parse_struct(&bytes[..end - 8], start)?.0)
 }
 
-/// Returns the position of each of `columns` in the file, `None` if it came later. Further columns are of a later
-/// writer and ignored.
+/// Returns the position of each of `columns` in the file, `None` if the file lacks it. Columns of
+/// newer writers are ignored.
 fn column_positions(
     footer: &Struct<'_>,
     columns: &'static [TableColumn],
@@ -144,7 +144,7 @@ fn read_chunk(
 }
 
 impl<'a> ParquetTable<'a> {
-    /// Opens the table in `bytes`, to read these columns of it.
+    /// Opens the table in `bytes`, to read these columns.
     pub fn open(bytes: &'a [u8], columns: &'static [TableColumn]) -> Result<Self, TableFault> {
         let footer = read_footer(bytes)?;
         let positions = column_positions(&footer, columns)?;
@@ -176,12 +176,12 @@ impl<'a> ParquetTable<'a> {
         })
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn row_count(&self) -> usize {
         self.groups.iter().map(|group| group.rows).sum()
     }
 
-    /// The row groups, in order.
+    /// Returns the row groups, in order.
     pub fn row_groups(&self) -> impl Iterator<Item = GroupRows<'_>> {
         self.groups
             .iter()
@@ -200,12 +200,12 @@ impl GroupRows<'_> {
         self.group.rows
     }
 
-    /// The number in the table of the row at `position` here.
+    /// Returns the number in the table of the row at `position` of the group.
     pub fn table_row(&self, position: usize) -> u64 {
         self.group.first_row + position as u64
     }
 
-    /// The values of an integer column that is never null.
+    /// Reads an integer column without nulls.
     pub fn read_ints(&self, name: &str) -> Result<Vec<i64>, TableFault> {
         let (present, values) = self.decode_column(name, ColumnKind::Int, plain_integers)?;
         if present.iter().any(|present| !present) {
@@ -214,13 +214,13 @@ impl GroupRows<'_> {
         Ok(values)
     }
 
-    /// The values of an integer column.
+    /// Reads an integer column.
     pub fn optional_ints(&self, name: &str) -> Result<Vec<Option<i64>>, TableFault> {
         let (present, values) = self.decode_column(name, ColumnKind::Int, plain_integers)?;
         Ok(spread_values(&present, values))
     }
 
-    /// The values of a column of integers that recordings of earlier writers do not have.
+    /// Reads an integer column that older recordings lack.
     pub fn later_ints(&self, name: &str) -> Result<Vec<Option<i64>>, TableFault> {
         let mut chunks = self.group.chunks.iter();
         match chunks.any(|chunk| chunk.column.name == name) {
@@ -229,7 +229,7 @@ impl GroupRows<'_> {
         }
     }
 
-    /// The values of a text column that recordings of earlier writers do not have.
+    /// Reads a text column that older recordings lack.
     pub fn later_texts(&self, name: &str) -> Result<Texts, TableFault> {
         let mut chunks = self.group.chunks.iter();
         match chunks.any(|chunk| chunk.column.name == name) {
@@ -241,7 +241,7 @@ impl GroupRows<'_> {
         }
     }
 
-    /// The values of a text column; only an optional one has nulls.
+    /// Reads a text column; only an optional one has nulls.
     pub fn read_texts(&self, name: &str) -> Result<Texts, TableFault> {
         let mut distinct: Vec<String> = Vec::new();
         let plain = |data: &[u8], count: usize| {
@@ -258,8 +258,8 @@ impl GroupRows<'_> {
         })
     }
 
-    /// Decodes a column: for each row whether it has a value, and the values. `plain` decodes so
-    /// many values that stand as they are.
+    /// Decodes a column: for each row whether it has a value, and the values. `plain` decodes a
+    /// number of unencoded values.
     fn decode_column<T: Copy + FromDelta>(
         &self,
         name: &str,
@@ -346,7 +346,7 @@ fn look_up<T: Copy>(
         .ok_or("points outside of its dictionary")
 }
 
-/// A value for each row that has one.
+/// Returns a value for each row that has one.
 fn spread_values<T>(present: &[bool], values: Vec<T>) -> Vec<Option<T>> {
     let mut values = values.into_iter();
     let spread = present.iter().map(|p| p.then(|| values.next()).flatten());

@@ -13,16 +13,16 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 use std::sync::Arc;
 
-/// Levels above cost time and win little: see the crate's documentation.
+/// Higher levels cost time and gain little: see the crate's documentation.
 const ZSTD_LEVEL: i32 = 9;
 
-/// Values handed over at once: the writer looks at the size of a page only in between.
+/// Number of values passed at once: the writer checks the size of a page only in between.
 const BATCH_VALUES: usize = 1024;
 const BATCH_BYTES: usize = 64 << 10;
 
 impl From<ParquetError> for StoreError {
-    /// Wraps an error as a defect: the writer writes to memory and gets the values that the schema
-    /// promises.
+    /// Wraps an error, which can only be a defect: the writer writes to memory and gets values that
+    /// match the schema.
     fn from(error: ParquetError) -> Self {
         Self::unstorable(error.to_string())
     }
@@ -96,16 +96,17 @@ impl TableWriter {
         })
     }
 
-    /// The bytes of the table, which a reader takes.
+    /// Returns the bytes of the table, after a reader accepted them.
     pub fn finish_table(self) -> Result<Vec<u8>, StoreError> {
         let columns = self.columns;
         let bytes = self.into_bytes()?;
-        // It takes no table that is too regular to be true: better to learn of it now.
+        // The reader refuses a table that compresses suspiciously well: better to learn of that
+        // now.
         ParquetTable::open(&bytes, columns).map_err(|fault| StoreError::unstorable(fault.what))?;
         Ok(bytes)
     }
 
-    /// The bytes of the table, whatever a reader says.
+    /// Returns the bytes of the table without the reader's check.
     pub fn into_bytes(self) -> Result<Vec<u8>, StoreError> {
         Ok(self.file.into_inner()?)
     }
@@ -117,7 +118,7 @@ pub(crate) struct RowsWriter<'a> {
     group: SerializedRowGroupWriter<'a, Vec<u8>>,
 }
 
-/// A text of a column: shared, so that a row costs no copy.
+/// Makes a text of a column, shared so that a row costs no copy.
 pub(crate) fn shared_text(text: &str) -> Result<ByteArray, StoreError> {
     if text.len() > MAX_TEXT {
         let what = format!("a name of {} bytes: at most {MAX_TEXT} can be", text.len());

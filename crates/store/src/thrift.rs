@@ -1,11 +1,11 @@
-//! The compact Thrift protocol, as far as Parquet's footers and page headers use it.
+//! Parses the compact Thrift protocol, as far as Parquet's footers and page headers use it.
 
 use crate::error::TableFault;
 
-/// Structs in lists in structs: a footer nests six deep.
+/// Maximum nesting: structs in lists in structs; a footer nests six deep.
 const MAX_DEPTH: usize = 16;
 
-/// The largest struct of the format has some twenty fields.
+/// Maximum number of fields; the largest struct of the format has some twenty.
 const MAX_FIELDS: usize = 64;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl<'a> Struct<'a> {
         }
     }
 
-    /// An integer that is a size or a position.
+    /// Returns an integer that is a size or a position.
     pub fn size_field(&self, field: i64) -> Option<usize> {
         usize::try_from(self.int_field(field)?).ok()
     }
@@ -53,7 +53,7 @@ impl<'a> Struct<'a> {
         }
     }
 
-    /// The structs of a list; empty if there is no such list.
+    /// Returns the structs of a list; empty if there is no such list.
     pub fn struct_list(&self, field: i64) -> impl Iterator<Item = &Struct<'a>> {
         let list = match self.field_value(field) {
             Some(ThriftValue::List(list)) => list.as_slice(),
@@ -129,7 +129,7 @@ impl<'a> ThriftInput<'a> {
                 1 | 2 => ThriftValue::Bool,
                 kind => self.read_value(kind, depth)?,
             };
-            // The first of two would win here and the last elsewhere.
+            // For a repeated field, this reader would use the first value and others the last.
             if fields.len() == MAX_FIELDS || fields.iter().any(|(known, _)| *known == id) {
                 return Err(self.fault_here("metadata says too much, or a thing twice"));
             }
@@ -165,7 +165,7 @@ impl<'a> ThriftInput<'a> {
             15 => self.read_unsigned()?,
             len => u64::from(len),
         };
-        // Every element takes a byte at least.
+        // Every element takes at least a byte.
         if len > (self.bytes.len() - self.pos) as u64 {
             return Err(self.fault_here("metadata is cut short"));
         }

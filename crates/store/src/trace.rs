@@ -6,9 +6,9 @@
 //! "VFTREND\0", offset of the head's chunk u64
 //! ```
 //!
-//! All numbers are little-endian. The checksum is that of the first three words and the packed bytes. What
-//! is packed by zstd is the columns of up to [`ITEMS`] items (`trace_columns`), or the head as JSON.
-//! `docs/trace-format.md` is the description.
+//! All numbers are little-endian. The checksum is that of the first three words and the packed
+//! bytes. zstd packs the columns of up to [`ITEMS`] items (`trace_columns`), or the head as JSON.
+//! `docs/trace-format.md` describes the format.
 
 use crate::error::{StoreError, TableFault};
 use crate::file::WrittenFile;
@@ -21,22 +21,23 @@ use whole_file::WholeFile;
 
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
-/// Version 2 may have samples of events; since version 3 a period is that of a thread, from the moment on in which the
-/// thread took it; version 4 says of waits what other processes had the CPUs for.
+/// Version 2 may have samples of events. Since version 3 a period is a thread's, from the moment on
+/// in which the thread adopted it. Version 4 records for each wait the time for which other
+/// processes had the CPUs.
 const VERSION: u32 = 4;
 /// Magic, version, zero.
 const START_LEN: u64 = 16;
 const END_LEN: u64 = 16;
 const CHUNK_START: usize = 16;
-/// Items of a chunk.
+/// Maximum number of items of a chunk.
 pub(crate) const ITEMS: usize = 64 * 1024;
-/// A chunk unpacked is at most so long: it is written before it is longer than half of it.
+/// Maximum length of an unpacked chunk, which is written before it is half as long.
 const MAX_CHUNK: usize = 8 << 20;
 /// Limit on the head, unpacked: it names functions and places.
 const MAX_HEAD: usize = 256 << 20;
 /// The name of a trace's parts in errors.
 const MEMBER: &str = "trace";
-/// Fast: it is packed while the program runs.
+/// Fast, because chunks are packed while the program runs.
 const LEVEL: i32 = 1;
 
 /// The kind of a chunk.
@@ -46,14 +47,14 @@ enum Tag {
     Head = 2,
 }
 
-/// Returns whether bytes begin like a trace of ours.
+/// Returns whether bytes begin like a trace of vitalfew.
 pub fn is_trace(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-/// Writes a trace while it is being made. The file is at its path when [`finish`](TraceWriter::finish_trace) has returned;
-/// of a writer that is dropped nothing remains, and what one leaves that was killed has another name
-/// and is refused by [`TraceReader`].
+/// Writes a trace while it is recorded. The file is at its path after
+/// [`finish`](TraceWriter::finish_trace) has returned. A dropped writer leaves nothing; the file of
+/// a killed one has another name and [`TraceReader`] refuses it.
 #[derive(Debug)]
 pub struct TraceWriter {
     path: PathBuf,
@@ -64,7 +65,7 @@ pub struct TraceWriter {
 }
 
 impl TraceWriter {
-    /// Begins the trace that will be the file `path`; its directory is made.
+    /// Begins the trace for the file `path`; creates its directory.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -91,7 +92,7 @@ impl TraceWriter {
     /// Adds the next items of a thread.
     ///
     /// # Errors
-    /// [`StoreError::Io`]: the disk is full. Whoever goes on loses the trace.
+    /// [`StoreError::Io`]: the disk is full. If the caller goes on, the trace is lost.
     pub fn write_batch(&mut self, batch: &TraceBatch) -> Result<(), StoreError> {
         for items in batch.items.chunks(ITEMS / 4) {
             self.columns.add_items(batch.thread, items);
@@ -162,7 +163,7 @@ impl TraceWriter {
     }
 }
 
-/// A compressor that keeps its memory.
+/// A compressor with reused memory.
 struct ChunkPacker(zstd::bulk::Compressor<'static>);
 
 impl std::fmt::Debug for ChunkPacker {
@@ -181,7 +182,7 @@ impl ChunkPacker {
     }
 }
 
-/// A decompressor that keeps its memory.
+/// A decompressor with reused memory.
 struct Unpacker(zstd::bulk::Decompressor<'static>);
 
 impl std::fmt::Debug for Unpacker {
@@ -215,7 +216,7 @@ pub struct TraceReader {
     /// Start of the chunk that is being read.
     chunk_at: u64,
     at: u64,
-    /// End of the chunks of items: the start of the head's chunk.
+    /// End of the item chunks: the start of the head's chunk.
     end: u64,
 }
 
@@ -223,8 +224,9 @@ impl TraceReader {
     /// Opens the trace in the file `path`, and reads its head.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; [`StoreError::NotARecording`] of a file of another kind; [`StoreError::Newer`]; [`StoreError::Outdated`];
-    /// [`StoreError::Checksum`] and [`StoreError::Damaged`], also of a trace whose end was not written.
+    /// [`StoreError::Io`]; [`StoreError::NotARecording`] of a file of another kind;
+    /// [`StoreError::Newer`]; [`StoreError::Outdated`]; [`StoreError::Checksum`] and
+    /// [`StoreError::Damaged`], also of a trace whose end was not written.
     pub fn open_trace(path: &Path) -> Result<Self, StoreError> {
         let failed = || StoreError::wrap_io("read", path);
         let file = File::open(path).map_err(failed())?;
@@ -294,12 +296,12 @@ impl TraceReader {
         &self.head
     }
 
-    /// Returns the next items of a thread, in the order in which they were written; `None` at the end. The blocks, threads and
-    /// places in them are in the head.
+    /// Returns the next items of a thread, in the order in which they were written; `None` at the
+    /// end. Their blocks, threads and places are in the head.
     ///
     /// # Errors
-    /// [`StoreError::Io`], [`StoreError::Checksum`], [`StoreError::Damaged`]. What was read of a chunk before it turns out to be damaged
-    /// has been given.
+    /// [`StoreError::Io`], [`StoreError::Checksum`], [`StoreError::Damaged`]. Items of a chunk
+    /// before the damage were returned already.
     pub fn next_batch(&mut self) -> Result<Option<&TraceBatch>, StoreError> {
         loop {
             let found = self.decoder.next_items(&self.head);
@@ -391,7 +393,7 @@ impl TraceReader {
     }
 }
 
-/// A little-endian word of a header; 0 behind its end, where no caller looks.
+/// Reads a little-endian word of a header; 0 behind its end, where no caller reads.
 fn header_word(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
     word.map_or(0, u32::from_le_bytes)

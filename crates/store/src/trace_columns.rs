@@ -1,8 +1,8 @@
-//! The items of a chunk as columns of variable-length numbers, so that like stands beside like.
+//! The items of a chunk as columns of variable-length numbers, so that similar values are adjacent.
 //!
-//! A number has seven bits in a byte, the low ones first; the top bit says that more follow. Times are
-//! differences to the item before in the thread, arguments to those of the block's execution before. What
-//! is said here of "before" begins anew with each chunk.
+//! A number has seven bits in a byte, the low ones first; the top bit says that more follow. Times
+//! are differences to the thread's previous item, arguments to those of the block's previous
+//! execution. "Previous" starts anew with each chunk.
 
 use profile::{
     EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex, TraceBatch, TraceHead,
@@ -10,8 +10,9 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// The columns, in their order in the chunk: runs (thread, number of items), tokens (kind of an item, and its block), durations, gaps
-/// (its time: `gap_before`), three of arguments, and all else (waits, stacks, periods, losses, samples of events).
+/// Number of columns. In their order in the chunk: runs (thread, number of items), tokens (kind of
+/// an item, and its block), durations, gaps (its time: `gap_before`), three of arguments, and the
+/// rest (waits, stacks, periods, losses, samples of events).
 const COLUMNS: usize = 8;
 
 /// Low bits of a token.
@@ -23,7 +24,7 @@ const PERIOD: u64 = 4;
 const LOST: u64 = 5;
 const EVENT: u64 = 6;
 
-/// Executions of blocks whose numbers are alike in their last bits share the memory of arguments.
+/// Size of the memory of arguments, which executions of blocks with equal low bits share.
 const REMEMBERED: usize = 256;
 
 /// State carried over from the previous items.
@@ -46,7 +47,7 @@ impl Default for Before {
 }
 
 impl Before {
-    /// Forgets the chunk before.
+    /// Forgets the previous chunk.
     fn forget_chunk(&mut self) {
         self.leaves.clear();
         self.arguments.fill([0; TRACED_ARGUMENTS]);
@@ -67,12 +68,12 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Returns how many items are in it.
+    /// Returns the number of items.
     pub fn item_count(&self) -> usize {
         self.items
     }
 
-    /// Returns how long it is.
+    /// Returns the length in bytes.
     pub fn byte_length(&self) -> usize {
         self.columns.iter().map(Vec::len).sum()
     }
@@ -144,7 +145,7 @@ impl Columns {
         before.leaves.insert(thread, before.leave);
     }
 
-    /// The chunk: the lengths of the columns, and the columns. Begins anew.
+    /// Returns the chunk: the lengths of the columns, and the columns. Begins anew.
     pub fn take_chunk(&mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.byte_length() + 5 * COLUMNS);
         self.columns
@@ -159,9 +160,11 @@ impl Columns {
     }
 }
 
-/// Encodes the time of an execution, relative to the item before. If it begins after that item: the time from there to its
-/// beginning. If it contains the item: the time from there to its end. Both are small numbers; the last bit tells which.
-/// Clocks that go backwards are differences modulo 2⁶⁴ of the second kind, in the bits that are left: such a leave is kept to 2⁶³.
+/// Encodes the time of an execution, relative to the previous item. If it begins after that item:
+/// the time from the item to its beginning. If it contains the item: the time from the item to its
+/// end. Both are small numbers; the last bit tells which. If the clock ran backwards, the
+/// difference modulo 2⁶⁴ is of the second kind, in the remaining bits: such a leave is exact modulo
+/// 2⁶³.
 #[inline]
 fn gap_before(execution: &Execution, before: u64) -> u64 {
     let since = execution.leave.wrapping_sub(before);
@@ -180,7 +183,7 @@ fn leave_time(gap: u64, duration: u64, before: u64) -> u64 {
     before.wrapping_add(since)
 }
 
-/// A difference modulo 2⁶⁴: small ones of both signs are small numbers.
+/// Encodes a difference modulo 2⁶⁴, so that small ones of both signs are small numbers.
 #[inline]
 fn zigzag_encode(difference: u64) -> u64 {
     let difference = difference as i64;
@@ -201,7 +204,7 @@ fn put_varint(to: &mut Vec<u8>, mut value: u64) {
     to.push(value as u8);
 }
 
-/// Returns whether other processes are the reason of a part of a wait.
+/// Returns whether other processes caused a part of a wait.
 fn is_by_machine(wait: &Wait) -> bool {
     wait.taken > 0 || wait.held > 0
 }
@@ -242,7 +245,7 @@ impl ColumnCursor<'_> {
         }
     }
 
-    /// Eight bytes at once, if the number ends in them.
+    /// Reads eight bytes at once, if the number ends in them.
     #[inline]
     fn long_number(&mut self) -> Result<u64, Wrong> {
         let Some(eight) = self.0.first_chunk() else {
@@ -284,7 +287,7 @@ impl ColumnCursor<'_> {
         check_within(value, end, what)
     }
 
-    /// A number, or nothing.
+    /// Reads a number, or nothing.
     fn read_option(&mut self) -> Result<Option<u32>, Wrong> {
         match self.read_number()?.checked_sub(1) {
             None => Ok(None),
@@ -300,11 +303,11 @@ fn check_within(value: u64, end: usize, what: &str) -> Result<u32, Wrong> {
     }
 }
 
-/// The number of items decoded at a time: they and the data that they index shall fit into a small
+/// Number of items decoded at a time, so that they and the data that they index fit into a small
 /// cache.
 const AT_ONCE: u64 = 512;
 
-/// A chunk that is being read. Its memory is used again for the next.
+/// A chunk that is being read. Its memory is reused for the next.
 #[derive(Debug, Default)]
 pub(crate) struct TraceDecoder {
     /// The chunk.
@@ -312,14 +315,14 @@ pub(crate) struct TraceDecoder {
     /// The unread range of each column.
     columns: [(usize, usize); COLUMNS],
     before: Before,
-    /// The number of items of the run that are still to be read.
+    /// Number of unread items of the run.
     left: u64,
-    /// The items that were read last.
+    /// The items read last.
     pub batch: TraceBatch,
 }
 
 impl TraceDecoder {
-    /// Begins with the chunk that `bytes` is now.
+    /// Begins with the chunk that `bytes` now holds.
     pub fn start_chunk(&mut self) -> Result<(), Wrong> {
         let mut all = ColumnCursor(&self.bytes);
         let mut lengths = [0; COLUMNS];
@@ -385,7 +388,7 @@ impl TraceDecoder {
     }
 }
 
-/// The next `n` items of a run.
+/// Reads the next `n` items of a run.
 fn read_items(
     columns: &mut [ColumnCursor<'_>; COLUMNS - 1],
     n: u64,

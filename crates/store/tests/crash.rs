@@ -1,4 +1,4 @@
-//! Writers that are killed, and disks that are full: whole recordings or none.
+//! Writers that are killed, and full disks: whole recordings or none.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 use store::{Database, StoreError};
 
-/// This test program again, to run one of the ignored tests in `directory`.
+/// Returns a command that runs one of this program's ignored tests in `directory`.
 fn child(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored", "--quiet"]);
@@ -41,7 +41,7 @@ fn writer() {
     }
 }
 
-/// Kills the process when the test ends early, too.
+/// Kills the process even if the test ends early.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -65,7 +65,7 @@ fn killed_writers_leave_whole_recordings() {
     for _ in 0..40 {
         let before = count();
         let writers = [(); 2].map(|()| Killed(child("writer", path).spawn().unwrap()));
-        // At work, however long they took to start; then at any moment of it.
+        // Waits for the writers to start, however long that takes, and kills at a random moment.
         common::wait_until(|| count() > before);
         std::thread::sleep(Duration::from_millis(random.below(50)));
         // One dies while the other lives and cleans.
@@ -136,7 +136,8 @@ fn a_limit_on_files_leaves_nothing_half_written() {
     limited.args(["-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\""]);
     limited.arg(inner.get_program()).args(inner.get_args());
     limited.env("STORE_TEST_DIRECTORY", directory.path());
-    // The limit holds for our own output too, where that is a file: so it goes through a pipe.
+    // The limit applies to this test's own output too, if that is a file: so it goes through a
+    // pipe.
     let output = limited.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use store::{Database, StoreError};
 
-/// A small recording with something in every table.
+/// Makes a small recording with rows in every table.
 fn small() -> Recording {
     let mut recording = common::compile_job(40);
     recording.threads.truncate(3);
@@ -131,7 +131,7 @@ fn a_member_that_is_cut_or_missing_is_named() {
     for path in members(&written.epoch) {
         let good = fs::read(&path).unwrap();
         let name = path.file_name().unwrap().to_str().unwrap();
-        // The description ends with a newline that it does not need.
+        // The description ends with a newline that is not needed.
         for len in (0..good.len() - 1).step_by(7) {
             fs::write(&path, &good[..len]).unwrap();
             let error = store::read_file(&written.epoch).unwrap_err();
@@ -176,7 +176,7 @@ fn a_damaged_epoch_does_not_hide_the_others() {
         database.latest_epoch().unwrap().0.unwrap().path,
         epochs[1].path
     );
-    // The newest is damaged.
+    // The newest epoch is damaged.
     fs::write(epochs[1].path.join("recording.json"), "{").unwrap();
     assert!(database.latest_epoch().unwrap().0.is_none());
 }

@@ -1,4 +1,4 @@
-//! DuckDB reads a database with the queries of `docs/format.md`, and finds what was written.
+//! DuckDB reads a database with the queries of `docs/format.md`, and finds the written data.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use store::Database;
 
-/// The results of the documented queries; `None` if there is no DuckDB here.
+/// Returns the results of the documented queries; `None` without DuckDB.
 fn query(database: &Path) -> Option<Vec<serde_json::Value>> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let ran = Command::new("python3")
@@ -35,13 +35,13 @@ fn query(database: &Path) -> Option<Vec<serde_json::Value>> {
     None
 }
 
-/// Two hosts: one counts samples, the other waits too, in nanoseconds and with stacks.
+/// Makes two hosts: one counts samples; the other has waits too, in nanoseconds and with stacks.
 fn recordings() -> [Recording; 2] {
     let first = common::compile_job(20_000);
     let mut second = common::compile_job(3_000);
     second.host.name = "build 2".into();
     second.start_unix_ns += 1_000_000_000;
-    // Its fewer samples are more time.
+    // Its fewer samples stand for more time.
     second.events[0].period *= 10;
     let waits = Event {
         name: "offcpu".into(),
@@ -70,7 +70,7 @@ fn recordings() -> [Recording; 2] {
     [first, second]
 }
 
-/// The sum of each key, greatest first, then by key: the order of the queries.
+/// Returns the sum of each key, greatest first, then by key: the order of the queries.
 fn sums<K: Ord, const N: usize>(pairs: impl Iterator<Item = (K, [u64; N])>) -> Vec<(K, [u64; N])> {
     let mut sums = BTreeMap::new();
     for (key, values) in pairs {
@@ -117,7 +117,7 @@ fn the_documented_queries_find_what_was_written() {
     assert_eq!(results[0], serde_json::json!(rows));
 
     let by_process = sums(samples(&recordings).map(|(r, s, _)| {
-        // Directory names say it this way; DuckDB undoes it.
+        // The encoding of directory names, which DuckDB decodes.
         ((r.host.name.as_str(), r.names.get(s.process)), [s.count])
     }));
     let rows = by_process.iter().map(|((host, name), [n])| (host, name, n));

@@ -1,4 +1,4 @@
-//! Epochs that are added to, merged and closed, while others read and writers are killed.
+//! Epochs that grow, are merged and closed, while others read and writers are killed.
 
 #[path = "common/mod.rs"]
 mod common;
@@ -99,7 +99,7 @@ fn an_epoch_of_nothing_leaves_nothing() {
     assert!(listed[0].summary.is_err());
     assert!(open.close_epoch(&database, |_| {}).unwrap().is_none());
     assert!(database.epochs().unwrap().is_empty());
-    // A reader that had listed it before finds nothing, as in one that is still there.
+    // A reader that had listed it before finds it empty, as one that still exists.
     let read = listed[0].read_recording();
     assert!(
         matches!(read, Err(StoreError::NotARecording { .. })),
@@ -279,8 +279,8 @@ impl Drop for Killed {
     }
 }
 
-/// Acts as a daemon: adds parts, merges, closes, begins the next. After each, writes into a file of its own how
-/// many parts are stored.
+/// Acts as a daemon: adds parts, merges, closes, begins the next. After each step, writes the
+/// number of stored parts into a file of its own.
 #[test]
 #[ignore = "writes until it is killed, by the test that kills it"]
 fn writer() {
@@ -296,7 +296,7 @@ fn writer() {
         open.remove_leftovers().unwrap();
         drained = Some(drained.unwrap_or(false) | open.holds_part(part(drain)).unwrap());
     }
-    // Killed between the part and the word about it.
+    // Killed between storing the part and writing the number.
     drain += u32::from(drained.unwrap_or(false));
     for open in left {
         open.close_epoch(&database, |_| {}).unwrap();
@@ -327,7 +327,8 @@ fn killed_writers_lose_nothing_and_readers_see_each_drain_once() {
     let total = || {
         let mut sum = 0;
         for epoch in database.epochs().unwrap() {
-            // Between listing and reading it may have been closed, which read() follows, or be new.
+            // Between listing and reading, the epoch may have been closed, which read() follows, or
+            // be new.
             match epoch.read_recording() {
                 Ok(recording) => sum += samples(&recording),
                 Err(StoreError::NotARecording { .. }) => {}
@@ -341,10 +342,10 @@ fn killed_writers_lose_nothing_and_readers_see_each_drain_once() {
         let said = || fs::read_to_string(path.join("stored")).ok();
         let before = said();
         let writer = Killed(child("writer", path).spawn().unwrap());
-        // At work, however long it took to start; then at any moment of it.
+        // Waits for the writer to start, however long that takes, and kills it at a random moment.
         common::wait_until(|| said() != before);
         std::thread::sleep(std::time::Duration::from_millis(13 * (round % 9)));
-        // A reader beside the writer: whole drains, never fewer than before.
+        // A reader beside the writer sees whole drains, never fewer than before.
         let now = total();
         assert_eq!(now % 20, 0);
         assert!(now >= seen, "{now} after {seen}");
@@ -355,7 +356,7 @@ fn killed_writers_lose_nothing_and_readers_see_each_drain_once() {
             .trim()
             .parse()
             .unwrap_or(0);
-        // One more may be stored than was said before the kill.
+        // One more may be stored than was written before the kill.
         assert!(
             seen == 20 * said || seen == 20 * (said + 1),
             "{seen} of {said}"

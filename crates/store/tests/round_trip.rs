@@ -196,7 +196,7 @@ proptest! {
         if expected < u128::from(u64::MAX) {
             prop_assert_eq!(counts(&merged), expected);
         }
-        // Merged with itself, a recording has the same places, and twice the counts.
+        // Merged with itself, a recording has the same places and twice the counts.
         let once = store::merge_recordings(&all[..1]).unwrap();
         let twice = store::merge_recordings(&[all[0].clone(), all[0].clone()]).unwrap();
         prop_assert_eq!(once.samples.len(), twice.samples.len());
@@ -234,7 +234,8 @@ proptest! {
     }
 }
 
-/// Returns the sums of a recording by event, image (path and build-id), offset and, if asked, process and control group.
+/// Returns the sums of a recording by event, image (path and build-id), offset and, if requested,
+/// process and control group.
 fn sums(
     recording: &profile::Recording,
     (processes, cgroups): (bool, bool),
@@ -262,7 +263,7 @@ fn sums(
         sum[0] += u128::from(sample.count);
         sum[1] += u128::from(sample.weight);
     }
-    sums.retain(|_, sum| sum.iter().all(|sum| *sum < u128::from(u64::MAX))); // else they saturate
+    sums.retain(|_, sum| sum.iter().all(|sum| *sum < u128::from(u64::MAX))); // otherwise they saturate
     sums
 }
 
@@ -395,7 +396,7 @@ fn programs_merge_across_hosts_and_nameless_images_do_not() {
     ));
 }
 
-/// Copies of a program come and go: containers, temporary directories, releases beside each other.
+/// Copies of a program come and go: containers, temporary directories, releases side by side.
 #[test]
 fn a_program_goes_by_the_path_where_it_still_is() {
     let seen = |path: &str, gone: bool| {

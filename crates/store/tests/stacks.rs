@@ -1,16 +1,17 @@
-//! Parts of an epoch that have call stacks: merged, closed, and beside such as have none.
+//! Parts of an epoch with call stacks: merged, closed, and beside parts without.
 
 use profile::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use store::{Database, PartId};
 
-/// Samples of one stack: a process, its frames from the outermost (image and offset), how many.
+/// Samples of one stack: a process, its frames from the outermost (image and offset), their number.
 type Stack = (u8, Vec<(u8, u64)>, u64);
 /// Counts of samples in a recording: by process and frames, images by their paths.
 type Counts = BTreeMap<(String, Vec<(String, u64)>), u64>;
 
-/// A recording of these samples, which numbers images, names and stacks as they come.
+/// Makes a recording of these samples, which numbers images, names and stacks in order of
+/// appearance.
 fn recording(stacks: &[Stack], call_graph: CallGraph) -> Recording {
     let host = Host {
         name: "h".into(),
@@ -113,10 +114,10 @@ proptest! {
         open.close_epoch(&database, |_| {}).unwrap().unwrap();
         let closed = read(&database.epochs().unwrap());
         prop_assert_eq!(counts(&closed), counts(&whole));
-        // Equal stacks of parts are one row.
+        // Equal stacks of parts become one row.
         prop_assert_eq!(closed.samples.len(), counts(&whole).len());
         prop_assert_eq!(closed.call_graph, CallGraph::Tables);
-        // How they were walked is said of all together, once.
+        // Outcomes of walks are stored once for all parts.
         prop_assert_eq!(closed.walks, whole.walks);
         prop_assert_eq!(&closed.warnings, &whole.warnings);
         prop_assert_eq!(closed.events[0].stored, whole.events[0].stored);

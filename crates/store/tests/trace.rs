@@ -1,4 +1,4 @@
-//! Traces on disk: what comes back, what damage does, how long they are.
+//! Traces on disk: round trips, damage, length.
 
 #[path = "../../../tests/traces/simulate.rs"]
 #[allow(dead_code)]
@@ -28,7 +28,7 @@ fn read(path: &Path) -> Result<(TraceHead, Vec<TraceBatch>), StoreError> {
     Ok((reader.head().clone(), batches))
 }
 
-/// The items in order, without how they were cut.
+/// Returns the items in order, without their division into batches.
 fn items(batches: &[TraceBatch]) -> Vec<(u32, &TraceItem)> {
     let items = |batch: &'_ TraceBatch| batch.thread;
     batches
@@ -53,7 +53,7 @@ fn what_was_written_comes_back_in_order() {
     let (head, read) = read(&path).unwrap();
     assert_eq!(head, trace.head);
     assert_eq!(items(&read), items(&batches));
-    // Nothing else is left in the directory.
+    // The directory has no other file.
     assert_eq!(
         fs::read_dir(directory.path().join("new")).unwrap().count(),
         1
@@ -89,7 +89,8 @@ fn a_writer_that_did_not_end_leaves_no_file() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// Cut anywhere or with any bit changed: an error that names the file and a place in it.
+/// A file cut anywhere or with any bit changed gives an error that names the file and a place in
+/// it.
 #[test]
 fn damage_is_found() {
     let directory = tempfile::tempdir().unwrap();
@@ -114,7 +115,7 @@ fn damage_is_found() {
         changed[at] ^= 1 << (at % 8);
         fs::write(&bad, &changed).unwrap();
         match read(&bad) {
-            // An older version, in which the same words mean the same, and the word that is not used yet.
+            // An older version with the same meaning, and the word that is not used yet.
             Ok((head, read)) => {
                 assert!(at == 8 || (12..16).contains(&at), "{at}");
                 assert_eq!((head, items(&read)), (trace.head.clone(), items(&batches)));
@@ -128,8 +129,8 @@ fn damage_is_found() {
     assert!(read(&bad).is_err());
 }
 
-/// Version 1 had no samples of events; version 2 said periods when they were set, for all threads: nobody knows what the
-/// executions of such a trace stand for.
+/// Version 1 had no samples of events. Version 2 stored periods when they were set, for all
+/// threads: it is unknown what the executions of such a trace stand for.
 #[test]
 fn older_traces_are_read_if_all_calls_are_in_them() {
     let directory = tempfile::tempdir().unwrap();
@@ -162,7 +163,7 @@ fn older_traces_are_read_if_all_calls_are_in_them() {
     );
 }
 
-/// A sample of an event that the head does not have.
+/// A sample of an event that the head lacks.
 #[test]
 fn events_must_be_in_the_head() {
     let directory = tempfile::tempdir().unwrap();
@@ -185,7 +186,7 @@ fn events_must_be_in_the_head() {
     }
 }
 
-/// Right checksums around anything: an error, no panic, no endless memory.
+/// Right checksums around any content: an error, no panic, bounded memory.
 #[test]
 fn hostile_chunks_are_survived() {
     let directory = tempfile::tempdir().unwrap();
@@ -222,7 +223,7 @@ fn hostile_chunks_are_survived() {
         fs::write(&bad, &file).unwrap();
         match read(&bad) {
             Ok((head, batches)) => {
-                // What is read can be analysed.
+                // The items that are read can be analysed.
                 let items = batches.iter().map(|batch| batch.items.len()).sum::<usize>();
                 assert!(items <= chunk.len() && head == trace.head);
             }

@@ -1,11 +1,11 @@
-//! Any recording.
+//! Strategies for arbitrary recordings.
 
 use profile::*;
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-/// The numbers that break things, and others.
+/// Returns numbers, among them those that often break things.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         0..5u64,
@@ -111,10 +111,10 @@ fn image() -> impl Strategy<Value = Image> {
 }
 
 type Index = prop::sample::Index;
-/// Locations, innermost first: which image, and where in it.
+/// Locations, innermost first: image, and place in it.
 type Frames = Vec<(Index, u64)>;
 
-/// A sample, as positions in the tables that will be made.
+/// A sample, as indexes into tables that will be made.
 #[derive(Clone, Debug)]
 struct Raw {
     event: Index,
@@ -211,7 +211,7 @@ fn head() -> impl Strategy<Value = Recording> {
         )
 }
 
-/// A recording of up to `samples` samples.
+/// Returns recordings of up to `samples` samples.
 pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
     let tables = (vec(event(), 1..4), vec(image(), 1..6), vec(name(), 1..6));
     let threads = vec(
@@ -242,7 +242,7 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
             for raw in samples {
                 let stack = frames(&mut recording, &raw.stack);
                 let nowhere = [(raw.process, 0)];
-                // As many are in none as are in one.
+                // Half of the samples are in no group.
                 let cgroup = names.get(raw.event.index(2 * names.len())).copied();
                 let labels = names.get(raw.process.index(3 * names.len())).copied();
                 let sample = Sample {

@@ -2,8 +2,8 @@
 
 use profile::Recording;
 
-/// Returns all that a recording says, without the numbers that its tables happen to give to names and
-/// stacks and without the order of its samples and threads.
+/// Returns the contents of a recording without the numbers of names and stacks in its tables and
+/// without the order of its samples and threads.
 pub fn content(recording: &Recording) -> String {
     let name = |id| recording.names.get(id);
     let stack = |id| recording.stacks.locations(id).collect::<Vec<_>>();

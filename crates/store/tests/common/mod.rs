@@ -1,9 +1,9 @@
-//! A made-up recording that is shaped like one of a compile job: for figures that repeat.
+//! An invented recording shaped like that of a compile job, for repeatable figures.
 
 use profile::*;
 use std::time::{Duration, Instant};
 
-/// Waits for another process; a minute is more than any machine needs.
+/// Waits for another process, for at most a minute.
 #[allow(dead_code, reason = "not every test that includes this waits")]
 pub fn wait_until(mut done: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
@@ -13,7 +13,7 @@ pub fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A generator of random numbers (SplitMix64): the same on every run.
+/// A generator of random numbers (SplitMix64), the same on every run.
 pub struct Random(pub u64);
 
 impl Random {
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Draws from weights.
+/// Draws indexes by weight.
 struct Draw(Vec<f64>);
 
 impl Draw {
@@ -47,7 +47,7 @@ impl Draw {
         Self(weights.scan(0.0, sum).collect())
     }
 
-    /// Ranks 1..=n, each with weight rank^-exponent.
+    /// Makes ranks 1..=n, each with weight rank^-exponent.
     fn zipf(n: usize, exponent: f64) -> Self {
         Self::new((1..=n).map(|rank| (rank as f64).powf(-exponent)))
     }
@@ -58,7 +58,7 @@ impl Draw {
     }
 }
 
-/// The procedures of an image, hottest first, and how often each instruction of one is met.
+/// The procedures of an image, hottest first, and how often each instruction of one is sampled.
 struct Text {
     image: ImageId,
     procedures: Vec<(u64, u64)>,
@@ -184,7 +184,7 @@ fn image_of(process: &str, random: &mut Random) -> usize {
     }
 }
 
-/// A recording of `samples` samples, without call stacks.
+/// Makes a recording of `samples` samples, without call stacks.
 pub fn compile_job(samples: usize) -> Recording {
     let mut random = Random(42);
     let target = Target::Command(vec!["make".into(), "-j2".into()]);
@@ -232,7 +232,7 @@ pub fn compile_job(samples: usize) -> Recording {
     recording
 }
 
-/// Three thousand threads; most live for a moment.
+/// Adds three thousand threads; most live for a moment.
 fn threads(recording: &mut Recording, who: &Draw, random: &mut Random) {
     let mut pid = 1000;
     for _ in 0..3000 {
@@ -250,7 +250,7 @@ fn threads(recording: &mut Recording, who: &Draw, random: &mut Random) {
     }
 }
 
-/// Four thousand symbols, made of words as the kernel's are.
+/// Adds four thousand symbols, made of words as the kernel's are.
 fn symbols(recording: &mut Recording, kernel: &Text, random: &mut Random) {
     let words: Vec<&str> = "get put page folio lock unlock read write alloc free vm mm fs ext4 sched \
         task queue rq timer hr irq do sys x64 handle fault map unmap copy user from to zap pte pmd \
