@@ -1,4 +1,5 @@
-//! Puts the built page into the crate, or a stub that says how to build it. Never runs npm: cargo alone needs no network.
+//! Embeds the built page into the crate, or a stub that says how to build it. Never runs npm,
+//! because cargo must work without a network.
 
 use std::path::Path;
 use std::{env, fs};
@@ -15,7 +16,7 @@ fn main() {
     let web = Path::new(&root).join("../../web");
     let built = web.join("dist/index.html");
     let page = fs::read_to_string(&built).ok();
-    // A path that is missing would run this script each time: watch its directory until it is there.
+    // A missing path would run this script each time, so its directory is watched until it exists.
     let watched = if page.is_some() { &built } else { &web };
     println!("cargo::rerun-if-changed={}", watched.display());
     println!("cargo::rerun-if-changed=build.rs");

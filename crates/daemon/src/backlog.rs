@@ -1,20 +1,20 @@
-//! Drains that the archive has not stored yet.
+//! Drains that the writer has not stored yet.
 
 use profile::Recording;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use store::PartId;
 
-/// Limit on memory for drains that the kernel has forgotten already, while the archive is late.
+/// Limit on memory for drains that the kernel has cleared already, while the writer is late.
 const MOST_BYTES: u64 = 64 << 20;
-/// The usual time of storing; only longer counts as late.
+/// Usual time to store a drain; only a longer time counts as late.
 const USUAL: Duration = Duration::from_secs(2);
 
-/// Drains on their way to the archive.
+/// Drains on their way to the writer.
 #[derive(Default)]
 pub(crate) struct Backlog {
     drains: VecDeque<(PartId, u64, Instant)>,
-    /// The drain that the kernel has a copy of.
+    /// The drain that is still in the kernel's buffer.
     in_kernel: Option<PartId>,
 }
 
@@ -25,43 +25,44 @@ impl Backlog {
             .push_back((id, bytes_of(recording), Instant::now()));
     }
 
-    /// Removes a drain that is stored; whether the kernel can forget it now.
+    /// Removes a stored drain; returns whether the kernel can clear its copy now.
     pub(crate) fn remove_stored(&mut self, id: PartId) -> bool {
         self.drains.retain(|(other, _, _)| *other != id);
         self.in_kernel.take_if(|kept| *kept == id).is_some()
     }
 
-    /// Notes that the kernel has a copy of a drain.
+    /// Records that the kernel has a copy of a drain.
     pub(crate) fn enter_kernel(&mut self, id: PartId) {
         self.in_kernel = Some(id);
     }
 
-    /// Notes that it has none any more.
+    /// Records that the kernel's copy is cleared.
     pub(crate) fn leave_kernel(&mut self) {
         self.in_kernel = None;
     }
 
-    /// Returns whether the kernel has a copy of a drain, and no room for the next one.
+    /// Returns whether the kernel has a copy of a drain, and so no room for the next one.
     pub(crate) fn is_in_kernel(&self) -> bool {
         self.in_kernel.is_some()
     }
 
-    /// Returns whether nothing is under way.
+    /// Returns whether no drain is pending.
     pub(crate) fn is_empty(&self) -> bool {
         self.drains.is_empty()
     }
 
-    /// Returns whether no more fits.
+    /// Returns whether the memory limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.memory_bytes() >= MOST_BYTES
     }
 
-    /// Memory that the drains take, roughly.
+    /// Returns the approximate memory of the drains.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.drains.iter().map(|(_, bytes, _)| bytes).sum()
     }
 
-    /// Returns how long the archive has been at the oldest drain, in nanoseconds; 0 if that is usual.
+    /// Returns for how long the writer has been storing the oldest drain, in nanoseconds; 0 if that
+    /// is usual.
     pub(crate) fn late_ns(&self) -> u64 {
         let age = self.drains.front().map(|(_, _, since)| since.elapsed());
         let late = age.filter(|age| *age > USUAL).unwrap_or_default();
@@ -69,7 +70,7 @@ impl Backlog {
     }
 }
 
-/// Memory that a recording takes, roughly: its columns, and the tables that find them.
+/// Returns the approximate memory of a recording: its columns, and the tables that index them.
 fn bytes_of(recording: &Recording) -> u64 {
     let rows = recording.samples.len() * (size_of::<profile::Sample>() + 96)
         + recording.stacks.frames().len() * 96
@@ -96,7 +97,7 @@ mod tests {
         backlog.add_drain(id(1), &recording);
         backlog.enter_kernel(id(1));
         assert!(backlog.is_in_kernel());
-        // The archive is late, and the kernel needs the room.
+        // The writer is late, and the kernel needs the room.
         backlog.leave_kernel();
         backlog.add_drain(id(2), &recording);
         backlog.enter_kernel(id(2));

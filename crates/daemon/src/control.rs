@@ -11,13 +11,13 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// The longest line that is read; requests are words.
+/// Maximum length of a line; requests are words.
 const LONGEST: u64 = 64;
 
-/// A client that says nothing does not keep others waiting for longer.
+/// Time limit for a client's request, so that others do not wait longer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Time limit for the daemon's answer; merging is a matter of seconds.
+/// Time limit for the daemon's answer; merging takes seconds.
 const ANSWER: Duration = Duration::from_secs(120);
 
 /// A request to the daemon.
@@ -47,7 +47,7 @@ impl Request {
     }
 }
 
-/// An answer: a value, or why there is none.
+/// An answer: a value, or the reason that there is none.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     /// The daemon's status, after the request was carried out.
@@ -58,10 +58,10 @@ pub(crate) enum Answer {
     Error(String),
 }
 
-/// A request, and where its answer goes.
+/// A request, and the sender for its answer.
 pub(crate) type Asked = (Request, Sender<Answer>);
 
-/// Makes a directory that only its owner can enter.
+/// Creates a directory that only its owner can enter.
 pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o700))
@@ -75,10 +75,10 @@ pub(crate) struct SocketId {
 }
 
 impl SocketId {
-    /// The socket at a path; `None` if nothing lies there.
+    /// Returns the socket at a path; `None` if nothing is there.
     ///
     /// # Errors
-    /// If something else lies there.
+    /// If another kind of file is there.
     fn socket_at(path: &Path) -> io::Result<Option<Self>> {
         let meta = match fs::symlink_metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -96,7 +96,7 @@ impl SocketId {
         }
     }
 
-    /// The one that was [kept](Self::keep) in a file.
+    /// Reads the identity that was [kept](Self::keep) in a file.
     pub(crate) fn read_kept(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let (device, inode) = text.trim_end().split_once(' ')?;
@@ -106,13 +106,13 @@ impl SocketId {
         })
     }
 
-    /// Keeps it in a file, so that the next daemon knows it if this one is killed.
+    /// Stores it in a file, so that the next daemon recognises the socket if this one is killed.
     pub(crate) fn keep_in_file(self, file: &Path) -> io::Result<()> {
         let text = format!("{} {}\n", self.device, self.inode);
         whole_file::write_whole_file(file, text.as_bytes())
     }
 
-    /// Removes it, unless another one lies at the path by now.
+    /// Removes the socket, unless another one is at the path by now.
     pub(crate) fn remove_socket(self, path: &Path) {
         if let Ok(Some(there)) = Self::socket_at(path)
             && there == self
@@ -122,7 +122,8 @@ impl SocketId {
     }
 }
 
-/// Listens at a path, in a thread. There must be no other daemon: a socket that lies there is removed if `is_ours` says so.
+/// Listens at a path, in a thread. No other daemon may exist: a socket at the path is removed if
+/// `is_ours` accepts it.
 pub(crate) fn listen_at(
     path: &Path,
     is_ours: impl FnOnce(SocketId) -> bool,
@@ -144,7 +145,7 @@ pub(crate) fn listen_at(
         .name("control".into())
         .spawn(move || {
             for stream in listener.incoming() {
-                // One at a time; a client that goes away is its own loss.
+                // One client at a time; a client that goes away loses its answer.
                 let served = stream.and_then(|stream| serve_client(&stream, &asked));
                 match served {
                     Err(e) if e.kind() == io::ErrorKind::NotConnected => return,
@@ -156,7 +157,7 @@ pub(crate) fn listen_at(
     Ok((requests, made))
 }
 
-/// Answers one client; `NotConnected` if nobody is there any more to answer.
+/// Answers one client; `NotConnected` if the daemon's loop has ended.
 fn serve_client(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -177,7 +178,7 @@ fn serve_client(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
     (&*stream).write_all(&text)
 }
 
-/// Asks the daemon at a socket.
+/// Sends a request to the daemon at a socket.
 pub fn ask_daemon(path: &Path, request: Request) -> anyhow::Result<Status> {
     let stream = UnixStream::connect(path).with_context(|| {
         format!(
@@ -226,7 +227,7 @@ mod tests {
         std::os::unix::fs::symlink("elsewhere", &path).unwrap();
         assert!(listen_at(&path, |_| true).is_err());
         fs::remove_file(&path).unwrap();
-        // A socket of somebody who died.
+        // A socket of a dead process.
         drop(UnixListener::bind(&path).unwrap());
         let theirs = SocketId::socket_at(&path).unwrap().unwrap();
         assert!(listen_at(&path, |_| false).is_err());
@@ -235,7 +236,7 @@ mod tests {
         let kept = directory.path().join("kept");
         ours.keep_in_file(&kept).unwrap();
         assert_eq!(SocketId::read_kept(&kept), Some(ours));
-        // Somebody put another one in its place.
+        // Another process put its socket in its place.
         fs::remove_file(&path).unwrap();
         fs::write(
             directory.path().join("filler"),

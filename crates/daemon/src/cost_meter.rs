@@ -4,31 +4,31 @@ use crate::governor::{RateGovernor, RateVerdict, WindowCost};
 use crate::options::DaemonOptions;
 use std::time::{Duration, Instant};
 
-/// The time over which costs are summed before the rate is judged by them.
+/// The time over which costs are summed before the rate is judged.
 const WINDOW: Duration = Duration::from_secs(30);
 
 /// Measures costs for the governor.
 pub(crate) struct CostMeter {
     governor: RateGovernor,
     window: Duration,
-    /// Start of the window, and the CPU times then, in nanoseconds.
+    /// Start of the window, and the CPU times at that moment, in nanoseconds.
     since: Instant,
     own_ns: u64,
     children_ns: u64,
-    /// CPU time of making unwind tables that was counted, and how much of it in this window.
+    /// Counted CPU time of making unwind tables, and the part in this window.
     tables_ns: (u64, u64),
-    /// Processes' cost in this window.
+    /// Cost of following processes in this window.
     processes_ns: u64,
-    /// Samples that were taken in this window.
+    /// Number of samples taken in this window.
     pub taken: u64,
     /// The cost of samples in the last window, as a share of the machine.
     pub sampling: f64,
-    /// The cost of the daemon in it, with the processes that it starts, which are averaged.
+    /// Cost of the daemon in the last window, with its child processes, whose cost is averaged.
     pub own: f64,
 }
 
 impl CostMeter {
-    /// Begins at a rate, which is the highest.
+    /// Begins at a rate, which is also the highest.
     pub(crate) fn new(options: &DaemonOptions, rate: u64) -> Self {
         let cpus = sampler::read_host().cpus;
         Self {
@@ -59,7 +59,7 @@ impl CostMeter {
         (self.processes_ns, self.taken) = (0, 0);
     }
 
-    /// Counts the CPU time of something that has to be done whatever the rate is.
+    /// Measures the CPU time of work that does not depend on the rate.
     pub(crate) fn of_processes<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let begin = sampler::thread_cpu_ns();
         let result = work();
@@ -67,7 +67,8 @@ impl CostMeter {
         result
     }
 
-    /// Counts the cost of processes that have ended since the last call, evenly over a time.
+    /// Counts the cost of child processes that have ended since the last call, spread evenly over a
+    /// time.
     pub(crate) fn add_lump(&mut self, over: Duration) {
         let now = sampler::children_cpu_ns();
         let spent = now.saturating_sub(self.children_ns);
@@ -75,8 +76,8 @@ impl CostMeter {
         self.governor.add_lump(spent, over);
     }
 
-    /// Counts the cost of making unwind tables so far, evenly over a time: tables are kept, and not made for each
-    /// sample.
+    /// Counts the cost of making unwind tables so far, spread evenly over a time: tables are kept,
+    /// not made for each sample.
     pub(crate) fn add_tables(&mut self, so_far_ns: u64, over: Duration) {
         let spent = so_far_ns.saturating_sub(self.tables_ns.0);
         self.tables_ns = (so_far_ns, self.tables_ns.1 + spent);

@@ -1,5 +1,5 @@
-//! The thread that writes to the database. Whatever its file system does (fill up, freeze), the thread that drains the collector
-//! does not wait for it.
+//! The thread that writes to the database. Even if its file system is full or frozen, the thread
+//! that drains the collector does not wait.
 
 use crate::control::Asked;
 use crate::lease::DatabaseLease;
@@ -16,24 +16,24 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Database, OpenEpoch, PartId};
 
-/// The pause before storing is tried again.
+/// Pause before storing is retried.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// A task of the archive; tasks are done in order.
+/// A task of the writer; tasks are done in order.
 pub(crate) enum WriterTask {
-    /// Store a drain.
+    /// Stores a drain.
     Store(Box<PendingDrain>),
-    /// Begin a new epoch, and let the old one be closed.
+    /// Begins a new epoch, and lets the old one be closed.
     Roll {
-        /// The request that waits for it; 0 if none does.
+        /// Ticket of the request that waits for it; 0 if none does.
         ticket: u64,
     },
-    /// Say when all before it is stored, so that it can be merged.
+    /// Reports when all earlier tasks are done, so that the parts can be merged.
     Flush {
-        /// The request that waits for the merge.
+        /// Ticket of the request that waits for the merge.
         ticket: u64,
     },
-    /// Look whether the database is there, and read the facts about it.
+    /// Checks that the database exists, and reads the facts about it.
     Look,
 }
 
@@ -43,15 +43,15 @@ pub(crate) struct PendingDrain {
     pub id: PartId,
     /// The counts.
     pub recording: Recording,
-    /// True if a daemon before this one counted it.
+    /// True if an earlier daemon counted it.
     pub taken_over: bool,
 }
 
-/// A report of the archive.
+/// A report of the writer.
 pub(crate) enum WriterReport {
     /// A drain is on stable storage.
     Stored(PartId, SampleCounts),
-    /// A task failed; it is tried again, and nothing else is done meanwhile.
+    /// A task failed; it is retried, and no other task is done meanwhile.
     Failed(String),
     /// A task that failed before has succeeded.
     Recovered,
@@ -59,7 +59,7 @@ pub(crate) enum WriterReport {
     Rolled(MergeTask, PathBuf),
     /// Stored parts can be merged.
     Flushed(MergeTask),
-    /// The database was made again: requests come from here now.
+    /// The database was created again: requests now come from here.
     Listening(Receiver<Asked>),
     /// Facts about the database.
     Looked(DatabaseFacts),
@@ -68,19 +68,19 @@ pub(crate) enum WriterReport {
 /// Facts about the database.
 #[derive(Clone, Default)]
 pub(crate) struct DatabaseFacts {
-    /// The epoch that is added to.
+    /// The current epoch.
     pub epoch: PathBuf,
-    /// Its parts.
+    /// Number of its parts.
     pub parts: usize,
-    /// Epochs of this host.
+    /// Number of epochs of this host.
     pub epochs: usize,
     /// Their size, in bytes.
     pub bytes: u64,
-    /// Epochs that were removed because the disk was full.
+    /// Number of epochs that were removed because the disk was full.
     pub sacrificed: u64,
 }
 
-/// Samples so far.
+/// Counts of samples so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SampleCounts {
     pub taken: u64,
@@ -122,7 +122,7 @@ impl SampleCounts {
     }
 }
 
-/// The thread, as others see it.
+/// The handle of the writer's thread.
 pub(crate) struct EpochWriter {
     tasks: Option<Sender<WriterTask>>,
     done: Receiver<WriterReport>,
@@ -130,7 +130,7 @@ pub(crate) struct EpochWriter {
 }
 
 impl EpochWriter {
-    /// Starts it, adding to an epoch.
+    /// Starts the thread, which adds to an epoch.
     pub(crate) fn start_thread(
         database: Database,
         host: String,
@@ -162,10 +162,10 @@ impl EpochWriter {
         })
     }
 
-    /// Asks it for something.
+    /// Sends the thread a task.
     pub(crate) fn send_task(&self, task: WriterTask) {
         if let Some(tasks) = &self.tasks {
-            // It ends only when this value does.
+            // The thread ends only with this value.
             let _ = tasks.send(task);
         }
     }
@@ -175,7 +175,7 @@ impl EpochWriter {
         self.done.recv_timeout(timeout).ok()
     }
 
-    /// Waits until it has done all it can, and removes the socket.
+    /// Waits until the thread has done all it can, and removes the socket.
     pub(crate) fn finish_tasks(mut self) {
         self.tasks = None;
         if let Some(thread) = self.thread.take() {
@@ -212,14 +212,14 @@ impl WriterThread {
                 }
             }
             self.queue.extend(tasks.try_iter());
-            // Tasks that arrive while storing fails must not put the next try off.
+            // Tasks that arrive while storing fails must not postpone the next retry.
             if self.retry_at.is_none_or(|at| at <= Instant::now()) {
                 self.work_off();
             }
         }
     }
 
-    /// Performs the tasks in the queue, up to the first that fails.
+    /// Performs the tasks in the queue, up to the first failure.
     fn work_off(&mut self) {
         while let Some(task) = self.queue.pop_front() {
             match self.perform_task(&task) {
@@ -296,17 +296,18 @@ impl WriterThread {
         }
     }
 
-    /// Adds a drain to the epoch, in place of old epochs if the disk is full and they may go.
+    /// Adds a drain to the epoch. On a full disk old epochs make room, if retention permits.
     fn store_drain(&mut self, drained: &PendingDrain) -> anyhow::Result<()> {
         let taken: u64 = drained.recording.events.iter().map(|e| e.taken).sum();
         if taken == 0 {
-            return Ok(()); // of an idle machine
+            return Ok(()); // a drain of an idle machine
         }
         if self.epoch.is_closed() {
-            // By the process of a daemon that was killed; nothing may be added to it.
+            // Closed by the process of a daemon that was killed; nothing may be added to it.
             self.epoch = self.database.begin_epoch(&self.host, unix_ns())?;
         } else if !self.epoch.has_periods_of(&drained.recording)? {
-            // A daemon before this one sampled at another rate. Reported at once: what follows may fail and be tried again.
+            // An earlier daemon sampled at another rate. Reported at once: the next steps may fail
+            // and be retried.
             let rolled = self.roll_epoch(0)?;
             let _ = self.reports.send(rolled);
         }
@@ -319,8 +320,8 @@ impl WriterThread {
         }
     }
 
-    /// Removes epochs that may go: those that are too old, else the oldest closed one if the size of all is limited. Whether there
-    /// were any.
+    /// Removes epochs that retention permits: those that are too old, else the oldest closed one if
+    /// the total size is limited. Returns whether there were any.
     fn make_room(&mut self) -> anyhow::Result<bool> {
         let removed = remove_expired(&self.database, &self.host, &self.retention, true)?;
         for epoch in &removed {

@@ -18,7 +18,7 @@ struct Machine {
     /// CPU seconds of a merge and of closing an epoch.
     merge_s: f64,
     close_s: f64,
-    /// Costs of windows vary by so much.
+    /// Relative variation of the costs of windows.
     noise: f64,
     random: u64,
 }
@@ -58,7 +58,7 @@ impl Machine {
 /// The result of a simulation.
 #[derive(Default)]
 struct Course {
-    /// The time and the rate of each change.
+    /// Time and rate of each change.
     changes: Vec<(Duration, u64)>,
     exceeded: usize,
     /// CPU seconds.
@@ -111,9 +111,9 @@ fn minutes(minutes: u64) -> Duration {
 fn lumps_within_the_budget_change_nothing() {
     let mut governor = RateGovernor::new(0.01, 2, 1000, true);
     let mut machine = Machine {
-        // 0.3 % of the machine on average, 6 % of the window it falls into.
+        // 0.3 % of the machine on average, 6 % of the window that it falls into.
         merge_s: 1.8,
-        // 0.1 % of the machine, three times all that a window has.
+        // 0.1 % of the machine on average, three times all CPU time of a window.
         close_s: 180.0,
         ..Machine::quiet()
     };
@@ -165,7 +165,8 @@ fn from_the_lowest_rate_it_is_ten_minutes_to_the_usual_one() {
 fn a_rate_is_not_given_up_for_what_it_does_not_cost() {
     let mut governor = RateGovernor::new(0.01, 2, 1000, true);
     let course = simulate(&mut governor, &mut Machine::storm(), minutes(600));
-    // Processes alone cost 2.5 % of the machine. A fifth of the budget is 2 ms of CPU in each second.
+    // Processes alone cost 2.5 % of the machine. A fifth of the budget is 2 ms of CPU in each
+    // second.
     let machine = Machine::storm();
     let samples =
         governor.rate as f64 * machine.busy * (machine.sample_ns + machine.drain_ns) / 1e9;
@@ -196,7 +197,7 @@ fn any_steady_machine_keeps_to_the_budget_with_few_changes() {
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             ..Machine::quiet()
         };
-        // From a half to twenty times, evenly in the logarithm.
+        // From a half to twenty times, uniform in the logarithm.
         let mut factor = || 0.5 * 40f64.powf(dice.vary() / 2.0);
         let mut machine = Machine {
             sample_ns: 1000.0 * factor(),
@@ -218,7 +219,7 @@ fn any_steady_machine_keeps_to_the_budget_with_few_changes() {
             "seed {seed}: {:?}",
             course.changes
         );
-        // What the budget leaves is used.
+        // The remaining budget is used.
         let wasted = share < 0.006 && governor.rate < 5000;
         assert!(!wasted, "seed {seed}: {share} at {} Hz", governor.rate);
     }

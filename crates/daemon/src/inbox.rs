@@ -1,10 +1,10 @@
-//! Requests of clients: those that came, and those that wait for a merge.
+//! Requests of clients: new ones, and those that wait for a merge.
 
 use crate::control::{Answer, Asked, Request};
 use crate::status::Status;
 use std::sync::mpsc::Receiver;
 
-/// Requests that are not answered yet.
+/// Requests without an answer yet.
 pub(crate) struct Inbox {
     requests: Receiver<Asked>,
     /// Requests with the tickets of the merges that they wait for; 0 for none.
@@ -12,16 +12,16 @@ pub(crate) struct Inbox {
     tickets: u64,
 }
 
-/// A request that has just come.
+/// A new request.
 pub(crate) struct NewRequest {
     /// The request.
     pub request: Request,
-    /// The merge that it waits for; 0 for none.
+    /// Ticket of the merge that it waits for; 0 for none.
     pub ticket: u64,
 }
 
 impl Inbox {
-    /// Begins without requests.
+    /// Makes an inbox without requests.
     pub(crate) fn new(requests: Receiver<Asked>) -> Self {
         Self {
             requests,
@@ -30,12 +30,12 @@ impl Inbox {
         }
     }
 
-    /// Takes requests from elsewhere: the socket was made anew.
+    /// Takes requests from another receiver: the socket was created again.
     pub(crate) fn move_to(&mut self, requests: Receiver<Asked>) {
         self.requests = requests;
     }
 
-    /// Returns a request that came, which now waits.
+    /// Returns a new request, which now waits.
     pub(crate) fn next_request(&mut self) -> Option<NewRequest> {
         let (request, reply) = self.requests.try_recv().ok()?;
         let mut ticket = 0;
@@ -52,14 +52,14 @@ impl Inbox {
         self.waiting.iter().any(|(ticket, _)| *ticket <= reached)
     }
 
-    /// Answers those that can be answered.
+    /// Answers the requests that are ready.
     pub(crate) fn answer_ready(&mut self, reached: u64, status: &Status) {
         let (answered, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
             .partition(|(ticket, _)| *ticket <= reached);
         self.waiting = waiting;
         for (_, (_, reply)) in answered {
-            // The client that asked may have gone.
+            // The client may have gone.
             let _ = reply.send(Answer::Status(Box::new(status.clone())));
         }
     }

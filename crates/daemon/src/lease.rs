@@ -10,17 +10,17 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use store::Database;
 
-/// The directory of a daemon in its database, with its lock and its socket.
+/// A daemon's directory in its database, with its lock and its socket.
 pub(crate) struct DatabaseLease {
     directory: PathBuf,
     lock: File,
-    /// Path of the socket, and whether that path was asked for.
+    /// Path of the socket, and whether the user chose it.
     socket: (PathBuf, bool),
     made: Option<SocketId>,
 }
 
 impl DatabaseLease {
-    /// Takes it; `socket` is where the socket is to be, if not in the database.
+    /// Takes the lease; `socket` is the path of the socket, if it is not in the database.
     pub(crate) fn take_lease(
         database: &Database,
         host: &str,
@@ -49,7 +49,7 @@ impl DatabaseLease {
     /// Listens at its socket.
     pub(crate) fn listen_at_socket(&mut self) -> anyhow::Result<Receiver<Asked>> {
         let (path, asked) = &self.socket;
-        // What lies in our own directory is ours.
+        // A socket in the daemon's own directory is its own.
         let is_ours = |there| !asked || self.made == Some(there);
         let failed = || {
             format!(
@@ -64,7 +64,7 @@ impl DatabaseLease {
         Ok(requests)
     }
 
-    /// Takes it anew, and listens, if somebody removed it.
+    /// Takes the lease again, and listens, if another process removed it.
     pub(crate) fn take_again(
         &mut self,
         database: &Database,
@@ -81,7 +81,7 @@ impl DatabaseLease {
         Ok(Some(requests))
     }
 
-    /// Returns whether somebody removed it.
+    /// Returns whether another process removed it.
     fn is_gone(&self) -> bool {
         let there = fs::metadata(self.directory.join("lock"));
         let ours = self.lock.metadata();
@@ -101,7 +101,7 @@ impl DatabaseLease {
     }
 }
 
-/// File in the directory that names the socket made last.
+/// File in the directory with the identity of the socket made last.
 const MADE: &str = "socket-made";
 
 fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
@@ -114,11 +114,11 @@ fn is_locked_by_us(lock: &File, path: &Path) -> anyhow::Result<bool> {
     }
 }
 
-/// Pause of a claim that waits for those who only look whether it is taken.
+/// Pause of a claim that waits for processes which only test whether it is taken.
 const WATCH_PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns whether those that hold the lock share it: they look who has the claim
-/// ([`CollectorClaim::is_taken`]), and are gone at once. A daemon shares it with nobody.
+/// Returns whether the holders of the lock share it: they only test whether the claim is taken
+/// ([`CollectorClaim::is_taken`]), and release it at once. A daemon's lock is exclusive.
 fn is_only_watched(lock: &File) -> bool {
     let shared = lock.try_lock_shared().is_ok();
     let _ = lock.unlock();
@@ -132,14 +132,14 @@ fn occupied_error(database: &Path, host: &str) -> anyhow::Error {
     )
 }
 
-/// The right to the collectors of a database: a lock on the directory that they are pinned in. Unlike the one in the database, it
-/// holds when the database is removed.
+/// The right to the collectors of a database: a lock on the directory in which they are pinned.
+/// Unlike the lock in the database, it outlasts the removal of the database.
 pub(crate) struct CollectorClaim {
     _lock: File,
 }
 
 impl CollectorClaim {
-    /// Takes it for as long as the value lives.
+    /// Takes the claim for as long as the value lives.
     pub(crate) fn take_claim(pins: &Path, database: &Path, host: &str) -> anyhow::Result<Self> {
         let failed = || format!("locking {}", pins.display());
         loop {
@@ -152,7 +152,7 @@ impl CollectorClaim {
                 std::thread::sleep(WATCH_PAUSE);
                 continue;
             }
-            // The one before us may have removed it between our opening and locking it.
+            // Its former owner may have removed it between opening and locking.
             let there = fs::metadata(pins).map(|meta| meta.ino()).ok();
             if there == lock.metadata().map(|meta| meta.ino()).ok() {
                 return Ok(Self { _lock: lock });
@@ -160,7 +160,7 @@ impl CollectorClaim {
         }
     }
 
-    /// Returns whether somebody has it.
+    /// Returns whether another process has the claim.
     pub(crate) fn is_taken(pins: &Path) -> bool {
         let lock = File::open(pins);
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))

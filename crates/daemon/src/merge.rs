@@ -1,5 +1,5 @@
-//! Merging the parts of an epoch, in a process of its own: the memory that it takes goes with it,
-//! and it yields to everything else.
+//! Merges the parts of an epoch in a child process, whose memory ends with it and whose priority is
+//! low.
 
 use crate::options::MergeOptions;
 use crate::retention::remove_expired;
@@ -7,8 +7,8 @@ use profile::{NameId, ProcessNames, Recording, ThreadCount};
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Database, OpenEpoch};
 
-/// Threads below this part of the samples of their event are counted together: a machine that
-/// compiles starts a million a day.
+/// Threads with less than this fraction of their event's samples are counted together: a machine
+/// that compiles starts a million a day.
 const SMALL_THREAD: f64 = 1e-4;
 
 /// Merges parts of an epoch, at low priority. If the disk is full, the oldest epochs make room.
@@ -22,9 +22,9 @@ pub fn merge_epoch(options: &MergeOptions) -> anyhow::Result<()> {
     loop {
         match merge_once(options, &database) {
             Ok(()) => break,
-            // The child of a daemon that was killed has just closed it.
+            // The child process of a killed daemon has just closed it.
             Err(_) if !options.epoch.exists() => break,
-            // The oldest epochs go before newer ones, merged or not.
+            // Older epochs are removed before newer ones, merged or not.
             Err(error)
                 if error.is_full()
                     && !remove_expired(&database, &host, &options.retention, true)?.is_empty() => {}
@@ -43,7 +43,8 @@ fn merge_once(options: &MergeOptions, database: &Database) -> Result<(), store::
         let amend = |merged: &mut Recording| {
             sampler::name_kernel(merged);
             name_images(merged);
-            // When the epoch is read, files may have been replaced, and the reader may be another host.
+            // By the time the epoch is read, files may have been replaced, and the reader may be on
+            // another host.
             symbols::embed_procedures(merged, &symbols::SymbolOptions::default());
             fold_threads(merged);
         };
@@ -56,8 +57,8 @@ fn merge_once(options: &MergeOptions, database: &Database) -> Result<(), store::
     }
 }
 
-/// Images that were seen by their inode only, while no daemon ran, are named by another part that
-/// knows the file.
+/// Names images that were seen only by inode, while no daemon ran, from another part that knows the
+/// file.
 fn name_images(recording: &mut Recording) {
     let mut paths = BTreeMap::new();
     for image in &recording.images {
@@ -79,7 +80,7 @@ fn name_images(recording: &mut Recording) {
     }
 }
 
-/// Counts small threads together, by the name of their process and their control group, as process 0.
+/// Merges small threads of a process name and control group into process 0.
 fn fold_threads(recording: &mut Recording) {
     let names = ProcessNames::of_recording(recording);
     let mut totals = vec![0u64; recording.events.len()];
@@ -97,7 +98,7 @@ fn fold_threads(recording: &mut Recording) {
     let large: BTreeSet<u32> = large.map(|thread| thread.pid).collect();
     recording.threads.retain(|thread| {
         if thread.count == 0 {
-            return large.contains(&thread.pid); // it says the name of its process
+            return large.contains(&thread.pid); // the name of its process
         }
         if !is_small(thread) {
             return true;
@@ -150,7 +151,7 @@ mod tests {
         recording
             .threads
             .extend((2..52).map(|tid| thread(tid, 3, name)));
-        // What they are called by their process goes with them, and stays with large ones.
+        // The names of the process and the thread go with small threads, and stay with large ones.
         let [java, helper] = ["java", "GC Thread#0"].map(|name| recording.names.intern(name));
         for (pid, count) in [(100, 2), (200, 1_000_000)] {
             recording.threads.push(thread(pid, 0, java));

@@ -1,4 +1,4 @@
-//! Runs the processes that merge the daemon's stored parts, one at a time.
+//! Runs the child processes that merge the daemon's stored parts, one at a time.
 
 use crate::options::{MergeOptions, Retention};
 use crate::program::HostProgram;
@@ -8,17 +8,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use store::OpenEpoch;
 
-/// Something to merge.
+/// A merge to do.
 pub(crate) struct MergeTask {
     epoch: PathBuf,
     all: bool,
     close: bool,
-    /// The request that waits for it, if one does.
+    /// Ticket of the request that waits for it, if one does.
     ticket: u64,
 }
 
 impl MergeTask {
-    /// Closes an epoch.
+    /// Makes the task to close an epoch.
     pub(crate) fn closing_epoch(epoch: &OpenEpoch, ticket: u64) -> Self {
         Self {
             epoch: epoch.path().to_owned(),
@@ -28,7 +28,7 @@ impl MergeTask {
         }
     }
 
-    /// Makes one part of an epoch.
+    /// Makes the task to merge all parts of an epoch into one.
     pub(crate) fn merging_all(epoch: &OpenEpoch, ticket: u64) -> Self {
         Self {
             epoch: epoch.path().to_owned(),
@@ -45,7 +45,7 @@ pub(crate) struct FinishedMerge {
     pub closed: bool,
 }
 
-/// Merges that are due, and the one at work.
+/// Due merges, and the running one.
 pub(crate) struct MergeQueue {
     database: PathBuf,
     retention: Retention,
@@ -55,12 +55,12 @@ pub(crate) struct MergeQueue {
     working: Option<(Child, MergeTask)>,
     /// End of the last merge.
     last: Instant,
-    /// The latest request whose merge was done.
+    /// The latest request whose merge is done.
     pub reached: u64,
 }
 
 impl MergeQueue {
-    /// Begins with none.
+    /// Makes an empty queue.
     pub(crate) fn new(
         database: &Path,
         retention: &Retention,
@@ -79,13 +79,13 @@ impl MergeQueue {
         }
     }
 
-    /// Puts one behind the others.
+    /// Appends a merge.
     pub(crate) fn push_task(&mut self, merge: MergeTask) {
         self.due.push_back(merge);
     }
 
-    /// Keeps one process at work on the merges that are due. The current epoch is merged from time to time. Returns the
-    /// merge that has ended, if one has.
+    /// Keeps one child process at work on the due merges, and merges the current epoch from time to
+    /// time. Returns the merge that has ended, if one has.
     pub(crate) fn keep_working(&mut self, epoch: &Path) -> std::io::Result<Option<FinishedMerge>> {
         let mut merged = None;
         if let Some((child, merge)) = &mut self.working {
@@ -138,7 +138,7 @@ impl MergeQueue {
         command
     }
 
-    /// Waits for the one at work.
+    /// Waits for the running merge.
     pub(crate) fn wait_for_merge(&mut self) {
         if let Some((child, _)) = &mut self.working {
             let _ = child.wait();

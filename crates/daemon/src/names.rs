@@ -1,5 +1,5 @@
-//! Names of code that cannot be read later, found in a process of its own: the symbol table of a
-//! large program that was deleted would stay in the daemon's peak.
+//! Finds names of code that will be unreadable later in a child process: the symbol table of a
+//! large deleted program would stay in the daemon's peak memory.
 
 use crate::program::HostProgram;
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::process::Stdio;
 
-/// An image of a request: its file is a descriptor that the process inherits.
+/// An image of a request: its file is a descriptor that the child inherits.
 #[derive(Serialize, Deserialize)]
 struct NamesQuestion {
     descriptor: i32,
@@ -55,7 +55,8 @@ fn ask_for_names(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
-    // It answers when it has read all of it; if it dies before, its answer says so.
+    // The child answers after it has read the whole request; if it dies before, the missing answer
+    // shows that.
     let told = child.stdin.take().map(|mut stdin| stdin.write_all(&asked));
     let output = child.wait_with_output()?;
     anyhow::ensure!(output.status.success(), "{}", output.status);
@@ -63,7 +64,8 @@ fn ask_for_names(
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Answers a daemon on standard output which names the images of its request, on standard input, have.
+/// Answers a daemon: reads a request with images on standard input and writes their names to
+/// standard output.
 ///
 /// # Errors
 /// If the request cannot be read or the answer cannot be written.

@@ -4,19 +4,19 @@ use sampler::EventSpec;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The default budget of sampling and the daemon together, in percent of the machine.
+/// Default budget of sampling and the daemon together, in percent of the machine.
 const USUAL_BUDGET: f64 = 1.0;
 
 /// A daemon's task, its place, and its limits.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
-    /// The database directory, which is made if it is not there.
+    /// The database directory, which is created if it is missing.
     pub database: PathBuf,
-    /// The socket that answers; `None`: in the database.
+    /// The socket for requests; `None`: in the database.
     pub socket: Option<PathBuf>,
     /// The events to sample; the usual one if there are none.
     pub events: Vec<EventSpec>,
-    /// Samples a second on each CPU; `None`: what the budget allows.
+    /// Samples a second on each CPU; `None`: as many as the budget allows.
     pub frequency: Option<u64>,
     /// The requested budget, in percent of the machine.
     pub budget: Option<f64>,
@@ -30,18 +30,18 @@ pub struct DaemonOptions {
     pub retention: Retention,
     /// The time for which the collector keeps sampling without a daemon.
     pub outlive: Duration,
-    /// True if the collector is pinned, so that it outlives a daemon that is killed.
+    /// True if the collector is pinned, so that it outlives a killed daemon.
     pub pinned: bool,
-    /// The unwind tables with which call stacks are recorded; `None`: they are not.
+    /// Unwind tables to record call stacks with; `None`: no call stacks.
     pub stacks: Option<TableLimits>,
 }
 
-/// The place and the memory of unwind tables.
+/// Limits of unwind tables.
 #[derive(Clone, Debug)]
 pub struct TableLimits {
-    /// Bytes that they may take in the kernel.
+    /// Maximum size in the kernel, in bytes.
     pub memory: usize,
-    /// Directory for them on disk; `None`: each daemon makes them anew.
+    /// Directory on disk; `None`: each daemon makes the tables anew.
     pub directory: Option<PathBuf>,
 }
 
@@ -51,7 +51,8 @@ impl DaemonOptions {
         self.budget.unwrap_or(USUAL_BUDGET)
     }
 
-    /// Returns whether the governor may change the rate: one that was asked for stays, unless a budget was, too.
+    /// Returns whether the governor may change the rate: a requested rate stays, unless a budget
+    /// was requested, too.
     pub(crate) fn rate_is_free(&self) -> bool {
         self.frequency.is_none() || self.budget.is_some()
     }
@@ -62,7 +63,7 @@ impl DaemonOptions {
 pub struct Retention {
     /// Epochs that ended longer ago are removed.
     pub longest: Option<Duration>,
-    /// Maximum size of the epochs in bytes: the oldest are removed until the rest takes no more.
+    /// Maximum size of the epochs in bytes: the oldest are removed to stay below it.
     pub most_bytes: Option<u64>,
 }
 

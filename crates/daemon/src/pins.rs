@@ -1,4 +1,4 @@
-//! Finds collectors of a database that are pinned, and those that nobody reads.
+//! Finds a database's pinned collectors, and collectors without a reader.
 
 use crate::lease::CollectorClaim;
 use sampler::LeftBehind;
@@ -8,13 +8,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "vitalfew-";
-/// Suffix of the link to the database, which lies beside the directory of its collectors.
+/// Suffix of the link to the database, beside the directory of its collectors.
 const DATABASE: &str = "-database";
 
-/// The directory for collectors of this database; or why there is none.
+/// Returns the directory for the collectors of this database, or the reason that there is none.
 pub(crate) fn pin_directory(database: &Path) -> Result<PathBuf, String> {
     let mounted = sampler::bpf_file_system().map_err(|error| error.to_string())?;
-    // Names there have no dots and bounded length: FNV-1a of the database's path.
+    // Names in a BPF file system have no dots and a bounded length: FNV-1a of the database's path.
     let hash = database
         .as_os_str()
         .as_encoded_bytes()
@@ -23,12 +23,12 @@ pub(crate) fn pin_directory(database: &Path) -> Result<PathBuf, String> {
             (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
         });
     let name = format!("{PREFIX}{hash:016x}");
-    // Without it, only the advice to whoever finds the collector is poorer.
+    // Without the link, only the advice about an abandoned collector is poorer.
     let _ = symlink(database, mounted.join(format!("{name}{DATABASE}")));
     Ok(mounted.join(name))
 }
 
-/// Removes the link to the database of a directory that does not exist any more.
+/// Removes the link to the database of a directory that no longer exists.
 pub(crate) fn remove_stale_mark(directory: &Path) {
     if let (false, Some(name)) = (directory.exists(), directory.file_name()) {
         let name = name.to_string_lossy();
@@ -41,17 +41,19 @@ pub(crate) fn remove_stale_mark(directory: &Path) {
 pub struct Abandoned {
     /// Directory in which they are pinned.
     pub directory: PathBuf,
-    /// The database that the next daemon would store them in, if that is known; it makes one that is gone again.
+    /// The database in which the next daemon would store their samples, if known; it may have been
+    /// removed.
     pub database: Option<PathBuf>,
-    /// The time since the last of them stopped by itself; null if one still samples.
+    /// Time since the last of them stopped by itself; null if one still samples.
     pub ceased_ago_ns: Option<u64>,
-    /// The number of interrupts since they stopped, which are not sampled.
+    /// Number of interrupts since they stopped, which are not sampled.
     pub overdue: u64,
-    /// The number of samples that wait in them to be stored.
+    /// Number of samples in them that wait to be stored.
     pub waiting: u64,
 }
 
-/// Returns the state of the collectors in a directory: the time since the last one stopped, interrupts since, samples.
+/// Returns the state of the collectors in a directory: the time since the last one stopped,
+/// interrupts since, samples.
 fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
     let collectors = sampler::left_behind(directory).unwrap_or_default();
     let mut left = Vec::new();
@@ -59,7 +61,7 @@ fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
         .iter()
         .filter(|(_, path)| sampler::may_count(path))
     {
-        // One of another version cannot be asked.
+        // A collector of another version cannot be read.
         let Ok(collector) = LeftBehind::open(path) else {
             return (None, 0, 0);
         };
@@ -76,7 +78,7 @@ fn look_into(directory: &Path) -> (Option<u64>, u64, u64) {
     )
 }
 
-/// Returns those of a database, which may be gone.
+/// Returns the abandoned collectors of a database, which may have been removed.
 pub fn abandoned_of(database: &Path) -> Option<Abandoned> {
     let found = fs::canonicalize(database).or_else(|_| std::path::absolute(database));
     let database = found.ok()?;
@@ -84,7 +86,7 @@ pub fn abandoned_of(database: &Path) -> Option<Abandoned> {
     all.find(|found| found.database.as_ref() == Some(&database))
 }
 
-/// Returns all of them that this user may see.
+/// Returns all abandoned collectors that this user may see.
 pub fn abandoned_collectors() -> Vec<Abandoned> {
     let entries = sampler::mounted_bpf_file_system().and_then(|path| fs::read_dir(path).ok());
     let paths = entries.into_iter().flatten().flatten();

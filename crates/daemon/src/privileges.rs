@@ -4,8 +4,8 @@ use caps::{CapSet, Capability, CapsHashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Gives up all privileges but those that collecting needs: to read the collector's tables, and the
-/// mappings and programs of all users. Returns messages about privileges that it could not give up.
+/// Drops all privileges except those for collecting: to read the collector's tables, and the
+/// mappings and programs of all users. Returns messages about privileges that it could not drop.
 pub(crate) fn drop_privileges(database: &Path) -> Vec<String> {
     let mut needed: CapsHashSet = [
         Capability::CAP_BPF,
@@ -18,13 +18,13 @@ pub(crate) fn drop_privileges(database: &Path) -> Vec<String> {
     .into();
     let own = rustix::process::geteuid().as_raw();
     if std::fs::metadata(database).is_ok_and(|meta| meta.uid() != own) {
-        // Somebody else's directory: it was root's right to write there.
+        // In another user's directory, root wrote by this right.
         needed.insert(Capability::CAP_DAC_OVERRIDE);
         needed.insert(Capability::CAP_FOWNER);
     }
     let supported = caps::runtime::thread_all_supported();
     if !supported.contains(&Capability::CAP_BPF) {
-        // Before Linux 5.8 there is one right for everything.
+        // Before Linux 5.8 one right covers everything.
         needed.insert(Capability::CAP_SYS_ADMIN);
     }
     let mut failed = Vec::new();

@@ -1,12 +1,12 @@
-//! The program that the daemon is part of.
+//! The program that contains the daemon.
 
 use crate::options::MergeOptions;
 use std::process::Command;
 
-/// The services that the daemon needs of the program that it is part of.
+/// The services that the daemon needs from its program.
 #[derive(Clone, Copy)]
 pub struct HostProgram {
-    /// Says a line to whoever runs the daemon.
+    /// Prints a line for the daemon's user.
     pub say: fn(&str),
     /// Returns an error and its causes in one line.
     pub explain: fn(&anyhow::Error) -> String,
@@ -17,7 +17,7 @@ pub struct HostProgram {
 }
 
 impl HostProgram {
-    /// Says a line.
+    /// Prints a line.
     pub(crate) fn print_line(&self, text: &str) {
         (self.say)(text);
     }

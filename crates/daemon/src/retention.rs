@@ -5,8 +5,8 @@ use crate::wall_clock::unix_ns;
 use std::path::PathBuf;
 use store::{Database, Epoch};
 
-/// Removes expired epochs: closed epochs of this host, the oldest first. On a `full` disk it removes one at least, if
-/// their size is limited. Returns the removed ones.
+/// Removes expired epochs: closed epochs of this host, oldest first. On a `full` disk it removes at
+/// least one, if the total size is limited. Returns the removed ones.
 pub(crate) fn remove_expired(
     database: &Database,
     host: &str,
@@ -35,7 +35,7 @@ fn expired_epochs<'e>(
     let mut size: u64 = epochs.iter().map(bytes).fold(0, u64::saturating_add);
     let mut expired = Vec::new();
     for epoch in epochs {
-        // What cannot be read is damaged, and for people to look at.
+        // An unreadable epoch is damaged, and left for people to examine.
         let Ok(summary) = &epoch.summary else {
             continue;
         };
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(removed(&epochs, age(0)), "0 1 2 3");
         assert_eq!(removed(&epochs, size(499)), "0");
         assert_eq!(removed(&epochs, size(1)), "0 1 2 3");
-        // A full disk takes one more, and only where the size is limited.
+        // A full disk removes one more, and only if the size is limited.
         assert_eq!(removed_when(&epochs, Retention::default(), true), "");
         assert_eq!(removed_when(&epochs, age(2), true), "0 1");
         assert_eq!(removed_when(&epochs, age(100), true), "");

@@ -18,22 +18,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use store::{Database, OpenEpoch, StoreError};
 
-/// The part of the budget that samples may take at the start; the daemon needs some.
+/// Fraction of the budget for samples at the start; the daemon needs some.
 const SAMPLES_PART: f64 = 0.8;
 
 /// The end of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DaemonEnd {
-    /// All that was counted is stored, or waits in the kernel for the next daemon.
+    /// All counts are stored, or wait in the kernel for the next daemon.
     Stored,
-    /// The last counts could not be stored, and a message said so.
+    /// The last counts could not be stored, as a message reported.
     Unstored,
 }
 
-/// Samples until SIGINT or SIGTERM, or, for the next daemon to take over, SIGHUP.
+/// Samples until SIGINT or SIGTERM, or until SIGHUP, after which the next daemon takes over.
 ///
 /// # Errors
-/// If another daemon has the database, or the machine refuses what was asked for.
+/// If another daemon has the database, or the machine refuses the requested collection.
 pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<DaemonEnd> {
     let stop = Arc::new(AtomicBool::new(false));
     let leave = Arc::new(AtomicBool::new(false));
@@ -41,7 +41,7 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<Daem
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    // Under `nohup` it means that a terminal is gone.
+    // Under `nohup` the signal means that a terminal is gone.
     if !sampler::was_ignored(SIGHUP) {
         signal_hook::flag::register(SIGHUP, leave.clone())?;
     }
@@ -71,13 +71,13 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<Daem
     let pinned_at = pins.as_ref().ok();
     let pinned_at = pinned_at.map(|pins| pins.join(format!("{collector:020}")));
     let collection = collection_options(options, program, pinned_at);
-    // No file system is kept from being unmounted.
+    // A current directory elsewhere would prevent unmounting its file system.
     std::env::set_current_dir("/").context("changing to /")?;
     let ended = sampler::sample_continuously(collection, |collecting| {
         for problem in privileges::drop_privileges(&path) {
             program.print_line(&problem);
         }
-        // Now, as a thread keeps the privileges that it was started with.
+        // Now, because a thread keeps the privileges that it was started with.
         collecting.start_tables()?;
         if let Some(why) = collecting.why_without_stacks() {
             program.print_line(&format!("warning: without call stacks: {why}"));
@@ -135,8 +135,8 @@ fn collection_options(
     }
 }
 
-/// Executes this program anew in this process, as it was called; its locks are let go at that moment and not before. Returns why it
-/// could not.
+/// Executes this program again in this process, with the same arguments; its locks are released at
+/// that moment and not before. Returns the error if it failed.
 fn start_again() -> anyhow::Error {
     let mut args = std::env::args_os();
     let mut again = Command::new("/proc/self/exe");
@@ -144,7 +144,7 @@ fn start_again() -> anyhow::Error {
     anyhow::Error::from(again.exec()).context("starting again")
 }
 
-/// A database that a newer program wrote to is left alone.
+/// Refuses a database that a newer program wrote to.
 fn refuse_newer(database: &Database, host: &str) -> anyhow::Result<()> {
     for epoch in database.select_epochs(&store::TimeRange::default(), Some(host))? {
         let newer = |error: &StoreError| matches!(error, StoreError::Newer { .. });
@@ -156,7 +156,7 @@ fn refuse_newer(database: &Database, host: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A number for the collector, above all that were there before, whatever the clock says.
+/// Returns a number for the collector above all earlier ones, whatever the clock shows.
 fn next_collector(open: &[OpenEpoch], left: &[(String, PathBuf)]) -> u64 {
     let stored = open
         .iter()

@@ -1,4 +1,5 @@
-//! The daemon at work: the thread that drains the collector, has the drains stored and merged, keeps to the budget and answers.
+//! The daemon's main loop: drains the collector, sends the drains to be stored and merged, keeps to
+//! the budget and answers requests.
 
 use crate::control::{Asked, Request};
 use crate::cost_meter::CostMeter;
@@ -21,16 +22,16 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use store::{Database, OpenEpoch, PartId};
 
-/// The time between two looks at the tables, at which new periods are set too.
+/// Time between two checks of the tables, at which new periods are set too.
 const TICK: Duration = Duration::from_millis(100);
 /// The time between two checks whether CPUs came or went.
 const CPUS: Duration = Duration::from_secs(5);
-/// The time for which a request waits for a file system that does not answer.
+/// Time for which a request waits for an unresponsive file system.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The end of the loop.
 pub(crate) enum LoopEnd {
-    /// All is stored, or waits in the kernel for the next daemon.
+    /// All counts are stored, or wait in the kernel for the next daemon.
     Stored,
     /// The last counts could not be stored.
     Unstored,
@@ -38,22 +39,22 @@ pub(crate) enum LoopEnd {
     ToStartAgain,
 }
 
-/// The state that a daemon starts with.
+/// The initial state of a daemon.
 pub(crate) struct Start {
     pub database: Database,
     pub host: String,
     pub lease: DatabaseLease,
     pub requests: Receiver<Asked>,
-    /// The number of our collector.
+    /// The number of this daemon's collector.
     pub collector: u64,
     pub not_pinned: Option<String>,
     /// Epochs that were not closed.
     pub open: Vec<OpenEpoch>,
-    /// Collectors of daemons that were.
+    /// Collectors of earlier daemons.
     pub left: Vec<(String, PathBuf)>,
 }
 
-/// A daemon that collects.
+/// A collecting daemon.
 pub(crate) struct Daemon<'a> {
     options: &'a DaemonOptions,
     program: HostProgram,
@@ -62,14 +63,14 @@ pub(crate) struct Daemon<'a> {
     epoch_began: Instant,
     inbox: Inbox,
     cost: CostMeter,
-    /// The rate that is to be sampled at from the next epoch on.
+    /// The rate from the next epoch on.
     next_rate: Option<u64>,
     started: Instant,
     not_pinned: Option<String>,
 }
 
 impl<'a> Daemon<'a> {
-    /// Begins to collect, and takes over the counts that earlier daemons left behind.
+    /// Begins to collect, and takes over the counts of earlier daemons.
     pub(crate) fn start_collecting(
         options: &'a DaemonOptions,
         program: HostProgram,
@@ -114,7 +115,7 @@ impl<'a> Daemon<'a> {
         };
         for (name, directory, left) in stopped {
             let taken = match left {
-                // One that did not begin, or was stored and not removed any more.
+                // A collector that never began, or was stored but not removed.
                 Err(_) if !sampler::may_count(&directory) => {
                     sampler::remove_pins(&directory).map_err(anyhow::Error::from)
                 }
@@ -128,7 +129,7 @@ impl<'a> Daemon<'a> {
                 sampler::remove_pins(&directory)?;
             }
         }
-        // What was counted before is not a cost of this time.
+        // Counts from before are not a cost of this window.
         daemon.cost.begin_window();
         daemon.print_start(collecting);
         Ok(daemon)
@@ -150,7 +151,7 @@ impl<'a> Daemon<'a> {
         let _ = sd_notify::notify(&[NotifyState::Ready]);
     }
 
-    /// Stores the counts of a collector that was stopped.
+    /// Stores the counts of a stopped collector.
     fn take_over(
         &mut self,
         collecting: &mut Continuous<'_>,
@@ -178,11 +179,11 @@ impl<'a> Daemon<'a> {
         if !self.storing.is_stopped() {
             left.remove()?;
         }
-        // Else it stays where it is: if we are killed now, the next daemon finds it.
+        // Otherwise it stays: if this daemon is killed now, the next one finds it.
         Ok(())
     }
 
-    /// Collects until it is told to stop or to leave.
+    /// Collects until it is told to stop or to start again.
     pub(crate) fn serve_until_told(
         mut self,
         collecting: &mut Continuous<'_>,
@@ -199,7 +200,8 @@ impl<'a> Daemon<'a> {
                 let _ = sd_notify::notify(&[NotifyState::Stopping]);
                 return self.finish_collecting(collecting, end);
             }
-            // Before CPUs are looked at: a collector that stopped by itself begins again, and no CPU was away.
+            // Before the check of CPUs: a collector that stopped by itself starts again, although
+            // no CPU was offline.
             let due = self.cost.of_processes(|| collecting.tick())?;
             if looked.elapsed() >= CPUS && !self.storing.is_stopped() {
                 looked = Instant::now();
@@ -227,7 +229,7 @@ impl<'a> Daemon<'a> {
         }
     }
 
-    /// The last drain. If the collector is not to end, it goes on counting for the next daemon.
+    /// Drains for the last time. A collector that is not to end counts on for the next daemon.
     fn finish_collecting(
         mut self,
         collecting: &mut Continuous<'_>,
@@ -265,7 +267,8 @@ impl<'a> Daemon<'a> {
         Ok(LoopEnd::Stored)
     }
 
-    /// Drains the collector and has the drain stored, if it can be done: whether it was. The kernel keeps its copy until it is stored.
+    /// Drains the collector and sends the drain to be stored, if possible; returns whether it did.
+    /// The kernel keeps its copy until it is stored.
     fn drain_collector(
         &mut self,
         collecting: &mut Continuous<'_>,
@@ -275,7 +278,7 @@ impl<'a> Daemon<'a> {
             return Ok(false);
         }
         let Drain { number, recording } = collecting.drain()?;
-        // Names of deleted programs were searched by other processes.
+        // Child processes searched the names of deleted programs.
         self.cost.add_lump(self.options.merge_every);
         self.cost.taken += recording.events.iter().map(|e| e.taken).sum::<u64>();
         let id = PartId {
@@ -290,7 +293,8 @@ impl<'a> Daemon<'a> {
         Ok(true)
     }
 
-    /// Begins a new epoch when it is time, or the rate changes: an epoch has one rate, so that its samples weigh the same.
+    /// Begins a new epoch when it is time, or when the rate changes: an epoch has one rate, so that
+    /// its samples weigh the same.
     fn roll_epoch(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
         let due = self.epoch_began.elapsed() >= self.options.epoch_length;
         if (due || self.next_rate.is_some()) && self.drain_collector(collecting, false)? {

@@ -12,17 +12,17 @@ use sd_notify::NotifyState;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-/// The time between two looks at the collector while waiting for the writer.
+/// Time between two ticks of the collector while waiting for the writer.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The writer, and the accounts of the drains that it was given.
+/// The writer, and the accounts of the drains sent to it.
 pub(crate) struct Storing {
     program: HostProgram,
     writer: EpochWriter,
     backlog: Backlog,
     merges: MergeQueue,
     facts: DatabaseFacts,
-    /// True if the writer was asked for new facts.
+    /// True if new facts were requested from the writer.
     looking: bool,
     stopped: Option<String>,
     counts: SampleCounts,
@@ -30,7 +30,7 @@ pub(crate) struct Storing {
 }
 
 impl Storing {
-    /// Begins with a writer that was given nothing, and merges that are due; the epoch that is added to is in the facts.
+    /// Begins with an idle writer and the due merges; the facts have the current epoch.
     pub(crate) fn new(
         program: HostProgram,
         writer: EpochWriter,
@@ -50,13 +50,14 @@ impl Storing {
         }
     }
 
-    /// Keeps a process at work on the merges that are due; whether an epoch was closed, if one has ended.
+    /// Keeps a child process at work on the due merges. If one has ended, returns whether it closed
+    /// an epoch.
     pub(crate) fn keep_merging(&mut self) -> std::io::Result<Option<bool>> {
         let merged = self.merges.keep_working(&self.facts.epoch)?;
         Ok(merged.map(|merged| merged.closed))
     }
 
-    /// Returns the latest request that has nothing more to wait for.
+    /// Returns the latest request that has nothing left to wait for.
     pub(crate) fn reached_ticket(&self) -> u64 {
         match self.stopped {
             None => self.merges.reached,
@@ -64,17 +65,17 @@ impl Storing {
         }
     }
 
-    /// Returns the facts that were last read from the database.
+    /// Returns the facts last read from the database.
     pub(crate) fn database_facts(&self) -> &DatabaseFacts {
         &self.facts
     }
 
-    /// Returns how many samples there were.
+    /// Returns the counts of samples.
     pub(crate) fn sample_counts(&self) -> SampleCounts {
         self.counts
     }
 
-    /// Returns the drains that are under way.
+    /// Returns the pending drains.
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
     }
@@ -89,30 +90,30 @@ impl Storing {
         self.stopped.is_some()
     }
 
-    /// Returns where requests come from now, if the socket was made anew.
+    /// Returns the new receiver of requests, if the socket was created again.
     pub(crate) fn take_relocated(&mut self) -> Option<Receiver<Asked>> {
         self.relocated.take()
     }
 
-    /// Asks the writer for something.
+    /// Sends the writer a task.
     pub(crate) fn send_task(&self, task: WriterTask) {
         self.writer.send_task(task);
     }
 
-    /// Asks for the facts about the database.
+    /// Requests the facts about the database.
     pub(crate) fn ask_for_facts(&mut self) {
         if !std::mem::replace(&mut self.looking, true) {
             self.writer.send_task(WriterTask::Look);
         }
     }
 
-    /// Gives the writer a drain that the kernel has forgotten, or that another collector keeps.
+    /// Sends the writer a drain that the kernel has cleared, or that another collector keeps.
     pub(crate) fn store_drain(&mut self, drain: PendingDrain) {
         self.backlog.add_drain(drain.id, &drain.recording);
         self.writer.send_task(WriterTask::Store(Box::new(drain)));
     }
 
-    /// Gives the writer a drain that the kernel keeps until it is stored.
+    /// Sends the writer a drain that the kernel keeps until it is stored.
     pub(crate) fn store_kept(&mut self, drain: PendingDrain) {
         let id = drain.id;
         self.backlog.add_drain(id, &drain.recording);
@@ -120,8 +121,8 @@ impl Storing {
         self.writer.send_task(WriterTask::Store(Box::new(drain)));
     }
 
-    /// Returns whether the next drain can be taken. If the writer is late and the kernel needs the room, it forgets the drain that it keeps,
-    /// and only our memory has it.
+    /// Returns whether the next drain can be taken. If the writer is late and the kernel needs the
+    /// room, the kernel clears the drain that it keeps, and only this process's memory has it.
     pub(crate) fn make_way(
         &mut self,
         collecting: &mut Continuous<'_>,
@@ -140,7 +141,7 @@ impl Storing {
         Ok(true)
     }
 
-    /// Notes all that the writer has done.
+    /// Processes all of the writer's reports.
     pub(crate) fn catch_up(&mut self, collecting: &mut Continuous<'_>) -> anyhow::Result<()> {
         while let Some(report) = self.writer.wait_for_report(Duration::ZERO) {
             self.take_note(report, collecting)?;
@@ -148,7 +149,7 @@ impl Storing {
         Ok(())
     }
 
-    /// Waits until all drains are stored, or it is known that they cannot be.
+    /// Waits until all drains are stored, or cannot be.
     pub(crate) fn wait_until_stored(
         &mut self,
         collecting: &mut Continuous<'_>,
@@ -164,7 +165,7 @@ impl Storing {
         Ok(())
     }
 
-    /// Waits until the facts are of now.
+    /// Waits until the facts are current.
     pub(crate) fn await_facts(
         &mut self,
         collecting: &mut Continuous<'_>,
@@ -175,15 +176,15 @@ impl Storing {
         while self.looking && self.stopped.is_none() && begin.elapsed() < most {
             match self.writer.wait_for_report(TICK) {
                 Some(report) => self.take_note(report, collecting)?,
-                // The records of processes find no room if nobody reads them for a second.
+                // The rings of process records overflow if they are not read for a second.
                 None => drop(collecting.tick()?),
             }
         }
         Ok(())
     }
 
-    /// Takes note of the writer's report. If it cannot store, collecting stops until it can: counts in the kernel stay
-    /// there.
+    /// Processes the writer's report. If it cannot store, collecting stops until it can: counts in
+    /// the kernel stay there.
     fn take_note(
         &mut self,
         report: WriterReport,
@@ -227,7 +228,7 @@ impl Storing {
         Ok(())
     }
 
-    /// Waits until the writer and the process that merges have ended.
+    /// Waits until the writer and the merging process have ended.
     pub(crate) fn finish_storing(mut self) {
         self.merges.wait_for_merge();
         self.writer.finish_tasks();

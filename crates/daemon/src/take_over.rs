@@ -1,4 +1,4 @@
-//! Take-over from earlier daemons: collectors that still count, and epochs that were not closed.
+//! Takes over from earlier daemons: collectors that still count, and epochs that were not closed.
 
 use crate::merge_queue::{MergeQueue, MergeTask};
 use crate::wall_clock::unix_ns;
@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use store::{Database, OpenEpoch};
 
-/// A collector that was stopped, or why it could not be: its name, its pins.
+/// A stopped collector with its name and pins, or the error that kept it from being stopped.
 pub(crate) type StoppedCollector = (String, PathBuf, Result<LeftBehind, sampler::Error>);
 
-/// Stops the collectors of daemons before us and lets ours count, within less than a period: no sample counts twice, whenever we
-/// are killed.
+/// Stops the collectors of earlier daemons and starts this one's counting, within less than a
+/// period: no sample counts twice, whenever this process is killed.
 pub(crate) fn relieve_collectors(
     left: Vec<(String, PathBuf)>,
     collecting: &mut Continuous<'_>,
@@ -32,7 +32,8 @@ pub(crate) fn relieve_collectors(
     Ok(stopped.collect())
 }
 
-/// Goes on with the last epoch, if it is young enough; others are closed. The epoch, and when it began.
+/// Continues the last epoch, if it is young enough; others are closed. Returns the epoch and its
+/// start.
 pub(crate) fn continue_epoch(
     database: &Database,
     host: &str,

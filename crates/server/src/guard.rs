@@ -1,9 +1,9 @@
-//! Access rules: decided before anything is answered.
+//! Access rules, checked before any answer.
 
 use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::{Method, StatusCode};
 
-/// The resource that a request may get.
+/// The resource of an admitted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// The page.
@@ -14,8 +14,9 @@ pub(crate) enum Asked {
 
 /// Decides by method, path and headers.
 ///
-/// Another site's page in the same browser can send requests here, and by a name that it lets point to 127.0.0.1 (DNS rebinding)
-/// even read the answers. Neither knows the token, but tokens leak, so that `Host` and `Origin` must be this server's, too.
+/// Another site's page in the same browser can send requests here. If its name resolves to
+/// 127.0.0.1 (DNS rebinding), it can even read the answers. Such a page does not know the token,
+/// but tokens leak, so `Host` and `Origin` must be this server's, too.
 pub(crate) fn admit(
     method: &Method,
     path: &str,
@@ -53,7 +54,7 @@ pub(crate) fn admit(
     }
 }
 
-/// Compares in a time that does not tell how much is right.
+/// Compares in constant time, which does not tell how much is right.
 fn same_secret(given: &str, token: &str) -> bool {
     let differs = given
         .bytes()

@@ -17,15 +17,15 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// The number of ports that are tried, from the requested one.
+/// The number of ports that are tried, from the requested one on.
 const PORTS: u16 = 100;
-/// Connections at a time; a browser uses six.
+/// Maximum number of connections at a time; a browser uses six.
 const CONNECTIONS: usize = 32;
-/// A client that has not sent its request by then is cut off.
+/// Time limit for a client to send its request.
 const HEADER_TIME: Duration = Duration::from_secs(5);
-/// No connection lasts longer, however slowly it reads.
+/// Time limit of a connection, however slowly the client reads.
 const CONNECTION_TIME: Duration = Duration::from_secs(120);
-/// Bytes of a request's line and headers.
+/// Maximum size of a request's line and headers, in bytes.
 const HEADER_BYTES: usize = 16 << 10;
 
 /// Permissions of the page: only to show its data. `CONTENT_POLICY` of the page's own `meta`
@@ -38,34 +38,36 @@ pub enum ServerError {
     /// No port is free.
     #[error("no port of {first} to {last} on 127.0.0.1 can be used: {source}")]
     NoPort {
-        /// The first that was tried.
+        /// The first port tried.
         first: u16,
-        /// The last.
+        /// The last port tried.
         last: u16,
-        /// The system's error for the last.
+        /// The system's error for the last port.
         source: io::Error,
     },
-    /// The system gives no random numbers.
+    /// The system provides no random numbers.
     #[error("no random token: {0}")]
     NoRandom(getrandom::Error),
-    /// The system does not let us serve.
+    /// The system refuses to serve.
     #[error("serving: {0}")]
     Serving(#[from] io::Error),
 }
 
-/// The data of the page: compressed JSON ([`compress_data`](crate::compress_data)), with a tag that changes when they do.
+/// The data of the page: compressed JSON ([`compress_data`](crate::compress_data)), with a tag that
+/// changes with the data.
 #[derive(Clone, Debug)]
 pub struct PageData {
-    /// Compressed bytes, as they are sent.
+    /// The compressed bytes, as sent.
     pub compressed: Bytes,
     /// The version of the data; ASCII without quotes.
     pub tag: String,
 }
 
-/// Source of the page's data. It is called for each request, on a thread that it may block; its error is a sentence.
+/// Source of the page's data. It is called for each request, on a thread that it may block; its
+/// error is a sentence.
 pub type DataSource = dyn Fn() -> Result<PageData, String> + Send + Sync;
 
-/// A server that has its port.
+/// A server bound to its port.
 pub struct PageServer {
     listener: std::net::TcpListener,
     port: u16,
@@ -73,7 +75,7 @@ pub struct PageServer {
 }
 
 impl PageServer {
-    /// Takes the first free port from `first` on.
+    /// Binds the first free port from `first` on.
     ///
     /// # Errors
     /// If there is none.
@@ -102,12 +104,12 @@ impl PageServer {
         })
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address of the page, with the token: who knows it can read the data.
+    /// Returns the address of the page with the token: whoever knows it can read the data.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token)
     }
@@ -115,7 +117,7 @@ impl PageServer {
     /// Serves until the process ends.
     ///
     /// # Errors
-    /// If the system does not let us.
+    /// If the system refuses.
     pub fn run(self, data: Arc<DataSource>) -> Result<(), ServerError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -128,13 +130,13 @@ impl PageServer {
         let token: Arc<str> = self.token.into();
         let free = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
-            // A client that connects when all are busy waits in the kernel's queue.
+            // While all connections are busy, a client waits in the kernel's queue.
             let Ok(permit) = Arc::clone(&free).acquire_owned().await else {
                 return Ok(());
             };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
-                // Such as too many open files, which pass; do not spin meanwhile.
+                // Errors such as too many open files pass; the pause avoids a busy loop.
                 Err(_) => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -252,7 +254,7 @@ fn set(response: &mut Response<Full<Bytes>>, name: header::HeaderName, value: &'
         .insert(name, HeaderValue::from_static(value));
 }
 
-/// 128 random bits as hexadecimal digits.
+/// Returns 128 random bits as hexadecimal digits.
 fn random_token() -> Result<String, getrandom::Error> {
     let mut random = [0; 16];
     getrandom::fill(&mut random)?;

@@ -1,14 +1,15 @@
 //! The page: as one file with its data, or served to the browsers of this machine.
 //!
-//! The page itself is built by Vite from `web/` and embedded here; see `build.rs`. What it shows is one JSON document
-//! (`vitalfew.page/1`, `docs/page.md`), which this crate does not look into.
+//! The page itself is built by Vite from `web/` and embedded here; see `build.rs`. It shows one
+//! JSON document (`vitalfew.page/1`, `docs/page.md`), which this crate does not parse.
 //!
 //! # From a profile to the page
 //!
 //! The commands `html` and `serve` (`cli/src/commands/page`) gather profiles as columns
-//! (`results::page`), and the `--json` of other commands, in one document. This crate puts it into the
-//! built page, or answers browsers that know the token (`guard.rs`). In the browser `web/src/model`
-//! reads the document and computes, without a DOM; `web/src/charts` and `web/src/views` draw.
+//! (`results::page`), and the `--json` of other commands, in one document. This crate puts it into
+//! the built page, or answers browsers that know the token (`guard.rs`). In the browser
+//! `web/src/model` reads the document and computes, without a DOM; `web/src/charts` and
+//! `web/src/views` draw.
 #![forbid(unsafe_code)]
 
 mod guard;

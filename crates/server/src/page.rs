@@ -1,4 +1,4 @@
-//! The page with its data in it.
+//! The page with embedded data.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,13 +9,13 @@ use std::io::{self, Write};
 /// The built page, without data.
 pub(crate) const PAGE: &str = include_str!(concat!(env!("OUT_DIR"), "/page.html"));
 
-/// True if the page was not built, and says so.
+/// True if the page is only a stub, which was not built.
 pub const IS_STUB: bool = include!(concat!(env!("OUT_DIR"), "/is_stub.rs"));
 
-/// End of the tag that opens the element of the data. `</script>` follows it in the page.
+/// End of the tag that opens the data element. `</script>` follows it in the page.
 const SLOT: &str = r#"id="vitalfew-data">"#;
 
-/// Compresses the data as the page expects them, by gzip.
+/// Compresses the data by gzip, as the page expects them.
 ///
 /// # Errors
 /// Only if there is no memory.
@@ -25,8 +25,8 @@ pub fn compress_data(json: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Returns the page as one file that shows `compressed` data (see [`compress_data`]). The data are base64, so that nothing in
-/// them can end the element that they stand in.
+/// Returns the page as one file that shows `compressed` data (see [`compress_data`]). The data are
+/// base64, so that they cannot close their element.
 pub fn page_with_data(compressed: &[u8]) -> String {
     let data = STANDARD.encode(compressed);
     match PAGE.find(SLOT) {

@@ -1,5 +1,5 @@
-//! Requests that the server answers, and requests that it refuses. They are written byte by byte, as no well-behaved client
-//! would.
+//! Requests that the server answers, and requests that it refuses, written byte by byte as no
+//! well-behaved client would.
 
 use bytes::Bytes;
 use server::{PageData, PageServer, compress_data};
@@ -35,7 +35,7 @@ fn start() -> Running {
 }
 
 impl Running {
-    /// Sends a request as it is, and returns the answer up to the end of the connection.
+    /// Sends raw bytes, and returns the answer up to the end of the connection.
     fn send(&self, request: &[u8]) -> Vec<u8> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connected");
         stream
@@ -167,7 +167,7 @@ fn no_path_leads_out_and_no_method_writes() {
 fn huge_requests_are_refused_and_slow_clients_do_not_block_others() {
     let server = start();
     let (token, host) = (&server.token, server.host());
-    // Those that have begun to ask and never end.
+    // Clients that begin a request and never finish it.
     let slow: Vec<TcpStream> = (0..8)
         .map(|_| {
             let mut stream = TcpStream::connect(("127.0.0.1", server.port)).expect("connected");
@@ -192,7 +192,7 @@ fn huge_requests_are_refused_and_slow_clients_do_not_block_others() {
     let answer = String::from_utf8_lossy(&server.send(body.as_bytes())).into_owned();
     assert_eq!(status(&answer), "413", "{answer}");
     assert_eq!(status(&server.get(&format!("/{token}/"), &host)), "200");
-    // The slow ones are cut off by the server.
+    // The server cuts off the slow clients.
     for mut stream in slow {
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
