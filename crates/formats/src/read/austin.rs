@@ -1,8 +1,8 @@
-//! Reader of the output of Austin, a sampler of Python programs: metadata as `# key: value`, and a line a sample,
-//! `P<process>;T<interpreter>:<thread>;<file>:<function>:<line>;… <value>`.
+//! Reader of the output of Austin, a sampler of Python programs: metadata as `# key: value`, and a
+//! line a sample, `P<process>;T<interpreter>:<thread>;<file>:<function>:<line>;… <value>`.
 //!
-//! Folded stacks in spirit. Read as such, metadata would count as stacks, each line of a function would be a
-//! method, and microseconds would be samples.
+//! The format resembles folded stacks. Read as those, metadata would count as stacks, each line of
+//! a function would be a method, and microseconds would be samples.
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};
@@ -19,7 +19,7 @@ pub(crate) fn detect_austin(text: &str) -> bool {
     text.starts_with("# austin: ")
 }
 
-/// Quantities that Austin was asked to measure.
+/// Quantity that Austin measured.
 #[derive(Clone, Copy)]
 enum AustinMode {
     Wall,
@@ -77,13 +77,13 @@ pub(crate) fn read_austin(
 ) -> Result<TreeDraft, ReadFault> {
     let mut mode = AustinMode::Wall;
     let mut lines = LineReader::new(input);
-    // Metadata stands above the samples, and what was counted below them.
+    // Metadata precedes the samples; the totals follow them.
     let mut draft: Option<TreeDraft> = None;
     let (mut skipped, mut read) = (Skipped::new("lines"), 0);
     while let Some((at, line)) = lines.next_line()? {
         let line = line.trim_end();
         if let Some(entry) = line.strip_prefix("# ") {
-            // The tree has the values of the first mode.
+            // The first mode determines the tree's value types.
             if let (Some(name), None) = (entry.strip_prefix("mode: "), &draft) {
                 mode = AustinMode::parse_mode(name);
             }
@@ -131,14 +131,14 @@ fn add_sample(
     Ok(())
 }
 
-/// The number of `P12`, or of `T0:12`, whose first part is the interpreter's.
+/// Parses the number of `P12`, or of `T0:12`, whose first part is the interpreter's.
 fn numbered(frame: &str, letter: char) -> Option<i64> {
     let number = frame.strip_prefix(letter)?;
     number.rsplit(':').next()?.parse().ok()
 }
 
-/// Name and module of a frame. `:INVALID:` and `:GC:` stand for stacks that could not be read and for
-/// garbage collection.
+/// Returns the name and module of a frame. `:INVALID:` and `:GC:` stand for unreadable stacks and
+/// for garbage collection.
 fn split_frame(frame: &str, with_lines: bool) -> (String, &str) {
     if let Some(mark) = frame.strip_prefix(':').and_then(|f| f.strip_suffix(':')) {
         return (format!("[{}]", mark.to_lowercase()), "");

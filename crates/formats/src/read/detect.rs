@@ -14,39 +14,38 @@ use std::path::Path;
 /// The first bytes of a file, decompressed.
 pub(crate) struct Head<'h> {
     pub bytes: &'h [u8],
-    /// True if there are no more.
+    /// True if the file has no more bytes.
     pub is_whole: bool,
-    /// Their whole lines, if they are text.
+    /// The complete lines of these bytes, if they are text.
     pub text: Option<&'h str>,
 }
 
-/// A tree, and the name of the format that it was read from.
+/// A tree, and the name of its format.
 type NamedDraft = (TreeDraft, &'static str);
 
 /// The kind of reader of a format.
 pub(crate) enum ReadWith {
     Bytes(fn(&mut ProfileInput, &ReadOptions) -> Result<TreeDraft, ReadFault>),
-    /// Several formats in one, told apart while they are read.
+    /// Several formats in one, distinguished while they are read.
     Several(fn(&mut ProfileInput, &ReadOptions) -> Result<NamedDraft, ReadFault>),
-    /// A format that is read once more before, where times are asked for, for the range of its
-    /// times.
+    /// A format that, if times are requested, is read twice: first for the range of its times.
     Timed(
         fn(&Path, &ReadOptions) -> Result<TimeRange, ReadFault>,
         fn(&mut ProfileInput, TimeRange, &ReadOptions) -> Result<TreeDraft, ReadFault>,
     ),
-    /// A format that is read more than once, so that it must be a file.
+    /// A format that is read more than once, so the input must be a file.
     File(fn(&Path, &ReadOptions) -> Result<TreeDraft, ReadFault>),
 }
 
-/// A format that is read.
+/// A readable format.
 pub(crate) struct FormatReader {
     pub name: &'static str,
     is_format: fn(&Head<'_>) -> bool,
     pub read: ReadWith,
 }
 
-/// All readers. The first that takes a file for its own reads it, so the formats with the least
-/// distinct beginnings come last.
+/// All readers. The first that accepts a file reads it, so formats with less distinct beginnings
+/// come last.
 const READERS: &[FormatReader] = &[
     FormatReader {
         name: "perf.data",
@@ -93,7 +92,7 @@ const READERS: &[FormatReader] = &[
         is_format: |head| head.text.is_some_and(is_callgrind),
         read: ReadWith::Bytes(callgrind::read_callgrind),
     },
-    // Before folded stacks, for the address of a frame may look like a value.
+    // Before folded stacks, because a frame's address may look like a value.
     FormatReader {
         name: "perf script",
         is_format: |head| head.text.is_some_and(perf_script::detect_perf_script),
@@ -124,7 +123,7 @@ const READERS: &[FormatReader] = &[
         is_format: |head| head.text.is_none() && otlp::detect_otlp(head.bytes, head.is_whole),
         read: ReadWith::Bytes(otlp::read_otlp),
     },
-    // Text, of which no profile in protobuf consists, may look like protobuf, but not the reverse.
+    // Text may look like protobuf, but a profile in protobuf never looks like text.
     FormatReader {
         name: "pprof",
         is_format: |head| head.text.is_none() && pprof::detect_pprof(head.bytes, head.is_whole),
@@ -132,7 +131,7 @@ const READERS: &[FormatReader] = &[
     },
 ];
 
-/// First bytes of files that are no profiles, or none that is read here, and the kind of file.
+/// First bytes of files that are no profiles or of unsupported formats, and the kind of file.
 const FOREIGN: &[(&[u8], &str)] = &[
     (b"PK\x03\x04", "it is a zip archive"),
     (
@@ -186,8 +185,8 @@ pub(crate) fn find_reader(head: &[u8]) -> Result<&'static FormatReader, &'static
     })
 }
 
-/// Returns whether a text begins as an object or an array of objects does. Frames of folded stacks may begin
-/// with brackets too: `[unknown]`, `{closure#0}`.
+/// Returns whether a text begins like an object or an array of objects. Frames of folded stacks may
+/// begin with brackets too: `[unknown]`, `{closure#0}`.
 fn is_json(text: &str) -> bool {
     let mut signs = text.chars().filter(|c| !c.is_whitespace());
     match (signs.next(), signs.next()) {
@@ -203,8 +202,8 @@ fn is_callgrind(text: &str) -> bool {
         || begins("events:") && (begins("fn=") || begins("positions:"))
 }
 
-/// Returns whether most lines of a text have a number at the end, or the text begins with a stack that is
-/// longer than the part of it that we have.
+/// Returns whether most lines of a text end in a number, or the text begins with a stack longer
+/// than the available part.
 fn is_folded(text: &str) -> bool {
     let (mut stacks, mut others) = (0_u64, 0_u64);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -219,7 +218,7 @@ fn is_folded(text: &str) -> bool {
     stacks > 0 && stacks >= others || !text.contains('\n') && text.contains(';')
 }
 
-/// The whole lines of a text; `None` if it is none.
+/// Returns the complete lines of a text; `None` if it has none.
 fn whole_lines(head: &[u8]) -> Option<String> {
     let odd = |b: &u8| *b < b' ' && !matches!(b, b'\t' | b'\n' | b'\r' | 0x1b);
     if head.iter().any(odd) {
@@ -240,7 +239,7 @@ mod tests {
     fn every_format_has_a_row_in_the_docs() {
         let docs = include_str!("../../../../docs/formats.md");
         for reader in READERS {
-            // Those in JSON have names of their own, which are found in the file.
+            // Formats in JSON have names of their own, determined by the content.
             if matches!(reader.read, ReadWith::Several(_)) {
                 continue;
             }

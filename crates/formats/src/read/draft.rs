@@ -1,4 +1,4 @@
-//! A tree in the making, as all readers use it.
+//! A tree under construction, shared by all readers.
 
 use super::error::{FilePosition, ReadFault};
 use super::options::{GroupBy, ReadOptions};
@@ -6,13 +6,13 @@ use super::time_axis::TimeSlices;
 use super::tree_profile::TreeProfile;
 use profile::{CallTree, CallTreeBuilder, DraftNode, MethodId, NodeId, ValueType};
 
-/// Memory of a node while its tree is made, and once more while that is put in order.
+/// Memory of a node during construction, and again while the tree is sorted.
 const NODE_BYTES: u64 = 48;
 const VALUE_BYTES: u64 = 16;
 /// Memory of a method beside its name.
 const METHOD_BYTES: u64 = 96;
 
-/// Whose stack it is, as far as the profile says.
+/// Owner of a stack, as far as the profile tells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Owner<'a> {
     pub host: Option<&'a str>,
@@ -27,15 +27,15 @@ pub(crate) struct Owner<'a> {
 pub(crate) struct TreeDraft {
     builder: CallTreeBuilder,
     group_by: Vec<GroupBy>,
-    /// True for each group that a stack had.
+    /// True for each group that any stack had.
     grouped: Vec<bool>,
     stacks: u64,
-    /// The number of methods.
+    /// Number of methods.
     methods: u32,
     values: usize,
     node_bytes: u64,
     memory: u64,
-    /// Bytes of methods, and of the data that the reader keeps beside the tree.
+    /// Bytes of methods, and of the reader's data beside the tree.
     other: u64,
     depth: u32,
     notes: Vec<String>,
@@ -64,13 +64,13 @@ impl TreeDraft {
         }
     }
 
-    /// Counts `bytes` that the reader keeps beside the tree.
+    /// Counts `bytes` of the reader's data beside the tree.
     pub fn charge_memory(&mut self, bytes: u64, at: FilePosition) -> Result<(), ReadFault> {
         self.other = self.other.saturating_add(bytes);
         self.check_memory(at)
     }
 
-    /// Adds a value type, for formats that do not list theirs beforehand. Returns its position.
+    /// Adds a value type, for formats that do not list theirs beforehand. Returns its index.
     pub fn add_value_type(&mut self, value_type: ValueType) -> usize {
         self.values += 1;
         self.node_bytes += VALUE_BYTES;
@@ -86,7 +86,7 @@ impl TreeDraft {
         Ok(id)
     }
 
-    /// The node of `method` called from `parent`; `at` is where the file asks for it.
+    /// Returns the node of `method` called from `parent`; `at` is the position in the file.
     pub fn child_node(
         &mut self,
         parent: DraftNode,
@@ -98,7 +98,7 @@ impl TreeDraft {
         Ok(node)
     }
 
-    /// Refuses a file that asks for more memory than it may.
+    /// Refuses a file that needs more memory than allowed.
     fn check_memory(&self, at: FilePosition) -> Result<(), ReadFault> {
         let nodes = self.builder.len() as u64;
         if nodes * self.node_bytes + self.other <= self.memory {
@@ -111,22 +111,22 @@ impl TreeDraft {
         Err(ReadFault::too_large(what, at))
     }
 
-    /// Returns whether stacks are to be kept apart by time.
+    /// Returns whether stacks are separated by time.
     pub fn wants_times(&self) -> bool {
         self.group_by.contains(&GroupBy::Slice)
     }
 
-    /// Takes the time axis, if stacks are to be kept apart by time.
+    /// Sets the time axis, if stacks are separated by time.
     pub fn set_time_axis(&mut self, slices: Option<TimeSlices>) {
         self.slices = slices.filter(|_| self.wants_times());
     }
 
-    /// The time axis, if there is one.
+    /// Returns the time axis, if there is one.
     pub fn time_axis(&self) -> Option<TimeSlices> {
         self.slices
     }
 
-    /// The node that the stack of `owner` begins under.
+    /// Returns the node under which `owner`'s stack begins.
     pub fn group_node(
         &mut self,
         owner: &Owner<'_>,
@@ -163,7 +163,7 @@ impl TreeDraft {
 
     pub fn finish_tree(mut self, format: &'static str) -> Result<TreeProfile, ReadFault> {
         for (group, seen) in self.group_by.iter().zip(&self.grouped) {
-            // Few formats know times, and a view without them says so itself.
+            // Few formats have times, and a view without them says so itself.
             if !seen && self.stacks > 0 && *group != GroupBy::Slice {
                 let name = group.module_name().trim_matches(['[', ']']);
                 self.notes.push(format!(
@@ -172,7 +172,7 @@ impl TreeDraft {
             }
         }
         if self.values == 0 {
-            // For those who look at the first one.
+            // For users of the first value type.
             self.builder.add_value_type(ValueType {
                 name: "samples".to_owned(),
                 unit: "samples".to_owned(),

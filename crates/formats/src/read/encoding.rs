@@ -1,8 +1,8 @@
-//! Text that is not UTF-8: told by the byte order mark at its beginning.
+//! Text in UTF-16 or with a byte order mark, recognised by that mark.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// The marks that a text may begin with.
+/// The byte order marks that a text may begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ByteOrderMark {
     Utf8,
@@ -20,7 +20,7 @@ impl ByteOrderMark {
         }
     }
 
-    /// Returns a reader of the text as UTF-8 without the mark, which `reader` gives next.
+    /// Returns a reader of the text as UTF-8 without the mark, which `reader` yields next.
     pub fn decode_text(self, mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
         let length = if self == Self::Utf8 { 3 } else { 2 };
         io::copy(&mut (&mut reader).take(length), &mut io::sink())?;
@@ -46,7 +46,7 @@ struct Utf16Reader {
     rest: Vec<u8>,
     high_surrogate: Option<u16>,
     text: Vec<u8>,
-    /// The part of `text` that was given.
+    /// Number of bytes of `text` already returned.
     given: usize,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The system refused.
+    /// The system refused access.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
@@ -15,7 +15,7 @@ pub enum ReadError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file is of no format that is read here.
+    /// The file's format is not supported.
     #[error("{} is no profile of a known format: {what}", path.display())]
     UnknownFormat {
         /// The file.
@@ -23,12 +23,12 @@ pub enum ReadError {
         /// The format that it looks like.
         what: &'static str,
     },
-    /// The file says something that cannot be, or ends too early.
+    /// The file has impossible contents, or ends too early.
     #[error("{}: damaged {format}: {what}, {at}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The format that it is of.
+        /// The format of the file.
         format: &'static str,
         /// The damage.
         what: String,
@@ -40,7 +40,7 @@ pub enum ReadError {
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// The format that it is of.
+        /// The format of the file.
         format: &'static str,
         /// The limit.
         what: String,
@@ -55,19 +55,19 @@ pub enum ReadError {
         /// The values that it has instead, and the remedy.
         what: String,
     },
-    /// The costs add up to no tree.
+    /// The costs form no valid tree.
     #[error("{}: {format}: {source}", path.display())]
     Tree {
         /// The file.
         path: PathBuf,
-        /// The format that it is of.
+        /// The format of the file.
         format: &'static str,
         /// The reason.
         source: CallTreeError,
     },
 }
 
-/// A place in a profile; in what it decompresses to, if it is compressed.
+/// A place in a profile; in its decompressed content, if it is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilePosition {
@@ -102,7 +102,7 @@ impl fmt::Display for FilePosition {
     }
 }
 
-/// A fault of a profile, found where the file's name is not known.
+/// A fault of a profile, found where the file's name is unknown.
 #[derive(Debug)]
 pub(crate) enum ReadFault {
     Io(io::Error),
@@ -155,7 +155,7 @@ impl From<CallTreeError> for ReadFault {
     }
 }
 
-/// Faults of the input come through [`io::Read`], which knows only [`io::Error`].
+/// Faults of the input pass through [`io::Read`], which only allows [`io::Error`].
 impl From<io::Error> for ReadFault {
     fn from(error: io::Error) -> Self {
         match error.downcast::<InputFault>() {

@@ -9,7 +9,7 @@ use super::skipped::Skipped;
 use profile::{DraftNode, MethodId, ValueType};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Marks of async-profiler and of the FlameGraph scripts: how the frame ran.
+/// Suffixes of async-profiler and of the FlameGraph scripts for the way a frame ran.
 const COMPILED: &[&str] = &["_[j]", "_[0]", "_[1]"];
 const INLINED: &str = "_[i]";
 const KERNEL: &str = "_[k]";
@@ -33,7 +33,7 @@ pub(crate) fn read_folded(
     let mut skipped = Skipped::new("lines");
     let mut differential = DifferentialStacks::default();
     while let Some((at, line)) = lines.next_line()? {
-        // Before the split: `# duration: 23873` is no stack, though it ends with a number.
+        // Before the split: `# duration: 23873` is no stack, though it ends in a number.
         if is_comment(&line) {
             comments += 1;
             continue;
@@ -65,7 +65,8 @@ pub(crate) fn read_folded(
     Ok(draft)
 }
 
-/// Returns whether a line is a comment. A frame may begin with `#` or `//` as well, but not with `# `.
+/// Returns whether a line is a comment. A frame may begin with `#` or `//` as well, but not with `#
+/// `.
 pub(crate) fn is_comment(line: &str) -> bool {
     line.starts_with("# ")
         || (line.starts_with('#') || line.starts_with("//")) && split_value(line).is_none()
@@ -74,11 +75,11 @@ pub(crate) fn is_comment(line: &str) -> bool {
 /// The number at the end of a line.
 pub(crate) struct FoldedValue {
     value: i64,
-    /// Remainder of its rounding, 0 for a whole number.
+    /// Remainder of its rounding, 0 for an integer.
     rest: f64,
 }
 
-/// The stack and the value of a line.
+/// Splits a line into the stack and the value.
 pub(crate) fn split_value(line: &str) -> Option<(&str, FoldedValue)> {
     let (stack, digits) = line.trim_end().rsplit_once([' ', '\t'])?;
     let value = match digits.parse() {
@@ -89,7 +90,7 @@ pub(crate) fn split_value(line: &str) -> Option<(&str, FoldedValue)> {
                 return None;
             }
             let value: f64 = digits.parse().ok().filter(|v: &f64| v.is_finite())?;
-            // A cast saturates; sums that overflow are found later.
+            // A cast saturates; overflowing sums are found later.
             FoldedValue {
                 value: value.round() as i64,
                 rest: value - value.round(),
@@ -99,8 +100,8 @@ pub(crate) fn split_value(line: &str) -> Option<(&str, FoldedValue)> {
     Some((stack, value))
 }
 
-/// The stacks of a file in which each has had two values so far, as in the files that compare two profiles. There each
-/// stack stands once; threads named `worker 1`, `worker 2` are the same without their number.
+/// Detector of files that compare two profiles: each stack so far had two values. In such files
+/// each stack occurs once; threads named `worker 1`, `worker 2` are the same without their number.
 #[derive(Default)]
 struct DifferentialStacks {
     seen: FxHashSet<Box<str>>,
@@ -136,10 +137,10 @@ impl DifferentialStacks {
 
 struct FoldedStacks {
     draft: TreeDraft,
-    /// Methods by the frame as it is written; `None` for a frame whose cost is its caller's.
+    /// Methods by the written frame; `None` for a frame whose cost is its caller's.
     methods: FxHashMap<Box<str>, Option<MethodId>>,
     inline: bool,
-    /// Remainders of rounding by node: many small costs would be 0 otherwise.
+    /// Remainders of rounding by node: many small costs would otherwise be 0.
     rests: FxHashMap<DraftNode, f64>,
 }
 
@@ -152,7 +153,7 @@ impl FoldedStacks {
         at: FilePosition,
     ) -> Result<(), ReadFault> {
         let mut node = self.draft.group_node(&Owner::default(), at)?;
-        // Empty frames come from tools that end a stack with `;`.
+        // Some tools end a stack with `;`, which makes an empty frame.
         for frame in stack.split(';').filter(|frame| !frame.is_empty()) {
             if let Some(method) = self.frame_method(frame)? {
                 node = self.draft.child_node(node, method, at)?;

@@ -9,13 +9,13 @@ use super::options::ReadOptions;
 use super::skipped::Skipped;
 use profile::ValueType;
 
-/// Returns whether a text is one.
+/// Returns whether a text is such a profile.
 pub(crate) fn detect_ghc(text: &str) -> bool {
     let mut lines = text.lines().take(4);
     lines.any(|line| line.contains("Time and Allocation Profiling Report"))
 }
 
-/// The totals that the percentages refer to.
+/// The totals to which the percentages refer.
 #[derive(Default)]
 struct GhcTotals {
     ticks: f64,
@@ -75,7 +75,8 @@ pub(crate) fn read_ghc(
 }
 
 impl GhcTotals {
-    /// `total time = 0.02 secs (23 ticks @ 1000 us, 1 processor)`, `total alloc = 59,542,424 bytes`.
+    /// Reads `total time = 0.02 secs (23 ticks @ 1000 us, 1 processor)` or `total alloc =
+    /// 59,542,424 bytes`.
     fn read_total(&mut self, line: &str) {
         let Some((_, value)) = line.split_once('=') else {
             return;
@@ -110,12 +111,12 @@ struct GhcRow<'l> {
     indent: usize,
     name: &'l str,
     module: &'l str,
-    /// Its own costs, of time and of allocation: ticks and bytes, or percentages.
+    /// Its own time and allocation: ticks and bytes, or percentages.
     costs: [f64; 2],
 }
 
 impl<'l> GhcRow<'l> {
-    /// `name module [source] number entries %time %alloc %time %alloc [ticks bytes]`.
+    /// Parses `name module [source] number entries %time %alloc %time %alloc [ticks bytes]`.
     fn parse_row(line: &'l str, is_exact: bool) -> Option<Self> {
         let indent = line.len() - line.trim_start().len();
         let mut words = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! Other tools' profiles as recordings, for commands that know recordings only.
+//! Converts other tools' profiles to recordings, for commands that only handle recordings.
 
 use super::tree_profile::TreeProfile;
 use profile::{
@@ -7,11 +7,12 @@ use profile::{
 };
 use rustc_hash::FxHashMap;
 
-/// Returns a profile's tree as a recording: an image for each module, a procedure for each method, an
-/// event for each value type. The value type that the profile itself would show first comes first.
+/// Returns a profile's tree as a recording: an image for each module, a procedure for each method,
+/// an event for each value type. The value type that the profile itself would show first comes
+/// first.
 ///
-/// Nothing is known of addresses, of processes, of the time that passed. Costs below zero are left
-/// out; a warning says so.
+/// Addresses, processes and the elapsed time are unknown. Costs below zero are left out; a warning
+/// says so.
 pub fn to_recording(profile: &TreeProfile) -> Recording {
     let tree = &profile.tree;
     let host = Host::default();
@@ -58,7 +59,7 @@ pub fn to_recording(profile: &TreeProfile) -> Recording {
                 continue;
             };
             let total = &mut recording.events[event];
-            // Of measured time it is not known how many measurements it is.
+            // For measured time the number of measurements is unknown.
             let count = if total.unit == Unit::Samples {
                 weight
             } else {
@@ -80,7 +81,7 @@ pub fn to_recording(profile: &TreeProfile) -> Recording {
     recording
 }
 
-/// Gives each method a place: a number in the image of its module. The last image has the costs
+/// Assigns each method a place: a number in the image of its module. The last image has the costs
 /// without a call stack.
 fn place_methods(profile: &TreeProfile, recording: &mut Recording) -> Vec<Location> {
     let mut modules: FxHashMap<&str, (ImageId, u64)> = FxHashMap::default();
@@ -124,8 +125,8 @@ fn place_methods(profile: &TreeProfile, recording: &mut Recording) -> Vec<Locati
     places
 }
 
-/// The kernel's code by the brackets that perf puts around it; of all else the names are all that is
-/// known, as of generated code.
+/// Returns the kind of a module: the kernel by perf's brackets. For all others only names are
+/// known, as for generated code.
 fn kind_of_module(module: &str) -> ImageKind {
     const OF_PROCESSES: [&str; 6] = ["[unknown", "[jit", "[anon", "[heap", "[stack", "[v"];
     match module.strip_prefix('[') {

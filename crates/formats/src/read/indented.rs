@@ -1,10 +1,10 @@
-//! Call trees printed as text: callees are indented under their callers.
+//! Call trees printed as text, with callees indented under their callers.
 
 use super::draft::TreeDraft;
 use super::error::{FilePosition, ReadFault};
 use profile::{DraftNode, MethodId};
 
-/// The callers of the line that comes next.
+/// The callers of the next line.
 pub(crate) struct IndentedTree {
     root: DraftNode,
     /// Open nodes, with their indentation.

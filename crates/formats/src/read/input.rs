@@ -11,19 +11,19 @@ use std::path::Path;
 use std::rc::Rc;
 
 const BUFFER: usize = 1 << 18;
-/// The number of first bytes that formats are recognised by.
+/// Number of first bytes by which formats are recognised.
 pub(crate) const HEAD: u64 = 1 << 16;
-/// Compressions inside each other.
+/// Maximum number of nested compressions.
 const LAYERS: usize = 3;
-/// The bytes that a compressed file may give before its ratio is checked.
+/// Number of decompressed bytes before the ratio is checked.
 const FREE: u64 = 64 << 20;
 
 /// A profile's bytes.
 pub(crate) struct ProfileInput {
     reader: Box<dyn BufRead>,
-    /// The first bytes, which `reader` will give again.
+    /// The first bytes, which `reader` will yield again.
     head: Vec<u8>,
-    /// The number of bytes given.
+    /// Number of bytes read.
     offset: u64,
 }
 
@@ -46,7 +46,7 @@ impl ProfileInput {
             let mut head = Vec::new();
             (&mut reader).take(HEAD).read_to_end(&mut head)?;
             let compression = InputCompression::detect_compression(&head);
-            // The reader gives the head again: formats are told by it before anything is read.
+            // The reader yields the head again: it was only read to recognise the format.
             reader = Box::new(io::Cursor::new(head.clone()).chain(reader));
             let Some(compression) = compression else {
                 return Self::from_decoder(reader, head);
@@ -68,7 +68,8 @@ impl ProfileInput {
         Err(ReadFault::too_large(what, FilePosition::Offset(0)))
     }
 
-    /// The bytes of `reader`, which begins with `head`, as UTF-8 if they are text of another encoding.
+    /// Makes the input from `reader`, which begins with `head`; text in another encoding is
+    /// converted to UTF-8.
     fn from_decoder(mut reader: Box<dyn BufRead>, mut head: Vec<u8>) -> Result<Self, ReadFault> {
         if let Some(mark) = ByteOrderMark::detect_mark(&head) {
             reader = mark.decode_text(reader)?;
@@ -83,12 +84,12 @@ impl ProfileInput {
         })
     }
 
-    /// The first bytes of the profile, whatever was read of it.
+    /// Returns the first bytes of the profile, whatever was read since.
     pub fn first_bytes(&self) -> &[u8] {
         &self.head
     }
 
-    /// All bytes that are left, if they are no more than `most`.
+    /// Reads all remaining bytes, if they are at most `most`.
     pub fn read_whole(&mut self, most: u64) -> Result<Vec<u8>, ReadFault> {
         let mut bytes = Vec::new();
         self.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -102,7 +103,7 @@ impl ProfileInput {
         Ok(bytes)
     }
 
-    /// The offset of the next byte.
+    /// Returns the offset of the next byte.
     pub fn next_offset(&self) -> u64 {
         self.offset
     }
@@ -152,7 +153,7 @@ impl InputCompression {
     }
 }
 
-/// Counts the bytes that were taken of the file.
+/// Counts the bytes read of the file.
 struct CountingReader {
     inner: Box<dyn BufRead>,
     count: Rc<Cell<u64>>,
@@ -177,7 +178,7 @@ impl BufRead for CountingReader {
     }
 }
 
-/// A decompressor that stops at bombs and says where the data end.
+/// A decompressor that stops at decompression bombs and reports the end of the data.
 struct Decompressed {
     inner: Box<dyn Read>,
     compression: InputCompression,
@@ -190,7 +191,7 @@ impl Read for Decompressed {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let at = FilePosition::Offset(self.given);
         let read = self.inner.read(out).map_err(|error| {
-            // The system's own errors pass through the decompressors as they are.
+            // The system's own errors pass through the decompressors unchanged.
             if error.raw_os_error().is_some()
                 || error
                     .get_ref()

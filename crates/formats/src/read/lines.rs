@@ -5,7 +5,7 @@ use super::input::ProfileInput;
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
 
-/// The longest line, in bytes: a stack of ten thousand frames of a thousand characters.
+/// Maximum length of a line, in bytes: a stack of ten thousand frames of a thousand characters.
 const LONGEST: u64 = 16 << 20;
 
 /// Reads a text line by line.
@@ -24,8 +24,8 @@ impl<'i> LineReader<'i> {
         }
     }
 
-    /// Returns the next line without its end, and its place; `None` behind the last. Bytes that are
-    /// no UTF-8 are replaced.
+    /// Returns the next line without its end, and its place; `None` after the last. Invalid UTF-8
+    /// is replaced.
     pub fn next_line(&mut self) -> Result<Option<(FilePosition, Cow<'_, str>)>, ReadFault> {
         self.buffer.clear();
         let mut limited = (&mut *self.input).take(LONGEST);

@@ -1,11 +1,11 @@
-//! Profiles of other tools, and our own, as call trees.
+//! Reads profiles of other tools, and vitalfew's own, as call trees.
 //!
-//! [`read_profile`] tells the format by the content of the file, whatever its name, and reads it through
-//! gzip and zstd; [`from_recording`] makes the same tree of a recording of ours. What a format says
-//! and what we make of it is in `docs/formats.md`.
+//! [`read_profile`] recognises the format by the content of the file, whatever its name, and
+//! decompresses gzip and zstd; [`from_recording`] makes the same tree from a recording.
+//! `docs/formats.md` describes what each format contains and how it is read.
 //!
-//! Files are untrusted: every reader streams or is bounded by [`ReadLimits`], none recurses over its
-//! input, and what is wrong is said with its place in the file.
+//! Files are untrusted: every reader streams or is bounded by [`ReadLimits`], none recurses over
+//! its input, and errors name the place in the file.
 
 mod austin;
 mod callgrind;
@@ -50,11 +50,11 @@ use input::ProfileInput;
 use std::path::Path;
 use time_axis::TimeRange;
 
-/// Reads the profile at `path`, of any format that is known, compressed or not.
+/// Reads the profile at `path`, of any supported format, compressed or not.
 ///
 /// # Errors
-/// If the file cannot be read, is of no known format, is damaged, or exceeds the limits. The error
-/// names the file and the place in it (in what it decompresses to, if it is compressed).
+/// If the file cannot be read, is of no supported format, is damaged, or exceeds the limits. The
+/// error names the file and the place in it (in its decompressed content, if it is compressed).
 pub fn read_profile(path: &Path, options: &ReadOptions) -> Result<TreeProfile, ReadError> {
     let mut input = ProfileInput::open_file(path, &options.limits)
         .map_err(|fault| fault.in_file(path, "profile"))?;

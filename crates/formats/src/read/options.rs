@@ -1,19 +1,19 @@
 use std::path::PathBuf;
 
-/// Options of reading: the parts of a profile, and the labels.
+/// Options of reading a profile.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Frames to put above the outermost ones, in this order, where the profile says what they are.
+    /// Groups to put above the outermost frames, in this order, if the profile has them.
     pub group_by: Vec<GroupBy>,
-    /// True if methods are told apart by source line: `function:line` instead of `function`.
+    /// True if methods are separated by source line: `function:line` instead of `function`.
     pub lines: bool,
-    /// True if functions inlined at a place are frames of their own; else their cost is their
-    /// caller's, that was not inlined.
+    /// True if functions inlined at a place are separate frames; otherwise their cost belongs to
+    /// the caller that was not inlined.
     pub inline: bool,
-    /// Directories with symbols for profiles that bring none. They are searched before the places where the
-    /// system keeps symbols.
+    /// Directories with symbols for profiles without any. They are searched before the system's
+    /// places for symbols.
     pub debug_dirs: Vec<PathBuf>,
-    /// Limits on the file's demands.
+    /// Limits on a file's demands.
     pub limits: ReadLimits,
 }
 
@@ -30,23 +30,23 @@ impl Default for ReadOptions {
     }
 }
 
-/// Frames that stacks can be grouped by. A group is a frame, and its method's module is the group's
-/// name in brackets: `[host]`, `[process]`, `[thread]`.
+/// Properties by which stacks can be grouped. A group is a frame, and its method's module is the
+/// group's name in brackets: `[host]`, `[process]`, `[thread]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GroupBy {
     /// The machine, by its name.
     Host,
-    /// The process, by its name, so that processes that run the same program are one; `pid 12` where
-    /// only its number is known.
+    /// The process, by its name, so that processes of the same program are one; `pid 12` if only
+    /// its number is known.
     Process,
     /// The slice of the recording's time, by its number.
     Slice,
-    /// The thread, by its name and number: `worker (12)`, or whichever of them is known.
+    /// The thread, by its name and number: `worker (12)`, or by the one that is known.
     Thread,
 }
 
 impl GroupBy {
-    /// The module of the frames.
+    /// Returns the module of the group's frames.
     pub fn module_name(self) -> &'static str {
         match self {
             Self::Host => "[host]",
@@ -60,12 +60,12 @@ impl GroupBy {
 /// Limits on a file's demands, beyond which it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Bytes of memory for the tree and the tables that it is made from, as far as they grow with
-    /// the file. The process needs somewhat more.
+    /// Bytes of memory for the tree and its tables, as far as they grow with the file. The process
+    /// needs somewhat more.
     pub memory: u64,
-    /// Bytes that a compressed file may decompress to for each of its own, once it has given 64 MiB.
+    /// Maximum ratio of decompressed to compressed bytes, checked after 64 MiB.
     pub ratio: u64,
-    /// Frames of one stack.
+    /// Maximum number of frames of a stack.
     pub depth: u32,
 }
 

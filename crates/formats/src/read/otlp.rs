@@ -1,6 +1,6 @@
-//! OpenTelemetry's profiles (`opentelemetry.proto.profiles.v1development`): a message of tables that all
-//! profiles share, and profiles whose samples refer to these. The tables may come last, so a file is
-//! read whole. Three versions of the schema are read.
+//! OpenTelemetry's profiles (`opentelemetry.proto.profiles.v1development`): a message of tables
+//! shared by all profiles, and profiles whose samples refer to these. The tables may come last, so
+//! a file is read whole. Three versions of the schema are supported.
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};
@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 /// A file needs several times its size while it is read.
 const MEMORY_FOR_BYTE: u64 = 16;
 
-/// Returns whether the first bytes of a file look like those of such profiles: messages within messages, where
-/// pprof has numbers.
+/// Returns whether the first bytes of a file look like such profiles: nested messages, where pprof
+/// has numbers.
 pub(crate) fn detect_otlp(head: &[u8], is_whole: bool) -> bool {
     let mut message = Message::new(head);
     let mut fields = 0;
@@ -26,7 +26,7 @@ pub(crate) fn detect_otlp(head: &[u8], is_whole: bool) -> bool {
             Ok(Some((2, WireValue::Bytes(_)))) if fields > 0 => {}
             Ok(None) => return fields > 0,
             Ok(Some(_)) => return false,
-            // The field reaches beyond what we have: what there is of it must look right.
+            // The field reaches beyond the available bytes: the available part must look right.
             Err(_) => {
                 let inner = Message::new(head.get(1..).unwrap_or_default());
                 return !is_whole
@@ -36,7 +36,7 @@ pub(crate) fn detect_otlp(head: &[u8], is_whole: bool) -> bool {
     }
 }
 
-/// Returns whether a message has a resource and its profiles, and nothing else.
+/// Returns whether a message consists of a resource and its profiles.
 fn is_resource(mut message: Message<'_>) -> bool {
     let mut fields = 0;
     loop {
@@ -48,7 +48,7 @@ fn is_resource(mut message: Message<'_>) -> bool {
     }
 }
 
-/// The same of a message that is cut short, with its length before it.
+/// Returns the same for a truncated message with a length prefix.
 fn begins_with_resource(mut message: Message<'_>) -> bool {
     message.read_varint().is_ok() && matches!(message.field_bytes().first(), Some(0x0a | 0x12))
 }
@@ -61,7 +61,7 @@ struct LocationRow {
     lines: (usize, usize),
 }
 
-/// The tables that profiles refer to.
+/// The tables to which profiles refer.
 #[derive(Default)]
 struct OtlpTables<'b> {
     strings: Vec<&'b [u8]>,
@@ -80,7 +80,7 @@ struct OtlpTables<'b> {
 /// The fields of a sample.
 #[derive(Default)]
 struct SampleRow {
-    /// The new schema's stack, the old one's first location.
+    /// The new schema's stack, or the old one's first location.
     first: u64,
     length: u64,
     values: Vec<u64>,
@@ -185,7 +185,7 @@ impl<'b> OtlpTables<'b> {
         Ok(())
     }
 
-    /// Key and value, if that is text; the key is a string or the number of one.
+    /// Reads key and value, if that is text; the key is a string or the number of one.
     fn read_attribute(&self, mut message: Message<'b>) -> Result<(String, String), ReadFault> {
         let (mut key, mut text) = (String::new(), String::new());
         while let Some((field, value)) = message.next_field()? {
@@ -222,7 +222,7 @@ fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The numbers of some fields of a message, 0 where they are not set.
+/// Reads the numbers of some fields of a message, 0 for those that are not set.
 fn read_number_fields<const N: usize>(
     mut message: Message<'_>,
     fields: [u64; N],
@@ -238,7 +238,7 @@ fn read_number_fields<const N: usize>(
     Ok(found)
 }
 
-/// Order of the fields of a sample: the schema was changed twice.
+/// Order of the fields of a sample: the schema changed twice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SampleLayout {
     /// First location, their number, values, attributes, link, times.
@@ -265,7 +265,7 @@ fn sample_row(mut message: Message<'_>, layout: SampleLayout) -> Result<SampleRo
             (6, Ranges) | (5, ValuesFirst | ValuesLast) => {
                 row.timestamps += match value {
                     WireValue::Number(_) => 1,
-                    // Numbers of as few bytes as they take, or of eight.
+                    // Varints, or numbers of eight bytes.
                     WireValue::Bytes(packed) if layout == Ranges => packed
                         .field_bytes()
                         .iter()
@@ -335,7 +335,7 @@ impl<'b> OtlpReader<'b, '_> {
                     types.push(read_number_fields(value_type, [1, 2])?)
                 }
                 (2, WireValue::Bytes(sample)) => samples.push(sample),
-                // The old schema's list of locations; a time of the new one's.
+                // The old schema's list of locations; a time in the new one.
                 (3, value @ WireValue::Bytes(_)) => value.append_numbers(&mut indices)?,
                 _ => {}
             }
@@ -359,7 +359,7 @@ impl<'b> OtlpReader<'b, '_> {
                 self.skipped.skip_part("a stack that is not there", at);
                 continue;
             };
-            // Where a profile has one type, there may be a value for each time.
+            // With a single type, a profile may have one value for each time.
             if row.values.len() > values.len() && values.len() != 1 {
                 self.skipped
                     .skip_part("more values than the profile has types of", at);
@@ -371,7 +371,7 @@ impl<'b> OtlpReader<'b, '_> {
         Ok(())
     }
 
-    /// Tells the layouts of a sample apart: they have the same fields in other places.
+    /// Detects the layout of samples: the layouts have the same fields under different numbers.
     fn detect_layout(&self, samples: &[Message<'b>]) -> Result<SampleLayout, ReadFault> {
         if self.tables.stacks.is_empty() {
             return Ok(SampleLayout::Ranges);
@@ -395,7 +395,7 @@ impl<'b> OtlpReader<'b, '_> {
         })
     }
 
-    /// The locations of a sample's stack, innermost first.
+    /// Returns the locations of a sample's stack, innermost first.
     fn stack_locations(
         &self,
         row: &SampleRow,
@@ -460,7 +460,7 @@ impl<'b> OtlpReader<'b, '_> {
                 node = self.draft.child_node(node, *method, at)?;
             }
         }
-        // Without values, each time is one.
+        // Without values, each time counts one.
         if row.values.is_empty() {
             let count = i64::try_from(row.timestamps).unwrap_or(i64::MAX);
             if let Some(value) = values.first() {

@@ -1,4 +1,5 @@
-//! The text that `perf script` prints: a line a sample, and a line for each frame under it.
+//! The text that `perf script` prints: one line for each sample, and one line for each frame under
+//! it.
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};
@@ -9,7 +10,7 @@ use super::skipped::Skipped;
 use crate::frame::base_of_path;
 use profile::{MethodId, ValueType};
 
-/// The positions of an event's two value types.
+/// The indexes of an event's two value types.
 #[derive(Clone)]
 struct ScriptEvent {
     name: String,
@@ -21,12 +22,12 @@ struct ScriptEvent {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScriptHeader<'l> {
     comm: &'l str,
-    /// `None` where only one number stands: it is the thread's.
+    /// `None` if there is only one number: it is the thread's.
     pid: Option<i64>,
     tid: i64,
     period: Option<i64>,
     event: &'l str,
-    /// The text after the event: the place, where there is no call stack.
+    /// The text after the event: the place, if there is no call stack.
     rest: &'l str,
     timed: bool,
 }
@@ -36,8 +37,8 @@ impl<'l> ScriptHeader<'l> {
     /// time, period, place.
     pub fn parse_header(line: &'l str) -> Option<Self> {
         let mut best = None;
-        // A comm may have spaces and digits, so the number to go by is the first after which the
-        // rest makes sense.
+        // A comm may have spaces and digits, so the id is the first number after which the rest
+        // parses.
         let mut from = 0;
         while let Some(token) = next_token(line, from) {
             if !line.get(..token.start)?.trim().is_empty()
@@ -78,7 +79,7 @@ impl<'l> ScriptHeader<'l> {
             .strip_suffix(':')
             .filter(|event| !event.is_empty())?;
         let rest = line.get(token.end..)?.trim();
-        // Without time and period, what is left is little: it must not look like anything else.
+        // Without time and period, little is left, which must not match other text.
         let bare = !timed && period.is_none();
         if is_time(token.text) || bare && !(is_event_name(event) && rest.is_empty()) {
             return None;
@@ -99,9 +100,9 @@ impl<'l> ScriptHeader<'l> {
         !self.timed && self.period.is_none()
     }
 
-    /// Parses a line that stands where a frame may stand too: as a header only if it has a time.
+    /// Parses a line where a frame is possible too: as a header only if it has a time.
     fn parse_within_stack(line: &'l str) -> Option<Self> {
-        // Spares frames, of which there are many, the search.
+        // A quick test that excludes most frames.
         if !line.contains(": ") && !line.ends_with(':') {
             return None;
         }
@@ -114,7 +115,7 @@ fn is_event_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(sign)
 }
 
-/// Returns whether a text is one of these: by its header, or by a sample among its first lines.
+/// Returns whether a text is of this format: by its header, or by a sample among its first lines.
 pub(crate) fn detect_perf_script(text: &str) -> bool {
     if has_file_header(text) {
         return true;
@@ -131,7 +132,7 @@ pub(crate) fn detect_perf_script(text: &str) -> bool {
         }
         Some(_) => true,
         None => {
-            // The next line tells.
+            // The next line decides.
             let after_bare = std::mem::take(&mut bare);
             after_bare
                 && ScriptFrame::parse_frame(line).is_some_and(|frame| !frame.image.is_empty())
@@ -139,7 +140,7 @@ pub(crate) fn detect_perf_script(text: &str) -> bool {
     })
 }
 
-/// Returns whether a text begins with the header that `perf script --header` prints.
+/// Returns whether a text begins with the header of `perf script --header`.
 fn has_file_header(text: &str) -> bool {
     let mut lines = text.lines();
     lines.next().is_some_and(|line| line.starts_with("# ====="))
@@ -208,11 +209,12 @@ impl<'l> ScriptFrame<'l> {
     }
 }
 
-/// Splits `symbol+offset (image)` into the symbol without its offset and the image; either may be missing. Both
-/// may have spaces and parentheses in them: `std::function<void (int)>`, `/opt/My App (x86)/app (deleted)`.
+/// Splits `symbol+offset (image)` into the symbol without its offset and the image; either may be
+/// missing. Both may contain spaces and parentheses: `std::function<void (int)>`, `/opt/My App
+/// (x86)/app (deleted)`.
 fn split_image(text: &str) -> Option<(&str, &str)> {
     let Some(inner) = text.strip_suffix(')') else {
-        // An open image is a frame that was cut off.
+        // An unclosed image means a truncated frame.
         return (!text.contains(" (")).then_some((without_offset(text), ""));
     };
     let begin = match text.starts_with('(') {
@@ -226,8 +228,9 @@ fn split_image(text: &str) -> Option<(&str, &str)> {
     ))
 }
 
-/// Returns the place of the parenthesis that begins the image. It stands behind the symbol's offset; without one it
-/// is the partner of the last parenthesis, or, of an image whose own have no partners, the first that begins a path.
+/// Returns the position of the parenthesis that begins the image. It follows the symbol's offset.
+/// Without an offset it is the partner of the last parenthesis or, if the image has unpaired ones,
+/// the first that begins a path.
 fn find_image(text: &str) -> Option<usize> {
     let begins = || text.rmatch_indices(" (").map(|(at, _)| at);
     let behind_offset = begins().find(|at| {
@@ -249,7 +252,7 @@ fn find_image(text: &str) -> Option<usize> {
         .map(|at| at + 1)
 }
 
-/// Returns a name without the `+0x…` that perf puts behind symbols, and behind images where it is asked for.
+/// Returns a name without the `+0x…` that perf appends to symbols, and on request to images.
 fn without_offset(text: &str) -> &str {
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
     match text.rsplit_once("+0x") {
@@ -321,7 +324,7 @@ struct Script<'o> {
     options: &'o ReadOptions,
     events: Vec<ScriptEvent>,
     sample: Option<ScriptSample>,
-    /// Innermost first; `None` of one that was inlined and is its caller's.
+    /// Innermost first; `None` for an inlined frame that is merged into its caller.
     frames: Vec<FrameName>,
     unnamed: u64,
     placed: u64,
@@ -330,8 +333,8 @@ struct Script<'o> {
 struct FrameName {
     name: String,
     address: String,
-    /// `None` of an inlined function, which is in the image of the next frame if that has the same
-    /// address; perf does not always print that one.
+    /// `None` for an inlined function, which is in the image of the next frame if that has the same
+    /// address; perf does not always print that frame.
     module: Option<String>,
 }
 
@@ -340,7 +343,7 @@ impl Script<'_> {
         self.sample.is_some()
     }
 
-    /// Reads a line of a sample; returns the fault of one that makes no sense.
+    /// Reads a line of a sample; returns the fault of an invalid one.
     fn read_line(
         &mut self,
         line: &str,
@@ -360,7 +363,7 @@ impl Script<'_> {
         // Some files have lost their indentation.
         let flush = || ScriptFrame::parse_frame(line).is_some_and(|frame| !frame.image.is_empty());
         if !indented && !flush() {
-            // What follows is of a sample that is not known.
+            // The following frames belong to an unknown sample.
             self.end_sample(host)?;
             return Ok(Err(
                 "neither a sample (comm pid time: period event:) nor a frame of one",
@@ -413,10 +416,10 @@ impl Script<'_> {
         event
     }
 
-    /// Reads a frame of the sample; returns whether it is one.
+    /// Reads a frame of the sample; returns whether the line is one.
     fn read_frame(&mut self, line: &str) -> bool {
         let Some(frame) = ScriptFrame::parse_frame(line) else {
-            // `perf script -F +srcline` puts the line under its frame.
+            // `perf script -F +srcline` prints the line under its frame.
             let number = line.trim().rsplit_once(':').map(|(_, number)| number);
             let is_line = number.is_some_and(|n| n.parse::<u32>().is_ok());
             return match (self.frames.last_mut(), number) {

@@ -1,5 +1,5 @@
-//! Python's `cProfile` and `profile`: a dictionary that `marshal` wrote. It is a call graph: of each
-//! function, its own time, and of each of its callers what the calls from there cost.
+//! Profiles of Python's `cProfile` and `profile`: a dictionary written by `marshal`. It is a call
+//! graph: for each function its own time, and for each caller the cost of the calls from there.
 
 use super::callgrind::{CostGraph, expand_call_paths};
 use super::draft::TreeDraft;
@@ -12,9 +12,9 @@ use std::rc::Rc;
 
 /// A file needs several times its size while it is read.
 const MEMORY_FOR_BYTE: u64 = 64;
-/// Values inside each other: a dictionary of tuples with a dictionary of tuples.
+/// Maximum nesting of values: a dictionary of tuples with a dictionary of tuples.
 const DEPTH: usize = 8;
-/// Marks a value that others refer to.
+/// Marks a value to which others refer.
 const IS_REFERRED_TO: u8 = 0x80;
 
 /// Returns whether bytes begin with a dictionary whose first key is a file, a line and a function.
@@ -34,7 +34,7 @@ pub(crate) fn detect_pstats(head: &[u8]) -> bool {
             .is_some_and(|key| b"szZaAut".contains(&kind(key)))
 }
 
-/// A value of `marshal`'s.
+/// A value of `marshal`.
 #[derive(Clone, Debug)]
 enum MarshalValue {
     None,
@@ -47,9 +47,9 @@ enum MarshalValue {
 struct PythonUnmarshal<'b> {
     bytes: &'b [u8],
     at: usize,
-    /// Values that are referred to, by number.
+    /// Referable values, by number.
     referred: Vec<MarshalValue>,
-    /// Texts that Python 2 refers to.
+    /// Texts to which Python 2 refers.
     interned: Vec<MarshalValue>,
 }
 
@@ -91,7 +91,7 @@ impl PythonUnmarshal<'_> {
         Ok(bytes.unwrap_or_default())
     }
 
-    /// A number in decimal digits, as the first versions wrote it; `at` is where it began.
+    /// Reads a number in decimal digits, as the first versions wrote it; `at` is its start.
     fn read_decimal(&mut self, at: FilePosition) -> Result<MarshalValue, ReadFault> {
         let length = self.read_byte()?.into();
         let text = String::from_utf8_lossy(self.take_bytes(length)?);
@@ -111,7 +111,7 @@ impl PythonUnmarshal<'_> {
         Ok(MarshalValue::Dictionary(entries.into()))
     }
 
-    /// The next value; `None` at the end of a dictionary.
+    /// Returns the next value; `None` at the end of a dictionary.
     fn read_value(&mut self, depth: usize) -> Result<Option<MarshalValue>, ReadFault> {
         let at = self.position();
         if depth > DEPTH {
@@ -122,7 +122,7 @@ impl PythonUnmarshal<'_> {
         }
         let code = self.read_byte()?;
         let slot = (code & IS_REFERRED_TO != 0).then(|| {
-            // Its number is given before its parts get theirs.
+            // Its number precedes those of its parts.
             self.referred.push(MarshalValue::None);
             self.referred.len() - 1
         });
@@ -195,7 +195,7 @@ impl PythonUnmarshal<'_> {
         Ok(MarshalValue::Tuple(parts.into()))
     }
 
-    /// A number of digits of 15 bits.
+    /// Reads a number of 15-bit digits.
     fn big_number(&mut self) -> Result<MarshalValue, ReadFault> {
         let length = self.read_long()?;
         let digits = self.take_bytes(2 * length.unsigned_abs() as usize)?;
@@ -281,7 +281,7 @@ pub(crate) fn read_pstats(
 }
 
 impl PythonProfile {
-    /// `(file, line, name): (calls, all calls, own time, time, {caller: (…)})`.
+    /// Parses `(file, line, name): (calls, all calls, own time, time, {caller: (…)})`.
     fn add_function(&mut self, key: &MarshalValue, value: &MarshalValue) -> Option<()> {
         let number = self.function_index(key)?;
         let MarshalValue::Tuple(parts) = value else {

@@ -1,4 +1,4 @@
-//! Our own recordings.
+//! Reads vitalfew's own recordings.
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};
@@ -18,13 +18,13 @@ use rustc_hash::FxHashMap;
 /// Owner of a sample, by which samples are grouped.
 type Key = (NameId, Option<u32>, Option<u32>, Option<u32>);
 
-/// Returns the recording as a call tree: the same tree as reading the output of [`crate::write::pprof`]
-/// or another writer.
+/// Returns the recording as a call tree: the same tree as reading the output of
+/// [`crate::write::pprof`] or another writer.
 ///
 /// There is a value type for each event, in samples (`count × multiplex_scale`, rounded once for
 /// each call path) or nanoseconds. Methods are named as the writers name functions, and the module
-/// is the last part of the image's path. Who ended a wait is not in the tree. A thread's name is
-/// taken for its process's, as the kernel does.
+/// is the last part of the image's path. The wakers of waits are not in the tree. A thread's name
+/// counts as its process's, as in the kernel.
 ///
 /// # Errors
 /// If the recording contradicts itself, or its costs do not fit in 63 bits.
@@ -48,7 +48,7 @@ pub fn from_recording(
         .and_then(|()| draft.finish_tree("vitalfew recording"))
         .map_err(|fault| match fault {
             ReadFault::Tree(source) => WriteError::NoTree(source),
-            // Without limits and without a file, there is nothing else.
+            // Without limits and without a file, no other fault is possible.
             _ => WriteError::NoTree(CallTreeError::TooLarge),
         })
 }
@@ -63,7 +63,7 @@ fn value_type(event: &Event) -> ValueType {
     }
 }
 
-/// Puts a recording's stacks and samples into a draft that has a value type for each event.
+/// Adds a recording's stacks and samples to a draft that has a value type for each event.
 pub(super) fn fill_from_recording(
     draft: &mut TreeDraft,
     recording: &Recording,
@@ -89,7 +89,7 @@ pub(super) fn fill_from_recording(
         rows.push(SampleRow::new(key, sample));
     }
     let at = FilePosition::Offset(0);
-    // By path: the last group that had it, and its node there. Rows come in the order of their groups.
+    // By path: the last group with it, and its node there. Rows come in the order of their groups.
     let mut known = vec![(DraftNode::ROOT, DraftNode::ROOT); paths.iter_nodes().len()];
     let mut missing = Vec::new();
     for row in add_up(rows) {
@@ -120,7 +120,7 @@ pub(super) fn fill_from_recording(
     Ok(())
 }
 
-/// The stacks as paths of methods.
+/// Returns the stacks as paths of methods.
 fn method_paths(
     draft: &mut TreeDraft,
     recording: &Recording,
@@ -168,7 +168,7 @@ fn method_paths(
     Ok(paths)
 }
 
-/// The methods at a location, innermost first.
+/// Returns the methods at a location, innermost first.
 fn methods_at(
     draft: &mut TreeDraft,
     recording: &Recording,

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 /// A file needs several times its size while it is read.
 const MEMORY_FOR_BYTE: u64 = 64;
-/// Values inside each other: a hash of hashes of hashes.
+/// Maximum nesting of values: a hash of hashes of hashes.
 const DEPTH: usize = 12;
 
 /// Returns whether bytes are a dumped hash with the keys of a profile.
@@ -18,7 +18,7 @@ pub(crate) fn detect_ruby_marshal(head: &[u8]) -> bool {
     head.starts_with(b"\x04\x08{") && has(b":\x0cversion") && has(b":\x09mode")
 }
 
-/// A value of Ruby's; objects of other classes are [`Self::Other`].
+/// A value of Ruby; objects of other classes are [`Self::Other`].
 #[derive(Clone, Debug)]
 enum RubyValue {
     Other,
@@ -84,7 +84,7 @@ impl RubyUnmarshal<'_> {
         Ok(self.take_bytes(1)?.first().copied().unwrap_or(0))
     }
 
-    /// A number of up to four bytes, the first of which says how many there are or is the number.
+    /// Reads a number of up to four bytes; the first one is their number or the value.
     fn read_fixnum(&mut self) -> Result<i64, ReadFault> {
         let first = self.read_byte()?.cast_signed();
         match first {
@@ -170,7 +170,7 @@ impl RubyUnmarshal<'_> {
         }
     }
 
-    /// The next value, of a kind that later values can refer to.
+    /// Returns the next value, of a kind to which later values can refer.
     fn read_object(
         &mut self,
         kind: u8,
@@ -203,7 +203,7 @@ impl RubyUnmarshal<'_> {
                 for _ in 0..self.read_length()? {
                     entries.push((self.read_value(depth + 1)?, self.read_value(depth + 1)?));
                 }
-                // What it gives for keys that it does not have.
+                // The default value of a hash.
                 if kind == b'}' {
                     self.read_value(depth + 1)?;
                 }
@@ -227,7 +227,7 @@ pub(crate) fn read_ruby_marshal(
     let bytes = input.read_whole(options.limits.memory / MEMORY_FOR_BYTE)?;
     let mut unmarshal = RubyUnmarshal {
         bytes: &bytes,
-        // Behind the version of the format.
+        // After the version of the format.
         at: 2,
         symbols: Vec::new(),
         objects: Vec::new(),

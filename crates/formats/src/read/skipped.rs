@@ -1,11 +1,11 @@
-//! Lines and other parts of a file that make no sense: left out and counted, as long as they are few.
+//! Skips and counts invalid lines and other parts of a file, as long as they are few.
 
 use super::draft::TreeDraft;
 use super::error::{FilePosition, ReadFault};
 
-/// The parts of a file that were left out.
+/// The skipped parts of a file.
 pub(crate) struct Skipped {
-    /// `lines`, `chunks`.
+    /// Name of the parts: `lines`, `chunks`.
     parts: &'static str,
     count: u64,
     first: Option<(String, FilePosition)>,
@@ -20,7 +20,7 @@ impl Skipped {
         }
     }
 
-    /// Leaves out the part at `at`, with `what` as the fault.
+    /// Skips the part at `at`, with `what` as the fault.
     pub fn skip_part(&mut self, what: impl Into<String>, at: FilePosition) {
         self.count += 1;
         if self.first.is_none() {
@@ -28,8 +28,8 @@ impl Skipped {
         }
     }
 
-    /// Notes the parts that were left out. If they are no less than the `read` ones, the file is
-    /// refused: it is another format or damaged throughout.
+    /// Adds a note on the skipped parts. If they are at least as many as the `read` ones, the file
+    /// is refused: it is another format or damaged throughout.
     pub fn note_skipped(self, read: u64, draft: &mut TreeDraft) -> Result<(), ReadFault> {
         let Some((what, at)) = self.first else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! stackprof's profiles, of Ruby programs, in either form: JSON, and that of `Marshal.dump`.
+//! stackprof's profiles of Ruby programs, in either form: JSON, or that of `Marshal.dump`.
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};
@@ -13,7 +13,7 @@ pub(crate) struct StackprofFrame {
     pub name: String,
     pub file: String,
     pub line: Option<i64>,
-    /// Samples in which it was innermost.
+    /// Samples in which the frame was innermost.
     pub samples: i64,
 }
 
@@ -24,11 +24,11 @@ pub(crate) struct StackprofProfile {
     /// Microseconds between samples, or objects.
     pub interval: f64,
     pub frames: FxHashMap<u64, StackprofFrame>,
-    /// Row of: length, frames from the outermost, count.
+    /// Sequence of: length, frames from the outermost, count.
     pub raw: Option<Vec<u64>>,
 }
 
-/// Makes the tree of a profile.
+/// Builds the tree of a profile.
 pub(crate) fn build_tree(
     profile: &StackprofProfile,
     options: &ReadOptions,

@@ -1,4 +1,4 @@
-//! Stacks that a format keeps as a table of callers.
+//! Stacks in formats that keep them as a table of callers.
 
 use super::draft::TreeDraft;
 use super::error::{FilePosition, ReadFault};
@@ -8,22 +8,22 @@ use rustc_hash::FxHashMap;
 /// The nodes of stacks that are given by a caller and a method each.
 #[derive(Default)]
 pub(crate) struct StackNodes {
-    /// Nodes by the node that the stack begins under, and the stack.
+    /// Nodes by the node under which the stack begins, and the stack.
     known: FxHashMap<(DraftNode, u32), DraftNode>,
     missing: Vec<(u32, Option<MethodId>)>,
 }
 
-/// A stack's caller, and its method if that is a frame of its own.
+/// A stack's caller, and its method if it has a frame of its own.
 pub(crate) type Link = (Option<u32>, Option<MethodId>);
 
 /// A table of stacks.
 pub(crate) trait LinkedStacks {
-    /// Returns the caller and method of a stack; `None` if there is no such stack.
+    /// Returns the caller and method of a stack; `None` if it does not exist.
     fn stack_link(&mut self, stack: u32, draft: &mut TreeDraft) -> Result<Option<Link>, ReadFault>;
 }
 
 impl StackNodes {
-    /// The node of a stack that begins under `root`.
+    /// Returns the node of a stack that begins under `root`.
     pub fn node_of_stack(
         &mut self,
         draft: &mut TreeDraft,
@@ -45,7 +45,7 @@ impl StackNodes {
                     at,
                 ));
             };
-            // So no walk goes in circles.
+            // Ensures that no walk loops.
             if caller.is_some_and(|caller| caller >= stack) {
                 return Err(ReadFault::damaged("its caller comes after it", at));
             }

@@ -1,6 +1,7 @@
 //! Times of a profile's samples, in equal slices.
 
-/// The time that a profile covers, in equal slices from its first sample on. Frames of the module `[slice]` have their numbers.
+/// The time range of a profile, in equal slices from its first sample on. Frames of the module
+/// `[slice]` have their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeAxis {
     /// The length of a slice in nanoseconds.
@@ -9,11 +10,12 @@ pub struct TimeAxis {
     pub slices: u32,
 }
 
-/// The most slices that are made, but for one more where the end falls on an edge: each costs a copy of the calling contexts that it has.
+/// Maximum number of slices, plus one if the end falls on an edge: each costs a copy of its calling
+/// contexts.
 const MOST_SLICES: f64 = 300.0;
-/// Samples in a slice, so that a thread that runs is seen to run in each.
+/// Least number of samples in a slice, so that a running thread shows in each.
 const SAMPLES_IN_SLICE: f64 = 5.0;
-/// Shorter slices are not made: clocks of profilers are not that exact.
+/// Shortest slice in nanoseconds: profilers' clocks are not more exact.
 const SHORTEST_NS: f64 = 1000.0;
 
 /// Range and width of the slices of a [`TimeAxis`].
@@ -25,7 +27,8 @@ pub(crate) struct TimeSlices {
 }
 
 impl TimeSlices {
-    /// Divides the time from `first_ns` to `last_ns` into slices of a round length, none shorter than `shortest_ns`; `None` if that is no time.
+    /// Divides the time from `first_ns` to `last_ns` into slices of a round length, none shorter
+    /// than `shortest_ns`; `None` for an empty or invalid range.
     pub fn between_times(first_ns: f64, last_ns: f64, shortest_ns: f64) -> Option<Self> {
         let length = last_ns - first_ns;
         if !(length.is_finite() && length > 0.0 && length < u64::MAX as f64) {
@@ -42,13 +45,13 @@ impl TimeSlices {
         })
     }
 
-    /// Returns the slice of a time; of times outside of the axis, the one nearest to them.
+    /// Returns the slice of a time; for times outside of the axis, the nearest one.
     pub fn slice_at(&self, ns: f64) -> u32 {
-        // A cast saturates, and makes 0 of what is no number.
+        // A cast saturates, and converts NaN to 0.
         (((ns - self.first_ns) / self.slice_ns) as u32).min(self.slices - 1)
     }
 
-    /// Returns the parts of the time between two moments: for each slice, how long it is in it.
+    /// Returns the length of the time between two moments in each slice.
     pub fn parts_between(&self, from: f64, to: f64) -> impl Iterator<Item = (u32, f64)> {
         let axis = *self;
         let (first, last) = (axis.slice_at(from), axis.slice_at(to));
@@ -74,7 +77,7 @@ impl TimeSlices {
     }
 }
 
-/// The first and the last of some times, and how many they are.
+/// The first and the last of some times, and their number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimeRange {
     ends: Option<(f64, f64)>,
@@ -82,7 +85,7 @@ pub(crate) struct TimeRange {
 }
 
 impl TimeRange {
-    /// Widens the range so that it holds a time.
+    /// Widens the range to include a time.
     pub fn add_time(&mut self, ns: f64) {
         if ns.is_finite() {
             let (first, last) = self.ends.unwrap_or((ns, ns));
@@ -97,13 +100,13 @@ impl TimeRange {
         TimeSlices::between_times(first, last, shortest_ns)
     }
 
-    /// Divides the range into slices that have several of its times each, if these are of samples.
+    /// Divides the range into slices with several of its times each, if these are of samples.
     pub fn slices_of_samples(self) -> Option<TimeSlices> {
         self.slices_for(self.count as usize)
     }
 
-    /// Divides the range into slices that have several of `samples` samples each; of none, as
-    /// finely as it may be.
+    /// Divides the range into slices with several of `samples` samples each; without samples, as
+    /// finely as allowed.
     pub fn slices_for(self, samples: usize) -> Option<TimeSlices> {
         let (first, last) = self.ends?;
         let each = match samples {

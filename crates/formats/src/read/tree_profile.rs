@@ -10,11 +10,11 @@ pub struct TreeProfile {
     pub tree: CallTree,
     /// The format's name: `folded stacks`, `pprof`.
     pub format: &'static str,
-    /// The position of the value type that the profile itself would show first.
+    /// The index of the value type that the profile itself would show first.
     pub default_value: usize,
-    /// Times of its samples, if [`GroupBy::Slice`](super::GroupBy::Slice) was asked for and the profile has times.
+    /// Times of its samples, if [`GroupBy::Slice`](super::GroupBy::Slice) was requested and the
+    /// profile has times.
     pub time: Option<TimeAxis>,
-    /// Notes about data that were approximated, left out or look wrong, each a sentence. They go to
-    /// the user.
+    /// Notes for the user about approximated, missing or suspicious data, one sentence each.
     pub notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! V8's log, as `node --prof` writes it: where code was put, and ticks with the addresses of a stack.
+//! V8's log, as `node --prof` writes it: places of code, and ticks with the addresses of a stack.
 
 use super::draft::{Owner, TreeDraft};
 use super::error::{FilePosition, ReadFault};
@@ -10,7 +10,7 @@ use crate::frame::base_of_path;
 use profile::{MethodId, ValueType};
 use std::collections::BTreeMap;
 
-/// Returns whether a text is one.
+/// Returns whether a text is such a log.
 pub(crate) fn detect_v8_log(text: &str) -> bool {
     text.starts_with("v8-version,")
 }
@@ -29,12 +29,12 @@ struct LogReader<'o> {
     /// Code by start.
     codes: BTreeMap<u64, LoggedCode>,
     libraries: BTreeMap<u64, LoggedCode>,
-    /// The tick before, which lasts until the next: when, and its node.
+    /// The previous tick, which lasts until the next: its time and node.
     last: Option<(f64, profile::DraftNode)>,
     unnamed: u64,
 }
 
-/// Approximate memory of a piece of code.
+/// Approximate memory of a code entry.
 const CODE_BYTES: u64 = 64;
 
 pub(crate) fn read_v8_log(
@@ -81,7 +81,7 @@ pub(crate) fn read_v8_log(
 }
 
 impl LogReader<'_> {
-    /// Reads a line; `None` if it makes no sense.
+    /// Reads a line; `None` if it is invalid.
     fn read_line(&mut self, line: &str, at: FilePosition) -> Result<Option<()>, ReadFault> {
         let fields = split_fields(line);
         let field = |index: usize| fields.get(index).map_or("", String::as_str);
@@ -119,12 +119,12 @@ impl LogReader<'_> {
                 Ok(Some(()))
             }
             "tick" => self.read_tick(&fields, at),
-            // What else happens in the engine is no code and takes no time of its own.
+            // Other events of the engine are not code and take no time of their own.
             _ => Ok(Some(())),
         }
     }
 
-    /// `code-creation,type,kind,[time,]address,size,name[,function,state]`.
+    /// Reads `code-creation,type,kind,[time,]address,size,name[,function,state]`.
     fn code_creation(
         &mut self,
         fields: &[String],
@@ -146,7 +146,7 @@ impl LogReader<'_> {
         Ok(Some(()))
     }
 
-    /// Name and module of `function /file.js:10:5`.
+    /// Returns name and module of `function /file.js:10:5`.
     fn name_of_code(&self, kind: &str, text: &str, is_function: bool) -> (String, String) {
         let place = text
             .rsplit_once(' ')
@@ -181,7 +181,7 @@ impl LogReader<'_> {
     ) -> Result<(), ReadFault> {
         self.draft.charge_memory(CODE_BYTES, at)?;
         let end = start.saturating_add(size);
-        // What was there is gone.
+        // Overwritten code is gone.
         if let Some((before, code)) = self.codes.range(..start).next_back()
             && code.end > start
         {
@@ -209,7 +209,7 @@ impl LogReader<'_> {
         within(&self.codes).or_else(|| within(&self.libraries))
     }
 
-    /// `tick,pc,time,is external,top of the stack or external function,state,frames…`.
+    /// Reads `tick,pc,time,is external,top of the stack or external function,state,frames…`.
     fn read_tick(&mut self, fields: &[String], at: FilePosition) -> Result<Option<()>, ReadFault> {
         let field = |index: usize| fields.get(index).map_or("", String::as_str);
         let (Some(mut pc), Some(time), Some(top)) = (
@@ -222,7 +222,7 @@ impl LogReader<'_> {
         let mut addresses = Vec::new();
         let mut before = pc;
         if field(3) == "1" {
-            // An external function, which was called by the first frame.
+            // An external function, called by the first frame.
             pc = top;
         } else if let Some(code) = self.code_at(top)
             && code.is_function
@@ -267,7 +267,7 @@ impl LogReader<'_> {
     }
 }
 
-/// The fields of a line; those in quotes may have commas, and escapes like `\x2C`.
+/// Splits a line into fields; quoted ones may have commas, and escapes like `\x2C`.
 fn split_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -317,7 +317,7 @@ fn parse_number(text: &str) -> Option<f64> {
         .filter(|n: &f64| n.is_finite() && *n >= 0.0)
 }
 
-/// File and line of `/file.js:10:5`.
+/// Returns file and line of `/file.js:10:5`.
 fn split_place(text: &str) -> Option<(&str, u32)> {
     let (rest, last) = text.rsplit_once(':')?;
     last.parse::<u32>().ok()?;

@@ -1,9 +1,9 @@
-//! From the graph to a tree.
+//! Expands the graph to a tree.
 //!
-//! A function `f` passes on `T_f = own_f + Σ_g call_{f→g}`, the sum of what its callers paid. A call
-//! path that ends in `f` and is worth `A` is given `A · own_f / T_f` itself, and the path one call
-//! longer `A · call_{f→g} / T_f`. So the costs of a function's paths add up to its own cost, also
-//! where functions call each other in circles (the shares are a geometric series).
+//! A function `f` passes on `T_f = own_f + Σ_g call_{f→g}`, the sum of its callers' payments. A
+//! call path that ends in `f` with the amount `A` keeps `A · own_f / T_f` itself, and the path one
+//! call longer `A · call_{f→g} / T_f`. So the costs of a function's paths add up to its own cost,
+//! even with cycles of calls (the shares form a geometric series).
 
 use super::graph::{CostGraph, GraphFunction};
 use crate::read::draft::{Owner, TreeDraft};
@@ -11,13 +11,13 @@ use crate::read::error::{FilePosition, ReadFault};
 use profile::DraftNode;
 use std::collections::BinaryHeap;
 
-/// Maximum number of call paths that are told apart, the dearest first: [`PATHS_PER_CALL`] for each
-/// call of the graph, for the graph says no more about more of them, and never more than [`PATHS`].
+/// Maximum number of separate call paths, the most expensive first: [`PATHS_PER_CALL`] for each
+/// call of the graph, because the graph contains no more information, and at most [`PATHS`].
 const PATHS_PER_CALL: usize = 200;
 const PATHS: usize = 500_000;
-/// Circles may have no cost of their own to end in.
+/// Maximum depth: cycles may have no own cost to end in.
 const DEPTH: u32 = 1000;
-/// Name of the function that takes the cost of all other paths.
+/// Name of the function that gets the cost of all other paths.
 const REST: &str = "[further calls]";
 
 /// A call path.
@@ -120,7 +120,7 @@ fn push_path(
     Ok(())
 }
 
-/// Returns the costs of each function that none of its callers paid for.
+/// Returns the costs of each function that no caller paid for.
 fn root_costs(graph: &CostGraph, end: FilePosition) -> Result<Vec<Vec<i64>>, ReadFault> {
     let mut roots = graph.passed_costs(end)?;
     for function in &graph.functions {
@@ -134,17 +134,18 @@ fn root_costs(graph: &CostGraph, end: FilePosition) -> Result<Vec<Vec<i64>>, Rea
         }
     }
     for amount in roots.iter_mut().flatten() {
-        // What is left of callers that paid too much (`CostGraph::reconcile_calls`).
+        // The remainder of callers that paid too much (`CostGraph::reconcile_calls`).
         *amount = (*amount).max(0);
     }
     Ok(roots)
 }
 
-/// Divides the amounts of a path among a function and its callees without losing a unit to rounding.
+/// Divides the amounts of a path among a function and its callees without losing a unit to
+/// rounding.
 struct Shares<'a> {
     amounts: &'a [i64],
     totals: Vec<i128>,
-    /// The amounts asked for, and those given.
+    /// The exact amounts, and the amounts given so far.
     asked: Vec<i128>,
     given: Vec<i64>,
 }
@@ -165,7 +166,7 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// The share of one of the costs that the total is made of.
+    /// Returns the share of one of the costs that make up the total.
     fn next_share(&mut self, costs: &[i64]) -> Vec<i64> {
         let mut shares = vec![0; self.amounts.len()];
         for (index, share) in shares.iter_mut().enumerate() {
@@ -188,7 +189,7 @@ impl<'a> Shares<'a> {
         shares
     }
 
-    /// Returns the costs that are left.
+    /// Returns the remaining costs.
     fn remaining_costs(&self) -> Vec<i64> {
         self.amounts
             .iter()

@@ -1,20 +1,20 @@
-//! The file: functions with their own costs, and calls with theirs.
+//! Parses the file: functions with their own costs, and calls with theirs.
 
 use crate::frame::base_of_path;
 use crate::read::error::{FilePosition, ReadFault};
 use rustc_hash::FxHashMap;
 
-/// Limit on the rounds in which costs that contradict each other are made to agree.
+/// Maximum number of rounds in which contradictory costs are reconciled.
 const ROUNDS: usize = 100;
 
-/// A number for a name: `(12) name` when it first comes, `(12)` later, or the name itself.
+/// Numbers of names: `(12) name` at the first use, `(12)` later, or only the name.
 #[derive(Default)]
 struct NameTable {
     names: Vec<String>,
     by_number: FxHashMap<u64, u32>,
     by_name: FxHashMap<String, u32>,
     bytes: u64,
-    /// Numbers that were used without a name.
+    /// Number of numbers used without a name.
     unnamed: u64,
 }
 
@@ -33,7 +33,7 @@ impl NameTable {
         {
             return *index;
         }
-        // Some files use a number whose name they never gave.
+        // Some files use a number that they never define.
         self.unnamed += u64::from(name.is_empty());
         let index = match name {
             "" => self.push_name(&format!("({number})")),
@@ -55,7 +55,7 @@ impl NameTable {
     fn push_name(&mut self, name: &str) -> u32 {
         self.bytes += 100 + 2 * name.len() as u64;
         self.names.push(name.to_owned());
-        // Each takes a line, and no file has that many.
+        // Each takes a line, so the number fits.
         (self.names.len() - 1) as u32
     }
 }
@@ -80,23 +80,24 @@ enum Next {
 /// The call graph of a program, with costs by event.
 pub(crate) struct CostGraph {
     events: Vec<String>,
-    /// The number of positions at the start of a cost line.
+    /// Number of positions at the start of a cost line.
     positions: usize,
     objects: NameTable,
     names: NameTable,
     /// Functions by object and name.
     index: FxHashMap<(u32, u32), u32>,
     pub functions: Vec<GraphFunction>,
-    /// Position of a call in its caller's list.
+    /// Index of a call in its caller's list.
     edges: FxHashMap<(u32, u32), u32>,
     object: u32,
     function: Option<u32>,
     callee_object: Option<u32>,
     callee_name: Option<u32>,
     next: Next,
-    /// The costs of the last cost line, for those that are written as differences from them.
+    /// Costs of the last cost line, to which others may be relative.
     last_costs: Vec<i64>,
-    /// True if names are as they are, not with the callers that `--separate-callers` adds.
+    /// True if names are kept unchanged, without removing the callers that `--separate-callers`
+    /// adds.
     keeps_names: bool,
     memory: u64,
 }
@@ -134,13 +135,13 @@ impl CostGraph {
         self.objects.bytes + self.names.bytes + 2 * each * entries
     }
 
-    /// Sets the events, for formats that name them in another way.
+    /// Sets the events, for formats that name them differently.
     pub fn set_events(&mut self, names: &[&str]) {
         self.events = names.iter().map(|name| (*name).to_owned()).collect();
         self.keeps_names = true;
     }
 
-    /// The function of this name in `object`; new ones cost nothing yet.
+    /// Returns the function of this name in `object`; a new one has no costs yet.
     pub fn add_function(
         &mut self,
         object: &str,
@@ -163,7 +164,7 @@ impl CostGraph {
         self.add_costs(function, callee, vec![cost], at)
     }
 
-    /// The number of names that the file uses but does not have.
+    /// Returns the number of names that the file uses but does not define.
     pub fn unnamed(&self) -> u64 {
         self.objects.unnamed + self.names.unnamed
     }
@@ -196,8 +197,9 @@ impl CostGraph {
         all
     }
 
-    /// Scales calls down whose callers paid for more than the function passed on. With recursion, for instance, the cost is in that
-    /// of the outer call too: the call paths would cost more than the program. Returns whether more than rounding was scaled away.
+    /// Scales calls down if a function's callers paid more than it passed on. With recursion, for
+    /// instance, the outer call contains the inner call's cost: the call paths would cost more than
+    /// the program. Returns whether more than rounding was removed.
     pub fn reconcile_calls(&mut self, at: FilePosition) -> Result<bool, ReadFault> {
         let mut is_changed = false;
         for _ in 0..ROUNDS {
@@ -210,7 +212,7 @@ impl CostGraph {
                 else {
                     continue;
                 };
-                // Of a function that the file does not have, calls are all that is known.
+                // For a function missing from the file, only calls are known.
                 if passed.iter().all(|passed| *passed == 0) {
                     continue;
                 }
@@ -231,7 +233,7 @@ impl CostGraph {
         Ok(is_changed)
     }
 
-    /// The method's name and module.
+    /// Returns the method's name and module.
     pub fn function_label(&self, function: &GraphFunction) -> (&str, &str) {
         let name = self.names.names.get(function.name as usize);
         let object = self.objects.names.get(function.object as usize);
@@ -278,7 +280,7 @@ impl CostGraph {
                 };
                 self.next = Next::Call(self.function_index(object, name, at)?);
             }
-            // Files do not tell functions apart; jumps cost nothing.
+            // Source files do not separate functions; jumps cost nothing.
             "fl" | "fi" | "fe" | "cfi" | "cfl" | "jfi" | "jump" | "jcnd" | "rcalls" | "frfn" => {}
             _ => {
                 return Err(ReadFault::damaged(
@@ -392,7 +394,7 @@ impl CostGraph {
                 sums
             }
         };
-        // A function may have come before the events were known.
+        // A function may precede the list of events.
         sums.resize(costs.len(), 0);
         for (sum, cost) in sums.iter_mut().zip(costs) {
             *sum = sum.checked_add(cost).ok_or_else(|| {
@@ -418,8 +420,8 @@ impl CostGraph {
     }
 }
 
-/// Parses a cost. Some writers abbreviate costs as the format allows for positions: `*` is the cost of
-/// the line before, `+3` and `-3` are differences from it.
+/// Parses a cost. Some writers abbreviate costs as the format allows for positions: `*` is the cost
+/// of the previous line, `+3` and `-3` are relative to it.
 fn parse_cost(number: &str, before: i64) -> Option<i64> {
     match number.strip_prefix('*') {
         Some("") => Some(before),
@@ -429,8 +431,8 @@ fn parse_cost(number: &str, before: i64) -> Option<i64> {
     }
 }
 
-/// `leaf` of `leaf'left'main`, as `--separate-callers` and `--separate-recs` write it. Rust's
-/// lifetimes, which have apostrophes too, stand in brackets or behind `&`.
+/// Returns `leaf` of `leaf'left'main`, the form of `--separate-callers` and `--separate-recs`.
+/// Rust's lifetimes, which have apostrophes too, are in brackets or after `&`.
 fn without_callers(name: &str) -> &str {
     let mut depth = 0_u32;
     let mut before = None;

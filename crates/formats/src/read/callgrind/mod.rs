@@ -1,9 +1,9 @@
 //! Callgrind's output: a call *graph*.
 //!
-//! It says what each function cost itself, and what each of its callees cost when it called them,
-//! but not which of that belongs to which of its own callers. As gprof does, the tree takes a
-//! function to cost the same mix whoever calls it; with `--separate-callers` a function has several
-//! nodes in the graph, and the tree is the truer.
+//! It gives each function's own cost and the cost of each of its calls, but not how a callee's cost
+//! divides among the function's own callers. As in gprof, the tree assumes the same mix of costs
+//! for every caller. With `--separate-callers` a function has several nodes in the graph, which
+//! makes the tree more accurate.
 
 mod expand;
 mod graph;

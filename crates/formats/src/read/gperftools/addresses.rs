@@ -1,4 +1,4 @@
-//! The names of addresses: by the profile itself, by the files that were mapped, or by these and the
+//! Names of addresses: from the profile itself, from the mapped files, or from the file and the
 //! offset.
 
 use crate::frame::{Namer, base_of_path};
@@ -17,7 +17,7 @@ use symbols::Detail;
 pub(super) struct FileMapping {
     pub start: u64,
     pub end: u64,
-    /// The offset of the first byte in the file.
+    /// File offset of the first byte.
     pub offset: u64,
     pub path: String,
 }
@@ -32,7 +32,7 @@ pub(super) struct AddressNames {
 }
 
 impl AddressNames {
-    /// Names an address, unless it has a name.
+    /// Adds the name of an address, unless it has one.
     pub fn add_name(&mut self, address: u64, functions: Vec<String>) {
         self.functions.entry(address).or_insert(functions);
     }
@@ -41,7 +41,7 @@ impl AddressNames {
         self.mappings.entry(mapping.start).or_insert(mapping);
     }
 
-    /// Looks up the addresses that the profile does not name.
+    /// Looks up the addresses without a name in the profile.
     pub fn resolve_addresses(&self, addresses: &[u64], options: &ReadOptions) -> ResolvedNames<'_> {
         let mut recording = Recording::new(
             Host::default(),
@@ -105,7 +105,8 @@ impl AddressNames {
         }
     }
 
-    /// Callers were moved into their call by one, names may be of either address.
+    /// Returns the functions at an address. Callers' addresses were moved into the call by one
+    /// byte; names may belong to either address.
     fn functions_at(&self, address: u64) -> Option<&Vec<String>> {
         let at = |address| self.functions.get(&address);
         at(address).or_else(|| at(address.wrapping_add(1)))
@@ -125,7 +126,7 @@ fn image_kind(path: &str) -> ImageKind {
     }
 }
 
-/// The names of the addresses that were looked up.
+/// The names of the looked-up addresses.
 pub(super) struct ResolvedNames<'n> {
     names: &'n AddressNames,
     recording: Recording,

@@ -1,5 +1,5 @@
-//! CPU profiles: words of four or eight bytes. A header of five, then stacks: how often, how many
-//! addresses, these; then the mappings as text, or the names of Java's methods.
+//! CPU profiles: words of four or eight bytes. First a header of five words, then stacks: count,
+//! number of addresses, addresses; then the mappings as text, or the names of Java's methods.
 
 use super::legacy::LegacyProfile;
 use super::text::read_tail;
@@ -13,18 +13,18 @@ pub(super) struct CpuWords {
     big_endian: bool,
 }
 
-/// The words of the header behind the format's own: whether it is of Java, and the period.
+/// The header's words after the format's own: whether the profile is of Java, and the period.
 struct CpuHeader {
     java: bool,
     period_us: u64,
 }
 
 const HEADER_WORDS: usize = 5;
-/// Number of stacks of which one may have another innermost caller than the signal's handler.
+/// One in this many stacks may have an innermost caller other than the signal's handler.
 const HANDLER_SHARE: usize = 32;
 
 impl CpuWords {
-    /// Returns how the words are written, if `head` begins with the header of a CPU profile.
+    /// Returns the form of the words, if `head` begins with the header of a CPU profile.
     pub fn detect_words(head: &[u8]) -> Option<Self> {
         [(4, false), (4, true), (8, false), (8, true)]
             .into_iter()
@@ -87,7 +87,7 @@ pub(super) fn read_cpu_profile(
             break;
         }
         if !header.java {
-            // Callers are return addresses: the call is in front of them.
+            // Callers are return addresses; the call is before them.
             for address in stack.iter_mut().skip(1) {
                 *address = address.wrapping_sub(1);
             }
@@ -117,8 +117,8 @@ pub(super) fn read_cpu_profile(
     Ok(())
 }
 
-/// Removes the frame above the innermost one where nearly all stacks have the same: that of the signal
-/// with which samples are taken.
+/// Removes the frame above the innermost one if nearly all stacks have the same: that of the
+/// sampling signal.
 fn remove_handler(profile: &mut LegacyProfile) {
     let mut callers: FxHashMap<u64, usize> = FxHashMap::default();
     for stack in &profile.stacks {
@@ -133,12 +133,13 @@ fn remove_handler(profile: &mut LegacyProfile) {
     }
 }
 
-/// The signal's context and the unwinder both give the innermost frame, the latter less one.
+/// Removes the second innermost frame if it repeats the first: the signal's context and the
+/// unwinder both yield it, the latter minus one.
 fn remove_doubled_leaves(profile: &mut LegacyProfile) {
     remove_second(profile, |first, second| first == second.wrapping_add(1));
 }
 
-/// Removes the second frame of the stacks whose first two frames are as asked.
+/// Removes the second frame of the stacks whose first two frames `is_wrong` accepts.
 fn remove_second(profile: &mut LegacyProfile, is_wrong: impl Fn(u64, u64) -> bool) {
     let LegacyProfile {
         stacks, addresses, ..

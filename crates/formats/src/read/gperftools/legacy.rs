@@ -1,10 +1,10 @@
-//! Contents of a file, in whichever of the forms it is.
+//! Contents of a file, whichever form it has.
 
 use super::addresses::AddressNames;
 
 /// A stack and its costs, in order of the value types.
 pub(super) struct LegacyStack {
-    /// Innermost first, in [`LegacyProfile::addresses`].
+    /// Innermost first, a range of [`LegacyProfile::addresses`].
     pub frames: std::ops::Range<usize>,
     pub values: [i64; 4],
 }

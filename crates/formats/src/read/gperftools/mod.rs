@@ -1,4 +1,4 @@
-//! Profiles as gperftools, jemalloc and Go wrote them before there was pprof's protobuf: CPU samples in
+//! Profiles as gperftools, jemalloc and Go wrote them before pprof's protobuf: CPU samples in
 //! machine words; heap, growth, contention and thread profiles as text. The mappings of the process
 //! come last, so a file is read whole.
 
@@ -53,7 +53,7 @@ pub(crate) fn read_gperftools(
         FilePosition::Offset(0),
     )?;
     drop(bytes);
-    // As pprof does: bytes rather than objects, memory in use rather than what was ever allocated.
+    // As in pprof: bytes rather than objects, current memory rather than all allocations.
     draft.default_value = profile.value_types.len().saturating_sub(1);
     for note in std::mem::take(&mut profile.notes) {
         draft.add_note(note);
@@ -72,7 +72,7 @@ fn value_types(profile: &LegacyProfile) -> Vec<ValueType> {
         .collect()
 }
 
-/// Reads the names that `pprof --raw` puts in front of a profile; returns the profile.
+/// Reads the names that `pprof --raw` puts in front of a profile; returns the rest.
 fn symbol_section<'b>(bytes: &'b [u8], names: &mut AddressNames) -> &'b [u8] {
     if !bytes.starts_with(b"--- symbol\n") {
         return bytes;
@@ -85,10 +85,10 @@ fn symbol_section<'b>(bytes: &'b [u8], names: &mut AddressNames) -> &'b [u8] {
         let line = String::from_utf8_lossy(line);
         let line = line.trim();
         match line.strip_prefix("---") {
-            // The name of the section, or what ends one.
+            // The name of the section, or the end of one.
             Some(" symbol") if is_first => {}
             Some("") => {}
-            // A header of the profile itself is no name of a section.
+            // The header of the profile itself is not a section name.
             Some(_) => return rest,
             None => {
                 let symbol = line

@@ -1,11 +1,12 @@
-//! Heap, growth, contention and thread profiles, and Go's counts: a line a stack, then the mappings.
+//! Heap, growth, contention and thread profiles, and Go's counts: one stack a line, then the
+//! mappings.
 
 use super::addresses::FileMapping;
 use super::legacy::LegacyProfile;
 use crate::read::error::{FilePosition, ReadFault};
 use crate::read::skipped::Skipped;
 
-/// The sampling period that Java's heap profiles do not tell.
+/// The sampling period of Java's heap profiles, which do not contain it.
 const JAVA_HEAP_RATE: i64 = 512 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ fn thread_header(line: &str) -> bool {
     line.starts_with("--- Thread ") && line.ends_with("stack: ---")
 }
 
-/// Reads a whole text; returns the lines that made no sense.
+/// Reads a whole text; returns the skipped lines.
 pub(super) fn read_text_profile(
     text: &str,
     profile: &mut LegacyProfile,
@@ -104,7 +105,7 @@ fn next_line(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Returns whether the part behind the stacks begins with this line.
+/// Returns whether the part after the stacks begins with this line.
 fn is_tail(line: &str, kind: TextKind) -> bool {
     let java = matches!(kind, TextKind::JavaHeap | TextKind::JavaContention);
     line.contains("--- Memory map: ---")
@@ -114,7 +115,7 @@ fn is_tail(line: &str, kind: TextKind) -> bool {
 
 /// The header above the stacks.
 struct TextHeader {
-    /// Bytes for each sample of the heap; 0 and 1 where all allocations were counted.
+    /// Bytes for each sample of the heap; 0 and 1 if all allocations were counted.
     rate: i64,
     has_allocated: bool,
     is_sampled: bool,
@@ -138,9 +139,9 @@ struct TextReader<'p> {
     profile: &'p mut LegacyProfile,
     kind: TextKind,
     header: TextHeader,
-    /// Functions that comments name for the stack before.
+    /// Functions that comments name for the previous stack.
     named: Vec<(u64, String)>,
-    /// Addresses of a stack whose costs, or further addresses, are still to come.
+    /// Addresses of a stack whose costs, or further addresses, follow.
     pending: Vec<u64>,
     skipped: Skipped,
 }
@@ -226,7 +227,7 @@ impl TextReader<'_> {
         }
     }
 
-    /// `0x44cb3 runtime.gopark+0x73 /proc.go:304`, as Go writes below a stack.
+    /// Reads `0x44cb3 runtime.gopark+0x73 /proc.go:304`, which Go writes below a stack.
     fn read_comment(&mut self, comment: &str) {
         let mut words = comment.split_whitespace();
         let address = words.next().and_then(|word| word.strip_prefix("0x"));
@@ -238,7 +239,7 @@ impl TextReader<'_> {
         self.named.push((address, name.to_owned()));
     }
 
-    /// Takes over the names below a stack: functions at one address follow each other.
+    /// Adopts the names below a stack: functions at one address follow each other.
     fn end_names(&mut self) {
         for functions in self.named.chunk_by(|a, b| a.0 == b.0) {
             if let Some((address, _)) = functions.first() {
@@ -249,7 +250,7 @@ impl TextReader<'_> {
         self.named.clear();
     }
 
-    /// Adds a stack of return addresses, each moved into the call in front of it.
+    /// Adds a stack of return addresses, each moved into its call.
     fn add_stack(&mut self, mut addresses: Vec<u64>, values: [i64; 4]) {
         for address in &mut addresses {
             *address = address.wrapping_sub(1);
@@ -257,7 +258,7 @@ impl TextReader<'_> {
         self.profile.add_stack(&addresses, values);
     }
 
-    /// `in use: bytes [allocated: bytes] @ addresses`.
+    /// Reads `in use: bytes [allocated: bytes] @ addresses`.
     fn heap_line(&mut self, line: &str) -> Option<()> {
         if line.starts_with("heap profile:") {
             return Some(());
@@ -276,7 +277,8 @@ impl TextReader<'_> {
         Some(())
     }
 
-    /// `@ addresses`, then `t*: in use: bytes [allocated: bytes]`, then the same of each thread.
+    /// Reads `@ addresses`, then `t*: in use: bytes [allocated: bytes]`, then the same for each
+    /// thread.
     fn jemalloc_line(&mut self, line: &str) -> Option<()> {
         if let Some(addresses) = line.strip_prefix('@') {
             self.pending = hex_addresses(addresses)?;
@@ -296,7 +298,8 @@ impl TextReader<'_> {
         Some(())
     }
 
-    /// `delay count @ addresses`, or bytes in place of the delay; above them, `attribute = value`.
+    /// Reads `delay count @ addresses`, or bytes in place of the delay; above them, `attribute =
+    /// value`.
     fn two_numbers_line(&mut self, line: &str) -> Option<()> {
         if line.starts_with("---") {
             return Some(());
@@ -338,7 +341,8 @@ impl TextReader<'_> {
         Some(())
     }
 
-    /// `--- Thread 7f79 (name: main/1) stack: ---`, then a line each for addresses, with names or not.
+    /// Reads `--- Thread 7f79 (name: main/1) stack: ---`, then one line for each address, with or
+    /// without names.
     fn thread_line(&mut self, line: &str) -> Option<()> {
         if line.starts_with("---") {
             self.end_thread();
@@ -378,7 +382,7 @@ impl TextReader<'_> {
         for address in addresses.iter_mut().skip(1) {
             *address = address.wrapping_sub(1);
         }
-        // The innermost frame is there twice, as for CPU samples.
+        // The innermost frame is doubled, as in CPU samples.
         if let [first, second, ..] = addresses.as_slice()
             && *first == second.wrapping_add(1)
         {
@@ -387,7 +391,7 @@ impl TextReader<'_> {
         self.profile.add_stack(&addresses, [1, 0, 0, 0]);
     }
 
-    /// `count @ addresses`.
+    /// Reads `count @ addresses`.
     fn count_line(&mut self, line: &str) -> Option<()> {
         let Some((count, addresses)) = line.split_once('@') else {
             return line.contains(" profile: total ").then_some(());
@@ -398,8 +402,8 @@ impl TextReader<'_> {
         Some(())
     }
 
-    /// Returns the estimated allocations, from those that were sampled: an allocation of `S` bytes is sampled
-    /// with probability `1 - exp(-S / rate)`.
+    /// Returns the estimated allocations from the sampled ones: an allocation of `S` bytes is
+    /// sampled with probability `1 - exp(-S / rate)`.
     fn scale_unsampled(&self, count: i64, bytes: i64) -> Option<(i64, i64)> {
         let rate = self.header.rate;
         if !self.header.is_sampled {
@@ -421,7 +425,7 @@ impl TextReader<'_> {
     }
 }
 
-/// The numbers of `1: 2 [3: 4]`.
+/// Returns the numbers of `1: 2 [3: 4]`.
 fn four_numbers(text: &str) -> Option<[i64; 4]> {
     let text = text.trim_start_matches("heap profile:");
     let mut numbers = text
@@ -437,7 +441,7 @@ fn four_numbers(text: &str) -> Option<[i64; 4]> {
     numbers.next().is_none().then_some(four)
 }
 
-/// The addresses in a text: all words that begin with `0x`.
+/// Returns the addresses in a text: all words that begin with `0x`.
 fn hex_addresses(text: &str) -> Option<Vec<u64>> {
     let words = text
         .split_whitespace()
@@ -459,7 +463,7 @@ fn java_unit(text: &str) -> &'static str {
     }
 }
 
-/// `0x0000006 com.example.function06 (source.java:06)`.
+/// Parses `0x0000006 com.example.function06 (source.java:06)`.
 fn java_location(line: &str) -> Option<(u64, &str)> {
     let (address, name) = line
         .trim()
@@ -469,7 +473,7 @@ fn java_location(line: &str) -> Option<(u64, &str)> {
     Some((address, name.trim()))
 }
 
-/// Reads the part behind the stacks: mappings, or Java's methods.
+/// Reads the part after the stacks: mappings, or Java's methods.
 pub(super) fn read_tail(text: &str, java: bool, profile: &mut LegacyProfile) {
     let mut attributes: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
@@ -487,13 +491,14 @@ pub(super) fn read_tail(text: &str, java: bool, profile: &mut LegacyProfile) {
             profile.names.add_mapping(mapping);
         } else if let Some((key, value)) = line.split_once('=') {
             attributes.push((format!("${}", key.trim()), value.trim().to_owned()));
-            // Each is looked for in each mapping.
+            // Each attribute is searched in each mapping.
             attributes.truncate(16);
         }
     }
 }
 
-/// A mapping: `400000-fcb000 r-xp 00000000 00:00 12 /path`, or `400000-fcb000: /path (@1000)`.
+/// Parses a mapping: `400000-fcb000 r-xp 00000000 00:00 12 /path`, or `400000-fcb000: /path
+/// (@1000)`.
 fn file_mapping(line: &str, attributes: &[(String, String)]) -> Option<FileMapping> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.trim_end_matches(':').split_once('-')?;

@@ -1,17 +1,17 @@
-//! A chunk's bytes, and its description of the types of its events.
+//! Reads a chunk's bytes and its description of event types.
 //!
-//! By hand: the crate `jfrs` 0.2.5 reserves whatever memory a file asks for and panics on text that
-//! is no UTF-8.
+//! Written by hand: the crate `jfrs` 0.2.5 reserves as much memory as a file claims and panics on
+//! text that is not UTF-8.
 
 use crate::read::error::{FilePosition, ReadFault};
 use rustc_hash::FxHashMap;
 
-/// The kind of event that holds a pool of constants.
+/// Type of the event with a pool of constants.
 pub(super) const CONSTANTS: i64 = 1;
-/// Elements of the description inside each other.
+/// Maximum nesting of the description's elements.
 const DEPTH: usize = 64;
 
-/// Bytes of a chunk that are read from front to back.
+/// Reads the bytes of a chunk in order.
 #[derive(Clone, Copy)]
 pub(super) struct JfrCursor<'a> {
     bytes: &'a [u8],
@@ -29,7 +29,7 @@ impl<'a> JfrCursor<'a> {
         }
     }
 
-    /// The same chunk from another position on.
+    /// Returns a cursor in the same chunk at another position.
     pub fn at_position(&self, position: u64) -> Result<Self, ReadFault> {
         match usize::try_from(position)
             .ok()
@@ -40,7 +40,7 @@ impl<'a> JfrCursor<'a> {
         }
     }
 
-    /// The next `length` bytes, and goes behind them.
+    /// Returns the next `length` bytes, and moves behind them.
     pub fn next_part(&mut self, length: usize) -> Result<Self, ReadFault> {
         let end = self
             .position
@@ -76,7 +76,7 @@ impl<'a> JfrCursor<'a> {
         byte.ok_or_else(|| self.fault("cut short"))
     }
 
-    /// A number of `size` bytes, the largest first.
+    /// Reads a number of `size` bytes, most significant first.
     pub fn read_fixed(&mut self, size: usize) -> Result<i64, ReadFault> {
         let mut value = 0_u64;
         for _ in 0..size {
@@ -85,7 +85,7 @@ impl<'a> JfrCursor<'a> {
         Ok(value as i64)
     }
 
-    /// A number of up to nine bytes, the last of which has eight bits.
+    /// Reads a number of up to nine bytes, the last of which has eight bits.
     pub fn read_number(&mut self) -> Result<i64, ReadFault> {
         let mut value = 0_u64;
         for index in 0..8 {
@@ -98,7 +98,7 @@ impl<'a> JfrCursor<'a> {
         Ok((value | u64::from(self.read_byte()?) << 56) as i64)
     }
 
-    /// Returns how many of something that takes a byte at least follow.
+    /// Reads the number of following items, each of which takes at least one byte.
     pub fn read_count(&mut self) -> Result<usize, ReadFault> {
         let count = self.read_number()?;
         match usize::try_from(count)
@@ -110,7 +110,7 @@ impl<'a> JfrCursor<'a> {
         }
     }
 
-    /// A text, or its number in the pool of texts.
+    /// Reads a text, or its number in the pool of texts.
     pub fn read_text(&mut self) -> Result<JfrText, ReadFault> {
         match self.read_byte()? {
             0 | 1 => Ok(JfrText::Here(String::new())),
@@ -147,12 +147,12 @@ pub(super) enum JfrText {
 pub(super) struct Field {
     pub name: String,
     pub class: i64,
-    /// The value is its number in the constant pool of the class.
+    /// True if the value is its number in the constant pool of the class.
     pub pool: bool,
     pub array: bool,
 }
 
-/// A type, of events or of values.
+/// A type of events or values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JfrClass {
     pub name: String,
@@ -168,7 +168,7 @@ impl JfrClass {
 /// The types of a chunk, by their ids.
 pub(super) type Classes = FxHashMap<i64, JfrClass>;
 
-/// Reads the description of types; `event` stands behind its size and type.
+/// Reads the description of types; `event` is positioned after its size and type.
 pub(super) fn read_classes(mut event: JfrCursor<'_>) -> Result<Classes, ReadFault> {
     for _start_duration_id in 0..3 {
         event.read_number()?;
@@ -183,7 +183,7 @@ pub(super) fn read_classes(mut event: JfrCursor<'_>) -> Result<Classes, ReadFaul
     }
     let mut classes = Classes::default();
     let mut class = None;
-    // The elements that are open: how many more they contain.
+    // The number of remaining children of each open element.
     let mut open = vec![1_usize];
     while let Some(left) = open.last_mut() {
         if *left == 0 {
@@ -253,7 +253,7 @@ fn read_element<'s>(
     Ok((name, attributes))
 }
 
-/// An event: its size, and then this.
+/// Returns the next event's bytes after its size.
 pub(super) fn next_event<'a>(cursor: &mut JfrCursor<'a>) -> Result<JfrCursor<'a>, ReadFault> {
     let start = cursor.position();
     let size = cursor.read_number()?;

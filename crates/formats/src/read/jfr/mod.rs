@@ -1,7 +1,7 @@
 //! Java Flight Recorder: recordings of the JDK and of async-profiler.
 //!
-//! A file is a row of chunks, and each describes its own types. The events with a stack trace that
-//! tell where time or memory goes are read.
+//! A file is a sequence of chunks, each of which describes its own types. The events with stack
+//! traces of time or memory are read.
 
 mod metadata;
 mod value;
@@ -22,19 +22,19 @@ use value::{JfrValue, JfrValueReader, Pools};
 const HEADER: usize = 68;
 /// The JDK samples each 10 or 20 ms.
 const SHORTEST_SLICE_NS: f64 = 100e6;
-/// Offset in the header of the time at which the chunk begins.
+/// Offset in the header of the chunk's start time.
 const START_TIME: u64 = 32;
 const METADATA: i64 = 0;
 const COMPRESSED_NUMBERS: i64 = 1;
 
-/// The contribution of an event to the tree: its name, that of the value type, the unit, and the
-/// field that has the value; without one, an event counts 1.
+/// The contribution of an event to the tree: its name, the name and unit of the value type, and the
+/// field with the value; without a field, an event counts 1.
 struct JfrSource {
     event: &'static str,
     name: &'static str,
     unit: &'static str,
     field: Option<&'static str>,
-    /// The field is in ticks of the chunk's clock.
+    /// True if the field is in ticks of the chunk's clock.
     ticks: bool,
 }
 
@@ -128,14 +128,14 @@ const SOURCES: &[JfrSource] = &[
 struct JfrReader<'o> {
     draft: TreeDraft,
     options: &'o ReadOptions,
-    /// The value types of [`SOURCES`] that there were.
+    /// The value types of [`SOURCES`] that occurred.
     values: Vec<Option<usize>>,
     truncated: u64,
     without_stack: u64,
 }
 
-/// Returns the start and the end of each chunk of a file, in nanoseconds since 1970. Damage is reported by those who read
-/// the chunks.
+/// Returns the start and the end of each chunk of a file, in nanoseconds since 1970. Damage is
+/// reported later, by the reader of the chunks.
 pub(crate) fn read_jfr_times(path: &Path, options: &ReadOptions) -> Result<TimeRange, ReadFault> {
     let mut input = ProfileInput::open_file(path, &options.limits)?;
     let mut range = TimeRange::default();
@@ -218,7 +218,7 @@ pub(crate) fn read_jfr(
             "the recording has no events that are read here: samples, allocations, waits",
         );
     }
-    // The first that there is in the order of the table: samples, if there are any.
+    // The first that occurred in the order of the table: samples, if there are any.
     draft.default_value = reader.values.iter().flatten().next().copied().unwrap_or(0);
     if reader.truncated > 0 {
         draft.add_note(format!("{} stacks were too deep for the recorder: their outermost callers are missing; -XX:FlightRecorderOptions=stackdepth=N takes more", reader.truncated));
@@ -234,9 +234,9 @@ struct JfrChunk {
     pools: Pools,
     /// Nanoseconds a tick.
     tick: f64,
-    /// Nanoseconds since 1970, and ticks, when it began.
+    /// Start in nanoseconds since 1970, and in ticks.
     start: (f64, f64),
-    /// Methods by number of the stack trace, once it was asked for.
+    /// Methods by number of the stack trace, cached.
     stacks: FxHashMap<i64, Option<Vec<MethodId>>>,
 }
 
@@ -362,7 +362,7 @@ impl JfrReader<'_> {
         value
     }
 
-    /// The slice of time in which an event ended.
+    /// Returns the slice of time in which an event ended.
     fn slice_of(
         &self,
         source: &JfrSource,
@@ -404,7 +404,7 @@ impl JfrReader<'_> {
         self.draft.group_node(&owner, at)
     }
 
-    /// The methods of a stack trace, outermost first.
+    /// Returns the methods of a stack trace, outermost first.
     fn stack_methods(
         &mut self,
         trace: Option<&JfrValue>,

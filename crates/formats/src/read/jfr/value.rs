@@ -1,10 +1,10 @@
-//! Values as a chunk describes them, and its pools of constants.
+//! Reads values as a chunk describes them, and its pools of constants.
 
 use super::metadata::{CONSTANTS, Classes, JfrCursor, JfrText, next_event};
 use crate::read::error::ReadFault;
 use rustc_hash::FxHashMap;
 
-/// Types inside each other.
+/// Maximum nesting of types.
 const DEPTH: usize = 16;
 /// Memory of a value, in bytes.
 const BYTES: u64 = 48;
@@ -15,7 +15,7 @@ pub(super) enum JfrValue {
     Text(String),
     /// A constant of a type.
     Constant(i64, i64),
-    /// An object: its type, and the values of its fields by position.
+    /// An object: its type, and the values of its fields in order.
     Object(i64, Vec<JfrValue>),
     Array(Vec<JfrValue>),
 }
@@ -44,7 +44,7 @@ pub(super) struct JfrValueReader<'c> {
 }
 
 impl JfrValueReader<'_> {
-    /// A value of a type.
+    /// Reads a value of a type.
     pub fn read_value(
         &mut self,
         class: i64,
@@ -133,7 +133,7 @@ impl JfrValueReader<'_> {
             for _ in 0..event.read_count()? {
                 self.read_pool(&mut event, &mut pools)?;
             }
-            // Backwards only, so that no walk goes in circles.
+            // Backwards only, so that the walk cannot loop.
             let before = position.checked_add_signed(delta);
             match before.filter(|_| delta < 0) {
                 Some(before) => position = before,
@@ -161,7 +161,7 @@ impl JfrValueReader<'_> {
 }
 
 impl Pools {
-    /// A field of an object or of the constant that stands for it.
+    /// Returns a field of an object, or of the constant that stands for it.
     pub fn field_value<'v>(
         &'v self,
         classes: &Classes,
@@ -176,7 +176,7 @@ impl Pools {
         }
     }
 
-    /// The value that a constant stands for.
+    /// Returns the value of a constant.
     pub fn resolve_constant<'v>(&'v self, value: &'v JfrValue) -> Option<&'v JfrValue> {
         match value {
             JfrValue::Constant(class, number) => self.constants.get(&(*class, *number)),
@@ -184,7 +184,7 @@ impl Pools {
         }
     }
 
-    /// The text of a value: of a symbol, too.
+    /// Returns the text of a value, also of a symbol.
     pub fn text_of<'v>(&'v self, classes: &Classes, value: &'v JfrValue) -> Option<&'v str> {
         let value = match self.field_value(classes, value, "string") {
             Some(text) => self.resolve_constant(text)?,

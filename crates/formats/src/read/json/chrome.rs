@@ -1,4 +1,4 @@
-//! `.cpuprofile`: the profiles of V8 (Node.js, Chromium). Its nodes are a call tree already.
+//! `.cpuprofile`: the profiles of V8 (Node.js, Chromium), whose nodes already form a call tree.
 
 use super::value::{JsonColumn, JsonText, value_type};
 use crate::read::draft::{Owner, TreeDraft};
@@ -29,7 +29,7 @@ struct CallFrame {
     function_name: JsonText,
     #[serde(default)]
     url: Option<JsonText>,
-    /// Line, from 0; −1 for entries that are no code.
+    /// Line, from 0; −1 for entries without code.
     #[serde(default)]
     line_number: Option<f64>,
 }
@@ -66,7 +66,7 @@ pub(super) fn chrome_draft(options: &ReadOptions, used: u64) -> Result<TreeDraft
 }
 
 impl CpuProfile {
-    /// Returns whether the node is there under which all others are.
+    /// Returns whether the root node of all others is present.
     pub fn has_root(&self) -> bool {
         self.nodes.iter().any(|node| node.parent.is_none())
     }
@@ -108,8 +108,8 @@ impl CpuProfile {
         skipped.note_skipped(read, draft)
     }
 
-    /// Returns how long each sample stands for: until the next one in the order of time. That is not always
-    /// the order of the file.
+    /// Returns the duration of each sample: until the next one in time, which is not always the
+    /// order of the file.
     fn sample_times(&self, draft: &mut TreeDraft) -> Vec<f64> {
         let mut now = self.start_time;
         let mut backwards = 0_u64;
@@ -138,7 +138,7 @@ impl CpuProfile {
         times
     }
 
-    /// The place of each node in the draft, by its id.
+    /// Returns the place of each node in the draft, by its id.
     fn place_nodes(
         &self,
         draft: &mut TreeDraft,
@@ -182,7 +182,7 @@ impl CpuProfile {
                 };
                 match parents.get_mut(child) {
                     Some(known) if known.is_none() => *known = Some(parent),
-                    // The caller names it and it names its caller.
+                    // The caller lists it and it names its caller.
                     Some(known) if *known == Some(parent) => continue,
                     _ => return Err(ReadFault::damaged("two nodes call one", at)),
                 }
@@ -227,7 +227,7 @@ impl ChromeNode {
         index: usize,
     ) -> Result<DraftNode, ReadFault> {
         let JsonText(name) = &self.call_frame.function_name;
-        // V8's own root is ours.
+        // V8's root becomes the draft's root.
         if name == "(root)" {
             return Ok(caller);
         }
@@ -240,7 +240,7 @@ impl ChromeNode {
         let line = self.call_frame.line_number.filter(|line| *line >= 0.0);
         let line = line.map(|line| line as u64 + 1);
         let method = match (name.as_str(), line) {
-            // All functions without a name of one file would be one.
+            // Otherwise all functions without a name in one file would be one.
             ("", Some(line)) => draft.intern_method(&format!("(anonymous):{line}"), module)?,
             ("", None) => draft.intern_method("(anonymous)", module)?,
             (name, Some(line)) if options.lines => {

@@ -1,20 +1,19 @@
-//! Chromium may leave the array of a trace's events open; its format says that the bracket may be
-//! missing.
+//! Closes the array of a trace's events, which Chromium may leave open, as its format allows.
 
 use std::io::{self, Read};
 
-/// Passes on the bytes of another reader, and the bracket that is missing behind the last whole
+/// Passes on the bytes of another reader, and appends the missing bracket after the last complete
 /// event.
 pub(super) struct ClosingReader<R> {
     inner: R,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The first and the last sign that is no white space.
+    /// The first and the last character that is not white space.
     first: Option<u8>,
     last: u8,
     ended: bool,
-    /// The bytes that are given after the end.
+    /// The bytes that are appended at the end.
     tail: &'static [u8],
 }
 
@@ -57,7 +56,7 @@ impl<R: Read> ClosingReader<R> {
         match (self.first, self.depth, self.last) {
             _ if self.in_string => b"",
             (Some(b'['), 1, b'}' | b'[') => b"]",
-            // An event of no kind, for a comma must be followed by one.
+            // An empty event, because a comma must be followed by one.
             (Some(b'['), 1, b',') => b"{}]",
             _ => b"",
         }

@@ -1,7 +1,7 @@
 //! The Firefox Profiler's processed profile format.
 //!
-//! Stacks are a table of callers already. Until 2025 each thread had tables of its own; since then
-//! threads share them.
+//! Stacks form a table of callers. Until 2025 each thread had tables of its own; since then threads
+//! share them.
 
 use super::speedscope::JsonFrame;
 use super::value::{JsonColumn, JsonText, Scalar, value_type};
@@ -34,7 +34,7 @@ impl ProfileMeta {
         self.preprocessed_profile_version.is_some()
     }
 
-    /// Returns the name and unit of the counts in `threadCPUDelta`, and their factor.
+    /// Returns the name and unit of the counts in `threadCPUDelta`, and the conversion factor.
     fn cpu_delta_unit(&self) -> (ValueType, f64) {
         let unit = self
             .sample_units
@@ -65,12 +65,12 @@ pub(super) struct ThreadTables {
     func_table: Option<FuncColumns>,
     resource_table: Option<ResourceColumns>,
     string_array: Option<JsonColumn<JsonText>>,
-    /// speedscope's.
+    /// Frames of speedscope.
     pub frames: JsonColumn<JsonFrame>,
 }
 
 impl ThreadTables {
-    /// Returns whether its functions are a table, which Gecko does not write.
+    /// Returns whether functions are a table, which Gecko does not write.
     pub fn is_processed(&self) -> bool {
         self.func_table.is_some()
     }
@@ -91,7 +91,7 @@ impl ThreadTables {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct SampleColumns {
     stack: JsonColumn<Option<u32>>,
-    /// Milliseconds; since version 52 their differences.
+    /// Milliseconds; since version 52 differences of them.
     time: Option<JsonColumn<Option<f64>>>,
     time_deltas: Option<JsonColumn<Option<f64>>>,
     weight: Option<JsonColumn<Option<f64>>>,
@@ -104,7 +104,8 @@ pub(super) struct SampleColumns {
 #[serde(default)]
 pub(super) struct StackColumns {
     prefix: JsonColumn<Option<u32>>,
-    /// In place of the caller since version 61: its distance before this stack, in rows; 0 if there is no caller.
+    /// Replaces the caller since version 61: its distance before this stack, in rows; 0 if there is
+    /// no caller.
     #[serde(rename = "prefixOffset")]
     prefix_offset: JsonColumn<u32>,
     frame: JsonColumn<u32>,
@@ -132,7 +133,7 @@ struct ResourceColumns {
 }
 
 impl StackColumns {
-    /// The caller of a stack, if it has one.
+    /// Returns the caller of a stack, if it has one.
     fn caller_of(&self, index: usize) -> Option<Option<u32>> {
         if let Some(caller) = self.prefix.value_at(index) {
             return Some(caller);
@@ -144,7 +145,7 @@ impl StackColumns {
 }
 
 impl SampleColumns {
-    /// The times of its samples in nanoseconds, if it says them.
+    /// Returns the times of its samples in nanoseconds, if they are present.
     fn times_ns(&self) -> Vec<f64> {
         if let Some(times) = &self.time {
             let known = times.0.iter().map(|ms| ms.unwrap_or(f64::NAN));
@@ -160,7 +161,7 @@ impl SampleColumns {
     }
 }
 
-/// Name, unit and factor of weights.
+/// Returns the name, unit and factor of weights.
 fn weight_type(name: Option<&JsonText>) -> (ValueType, f64) {
     match name.map(|JsonText(name)| name.as_str()) {
         Some("tracing-ms") => (value_type("time", "nanoseconds"), 1e6),
@@ -169,7 +170,7 @@ fn weight_type(name: Option<&JsonText>) -> (ValueType, f64) {
     }
 }
 
-/// The column that a value type is read from.
+/// The column with the values of a value type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ValueSource {
     Samples,
@@ -178,11 +179,11 @@ enum ValueSource {
     JsAllocations,
 }
 
-/// Parts of a processed profile that are read from its document.
+/// Parts of a processed profile, taken from its document.
 pub(super) struct ProcessedProfile {
     pub meta: ProfileMeta,
     pub threads: Vec<ThreadTables>,
-    /// The tables that all threads share.
+    /// The tables shared by all threads.
     pub shared: ThreadTables,
 }
 
@@ -207,7 +208,7 @@ pub(super) fn read_firefox(
             }
         }
     }
-    // What was sampled comes first, whatever thread begins.
+    // The type of samples comes first, whichever thread begins.
     values.sort_by_key(|(source, _, _)| *source as u8);
     let types = values.iter().map(|(_, value_type, _)| value_type.clone());
     let mut draft = TreeDraft::new(types.collect(), options);
@@ -262,7 +263,7 @@ pub(super) fn read_firefox(
                 let root =
                     group.node_at(times.get(row).copied().unwrap_or(f64::NAN), &mut draft, at)?;
                 let node = nodes.node_of_stack(&mut draft, &mut table, root, *stack)?;
-                // A cast saturates; sums that overflow are found later.
+                // A cast saturates; overflowing sums are found later.
                 draft.add_cost(value, node, (weight * factor).round() as i64);
             }
         }
@@ -270,7 +271,7 @@ pub(super) fn read_firefox(
     Ok(draft)
 }
 
-/// The nodes that a thread's stacks begin under: one for each slice of time, where times are kept.
+/// The nodes under which a thread's stacks begin: one for each slice of time, if times are kept.
 pub(super) struct ThreadGroup<'d> {
     owner: Owner<'d>,
     axis: Option<TimeSlices>,
@@ -286,7 +287,7 @@ impl<'d> ThreadGroup<'d> {
         }
     }
 
-    /// The times of samples, where they are kept.
+    /// Returns the times of samples, if they are kept.
     fn times_of(&self, samples: &SampleColumns) -> Vec<f64> {
         self.axis.map_or_else(Vec::new, |_| samples.times_ns())
     }
@@ -320,7 +321,7 @@ fn samples_of(thread: &ThreadTables, source: ValueSource) -> Option<&SampleColum
     }
 }
 
-/// The value types of a thread, and the factor from the file's numbers to ours.
+/// Returns the value types of a thread, and the conversion factor of the file's numbers.
 fn value_sources(
     thread: &ThreadTables,
     meta: &ProfileMeta,
@@ -355,7 +356,7 @@ struct ProfileTables<'d> {
     funcs: Option<&'d FuncColumns>,
     resources: Option<&'d ResourceColumns>,
     strings: Option<&'d JsonColumn<JsonText>>,
-    /// Methods by frame, once it was asked for.
+    /// Methods by frame, cached.
     methods: Vec<Option<Option<MethodId>>>,
     lines: bool,
     inline: bool,
@@ -441,7 +442,7 @@ impl LinkedStacks for ProfileTables<'_> {
             return Ok(Some((caller, *method)));
         }
         let method = self.frame_method(frame, draft)?;
-        // The frame is there, so the table is as long as the file made it.
+        // The frame exists, so the table grows no longer than the file's.
         if self.methods.len() <= frame as usize {
             self.methods.resize(frame as usize + 1, None);
         }

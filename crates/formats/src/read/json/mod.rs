@@ -1,7 +1,7 @@
 //! Profiles in JSON: Firefox Profiler, speedscope, Chromium's `.cpuprofile` and traces.
 //!
-//! Writers order keys as they like, so a file is read into the union of all formats, once and
-//! streaming; which keys it had tells the format.
+//! Keys may come in any order, so a file is read into the union of all formats, once and streaming.
+//! The keys that are present tell the format.
 
 mod chrome;
 mod closing;
@@ -25,17 +25,17 @@ use value::{AnyValue, JsonColumn, Lenient, OVER_BUDGET, ObjectTable, Scalar, rea
 
 pub(crate) use nested::{detect_nested_json as detect_nested, read_nested_json as read_nested};
 
-/// The name in errors of a file whose format is not yet known.
+/// Name in errors of a file whose format is still unknown.
 pub(crate) const NAME: &str = "JSON profile";
 
-/// All keys that a profile may have.
+/// All possible keys of a profile.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Document {
     /// Firefox.
     meta: Option<firefox::ProfileMeta>,
     threads: Option<JsonColumn<firefox::ThreadTables>>,
-    /// Firefox: the tables that all threads share. speedscope: the frames.
+    /// Firefox: the tables shared by all threads. speedscope: the frames.
     shared: Option<firefox::ThreadTables>,
     /// speedscope.
     profiles: Option<JsonColumn<speedscope::JsonProfile>>,
@@ -55,11 +55,11 @@ struct Document {
     interval: Scalar,
     /// The envelope that Firefox's developer tools put around a profile.
     profile: Lenient<Box<Document>>,
-    /// Safari, which is not read.
+    /// Safari, which is not supported.
     recording: Option<serde::de::IgnoredAny>,
 }
 
-/// `samples` at the top of a file: nodes, or the samples of a trace; a number of stackprof.
+/// `samples` at the top of a file: nodes, or the samples of a trace; for stackprof a number.
 #[derive(Default)]
 struct TopSamples {
     nodes: Vec<u64>,
@@ -116,7 +116,7 @@ impl<'de> AnyValue<'de> for Document {
     fn from_object<A: MapAccess<'de>>(map: A) -> Result<Self, A::Error> {
         Self::deserialize(MapAccessDeserializer::new(map))
     }
-    /// The events of a trace.
+    /// Reads the events of a trace.
     fn from_array<A: SeqAccess<'de>>(seq: A) -> Result<Self, A::Error> {
         Ok(Self {
             trace_events: Some(JsonColumn::deserialize(SeqAccessDeserializer::new(seq))?),
@@ -125,18 +125,18 @@ impl<'de> AnyValue<'de> for Document {
     }
 }
 
-/// Reads a profile; also says which format it was.
+/// Reads a profile; also returns its format.
 pub(crate) fn read_json(
     input: &mut ProfileInput,
     options: &ReadOptions,
 ) -> Result<(TreeDraft, &'static str), ReadFault> {
     value::set_budget(options.limits.memory);
-    // It takes single bytes, and so needs a buffer of its own.
+    // It reads single bytes, and so needs a buffer of its own.
     let input = BufReader::with_capacity(1 << 16, ClosingReader::new(input));
     let mut deserializer = serde_json::Deserializer::from_reader(input);
     let mut document: Document = read_any(&mut deserializer).map_err(json_fault)?;
     let used = options.limits.memory - value::remaining_budget().min(options.limits.memory);
-    // A tail is somebody's mistake.
+    // Any rest is an error.
     deserializer.end().map_err(json_fault)?;
     let nothing = FilePosition::Offset(0);
     if let Some(profiles) = document.profiles.take() {
@@ -193,14 +193,14 @@ pub(crate) fn read_json(
     Err(ReadFault::damaged(what, nothing))
 }
 
-/// Reads a profile of Firefox, as the browser writes it or as the profiler's page keeps it.
+/// Reads a profile of Firefox, in the browser's form or in that of the profiler's page.
 fn read_mozilla(
     document: Document,
     options: &ReadOptions,
     used: u64,
 ) -> Result<(TreeDraft, &'static str), ReadFault> {
     let threads = document.threads.iter().flat_map(|threads| &threads.0);
-    // The first version did not say that it was one.
+    // The first version did not state a version.
     let meta = document.meta.as_ref();
     let is_processed = meta.is_some_and(firefox::ProfileMeta::is_processed)
         || threads.take(1).any(firefox::ThreadTables::is_processed);
@@ -226,7 +226,7 @@ fn json_fault(error: serde_json::Error) -> ReadFault {
         return std::io::Error::from(error).into();
     }
     let what = error.to_string();
-    // The place is told apart.
+    // The place is reported separately.
     let what = what.split(" at line ").next().unwrap_or(&what).to_owned();
     match what.contains(OVER_BUDGET) {
         true => ReadFault::too_large(what, at),

@@ -1,5 +1,5 @@
-//! JSON in which callees lie inside their callers, as deep as the stacks were: V8's heap profiles, its
-//! CPU profiles of before Chrome 58, and GHC's. Read without recursion.
+//! JSON in which callees are nested in their callers, as deep as the stacks: V8's heap profiles,
+//! its CPU profiles before Chrome 58, and GHC's. Read without recursion.
 
 use super::value::value_type;
 use crate::read::draft::{Owner, TreeDraft};
@@ -28,13 +28,13 @@ pub(crate) fn detect_nested_json(text: &str) -> bool {
         return false;
     };
     let rest = rest.trim_start();
-    // v8-profiler says first what it is called; the tree of its nodes is the only place where these keys stand beside each other.
+    // v8-profiler writes its title first; only its tree of nodes has these keys side by side.
     rest.starts_with("\"head\"")
         || rest.starts_with("\"typeId\"") && text.contains("\"head\":{\"functionName\"")
         || rest.starts_with("\"program\"") && text.contains("\"rts_arguments\"")
 }
 
-/// A node of the tree as the file has it.
+/// A node of the file's tree.
 #[derive(Default)]
 struct NestedNode {
     parent: Option<usize>,
@@ -48,7 +48,7 @@ struct NestedNode {
     allocated: i64,
 }
 
-/// A cost centre of GHC's.
+/// A cost centre of GHC.
 struct CostCentre {
     label: String,
     module: String,
@@ -63,7 +63,7 @@ struct NestedFile {
     timestamps: Vec<f64>,
     has_sizes: bool,
     cost_centres: FxHashMap<u64, CostCentre>,
-    /// Microseconds a tick.
+    /// Microseconds for each tick.
     tick_us: f64,
     is_ghc: bool,
     /// End of the run, in seconds.
@@ -130,7 +130,7 @@ impl NestedFile {
         reader.end_object().map_err(reader_fault)
     }
 
-    /// Reads the numbers of an array; other elements are left out.
+    /// Reads the numbers of an array; other elements are skipped.
     fn read_numbers(&mut self, reader: &mut Reader<'_>) -> Result<Vec<f64>, ReadFault> {
         let mut all = Vec::new();
         reader.begin_array().map_err(reader_fault)?;
@@ -174,7 +174,7 @@ impl NestedFile {
         Ok(OpenNode::Node(self.nodes.len() - 1))
     }
 
-    /// A node and all in it.
+    /// Reads a node with its descendants.
     fn read_tree(&mut self, reader: &mut Reader<'_>) -> Result<(), ReadFault> {
         reader.begin_object().map_err(reader_fault)?;
         let mut open = vec![self.add_node(None, reader)?];
@@ -351,7 +351,7 @@ impl NestedFile {
                 row: row as u64,
             };
             let Some(parent) = node.parent.and_then(|parent| places.get(parent).copied()) else {
-                // The format's own root is ours.
+                // The format's root becomes the draft's root.
                 places.push(root);
                 continue;
             };
@@ -376,7 +376,7 @@ impl NestedFile {
         Ok(places)
     }
 
-    /// The samples of an old CPU profile: each lasts until the next.
+    /// Adds the samples of an old CPU profile: each lasts until the next.
     fn add_samples(&self, draft: &mut TreeDraft, places: &[DraftNode]) -> Result<(), ReadFault> {
         let ids = self
             .nodes
@@ -426,7 +426,7 @@ fn file_position(position: &JsonReaderPosition) -> FilePosition {
 
 fn reader_fault(error: ReaderError) -> ReadFault {
     let (what, location) = match error {
-        // The parser's own word for what is no UTF-8.
+        // The parser's error for text that is not UTF-8.
         ReaderError::IoError { error, location } if error.kind() == ErrorKind::InvalidData => {
             (error.to_string(), location)
         }

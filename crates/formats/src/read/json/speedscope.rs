@@ -52,7 +52,7 @@ enum ProfileKind {
     Close,
 }
 
-/// Name, unit, and how many of it the file's unit is.
+/// Returns name and unit, and the factor from the file's unit to it.
 fn parse_unit(unit: Option<&str>) -> (ValueType, f64) {
     let factor = match unit {
         Some("nanoseconds") => 1.0,
@@ -75,12 +75,12 @@ struct SpeedscopeReader<'d> {
 }
 
 impl JsonProfile {
-    /// Returns whether its values are times.
+    /// Returns whether the values are times.
     fn is_timed(&self) -> bool {
         parse_unit(self.unit.as_text()).0.unit == "nanoseconds"
     }
 
-    /// Adds the times from its first to its last event, in nanoseconds.
+    /// Widens the range to the times of the first and last event, in nanoseconds.
     fn widen_range(&self, range: &mut TimeRange) {
         let (_, factor) = parse_unit(self.unit.as_text());
         let start = self.start_value.unwrap_or(0.0);
@@ -92,7 +92,7 @@ impl JsonProfile {
     }
 }
 
-/// A frame that is open.
+/// An open frame.
 struct OpenFrame {
     frame: u32,
     method: MethodId,
@@ -102,16 +102,16 @@ struct OpenFrame {
 /// State of one profile while it is read: the place of its costs, and its current time.
 struct ProfileWalk<'d> {
     owner: Owner<'d>,
-    /// Position of the value type.
+    /// Index of the value type.
     value: usize,
-    /// The factor from the file's unit to ours.
+    /// The factor from the file's unit to the value type's.
     factor: f64,
     at: FilePosition,
-    /// The node that stacks begin under, and the slice of time that it is of.
+    /// The node under which stacks begin, and its slice of time.
     root: DraftNode,
     slice: Option<u32>,
     open: Vec<OpenFrame>,
-    /// The time that was read last, in the file's unit.
+    /// The last time, in the file's unit.
     last: Option<f64>,
 }
 
@@ -257,9 +257,9 @@ impl SpeedscopeReader<'_> {
         Ok(())
     }
 
-    /// Gives the time since the last event to the innermost frame, in each slice its part.
+    /// Adds the time since the last event to the innermost frame, divided among the slices.
     fn pass_time(&mut self, walk: &mut ProfileWalk<'_>, now: f64) -> Result<(), ReadFault> {
-        // Time outside of all frames is nobody's.
+        // Time outside of all frames belongs to no frame.
         let start = walk.last.unwrap_or(now);
         walk.last = Some(start.max(now));
         if now < start {
@@ -274,7 +274,7 @@ impl SpeedscopeReader<'_> {
             let last = axis.slice_at(now * walk.factor);
             for (slice, ns) in axis.parts_between(start * walk.factor, now * walk.factor) {
                 self.move_to_slice(walk, slice)?;
-                // The last slice has what rounding has left.
+                // The last slice gets the remainder of rounding.
                 let part = if slice == last {
                     left
                 } else {
@@ -295,7 +295,7 @@ impl SpeedscopeReader<'_> {
         }
     }
 
-    /// Makes stacks begin in the slice of a time.
+    /// Moves the start of stacks to the slice of a time.
     fn enter_slice(&mut self, walk: &mut ProfileWalk<'_>, now: f64) -> Result<(), ReadFault> {
         match self.draft.time_axis() {
             Some(axis) => self.move_to_slice(walk, axis.slice_at(now * walk.factor)),
@@ -303,7 +303,7 @@ impl SpeedscopeReader<'_> {
         }
     }
 
-    /// Goes on in a slice of time, with the frames that are open.
+    /// Continues in a slice of time, with the open frames.
     fn move_to_slice(&mut self, walk: &mut ProfileWalk<'_>, slice: u32) -> Result<(), ReadFault> {
         if walk.slice == Some(slice) {
             return Ok(());
@@ -324,7 +324,7 @@ impl SpeedscopeReader<'_> {
 
     fn add_amount(&mut self, value: usize, node: DraftNode, amount: f64) {
         let rounded = amount.round();
-        // What is lost below a nanosecond is not worth saying.
+        // Losses below a nanosecond are not reported.
         self.rounded |= (amount - rounded).abs() > 1e-3 && rounded.abs() < 1e6;
         self.draft.add_cost(value, node, rounded as i64);
     }

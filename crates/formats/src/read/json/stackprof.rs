@@ -1,4 +1,4 @@
-//! stackprof, of Ruby: frames by number, and stacks of these numbers with their count.
+//! stackprof, for Ruby: frames by number, and stacks of these numbers with their count.
 
 use super::value::{JsonColumn, ObjectTable, Scalar};
 use crate::read::draft::TreeDraft;
@@ -19,7 +19,7 @@ pub(super) struct FrameFields {
     samples: Scalar,
 }
 
-/// Fields of such a profile that are read from its document.
+/// Fields of such a profile, taken from its document.
 pub(super) struct StackprofDocument {
     pub mode: Scalar,
     pub interval: Scalar,
@@ -52,7 +52,7 @@ pub(super) fn read_json(
             line: frame.line.as_integer(),
             samples: frame.samples.as_integer().unwrap_or(0),
         };
-        // Numbers are addresses, of which JSON's readers keep 53 bits everywhere alike.
+        // Numbers are addresses, of which all JSON parsers keep the same 53 bits.
         profile.frames.insert(id as u64, frame);
     }
     build_tree(&profile, options, used)

@@ -1,4 +1,5 @@
-//! Chromium's trace events: V8's CPU profiles among them, else the durations of the traced events.
+//! Chromium's trace events: the CPU profiles of V8 among them, or else the durations of the traced
+//! events.
 
 use super::chrome::{ChromeNode, CpuProfile, chrome_draft};
 use super::value::{JsonColumn, Lenient, Scalar, value_type};
@@ -26,7 +27,7 @@ pub(super) struct TraceEvent {
     ts: Scalar,
     #[serde(default)]
     dur: Scalar,
-    /// The same in time of the CPU, which stands alone in some.
+    /// Duration in CPU time, the only one in some traces.
     #[serde(default)]
     tdur: Scalar,
     #[serde(default)]
@@ -36,7 +37,7 @@ pub(super) struct TraceEvent {
 }
 
 impl TraceEvent {
-    /// Returns whether it says what kind of an event it is.
+    /// Returns whether it has an event type.
     pub fn has_phase(&self) -> bool {
         self.ph.as_text().is_some_and(|phase| !phase.is_empty())
     }
@@ -69,10 +70,10 @@ struct CpuPart {
     end_time: Scalar,
 }
 
-/// Process and thread; of a CPU profile, process and the profile's id.
+/// Process and thread; for a CPU profile, process and profile id.
 type Key = (i64, i64);
 
-/// Names that the trace gives.
+/// Thread and process names in the trace.
 #[derive(Default)]
 struct ThreadNames {
     processes: BTreeMap<i64, String>,
@@ -85,8 +86,8 @@ pub(super) fn read_trace_events(
     options: &ReadOptions,
     used: u64,
 ) -> Result<TreeDraft, ReadFault> {
-    // Chunks of a CPU profile go on where the one before ended, in the order of time; the file may
-    // have them in another.
+    // Each chunk of a CPU profile continues the previous one in time; the file may have them in
+    // another order.
     let start = |event: &TraceEvent| event.ts.as_number().unwrap_or(f64::NEG_INFINITY);
     if !events.is_sorted_by(|a, b| start(a) <= start(b)) {
         events.sort_by(|a, b| start(a).total_cmp(&start(b)));
@@ -119,7 +120,7 @@ pub(super) fn read_trace_events(
                     .or_insert_with(|| (tid, CpuProfile::default()));
                 profile.append_data(*data);
             }
-            // Until Chrome 66: a whole profile in one event of the thread that it is of.
+            // Until Chrome 66: a whole profile in one event of its thread.
             ("I", "CpuProfile") => {
                 let Some(data) = event.args.0.and_then(|args| args.data.0) else {
                     continue;
@@ -212,7 +213,7 @@ pub(super) struct TracedSample {
     sf: Scalar,
 }
 
-/// A function, and who called it.
+/// A function, and its caller.
 #[derive(Deserialize)]
 pub(super) struct TraceStackFrame {
     #[serde(default)]
@@ -221,7 +222,7 @@ pub(super) struct TraceStackFrame {
     parent: Scalar,
 }
 
-/// The samples that stand beside the events.
+/// Returns the samples beside the events.
 fn sampled_stacks(
     sampled: &SampledStacks,
     names: &ThreadNames,
@@ -269,7 +270,8 @@ fn sampled_stacks(
 }
 
 impl SampledStacks {
-    /// The node of a stack frame under `root`; `None` if it or one of its callers is not there.
+    /// Returns the node of a stack frame under `root`; `None` if the frame or one of its callers is
+    /// missing.
     fn node_of_frame<'s>(
         &'s self,
         draft: &mut TreeDraft,
@@ -286,7 +288,7 @@ impl SampledStacks {
                 node = *known;
                 break;
             }
-            // Frames that call each other in a circle.
+            // A cycle of frames.
             if missing.len() > self.frames.len() {
                 return Ok(None);
             }
@@ -301,7 +303,7 @@ impl SampledStacks {
         }
         while let Some((id, frame)) = missing.pop() {
             let name = frame.name.as_text().unwrap_or("(no name)");
-            // Its own root is ours.
+            // The format's root becomes the draft's root.
             if name != "[root]" {
                 let method = draft.intern_method(name, "")?;
                 node = draft.child_node(node, method, at)?;
@@ -335,7 +337,7 @@ fn cpu_profiles(
     draft.add_note("the CPU profiles in the trace were read, not the durations of its events");
     let mut beheaded = 0_u64;
     for ((pid, _), (tid, profile)) in &profiles {
-        // Its beginning, with the functions, was before that of the trace.
+        // Its start, with the functions, was before the trace's.
         if !profile.has_root() {
             beheaded += u64::from(!profile.samples.is_empty());
             continue;
@@ -350,18 +352,18 @@ fn cpu_profiles(
     Ok(draft)
 }
 
-/// An event that begins, ends, or does both.
+/// An event with a start, an end, or both.
 struct Span {
-    /// `None` of an end.
+    /// `None` for an end.
     name: Option<String>,
     start: f64,
     /// The end of an event that has both.
     end: Option<f64>,
-    /// Its position in the file.
+    /// Its index in the file.
     at: u64,
 }
 
-/// Events that lie in each other on one thread as calls, each with the time that it does not share.
+/// Reads nested events on one thread as calls, each with its own time.
 fn read_durations(
     spans: BTreeMap<Key, Vec<Span>>,
     names: &ThreadNames,
@@ -373,7 +375,7 @@ fn read_durations(
     draft.add_note("costs are the durations of traced events, on a CPU or not");
     for (key, mut spans) in spans {
         let root = draft.group_node(&names.thread_owner(key), FilePosition::Offset(0))?;
-        // Of events that begin together, the longer one is around the other.
+        // Among events with the same start, the longer one contains the other.
         spans.sort_by(|a, b| {
             let longer = |span: &Span| span.end.unwrap_or(span.start);
             let complete = a.end.is_some() && b.end.is_some();
@@ -429,7 +431,7 @@ impl OpenCalls {
         Ok(())
     }
 
-    /// Ends the events that end by `now`.
+    /// Closes the events that end by `now`.
     fn leave_ended(&mut self, draft: &mut TreeDraft, now: f64) {
         while let Some((_, Some(end))) = self.open.last().copied()
             && end <= now

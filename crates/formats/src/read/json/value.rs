@@ -1,7 +1,7 @@
-//! Values of JSON that count the memory that they take against the limit.
+//! Values of JSON that count their memory against the limit.
 //!
-//! `serde` has no place to hand a budget through derived types, so it lies in a thread-local variable
-//! while a file is read.
+//! `serde` cannot pass a budget through derived types, so it is in a thread-local variable while a
+//! file is read.
 
 use profile::ValueType;
 use rustc_hash::FxHashMap;
@@ -14,19 +14,19 @@ use std::fmt;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// Bytes that may still be taken.
+    /// Number of bytes that may still be used.
     static BUDGET: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The error's text when the budget is exceeded.
 pub(super) const OVER_BUDGET: &str = "its tables need more memory than the limit allows";
 
-/// Sets the bytes that may be taken from here on.
+/// Sets the number of bytes that may be used from here on.
 pub(super) fn set_budget(bytes: u64) {
     BUDGET.set(bytes);
 }
 
-/// Returns the bytes that are left.
+/// Returns the remaining number of bytes.
 pub(super) fn remaining_budget() -> u64 {
     BUDGET.get()
 }
@@ -38,7 +38,7 @@ pub(super) fn charge_budget<E: Error>(bytes: usize) -> Result<(), E> {
     Ok(())
 }
 
-/// A type that is made of whatever value stands in a place. Kinds of values that mean nothing there are skipped.
+/// A type that can be read from any value. Kinds of values without a meaning there are skipped.
 ///
 /// An untagged enumeration of `serde` would first copy the value, past the budget.
 pub(super) trait AnyValue<'de>: Default {
@@ -61,7 +61,7 @@ pub(super) trait AnyValue<'de>: Default {
     }
 }
 
-/// Reads whatever value comes next.
+/// Reads the next value, of any kind.
 pub(super) fn read_any<'de, T: AnyValue<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -150,7 +150,7 @@ impl<'de> Deserialize<'de> for JsonText {
     }
 }
 
-/// A number, or a string, or whatever else, which is as good as nothing.
+/// A number or a string; any other value counts as nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Scalar {
     #[default]
@@ -167,7 +167,7 @@ impl Scalar {
         }
     }
 
-    /// The number, if need be out of a string like `12.5`.
+    /// Returns the number, also from a string like `12.5`.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -187,7 +187,7 @@ impl Scalar {
         }
     }
 
-    /// The number, if need be out of a string like `12` or `12.1`.
+    /// Returns the integer, also from a string like `12` or `12.1`.
     pub fn as_integer(&self) -> Option<i64> {
         match self {
             Self::Number(number) => Some(*number as i64),
@@ -213,7 +213,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// An object whose keys are not known beforehand; numbers as keys are text in JSON.
+/// An object with arbitrary keys; numbers as keys are text in JSON.
 #[derive(Debug)]
 pub(super) struct ObjectTable<T>(pub FxHashMap<String, T>);
 
@@ -240,7 +240,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for ObjectTable<T> {
     }
 }
 
-/// An object, or nothing where something else stands.
+/// An object, or nothing for any other value.
 #[derive(Clone, Debug)]
 pub(super) struct Lenient<T>(pub Option<T>);
 

@@ -29,8 +29,8 @@ impl BranchStacks {
         read_branch_stacks(path, limits).map_err(|fault| fault.in_file(path, "perf.data"))
     }
 
-    /// The stretches in an image, and how often each was seen. It is the same image if the
-    /// build-ids are, or, where one is not known, the paths.
+    /// Returns the stretches in an image, with their counts. Images are the same if their build-ids
+    /// are equal or, if one is unknown, their paths.
     pub fn stretches_in<'a>(
         &'a self,
         image: &'a Image,

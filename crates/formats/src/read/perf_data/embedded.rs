@@ -1,4 +1,4 @@
-//! Names of code that is in no file: the kernel's, and generated code's.
+//! Names of code without a file: of the kernel and of generated code.
 
 use profile::{EmbeddedSymbol, ImageId, ImageOffset};
 use rustc_hash::FxHashMap;
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 /// The largest `/tmp/perf-PID.map` that is read, in bytes.
 const LARGEST_PERF_MAP: u64 = 256 << 20;
 
-/// Returns the symbols that a process listed of the code that it generated.
+/// Returns the symbols in a process's list of its generated code.
 pub(super) fn perf_map(path: &str, image: ImageId) -> Option<Vec<EmbeddedSymbol>> {
     if std::fs::metadata(path).ok()?.len() > LARGEST_PERF_MAP {
         return None;
@@ -22,20 +22,20 @@ pub(super) fn perf_map(path: &str, image: ImageId) -> Option<Vec<EmbeddedSymbol>
     Some(symbols.into_iter().map(symbol).collect())
 }
 
-/// The symbols of the kernel that runs here, if the file is of the same.
+/// Returns the symbols of the running kernel, if the file is from the same one.
 pub(super) fn running_kernel(
     build_ids: &FxHashMap<String, Vec<u8>>,
 ) -> Result<symbols::KernelSymbols, String> {
     let recorded = build_ids.get("[kernel.kallsyms]");
     let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
-    // The build-id is one of the notes; nothing else there has 20 such bytes.
+    // The build-id is in one of the notes; nothing else there has these 20 bytes.
     if !recorded.is_some_and(|id| !id.is_empty() && notes.windows(id.len()).any(|w| w == *id)) {
         return Err("the profile is of another kernel than the one that runs here".to_owned());
     }
     symbols::KernelSymbols::read_running_kernel().map_err(|error| error.to_string())
 }
 
-/// The symbols of the kernel proper or of one module.
+/// Returns the symbols of the kernel proper or of one module.
 pub(super) fn kernel_symbols(
     kernel: &symbols::KernelSymbols,
     image: ImageId,

@@ -1,4 +1,4 @@
-//! The container: the header, the records one by one, and the tables behind them.
+//! The container: the header, the records one by one, and the tables after them.
 
 use super::wire::{Attr, RecordBytes};
 use crate::read::error::{FilePosition, ReadFault};
@@ -12,7 +12,7 @@ const HEADER: u64 = 104;
 const PIPE_HEADER: u64 = 16;
 const RECORD_HEADER: usize = 8;
 
-// Records that perf adds to the kernel's.
+// Types of records that perf adds to the kernel's.
 const USER: u32 = 64;
 const HEADER_ATTR: u32 = 64;
 const TRACING_DATA: u32 = 66;
@@ -29,7 +29,7 @@ const FEATURE_EVENT_DESC: u64 = 12;
 /// Build-ids may be shorter than 20 bytes.
 const MISC_BUILD_ID_SIZE: u16 = 1 << 15;
 
-/// An event that was recorded.
+/// A recorded event.
 #[derive(Clone, Debug)]
 pub(super) struct EventDesc {
     pub attr: Attr,
@@ -37,7 +37,7 @@ pub(super) struct EventDesc {
     pub ids: Vec<u64>,
 }
 
-/// The file's contents beside its records.
+/// The file's contents except its records.
 #[derive(Default)]
 pub(super) struct Facts {
     pub events: Vec<EventDesc>,
@@ -45,7 +45,7 @@ pub(super) struct Facts {
     pub machine: Option<String>,
     /// Build-ids by path.
     pub build_ids: FxHashMap<String, Vec<u8>>,
-    /// The file was not closed properly: it does not say how much it holds.
+    /// True if the file was not closed properly, so that its size is unknown.
     pub unfinished: bool,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct PerfRecord<'a> {
     pub at: FilePosition,
 }
 
-/// Reads a file from its beginning to its end, and gives each record to `each`.
+/// Reads a file from beginning to end, and passes each record to `each`.
 pub(super) fn scan_records(
     input: &mut ProfileInput,
     limits: &ReadLimits,
@@ -103,7 +103,7 @@ pub(super) fn scan_records(
         data_size = u64::MAX;
     }
     records.read_records(input, Some(data_size), &mut each)?;
-    // Features come behind the data: first where they are, then they themselves.
+    // Features follow the data: first their places, then their contents.
     let start = data.saturating_add(data_size);
     let mut tail = Vec::new();
     input.take(limits.memory / 4).read_to_end(&mut tail)?;
@@ -113,7 +113,7 @@ pub(super) fn scan_records(
     Ok(facts)
 }
 
-/// Reads on until `bytes` holds the first `length` of the file.
+/// Reads on until `bytes` holds the first `length` bytes of the file.
 fn read_to(input: &mut ProfileInput, bytes: &mut Vec<u8>, length: u64) -> Result<(), ReadFault> {
     let missing = length.saturating_sub(bytes.len() as u64);
     input.take(missing).read_to_end(bytes)?;
@@ -187,7 +187,7 @@ fn features_of(
 }
 
 impl Facts {
-    /// The position of each event by its ids.
+    /// Returns the index of each event by its ids.
     pub fn event_positions(&self) -> FxHashMap<u64, usize> {
         let events = self.events.iter().enumerate();
         events
@@ -195,7 +195,7 @@ impl Facts {
             .collect()
     }
 
-    /// The event of a sample.
+    /// Returns the event of a sample.
     pub fn event_of(
         &self,
         sample: RecordBytes<'_>,
@@ -211,12 +211,13 @@ impl Facts {
         Some((index, self.events.get(index)?))
     }
 
-    /// Returns the time of a sample, in nanoseconds. Events of one file keep it at the same place.
+    /// Returns the time of a sample, in nanoseconds. All events of a file have it at the same
+    /// place.
     pub fn sample_time(&self, sample: RecordBytes<'_>) -> Option<u64> {
         self.events.first()?.attr.sample_time(sample)
     }
 
-    /// Takes over the contents of a feature; `None` if it is damaged.
+    /// Reads a feature; `None` if it is damaged.
     fn read_feature(&mut self, feature: u64, mut section: RecordBytes<'_>) -> Option<()> {
         let text = |section: &mut RecordBytes<'_>| {
             let length = section.u32()?;
@@ -280,14 +281,14 @@ impl Facts {
 struct Records<'f> {
     big: bool,
     zstd: Option<Decoder<'static>>,
-    /// Decompressed bytes of a record that is not yet whole.
+    /// Decompressed bytes of an incomplete record.
     pending: Vec<u8>,
     facts: &'f mut Facts,
     memory: u64,
 }
 
 impl Records<'_> {
-    /// Reads records until `length` bytes or, without a length, until the end of the file.
+    /// Reads records up to `length` bytes or, without a length, to the end of the file.
     fn read_records(
         &mut self,
         input: &mut ProfileInput,
@@ -328,7 +329,7 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Skips the data behind a record that its size does not count.
+    /// Skips the data after a record that its size does not include.
     fn skip_payload(
         &self,
         input: &mut ProfileInput,
@@ -371,7 +372,7 @@ impl Records<'_> {
             let used = self.read_decompressed(&pending, at, each)?;
             pending.drain(..used);
             self.pending = pending;
-            // A full buffer may leave something in the decoder.
+            // A full buffer may leave data in the decoder.
             if data.is_empty() && status.bytes_written < buffer.len() {
                 break;
             }
@@ -386,7 +387,7 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Reads the whole records of `bytes`; how many bytes they take.
+    /// Reads the complete records of `bytes`; returns their length in bytes.
     fn read_decompressed(
         &mut self,
         bytes: &[u8],
@@ -453,7 +454,7 @@ impl Records<'_> {
     }
 }
 
-/// Kind, misc and size of a record.
+/// Returns kind, misc and size of a record.
 fn record_head(
     mut bytes: RecordBytes<'_>,
     at: FilePosition,

@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 /// `pid` of the kernel's own mappings.
 const KERNEL: u32 = u32::MAX;
-/// Address spaces kept ready.
+/// Number of address spaces in the cache.
 const SPACES: usize = 256;
-/// Limit on the forks that are followed from a process to its ancestors.
+/// Maximum number of forks followed from a process to its ancestors.
 const ANCESTORS: usize = 64;
 
 /// A mapping of an image.
@@ -18,7 +18,7 @@ const ANCESTORS: usize = 64;
 pub(super) struct PerfMapping {
     pub end: u64,
     pub image: ImageId,
-    /// The offset of the first byte in the image.
+    /// Offset in the image of the first byte.
     pub offset: u64,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct PerfMapping {
 #[derive(Default)]
 pub(super) struct Space {
     pub mappings: BTreeMap<u64, PerfMapping>,
-    /// Tells spaces apart.
+    /// Number that identifies the space.
     pub number: u64,
 }
 
@@ -36,7 +36,7 @@ impl Space {
         (address < mapping.end).then_some((*start, *mapping))
     }
 
-    /// Inserts a mapping in the place of whatever was there.
+    /// Inserts a mapping and replaces those it overlaps.
     fn insert_mapping(&mut self, start: u64, mapping: PerfMapping) {
         let before = self
             .mappings
@@ -78,7 +78,7 @@ enum SpaceStep {
     Fork(u32),
 }
 
-/// All mappings and names that the file has.
+/// All mappings and names of the file.
 #[derive(Default)]
 pub(super) struct Maps {
     pub images: Vec<Image>,
@@ -87,11 +87,11 @@ pub(super) struct Maps {
     steps: FxHashMap<u32, Vec<(u64, SpaceStep)>>,
     /// Names by thread.
     names: FxHashMap<u32, Vec<(u64, Rc<str>)>>,
-    /// Spaces by process and the number of its steps that were over.
+    /// Spaces by process and number of completed steps.
     spaces: FxHashMap<(u32, usize), Rc<Space>>,
     made: u64,
     pub lost: u64,
-    /// Bytes that all this takes, about.
+    /// Approximate size in bytes.
     pub size: u64,
 }
 
@@ -102,7 +102,7 @@ impl Maps {
         maps
     }
 
-    /// Takes over a record of this time; `build_ids` are those that the file has by path.
+    /// Applies a record of this time.
     pub fn apply_change(&mut self, time: u64, change: ProcessChange) {
         self.size += 128;
         match change {
@@ -118,7 +118,7 @@ impl Maps {
                 let kernel = pid == KERNEL;
                 let (kind, path) = kind_of(&path, kernel, pid);
                 let offset = match kind {
-                    // There it is the address of `_text`, from which we count.
+                    // There it is the address of `_text`, to which offsets are relative.
                     ImageKind::Kernel => start.wrapping_sub(file_offset),
                     ImageKind::File => file_offset,
                     ImageKind::Jit | ImageKind::Anonymous | ImageKind::Unknown => start,
@@ -183,7 +183,8 @@ impl Maps {
         id
     }
 
-    /// Once all records were taken over. Records of several CPUs come one CPU after the other.
+    /// Sorts all changes, once all records were read. Records of several CPUs come one CPU after
+    /// the other.
     pub fn sort_changes(&mut self, build_ids: &FxHashMap<String, Vec<u8>>) {
         for steps in self.steps.values_mut() {
             steps.sort_by_key(|(time, _)| *time);
@@ -198,22 +199,22 @@ impl Maps {
         }
     }
 
-    /// Returns how a thread was called at a time.
+    /// Returns the name of a thread at a time.
     pub fn thread_name(&self, tid: u32, time: u64) -> Option<Rc<str>> {
         let names = self.names.get(&tid)?;
         let over = names.partition_point(|(t, _)| *t <= time);
-        // What was there before the recording is said at its time, not at 0.
+        // Records about earlier threads have the time of the recording's start, not 0.
         let (_, name) = names.get(over.saturating_sub(1))?;
         Some(name.clone())
     }
 
-    /// The mappings of a process at a time.
+    /// Returns the mappings of a process at a time.
     pub fn space_at(&mut self, pid: u32, time: u64) -> Rc<Space> {
         let over = self.steps_before(pid, time);
         if let Some(space) = self.spaces.get(&(pid, over)) {
             return space.clone();
         }
-        // From the process back to where its mappings begin, then forwards again.
+        // From the process back to the start of its mappings, then forwards again.
         let mut lives = vec![(pid, over)];
         while let Some((pid, over)) = lives.last().copied()
             && lives.len() < ANCESTORS
@@ -283,7 +284,7 @@ impl Maps {
     }
 }
 
-/// Returns the kind of the image that is mapped under a name, and the image's name.
+/// Returns the kind of the image mapped under a name, and the image's name.
 fn kind_of(path: &str, kernel: bool, pid: u32) -> (ImageKind, String) {
     if kernel {
         if path.starts_with("[kernel") || path.starts_with("[guest.kernel") {

@@ -1,8 +1,7 @@
 //! perf's own `perf.data`, from a file or a pipe, compressed by it or not.
 //!
-//! The file is read twice: first what was mapped where and how threads were called, then the
-//! samples, in whatever order they come. They become a recording like ours, and are named by the
-//! images that are found here.
+//! The file is read twice: first for mappings and thread names, then for the samples, in any order.
+//! The samples become a recording, whose names come from the images found on this machine.
 
 mod branches;
 mod embedded;
@@ -30,9 +29,9 @@ use symbols::Detail;
 use unwinding::PerfStackReader;
 use wire::{PerfSample, ProcessChange, SAMPLE};
 
-/// Samples between two looks at the memory.
+/// Number of samples between two checks of the memory.
 const CHECK_EVERY: u64 = 1024;
-/// perf's marks in call chains are the numbers from here on.
+/// perf's markers in call chains are the numbers from here on.
 const MARKS: u64 = -4096_i64 as u64;
 const MARK_USER: u64 = -512_i64 as u64;
 const MARK_KERNEL: u64 = -128_i64 as u64;
@@ -40,7 +39,7 @@ const MAX_EVENTS: usize = 10_000;
 
 pub use branches::BranchStacks;
 
-/// Does the first reading: of everything but the samples.
+/// Does the first pass: reads everything except the samples.
 fn read_changes(
     path: &Path,
     limits: &ReadLimits,
@@ -58,7 +57,7 @@ fn read_changes(
                 }
                 return Ok(());
             }
-            // All events have such records alike.
+            // All events have the same fields in such records.
             let first = facts.events.first();
             let time = first.and_then(|event| event.attr.trailing_time(record.body));
             let build_ids = facts.events.iter().any(|event| event.attr.build_ids());
@@ -114,9 +113,9 @@ struct PerfSamples<'o> {
     maps: Maps,
     stacks: PerfStackReader<'o>,
     recording: Recording,
-    /// The time axis, if samples are kept apart by time.
+    /// The time axis, if samples are separated by time.
     slices: Option<TimeSlices>,
-    /// The number of samples, and the sum of their periods.
+    /// Number of samples, and sum of their periods.
     rows: FxHashMap<Key, (u64, u64)>,
     ids: FxHashMap<u64, usize>,
     seen: u64,
@@ -168,7 +167,7 @@ impl<'o> PerfSamples<'o> {
             (None, 0) => self.recording.names.intern("swapper"),
             (None, tid) => self.recording.names.intern(&format!("tid {tid}")),
         };
-        // What nobody asks for need not be kept apart.
+        // Ungrouped samples need not be separated.
         let (pid, tid) = match self.options.group_by.is_empty() {
             true => (0, 0),
             false => (sample.pid, sample.tid),
@@ -197,13 +196,13 @@ impl<'o> PerfSamples<'o> {
             if *address >= MARKS {
                 kernel = matches!(*address, MARK_KERNEL);
                 exact = true;
-                // The copy of the stack has it better.
+                // The copy of the stack is more precise.
                 if *address == MARK_USER && !sample.stack.is_empty() {
                     break;
                 }
                 continue;
             }
-            // A caller stands behind its call; the call is what its line is about.
+            // A caller's address is behind its call, but its line is that of the call.
             let at = address.wrapping_sub(u64::from(!exact));
             exact = false;
             locations.push(self.maps.locate_address(&space, at, kernel));
@@ -259,7 +258,7 @@ impl<'o> PerfSamples<'o> {
                 .into_iter()
                 .zip([Unit::Samples, Unit::Nanoseconds])
             {
-                // The second is a weight of whatever unit.
+                // The second is a weight of an arbitrary unit.
                 self.recording
                     .events
                     .push(Event::new(&value_type.name, unit, 0));
@@ -335,8 +334,8 @@ impl<'o> PerfSamples<'o> {
         notes
     }
 
-    /// Embeds the symbols of code that is in no file: the kernel, if it is the one that runs here,
-    /// and generated code.
+    /// Embeds the symbols of code without a file: of the kernel, if the same one runs here, and of
+    /// generated code.
     fn embed_symbols(&mut self, notes: &mut Vec<String>) {
         let mut hit: Vec<ImageId> = self
             .recording
@@ -382,7 +381,7 @@ impl<'o> PerfSamples<'o> {
     }
 }
 
-/// The name of an event that the file does not name.
+/// Returns the name of an event that the file does not name.
 fn event_name(event: &EventDesc, index: usize) -> String {
     let name = perf_event_name(event.attr.kind, event.attr.config);
     name.map_or_else(|| format!("event {}", index + 1), str::to_owned)

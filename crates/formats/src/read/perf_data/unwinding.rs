@@ -1,4 +1,4 @@
-//! User stacks out of copies of them, by the unwind tables of the files that were mapped.
+//! User stacks unwound from copies, by the unwind tables of the mapped files.
 
 use super::maps::{Maps, Space};
 use super::wire::PerfSample;
@@ -13,7 +13,7 @@ use unwind::{
 
 /// Memory for unwind tables, in bytes.
 const TABLES: usize = 512 << 20;
-/// Address spaces kept ready.
+/// Number of address spaces in the cache.
 const SPACES: usize = 256;
 
 /// Unwinds the stacks of samples.
@@ -30,7 +30,7 @@ pub(super) struct PerfStackReader<'o> {
 }
 
 impl<'o> PerfStackReader<'o> {
-    /// `machine` as `uname -m` says it.
+    /// Makes a reader. `machine` is in the form of `uname -m`.
     pub fn new(machine: Option<&str>, symbols: &'o symbols::SymbolOptions) -> Self {
         Self {
             symbols,
@@ -49,8 +49,8 @@ impl<'o> PerfStackReader<'o> {
         }
     }
 
-    /// The user frames of a sample, innermost first, callers inside their call instructions; `None`
-    /// if its registers are not enough.
+    /// Returns the user frames of a sample, innermost first, callers inside their call
+    /// instructions; `None` if its registers do not suffice.
     pub fn unwind_sample(
         &mut self,
         maps: &Maps,
@@ -95,7 +95,7 @@ fn module_of_image(
         .get(id.0 as usize)
         .filter(|image| image.kind == ImageKind::File);
     let found = image.and_then(|image| {
-        // The cache goes by files; these are numbered by us.
+        // The cache is keyed by files; these have local numbers.
         let key = FileIdentity {
             major: 0,
             minor: 0,
@@ -109,11 +109,11 @@ fn module_of_image(
             })
             .ok()
     });
-    // Frame pointers have to do where the tables cannot be read.
+    // Frame pointers serve if the tables cannot be read.
     found.unwrap_or_else(|| Arc::new(ModuleData::without_tables()))
 }
 
-/// The file of an image: under its path if it is still the same, else by its build-id.
+/// Finds the file of an image: under its path if it is still the same, else by its build-id.
 fn find_image_file(options: &symbols::SymbolOptions, image: &Image) -> Option<PathBuf> {
     let path = options.path_of(&image.path);
     let Some(wanted) = &image.build_id else {

@@ -1,11 +1,11 @@
-//! Numbers, attributes of events, and records, as `perf_event_open(2)` has them.
+//! Numbers, attributes of events, and records, as `perf_event_open(2)` defines them.
 //!
-//! By hand, for the crate `linux-perf-event-reader` 0.10 panics on a build-id that is too long and
-//! takes groups of counters for single ones.
+//! Written by hand, because the crate `linux-perf-event-reader` 0.10 panics on a build-id that is
+//! too long and mistakes groups of counters for single ones.
 
 use profile::TakenBranch;
 
-/// The bytes of something, in the file's byte order. Reading beyond them gives `None`.
+/// Bytes in the file's byte order. Reading beyond their end yields `None`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordBytes<'a> {
     bytes: &'a [u8],
@@ -31,7 +31,7 @@ impl<'a> RecordBytes<'a> {
         Some(taken)
     }
 
-    /// The bytes from `offset` on.
+    /// Returns the bytes from `offset` on.
     pub fn starting_at(&self, offset: u64) -> Option<Self> {
         let bytes = self.bytes.get(usize::try_from(offset).ok()?..)?;
         Some(Self { bytes, ..*self })
@@ -64,14 +64,14 @@ impl<'a> RecordBytes<'a> {
         })
     }
 
-    /// Numbers as many as a number before them says.
+    /// Returns a list of numbers with a length prefix.
     fn counted_numbers(&mut self, size: u64) -> Option<Self> {
         let count = self.u64()?;
         let bytes = self.take_bytes(count.checked_mul(size)?)?;
         Some(Self { bytes, ..*self })
     }
 
-    /// A text up to its NUL.
+    /// Reads a text up to its NUL.
     pub fn read_text(&self) -> String {
         let end = self.bytes.iter().position(|b| *b == 0);
         let text = self.bytes.get(..end.unwrap_or(self.bytes.len()));
@@ -109,7 +109,7 @@ mod format {
     pub const READ_LOST: u64 = 1 << 4;
 }
 
-/// Settings of an event (`perf_event_attr`), as far as its records depend on them.
+/// Settings of an event (`perf_event_attr`) that its records depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attr {
     pub kind: u32,
@@ -148,19 +148,19 @@ impl Attr {
         self.format & format != 0
     }
 
-    /// Returns whether it asked for build-ids in records of mappings.
+    /// Returns whether its records of mappings have build-ids.
     pub fn build_ids(&self) -> bool {
         self.flags & format::BUILD_ID != 0
     }
 
-    /// Returns whether its samples have branch stacks; of these, whether all branches are in them.
+    /// Returns whether its samples have branch stacks; if so, whether these have all branches.
     pub fn branch_stacks(&self) -> Option<bool> {
         let kinds = self.branch_format & (format::BRANCH_ANY | format::BRANCH_CALL_STACK);
         self.has_format(format::BRANCH_STACK)
             .then_some(kinds == format::BRANCH_ANY)
     }
 
-    /// The fixed period, where the event had one.
+    /// Returns the fixed period, if the event had one.
     pub fn fixed_period(&self) -> Option<u64> {
         (self.flags & format::FREQ == 0).then_some(self.period)
     }
@@ -181,7 +181,7 @@ impl Attr {
         body.starting_at(offset)?.u64()
     }
 
-    /// The time at the end of a record that is no sample.
+    /// Returns the time at the end of a record that is not a sample.
     pub fn trailing_time(&self, body: RecordBytes<'_>) -> Option<u64> {
         if self.flags & format::SAMPLE_ID_ALL == 0 || !self.has_format(format::TIME) {
             return None;
@@ -201,7 +201,7 @@ impl Attr {
             .u64()
     }
 
-    /// The time of a sample, without reading the rest of it.
+    /// Returns the time of a sample, without reading the rest.
     pub fn sample_time(&self, body: RecordBytes<'_>) -> Option<u64> {
         if !self.has_format(format::TIME) {
             return None;
@@ -253,7 +253,7 @@ impl Attr {
                 body.take_bytes(count.checked_mul(8)?)?;
             }
         }
-        // An ABI of 0: the thread had no registers, for it was the kernel's.
+        // An ABI of 0: a kernel thread without user registers.
         if self.has_format(format::REGS_USER) {
             let abi = body.u64()?;
             let registers = if abi == 0 {
@@ -291,7 +291,7 @@ impl Attr {
     }
 }
 
-/// The next branch of a stack, if it was executed; `None` at its end.
+/// Returns the next branch of a stack, if it was executed; `None` at the end.
 pub(super) fn next_branch(stack: &mut RecordBytes<'_>) -> Option<Option<TakenBranch>> {
     let entry = [stack.u64()?, stack.u64()?, stack.u64()?];
     Some(TakenBranch::of_entry(entry, stack.big))
@@ -307,14 +307,14 @@ pub(super) struct PerfSample<'a> {
     pub period: Option<u64>,
     /// Innermost first, with perf's context markers.
     pub callchain: Vec<u64>,
-    /// The last branches taken, the newest first, as the kernel has them: see [`next_branch`].
+    /// The last branches taken, newest first, in the kernel's form: see [`next_branch`].
     pub branches: Option<RecordBytes<'a>>,
     /// Values by the bits of [`Attr::user_registers`].
     pub registers: Vec<u64>,
     pub stack: &'a [u8],
 }
 
-/// A record that tells which code runs where.
+/// A record about the code that a process runs.
 #[derive(Debug)]
 pub(super) enum ProcessChange {
     Map {
@@ -348,7 +348,7 @@ pub(super) const FORK: u32 = 7;
 pub(super) const SAMPLE: u32 = 9;
 pub(super) const MMAP2: u32 = 10;
 pub(super) const LOST_SAMPLES: u32 = 13;
-/// Registers of a process of 64 bits; others cannot be unwound.
+/// ABI of a 64-bit process; others cannot be unwound.
 const ABI_64: u64 = 2;
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
@@ -357,9 +357,9 @@ const PROT_EXEC: u32 = 4;
 const MAX_BUILD_ID: usize = 20;
 
 impl ProcessChange {
-    /// Returns the change that a record describes; `None` for one of another kind, or that ends too early.
-    /// Only the event tells whether mappings may have build-ids: the kernel marks a record for the event
-    /// that asked for them, and forgets to clear the mark for the next.
+    /// Returns the change that a record describes; `None` for one of another kind, or one that ends
+    /// too early. Only the event tells whether mappings may have build-ids: the kernel sets a
+    /// record's mark for an event with build-ids, and forgets to clear it for the next event.
     pub fn read_change(
         kind: u32,
         misc: u16,

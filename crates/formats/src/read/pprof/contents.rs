@@ -1,4 +1,4 @@
-//! Contents of a file, as its fields come.
+//! Contents of a file, in the order of its fields.
 
 use super::samples::SampleTree;
 use super::tables::{FunctionEntry, Locations, MappingEntry, Strings};
@@ -7,14 +7,14 @@ use crate::read::error::ReadFault;
 
 /// Contents of the file.
 pub(super) struct PprofFile {
-    /// Indices of strings: type and unit.
+    /// Indexes of strings: type and unit.
     pub value_types: Vec<(u64, u64)>,
     pub samples: SampleTree,
     pub mappings: Vec<MappingEntry>,
     pub locations: Locations,
     pub functions: Vec<FunctionEntry>,
     pub strings: Strings,
-    /// Indices of strings.
+    /// Indexes of strings.
     pub drop_frames: u64,
     pub keep_frames: u64,
     pub comments: Vec<u64>,

@@ -1,7 +1,7 @@
 //! pprof's `profile.proto`, by a decoder that keeps no more of the file than the tree needs.
 //!
-//! The fields may come in any order, and samples mostly come before what they refer to. So they are
-//! added to a tree of locations as they come, and that is translated when all is known.
+//! The fields may come in any order, and samples mostly come before the tables that they refer to.
+//! So samples are added to a tree of locations as they come, which is translated at the end.
 
 mod contents;
 mod samples;
@@ -75,7 +75,7 @@ pub(crate) fn detect_pprof(head: &[u8], whole: bool) -> bool {
     loop {
         let before = message;
         match message.next_field() {
-            // A name and a unit, by number: what else begins with a message is another format.
+            // A name and a unit, by number: any other message means another format.
             Ok(Some((1, WireValue::Bytes(value_type)))) if !is_value_type(value_type) => {
                 return false;
             }
@@ -84,8 +84,8 @@ pub(crate) fn detect_pprof(head: &[u8], whole: bool) -> bool {
             }
             Ok(None) => return fields > 0,
             Ok(Some(_)) => return false,
-            // The last field may reach beyond what we have; but some must have been seen, or it is
-            // of the right kind.
+            // The last field may reach beyond the available bytes; but there must be earlier
+            // fields, or its type must fit.
             Err(_) => {
                 let tag = before.field_bytes().first().copied().unwrap_or(0);
                 return !whole

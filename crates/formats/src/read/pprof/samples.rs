@@ -1,4 +1,4 @@
-//! The samples, as a tree of locations. The locations themselves may come later in the file.
+//! Reads samples into a tree of locations. The locations themselves may come later in the file.
 
 use super::tables::Locations;
 use super::wire::{Message, WireValue};
@@ -11,26 +11,26 @@ use std::hash::BuildHasher;
 /// A node's parent, and its location (below the root, a set of labels).
 type Node = (u32, u32);
 
-/// Samples with their common callers.
+/// Samples, which share common callers.
 pub(super) struct SampleTree {
     pub nodes: Vec<Node>,
     index: HashTable<u32>,
     /// Values by node, `width` each.
     pub values: Vec<i64>,
     pub width: Option<usize>,
-    /// The sets of labels, as the file has them; the first is of samples without.
+    /// The sets of labels of the file; the first is for samples without labels.
     pub labels: IndexSet<Vec<SampleLabel>, FxBuildHasher>,
     /// Bytes of `labels`.
     label_bytes: u64,
     keep_labels: bool,
-    /// The path of the sample before: location and node, outermost first.
+    /// The path of the previous sample: location and node, outermost first.
     path: Vec<Node>,
     /// Scratch space for one sample.
     locations: Vec<u64>,
     numbers: Vec<u64>,
 }
 
-/// A label; indices of strings, and a number.
+/// A label: indexes of strings, and a number.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SampleLabel {
     pub key: u64,
@@ -94,7 +94,7 @@ impl SampleTree {
         Ok(())
     }
 
-    /// Returns the node of the locations that were read, under that of the labels.
+    /// Returns the node of the read locations, under that of the labels.
     fn stack_node(
         &mut self,
         mut labels: Vec<SampleLabel>,
@@ -105,7 +105,7 @@ impl SampleTree {
         let bytes = 64 + (size_of::<SampleLabel>() * labels.len()) as u64;
         let (labels, new) = self.labels.insert_full(labels);
         self.label_bytes += if new { bytes } else { 0 };
-        // Samples mostly follow others with the same outermost callers.
+        // Most samples share the outermost callers of the previous one.
         let mut node = self.child_node(0, labels as u32, at)?;
         let mut shared = self.path.first() == Some(&(labels as u32, node));
         if !shared {
@@ -160,7 +160,7 @@ impl SampleTree {
         Ok(number)
     }
 
-    /// The index is needed no more.
+    /// Frees the index, which is no longer needed.
     pub fn drop_index(&mut self) {
         self.index = HashTable::new();
     }

@@ -4,7 +4,7 @@ use super::wire::{Message, WireValue};
 use crate::read::error::ReadFault;
 use rustc_hash::FxHashMap;
 
-/// Map from the ids of a file, which may be any numbers, to indices.
+/// Map from the ids of a file, which may be any numbers, to indexes.
 #[derive(Default)]
 pub(super) struct IdTable {
     /// Index + 1 by id; most writers count from 1.
@@ -16,9 +16,9 @@ pub(super) struct IdTable {
 impl IdTable {
     const SMALL: u64 = 1 << 16;
 
-    /// The index of an id, the next one if it is new.
+    /// Returns the index of an id; a new one gets the next index.
     pub fn index_of(&mut self, id: u64) -> u32 {
-        // As long as ids come densely, the vector takes them.
+        // The vector holds ids as long as they are dense.
         let dense = Self::SMALL.max(2 * u64::from(self.len));
         if id < dense {
             let id = id as usize;
@@ -82,7 +82,7 @@ impl Strings {
     }
 }
 
-/// A function; indices of strings.
+/// A function; indexes of strings.
 #[derive(Clone, Copy, Default)]
 pub(super) struct FunctionEntry {
     pub id: u64,
@@ -105,7 +105,7 @@ impl FunctionEntry {
     }
 }
 
-/// A file that was mapped.
+/// A mapped file.
 #[derive(Clone, Copy, Default)]
 pub(super) struct MappingEntry {
     pub id: u64,
@@ -137,7 +137,7 @@ pub(super) struct LocationEntry {
     pub address: u64,
     /// Its lines, as a range in [`Locations::lines_of`].
     lines: (u32, u32),
-    /// True if the file has it, or only refers to it.
+    /// True if the file defines it, false if it only refers to it.
     pub defined: bool,
 }
 
@@ -148,7 +148,7 @@ pub(super) struct LineEntry {
     pub line: i64,
 }
 
-/// All locations, by the index that [`IdTable`] gave them.
+/// All locations, by their index in [`IdTable`].
 #[derive(Default)]
 pub(super) struct Locations {
     pub ids: IdTable,
@@ -197,7 +197,7 @@ impl Locations {
         self.all.get(index as usize).copied().unwrap_or_default()
     }
 
-    /// The functions at a location, innermost inlined call first.
+    /// Returns the functions at a location, innermost inlined call first.
     pub fn lines_of(&self, location: &LocationEntry) -> &[LineEntry] {
         let (first, end) = location.lines;
         self.lines

@@ -14,11 +14,11 @@ use std::borrow::Cow;
 /// Limit on the automata of the file's regular expressions, in bytes.
 const REGEX_SIZE: usize = 1 << 20;
 
-/// The position in the tree of a node, for those below it.
+/// The place of a node in the tree, for the nodes below it.
 #[derive(Clone, Copy)]
 struct TreePosition {
     node: DraftNode,
-    /// True if some frame so far was not to be dropped.
+    /// True if any frame so far was to be kept.
     interesting: bool,
     /// Nodes below have no frames of their own.
     cut: bool,
@@ -52,7 +52,7 @@ pub(super) fn translate_profile(
     {
         draft.default_value = default;
     } else {
-        // As pprof does.
+        // As in pprof.
         draft.default_value = width.saturating_sub(1);
     }
     draft.charge_memory(file.memory_size(), end)?;
@@ -66,7 +66,7 @@ struct Translation<'o> {
     file: PprofFile,
     options: &'o ReadOptions,
     draft: TreeDraft,
-    /// End of the file: the place given for faults that are only found there.
+    /// End of the file: the place reported for faults that are only found there.
     end: FilePosition,
     functions: IdTable,
     mappings: IdTable,
@@ -75,18 +75,18 @@ struct Translation<'o> {
     unsymbolised: u64,
 }
 
-/// The frames that the file wants to be dropped.
+/// The frames that the file wants dropped.
 struct Drop {
     drop: Regex,
     keep: Option<Regex>,
     dropped: u64,
 }
 
-/// Methods at a location, outermost first, and the parts of them that the file wants dropped.
+/// Methods at a location, outermost first, and the ones that the file wants dropped.
 #[derive(Clone, Default)]
 struct LocationFrames {
     methods: Vec<MethodId>,
-    /// True if all of them are to be dropped, with their callees.
+    /// True if all of them are dropped, with their callees.
     drop: bool,
     /// True if some inlined ones were dropped: the callees of this location are dropped, too.
     drop_callees: bool,
@@ -115,7 +115,7 @@ impl<'o> Translation<'o> {
         file.mappings = by_index;
         let drop = Drop::new(&file, &mut draft, end)?;
         let host = file.comments.iter().find_map(|comment| {
-            // As we write it.
+            // As vitalfew writes it.
             let comment = lossy_text(&file.strings, *comment, end).ok()?;
             let host = comment.strip_prefix("host: ")?.split(',').next()?;
             Some(host.to_owned())
@@ -175,7 +175,7 @@ impl<'o> Translation<'o> {
         Ok(())
     }
 
-    /// Goes from a node to the one of a location that it calls, unless the file wants that dropped.
+    /// Returns the child node of a location, unless the file wants that dropped.
     fn descend_to_location(
         &mut self,
         place: &mut TreePosition,
@@ -215,7 +215,7 @@ impl<'o> Translation<'o> {
             let label = find(keys)?;
             match strings.get(label.text).filter(|text| !text.is_empty()) {
                 Some(text) => Some(String::from_utf8_lossy(text).into_owned()),
-                // It has a name, and that is empty.
+                // The label exists and is empty.
                 None if label.number == 0 => Some(process_name("").to_owned()),
                 None => None,
             }
@@ -240,7 +240,7 @@ impl<'o> Translation<'o> {
         self.draft.group_node(&owner, self.end)
     }
 
-    /// The methods of a location.
+    /// Returns the methods of a location.
     fn location_frames(&mut self, index: u32) -> Result<LocationFrames, ReadFault> {
         let location = self.file.locations.get(index);
         if !location.defined {
@@ -278,7 +278,7 @@ impl<'o> Translation<'o> {
             });
         };
         let mut frames = LocationFrames::default();
-        // Innermost first in the file: what is to be dropped drops what came before.
+        // Innermost first in the file: a dropped frame drops the ones before it.
         for (depth, line) in lines.iter().enumerate() {
             let name = self.function_name(line.function)?;
             if let Some(drop) = &self.drop
@@ -313,7 +313,7 @@ impl<'o> Translation<'o> {
             .get(id)
             .and_then(|f| self.file.functions.get(f as usize));
         let Some(function) = function else {
-            // The place has its address for a name, then.
+            // Then the place is named by its address.
             self.draft
                 .add_note("some places refer to functions that are not there");
             return Ok(String::new());
@@ -382,8 +382,8 @@ impl Drop {
     }
 }
 
-/// Returns the entries in order. Their memory goes back to the system on the way (which it does in large
-/// pieces only), because the results need as much.
+/// Yields the entries in order. Their memory returns to the system meanwhile (which only takes
+/// large pieces), because the results need as much.
 fn drain_entries<T>(mut all: Vec<T>) -> impl Iterator<Item = T> {
     let piece = (32 << 20) / size_of::<T>();
     let mut pieces = Vec::new();
@@ -408,7 +408,7 @@ fn put_at<T: Default + Clone>(all: &mut Vec<T>, index: u32, value: T) {
 fn lossy_text(strings: &Strings, index: u64, end: FilePosition) -> Result<Cow<'_, str>, ReadFault> {
     match strings.get(index) {
         Some(bytes) => Ok(String::from_utf8_lossy(bytes)),
-        // A profile without any string has still its empty one.
+        // A profile without any string still has the empty one.
         None if index == 0 => Ok(Cow::Borrowed("")),
         None => {
             let what = format!("string {index} of {} is referred to", strings.len());
@@ -417,7 +417,7 @@ fn lossy_text(strings: &Strings, index: u64, end: FilePosition) -> Result<Cow<'_
     }
 }
 
-/// The name of a place without a function.
+/// Returns the name of a place without a function.
 fn unnamed_place(location: &LocationEntry, mapping: Option<&MappingEntry>, module: &str) -> String {
     match mapping {
         Some(mapping) if !module.is_empty() => {

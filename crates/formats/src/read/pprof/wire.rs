@@ -1,4 +1,4 @@
-//! Protobuf's wire format, read piece by piece: only one of the outermost fields is in memory.
+//! Reads protobuf's wire format piece by piece: only one of the outermost fields is in memory.
 
 use crate::read::error::{FilePosition, ReadFault};
 use crate::read::input::ProfileInput;
@@ -31,7 +31,7 @@ impl<'i> Stream<'i> {
         }
     }
 
-    /// The next field; `None` at the end.
+    /// Returns the next field; `None` at the end.
     pub fn next_field(&mut self) -> Result<Option<(u64, WireValue<'_>)>, ReadFault> {
         // Tag and length take at most ten bytes each.
         self.fill_buffer(20)?;
@@ -50,11 +50,11 @@ impl<'i> Stream<'i> {
             return Err(ReadFault::too_large(what, at));
         }
         let head = (head.offset - self.rest_of_buffer().offset) as usize;
-        // In usize, for it is less than the memory limit.
+        // Fits in usize, because it is less than the memory limit.
         self.fill_buffer(head.saturating_add(length as usize))?;
         let mut rest = self.rest_of_buffer();
         let before = rest.offset;
-        // The borrow of the field must not keep `start` from moving on.
+        // The borrow of the field must not prevent the update of `start`.
         let end = {
             rest.next_field()?;
             self.start + (rest.offset - before) as usize
@@ -74,7 +74,7 @@ impl<'i> Stream<'i> {
         }
     }
 
-    /// Fills the buffer with `wanted` bytes, or all that are left.
+    /// Fills the buffer with `wanted` bytes, or all remaining ones.
     fn fill_buffer(&mut self, wanted: usize) -> Result<(), ReadFault> {
         if self.buffer.len() - self.start >= wanted || self.ended {
             return Ok(());
@@ -122,7 +122,7 @@ impl<'a> Message<'a> {
         self.bytes.is_empty()
     }
 
-    /// The next field.
+    /// Returns the next field.
     pub fn next_field(&mut self) -> Result<Option<(u64, WireValue<'a>)>, ReadFault> {
         if self.bytes.is_empty() {
             return Ok(None);
@@ -188,7 +188,7 @@ impl<'a> Message<'a> {
 }
 
 impl WireValue<'_> {
-    /// The number; of bytes, 0: pprof's readers take a field of another type for one not set.
+    /// Returns the number; 0 for bytes, because pprof's readers ignore a field of another type.
     pub fn as_number(&self) -> u64 {
         match self {
             Self::Number(number) => *number,
