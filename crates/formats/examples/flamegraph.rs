@@ -1,5 +1,5 @@
-//! Folded stacks on standard input, a flame graph on standard output: how the README's picture was
-//! made from `vitalfew export --format folded`.
+//! Turns folded stacks on standard input into a flame graph on standard output. It made the
+//! README's picture from `vitalfew export --format folded`.
 
 use inferno::flamegraph::{Options, from_reader};
 

@@ -1,4 +1,4 @@
-//! Reads a profile as a call tree and says what is in it: `cargo run --example tree -- FILE`.
+//! Reads a profile as a call tree and prints its contents: `cargo run --example tree -- FILE`.
 
 use formats::read::{ReadOptions, read_profile};
 use std::process::ExitCode;

@@ -1,14 +1,15 @@
-//! Profiles of Coz, the causal profiler: read and written, as its viewer has them.
+//! Profiles of Coz, the causal profiler: reads and writes the form of its viewer.
 //!
-//! Lines of records, each with its type and its fields: `type<TAB>key=value…`, or an object of JSON. Records
-//! of progress points belong to the experiment before them; a `startup` begins a run; `samples` and
-//! `runtime` are repeated as they grow, so the last of a run counts.
+//! A file has one record a line, each with its type and its fields: `type<TAB>key=value…`, or an
+//! object of JSON. Records of progress points belong to the experiment before them; a `startup`
+//! begins a run. `samples` and `runtime` are repeated as they grow, so the last record of a run
+//! counts.
 //!
-//! What the form has no place for: delays (durations are effective ones), what was measured while
-//! nothing was delayed, when an experiment began, how visits were counted. A profile that was read has
-//! 0 there, and `collector` is `coz`. Of a latency, Coz writes how many were in flight when the experiment
-//! ended, not the average over it; a run that has such points says so in its warnings. Written is the
-//! average, rounded in the tabbed form, which Coz's viewer reads as whole numbers.
+//! The form has no place for delays (durations are effective ones), for measurements of undelayed
+//! times, for the start of an experiment, or for the way visits were counted. A parsed profile has
+//! 0 there, and its `collector` is `coz`. For a latency, Coz writes the number in flight at the end
+//! of the experiment, not the average over it; a run with such points has a warning. vitalfew
+//! writes the average, rounded in the tabbed form, which Coz's viewer reads as integers.
 
 use crate::write::WriteError;
 use profile::*;
@@ -16,19 +17,19 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
-/// Limit on the progress points of a run, far above those of any program.
+/// Maximum number of progress points of a run, far above that of any program.
 const MAX_POINTS: usize = 1000;
 
 /// The form of a profile: tabbed or JSON lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CozForm {
-    /// Tabbed, which all versions read.
+    /// Tabbed, for all versions of Coz.
     Tabbed,
-    /// JSON on each line, which versions since 2026 write.
+    /// JSON on each line, as versions since 2026 write it.
     JsonLines,
 }
 
-/// Reason that a file is no profile of Coz.
+/// Reason for which a file is no profile of Coz.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}, in the line at offset {offset}")]
 pub struct CozReadError {
@@ -38,7 +39,7 @@ pub struct CozReadError {
     pub what: String,
 }
 
-/// A record; which fields it has depends on its type.
+/// A record; its type determines its fields.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct CozRecord {
     #[serde(rename = "type")]
@@ -101,7 +102,7 @@ fn is_known_record(kind: &str) -> bool {
 /// Reads a profile of Coz, in either form.
 ///
 /// # Errors
-/// At the first line that is not one of its records.
+/// At the first line that is not such a record.
 pub fn read_coz(bytes: &[u8]) -> Result<CausalProfile, CozReadError> {
     let mut reader = CozReader::default();
     let mut offset = 0;
@@ -140,7 +141,7 @@ fn parse_record(line: &str) -> Result<CozRecord, String> {
             "departures" => record.departures = Some(parse_number(key, value)?),
             "difference" => record.difference = Some(parse_number(key, value)?),
             "location" => record.location = Some(value.to_owned()),
-            // Also once as the number of samples of a whole run, in old versions.
+            // Old versions also write it once, as the number of samples of a whole run.
             "count" => record.count = Some(parse_number(key, value)?),
             _ => {}
         }
@@ -159,7 +160,7 @@ struct CozReader {
     runs: Vec<CausalRun>,
     fragments: FxHashMap<String, u32>,
     points: FxHashMap<String, usize>,
-    /// Points of the present run that are latencies.
+    /// Latency points of the current run.
     latency: bool,
     runtime: Option<u64>,
 }
@@ -185,14 +186,14 @@ impl CozReader {
                 }
                 let duration = required_field(record.duration, "duration")?;
                 let fragment = self.fragment_index(required_field(record.selected, "selected")?)?;
-                // Old versions do not say; then nothing tells that the fragment did not run.
+                // Old versions do not write it; then nothing tells that the fragment did not run.
                 let samples = record.selected_samples.unwrap_or(1);
                 self.current_run().experiments.push(Experiment {
                     fragment,
                     speedup,
                     start_ns: 0,
-                    // Below 0, and written as if above 2^63, where more was delayed than passed: nothing
-                    // can be said.
+                    // If more was delayed than passed, Coz writes a negative number as one above
+                    // 2^63: unusable.
                     duration_ns: u64::try_from(i64::try_from(duration).unwrap_or(0)).unwrap_or(0),
                     delay_ns: 0,
                     samples,
@@ -214,7 +215,7 @@ impl CozReader {
                 let latency = Progress::Latency {
                     arrivals,
                     departures: required_field(record.departures, "departures")?,
-                    // Counts that were read at different moments wrap around below 0.
+                    // Counts read at different moments wrap around below 0.
                     in_flight: if (0.0..9e18).contains(&difference) {
                         difference
                     } else {
@@ -253,7 +254,7 @@ impl CozReader {
         });
     }
 
-    /// The present run; records before the first `startup` make one.
+    /// Returns the current run; records before the first `startup` make one.
     fn current_run(&mut self) -> &mut CausalRun {
         if self.runs.is_empty() {
             self.begin_run(0);
@@ -287,12 +288,13 @@ impl CozReader {
         count: Progress,
         visits: u64,
     ) -> Result<(), String> {
-        // A throughput and a latency may have one name.
+        // A throughput and a latency may have the same name.
         let name = required_field(name, "name")?;
         let latency = matches!(count, Progress::Latency { .. });
         let key = format!("{}{name}", if latency { "L" } else { "T" });
         let known = self.points.get(&key).copied();
-        // Every experiment has room for all points before its last: that must not grow with the square.
+        // Every experiment has room for all points before its last, so the number must not grow
+        // without bound.
         if known.is_none() && self.points.len() >= MAX_POINTS {
             return Err(format!("more than {MAX_POINTS} progress points"));
         }
@@ -310,7 +312,7 @@ impl CozReader {
         }
         let experiment = run.experiments.last_mut();
         let experiment = experiment.ok_or("a progress point without an experiment before it")?;
-        // Coz writes all points of an experiment; of one that it skipped nothing was seen.
+        // Coz writes all points of an experiment; a skipped one has no visits.
         while experiment.counts.len() < position {
             experiment.counts.push(Progress::Visits(0));
         }
@@ -322,7 +324,7 @@ impl CozReader {
         Ok(())
     }
 
-    /// Ends the present run.
+    /// Ends the current run.
     fn end_run(&mut self) {
         let (latency, runtime) = (self.latency, self.runtime.take());
         self.latency = false;
@@ -342,7 +344,7 @@ impl CozReader {
 
     fn finish_profile(mut self) -> CausalProfile {
         self.end_run();
-        // A program that started and ended has nothing to say.
+        // A program that only started and ended has no results.
         self.runs.retain(|run| !run.fragments.is_empty());
         CausalProfile { runs: self.runs }
     }
@@ -479,7 +481,7 @@ fn fragment_name(fragment: &Fragment) -> String {
     }
 }
 
-/// Returns a name without the characters that would end it.
+/// Returns a name without the separators of the form.
 fn printable_name(name: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     name.chars().map(visible).collect()

@@ -10,9 +10,9 @@ use std::borrow::Cow;
 pub(crate) struct FrameFunction<'a> {
     /// Its name; never empty.
     pub name: Cow<'a, str>,
-    /// The source file that it stands in.
+    /// Source file of the function.
     pub file: Option<&'a str>,
-    /// The line that ran, from 1.
+    /// Executed line, from 1.
     pub line: Option<u32>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Namer<'a> {
         }
     }
 
-    /// The functions at a location, innermost inlined call first; at least one.
+    /// Returns the functions at a location, innermost inlined call first; at least one.
     pub fn functions_at(self, location: Location) -> impl Iterator<Item = FrameFunction<'a>> {
         let resolution = self.symbols.get(location);
         let inlined = resolution.map_or(0, |r| r.inlined.len());
@@ -41,12 +41,12 @@ impl<'a> Namer<'a> {
         (0..depths).map(move |depth| self.function_at_depth(location, resolution, depth))
     }
 
-    /// The procedure at a location, where it is known.
+    /// Returns the procedure at a location, if it is known.
     pub fn procedure_at(self, location: Location) -> Option<&'a Procedure> {
         self.symbols.procedure(location)
     }
 
-    /// Returns whether inlined calls at the location are frames of their own.
+    /// Returns whether inlined calls at the location are separate frames.
     pub fn expands_inlined_calls(self, location: Location) -> bool {
         let resolution = self.symbols.get(location);
         self.inline && resolution.is_some_and(|r| !r.inlined.is_empty())
@@ -90,7 +90,7 @@ impl<'a> Namer<'a> {
     }
 }
 
-/// The name of a place without a symbol.
+/// Returns the name of a place without a symbol.
 fn unnamed_place(image: &Image, offset: ImageOffset) -> Cow<'_, str> {
     if image.kind == ImageKind::Unknown {
         return Cow::Borrowed("[unknown]");
@@ -98,12 +98,12 @@ fn unnamed_place(image: &Image, offset: ImageOffset) -> Cow<'_, str> {
     Cow::Owned(format!("{}+{:#x}", base_name(image), offset.0))
 }
 
-/// Returns the last part of an image's path; a name in brackets as it is.
+/// Returns the last component of an image's path; a name in brackets unchanged.
 pub fn base_name(image: &Image) -> &str {
     base_of_path(&image.path)
 }
 
-/// The last part of a path; a name in brackets as it is.
+/// Returns the last component of a path; a name in brackets unchanged.
 pub(crate) fn base_of_path(path: &str) -> &str {
     let base = match path.rsplit_once('/') {
         Some((_, base)) if !path.starts_with('[') => base,
@@ -112,7 +112,7 @@ pub(crate) fn base_of_path(path: &str) -> &str {
     if base.is_empty() { "[unknown]" } else { base }
 }
 
-/// The name of a process, or a stand-in where it has none.
+/// Returns the name of a process, or a stand-in for an empty one.
 pub(crate) fn process_name(name: &str) -> &str {
     if name.is_empty() { "[unknown]" } else { name }
 }

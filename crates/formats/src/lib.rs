@@ -1,4 +1,4 @@
-//! Other people's profiles.
+//! Profiles of other tools.
 //!
 //! | module | what it does |
 //! |---|---|

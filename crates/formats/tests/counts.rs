@@ -1,4 +1,5 @@
-//! Counts of lines, by gcov and in lcov's form, which of them are a file's, and damage to these and to branch stacks.
+//! Line counts, by gcov and in lcov's form, their assignment to files, and damage to these and to
+//! branch stacks.
 
 mod branch_stacks;
 #[path = "read/memory.rs"]
@@ -60,7 +61,7 @@ fn gcov_and_lcov_say_the_same() {
             .and_then(|lines| lines.get(&line).copied())
     };
     assert_eq!(of("/home/one/a/work.c", 1), Some(3));
-    // Another build, elsewhere.
+    // Another build, in another directory.
     assert_eq!(of("/build/a/work.c", 2), Some(8));
     assert_eq!(of("inline.h", 9), Some(3));
     assert_eq!(of("/home/one/a/other.c", 1), None);
@@ -129,7 +130,7 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 static VALID: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
-    // Two loops, one of which is left for a library.
+    // Two loops; one of them calls a library.
     let stack = |turn: u64| {
         let (inner, outer) = ((BIAS + 0x40, BIAS + 0x10), (BIAS + 0x80 + turn % 3, BIAS));
         let (out, back) = ((BIAS + 0x90, LIBRARY), (LIBRARY + 8, BIAS));
@@ -144,7 +145,7 @@ static VALID: LazyLock<[Vec<u8>; 4]> = LazyLock::new(|| {
 const BIAS: u64 = 0x5555_5555_0000;
 const LIBRARY: u64 = 0x7000_0000_0000;
 
-/// Reads a file with little memory; how much of it was taken.
+/// Reads a file with little memory; returns the memory used.
 fn taken(bytes: &[u8], most: u64) -> (Result<ExecutionCounts, CountsError>, isize) {
     let mut file = tempfile::NamedTempFile::new().expect("a file");
     file.write_all(bytes).expect("written");
@@ -252,7 +253,7 @@ proptest! {
         harmless(&bytes)?;
     }
 
-    /// Numbers at the places of others: lengths, counts and offsets that lead anywhere.
+    /// Arbitrary numbers as lengths, counts and offsets.
     #[test]
     fn any_number_in_perf_data_is_an_error_at_most(
         at in any::<prop::sample::Index>(),

@@ -1,4 +1,4 @@
-//! Profiles of Coz: what is written is read, what is damaged is an error.
+//! Profiles of Coz: round trips, and errors for damaged files.
 
 use formats::coz::{CozForm, is_coz, read_coz, write_coz};
 use profile::*;
@@ -33,7 +33,8 @@ fn a_profile_is_read_as_the_viewer_reads_it() {
     assert_eq!((first.fragment, first.speedup), (0, 0.05));
     assert_eq!((first.duration_ns, first.samples), (189_155_916, 1360));
     assert_eq!(first.counts, [Progress::Visits(9)]);
-    // More was delayed than passed, and counters were read at different moments: below 0 as Coz writes it.
+    // More was delayed than passed, and counters were read at different moments: below 0 as Coz
+    // writes it.
     assert_eq!(second.duration_ns, 0);
     let latency = Progress::Latency {
         arrivals: 7,
@@ -118,7 +119,7 @@ fn what_is_wrong_is_said_with_its_offset() {
     );
 }
 
-/// Cut anywhere, or with any bit changed, it is read or refused; never more.
+/// A file cut anywhere, or with any bit changed, is read or refused without other effects.
 #[test]
 fn damage_is_survived() {
     let bytes = TABBED.as_bytes();
@@ -201,7 +202,7 @@ fn any_run() -> impl Strategy<Value = CausalRun> {
 }
 
 proptest! {
-    /// Every value that the form has a place for comes back.
+    /// Every value that the form can hold survives a round trip.
     #[test]
     fn what_is_written_is_read(run in any_run(), json in any::<bool>()) {
         let form = if json { CozForm::JsonLines } else { CozForm::Tabbed };

@@ -1,7 +1,6 @@
-//! The Firefox Profiler: no schema of its format is published, so the tables are checked here for
-//! what its type definitions say, and Mozilla's own `profiler-cli` (npm
-//! `@firefox-devtools/profiler-cli`, Node 24) loads the profile where it is installed; the
-//! environment variable `PROFILER_CLI` can name it.
+//! The Firefox Profiler. No schema of its format is published, so the tables are checked against
+//! its type definitions. Mozilla's own `profiler-cli` (npm `@firefox-devtools/profiler-cli`, Node
+//! 24) loads the profile if it is installed; the environment variable `PROFILER_CLI` can name it.
 
 mod common;
 
@@ -26,8 +25,8 @@ fn json(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) ->
     serde_json::from_slice(&write(recording, symbols, options)).unwrap()
 }
 
-/// The columns of each shared table, and what each holds: an index into another table, `#` a
-/// number, `b` a truth value, `0` nothing; `?` allows null, `-` allows -1.
+/// The columns of each shared table, and their contents: an index into another table, `#` a number,
+/// `b` a truth value, `0` nothing; `?` allows null, `-` allows -1.
 const TABLES: [(&str, &[(&str, &str)]); 6] = [
     (
         "sources",
@@ -114,7 +113,7 @@ fn check_cell(profile: &Value, cell: &Value, holds: &str, at: &str) {
     );
 }
 
-/// Checks all that the type definitions of the format demand.
+/// Checks all demands of the format's type definitions.
 fn check(profile: &Value) {
     for (table, columns) in TABLES {
         let length = length(profile, table);
@@ -184,7 +183,7 @@ fn check_samples(profile: &Value, samples: &Value) {
         check_cell(profile, stack, "stackTable", "samples.stack");
     }
     let times: Vec<f64> = column("time").iter().map(|t| t.as_f64().unwrap()).collect();
-    // When they were taken is not recorded, so that no order of them is claimed.
+    // Times are not recorded, so no order is claimed.
     assert_eq!(times, vec![0.0; length]);
     assert_eq!(
         profile["meta"]["profilingEndTime"],
@@ -195,8 +194,8 @@ fn check_samples(profile: &Value, samples: &Value) {
     assert!(column("weight").iter().all(|w| w.as_f64().unwrap() > 0.0));
 }
 
-/// Weights by process name, thread name, pid, and names of the frames outermost first; nanoseconds
-/// for measured time.
+/// Returns weights by process name, thread name, pid, and names of the frames outermost first;
+/// nanoseconds for measured time.
 fn read(profile: &Value) -> BTreeMap<(String, String, Named), u64> {
     let shared = &profile["shared"];
     let index = |table: &str, column: &str, row: usize| {
@@ -234,11 +233,11 @@ fn read(profile: &Value) -> BTreeMap<(String, String, Named), u64> {
     totals
 }
 
-/// A `profiler-cli` that keeps its session in a folder; stopped when dropped.
+/// A `profiler-cli` that keeps its session in a folder; stopped on drop.
 struct Session<'a>(&'a Path);
 
 impl Session<'_> {
-    /// `None`, and a word about it, where it is not installed.
+    /// Runs it; prints a note and returns `None` if it is not installed.
     fn run(&self, args: &[&str]) -> Option<String> {
         let program = std::env::var("PROFILER_CLI").unwrap_or_else(|_| "profiler-cli".to_owned());
         let mut command = Command::new(&program);
@@ -268,7 +267,7 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         let program = std::env::var("PROFILER_CLI").unwrap_or_else(|_| "profiler-cli".to_owned());
         let mut command = Command::new(program);
-        // Whether it ran or not, there is nothing more to do about it.
+        // A failure is ignored at the end.
         let _ = command
             .arg("stop")
             .env("PROFILER_CLI_SESSION_DIR", self.0)
@@ -426,7 +425,7 @@ proptest! {
             if event.unit == Unit::Nanoseconds || event.multiplex_scale == 1.0 {
                 prop_assert_eq!(&read, &expected);
             }
-            // Rounded by thread and by place, so a few roundings off where names are equal.
+            // Rounded by thread and by place, so a few roundings off if names are equal.
             for (key, value) in &read {
                 let expected = expected.get(key).copied().unwrap_or(0);
                 prop_assert!(value.abs_diff(expected) <= 30, "{:?}: {} for {}", key, value, expected);

@@ -1,4 +1,4 @@
-//! Folded stacks: what a reader adds up is what was recorded.
+//! Folded stacks: a reader's sums equal the recording.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn write(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -
     String::from_utf8(out).unwrap()
 }
 
-/// A strict reader: every line is frames, one space, a number; no line comes twice.
+/// A strict reader: every line is frames, one space, a number; no line repeats.
 fn read(text: &str) -> BTreeMap<Vec<String>, u64> {
     let mut stacks = BTreeMap::new();
     for line in text.split_terminator('\n') {

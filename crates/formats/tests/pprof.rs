@@ -1,4 +1,4 @@
-//! pprof: what an independent decoder and `go tool pprof` read is what was recorded.
+//! pprof: an independent decoder and `go tool pprof` read what was recorded.
 
 mod common;
 
@@ -64,7 +64,8 @@ struct Message {
 }
 
 impl Message {
-    /// `nested` says which fields are messages, `packed` which are packed numbers.
+    /// Reads a message. `nested` lists the fields that are messages, `packed` those of packed
+    /// numbers.
     fn read(bytes: &[u8], nested: &[u64], packed: &[u64]) -> Self {
         let mut message = Self::default();
         for (field, value) in fields(bytes) {
@@ -111,7 +112,7 @@ struct Decoded {
     times: [u64; 3],
 }
 
-/// Decodes a profile and checks everything that the format demands of it.
+/// Decodes a profile and checks all demands of the format.
 fn decode(gzipped: &[u8]) -> Decoded {
     let mut bytes = Vec::new();
     GzDecoder::new(gzipped).read_to_end(&mut bytes).unwrap();
@@ -211,7 +212,7 @@ fn decode(gzipped: &[u8]) -> Decoded {
     d
 }
 
-/// Runs `go tool pprof`; `None`, and a word about it, where there is no Go.
+/// Runs `go tool pprof`; prints a note and returns `None` without Go.
 fn go_pprof(profile: &[u8], args: &[&str]) -> Option<String> {
     run_pprof(&["go", "tool", "pprof"], profile, args)
 }
@@ -337,8 +338,8 @@ fn go_tool_pprof_shows_it() {
     );
 }
 
-/// A function of this very program, sampled and not resolved. Its linker may give code other
-/// addresses than offsets in the file, as rustc's own lld does.
+/// Returns a recording of a function of this very program, sampled and not resolved. Its linker may
+/// give code addresses other than file offsets, as rustc's own lld does.
 fn of_this_program() -> (Recording, u64) {
     let address = of_this_program as fn() -> (Recording, u64) as usize as u64;
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -353,7 +354,7 @@ fn of_this_program() -> (Recording, u64) {
         ..image(ImageKind::File, program.to_str().unwrap())
     }];
     let name = recording.names.intern("test");
-    // Far enough away for the mapping not to begin where the function does.
+    // Far enough away that the mapping does not begin at the function.
     for offset in [offset - 0x2345, offset] {
         let stack = recording.stacks.intern(at(0, offset), None);
         recording.samples.push(sample(0, name, stack, 1));
@@ -370,7 +371,7 @@ fn go_tool_pprof_does_not_put_names_of_its_own() {
     }
 }
 
-/// Uses the `pprof` of github.com/google/pprof, where it is installed.
+/// Uses the `pprof` of github.com/google/pprof, if it is installed.
 #[test]
 fn pprof_finds_the_code_in_the_file() {
     let (recording, _) = of_this_program();
@@ -417,7 +418,7 @@ fn a_million_frames_are_written_in_seconds() {
     );
 }
 
-/// The labels of a sample as pprof can state them: neither empty texts nor the number 0.
+/// Returns the labels of a sample that pprof can express: neither empty texts nor the number 0.
 fn labels(recording: &Recording, s: &Sample) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut set = |key: &str, value: String| {
@@ -444,8 +445,7 @@ fn labels(recording: &Recording, s: &Sample) -> BTreeMap<String, String> {
     all
 }
 
-/// Values by stack and labels; pprof itself does not tell apart samples that differ only in
-/// offsets.
+/// Values by stack and labels; pprof itself merges samples that differ only in offsets.
 type Totals = BTreeMap<(Named, BTreeMap<String, String>), i64>;
 
 fn read(d: &Decoded, column: usize) -> Totals {
@@ -463,7 +463,7 @@ proptest! {
         let d = decode(&write(&recording, &symbols, &options));
         let mut column = 0;
         for (index, event) in recording.events.iter().enumerate() {
-            // Rounded a stack and set of labels at a time, then added up by name.
+            // Rounded for each stack and set of labels, then added up by name.
             let rows = totals(&recording, EventId(index as u16), |s| {
                 (s.stack, labels(&recording, s))
             });

@@ -1,4 +1,4 @@
-//! speedscope: the file keeps to speedscope's own schema, and adds up to what was recorded.
+//! speedscope: the file matches speedscope's own schema, and its sums equal the recording.
 
 mod common;
 
@@ -14,9 +14,10 @@ use std::sync::LazyLock;
 static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     let schema = include_str!("data/speedscope-file-format-schema.json");
     let mut schema: Value = serde_json::from_str(schema).unwrap();
-    // It says in `$ref` what a file is, and nothing would be checked without it.
+    // Its `$ref` defines a file; without it nothing would be checked.
     assert_eq!(schema["$ref"], "#/definitions/FileFormat.File");
-    // Recorded stacks are sampled, never evented: with the other kind gone, a failure tells where.
+    // Recorded stacks are sampled, never evented: without the other kind, a failure names the
+    // place.
     schema["definitions"]["FileFormat.Profile"] =
         schema["definitions"]["FileFormat.SampledProfile"].clone();
     jsonschema::validator_for(&schema).unwrap()
@@ -31,7 +32,7 @@ fn write(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -
     file
 }
 
-/// Stacks and their weights; checks all that the schema cannot say.
+/// Returns stacks and their weights; checks rules that the schema cannot express.
 fn read(file: &Value) -> BTreeMap<Named, u64> {
     let frames = file["shared"]["frames"].as_array().unwrap();
     let profile = &file["profiles"][0];
@@ -56,8 +57,8 @@ fn read(file: &Value) -> BTreeMap<Named, u64> {
     stacks
 }
 
-/// A stack that has been left does not come again, as in a tree: what comes and goes looks like a phase
-/// of the program, and when samples were taken is not recorded.
+/// Asserts that a stack does not recur after it was left, as in a tree: recurring stacks look like
+/// phases of the program, but times of samples are not recorded.
 fn assert_no_phases(file: &Value) {
     let samples = file["profiles"][0]["samples"].as_array().unwrap();
     let mut left = std::collections::HashSet::new();

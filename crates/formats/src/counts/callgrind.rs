@@ -1,12 +1,12 @@
-//! Exact counts of instructions, as callgrind writes them with `--dump-instr=yes` (and, for
-//! branches, `--collect-jumps=yes`).
+//! Exact instruction counts, as callgrind writes them with `--dump-instr=yes` (and, for branches,
+//! `--collect-jumps=yes`).
 
 use profile::ImageAddress;
 use rustc_hash::FxHashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// The longest line, in bytes.
+/// Maximum length of a line, in bytes.
 const LONGEST: u64 = 1 << 20;
 
 /// Reason that counts could not be read.
@@ -20,7 +20,7 @@ pub enum CallgrindError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A line is not of the format.
+    /// A line does not match the format.
     #[error("{}: line {line} (offset {offset:#x}): {what}", path.display())]
     Line {
         /// The file.
@@ -45,11 +45,11 @@ pub enum CallgrindError {
 pub struct CallgrindCounts {
     /// Executions by object and address.
     executed: FxHashMap<(u32, u64), u64>,
-    /// Jumps by object, from where, to where.
+    /// Jumps by object, source and target.
     jumped: FxHashMap<(u32, u64), Vec<(u64, u64)>>,
-    /// Calls within an object, from where, to where.
+    /// Calls within an object, by source and target.
     called: FxHashMap<(u32, u64), Vec<(u64, u64)>>,
-    /// Procedures of each name: object and first address that was executed.
+    /// Procedures of each name: object and first executed address.
     procedures: FxHashMap<String, FxHashMap<u32, u64>>,
 }
 
@@ -58,7 +58,7 @@ pub struct CallgrindCounts {
 pub struct ProcedureCounts<'a> {
     counts: &'a CallgrindCounts,
     object: u32,
-    /// The distance of callgrind's addresses from the image's.
+    /// Difference between callgrind's addresses and the image's.
     bias: u64,
 }
 
@@ -69,7 +69,7 @@ impl ProcedureCounts<'_> {
         self.counts.executed.get(&key).copied().unwrap_or(0)
     }
 
-    /// Returns how often a branch was taken: to a target, or in all.
+    /// Returns how often a branch was taken: to one target, or in total.
     pub fn times_jumped(&self, at: ImageAddress, to: Option<ImageAddress>) -> u64 {
         let key = (self.object, at.0.wrapping_add(self.bias));
         let jumps = self.counts.jumped.get(&key).map(Vec::as_slice);
@@ -79,7 +79,8 @@ impl ProcedureCounts<'_> {
         found.fold(0, |sum, (_, times)| sum.saturating_add(*times))
     }
 
-    /// Returns the targets of an instruction's calls within its own image, and the number of calls to each.
+    /// Returns the targets of an instruction's calls within its own image, and the number of calls
+    /// to each.
     pub fn calls_from(&self, at: ImageAddress) -> impl Iterator<Item = (ImageAddress, f64)> + '_ {
         let key = (self.object, at.0.wrapping_add(self.bias));
         let calls = self.counts.called.get(&key).into_iter().flatten();
@@ -139,8 +140,8 @@ impl CallgrindCounts {
         Ok(parser.counts)
     }
 
-    /// The counts of a procedure that starts at an address of its image: of this name, or of this
-    /// name but for parameters. `None` if it has none, or several of this name have.
+    /// Returns the counts of a procedure that starts at an address of its image: of this name, or
+    /// of this name without parameters. `None` if the file has none, or several of this name.
     pub fn counts_of_procedure(
         &self,
         name: &str,
@@ -156,7 +157,7 @@ impl CallgrindCounts {
         all.next().is_none().then(|| ProcedureCounts {
             counts: self,
             object: *object,
-            // What is executed first is at its start.
+            // The first executed instruction is at the procedure's start.
             bias: first.wrapping_sub(start.0),
         })
     }
@@ -165,7 +166,7 @@ impl CallgrindCounts {
 #[derive(Default)]
 struct Parser {
     counts: CallgrindCounts,
-    /// Names that were given a number, of objects and of functions.
+    /// Numbered names, of objects and of functions.
     objects: FxHashMap<String, String>,
     functions: FxHashMap<String, String>,
     numbers: FxHashMap<String, u32>,
@@ -174,12 +175,12 @@ struct Parser {
     address: u64,
     /// `positions: instr …`
     has_instructions: bool,
-    /// The next line is of a call, whose costs are the callee's: how often it was made, and to where
-    /// (unless that is not said).
+    /// The next line is of a call, whose costs are the callee's: its number of calls, and its
+    /// target if that is given.
     of_call: Option<(u64, Option<u64>)>,
-    /// The object of the next callee, if it is another.
+    /// The object of the next callee, if it differs.
     callee: Option<u32>,
-    /// The next line is of a jump: how often, to where.
+    /// The next line is of a jump: its count and target.
     of_jump: Option<(u64, u64)>,
 }
 
@@ -195,7 +196,7 @@ impl Parser {
             self.object = self.number_of(name)?;
         } else if let Some(name) = line.strip_prefix("fn=") {
             let name = expand_name(&mut self.functions, name)?;
-            // Recursion levels are counted apart: name'2.
+            // Recursion levels are counted separately: name'2.
             self.function = name.split('\'').next().unwrap_or_default().to_owned();
         } else if let Some(name) = line.strip_prefix("cfn=") {
             expand_name(&mut self.functions, name)?;
@@ -227,7 +228,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The number of an object.
+    /// Returns the number of an object.
     fn number_of(&mut self, name: &str) -> Result<u32, &'static str> {
         let name = expand_name(&mut self.objects, name)?;
         let next = self.numbers.len() as u32;
@@ -240,7 +241,7 @@ impl Parser {
         Ok(())
     }
 
-    /// An address, which may be given as a difference to the one before.
+    /// Parses an address, which may be relative to the previous one.
     fn parse_position(&self, word: &str) -> Option<u64> {
         match word.split_at_checked(1)? {
             ("+", more) => self.address.checked_add(parse_number(more)?),
@@ -289,7 +290,7 @@ impl Parser {
     }
 }
 
-/// `(1) name` defines a number, `(1)` uses it; a name may stand alone.
+/// Expands a name: `(1) name` defines a number, `(1)` uses it; a name may stand alone.
 fn expand_name(names: &mut FxHashMap<String, String>, text: &str) -> Result<String, &'static str> {
     let Some((number, name)) = text.strip_prefix('(').and_then(|rest| rest.split_once(')')) else {
         return Ok(text.to_owned());
@@ -361,7 +362,7 @@ fn=(2)
         );
         assert_eq!(work.times_jumped(ImageAddress(0x100c), None), 7);
         assert_eq!(work.times_jumped(ImageAddress(0x1000), None), 0);
-        // Not what is called in another object.
+        // Without calls into another object.
         let called: Vec<_> = work.calls_from(ImageAddress(0x1008)).collect();
         assert_eq!(called, [(ImageAddress(0x2000), 2.0)]);
         let other = counts

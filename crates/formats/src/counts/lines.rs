@@ -9,12 +9,11 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use std::io::Read;
 
-/// Memory that a line takes at most, and a file beside its path, while the tables that they are in
-/// grow.
+/// Upper bound of the memory of a line, and of a file beside its path, while their tables grow.
 const LINE: u64 = 64;
 const FILE: u64 = 768;
-/// Memory that the text of gcov takes at most when it is read, for each of its bytes: files without
-/// lines are the worst.
+/// Upper bound of the memory for each byte of gcov's text during parsing: files without lines are
+/// the worst.
 const TEXT: u64 = 16;
 
 /// The counts of a file's lines.
@@ -23,15 +22,15 @@ type File = FxHashMap<u32, u64>;
 /// Execution counts of source lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounts {
-    /// Files by the last part of their path, then by the part before it.
+    /// Files by the last component of their path, then by the one before it.
     files: FxHashMap<String, FxHashMap<String, File>>,
-    /// Lines with a count.
+    /// Number of lines with a count.
     lines: u64,
     /// Approximate memory of the counts.
     memory: u64,
 }
 
-/// The part of gcov's JSON that is read.
+/// The fields of gcov's JSON that are read.
 #[derive(Deserialize)]
 struct Gcov {
     #[serde(default)]
@@ -55,19 +54,19 @@ struct GcovLine {
 }
 
 impl LineCounts {
-    /// Returns how many lines have a count.
+    /// Returns the number of lines with a count.
     pub fn len(&self) -> u64 {
         self.lines
     }
 
-    /// Returns whether no line has one.
+    /// Returns whether no line has a count.
     pub fn is_empty(&self) -> bool {
         self.lines == 0
     }
 
-    /// Returns the counts of a file's lines, of the one counted file whose path ends like this one
-    /// for longest; `None` if there are several. Programs are counted and measured in other builds,
-    /// which may lie elsewhere.
+    /// Returns the counts of the counted file whose path shares the longest end with this one;
+    /// `None` if there are several. Programs are counted and measured in different builds, which
+    /// may be in different directories.
     pub fn lines_of_file(&self, path: &str) -> Option<&FxHashMap<u32, u64>> {
         let (name, directories) = split_path(path);
         let files = self.files.get(&name)?;
@@ -125,7 +124,7 @@ impl LineCounts {
         }
     }
 
-    /// Reads the output of gcov for one file or for several, one after the other.
+    /// Reads the output of gcov for one file or several, one after the other.
     pub(super) fn read_gcov(
         input: &mut ProfileInput,
         limits: &ReadLimits,
@@ -227,7 +226,7 @@ impl LineCounts {
     }
 }
 
-/// Splits a path into its last part and the part before it.
+/// Splits a path into its last component and the one before it.
 fn split_path(path: &str) -> (String, String) {
     let mut clean = String::with_capacity(path.len());
     for part in path.split('/') {

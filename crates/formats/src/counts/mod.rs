@@ -33,8 +33,7 @@ pub enum CountsError {
     Other(#[from] ReadError),
 }
 
-/// First bytes of files that have counts only together with another file, and the tool that makes
-/// text of both.
+/// First bytes of files whose counts need a second file, and the tool that converts both to text.
 const BINARY: [(&[u8], &str); 7] = [
     (b"adcg", GCOV),
     (b"gcda", GCOV),
@@ -48,10 +47,10 @@ const GCOV: &str = "gcov's own; give what gcov --json-format --stdout writes of 
 const LLVM: &str = "llvm-profdata's own, which names no lines; give what llvm-cov export -format=lcov \
                     -instr-profile=FILE.profdata PROGRAM writes";
 
-/// Reads a file, compressed or not; which tool wrote it is told by its content.
+/// Reads a file, compressed or not; its content tells which tool wrote it.
 ///
 /// # Errors
-/// If it cannot be read, is damaged, exceeds the limits, or has no counts that can be used.
+/// If it cannot be read, is damaged, exceeds the limits, or has no usable counts.
 pub fn read_counts(path: &Path, limits: &ReadLimits) -> Result<ExecutionCounts, CountsError> {
     let fault = |fault: ReadFault| CountsError::from(fault.in_file(path, "counts"));
     let mut input = ProfileInput::open_file(path, limits).map_err(fault)?;

@@ -1,6 +1,6 @@
 //! Sample profiles for optimising compilers, in the text form that LLVM reads (`clang
-//! -fprofile-sample-use=FILE`, `llvm-profdata merge --sample`): how often each place of each function ran,
-//! inlined calls apart.
+//! -fprofile-sample-use=FILE`, `llvm-profdata merge --sample`): how often each place of each
+//! function ran, inlined calls separately.
 //!
 //! ```text
 //! function:total:head
@@ -12,7 +12,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// A place in a function: lines below its declaration, and the discriminator of places of one line.
+/// A place in a function: lines below its declaration, and the discriminator of several places on
+/// one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AutofdoPlace {
     /// Lines below the function's first one, modulo 2¹⁶.
@@ -26,7 +27,7 @@ pub struct AutofdoPlace {
 pub struct AutofdoCount {
     /// Executions.
     pub count: u64,
-    /// Functions that are called from there, with the number of calls.
+    /// Functions called from the place, with the number of calls.
     pub callees: BTreeMap<String, u64>,
 }
 
@@ -42,7 +43,7 @@ pub struct AutofdoFunction {
 }
 
 impl AutofdoFunction {
-    /// The function at the end of a chain of inlined calls.
+    /// Returns the function at the end of a chain of inlined calls.
     pub fn inlined_function(&mut self, calls: &[(AutofdoPlace, String)]) -> &mut Self {
         calls.iter().fold(self, |function, (place, callee)| {
             let inlined = function.inlined.entry(*place).or_default();
@@ -50,14 +51,14 @@ impl AutofdoFunction {
         })
     }
 
-    /// Says that a place ran so often: where that is said several times (of several instructions), the most
-    /// counts.
+    /// Records the execution count of a place. Several instructions may have one place: the highest
+    /// count applies.
     pub fn record_execution(&mut self, place: AutofdoPlace, count: u64) {
         let known = &mut self.body.entry(place).or_default().count;
         *known = count.max(*known);
     }
 
-    /// Returns the sum of all counts, those of inlined calls with it.
+    /// Returns the sum of all counts, including inlined calls.
     pub fn total_count(&self) -> u64 {
         let own = self.body.values().map(|count| count.count);
         let inlined = self.inlined.values().flat_map(BTreeMap::values);
@@ -97,15 +98,15 @@ impl std::fmt::Display for AutofdoPlace {
     }
 }
 
-/// Returns whether a name can stand in this form.
+/// Returns whether a name is valid in this form.
 pub fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-/// Writes the functions, by linkage name; the one with the largest total first.
+/// Writes the functions by linkage name, the one with the largest total first.
 ///
 /// # Errors
-/// Of the writer.
+/// Those of the writer.
 pub fn write_autofdo(
     functions: &BTreeMap<String, AutofdoFunction>,
     out: &mut dyn Write,
@@ -122,7 +123,8 @@ pub fn write_autofdo(
     Ok(())
 }
 
-/// The number that LLVM's encoding holds in its lowest part: a zero is one bit, other numbers take 7 or 14.
+/// Returns the number in the lowest part of LLVM's encoding: a zero is one bit, other numbers take
+/// 7 or 14.
 fn lowest_part(bits: u64) -> u32 {
     if bits & 1 == 1 {
         return 0;
@@ -134,8 +136,8 @@ fn lowest_part(bits: u64) -> u32 {
     }
 }
 
-/// Decodes a discriminator of LLVM's: the base discriminator, and the number of copies of the code (by
-/// unrolling) for which each execution counts.
+/// Decodes a discriminator of LLVM: the base discriminator, and the number of copies of the code
+/// (by unrolling) for which each execution counts.
 pub fn decode_discriminator(bits: u64) -> (u32, u32) {
     let rest = match (bits & 1, bits & 0x40) {
         (1, _) => bits >> 1,

@@ -12,15 +12,15 @@ pub enum WriteError {
         /// The output's error.
         source: io::Error,
     },
-    /// An event was asked for that was not recorded.
+    /// The requested event was not recorded.
     #[error("there is no event {wanted}: the recording has {recorded}")]
     NoSuchEvent {
-        /// The index that was asked for.
+        /// The requested index.
         wanted: u16,
         /// The number of recorded events.
         recorded: usize,
     },
-    /// The factor that makes up for multiplexing is no factor.
+    /// The scale for multiplexing is invalid.
     #[error(
         "the multiplexing scale of event {event} is {scale}, not a finite factor of at least 0"
     )]
@@ -30,7 +30,7 @@ pub enum WriteError {
         /// Its scale.
         scale: f64,
     },
-    /// The recording contradicts itself: it refers to something that it does not have.
+    /// The recording contradicts itself: it refers to a missing entry.
     #[error("{from} {index} refers to {to} {missing}, but the recording has {have}")]
     Dangling {
         /// The referring table: `sample` or `stack`.
@@ -41,10 +41,10 @@ pub enum WriteError {
         to: &'static str,
         /// The index that does not exist.
         missing: usize,
-        /// The number of entries in it.
+        /// Number of entries in that table.
         have: usize,
     },
-    /// Its stacks and costs make no call tree.
+    /// Its stacks and costs form no call tree.
     #[error("the recording makes no call tree")]
     NoTree(#[source] CallTreeError),
 }
@@ -56,7 +56,7 @@ impl WriteError {
     }
 }
 
-/// Makes sure that every index in the recording leads somewhere, so that the writers need not look.
+/// Checks that every index in the recording is valid, so that the writers need not.
 pub(crate) fn check_recording(recording: &Recording) -> Result<(), WriteError> {
     for event in &recording.events {
         if !(event.multiplex_scale.is_finite() && event.multiplex_scale >= 0.0) {
@@ -86,8 +86,8 @@ pub(crate) fn check_recording(recording: &Recording) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Like [`check_recording`], and makes sure that the wanted event exists; the exception is a recording
-/// without any event, which is empty whatever is asked of it.
+/// As [`check_recording`], and checks that the wanted event exists; a recording without any event
+/// passes as empty.
 pub(crate) fn check_with_event(recording: &Recording, wanted: EventId) -> Result<(), WriteError> {
     let recorded = recording.events.len();
     if recorded > 0 && usize::from(wanted.0) >= recorded {

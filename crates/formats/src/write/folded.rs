@@ -1,12 +1,12 @@
 //! Folded (collapsed) stacks: one line a stack, `process;outermost;…;innermost value`.
 //!
-//! The form that Brendan Gregg's FlameGraph scripts made common. The root frame is the name of the
-//! process. It has no escapes, so characters with a meaning in it are replaced: `;` by `:`, control
-//! characters and line separators by `_`, and the space before a number that ends a name by `_`
-//! (readers would take the number for the value of a differential profile); a frame `--` becomes `__`.
+//! The form of Brendan Gregg's FlameGraph scripts. The root frame is the name of the process. It
+//! has no escapes, so special characters are replaced: `;` by `:`, control characters and line
+//! separators by `_`, and the space before a number that ends a name by `_` (readers would take the
+//! number for the value of a differential profile); a frame `--` becomes `__`.
 //!
-//! With [`WriteOptions::wakers`] a wait that somebody ended goes on in the manner of bcc's `offwaketime`:
-//! the frame `--`, the waker's stack innermost first, and the waker's name.
+//! With [`WriteOptions::wakers`] a wait with a waker continues as in bcc's `offwaketime`: the frame
+//! `--`, the waker's stack innermost first, and the waker's name.
 
 use crate::frame::{Namer, is_kernel, process_name};
 use crate::write::error::check_with_event;
@@ -18,13 +18,13 @@ use profile::{NameId, Recording, SymbolTable};
 use rustc_hash::FxBuildHasher;
 use std::io::{self, BufWriter, Write};
 
-/// The frame that divides a wait's stack from its waker's.
+/// The frame between a wait's stack and its waker's.
 const WAKER: &str = "--";
 
 /// The frame of a process and the innermost node of a stack in it.
 type End = (usize, Option<usize>);
 
-/// Writes one event of a recording as folded stacks, each different line once.
+/// Writes one event of a recording as folded stacks, each distinct line once.
 ///
 /// # Errors
 /// If the output fails, the event does not exist, or the recording contradicts itself.
@@ -52,7 +52,7 @@ pub fn write_folded(
             names.insert_full(name).0
         }));
     });
-    // Processes by their safe names too, or two of them could make the same line.
+    // Processes by their safe names too: two names could otherwise make the same line.
     let processes: Vec<usize> = recording
         .names
         .iter()
@@ -81,7 +81,7 @@ pub fn write_folded(
         .map_err(WriteError::wrap_io("folded"))
 }
 
-/// The texts that lines are made of.
+/// The texts of the lines.
 struct FoldedWriter {
     names: IndexSet<String, FxBuildHasher>,
     paths: StackPaths,
@@ -120,7 +120,7 @@ impl FoldedWriter {
     }
 }
 
-/// The name with nothing in it that means something to a reader of folded stacks.
+/// Returns the name without characters that readers of folded stacks interpret.
 fn escape_frame(name: &str) -> String {
     let mut safe: String = process_name(name)
         .chars()

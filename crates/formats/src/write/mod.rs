@@ -1,9 +1,9 @@
-//! Recordings of ours, written as files of other tools.
+//! Writes recordings as files of other tools.
 //!
-//! Each module has a `write` that turns a [`profile::Recording`] and what is known of its locations into
-//! a file of its format. A new format is a new module beside the others, and a row of `EXPORTS` in the
-//! command `export`; what all of them need (samples added up by call path, the checks before) lies in
-//! the private modules here.
+//! Each module has a function that writes a [`profile::Recording`], with the symbols of its
+//! locations, in its format. A new format is a new module beside the others, and a row of `EXPORTS`
+//! in the command `export`; common parts (sums of samples by call path, checks) are in the private
+//! modules here.
 //!
 //! | module | written for | events |
 //! |---|---|---|
@@ -15,8 +15,8 @@
 //!
 //! The value of a stack is `count × multiplex_scale`, rounded, for an event that counts samples and
 //! the measured nanoseconds for an event that measures time. A function is named by the debug
-//! information where inlined calls are wanted, else by its procedure; without a symbol as
-//! `image+0xoffset`; in an image of which nothing is known as `[unknown]`.
+//! information if inlined calls are wanted, else by its procedure; without a symbol as
+//! `image+0xoffset`; in an unknown image as `[unknown]`.
 
 pub mod autofdo;
 pub mod firefox;

@@ -11,13 +11,13 @@ type Node = (Option<usize>, usize);
 /// A tree of frames: two stacks of equal frames are one path.
 pub(crate) struct StackPaths {
     nodes: IndexSet<Node, FxBuildHasher>,
-    /// The innermost node of each stack; `None` where the stack was not asked for.
+    /// The innermost node of each stack; `None` if the stack is not wanted.
     of_stack: Vec<Option<usize>>,
 }
 
 impl StackPaths {
-    /// The paths of the wanted stacks. `frames` appends the numbers of the frames at a location,
-    /// innermost first.
+    /// Makes the paths of the wanted stacks. `frames` appends the numbers of the frames at a
+    /// location, innermost first.
     pub fn new(
         stacks: &StackTable,
         wanted: impl Iterator<Item = StackId>,
@@ -41,12 +41,12 @@ impl StackPaths {
         Self { nodes, of_stack }
     }
 
-    /// The innermost node of a stack; `None` of one that was not asked for.
+    /// Returns the innermost node of a stack; `None` if it is not wanted.
     pub fn node_of_stack(&self, stack: StackId) -> Option<usize> {
         self.of_stack[stack.0 as usize]
     }
 
-    /// The frames from a node outwards.
+    /// Returns the frames from a node outwards.
     pub fn innermost_first(&self, node: Option<usize>) -> impl Iterator<Item = usize> + '_ {
         let mut next = node;
         std::iter::from_fn(move || {
@@ -56,8 +56,8 @@ impl StackPaths {
         })
     }
 
-    /// Returns the position of each node in a walk through the tree that visits callers before callees, and
-    /// the heaviest callee first. `own` is each node's weight without its callees.
+    /// Returns the position of each node in a walk through the tree that visits callers before
+    /// callees, and the heaviest callee first. `own` is each node's weight without its callees.
     pub fn heaviest_first(&self, own: Vec<u64>) -> Vec<usize> {
         let mut total = own;
         let mut by_caller: Vec<usize> = (0..total.len()).collect();
@@ -66,7 +66,8 @@ impl StackPaths {
                 total[*caller] = total[*caller].saturating_add(total[node]);
             }
         }
-        // Behind the nodes stands what has no caller. The lightest come first: the last is taken first.
+        // The index after the last node stands for "no caller". The lightest come first, because
+        // the last is taken first.
         let caller = |node: &usize| self.nodes[*node].0.unwrap_or(self.nodes.len());
         by_caller.sort_by_key(|node| (caller(node), total[*node], Reverse(*node)));
         let callees = |of: usize| {
@@ -96,13 +97,13 @@ impl StackPaths {
     }
 }
 
-/// Returns which stacks are wanted or call one that is.
+/// Returns which stacks are wanted or call a wanted one.
 fn with_callers(stacks: &StackTable, wanted: impl Iterator<Item = StackId>) -> Vec<bool> {
     let mut marks = vec![false; stacks.len()];
     for id in wanted {
         marks[id.0 as usize] = true;
     }
-    // A caller has the smaller number, so going down meets every frame before its caller.
+    // A caller has the smaller number, so a descending loop meets every frame before its caller.
     for (id, frame) in stacks.frames().iter().enumerate().rev() {
         if let Some(caller) = frame.caller {
             marks[caller.0 as usize] |= marks[id];

@@ -1,16 +1,16 @@
-//! Adding samples up.
+//! Sums of samples by key.
 
 use profile::{Event, EventId, Recording, Sample, Unit};
 
-/// Samples with an equal key, added up.
+/// The sum of samples with an equal key.
 pub(crate) struct SampleRow<K> {
-    /// The key that its samples share.
+    /// The key of the samples.
     pub key: K,
     weight: u64,
 }
 
 impl<K> SampleRow<K> {
-    /// A row of one sample.
+    /// Makes a row of one sample.
     pub fn new(key: K, sample: &Sample) -> Self {
         Self {
             key,
@@ -18,23 +18,23 @@ impl<K> SampleRow<K> {
         }
     }
 
-    /// Returns how much it is, to compare it with other rows of the event.
+    /// Returns the size of the row, for comparison with other rows of the event.
     pub fn magnitude(&self) -> u64 {
         self.weight
     }
 
-    /// The value in the event's unit. Rounded once for the row, not once a sample.
+    /// Returns the value in the event's unit, rounded once for the row, not for each sample.
     pub fn event_value(&self, event: &Event) -> u64 {
         match event.unit {
             Unit::Nanoseconds => self.weight,
-            // Floating point would lose the last digits of large counts for nothing.
+            // Floating point would lose the last digits of large counts needlessly.
             Unit::Samples if event.multiplex_scale == 1.0 && !event.mixed_periods => self.weight,
             Unit::Samples => event.amount_of_weight(self.weight).round() as u64,
         }
     }
 }
 
-/// Sorts rows by their keys and makes rows with equal keys one.
+/// Sorts rows by their keys and merges rows with equal keys.
 pub(crate) fn add_up<K: Ord>(mut rows: Vec<SampleRow<K>>) -> Vec<SampleRow<K>> {
     rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     rows.dedup_by(|next, kept| {
@@ -47,7 +47,7 @@ pub(crate) fn add_up<K: Ord>(mut rows: Vec<SampleRow<K>>) -> Vec<SampleRow<K>> {
     rows
 }
 
-/// The samples of one event.
+/// Returns the samples of one event.
 pub(crate) fn samples_of(recording: &Recording, event: EventId) -> impl Iterator<Item = &Sample> {
     recording.samples.iter().filter(move |s| s.event == event)
 }

@@ -1,10 +1,10 @@
 //! speedscope's own JSON file format.
 //!
-//! One `sampled` profile whose root frames are the processes. A recording counts samples and does not
-//! keep when each was taken, so that there is no time axis: the profile's name says so, and stacks come
-//! in the order of the tree, the heaviest first, so that speedscope's "time order" view shows what "left
-//! heavy" does, and no phases that nobody saw. Frames are functions (name and file): a line would split a
-//! function into as many frames as lines were hit.
+//! One `sampled` profile whose root frames are the processes. A recording counts samples without
+//! their times, so there is no time axis, as the profile's name says. Stacks come in the order of
+//! the tree, the heaviest first: speedscope's "time order" view then equals "left heavy", and shows
+//! no phases that were not recorded. Frames are functions (name and file): lines would split a
+//! function into one frame for each sampled line.
 
 use crate::frame::{Namer, process_name};
 use crate::write::error::check_with_event;
@@ -57,7 +57,7 @@ struct SpeedscopeProfile<'a> {
     weights: Vec<u64>,
 }
 
-/// The stacks, outermost frame first, made one at a time as they are written.
+/// The stacks, outermost frame first, made one at a time while they are written.
 struct SpeedscopeSamples<'a> {
     /// The frame of the process and the innermost node below it.
     ends: Vec<(usize, Option<usize>)>,
@@ -75,7 +75,7 @@ impl Serialize for SpeedscopeSamples<'_> {
     }
 }
 
-/// The rows in the order of a tree whose heaviest branches come first.
+/// Returns the rows in the order of a tree whose heaviest branches come first.
 fn heaviest_first<'r>(
     rows: &'r [SampleRow<(NameId, Option<usize>)>],
     paths: &StackPaths,

@@ -1,6 +1,7 @@
-//! Files as perf writes them on a processor with branch records.
+//! Makes files as perf writes them on a processor with branch records.
 
-/// Writes a file as `perf record -b -e cycles:u` does, as far as it is read: one process with one mapping.
+/// Writes the parts of a file that are read, as `perf record -b -e cycles:u` does: one process with
+/// one mapping.
 pub fn perf_data(path: &str, build_id: &[u8], bias: u64, stacks: &[Vec<(u64, u64)>]) -> Vec<u8> {
     fn record(out: &mut Vec<u8>, kind: u32, misc: u16, body: &[u8]) {
         out.extend(kind.to_le_bytes());

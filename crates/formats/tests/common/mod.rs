@@ -1,4 +1,4 @@
-//! Recordings to write, and what must come out of them by a naive reckoning.
+//! Recordings to write, and the expected results by a naive calculation.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use profile::*;
@@ -74,8 +74,8 @@ pub fn resolution(procedure: &str, start: u64, inlined: Vec<SourceFrame>) -> Res
     }
 }
 
-/// A small recording with everything in it: inlined calls, a kernel frame, a place without symbol,
-/// two events, a wait with a waker.
+/// Makes a small recording with all features: inlined calls, a kernel frame, a place without
+/// symbol, two events, a wait with a waker.
 pub fn small() -> (Recording, SymbolTable) {
     let mut recording = empty();
     recording.warnings.push("no hardware counters".to_owned());
@@ -133,7 +133,7 @@ pub fn small() -> (Recording, SymbolTable) {
     (recording, symbols)
 }
 
-/// A tree of about a million frames, up to some hundred deep, every leaf sampled.
+/// Makes a tree of about a million frames, up to some hundred deep, with every leaf sampled.
 pub fn large() -> (Recording, SymbolTable) {
     const FRAMES: u32 = 1_000_000;
     let mut recording = empty();
@@ -169,7 +169,7 @@ pub fn large() -> (Recording, SymbolTable) {
     (recording, symbols)
 }
 
-/// The names of a location, innermost first, as the documentation says.
+/// Returns the names of a location, innermost first, as the documentation specifies.
 fn names(recording: &Recording, symbols: &SymbolTable, inline: bool, l: Location) -> Vec<String> {
     let image = &recording.images[l.image.0 as usize];
     let base = if image.path.starts_with('[') {
@@ -207,7 +207,7 @@ fn names(recording: &Recording, symbols: &SymbolTable, inline: bool, l: Location
     chosen
 }
 
-/// A stack's names, outermost first.
+/// Returns a stack's names, outermost first.
 pub fn stack_names(r: &Recording, s: &SymbolTable, inline: bool, stack: StackId) -> Named {
     let mut all: Named = r
         .stacks
@@ -226,7 +226,7 @@ pub fn process(recording: &Recording, name: NameId) -> String {
     }
 }
 
-/// The value of samples of an event that were counted together.
+/// Returns the value of samples of an event that were counted together.
 pub fn value(event: &Event, count: u64, weight: u64) -> u64 {
     match event.unit {
         Unit::Samples => (count as f64 * event.multiplex_scale).round() as u64,
@@ -234,7 +234,7 @@ pub fn value(event: &Event, count: u64, weight: u64) -> u64 {
     }
 }
 
-/// Adds samples of an event up by a key, and drops keys of no value.
+/// Sums samples of an event by a key, and drops keys with the value 0.
 pub fn totals<K: Ord>(
     recording: &Recording,
     id: EventId,
@@ -252,7 +252,7 @@ pub fn totals<K: Ord>(
         .collect()
 }
 
-/// Names with characters that formats trip over.
+/// Returns names with characters that are special in some format.
 fn odd_name() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,3}",
@@ -314,7 +314,7 @@ fn a_resolution() -> impl Strategy<Value = Resolution> {
         .prop_map(|(procedure, inlined)| Resolution { procedure, inlined })
 }
 
-/// Returns any recording, with symbols of some of its locations.
+/// Returns arbitrary recordings, with symbols of some of their locations.
 pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
     let images = prop::collection::vec((kind(), odd_name()), 1..5);
     let names = prop::collection::vec(odd_name(), 1..5);
@@ -383,7 +383,7 @@ pub fn recordings() -> impl Strategy<Value = (Recording, SymbolTable)> {
     )
 }
 
-/// The stand-ins for characters that mean something, stated once more and differently.
+/// Replaces special characters, in an independent implementation.
 pub fn safe(name: &str) -> String {
     let name = name.replace(';', ":");
     let mut name: Vec<char> = name

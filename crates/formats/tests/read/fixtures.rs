@@ -1,4 +1,4 @@
-//! Files of the tools themselves, made from `work.c` and its likes in `tests/fixtures`.
+//! Files of the tools themselves, made from `work.c` and similar programs in `tests/fixtures`.
 
 use crate::support::*;
 use flate2::read::MultiGzDecoder;
@@ -14,7 +14,8 @@ fn value_types(profile: &TreeProfile) -> Vec<String> {
 
 fn options() -> ReadOptions {
     ReadOptions {
-        // With the program that perf recorded (--buildid-mmap where it writes no list of them), by its build-id.
+        // With the program that perf recorded, by its build-id (--buildid-mmap writes no list of
+        // them).
         debug_dirs: vec![fixture("")],
         ..ReadOptions::default()
     }
@@ -27,8 +28,7 @@ fn by(groups: &[GroupBy]) -> ReadOptions {
     }
 }
 
-/// Returns the stacks as far as they are in the program `work`: the libraries are those of some
-/// machine.
+/// Returns the stacks within the program `work`: the libraries differ between machines.
 fn in_work(tree: &CallTree, value: usize) -> BTreeMap<Vec<String>, i64> {
     let mut all = BTreeMap::new();
     for (path, cost) in stacks(tree, value) {
@@ -283,8 +283,8 @@ fn callgrind_adds_up() {
     assert_eq!(names(&graph), names(&callers));
 }
 
-/// Gives an event of a JFR recording another, shorter name, without moving anything: as an array of characters, whose
-/// numbers may be longer than they must be.
+/// Renames an event of a JFR recording to a shorter name without moving any byte: as an array of
+/// characters, whose numbers may be padded.
 fn rename_jfr_event(recording: &mut [u8], old: &str, new: &str) {
     let start = recording
         .windows(old.len())
@@ -356,7 +356,7 @@ fn jfr_recording() {
     );
 }
 
-/// Times divide the costs of a profile, and change none of them.
+/// Times divide the costs of a profile without changing them.
 #[test]
 fn slices_of_time_add_up_to_the_profile() {
     for (name, least) in [
@@ -400,7 +400,7 @@ fn slices_of_time_add_up_to_the_profile() {
     }
 }
 
-/// Frames that are open over several slices count in each of them for as long as they are.
+/// Frames open over several slices count in each of them for their time in it.
 #[test]
 fn open_frames_count_in_each_slice() {
     let text = r#"{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[{"name":"a"},{"name":"b"}]},

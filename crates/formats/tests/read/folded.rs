@@ -81,7 +81,7 @@ fn compression_is_no_matter() {
         gzip(text),
         zstd::encode_all(&text[..], 3).unwrap(),
         gzip(&zstd::encode_all(&text[..], 3).unwrap()),
-        // Files that were compressed apart and put behind each other.
+        // Separately compressed files that are concatenated.
         [gzip(&text[..6]), gzip(&text[6..])].concat(),
     ] {
         assert_eq!(read_bytes(&bytes, &options()).unwrap(), plain);

@@ -1,5 +1,5 @@
-//! Files that are cut short, damaged or made up: each is read or refused, in bounded time and
-//! memory, and never with a panic.
+//! Truncated, damaged or invented files: each is read or refused, in bounded time and memory, and
+//! never with a panic.
 
 use crate::common;
 use crate::memory;
@@ -45,7 +45,7 @@ const PERF: &[&str] = &[
     "perf-dwarf.data",
 ];
 
-/// The bytes of a fixture, decompressed.
+/// Returns the bytes of a fixture, decompressed.
 fn bytes(name: &str) -> Vec<u8> {
     let raw = std::fs::read(fixture(name)).unwrap();
     if !name.ends_with(".gz") {
@@ -61,7 +61,7 @@ fn bytes(name: &str) -> Vec<u8> {
 static ALL: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let names = [TEXT, JSON, BINARY].concat();
     let mut all: Vec<Vec<u8>> = names.iter().map(|name| bytes(name)).collect();
-    // What we write ourselves: Firefox's format with shared tables, for one.
+    // vitalfew's own files: Firefox's format with shared tables, for one.
     let (recording, symbols) = common::small();
     let options = formats::write::WriteOptions::default();
     for write in [
@@ -90,7 +90,8 @@ fn harmless(bytes: &[u8]) -> Result<(), TestCaseError> {
     let before = memory::start();
     let result = read_bytes(bytes, &options());
     let peak = memory::peak() - before;
-    // The limit, and what does not grow with it: tables of the decompressors, the file itself.
+    // The limit, and memory that does not grow with it: tables of the decompressors, the file
+    // itself.
     let most = options().limits.memory as isize + (32 << 20) + 8 * bytes.len() as isize;
     prop_assert!(
         peak <= most,
@@ -110,7 +111,7 @@ fn harmless(bytes: &[u8]) -> Result<(), TestCaseError> {
 #[test]
 fn files_may_end_anywhere() {
     for whole in ALL.iter() {
-        // Every length of the small ones, and of the large ones a length in each stretch.
+        // Every length of the small files, and a length in each stretch of the large ones.
         let step = whole.len() / 500 + 1;
         for length in (0..whole.len()).step_by(step) {
             harmless(&whole[..length]).unwrap();
@@ -118,7 +119,7 @@ fn files_may_end_anywhere() {
     }
     for name in PERF {
         let whole = bytes(name);
-        // What perf wrote into a pipe is whole wherever a record ends, and then looked up.
+        // perf's output to a pipe is complete after any record, and is then looked up.
         let lengths = if *name == "perf-pipe.data" { 20 } else { 500 };
         for length in (0..whole.len()).step_by(whole.len() / lengths + 1) {
             harmless(&whole[..length]).unwrap();
@@ -129,7 +130,7 @@ fn files_may_end_anywhere() {
 #[test]
 fn a_truncated_file_is_said_to_be_one() {
     for name in [JSON, &["perf-fp.data", "perf-zstd.data", "perf-dwarf.data"]].concat() {
-        // A trace may end behind any event.
+        // A trace may end after any event.
         if name == "py-spy.chrometrace.gz" {
             continue;
         }
@@ -155,7 +156,7 @@ fn changes() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
     prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)
 }
 
-/// First bytes that lead to each reader.
+/// First bytes that select each reader.
 const BEGINNINGS: &[&[u8]] = &[
     b"",
     b"PERFILE2\x10\0\0\0\0\0\0\0",

@@ -1,4 +1,4 @@
-//! Profiles of every format that is read, as call trees.
+//! Profiles of every readable format, as call trees.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Counter of the memory that a thread holds, so that tests can say how much a reader may take.
+//! Counts the memory that a thread holds, so that tests can limit a reader's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,20 +9,20 @@ struct Counting;
 static ALLOCATOR: Counting = Counting;
 
 thread_local! {
-    /// Bytes that this thread took and did not give back; negative if it frees what others took.
+    /// Bytes that this thread allocated and did not free; negative if it frees others' allocations.
     static HELD: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
 fn count(bytes: isize) {
-    // A thread that is ending counts no more.
+    // A thread that is ending no longer counts.
     let _ = HELD.try_with(|held| {
         held.set(held.get() + bytes);
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
     });
 }
 
-// SAFETY: all is done by the system's allocator; counting neither allocates nor panics.
+// SAFETY: the system's allocator does all the work; counting neither allocates nor panics.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -43,13 +43,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Starts to look for the peak; returns what this thread holds now.
+/// Starts measuring the peak; returns the bytes that this thread holds now.
 pub fn start() -> isize {
     PEAK.set(HELD.get());
     HELD.get()
 }
 
-/// The most that this thread has held since [`start`].
+/// Returns the most that this thread has held since [`start`].
 pub fn peak() -> isize {
     PEAK.get()
 }

@@ -1,6 +1,6 @@
-//! Formats of further tools: files of the tools themselves, made from a program whose `main` calls
-//! `left`, `right` and, where stacks are deep, `recurse`; and, where no tool runs here, text by hand
-//! after the description of the format.
+//! Further formats: files of the tools themselves, made from a program whose `main` calls `left`,
+//! `right` and, where stacks are deep, `recurse`. If a tool does not run here, the text is written
+//! by hand from the format's description.
 
 use crate::support::*;
 use formats::read::{GroupBy, ReadError, ReadOptions, TreeProfile, read_profile};
@@ -46,7 +46,7 @@ fn gperftools_cpu_profile() {
     assert!(all.contains("libc.so.6+0x"), "{all}");
 }
 
-/// A header of five words, stacks, and the end, in words of any size and order.
+/// A header of five words, stacks, and the end, in words of any size and byte order.
 #[test]
 fn gperftools_words_of_any_size() {
     let words: Vec<u64> = vec![
@@ -87,7 +87,7 @@ fn gperftools_heap_profiles() {
     );
     assert_eq!(totals(&profile), [1000, 3_000_000, 600, 1_800_000]);
     assert_eq!(profile.default_value, 3);
-    // 600 blocks of 3,000 bytes are in use, and what the libraries need; sampled each 4 KiB.
+    // 600 blocks of 3,000 bytes are in use, and the libraries' own; sampled each 4 KiB.
     let profile = read_fixture("jemalloc.heap");
     assert_eq!(value_types(&profile), ["objects count", "space bytes"]);
     let bytes = profile.tree.total(1);
@@ -173,7 +173,7 @@ fn v8_heap_profile() {
     assert_eq!(profile.format, "V8 heap profile");
     // The sum of `selfSize`.
     assert_eq!(totals(&profile), [200_736]);
-    // As deep as a program may be, which is deeper than JSON's parsers like.
+    // As deep as a program may be, deeper than JSON parsers allow.
     let mut deep = String::from("{\"head\":");
     for depth in 0..20_000 {
         deep += &format!(
@@ -241,7 +241,8 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
 }
 
-/// One process, two samples of `leaf` called by `main`, in each of the three versions of the schema.
+/// One process, two samples of `leaf` called by `main`, in each of the three versions of the
+/// schema.
 #[test]
 fn otlp_profiles() {
     let strings = [
@@ -353,7 +354,7 @@ fn a_cpu_profile_in_chunks() {
         )
     };
     let nodes = "\"nodes\":[{\"id\":1,\"callFrame\":{\"functionName\":\"(root)\"},\"children\":[2]},{\"id\":2,\"parent\":1,\"callFrame\":{\"functionName\":\"f\"}}]";
-    // The second chunk stands before the first, and of another profile only an end is there.
+    // The second chunk stands before the first; another profile has only an end.
     let events = [
         chunk(
             "0x1",
@@ -404,7 +405,8 @@ fn callgrind_costs_as_differences() {
 
 #[test]
 fn callgrind_callers_that_paid_too_much() {
-    // Recursion through another function: each call has the cost of the calls in it. `own` is 10 + 20 + 30.
+    // Recursion through another function: each call has the cost of the calls in it. `own` is 10 +
+    // 20 + 30.
     let text = "# callgrind format\nevents: Ir\nfn=main\n1 10\ncfn=a\ncalls=1 1\n2 50\nfn=a\n3 20\ncfn=b\ncalls=2 1\n4 80\nfn=b\n5 30\ncfn=a\ncalls=1 1\n6 30\n";
     let profile = read_text(text);
     assert_eq!(totals(&profile), [60]);
@@ -560,7 +562,7 @@ fn austin_measures_one_thing_or_more() {
             "f [a.py] 9000",
         ),
         ("cpu", "P1;T0:2;a.py:f:3 7\n", 7000, "f [a.py] 7000"),
-        // Nobody writes a second mode; a damaged file may have one.
+        // No tool writes a second mode; a damaged file may have one.
         (
             "memory",
             "P1;T2;a.py:f:3 7\n# mode: full\nP1;T2;a.py:f:3 1,0,1\nP1;T2;a.py:f:3 0\n",

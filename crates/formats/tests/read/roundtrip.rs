@@ -1,4 +1,4 @@
-//! A recording, exported and read again, is the tree that is made of it directly.
+//! A recording, exported and read again, equals the tree that is made of it directly.
 
 use crate::common::{self, recordings, safe};
 use crate::support::*;
@@ -8,8 +8,8 @@ use profile::{CallTree, EventId, NodeId, Recording, SymbolTable, Unit};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// The costs of one value type by the names of the frames, each name put through `name`. Modules are
-/// left out: formats put the image, the source file or nothing in their place.
+/// Returns the costs of one value type by the names of the frames, each name mapped by `name`.
+/// Modules are left out: formats replace them by the image, the source file or nothing.
 fn by_names(
     tree: &CallTree,
     value: usize,
@@ -58,7 +58,7 @@ fn reread(
     };
     let mut bytes = Vec::new();
     write(&case.0, &case.1, &options, &mut bytes).unwrap();
-    // Nothing was worth writing.
+    // There was nothing to write.
     if bytes.is_empty() {
         return None;
     }
@@ -88,7 +88,7 @@ proptest! {
     #[test]
     fn what_is_exported_reads_as_the_same_tree((mut recording, symbols) in recordings(), inline: bool) {
         for event in &mut recording.events {
-            // Each format rounds rows of its own.
+            // Each format rounds different rows.
             event.multiplex_scale = 1.0;
         }
         let case = (recording, symbols);

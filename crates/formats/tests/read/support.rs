@@ -1,4 +1,4 @@
-//! Helpers that the tests of the readers share.
+//! Helpers shared by the tests of the readers.
 
 use formats::read::{ReadError, ReadOptions, TreeProfile, read_profile};
 use profile::{CallTree, NodeId};
@@ -14,19 +14,19 @@ pub fn read_bytes(bytes: &[u8], options: &ReadOptions) -> Result<TreeProfile, Re
     read_profile(file.path(), options)
 }
 
-/// The path of a fixture.
+/// Returns the path of a fixture.
 pub fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures")
         .join(name)
 }
 
-/// Reads a fixture as most people would.
+/// Reads a fixture with the usual options.
 pub fn read_fixture(name: &str) -> TreeProfile {
     read_profile(&fixture(name), &ReadOptions::default()).unwrap()
 }
 
-/// The frames of a node, outermost first, as `name` or `name [module]`.
+/// Returns the frames of a node, outermost first, as `name` or `name [module]`.
 pub fn path(tree: &CallTree, mut node: NodeId) -> Vec<String> {
     let mut path = Vec::new();
     while let Some(method) = tree.method(node) {
@@ -41,7 +41,7 @@ pub fn path(tree: &CallTree, mut node: NodeId) -> Vec<String> {
     path
 }
 
-/// Every stack that has a cost of a value type, and the cost.
+/// Returns every stack with a cost of a value type, and the cost.
 pub fn stacks(tree: &CallTree, value: usize) -> BTreeMap<Vec<String>, i64> {
     (0..tree.len() as u32)
         .map(NodeId)
@@ -50,7 +50,7 @@ pub fn stacks(tree: &CallTree, value: usize) -> BTreeMap<Vec<String>, i64> {
         .collect()
 }
 
-/// The same as `a;b 3` lines, sorted.
+/// Returns the stacks as sorted lines like `a;b 3`.
 pub fn folded(tree: &CallTree, value: usize) -> Vec<String> {
     let stacks = stacks(tree, value).into_iter();
     stacks

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// The version of the processed format that is written.
 const PROCESSED_VERSION: u32 = 61;
-/// The version of Firefox's own format; required, and not looked at in a processed profile.
+/// The version of Firefox's own format; required, and ignored in a processed profile.
 const GECKO_VERSION: u32 = 32;
 const NO_TIMES: &str = "none: the recording counts samples and does not keep when they were taken, \
     so all are at 0; use the call tree and the flame graph";
@@ -145,7 +145,7 @@ fn recording_entries<'a>(recording: &'a Recording, event: Option<&'a Event>) -> 
         .collect()
 }
 
-/// The nominal time between two samples of one CPU, where the event has one.
+/// Returns the nominal time between two samples of one CPU, if the event has one.
 fn interval_ms(event: &Event) -> f64 {
     match event.frequency {
         Some(hertz) if hertz.is_finite() && hertz > 0.0 => 1000.0 / hertz,

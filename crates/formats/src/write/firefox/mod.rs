@@ -4,15 +4,14 @@
 //! source lines, inlined functions, fractional or large weights, or notes on the profile, and
 //! writes a stack table for every thread.
 //!
-//! **There is no time axis.** A recording counts samples and does not keep when each was taken; the
-//! format wants a time for each. All have the time 0, and the profile is one interval long, so that
-//! no order and no phase is shown that nobody saw. The profile's name and its information panel say
-//! so. Weights are true: samples, or milliseconds for measured time. Who ended a wait is not written.
+//! **There is no time axis.** A recording counts samples without their times, but the format wants
+//! a time for each. All samples have the time 0, and the profile is one interval long, so that it
+//! shows no order or phase that was not recorded. The profile's name and its information panel say
+//! so. Weights are true: samples, or milliseconds for measured time. Wakers are not written.
 //!
 //! A frame's address is the offset in the file, where the format wants the address less that of the
 //! first loaded segment; the two are equal for most but not all linkers. It matters only to a
-//! symbol server asked for disassembly; the profile itself brings its symbols and says that it
-//! needs none.
+//! symbol server for disassembly; the profile contains its symbols and states that it needs none.
 
 mod meta;
 mod tables;

@@ -1,5 +1,5 @@
-//! The tables that all threads of a profile share. Each is kept by rows and written by columns, as
-//! the format wants it.
+//! The tables shared by all threads of a profile. Each is kept by rows and written by columns, as
+//! the format demands.
 
 use crate::frame::{Namer, base_name, is_kernel};
 use crate::write::paths::StackPaths;
@@ -16,7 +16,8 @@ type Set<T> = IndexSet<T, FxBuildHasher>;
 const LIBRARY: u32 = 1;
 /// "No address", "no resource".
 const NONE: i64 = -1;
-/// Source of no known begin: the first line and column, as the format's own upgrader has it.
+/// Position of a source without a known start: the first line and column, as in the format's own
+/// upgrader.
 const FIRST: u32 = 1;
 
 #[derive(PartialEq, Eq, Hash)]
@@ -44,7 +45,7 @@ struct NativeSymbol {
     size: Option<u64>,
 }
 
-/// Strings, source files, frames, functions and symbols; indices count in order of insertion.
+/// Strings, source files, frames, functions and symbols; indexes count in order of insertion.
 pub(super) struct FirefoxTables<'a> {
     recording: &'a Recording,
     namer: Namer<'a>,
@@ -72,7 +73,7 @@ impl<'a> FirefoxTables<'a> {
         }
     }
 
-    /// Appends the indices of the frames at a location, innermost first.
+    /// Appends the indexes of the frames at a location, innermost first.
     pub fn frame_indices(&mut self, location: Location, numbers: &mut Vec<usize>) {
         let image = self.recording.image(location.image);
         let named = image.kind != ImageKind::Unknown;
@@ -91,7 +92,7 @@ impl<'a> FirefoxTables<'a> {
             };
             let frame = FirefoxFrame {
                 address: address.unwrap_or(NONE),
-                // Counted from the outermost function, which is the one that was not inlined.
+                // Counted from the outermost function, the one that was not inlined.
                 inline_depth: depths - 1 - index,
                 category: if is_kernel(image) { 2 } else { 1 },
                 func: self.funcs.insert_full(func).0,
@@ -117,7 +118,7 @@ impl<'a> FirefoxTables<'a> {
         self.strings.insert_full(text.into()).0
     }
 
-    /// The libraries, once all frames are known.
+    /// Returns the libraries, once all frames are known.
     pub fn iter_libs(&self) -> impl Iterator<Item = FirefoxLib<'a>> {
         let arch = self.recording.host.machine.as_str();
         self.libs
@@ -125,7 +126,7 @@ impl<'a> FirefoxTables<'a> {
             .map(move |id| FirefoxLib::new(self.recording.image(*id), arch))
     }
 
-    /// Names the resources; after this the tables are complete.
+    /// Names the resources, after which the tables are complete.
     pub fn shared_tables<'t>(&'t mut self, paths: &StackPaths) -> FirefoxShared<'t, 'a> {
         let recording = self.recording;
         let libs: Vec<ImageId> = self.libs.iter().copied().collect();
@@ -137,8 +138,8 @@ impl<'a> FirefoxTables<'a> {
     }
 }
 
-/// A library-relative address. The format has room for 32 bits, and larger offsets are no positions
-/// in a file but addresses of a process.
+/// Returns a library-relative address. The format has 32 bits; larger offsets are addresses of a
+/// process, not file positions.
 fn relative_address(offset: ImageOffset) -> Option<i64> {
     i32::try_from(offset.0).ok().map(Into::into)
 }
@@ -171,8 +172,8 @@ impl<'a> FirefoxLib<'a> {
     }
 }
 
-/// The identifier that Breakpad makes of a build-id: its first 16 bytes as a GUID, whose first three
-/// parts are little-endian numbers, and the age 0.
+/// Returns the identifier that Breakpad makes of a build-id: its first 16 bytes as a GUID, whose
+/// first three parts are little-endian numbers, and the age 0.
 fn breakpad_id(build_id: &[u8]) -> String {
     const ORDER: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let byte = |at: usize| build_id.get(at).copied().unwrap_or(0);
@@ -196,7 +197,7 @@ pub(super) struct FirefoxShared<'t, 'a> {
     native_symbols: NativeSymbolTable,
 }
 
-/// A column of one value.
+/// A column with the same value in all rows.
 struct Same<T>(T, usize);
 
 impl<T: Serialize> Serialize for Same<T> {
@@ -205,7 +206,7 @@ impl<T: Serialize> Serialize for Same<T> {
     }
 }
 
-/// A column that has no value anywhere.
+/// A column without values.
 type Empty = Same<()>;
 
 #[derive(Serialize)]

@@ -8,7 +8,7 @@ use profile::{Event, EventId, NameId, ProcessNames, Recording, Unit};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-/// Key of a thread; a thread that changed its name counts as two.
+/// Key of a thread; a renamed thread counts as two.
 type Key = (Option<u32>, Option<u32>, NameId);
 
 #[derive(Serialize)]
@@ -59,8 +59,8 @@ struct Markers {
     category: [(); 0],
 }
 
-/// The threads that had samples of the event. Where the recording has no process ids, each process
-/// name is a process; where it has no thread ids, each process is one thread.
+/// Returns the threads with samples of the event. If the recording has no process ids, each process
+/// name is a process; without thread ids, each process is one thread.
 pub(super) fn threads_with_samples(
     recording: &Recording,
     id: EventId,
@@ -106,7 +106,7 @@ pub(super) fn threads_with_samples(
         .collect()
 }
 
-/// The samples of one thread; `None` if they are worth nothing.
+/// Returns the samples of one thread; `None` if their values are zero.
 fn thread_samples(
     rows: &[SampleRow<(Key, Option<usize>)>],
     event: &Event,
@@ -120,7 +120,7 @@ fn thread_samples(
     let samples = FirefoxSamples {
         length,
         stack,
-        time: vec![0.0; length], // it is not known when they were taken
+        time: vec![0.0; length], // times of samples are not recorded
         weight_type: match event.unit {
             Unit::Samples => "samples",
             Unit::Nanoseconds => "tracing-ms",
@@ -135,7 +135,7 @@ fn thread_samples(
     (length > 0).then_some(samples)
 }
 
-/// Makes thread ids different from each other, as the front end needs them.
+/// Makes thread ids unique, as the front end needs them.
 #[derive(Default)]
 struct Unique(FxHashMap<String, u32>);
 

@@ -1,10 +1,10 @@
-//! An address space for images that no longer have one.
+//! Assigns address ranges to images.
 //!
-//! A recording knows places in images, pprof wants addresses in mappings. Each image gets a range
-//! of its own, as if the pages that samples landed in, from the first to the last, were mapped there
-//! from its file. From that pprof computes back the address that the file itself uses, so that its
-//! disassembly finds the code. (Mapping all of the file from offset 0 would not do: pprof takes such
-//! a mapping for the segment at the start of the file, which holds no code in most programs.)
+//! A recording has places in images, pprof needs addresses in mappings. Each image gets a range of
+//! its own, as if the pages with samples, from the first to the last, were mapped there from its
+//! file. From that pprof computes the file's own addresses, so that its disassembly finds the code.
+//! (Mapping the whole file from offset 0 would fail: pprof would take such a mapping for the
+//! segment at the start of the file, which holds no code in most programs.)
 
 use crate::frame::base_name;
 use indexmap::IndexSet;
@@ -14,23 +14,23 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 const PAGE: u64 = 0x1000;
 /// Address of the first image. pprof takes a mapping at 0 for "not relocated".
 const FIRST: u64 = 0x40_0000;
-/// Images that spread further are laid out by rank: no file is so large, these are addresses of
-/// processes (generated code, memory without a name).
+/// Images with a larger spread are laid out by rank: no file is that large, so these are addresses
+/// of processes (generated code, anonymous memory).
 const LARGEST: u64 = 1 << 40;
-/// Limit of the addresses that are laid out by offset. pprof treats those from 2^63 as the kernel's.
+/// Upper bound of addresses laid out by offset. pprof treats those from 2^63 on as the kernel's.
 const END: u64 = 1 << 62;
 
 /// The range of an image.
 pub(super) struct Range {
     pub image: ImageId,
     pub start: u64,
-    /// First address behind it.
+    /// First address behind the range.
     pub limit: u64,
-    /// The position in the image that lies at `start`.
+    /// The image offset at `start`.
     pub file_offset: u64,
 }
 
-/// The ranges of all images that samples landed in, and the addresses of all locations.
+/// The ranges of all images with samples, and the addresses of all locations.
 pub(super) struct Layout {
     /// Ranges in the order of their addresses.
     pub ranges: Vec<Range>,
@@ -89,8 +89,8 @@ impl Layout {
     }
 }
 
-/// The images of the locations; first the one that the target command runs, which pprof takes for
-/// the main program.
+/// Returns the images of the locations; the target command's comes first, because pprof takes it
+/// for the main program.
 fn images_main_first(
     recording: &Recording,
     locations: &IndexSet<Location, FxBuildHasher>,

@@ -49,7 +49,7 @@ pub struct PprofSample {
     pub label: Vec<PprofLabel>,
 }
 
-/// A text or a number by a key; 0 stands for none.
+/// A text or a number by a key; 0 means none.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub struct PprofLabel {
     #[prost(int64, tag = "1")]
@@ -66,7 +66,7 @@ pub struct PprofMapping {
     pub id: u64,
     #[prost(uint64, tag = "2")]
     pub memory_start: u64,
-    /// First address behind it.
+    /// First address behind the mapping.
     #[prost(uint64, tag = "3")]
     pub memory_limit: u64,
     #[prost(uint64, tag = "4")]

@@ -1,16 +1,16 @@
-//! pprof's `profile.proto`, compressed with gzip: for `go tool pprof` and all that reads its format.
+//! pprof's `profile.proto`, compressed with gzip: for `go tool pprof` and all that reads its
+//! format.
 //!
-//! All events of the recording are in it, one sample type each: a `cpu-clock` or `task-clock` event
-//! as `samples/count` and `cpu/nanoseconds` (count × period), just as Go's own CPU profiles have
-//! them; an event of measured time in `nanoseconds`; any other by its name in `count`. Labels tell
-//! the process, `pid` and `tid` where they were recorded, and who ended a wait. Addresses are made
-//! up, one range an image, and no image overlaps another. From them the `pprof` of
+//! The file has all events of the recording, one sample type each: a `cpu-clock` or `task-clock`
+//! event as `samples/count` and `cpu/nanoseconds` (count × period), as in Go's own CPU profiles; an
+//! event of measured time in `nanoseconds`; any other by its name in `count`. Labels have the
+//! process, `pid` and `tid` if they were recorded, and the waker of a wait. Addresses are
+//! synthetic, one range for each image, without overlaps. From them the `pprof` of
 //! github.com/google/pprof finds the code in the file; `go tool pprof` does not in general, so its
-//! disassembly is not to be relied on.
+//! disassembly is unreliable.
 //!
-//! The mangled name of a function is not known here, and `system_name` is left out: pprof takes a
-//! name that equals the system name for one still to be demangled, and would cut `<T as Trait>::f`
-//! down to `::f`.
+//! The mangled name of a function is unknown here, so `system_name` is left out: pprof demangles a
+//! name that equals the system name, and would cut `<T as Trait>::f` down to `::f`.
 
 mod layout;
 mod message;
@@ -33,8 +33,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 
-/// Key of a pprof sample. The event comes last, so that the values of one pprof sample are
-/// neighbours once sorted.
+/// Key of a pprof sample. The event comes last, so that the values of one pprof sample are adjacent
+/// after sorting.
 type Key = (Labels, StackId, EventId);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +72,8 @@ fn sample_row(sample: &profile::Sample) -> SampleRow<Key> {
     SampleRow::new((labels, sample.stack, sample.event), sample)
 }
 
-/// Writes a profile piece by piece: protobuf messages that follow each other are one message, so
-/// the whole never has to be in memory.
+/// Writes a profile piece by piece: concatenated protobuf messages are one message, so the whole
+/// never has to be in memory.
 struct PprofWriter<'a> {
     recording: &'a Recording,
     namer: Namer<'a>,
@@ -136,7 +136,7 @@ impl<'a> PprofWriter<'a> {
         let mut names: HashSet<Cow<'_, str>> = HashSet::new();
         for (index, event) in recording.events.iter().enumerate() {
             for (name, unit) in sample_types(event, clock == Some(index)) {
-                // pprof takes columns of one name for one, and then has none in common.
+                // pprof merges columns of one name, and then finds none in common.
                 let name = match names.get(&name) {
                     Some(_) => Cow::Owned(format!("{name}#{}", names.len() + 1)),
                     None => name,
@@ -153,7 +153,7 @@ impl<'a> PprofWriter<'a> {
             }
         }
         if head.sample_type.is_empty() {
-            // pprof refuses a profile of no type, even an empty one.
+            // pprof refuses a profile without types, even an empty one.
             head.sample_type
                 .push(self.value_type("samples".into(), "count"));
         }
@@ -171,7 +171,7 @@ impl<'a> PprofWriter<'a> {
         }
     }
 
-    /// Writes one pprof sample: rows that differ in their event only.
+    /// Writes one pprof sample: rows that differ only in their event.
     fn write_sample(&mut self, rows: &[SampleRow<Key>], columns: &[usize]) -> io::Result<()> {
         let [first, ..] = rows else { return Ok(()) };
         let mut value = vec![0; columns.last().copied().unwrap_or(0)];
@@ -237,7 +237,7 @@ impl<'a> PprofWriter<'a> {
         all
     }
 
-    /// The locations that samples referred to, with their functions and mappings.
+    /// Writes the locations of samples, with their functions and mappings.
     fn write_locations(&mut self) -> io::Result<()> {
         let locations = std::mem::take(&mut self.locations);
         let layout = Layout::new(self.recording, &locations);
@@ -251,7 +251,7 @@ impl<'a> PprofWriter<'a> {
                 memory_limit: range.limit,
                 file_offset: range.file_offset,
                 // Every location has one, if only `image+0xoffset`. Without this mark pprof would
-                // look for symbols itself, and `go tool pprof` finds wrong ones: it ignores
+                // look up symbols itself, and `go tool pprof` finds wrong ones: it ignores
                 // `file_offset` and takes the start of a mapping for that of the code.
                 has_functions: true,
                 filename: self.string_index(&*image.path),
@@ -291,7 +291,8 @@ impl<'a> PprofWriter<'a> {
         })
     }
 
-    /// Returns the functions at a location. Marks in the mapping the facts known of its locations.
+    /// Returns the functions at a location. Sets the mapping's flags for known facts of its
+    /// locations.
     fn location_lines(&mut self, location: Location, mapping: &mut PprofMapping) -> Vec<PprofLine> {
         let namer = self.namer;
         mapping.has_inline_frames |= namer.expands_inlined_calls(location);
@@ -310,15 +311,15 @@ impl<'a> PprofWriter<'a> {
     }
 }
 
-/// Returns whether an event's period is a time on a CPU, and its samples therefore stand for CPU time.
+/// Returns whether an event's period is a time on a CPU, so that its samples stand for CPU time.
 fn is_clock(event: &Event) -> bool {
     let base = event.name.split([':', '/']).next();
     let named = matches!(base, Some("cpu-clock" | "task-clock"));
     named && event.unit == Unit::Samples && event.period > 0
 }
 
-/// Name and unit of an event's values. The first clock is named as in Go's profiles, a second one
-/// needs names of its own.
+/// Returns name and unit of an event's values. The first clock is named as in Go's profiles, a
+/// second one needs names of its own.
 fn sample_types(event: &Event, first_clock: bool) -> Vec<(Cow<'_, str>, &'static str)> {
     let name = Cow::Borrowed(event.name.as_str());
     if first_clock {
@@ -333,7 +334,7 @@ fn sample_types(event: &Event, first_clock: bool) -> Vec<(Cow<'_, str>, &'static
     }
 }
 
-/// The first value of each event, and the number of values.
+/// Returns the index of each event's first value, and the number of values.
 fn value_columns(events: &[Event]) -> Vec<usize> {
     let mut columns = vec![0];
     let mut width = 0;
@@ -344,7 +345,7 @@ fn value_columns(events: &[Event]) -> Vec<usize> {
     columns
 }
 
-/// Returns the notes for a reader that the format has no field for.
+/// Returns the notes for which the format has no field.
 fn recording_comments(recording: &Recording) -> Vec<String> {
     let host = &recording.host;
     let target = match &recording.target {
@@ -361,12 +362,12 @@ fn recording_comments(recording: &Recording) -> Vec<String> {
     comments
 }
 
-/// Clamps a number to 63 bits: pprof's numbers are signed.
+/// Clamps a number to 63 bits, because pprof's numbers are signed.
 fn clamp_signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The id of the element at an index.
+/// Returns the id of the element at an index.
 fn element_id(index: usize) -> u64 {
     index as u64 + 1
 }
