@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns how output is to be shown.
+    /// Returns the output settings.
     pub fn screen_settings(&self) -> ScreenSettings {
         let wide = match &self.command {
             Command::Report(report) => report.shown.wide,
@@ -57,7 +57,7 @@ impl Args {
 }
 
 impl Command {
-    /// The process that the command attaches to, as `-p` names it.
+    /// Returns the process to attach to, from `-p`.
     pub fn process_mut(&mut self) -> Option<&mut u32> {
         match self {
             Self::Run(run) => run.pid.as_mut(),
@@ -227,7 +227,7 @@ pub struct Record {
     pub command: Vec<OsString>,
 }
 
-/// `--call-graph`.
+/// Value of `--call-graph`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallGraphArg {
     /// By unwind tables in the kernel, and frame pointers where there are none.
@@ -506,7 +506,7 @@ fn parse_gigahertz(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Help of `--cpu`, with the names that there are tables of.
+/// Returns the help of `--cpu`, with the names of the known processors.
 fn processor_help() -> String {
     let names = machine::PROCESSORS.iter().map(|one| one.name);
     let names: Vec<&str> = names.collect();
@@ -535,7 +535,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Returns it as the library has it.
+    /// Converts the options to the library's.
     pub fn recording_source(&self) -> RecordingSource {
         RecordingSource {
             path: self.path.clone(),
@@ -573,7 +573,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns it as the library has it.
+    /// Converts the options to the library's.
     pub fn sample_filter(&self) -> SampleFilter {
         SampleFilter {
             event: self.event.clone(),
@@ -733,7 +733,7 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// Returns it as the library has it.
+    /// Converts the options to the library's.
     pub fn compare_options(&self) -> CompareOptions {
         CompareOptions {
             by: self.by,
@@ -841,7 +841,7 @@ pub enum Generated {
     },
 }
 
-/// A positive number, with or without the letter of its set.
+/// Parses a positive number, with or without the letter of its set.
 fn parse_work(text: &str) -> Result<f64, String> {
     let number = text.split_once('=').map_or(text, |(_, number)| number);
     match number.trim().parse::<f64>() {

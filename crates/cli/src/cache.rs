@@ -1,9 +1,9 @@
-//! Cache of data that take time to find out, and can be found out again.
+//! Cache of data that take time to compute and can be computed again.
 
 use std::path::PathBuf;
 
-/// The directory of such files: `$XDG_CACHE_HOME/vitalfew`, else `~/.cache/vitalfew`; `None` if there is no place
-/// for it.
+/// Returns the cache directory: `$XDG_CACHE_HOME/vitalfew`, else `~/.cache/vitalfew`; `None` if
+/// neither exists.
 pub fn cache_directory() -> Option<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let base = std::env::var_os("XDG_CACHE_HOME")

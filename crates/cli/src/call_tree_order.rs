@@ -2,7 +2,8 @@
 
 use profile::{CallTree, NodeId};
 
-/// Returns the children of a node that cost at least so much, the dearest last: the next one that a stack gives.
+/// Returns the children of a node that cost at least `least`, the most expensive last: the first to
+/// be popped off a stack.
 pub fn children_shown(tree: &CallTree, node: NodeId, least: f64) -> Vec<NodeId> {
     let children = tree.children(node);
     let mut shown: Vec<NodeId> = children

@@ -4,19 +4,19 @@ use profile::{FINDING_SCHEMA, Finding};
 use results::phrases::{claim_sentence, doubt_lines, evidence_lines, speedup_line};
 use serde::{Deserialize, Serialize};
 
-/// A finding, with its words for people.
+/// A finding, with its sentences.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JsonClaim {
     /// The claim.
     pub sentence: String,
-    /// What a speedup there brings, if that is known.
+    /// Effect of a speedup of the place, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speedup: Option<String>,
-    /// What speaks for it, the most telling first.
+    /// Evidence for the claim, the strongest first.
     pub lines: Vec<String>,
-    /// Why it may be wrong.
+    /// Reasons for which the claim may be wrong.
     pub doubt_lines: Vec<String>,
-    /// The same as data.
+    /// The finding as data.
     #[serde(flatten)]
     pub finding: Finding,
 }
@@ -33,7 +33,7 @@ impl From<Finding> for JsonClaim {
     }
 }
 
-/// The part of a report's JSON that is the same for all methods; see `docs/json.md`.
+/// The part of a report's JSON common to all methods; see `docs/json.md`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JsonClaims {
     schema: String,
@@ -49,7 +49,7 @@ impl JsonClaims {
         }
     }
 
-    /// The findings.
+    /// Returns the findings.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.list.iter().map(|claim| &claim.finding)
     }

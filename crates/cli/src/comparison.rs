@@ -1,5 +1,5 @@
-//! Rows of compared sets that differ by more than chance, and the output that `stats` and `diff`
-//! share.
+//! Rows of compared sets that differ by more than chance, and the output shared by `stats` and
+//! `diff`.
 
 use crate::args::Compare;
 use crate::claims::JsonClaims;
@@ -17,24 +17,25 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The widest name in a table, in characters.
+/// Maximum width of a name in a table, in characters.
 const WIDEST: usize = 60;
 
-/// Rows that were judged, as both commands show them.
+/// Judged rows, as both commands show them.
 pub struct ComparisonTable<T> {
     /// The rows.
     pub judged: JudgedRows<T>,
 }
 
 impl<T> ComparisonTable<T> {
-    /// Keeps as many rows as were asked for.
+    /// Keeps the requested number of rows.
     pub fn limit_rows(&mut self, compare: &Compare) {
         if !compare.shown.all {
             self.judged.rows.truncate(compare.shown.limit);
         }
     }
 
-    /// The table, how many rows it has not, and the verdict; `cells` gives the numbers of a row.
+    /// Prints the table, the number of omitted rows, and the verdict; `cells` formats the numbers
+    /// of a row.
     pub fn print_comparison(
         &self,
         out: &mut impl Write,
@@ -62,7 +63,7 @@ impl<T> ComparisonTable<T> {
             .try_for_each(|line| write!(out, "{}", wrap_sentence(line)))
     }
 
-    /// The same for a comment on a pull request.
+    /// Prints the same as a comment on a pull request.
     pub fn print_markdown(
         &self,
         out: &mut impl Write,
@@ -136,7 +137,7 @@ impl<T> ComparisonTable<T> {
         table
     }
 
-    /// Returns what the test found, and on which terms.
+    /// Describes the test's result, and its terms.
     fn describe_test(&self, sets: &ComparedSets) -> String {
         if sets.unit == Unit::Nanoseconds {
             return format!(
@@ -167,7 +168,7 @@ impl<T> ComparisonTable<T> {
         format!("{found}; {tested} of {all} rows have enough samples to tell\n{background}")
     }
 
-    /// Writes the documented JSON form; `numbers` gives those of a row.
+    /// Writes the documented JSON form; `numbers` returns those of a row.
     pub fn print_json<'a, N: Serialize>(
         &'a self,
         out: &mut impl Write,
@@ -221,7 +222,7 @@ impl<T> ComparisonTable<T> {
     }
 }
 
-/// A name that Markdown leaves as it is, also in a table.
+/// Formats a name that Markdown leaves unchanged, also in a table.
 fn markdown_code(name: &str) -> String {
     if name.is_empty() {
         return String::new();
@@ -230,7 +231,7 @@ fn markdown_code(name: &str) -> String {
     format!("`{name}`")
 }
 
-/// A q-value for people.
+/// Formats a q-value.
 pub fn q_text(q: Option<f64>) -> String {
     match q {
         None => "-".to_owned(),
@@ -239,7 +240,8 @@ pub fn q_text(q: Option<f64>) -> String {
     }
 }
 
-/// The warnings, after the result; the exit code says if there was `nothing` to say, and why.
+/// Prints the warnings after the result; the exit code is inconclusive if there is a reason for
+/// having `nothing` to report.
 pub fn warn_and_conclude(sets: &ComparedSets, nothing: Option<&str>) -> ExitCode {
     warn_of_sets(sets);
     if sets.is_incomplete {
@@ -262,9 +264,9 @@ fn warn_of_sets(sets: &ComparedSets) {
 pub struct Kind<'a> {
     /// Name and version.
     pub schema: &'static str,
-    /// True if amounts are compared, so that it matters what they are measured by.
+    /// True if amounts are compared, so that their measure matters.
     pub compared: bool,
-    /// The confidence of the intervals, where there are any.
+    /// The confidence of the intervals, if there are any.
     pub confidence: Option<f64>,
     /// The key of the rows.
     pub by: CompareBy,
@@ -272,8 +274,8 @@ pub struct Kind<'a> {
     pub sets: &'a [PathBuf],
 }
 
-/// Returns the command that shows more of a row: the instructions of a procedure in the last set, what else is in that, or, of
-/// profiles of others, the calling contexts.
+/// Returns the command that shows more of a row: the instructions of a procedure in the last set,
+/// the other data of that set, or, for other tools' profiles, the calling contexts.
 fn command_for_row(kind: &Kind<'_>, name: &str) -> Vec<String> {
     let [first, .., last] = kind.sets else {
         return Vec::new();
@@ -294,10 +296,10 @@ struct Json<'a, N> {
     #[serde(skip_serializing_if = "Option::is_none")]
     per: Option<&'static str>,
     totals: &'a [u64],
-    /// Relative, of one row from set to set.
+    /// Relative noise of one row from set to set.
     noise: Option<f64>,
     noise_rows: usize,
-    /// Two sets: the factor that all rows have in common, and that of all samples.
+    /// For two sets: the common factor of all rows, and that of all samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     common: Option<Interval>,
     #[serde(skip_serializing_if = "Option::is_none")]

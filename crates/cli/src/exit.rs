@@ -1,4 +1,4 @@
-//! Exit codes, and the one place that turns an error into a message with advice.
+//! Exit codes, and the function that turns an error into a message with advice.
 
 use crate::args::Command;
 use crate::screen::tell_user;
@@ -15,24 +15,25 @@ const USAGE: u8 = 2;
 pub const REFUSED: u8 = 3;
 /// There is too little data to answer.
 pub const INCONCLUSIVE: u8 = 4;
-/// An answer that leaves data out because they are damaged.
+/// The answer leaves out damaged data.
 const INCOMPLETE: u8 = 5;
-/// `diff --fail-over`: more was found than is allowed.
+/// `diff --fail-over` found more than is allowed.
 pub const WORSE: u8 = 6;
-/// A wrapping command failed itself, as env(1) and timeout(1) say it.
+/// A wrapping command itself failed, as in env(1) and timeout(1).
 const OWN_FAILURE: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// True once data were left out.
+/// True once data was left out.
 static LEFT_OUT: AtomicBool = AtomicBool::new(false);
 
-/// Notes that damaged data were left out of what the command answers.
+/// Records that damaged data was left out of the command's answer.
 pub fn note_left_out() {
     LEFT_OUT.store(true, Ordering::Relaxed);
 }
 
-/// The code of a command that did not fail: its own, unless it succeeded with less than it was asked about.
+/// Returns the exit code of a command that did not fail: its own, unless it succeeded on incomplete
+/// data.
 pub fn code_when_done(code: ExitCode) -> ExitCode {
     match code == ExitCode::SUCCESS && LEFT_OUT.load(Ordering::Relaxed) {
         true => ExitCode::from(INCOMPLETE),
@@ -49,7 +50,7 @@ pub fn explain_failure(command: &Command, error: &anyhow::Error) -> ExitCode {
     ExitCode::from(exit_code(command, error))
 }
 
-/// A reader that has seen enough closes the pipe: `vitalfew report | head`.
+/// Returns whether the error is a pipe closed by its reader: `vitalfew report | head`.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let kind = |cause: &(dyn std::error::Error + 'static)| {
         let io = cause.downcast_ref().map(io::Error::kind);
@@ -59,7 +60,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     kinds.any(|kind| kind == io::ErrorKind::BrokenPipe)
 }
 
-/// The chain of causes in one line, without repeating what a cause already says.
+/// Returns the chain of causes in one line, without repetitions.
 pub fn error_chain(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1) {

@@ -1,4 +1,5 @@
-//! Results that a command has kept as JSON: read within a limit of length, and only by the schema that is known.
+//! Results that a command has kept as JSON: read within a size limit, and only with the known
+//! schema.
 
 use anyhow::Context;
 use results::usage_refusal;
@@ -7,13 +8,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A kind of file that is kept.
+/// A kind of kept file.
 pub struct KeptFile {
-    /// Name of the kind for people, such as "a measurement".
+    /// Name of the kind in messages, such as "a measurement".
     pub what: &'static str,
-    /// The schema that it names.
+    /// The schema in the file.
     pub schema: &'static str,
-    /// Largest length, in bytes.
+    /// Maximum length, in bytes.
     pub longest: u64,
 }
 
@@ -21,7 +22,7 @@ impl KeptFile {
     /// Reads a file; `schema_of` returns the schema that its contents name.
     ///
     /// # Errors
-    /// If it cannot be read, or is none of this kind.
+    /// If it cannot be read, or is of another kind.
     pub fn read<T: DeserializeOwned>(
         &self,
         path: &Path,
@@ -44,7 +45,7 @@ impl KeptFile {
         }
     }
 
-    /// Refuses a file that is not what it should be.
+    /// Returns the error for a file of another kind.
     pub fn refuse(&self, path: &Path, why: &str) -> anyhow::Error {
         usage_refusal(format!("{}: not {} ({why})", path.display(), self.what))
     }

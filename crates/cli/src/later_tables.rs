@@ -10,8 +10,8 @@ pub fn table_directory() -> Option<PathBuf> {
     cache_directory().map(|cache| cache.join("unwind"))
 }
 
-/// Starts a process that makes the tables of these files with the time that nobody else wants, and outlives this one. Returns whether it was
-/// started: without it, the next recording begins the tables anew.
+/// Starts a low-priority process that makes the tables of these files and outlives this one.
+/// Returns whether it was started: without it, the next recording starts the tables again.
 pub fn make_tables_later(files: &[PathBuf]) -> bool {
     let Some(directory) = table_directory().filter(|_| !files.is_empty()) else {
         return false;
@@ -29,12 +29,12 @@ pub fn make_tables_later(files: &[PathBuf]) -> bool {
             .spawn()
     };
     let Ok(mut maker) = start() else { return false };
-    // A process that runs on, as `top` does, must not leave a zombie.
+    // A permanent process, such as `top`, must not leave a zombie.
     std::thread::spawn(move || maker.wait());
     true
 }
 
-/// Says that tables are being made, and of which files.
+/// Returns a note that tables are being made, and of which files.
 pub fn making_note(files: &[PathBuf]) -> String {
     let name = |path: &PathBuf| {
         let name = path.file_name().map(Path::new);

@@ -1,4 +1,4 @@
-//! Messages about samples that are not in a recording.
+//! Messages about samples that are missing from a recording.
 
 use crate::output::group_digits;
 use profile::{RARE_STACKS, Recording};
@@ -6,7 +6,7 @@ use profile::{RARE_STACKS, Recording};
 /// The fraction of an event's samples that may be missing without a warning.
 const WORTH_A_WARNING: f64 = 0.01;
 
-/// Warnings for the first line, where it is enough to change what the figures mean.
+/// Returns warnings for the first line, if enough is missing to change the figures' meaning.
 pub(crate) fn loss_warnings(recording: &Recording) -> impl Iterator<Item = String> + '_ {
     let events = recording.events.iter();
     let missing = events.filter(|event| event.missing_fraction() >= WORTH_A_WARNING);
@@ -21,7 +21,7 @@ pub(crate) fn loss_warnings(recording: &Recording) -> impl Iterator<Item = Strin
     lost.chain(rare_stacks_warning(recording))
 }
 
-/// Says of how many samples callers were left out.
+/// Returns the number of samples whose callers were left out, as a warning.
 fn rare_stacks_warning(recording: &Recording) -> Option<String> {
     let share = recording.rare_stacks_share();
     (share >= WORTH_A_WARNING).then(|| {

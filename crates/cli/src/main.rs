@@ -1,4 +1,4 @@
-//! The `vitalfew` command: of all the time a program takes, the few causes that matter.
+//! The `vitalfew` command: finds the few causes that take most of a program's time.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Puts the process in place of one of its threads.
+/// Replaces a thread id by its process.
 fn find_process(id: &mut u32) -> Result<(), sampler::Error> {
     let process = sampler::process_of_thread(*id)?;
     if process != *id {

@@ -1,4 +1,4 @@
-//! Arguments that several commands have.
+//! Arguments shared by several commands.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -35,7 +35,7 @@ pub struct AttachableCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine(pub Vec<OsString>);
 
-/// Parses a command as a shell quotes it; variables, globs and operators mean nothing here.
+/// Parses a command as a shell quotes it; variables, globs and operators have no meaning here.
 pub fn parse_command(text: &OsStr) -> Result<CommandLine, String> {
     let (mut words, mut word) = (Vec::new(), None::<Vec<u8>>);
     let mut letters = text.as_bytes().iter().copied();
@@ -50,7 +50,7 @@ pub fn parse_command(text: &OsStr) -> Result<CommandLine, String> {
             (Some(open), _) if letter == open => quote = None,
             (None | Some(b'"'), b'\\') => {
                 let next = letters.next().ok_or("it ends within an escape")?;
-                // Between double quotes, other escapes are two letters.
+                // Between double quotes, other escapes are two characters.
                 if quote.is_some() && !matches!(next, b'"' | b'\\' | b'$' | b'`') {
                     word.get_or_insert_default().push(b'\\');
                 }
@@ -69,7 +69,7 @@ pub fn parse_command(text: &OsStr) -> Result<CommandLine, String> {
     }
 }
 
-/// A percentage above 0.
+/// Parses a percentage above 0.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 100.0 => Ok(value),
@@ -77,7 +77,7 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A time such as 30s.
+/// Parses a time such as 30s.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds = match &text[digits.len()..] {
@@ -96,7 +96,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A number of bytes such as 500M.
+/// Parses a number of bytes such as 500M.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..).unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! Text for people: numbers with separators and units, clean names; files written whole.
+//! Text output: numbers with separators and units, clean names; files written whole.
 
 use anyhow::Context;
 use rustix::fs::Mode;
@@ -10,7 +10,7 @@ use whole_file::WholeFile;
 pub use crate::printable::{clean_name, is_deceptive};
 pub use crate::table::{Align, Table, shorten_middle};
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 pub fn group_digits(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
@@ -23,13 +23,13 @@ pub fn group_digits(value: u64) -> String {
     text
 }
 
-/// `1 run`, `2 runs`.
+/// Formats `1 run`, `2 runs`.
 pub fn count_noun(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {what}{plural}", group_digits(count))
 }
 
-/// Nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
+/// Formats nanoseconds as a time with three digits: 1.50 s, 12.3 ms.
 pub fn format_ns(ns: f64) -> String {
     if ns == 0.0 {
         return "0 s".to_owned();
@@ -48,7 +48,7 @@ pub fn format_ns(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Bytes with a unit.
+/// Formats bytes with a unit.
 pub fn format_bytes(count: u64) -> String {
     match count {
         0..10_000 => format!("{count} B"),
@@ -81,12 +81,13 @@ pub fn write_file(
     result.with_context(|| format!("writing {}", path.display()))
 }
 
-/// Lets all files that this process creates be its owner's alone. What runs on a machine is not for everybody to know.
+/// Makes all files that this process creates private to their owner, because not everybody may know
+/// what runs on a machine.
 pub fn create_private_files() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
-/// Puts words together for a shell.
+/// Quotes words for a shell.
 pub fn shell_words(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     quoted.join(" ")

@@ -1,15 +1,15 @@
 //! Names from outside, cleaned for terminals.
 
-/// Cleans a name from outside for a terminal: each character that steers the terminal, turns the
-/// direction of the text round or cannot be seen becomes U+FFFD. Every command shows names through
-/// this function.
+/// Cleans a name from outside for a terminal: each character that controls the terminal, changes
+/// the direction of the text or is invisible becomes U+FFFD. Every command shows names through this
+/// function.
 pub fn clean_name(text: &str) -> String {
     text.chars()
         .map(|c| if is_deceptive(c) { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// Returns whether a character does something other than to stand for itself: control characters (Cc),
+/// Returns whether a character does something other than stand for itself: control characters (Cc),
 /// direction marks and other invisible format characters (Cf), line separators, noncharacters.
 pub fn is_deceptive(c: char) -> bool {
     let invisible = matches!(c,

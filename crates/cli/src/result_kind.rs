@@ -1,27 +1,27 @@
-//! Kinds of files that commands of ours leave, told apart by their first bytes.
+//! Kinds of files that vitalfew's commands write, recognised by their first bytes.
 
 use results::is_recording;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Bytes at the start of a file within which every kind can be recognized.
+/// Number of bytes at the start of a file within which every kind can be recognised.
 const HEAD_BYTES: u64 = 4096;
 
-/// The kind of a file, by which command reads it.
+/// The kind of a file, which determines the command that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultKind {
     /// A recording, or a database of them.
     Recording,
-    /// A causal profile, of ours or of Coz.
+    /// A causal profile, of vitalfew or of Coz.
     Causal,
     /// A trace or a result of `interference run`.
     Interference,
     /// A result of `run`.
     Run,
-    /// JSON that another command of ours wrote.
+    /// JSON that another command of vitalfew wrote.
     OtherJson,
-    /// Anything else: another tool's profile, if it can be read at all.
+    /// Any other file: another tool's profile, if it can be read at all.
     Foreign,
 }
 
@@ -35,7 +35,7 @@ impl ResultKind {
         if metadata.is_dir() {
             return Ok(Self::Recording);
         }
-        // What a pipe gives is gone once read, and its other end may never write.
+        // Data from a pipe is gone once read, and its other end may never write.
         if !metadata.is_file() {
             return Ok(Self::Foreign);
         }

@@ -1,19 +1,18 @@
-//! Code that language runtimes generate or interpret: which runtime it is, and how to get the names of its
-//! functions.
+//! Code that language runtimes generate or interpret: the runtime, and the way to get the names of
+//! its functions.
 
 use profile::known_code::{KNOWN_CODE, KnownCode};
 use profile::{CallGraph, EventId, Image, ImageId, ImageKind, Location, Recording, SymbolTable};
 use rustc_hash::FxHashSet;
 
-/// Advice for code that no known runtime generated, as that of WebAssembly.
+/// Advice for code of no known runtime, such as WebAssembly's.
 const GENERATED_CODE: &str = "code that was generated while the program ran, and has no names here: have what generates it write /tmp/perf-PID.map or a jitdump (wasmtime: --profile=perfmap)";
 
-/// Less than this share of the samples without the names of a runtime's functions is not worth a
-/// line.
+/// Least share of samples without names of a runtime's functions that earns a line.
 const WORTH_A_LINE: f64 = 0.2;
 
-/// Says how to get names for code of language runtimes, where that took much of the event: a
-/// line for each runtime.
+/// Returns advice on names for code of language runtimes, if that took much of the event: one line
+/// for each runtime.
 pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId) -> Vec<String> {
     let amounts = Amounts::of(recording, table, event);
     let found = KNOWN_CODE.iter().zip(&amounts.interpreted);
@@ -22,7 +21,7 @@ pub fn runtime_advice(recording: &Recording, table: &SymbolTable, event: EventId
         (amounts.has_image(recording, runtime)).then_some((runtime, advice, *amount))
     });
     let found: Vec<_> = found.collect();
-    // Generated code belongs to whichever runtime generates code, where there is one of them.
+    // Generated code is attributed to the runtime that generates code, if there is exactly one.
     let generators = found.iter().any(|(runtime, ..)| !runtime.is_interpreted());
     let mut lines = Vec::new();
     let mut is_explained = false;
@@ -99,7 +98,8 @@ impl Amounts {
 /// A bit of [`languages_on_stacks`].
 const HAS_FUNCTION: u64 = 1 << 63;
 
-/// For each stack, by its innermost frame: a bit for each row of the catalogue whose interpreter is on it, and one if a function of an interpreted language is.
+/// Returns for each stack, by its innermost frame: a bit for each row of the catalogue whose
+/// interpreter is on it, and one if a function of an interpreted language is.
 fn languages_on_stacks(recording: &Recording, table: &SymbolTable) -> Vec<u64> {
     let frames = recording.stacks.frames();
     let names_callers = frames
@@ -140,7 +140,7 @@ fn is_generated(image: &Image) -> bool {
         || image.path.starts_with("/dev/zero")
 }
 
-/// Returns whether a frame is one of `python3 -X perf`: then the interpreter's callers have names.
+/// Returns whether a frame is from `python3 -X perf`: then the interpreter's callers have names.
 fn is_python_function(table: &SymbolTable, location: Location) -> bool {
     let procedure = table.procedure(location);
     procedure.is_some_and(|procedure| procedure.name.starts_with("py::"))
@@ -180,7 +180,7 @@ mod tests {
         Collector, Event, Host, ImageOffset, Procedure, Resolution, Sample, StackId, Target, Unit,
     };
 
-    /// Samples in these images, of these procedures where they have a name.
+    /// Makes samples in these images, with these procedures if they have a name.
     fn recording(places: &[(&str, ImageKind, Option<&str>, u64)]) -> (Recording, SymbolTable) {
         let target = Target::Machine;
         let mut recording =
@@ -268,7 +268,8 @@ mod tests {
         assert!(python[0].contains("record it again"), "{python:?}");
     }
 
-    /// Code that an interpreter calls counts as the interpreter's, where no function of its language is on the stack.
+    /// Code that an interpreter calls counts as the interpreter's, if no function of its language
+    /// is on the stack.
     #[test]
     fn time_below_an_interpreter_is_code_without_names() {
         use ImageKind::{File, Script};

@@ -1,6 +1,7 @@
 //! Sampling error.
 
-/// Returns the 95 % confidence interval of a part, given the number of samples (Wilson's interval).
+/// Returns the 95 % confidence interval of a fraction, given the number of samples (Wilson's
+/// interval).
 pub fn interval_of_part(part: f64, samples: f64) -> [f64; 2] {
     const Z: f64 = 1.96;
     if samples <= 0.0 {

@@ -1,5 +1,6 @@
-//! The one way to standard output and standard error: as wide as the terminal, coloured and paged
-//! as git does it, and without characters that steer the terminal, whoever forgot to clean a name.
+//! The only access to standard output and standard error: as wide as the terminal, coloured and
+//! paged as in git, and without characters that control the terminal, even if a caller forgot to
+//! clean a name.
 
 use crate::printable::{clean_name, is_deceptive};
 use std::borrow::Cow;
@@ -26,15 +27,15 @@ pub enum ColorChoice {
 pub struct ScreenSettings {
     /// The use of colour.
     pub color: ColorChoice,
-    /// Never through a pager.
+    /// True to never use a pager.
     pub no_pager: bool,
-    /// Names in full, however wide the terminal is.
+    /// True for full names, however wide the terminal is.
     pub wide: bool,
 }
 
 static SETTINGS: OnceLock<ScreenSettings> = OnceLock::new();
 
-/// Settles how output is shown; the first call counts.
+/// Sets the output settings; the first call counts.
 pub fn configure(settings: ScreenSettings) {
     let _ = SETTINGS.set(settings);
 }
@@ -43,7 +44,7 @@ fn settings() -> ScreenSettings {
     SETTINGS.get().copied().unwrap_or_default()
 }
 
-/// Returns how many columns the terminal has, if standard output is one and lines should fit it.
+/// Returns the terminal's width, if standard output is one and lines should fit it.
 pub fn terminal_width() -> Option<usize> {
     if settings().wide || !io::stdout().is_terminal() {
         return None;
@@ -79,10 +80,10 @@ fn start_of(emphasis: Emphasis) -> &'static str {
     }
 }
 
-/// All that [`paint`] can write.
+/// All sequences that [`paint`] can write.
 const ESCAPES: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[33m"];
 
-/// Colours a text for standard output, if that is wanted there.
+/// Colours a text for standard output, if colour is enabled there.
 pub fn paint(emphasis: Emphasis, text: &str) -> Cow<'_, str> {
     paint_if(is_colored(io::stdout().is_terminal()), emphasis, text)
 }
@@ -94,7 +95,7 @@ fn paint_if(colored: bool, emphasis: Emphasis, text: &str) -> Cow<'_, str> {
     format!("{}{text}{RESET}", start_of(emphasis)).into()
 }
 
-/// Returns whether standard output is to have colour.
+/// Returns whether standard output has colour.
 pub fn is_output_colored() -> bool {
     is_colored(io::stdout().is_terminal())
 }
@@ -110,7 +111,8 @@ fn is_colored(terminal: bool) -> bool {
     }
 }
 
-/// Says on standard error what the reader of the result should know. The same is said once.
+/// Prints a warning for the reader of the result on standard error. Equal warnings are printed
+/// once.
 pub fn warn_user(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut said = SAID.lock().unwrap_or_else(|lock| lock.into_inner());
@@ -124,12 +126,12 @@ pub fn warn_user(text: &str) {
     }
 }
 
-/// Says something on standard error.
+/// Prints a message on standard error.
 pub fn tell_user(text: &str) {
     print_wrapped("vitalfew: ", text);
 }
 
-/// Messages held back while a pager has the terminal: they would be written over the pager's page.
+/// Messages held back while a pager has the terminal, on whose page they would appear.
 static HELD_BACK: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 fn held_back() -> MutexGuard<'static, Option<Vec<String>>> {
@@ -140,7 +142,7 @@ fn print_wrapped(prefix: &str, text: &str) {
     let line = format!("{prefix}{}\n", clean_name(text));
     match &mut *held_back() {
         Some(lines) => lines.push(line),
-        // Nobody is there to be told that standard error cannot be written to.
+        // A failure to write to standard error cannot be reported.
         None => drop(io::stderr().write_all(line.as_bytes())),
     }
 }
@@ -148,7 +150,7 @@ fn print_wrapped(prefix: &str, text: &str) {
 /// Standard output for a result.
 pub struct Screen {
     sink: Sink,
-    /// Text written and not yet handed on: an unfinished line.
+    /// Unfinished line that was not passed on yet.
     pending: Vec<u8>,
     form: Form,
 }
@@ -165,7 +167,7 @@ enum Sink {
     Pager(Child),
 }
 
-/// Text is handed on in pieces of about this size.
+/// Approximate size of the pieces of text that are passed on.
 const PIECE: usize = 64 << 10;
 
 impl Screen {
@@ -192,8 +194,8 @@ impl Screen {
         }
     }
 
-    /// Opens standard output for data that are not text for people, and stay as they are unless it is
-    /// a terminal.
+    /// Opens standard output for data that are not text for people, unchanged unless it is a
+    /// terminal.
     pub fn data_output() -> Self {
         let form = match io::stdout().is_terminal() {
             true => Form::Text { colored: false },
@@ -206,7 +208,7 @@ impl Screen {
         }
     }
 
-    /// Opens standard output for the one or the other.
+    /// Opens standard output for JSON or for text.
     pub fn open_output(json: bool) -> Self {
         if json {
             Self::json_output()
@@ -256,7 +258,7 @@ impl Write for Screen {
 }
 
 impl Drop for Screen {
-    /// Waits until the reader has left the pager: what comes after it is not written over it.
+    /// Waits until the reader has left the pager, so that later output does not overwrite it.
     fn drop(&mut self) {
         let _ = self.flush();
         if let Sink::Pager(child) = &mut self.sink {
@@ -269,7 +271,7 @@ impl Drop for Screen {
     }
 }
 
-/// Starts the pager that the user wants; `None` if he wants none or it is not there.
+/// Starts the user's pager; `None` if the user wants none or it does not exist.
 fn start_pager() -> Option<Child> {
     let set = |name: &str| std::env::var(name).ok();
     let chosen = set("VITALFEW_PAGER").or_else(|| set("PAGER"));
@@ -290,13 +292,14 @@ fn start_pager() -> Option<Child> {
     }
     let child = command.stdin(Stdio::piped()).spawn().ok()?;
     *held_back() = Some(Vec::new());
-    // Ctrl-C is the pager's: it would be left alone with the shell if it ended us.
+    // Ctrl-C belongs to the pager: it would be left alone with the shell if this process ended.
     let ignored = Arc::new(AtomicBool::new(false));
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, ignored);
     Some(child)
 }
 
-/// Text without what steers the terminal, but for lines, tabs and, with `colored`, our own colours.
+/// Removes characters that control the terminal from text, except for lines, tabs and, with
+/// `colored`, vitalfew's own colours.
 fn cleaned_text(text: &str, colored: bool) -> Cow<'_, str> {
     let bad = |c: char| is_deceptive(c) && c != '\n' && c != '\t';
     if !text.contains(bad) {
@@ -326,7 +329,7 @@ fn cleaned_text(text: &str, colored: bool) -> Cow<'_, str> {
     cleaned.into()
 }
 
-/// JSON with the same characters written as escapes: they only stand in texts, where that is the same.
+/// Escapes the same characters in JSON: they only occur in strings, where the escape is equivalent.
 fn cleaned_json(text: &str) -> Cow<'_, str> {
     let bad = |c: char| is_deceptive(c) && c != '\n';
     if !text.contains(bad) {
@@ -346,7 +349,7 @@ fn cleaned_json(text: &str) -> Cow<'_, str> {
     cleaned.into()
 }
 
-/// A paragraph with a hanging indent, of lines no longer than `width`.
+/// Formats a paragraph with a hanging indent, in lines no longer than `width`.
 pub fn wrap_paragraph(first: &str, text: &str, width: usize) -> String {
     let indent = " ".repeat(first.chars().count());
     let mut lines = String::new();
@@ -369,7 +372,7 @@ pub fn wrap_paragraph(first: &str, text: &str, width: usize) -> String {
     lines + &line + "\n"
 }
 
-/// A sentence in lines that fit the terminal; in one line elsewhere.
+/// Wraps a sentence to the terminal's width; in one line elsewhere.
 pub fn wrap_sentence(text: &str) -> String {
     wrap_paragraph("", text, terminal_width().unwrap_or(usize::MAX))
 }

@@ -1,4 +1,4 @@
-//! Opening what a command is about: what is missing in it is said, and makes the exit code.
+//! Opens the input of a command: missing data is reported, and changes the exit code.
 
 use crate::args::{Chosen, Source};
 use crate::exit;
@@ -8,25 +8,25 @@ use results::{OpenedRecording, symbol_gaps};
 use store::{Epoch, Wanted};
 use symbols::Resolved;
 
-/// Opens the recording that a command is about.
+/// Opens the recording of a command.
 pub fn open_source(source: &Source, wanted: Wanted) -> anyhow::Result<Recording> {
     let opened = results::open_recording(&source.recording_source(), wanted)?;
     Ok(accept_recording(opened))
 }
 
-/// Opens what can be read of each host.
+/// Opens the readable recordings of each host.
 pub fn open_by_host(source: &Source, wanted: Wanted) -> anyhow::Result<Vec<Recording>> {
     let opened = results::open_by_host(&source.recording_source(), wanted)?;
     Ok(opened.into_iter().map(accept_recording).collect())
 }
 
-/// Reads epochs together.
+/// Reads several epochs together.
 pub fn read_epochs(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, store::StoreError> {
     let recording = results::read_epochs(epochs, wanted)?;
     Ok(accept_recording(recording.into()))
 }
 
-/// Says what is not in an opened recording.
+/// Reports data that is missing from an opened recording.
 pub fn accept_recording(opened: OpenedRecording) -> Recording {
     if opened.is_incomplete() {
         exit::note_left_out();
@@ -37,12 +37,12 @@ pub fn accept_recording(opened: OpenedRecording) -> Recording {
     opened.recording
 }
 
-/// Chooses epochs of a database, of which there is at least one.
+/// Chooses epochs of a database, at least one.
 pub fn choose_epochs(chosen: &Chosen) -> anyhow::Result<Vec<Epoch>> {
     results::choose_epochs(chosen.db.as_deref(), &chosen.epoch, chosen.host.as_deref())
 }
 
-/// Says what is missing to name more.
+/// Reports missing files that would name more.
 pub fn warn_of_gaps(recording: &Recording, event: EventId, resolved: &Resolved, all: bool) {
     for gap in symbol_gaps(recording, Some(event), resolved, all) {
         warn_user(&gap);

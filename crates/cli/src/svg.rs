@@ -14,11 +14,12 @@ const BOTTOM: f64 = 40.0;
 /// Height of a line above a plot.
 const LINE: f64 = 15.0;
 
-/// Characters that a plot is wide enough for, of a bold name, which is cut, and of a line, which is squeezed.
+/// Maximum number of characters in a plot's width: of a bold name, which is cut, and of a line,
+/// which is squeezed.
 const LONGEST_TITLE: usize = 46;
 const LONGEST_LINE: usize = 62;
 
-/// A plot that is being drawn.
+/// A plot under construction.
 pub struct SvgPlot<'a> {
     pub out: &'a mut dyn Write,
     top: f64,
@@ -42,7 +43,7 @@ pub fn write_head(width: f64, height: f64, font: &str, out: &mut dyn Write) -> i
     )
 }
 
-/// Writes a document with one plot for each of these, the way that `draw` draws it.
+/// Writes a document with one plot for each of these, drawn by `draw`.
 pub fn write_plots<T>(
     plotted: &[T],
     out: &mut dyn Write,
@@ -83,24 +84,24 @@ impl<'a> SvgPlot<'a> {
         Ok(Self { out, top, range })
     }
 
-    /// Returns where a share of the horizontal axis is.
+    /// Returns the position of a share on the horizontal axis.
     pub fn x(&self, share: f64) -> f64 {
         LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
     }
 
-    /// Returns where a value of the vertical axis is; its end, of values beyond.
+    /// Returns the position of a value on the vertical axis; its end for values beyond.
     pub fn y(&self, value: f64) -> f64 {
         let (low, high) = self.range;
         let part = (high - value.clamp(low, high)) / (high - low);
         self.top + part * (HEIGHT - self.top - BOTTOM)
     }
 
-    /// Returns a point as attributes of lines have it.
+    /// Returns a point in the form of line attributes.
     pub fn point(&self, share: f64, value: f64) -> String {
         format!("{:.1},{:.1}", self.x(share), self.y(value))
     }
 
-    /// Draws the axes; `caption` says what they show.
+    /// Draws the axes; `caption` describes them.
     pub fn draw_axes(
         &mut self,
         ticks: impl Iterator<Item = AxisTick>,
@@ -146,7 +147,8 @@ impl<'a> SvgPlot<'a> {
     }
 }
 
-/// Writes a line above a plot. A long one is squeezed into the plot's width: it would run into the next plot.
+/// Writes a line above a plot. A long one is squeezed into the plot's width, or it would run into
+/// the next plot.
 fn write_line(y: f64, text: &str, style: &str, out: &mut dyn Write) -> io::Result<()> {
     let squeezed = if text.chars().count() > LONGEST_LINE {
         let length = WIDTH - LEFT - 8.0;
@@ -161,7 +163,7 @@ fn write_line(y: f64, text: &str, style: &str, out: &mut dyn Write) -> io::Resul
     )
 }
 
-/// Returns the end of a long name: its beginning is directories.
+/// Returns the end of a long name, whose beginning is directories.
 pub fn shorten_start(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
@@ -171,7 +173,7 @@ pub fn shorten_start(name: &str, width: usize) -> String {
     format!("…{end}")
 }
 
-/// Returns text as XML has it.
+/// Escapes text for XML.
 pub fn escape_xml(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {
@@ -180,7 +182,7 @@ pub fn escape_xml(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // Among them are those that are no characters, says XML.
+            // Some of these are not characters in XML.
             c if is_deceptive(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }

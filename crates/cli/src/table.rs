@@ -1,4 +1,4 @@
-//! Tables for people: aligned columns without frames, no wider than the terminal.
+//! Text tables: aligned columns without frames, no wider than the terminal.
 
 use crate::screen::{self, Emphasis, paint};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -6,7 +6,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// The alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// To the left; the last column is not padded. Cells are cut where the terminal is too narrow.
+    /// To the left; the last column is not padded. Cells are cut if the terminal is too narrow.
     Left,
     /// To the right.
     Right,
@@ -19,15 +19,15 @@ pub struct Table {
     optional: Vec<usize>,
 }
 
-/// A column of names is not made narrower than this as long as there are columns to leave out.
+/// Minimum width of a column of names while other columns can be left out.
 const NARROWEST_NAME: usize = 24;
-/// Every cut cell keeps so much.
+/// Minimum width of a cut cell.
 const NARROWEST_CELL: usize = 8;
 /// Blanks between columns.
 const GAP: usize = 2;
 
 impl Table {
-    /// A table with these columns.
+    /// Makes a table with these columns.
     pub fn new(columns: Vec<(String, Align)>) -> Self {
         Self {
             columns,
@@ -36,7 +36,7 @@ impl Table {
         }
     }
 
-    /// Says which columns are left out where the terminal is too narrow, the first one first.
+    /// Sets the columns that are left out if the terminal is too narrow, in this order.
     pub fn leave_out_first(&mut self, columns: Vec<usize>) {
         self.optional = columns;
     }
@@ -46,7 +46,7 @@ impl Table {
         self.emphasized_row(cells, Emphasis::Plain);
     }
 
-    /// Adds a row that is to be seen as more or less than the others.
+    /// Adds a row with an emphasis.
     pub fn emphasized_row(&mut self, cells: Vec<String>, emphasis: Emphasis) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push((cells, emphasis));
@@ -74,7 +74,7 @@ impl Table {
         text
     }
 
-    /// The width of each column; `None` for one that is left out.
+    /// Returns the width of each column; `None` for one that is left out.
     fn fit_widths(&self, natural: &[usize], most: Option<usize>) -> Vec<Option<usize>> {
         let mut widths: Vec<Option<usize>> = natural.iter().copied().map(Some).collect();
         let Some(most) = most else { return widths };
@@ -98,7 +98,7 @@ impl Table {
         if wish(usize::MAX) <= room {
             return widths;
         }
-        // The narrow ones as they are, the others in equal shares of what is left.
+        // Narrow columns keep their width; the others share the rest equally.
         let mut order = names;
         order.sort_by_key(|column| natural[*column]);
         for (index, column) in order.iter().enumerate() {
@@ -138,7 +138,8 @@ impl Table {
     }
 }
 
-/// Cuts a text in its middle to at most `width` columns of a terminal. Paths keep more of their end, and qualified names their method.
+/// Cuts a text in its middle to at most `width` columns of a terminal. Paths keep more of their
+/// end, and qualified names their method.
 pub fn shorten_middle(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -171,8 +172,9 @@ pub fn shorten_middle(text: &str, width: usize) -> String {
     format!("{head}…{end}")
 }
 
-/// Shortens a name as those of Java, Python and JavaScript, `package.Class.method (File.java:12)`: packages are left out first, then the
-/// file, the class and the line. `None` for other texts, and where the method alone is too long.
+/// Shortens a name like those of Java, Python and JavaScript, `package.Class.method
+/// (File.java:12)`: leaves out the packages first, then the file, the class and the line. `None`
+/// for other texts, and if the method alone is too long.
 fn shorten_qualified(text: &str, width: usize) -> Option<String> {
     let (name, place) = text.strip_suffix(')')?.split_once(" (")?;
     let (_, line) = place.rsplit_once(':')?;

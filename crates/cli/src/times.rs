@@ -1,12 +1,12 @@
-//! Time by state, before any sample is looked at: on a CPU, waiting for one, or blocked.
+//! Time by state, independent of samples: on a CPU, waiting for one, or blocked.
 
 use crate::output::{format_ns, group_digits, shell_words, shorten_middle};
 use profile::{Collector, Recording, Target, TaskTimes, Unit};
 
-/// The most of a command line that a piece of advice repeats, in characters.
+/// Maximum length of a command line in advice, in characters.
 const LONGEST_COMMAND: usize = 60;
 
-/// The line that every report begins with.
+/// Returns the first line of every report.
 pub fn time_line(recording: &Recording) -> String {
     let wall = format_ns(recording.duration_ns as f64);
     let Some(times) = recording.task_times else {
@@ -38,7 +38,7 @@ pub fn time_line(recording: &Recording) -> String {
     }
 }
 
-/// Returns advice if most of the time is not in the samples: the command to type, and why.
+/// Returns advice if most of the time is not in the samples: the command to type, and the reason.
 pub fn time_advice(recording: &Recording) -> Option<String> {
     let times = recording.task_times?;
     let target = match &recording.target {
@@ -57,9 +57,10 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
         return Some(starved_advice(recording, times, waiting));
     }
     if recording.events.iter().any(|e| e.unit == Unit::Nanoseconds) {
-        return None; // it was recorded
+        return None; // time off the CPU was recorded
     }
-    // Without the kernel's account of waits for a CPU, or the right to see waits, nothing is known of the rest.
+    // Without the kernel's account of waits for a CPU, or the right to see waits, the rest is
+    // unknown.
     if times.waiting_ns.is_none() || recording.collector != Collector::Bpf {
         return None;
     }
@@ -77,7 +78,8 @@ pub fn time_advice(recording: &Recording) -> Option<String> {
     ))
 }
 
-/// Returns advice if threads mostly waited for a CPU. It depends on the share of the CPUs that the target used.
+/// Returns advice if threads mostly waited for a CPU. It depends on the share of the CPUs that the
+/// target used.
 fn starved_advice(recording: &Recording, times: TaskTimes, waiting_ns: u64) -> String {
     let cpus = recording.host.cpus.max(1);
     let alive = times.cpu_ns + waiting_ns + times.blocked_ns.unwrap_or(0);
@@ -95,10 +97,10 @@ fn starved_advice(recording: &Recording, times: TaskTimes, waiting_ns: u64) -> S
     )
 }
 
-/// The share of the machine's CPUs from which on the threads of a target mostly waited for each other.
+/// Share of the machine's CPUs from which on the threads of a target mostly waited for each other.
 const MOSTLY_ITS_OWN: f64 = 0.8;
 
-/// The share of the threads' time that they were blocked, if that kept CPUs from being used.
+/// Returns the share of the threads' time in which they were blocked, if that left CPUs unused.
 fn mostly_blocked(recording: &Recording, times: TaskTimes) -> Option<f64> {
     let blocked = times.blocked_ns? as f64;
     let ready = times.ready_ns() as f64;
@@ -108,12 +110,12 @@ fn mostly_blocked(recording: &Recording, times: TaskTimes) -> Option<f64> {
     (blocked > ready && ready < usable / 2.0).then(|| blocked / (blocked + ready))
 }
 
-/// The event that took most of a command's or process's time, if time off the CPU was recorded:
-/// what a report of it begins with.
+/// Returns the event that took most of a command's or process's time, if time off the CPU was
+/// recorded; its report begins with this event.
 pub fn main_event(recording: &Recording) -> usize {
     let waits = |number: usize| recording.events[number].unit == Unit::Nanoseconds;
     if recording.target == Target::Machine {
-        return 0; // most of its threads always sleep
+        return 0; // most threads of a machine always sleep
     }
     let mut amounts = vec![0_u64; recording.events.len()];
     for sample in &recording.samples {
@@ -183,7 +185,7 @@ mod tests {
         assert!(advice.contains("8.00 s") && advice.contains("record --off-cpu -- sleep 9"));
         let ran = recording(9 * S, times(8 * S, 0, S));
         assert_eq!(time_advice(&ran), None);
-        // Whether it waited for a CPU is not known, or waits cannot be recorded.
+        // Unknown waits for a CPU, or waits that cannot be recorded.
         let unknown = TaskTimes {
             waiting_ns: None,
             ..times(S, 0, 8 * S)
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn threads_that_help_now_and_then_are_no_reason_for_advice() {
-        // One works all the time, on two CPUs three wait for it.
+        // One works all the time, while on two CPUs three wait for it.
         let helped = recording(4 * S, times(4 * S, 0, 12 * S));
         assert_eq!(time_advice(&helped), None);
         // Four take turns.

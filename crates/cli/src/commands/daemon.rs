@@ -79,7 +79,7 @@ fn merge_options(args: &DaemonMerge) -> MergeOptions {
     }
 }
 
-/// Returns the command that is called with [`merge_options`].
+/// Returns the command that parses [`merge_options`].
 fn merge_command(options: &MergeOptions) -> Command {
     let mut command = this_program();
     command
@@ -109,7 +109,7 @@ fn names_command() -> Command {
     command
 }
 
-/// This program, even if its file was replaced since it was started.
+/// Returns a command of this program, even if its file was replaced since its start.
 fn this_program() -> Command {
     Command::new("/proc/self/exe")
 }
@@ -137,19 +137,19 @@ fn ask_daemon(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks the daemon of a database for its status.
+/// Asks a database's daemon for its status.
 ///
 /// # Errors
-/// If none runs.
+/// If no daemon runs.
 pub fn daemon_status(database: &Path) -> anyhow::Result<Status> {
     let socket = socket_of(database)?;
     daemon::ask_daemon(&socket, Request::Status)
 }
 
-/// Has the daemon of a database store what it has counted.
+/// Makes a database's daemon store its counts.
 ///
 /// # Errors
-/// If none runs.
+/// If no daemon runs.
 pub fn flush_daemon(database: &Path) -> anyhow::Result<Status> {
     daemon::ask_daemon(&socket_of(database)?, Request::Flush)
 }
@@ -167,7 +167,7 @@ fn socket_of(database: &Path) -> anyhow::Result<PathBuf> {
     Ok(directory.join("socket"))
 }
 
-/// Says what a collector does that no daemon reads.
+/// Describes the state of a collector without a daemon.
 pub fn describe_abandoned(abandoned: &Abandoned) -> String {
     let samples = group_digits(abandoned.waiting);
     match abandoned.ceased_ago_ns {
@@ -179,7 +179,7 @@ pub fn describe_abandoned(abandoned: &Abandoned) -> String {
     }
 }
 
-/// The status for people.
+/// Formats the status as text.
 fn render_status(status: &Status) -> String {
     let percent = |share: f64| format!("{:.2}%", 100.0 * share);
     let lost = match status.not_pinned.as_deref() {

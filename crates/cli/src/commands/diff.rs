@@ -1,4 +1,4 @@
-//! `vitalfew diff`: what changed from one sample set to another.
+//! `vitalfew diff`: changes from one sample set to another.
 
 use crate::args::Diff as Args;
 use crate::comparison::{self, ComparisonTable, Kind, q_text};
@@ -27,7 +27,7 @@ const WORTH_SAYING: f64 = 0.005;
 
 /// A row of the difference: amounts per share of samples, run, second or unit of work.
 struct Difference {
-    /// The second divided by what all rows have in common.
+    /// The second one is divided by the common factor of all rows.
     amounts: [f64; 2],
     change: Change,
     factor: Option<Change>,
@@ -108,9 +108,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The procedures that changed between two recordings.
 #[derive(Default)]
 pub struct ChangedProcedures {
-    /// A finding for each that differs by more than chance, the largest change first.
+    /// A finding for each procedure that differs by more than chance, the largest change first.
     pub findings: Vec<Finding>,
-    /// The one whose time grew most, by chance or not.
+    /// The procedure whose time grew most, by chance or not.
     pub most: Option<MostChanged>,
 }
 
@@ -122,7 +122,8 @@ pub struct MostChanged {
     pub after_ns: f64,
 }
 
-/// Returns the procedures that changed between two recordings. `runs` has the number of runs in each recording.
+/// Returns the procedures that changed between two recordings. `runs` has the number of runs in
+/// each recording.
 ///
 /// # Errors
 /// If they cannot be read or compared.
@@ -147,14 +148,15 @@ pub fn changed_procedures(
         before_ns: row.numbers.amounts[0],
         after_ns: row.numbers.amounts[1],
     });
-    // What was compared is not kept.
+    // The compared recordings are not kept, so no command can show more.
     let next = |_: &str| Vec::new();
     let findings = judged.difference_findings(&sets, CompareBy::Procedure, row_claim, next);
     Ok(ChangedProcedures { findings, most })
 }
 
-/// Compares two sets by procedure and returns what `--json` says, with at most `most` rows, those that differ first. Beside it,
-/// `amount_unit` has the unit of the amounts; empty: that of the event.
+/// Compares two sets by procedure and returns the JSON of `--json`, with at most `most` rows, those
+/// that differ first. It also has the unit of the amounts as `amount_unit`; empty: that of the
+/// event.
 ///
 /// # Errors
 /// If they cannot be read or compared.
@@ -190,7 +192,7 @@ pub fn result_of_pair(
     Ok(result)
 }
 
-/// The unit that amounts are in.
+/// Returns the unit of the amounts.
 fn amount_unit(sets: &ComparedSets) -> &'static str {
     match sets.measure {
         Measure::Samples => "fraction",
@@ -201,7 +203,8 @@ fn amount_unit(sets: &ComparedSets) -> &'static str {
 
 const NOTHING: &str = "one of the sets has no samples that match the event and filters";
 
-/// Returns the smallest factor of the largest row that its interval can tell from 1; `None` where rows have no intervals.
+/// Returns the smallest factor of the largest row that its interval distinguishes from 1; `None` if
+/// rows have no intervals.
 fn judged_resolution(judged: &JudgedRows<Difference>) -> Option<f64> {
     let size = |row: &&ComparedRow<Difference>| row.numbers.amounts[0] + row.numbers.amounts[1];
     let rows = judged
@@ -214,7 +217,8 @@ fn judged_resolution(judged: &JudgedRows<Difference>) -> Option<f64> {
     resolution.is_finite().then_some(resolution)
 }
 
-/// Returns the lines before the table: the measure with what it cannot tell, the change of all samples, and the common factor of all rows.
+/// Returns the lines before the table: the measure with its limits, the change of all samples, and
+/// the common factor of all rows.
 fn heading_lines(
     sets: &ComparedSets,
     resolution: Option<f64>,
@@ -269,8 +273,8 @@ fn is_common(pair: &PairComparison) -> bool {
     (pair.common.estimate - 1.0).abs() >= WORTH_SAYING
 }
 
-/// Returns a sentence for each increase beyond `limit`, even at the lower end of its interval. `limit` is a part of all
-/// of A.
+/// Returns a sentence for each increase beyond `limit`, even at the lower end of its interval.
+/// `limit` is a fraction of all of A.
 fn too_much(sets: &ComparedSets, judged: &JudgedRows<Difference>, limit: f64) -> Vec<String> {
     let all = sets.totals[0] as f64 / sets.exposure[0];
     let mut reasons = Vec::new();
@@ -334,7 +338,7 @@ fn row_difference(
     })
 }
 
-/// By what the change is at least.
+/// Orders rows by the lower bound of their change.
 fn by_size(a: &Difference, b: &Difference) -> std::cmp::Ordering {
     let least = |row: &Difference| row.change.conservative().abs();
     let size = |row: &Difference| row.change.estimate.abs();
@@ -342,13 +346,13 @@ fn by_size(a: &Difference, b: &Difference) -> std::cmp::Ordering {
     least(b).total_cmp(&least(a)).then_with(by_size)
 }
 
-/// An amount for people.
+/// Formats an amount.
 fn format_amount(sets: &ComparedSets, amount: f64) -> String {
     let time_like = sets.clock || sets.unit == Unit::Nanoseconds;
     let sign = if amount < 0.0 { "-" } else { "" };
     match sets.measure {
         Measure::Samples => format!("{:.2}%", 100.0 * amount),
-        // Of several CPUs there may be more than a second in a second.
+        // On several CPUs there may be more than a second in a second.
         Measure::Time if time_like => format!("{sign}{}/s", format_ns(amount.abs())),
         _ if time_like => format!("{sign}{}", format_ns(amount.abs())),
         _ => format!("{amount:.1}"),
@@ -376,7 +380,7 @@ fn row_cells(sets: &ComparedSets, row: &ComparedRow<Difference>) -> Vec<String> 
     cells
 }
 
-/// `stack A B`, as differential flame graphs are drawn from; B at the exposure of A.
+/// Writes lines `stack A B` for differential flame graphs; B at the exposure of A.
 fn write_folded(out: &mut impl Write, sets: &ComparedSets) -> std::io::Result<()> {
     let exposure = |set: usize| sets.exposure.get(set).copied().unwrap_or(1.0);
     let scale = exposure(0) / exposure(1);
@@ -397,7 +401,7 @@ struct Numbers {
     change: f64,
     low: f64,
     high: f64,
-    /// Beyond what all rows have in common.
+    /// Beyond the common factor of all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     factor: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -419,7 +423,8 @@ fn json_numbers(row: &Difference) -> Numbers {
     }
 }
 
-/// A row that differs changed by its factor, beyond what all rows have in common.
+/// Returns the claim of a row: a differing row changed by its factor, beyond the common factor of
+/// all rows.
 fn row_claim(row: &ComparedRow<Difference>) -> RowClaim {
     let factor = row.numbers.factor;
     let [before, after] = row.numbers.amounts;

@@ -72,7 +72,7 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
 /// The event that samples time everywhere.
 const CLOCK: &str = "cpu-clock";
 
-/// Returns whether samples say something about single instructions.
+/// Describes whether samples say something about single instructions.
 fn describe_precision(skid: &Skid, unicode: bool) -> String {
     let found = skid::describe_skid(skid);
     let right = match skid.is_sharp() {
@@ -89,7 +89,7 @@ fn describe_precision(skid: &Skid, unicode: bool) -> String {
     }
 }
 
-/// A collector of the daemon that nobody reads.
+/// Describes a daemon's collector without a reader.
 fn abandoned_question(abandoned: &Abandoned) -> String {
     let directory = abandoned.directory.display();
     let (of, fix) = match &abandoned.database {

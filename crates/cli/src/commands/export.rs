@@ -76,7 +76,7 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A causal profile, in Coz's form.
+/// Writes a causal profile in Coz's form.
 fn export_causal(args: &Export, form: coz::CozForm) -> anyhow::Result<ExitCode> {
     let source = CausalSource {
         files: args.source.path.clone().into_iter().collect(),
@@ -86,7 +86,7 @@ fn export_causal(args: &Export, form: coz::CozForm) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes to where it was asked for.
+/// Writes to the requested output.
 fn write_output(
     args: &Export,
     write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,

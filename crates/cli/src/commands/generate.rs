@@ -1,4 +1,5 @@
-//! `vitalfew generate`: man pages and completions, from the definitions of the arguments; unwind tables.
+//! `vitalfew generate`: man pages and completions, from the definitions of the arguments; unwind
+//! tables.
 
 use crate::args::{Args, Generate, Generated};
 use crate::later_tables::table_directory;

@@ -17,9 +17,9 @@ use store::{Database, WrittenFile};
 /// Runs the command.
 pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     let options = record_options(args)?;
-    // Whether the recording can be stored is found out before anything runs.
+    // Checked before anything runs: whether the recording can be stored.
     if args.all && !args.shared {
-        // No command is started, which would create its files so, too.
+        // Only here, because a command that is started would create its files so, too.
         create_private_files();
     }
     let database = match (&args.output, &args.db) {
@@ -74,7 +74,8 @@ pub fn run(args: &Record) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Keeps the code beside what was measured. If that fails, the recording says so: it matters more.
+/// Keeps the code beside the recording. If that fails, the recording says so, because the recording
+/// matters more.
 fn keep_images(recording: &mut Recording, database: Option<&Database>, args: &Record) {
     let directory = match (database, &args.output) {
         (Some(database), _) => results::in_database(database.path()),
@@ -139,8 +140,8 @@ fn record_options(args: &Record) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// Returns whether call stacks are recorded if nothing says how. Samples with registers or branch
-/// records come one by one through ring buffers and have no room for stacks, unless those are asked for.
+/// Returns whether call stacks are recorded by default. Samples with registers or branch records
+/// come one by one through ring buffers and have no room for stacks, unless these are requested.
 fn has_stacks(args: &Record, events: &[EventSpec]) -> bool {
     let one_by_one = args.registers || args.branches || events.iter().any(|event| event.branches);
     args.stacks || !(args.no_stacks || one_by_one)
@@ -160,7 +161,8 @@ fn check_writable(file: &std::path::Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A measurement cannot be repeated at will: if its place is full or gone, it is kept in another.
+/// Stores the recording elsewhere if its place is full or gone, because a measurement cannot be
+/// repeated at will.
 fn keep_elsewhere(recording: &Recording, error: store::StoreError) -> anyhow::Result<WrittenFile> {
     let name = format!("vitalfew-{}.vf", recording.start_unix_ns);
     let path = std::env::temp_dir().join(name);
@@ -292,7 +294,7 @@ fn summarize(
     tell_user(&format!("next: vitalfew report{place}"));
 }
 
-/// Describes why there is no sample, and how to get some.
+/// Explains why there is no sample, with a remedy.
 fn nothing_sampled(recording: &Recording) -> String {
     let Some(times) = recording.task_times else {
         return "nothing was sampled; vitalfew doctor says what can be measured here".to_owned();
@@ -322,7 +324,8 @@ fn nothing_sampled(recording: &Recording) -> String {
 mod tests {
     use super::*;
 
-    /// The names are the same, so that a recording of ours can be compared with a `perf.data` that names no events.
+    /// The names are the same, so that recordings can be compared with a `perf.data` that names no
+    /// events.
     #[test]
     fn hardware_and_software_events_have_the_names_of_perf() {
         const GENERIC: [u32; 2] = [0, 1];

@@ -27,10 +27,10 @@ use symbols::{Detail, Resolved};
 /// Nodes of the call tree below this share of the total are left out.
 const TREE_CUTOFF: f64 = 0.005;
 
-/// Maximum number of levels that frames of the call tree are indented for.
+/// Maximum number of levels by which frames of the call tree are indented.
 const DEEPEST_INDENT: usize = 60;
 
-/// The most of a command line that the footer repeats, in characters.
+/// Maximum length of the command line in the footer, in characters.
 const LONGEST_COMMAND: usize = 160;
 
 /// Runs the command.
@@ -50,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         && chosen.epoch.is_none()
         && chosen.recording_source().is_database()
     {
-        chosen.epoch = Some(TimeRange::default()); // all epochs: the last is of one host
+        chosen.epoch = Some(TimeRange::default()); // all epochs: the last one is of a single host
     }
     let mut recording = source::open_source(&chosen, wanted)?;
     if !args.runtime_frames {
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let event = choose_event(&recording, args)?;
     let resolved = resolve_shown(&recording, args);
-    // What changes what the table means comes before it.
+    // Warnings that change the meaning of the table come before it.
     recording.problems().for_each(|warning| warn_user(warning));
     let mut out = Screen::open_output(args.shown.json);
     if !args.shown.json {
@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says which samples may be those of other processes than the ones that were asked for.
+/// Warns of samples that may belong to processes other than the requested ones.
 fn warn_of_shared_threads(recording: &Recording, args: &Args) -> Option<String> {
     let (filter, table) = (args.filter.sample_filter(), SymbolTable::default());
     let by_thread = args.by.needs().source == KeySource::Thread && filter.is_of_all_places();
@@ -124,14 +124,15 @@ fn warn_of_shared_threads(recording: &Recording, args: &Args) -> Option<String> 
     ))
 }
 
-/// Makes the report by host. Each host is read by itself: merged recordings do not name their hosts.
+/// Makes the report by host. Each host is read separately: merged recordings do not name their
+/// hosts.
 fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<SampleReport> {
     let mut hosts = Vec::new();
     for mut recording in source::open_by_host(&args.source, wanted)? {
         if !args.runtime_frames {
             profile::fold_interpreter_frames(&mut recording);
         }
-        // A host of a database may be without the event that is asked for.
+        // A host of a database may lack the requested event.
         let Ok(event) = choose_event(&recording, args) else {
             continue;
         };
@@ -147,10 +148,10 @@ fn by_host(args: &Args, wanted: Wanted) -> anyhow::Result<SampleReport> {
     Ok(join_hosts(hosts))
 }
 
-/// Prints the line that says where the time went, which stands before the samples.
+/// Prints the line about where the time went, which precedes the samples.
 fn print_head(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()> {
     if recording.collector == Collector::Import && recording.duration_ns == 0 {
-        return Ok(()); // other tools' profiles mostly do not say
+        return Ok(()); // other tools' profiles mostly lack them
     }
     write!(out, "{}", wrap_sentence(&clean_name(&time_line(recording))))?;
     if let Some(advice) = time_advice(recording) {
@@ -159,8 +160,8 @@ fn print_head(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Chooses the event that is reported: the named one, or the main event. By waker, it is one that
-/// measures waiting.
+/// Chooses the event to report: the named one, or the main event. By waker, it is one that measures
+/// waiting.
 fn choose_event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
     let named = match &args.filter.event {
         None => EventId(main_event(recording) as u16),
@@ -184,7 +185,7 @@ fn choose_event(recording: &Recording, args: &Args) -> anyhow::Result<EventId> {
     }
 }
 
-/// Looks up no more than the report shows.
+/// Resolves only the names that the report shows.
 fn resolve_shown(recording: &Recording, args: &Args) -> Resolved {
     let trees = args.tree || args.callers.is_some();
     let detail = match args.by {
@@ -257,7 +258,7 @@ fn print_footer(
     Ok(())
 }
 
-/// Prints of each event how many samples there were, and what became of them.
+/// Prints for each event the number of samples taken, stored and lost.
 fn print_accounts(
     out: &mut impl Write,
     recording: &Recording,
@@ -292,7 +293,7 @@ fn print_accounts(
     Ok(())
 }
 
-/// Prints how many call stacks are whole, and what helps where they are not.
+/// Prints how many call stacks are whole, with a remedy if too few are.
 fn print_stack_quality(
     out: &mut impl Write,
     recording: &Recording,
@@ -331,7 +332,7 @@ fn print_stack_quality(
     Ok(())
 }
 
-/// Prints what was recorded, where, and in which way.
+/// Prints the target, the machine and the way of recording.
 fn print_source(out: &mut impl Write, recording: &Recording) -> anyhow::Result<()> {
     let what = match &recording.target {
         Target::Command(command) => shorten_middle(&command.join(" "), LONGEST_COMMAND),
@@ -360,7 +361,7 @@ struct Json<'a> {
     host: &'a profile::Host,
     start_unix_ns: u64,
     duration_ns: u64,
-    /// Times of the target's threads by state; absent where they are not known.
+    /// Times of the target's threads by state; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     task_times: Option<TaskTimes>,
     collector: Collector,
@@ -397,7 +398,7 @@ fn print_json(
     Ok(())
 }
 
-/// Prints the tree that is asked for; returns `false` if no sample is in it.
+/// Prints the requested tree; returns `false` if it has no sample.
 fn print_trees(
     out: &mut impl Write,
     recording: &Recording,
@@ -446,7 +447,7 @@ fn print_trees(
     Ok(true)
 }
 
-/// Prints a tree: of each node its share of all samples, and the share of `whole` that `part` is.
+/// Prints a tree: each node's share of all samples, and the share of `whole` that `part` is.
 fn print_tree(
     out: &mut impl Write,
     tree: &CallTree,
@@ -455,11 +456,11 @@ fn print_tree(
 ) -> anyhow::Result<()> {
     let widest = terminal_width();
     let percent = |part: i64, of: i64| percent_text(part as f64, of as f64);
-    // Depth first with a stack of our own: targets recurse deeper than ours is.
+    // Depth first with an explicit stack: targets recurse deeper than this program's stack allows.
     let mut open = vec![(NodeId::ROOT, 0usize)];
     while let Some((node, depth)) = open.pop() {
         if let Some(method) = tree.method(node) {
-            // Deep frames are shown as deep as there is room for their names.
+            // The indentation leaves room for names.
             let deepest = widest.map_or(DEEPEST_INDENT, |widest| widest / 4);
             let indent = "  ".repeat((depth - 1).min(deepest));
             let room = widest.map_or(usize::MAX, |all| all.saturating_sub(19 + indent.len()));
@@ -483,7 +484,7 @@ fn print_tree(
     Ok(())
 }
 
-/// Returns whether a line says how stacks were found, which stands at the end.
+/// Returns whether a warning is the line about how stacks were found, which comes last.
 fn is_summary(warning: &str) -> bool {
     warning.starts_with(profile::FRAMES_SUMMARY)
 }

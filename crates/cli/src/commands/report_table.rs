@@ -5,23 +5,23 @@ use crate::screen::Emphasis;
 use profile::Unit;
 use results::{EventTotal, ReportBy, ReportRow, SampleReport};
 
-/// Shares of the first event: rows above are coloured, rows below are faint.
+/// Share of the first event above which rows are coloured; below the next one they are faint.
 const HOT: f64 = 0.1;
 const FAINT: f64 = 0.005;
 
-/// The widest name in a table, in characters.
+/// Maximum width of a name in a table, in characters.
 const WIDEST: usize = 72;
 
-/// A column: how it is headed, and what it shows of a row.
+/// A column: its heading, and the function that formats its cells.
 struct ReportColumn<'a> {
     heading: String,
     align: Align,
-    /// Narrow terminals do without it, first without those with the smallest number.
+    /// Order in which narrow terminals leave columns out, the smallest number first.
     spared: Option<usize>,
     cell: Box<dyn Fn(&TableRow<'_>) -> String + 'a>,
 }
 
-/// A row, with what the rows above it add up to.
+/// A row, with the sum of the rows above it.
 struct TableRow<'a> {
     row: &'a ReportRow,
     /// Amount of the first event in this row and those above it.
@@ -50,7 +50,7 @@ impl<'a> ReportColumn<'a> {
     }
 }
 
-/// Returns the table's columns, from left to right. A new one is an entry here.
+/// Returns the table's columns, from left to right. A new column is an entry here.
 fn columns(by: ReportBy, report: &SampleReport, wide: bool) -> Vec<ReportColumn<'_>> {
     use ReportColumn as Column;
     let mut columns = Vec::new();
@@ -78,7 +78,8 @@ fn columns(by: ReportBy, report: &SampleReport, wide: bool) -> Vec<ReportColumn<
     columns
 }
 
-/// Returns the columns of one event: amount and share; of the first, also what was on the stack, or the share of all rows so far.
+/// Returns the columns of one event: amount and share; for the first event also the inclusive
+/// share, or the cumulative share of all rows so far.
 fn event_columns<'a>(
     report: &SampleReport,
     index: usize,
@@ -112,7 +113,7 @@ fn event_columns<'a>(
     }
 }
 
-/// Returns the headings of what a row is about, and of its detail where it has one.
+/// Returns the headings of a row's name, and of its detail if it has one.
 fn headings(by: ReportBy) -> (&'static str, Option<&'static str>) {
     match by {
         ReportBy::Image => ("image", None),
@@ -131,7 +132,7 @@ fn headings(by: ReportBy) -> (&'static str, Option<&'static str>) {
     }
 }
 
-/// Returns the table; `wide` leaves names as long as they are.
+/// Returns the table; `wide` leaves names uncut.
 pub fn report_table(by: ReportBy, report: &SampleReport, wide: bool) -> Table {
     let columns = columns(by, report, wide);
     let headings = columns
@@ -161,7 +162,7 @@ pub fn report_table(by: ReportBy, report: &SampleReport, wide: bool) -> Table {
     table
 }
 
-/// An amount of an event, in its unit.
+/// Formats an amount of an event, in its unit.
 pub fn amount_text(event: &EventTotal, amount: f64) -> String {
     match event.unit {
         Unit::Samples => group_digits(amount.round() as u64),
@@ -169,7 +170,7 @@ pub fn amount_text(event: &EventTotal, amount: f64) -> String {
     }
 }
 
-/// A part of a total, as a percentage.
+/// Formats a part of a total as a percentage.
 pub fn percent_text(part: f64, total: f64) -> String {
     if total > 0.0 {
         format!("{:.2}%", 100.0 * part / total)

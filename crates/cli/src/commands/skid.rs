@@ -1,4 +1,4 @@
-//! Skid of samples on this machine: measured once, and kept.
+//! Skid of samples on this machine: measured once, and cached.
 
 use crate::output::write_file;
 use profile::Host;
@@ -6,7 +6,7 @@ use sampler::EventSpec;
 use sampler::skid::{Skid, measure_skid};
 use std::collections::BTreeMap;
 
-/// Measurements, by processor, kernel and event.
+/// Cached measurements, by processor, kernel and event.
 type Known = BTreeMap<String, Skid>;
 
 /// Returns the skid of an event's samples on this machine; `None` if it cannot be measured.
@@ -24,7 +24,7 @@ pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let spec = EventSpec::parse(event).ok()?;
     let skid = measure_skid(&spec).ok()?;
     known.insert(key, skid.clone());
-    // Without a place for it, it is measured again the next time.
+    // Without a place for the cache, it is measured again the next time.
     if let Some(file) = file
         && file
             .parent()
@@ -46,7 +46,7 @@ pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
     }
 }
 
-/// Returns what it means, in a line.
+/// Describes the skid in one line.
 pub fn describe_skid(skid: &Skid) -> String {
     let (load, divide) = (100.0 * skid.load, 100.0 * skid.divide);
     let width = skid.retire_width;

@@ -20,7 +20,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let compare = &args.compare;
     let sets = load_sets(&args.sets, &compare.compare_options())?;
     let mean = sets.exposure.iter().sum::<f64>() / sets.exposure.len() as f64;
-    // Counts as they would be, had all sets the same exposure.
+    // Counts scaled to equal exposure of all sets.
     let scaled = |counts: &[u64]| -> Vec<f64> {
         let counts = counts.iter().zip(&sets.exposure);
         counts.map(|(c, e)| *c as f64 * (mean / e)).collect()
@@ -86,7 +86,8 @@ fn row_cells(row: &ComparedRow<Description>, total: f64) -> Vec<String> {
     ]
 }
 
-/// An amount with three digits or more: nine columns of numbers leave little room for names.
+/// Formats an amount with three digits or more: nine columns of numbers leave little room for
+/// names.
 fn amount_text(amount: f64) -> String {
     let decimals = match amount.abs() {
         size if size >= 100.0 || size == 0.0 => 0,
@@ -119,7 +120,7 @@ fn json_numbers(s: &Description) -> Numbers {
     }
 }
 
-/// A row that differs varies from the least of its amounts to the greatest.
+/// Returns the claim of a row: a differing row varies from its least amount to its greatest.
 fn row_claim(row: &ComparedRow<Description>) -> RowClaim {
     let Description { mean, min, max, .. } = row.numbers;
     RowClaim {

@@ -1,5 +1,5 @@
-//! The standard streams of a command that is run more than once: each run reads what the first one read, and only one of
-//! them writes where the user wants to see it.
+//! The standard streams of a repeated command: each run reads the same input, and only one of them
+//! writes where the user wants the output.
 
 use anyhow::Context;
 use rustix::fs::{FileType, SeekFrom, fstat, seek};
@@ -11,20 +11,20 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes that are passed on at a time.
+/// Number of bytes passed on at a time.
 const CHUNK: usize = 1 << 16;
 
-/// Our own standard streams, which a command inherits, while it is run again and again.
+/// The standard streams that a repeated command inherits.
 pub struct RepeatedStreams {
     input: Input,
     output: Option<OwnedFd>,
     errors: Option<OwnedFd>,
 }
 
-/// The streams of a run that go nowhere.
+/// The silenced streams of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silenced {
-    /// Streams that keep or pass on what is written to them; a terminal only shows it.
+    /// Streams that keep or pass on their data; a terminal only shows it.
     Kept,
     /// All streams.
     All,
@@ -32,13 +32,13 @@ pub enum Silenced {
 
 /// The source of the input.
 enum Input {
-    /// Nothing: a terminal, or what anybody can read again.
+    /// Not rewound: a terminal, or a source that anybody can read again.
     Shared,
-    /// A file, from where the command shall read it.
+    /// A file, with the position where the command starts to read.
     File(u64),
     /// A pipe, whose data are kept.
     Pipe(Arc<KeptInput>),
-    /// Nothing: what came through a pipe cannot be read again.
+    /// Not available: data from a pipe cannot be read again.
     Gone,
 }
 
@@ -46,7 +46,7 @@ impl RepeatedStreams {
     /// Begins the first run.
     ///
     /// # Errors
-    /// If no temporary file can be made for what comes through a pipe.
+    /// If no temporary file can be made for data from a pipe.
     pub fn keep_input() -> anyhow::Result<Self> {
         Self::with_pipes(|| {
             let kept = KeptInput::new(io::stdin().as_fd())
@@ -57,10 +57,10 @@ impl RepeatedStreams {
         })
     }
 
-    /// Begins the first run, and leaves a pipe alone: what came through it cannot be read again.
+    /// Begins the first run without keeping a pipe's data, which then cannot be read again.
     ///
     /// # Errors
-    /// If the position of a file is not known.
+    /// If the position of a file is unknown.
     pub fn begin_without_pipes() -> anyhow::Result<Self> {
         Self::with_pipes(|| Ok(Input::Gone))
     }
@@ -79,10 +79,10 @@ impl RepeatedStreams {
         })
     }
 
-    /// Sends the output of runs nowhere from now on.
+    /// Discards the output of runs from now on.
     ///
     /// # Errors
-    /// If there is no pipe to be had.
+    /// If no pipe can be made.
     pub fn silence_output(&mut self, which: Silenced) -> anyhow::Result<()> {
         let goes = |stream: BorrowedFd<'_>| which == Silenced::All || is_written_to(stream);
         if goes(io::stdout().as_fd()) {
@@ -95,10 +95,10 @@ impl RepeatedStreams {
         Ok(())
     }
 
-    /// Sends the standard output of runs nowhere from now on; errors are shown.
+    /// Discards the standard output of runs from now on; errors are shown.
     ///
     /// # Errors
-    /// If there is no pipe to be had.
+    /// If no pipe can be made.
     pub fn silence_stdout(&mut self) -> anyhow::Result<()> {
         if self.output.is_none() {
             self.output = Some(io::stdout().as_fd().try_clone_to_owned()?);
@@ -107,10 +107,10 @@ impl RepeatedStreams {
         Ok(())
     }
 
-    /// Sends what runs write to standard output to standard error from now on.
+    /// Redirects the standard output of runs to standard error from now on.
     ///
     /// # Errors
-    /// If a stream cannot be had twice.
+    /// If a stream cannot be duplicated.
     pub fn move_output_to_errors(&mut self) -> anyhow::Result<()> {
         if self.output.is_none() {
             self.output = Some(io::stdout().as_fd().try_clone_to_owned()?);
@@ -119,7 +119,7 @@ impl RepeatedStreams {
         Ok(())
     }
 
-    /// Ends a run; the command that is run next reads all as the first did.
+    /// Ends a run; the next run of the command reads the same input as the first.
     ///
     /// # Errors
     /// If the input could not be kept.
@@ -141,9 +141,9 @@ impl RepeatedStreams {
         Ok(())
     }
 
-    /// Shows the output of runs, and our messages, again.
+    /// Shows the output of runs, and vitalfew's messages, again.
     pub fn restore_output(&mut self) {
-        // There is nobody to tell if this fails: it is where errors go.
+        // A failure cannot be reported: errors go to this stream.
         if let Some(output) = self.output.take() {
             let _ = dup2_stdout(output);
         }
@@ -164,13 +164,13 @@ fn file_type(stream: BorrowedFd<'_>) -> Option<FileType> {
     Some(FileType::from_raw_mode(status.st_mode))
 }
 
-/// Returns whether a stream keeps what is written to it, or hands it on: a terminal shows both runs.
+/// Returns whether a stream keeps its data, or passes it on: a terminal shows both runs.
 fn is_written_to(stream: BorrowedFd<'_>) -> bool {
     let kinds = [FileType::RegularFile, FileType::Fifo, FileType::Socket];
     file_type(stream).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// A pipe that somebody reads, for nothing: commands that find /dev/null there do less.
+/// Returns a pipe whose data are discarded: commands with /dev/null as output do less work.
 fn draining_pipe() -> io::Result<OwnedFd> {
     let (mut read, write) = pipe()?;
     let swallow = move || {
@@ -181,13 +181,13 @@ fn draining_pipe() -> io::Result<OwnedFd> {
     Ok(write.into())
 }
 
-/// Data read from a pipe so far, in a file without a name. No more is read than a command asks for,
-/// but for a chunk.
+/// Data read from a pipe so far, in an unnamed file. No more is read than a command asks for,
+/// except for a chunk.
 struct KeptInput {
     source: OwnedFd,
     file: File,
     length: AtomicU64,
-    /// Whoever holds it may read the source; how that ended.
+    /// The holder may read the source; the result of its end.
     end: Mutex<Option<io::Result<()>>>,
 }
 
@@ -201,7 +201,7 @@ impl KeptInput {
         })
     }
 
-    /// Reads at a position, which is at most that of the last byte that came. 0: the end.
+    /// Reads at a position, which is at most the length of the data so far. 0: the end.
     fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<usize> {
         while self.length.load(Acquire) == at {
             let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
@@ -220,7 +220,7 @@ impl KeptInput {
         self.file.read_at(buffer, at)
     }
 
-    /// Appends what comes next; false at the end.
+    /// Appends the next data; returns false at the end.
     fn append(&self, at: u64, buffer: &mut [u8]) -> io::Result<bool> {
         let n = loop {
             match rustix::io::read(&self.source, &mut *buffer) {
@@ -234,9 +234,9 @@ impl KeptInput {
         Ok(n > 0)
     }
 
-    /// Returns the error for which not all input was kept.
+    /// Returns the error that prevented keeping all input.
     fn keeping_error(&self) -> Option<io::Error> {
-        // Whoever waits for the source holds it, and has not failed.
+        // A thread that waits for the source holds the lock, and has not failed.
         let mut end = self.end.try_lock().ok()?;
         match end.take() {
             Some(Err(error)) => Some(error),
@@ -248,14 +248,14 @@ impl KeptInput {
     }
 }
 
-/// A pipe in which a run finds all input from the start.
+/// Returns a pipe that yields all input from the start.
 fn input_pipe(kept: Arc<KeptInput>) -> io::Result<OwnedFd> {
     let (read, write) = pipe()?;
     std::thread::Builder::new().spawn(move || pour_input(&kept, write))?;
     Ok(read.into())
 }
 
-/// Writes until the end, or until nobody reads.
+/// Writes until the end, or until the reader closes the pipe.
 fn pour_input(kept: &KeptInput, mut to: PipeWriter) {
     let mut buffer = vec![0; CHUNK];
     let mut at = 0;
@@ -271,7 +271,8 @@ fn pour_input(kept: &KeptInput, mut to: PipeWriter) {
 mod tests {
     use super::*;
 
-    /// Two runs read the same, though the first one stops early, and no more is taken from the source than they read.
+    /// Two runs read the same, though the first one stops early, and no more is taken from the
+    /// source than they read.
     #[test]
     fn input_is_there_twice() {
         let (source, mut write) = pipe().unwrap();

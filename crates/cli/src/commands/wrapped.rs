@@ -13,33 +13,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Signals within this time are one request: `timeout` and process managers send theirs to the process and to its group.
+/// Signals within this time are one request: `timeout` and process managers send theirs to the
+/// process and to its group.
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
-/// The signals that ask us to stop measuring.
+/// The signals that ask vitalfew to stop measuring.
 pub struct Signals {
-    /// True once a signal came.
+    /// True once a signal has arrived.
     pub stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
-    /// True once nothing is lost if we end.
+    /// True once ending this process loses nothing.
     saved: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Makes the first request stop and save, the second say what a third gives up, and the third end us.
+    /// Catches signals: the first request stops and saves, the second warns of the loss by a third,
+    /// and the third ends this process.
     pub fn catch_signals() -> std::io::Result<Self> {
         let signals = Self {
             stop: Arc::default(),
             asked: Arc::default(),
             saved: Arc::default(),
         };
-        // Under `nohup` we go on as the command does. SIGINT is caught even so: shells ignore it for
-        // every command in the background, and `kill -INT` is how scripts end a recording.
+        // Under `nohup` this process continues as the command does. SIGINT is caught even so:
+        // shells ignore it for every command in the background, and scripts end a recording by
+        // `kill -INT`.
         let ours = [SIGINT, SIGTERM, SIGHUP].into_iter();
         let ours: Vec<i32> = ours
             .filter(|signal| *signal != SIGHUP || !sampler::was_ignored(SIGHUP))
             .collect();
-        // In the handler itself, so that who is interrupted by the signal sees it.
+        // In the handler itself, so that an interrupted call sees it.
         for &signal in &ours {
             signal_hook::flag::register(signal, signals.stop.clone())?;
             let number = signal as usize;
@@ -53,10 +56,11 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Passes on what a command that still runs has not got.
+    /// Passes the signal on to a running command that did not get it.
     pub fn pass_on(&self, running: Option<&Launched>) {
         let signal = self.asked.load(Ordering::Relaxed) as i32;
-        // A terminal's Ctrl-C reaches the command by itself; what is sent to us alone does not.
+        // A terminal's Ctrl-C reaches the command by itself; a signal sent only to this process
+        // does not.
         if let Some(running) = running
             && matches!(signal, SIGTERM | SIGHUP)
         {
@@ -65,7 +69,7 @@ impl Signals {
     }
 }
 
-/// Ends us at a signal if nothing is lost by that, else at the third request.
+/// Ends this process at a signal if nothing is lost by that, otherwise at the third request.
 fn count_requests(mut caught: SignalsInfo, saved: &AtomicBool) {
     let (mut requests, mut last) = (0, None::<Instant>);
     for signal in caught.forever() {
@@ -88,7 +92,7 @@ fn count_requests(mut caught: SignalsInfo, saved: &AtomicBool) {
     }
 }
 
-/// Waits for a command that was left running, after what was measured of it was saved.
+/// Waits for a command that was left running, after its measurement was saved.
 pub fn wait_for_saved_command(
     running: Option<Launched>,
     signals: &Signals,
@@ -111,7 +115,7 @@ pub fn wait_for_command(running: Option<Launched>) -> Option<Exit> {
     }
 }
 
-/// Says that a signal ended the command, as a shell does.
+/// Reports that a signal ended the command, as a shell does.
 pub fn tell_signal(exit: Option<Exit>, quiet: bool) {
     if let Some(Exit::Signal(signal)) = exit
         && !quiet
@@ -128,29 +132,29 @@ pub fn signal_words(signal: i32) -> String {
     }
 }
 
-/// The exit code of the command; of one that was not waited for, ours.
+/// Returns the exit code of the command; without one, vitalfew's.
 pub fn exit_code(exit: Option<Exit>) -> ExitCode {
     ExitCode::from(exit.map_or(128 + SIGINT, Exit::exit_code) as u8)
 }
 
-/// The library that is loaded into the command: the one that was given, or the one beside us.
+/// Returns the library to load into the command: the given one, or the one beside this program.
 pub fn find_runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let runtime = match given {
-        // The dynamic linker looks for a relative path from where the command runs.
+        // The dynamic linker resolves a relative path in the command's directory.
         Some(runtime) => std::path::absolute(runtime).context("--runtime")?,
         None => {
             let own = std::env::current_exe().context("where this program is")?;
             experiment::runtime_library(&own)?
         }
     };
-    // Of a command that cannot be started, that is said first, whatever the library.
+    // A command that cannot be started is the more important error.
     if runtime.exists() {
         experiment::check_runtime(&runtime)?;
     }
     Ok(runtime)
 }
 
-/// A line on a terminal that tells how far a measurement is.
+/// A line on a terminal with a measurement's progress.
 pub struct Line(bool);
 
 impl Line {
@@ -158,7 +162,7 @@ impl Line {
         Self(!quiet && std::io::stderr().is_terminal())
     }
 
-    /// Returns whether anybody sees it.
+    /// Returns whether the line is shown.
     pub fn is_shown(&self) -> bool {
         self.0
     }

@@ -11,13 +11,13 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
-/// The most blocks that are drawn; of more, those with most samples.
+/// Maximum number of drawn blocks; of more, those with the most samples.
 const MOST: usize = 1000;
 
-/// Instructions of a block that are shown.
+/// Maximum number of shown instructions of a block.
 const SHOWN: usize = 12;
 
-/// Writes the graph in the format that the file's name ends in.
+/// Writes the graph in the format given by the file's suffix.
 pub fn write_graph(path: &Path, analysed: &AnnotatedProcedure) -> anyhow::Result<()> {
     let drawing = Drawing::new(analysed);
     let write = match path.extension().and_then(OsStr::to_str) {
@@ -34,7 +34,7 @@ pub fn write_graph(path: &Path, analysed: &AnnotatedProcedure) -> anyhow::Result
 
 struct Drawing<'a> {
     analysed: &'a AnnotatedProcedure,
-    /// The blocks that are drawn, by address.
+    /// The drawn blocks, by address.
     blocks: Vec<usize>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Drawing<'a> {
         )
     }
 
-    /// The edges between drawn blocks, with the places of their ends.
+    /// Returns the edges between drawn blocks, with the positions of their ends.
     fn drawn_edges(&self) -> impl Iterator<Item = (&'a Edge, usize, usize, Option<f64>)> + '_ {
         let place = |block: usize| self.blocks.binary_search(&block).ok();
         let frequencies = &self.analysed.frequencies.edges;
@@ -149,7 +149,7 @@ impl<'a> Drawing<'a> {
         writeln!(out, "}}")
     }
 
-    /// Blocks below each other in the order of addresses; jumps down on the right, up on the left.
+    /// Writes blocks below each other by address; jumps down on the right, up on the left.
     fn write_svg(&self, out: &mut dyn Write) -> io::Result<()> {
         const LINE: usize = 15;
         const WIDTH: usize = 560;
@@ -198,7 +198,7 @@ impl<'a> Drawing<'a> {
                 let middle = MARGIN + WIDTH / 2;
                 format!("M{middle},{start} L{middle},{end}")
             } else {
-                // Further ones further out.
+                // Longer jumps are drawn further out.
                 let out = 20 + (from.abs_diff(to) * 6).min(MARGIN - 30);
                 let (side, bend) = if to > from {
                     (MARGIN + WIDTH, MARGIN + WIDTH + out)
@@ -218,7 +218,8 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The instructions of a block that are shown, in their order: those with most samples, of equals the first.
+/// Returns the shown instructions of a block, in their order: those with the most samples, and of
+/// equals the first.
 fn hottest_places(samples: &[f64], block: Range<usize>) -> Vec<usize> {
     let mut places: Vec<usize> = block.collect();
     places.sort_by(|a, b| samples[*b].total_cmp(&samples[*a]));
@@ -227,7 +228,7 @@ fn hottest_places(samples: &[f64], block: Range<usize>) -> Vec<usize> {
     places
 }
 
-/// Returns what stands for instructions that are not shown.
+/// Returns the placeholder of instructions that are not shown.
 fn gap_text(places: Range<usize>) -> Option<String> {
     let count = places.len();
     (count > 0).then(|| format!("... {count} more"))

@@ -1,10 +1,11 @@
-//! Cycles as text: with few samples a range, and nothing where they are not known.
+//! Cycles as text: with few samples a range, and nothing if they are unknown.
 
 use analysis::stall::{CycleDoubt, CycleTrust};
 use analysis::statistics::interval_of_count;
 use results::annotation::{AnnotatedProcedure, FrequencyBasis, confidence_name, doubt_name};
 
-/// Samples from which on no range is given: half of the interval is then a third of the number.
+/// Number of samples from which on no range is given: half of the interval is then a third of the
+/// number.
 const ENOUGH: f64 = 30.0;
 
 /// Returns `samples / each - off` as text: `12.3`, or `0.4..12.9` if the samples are few.
@@ -17,7 +18,7 @@ pub fn amount_text(samples: f64, each: f64, off: f64, decimals: usize) -> String
     format!("{:.decimals$}..{:.decimals$}", amount(low), amount(high))
 }
 
-/// Returns the cycles that a block took, or why they are not known.
+/// Returns the cycles of a block, or the reason that they are unknown.
 pub fn actual_text(analysed: &AnnotatedProcedure, index: usize, samples: f64) -> String {
     let estimate = analysed.frequencies.blocks[index];
     let often = estimate.map_or(0.0, |one| one.frequency);

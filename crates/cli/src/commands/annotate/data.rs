@@ -1,10 +1,10 @@
-//! Observed memory accesses of instructions, in words.
+//! Describes observed memory accesses of instructions in words.
 
 use crate::output::group_digits;
 use profile::{Accesses, Footprint};
 use serde_json::{Value, json};
 
-/// Least number of addresses that are described.
+/// Least number of addresses for a description.
 const ENOUGH: u64 = 20;
 
 /// Least share of accesses that keep a stride for it to be reported.
@@ -32,7 +32,7 @@ fn kept_stride(seen: &Accesses) -> Option<i64> {
     (seen.origins >= ENOUGH && steady).then_some(seen.stride)
 }
 
-/// Returns the number of places: exact if all are known, else an estimate to two digits.
+/// Returns the number of places: exact if all are known, otherwise an estimate to two digits.
 fn count_places(footprint: &Footprint) -> u64 {
     let count = footprint.distinct().round();
     if footprint.is_complete() {
@@ -42,7 +42,7 @@ fn count_places(footprint: &Footprint) -> u64 {
     (unit * (count / unit).round()) as u64
 }
 
-/// The same as JSON.
+/// Returns the description as JSON.
 pub fn accesses_json(seen: &Accesses) -> Value {
     let share = |of: u64, all: u64| (all > 0).then(|| of as f64 / all as f64);
     json!({

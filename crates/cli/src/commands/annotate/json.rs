@@ -1,4 +1,4 @@
-//! The documented JSON form.
+//! The documented JSON form of `annotate`.
 
 use crate::claims::JsonClaims;
 use analysis::stall::CycleTrust;
@@ -93,7 +93,7 @@ pub fn write_summary(
     write_value(out, &value)
 }
 
-/// Returns what bounds the best case of a block, where it is not the width of the processor.
+/// Returns the bound of a block's best case, unless it is the width of the processor.
 fn bound_name(
     setting: &AnnotationSetting,
     analysed: &AnnotatedProcedure,

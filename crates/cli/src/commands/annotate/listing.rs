@@ -10,20 +10,21 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use symbols::ImageSymbols;
 
-/// Blocks with less than this share of the procedure's samples are passed over.
+/// Blocks with less than this share of the procedure's samples are left out.
 const LEAST: f64 = 0.005;
 
-/// The number of blocks that are shown in any case.
+/// Number of blocks that are always shown.
 const FEW: usize = 10;
 
-/// The widest instruction, in characters.
+/// Maximum width of an instruction, in characters.
 const WIDEST: usize = 44;
 
-/// The same in a narrow terminal, and the other columns of a row, in characters.
+/// Minimum width of an instruction in a narrow terminal, and width of the row's other columns, in
+/// characters.
 const NARROWEST: usize = 24;
 const BESIDE: usize = 56;
 
-/// Stalls of fewer cycles get no bubble.
+/// Stalls of fewer cycles have no bubble.
 const BUBBLE: f64 = 0.3;
 
 /// The source line of each instruction.
@@ -31,7 +32,7 @@ const BUBBLE: f64 = 0.3;
 pub struct Lines(Vec<Option<String>>);
 
 impl Lines {
-    /// From the debug information, with the text where the source file is there.
+    /// Finds the lines by the debug information, with the text if the source file exists.
     pub fn of(code: &ImageSymbols, analysed: &AnnotatedProcedure) -> Self {
         let debug = match code.debug_info() {
             Ok(Some(debug)) => debug,
@@ -73,7 +74,7 @@ impl Lines {
     }
 }
 
-/// Writes the head of the listing or summary.
+/// Writes the heading of the listing or summary.
 pub fn write_head(
     out: &mut impl Write,
     setting: &AnnotationSetting,
@@ -101,7 +102,7 @@ pub fn write_head(
     Ok(())
 }
 
-/// Writes the head of the summary of a profile.
+/// Writes the heading of a profile's summary.
 pub fn whole_head(
     out: &mut impl Write,
     setting: &AnnotationSetting,
@@ -166,7 +167,7 @@ pub fn write_listing(
     let of = |block: &machine::Block| -> f64 {
         analysed.samples[block.instructions.clone()].iter().sum()
     };
-    // At least the first few, where none has much.
+    // At least the first few, if none has many samples.
     let mut sums: Vec<f64> = analysed.graph.blocks.iter().map(of).collect();
     sums.sort_by(|a, b| b.total_cmp(a));
     let few = sums.get(FEW - 1).copied().unwrap_or(0.0);
@@ -271,7 +272,8 @@ fn block_head(
     Ok(())
 }
 
-/// Returns whether an instruction has more than its share of the samples of its block, where that alone shows a stall.
+/// Returns whether an instruction has more than its share of its block's samples, if that alone
+/// shows a stall.
 fn stands_out(analysed: &AnnotatedProcedure, block: &machine::Block, place: usize) -> bool {
     let range = block.instructions.clone();
     let count = range.len().min(10) as f64;
@@ -279,7 +281,7 @@ fn stands_out(analysed: &AnnotatedProcedure, block: &machine::Block, place: usiz
     analysed.samples[place] * count >= all
 }
 
-/// The bubble above an instruction whose cycles are not known: what it may have waited for.
+/// Writes the bubble above an instruction with unknown cycles: its possible causes.
 fn write_suspicion(
     out: &mut impl Write,
     analysed: &AnnotatedProcedure,
@@ -295,7 +297,7 @@ fn write_suspicion(
     write_accesses(out, analysed, suspects)
 }
 
-/// The letters of causes, and what they stand for.
+/// Returns the letters of causes, with their names.
 fn named_causes(culprits: &[Culprit]) -> (String, Vec<(char, String)>) {
     let names = culprits.iter().map(|one| {
         let cause = one.cause;
@@ -305,7 +307,7 @@ fn named_causes(culprits: &[Culprit]) -> (String, Vec<(char, String)>) {
     (names.iter().map(|(letter, _)| *letter).collect(), names)
 }
 
-/// The bubbles above a stalled instruction: who may be guilty, for how long.
+/// Writes the bubbles above a stalled instruction: the possible causes, and for how long.
 fn write_bubbles(
     out: &mut impl Write,
     analysed: &AnnotatedProcedure,
@@ -313,7 +315,7 @@ fn write_bubbles(
     account: &Account,
     legend: &mut BTreeSet<char>,
 ) -> anyhow::Result<()> {
-    // Out of order they are the block's, not the instruction's.
+    // Out of order these stalls belong to the block, not to the instruction.
     let own = |(reason, cycles): &(Static, f64)| {
         *cycles >= BUBBLE && !matches!(reason, Static::FrontEnd | Static::Ports)
     };
@@ -409,7 +411,7 @@ fn write_instruction(
             at.extend(culprit.at.iter().copied().filter(|other| *other != place));
         }
     }
-    // The nearest of them.
+    // The nearest suspect.
     let addresses = at
         .iter()
         .rev()

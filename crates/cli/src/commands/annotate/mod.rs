@@ -86,7 +86,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the number of instructions by which samples may be late. Refuses samples that say nothing about single ones.
+/// Returns the number of instructions by which samples may be late. Refuses samples that say
+/// nothing about single instructions.
 fn refuse_skid(recording: &Recording, setting: &AnnotationSetting) -> anyhow::Result<usize> {
     match skid::of_recording(&recording.host, &setting.event) {
         Some(skid) => late_instructions(&skid, setting).ok_or_else(|| inconclusive_refusal(format!(
@@ -135,7 +136,7 @@ fn show_procedure(
     Ok(())
 }
 
-/// Shows the summary of all procedures.
+/// Prints the summary of all procedures.
 fn show_whole(args: &Args, annotator: &Annotator<'_>) -> anyhow::Result<ExitCode> {
     let whole = annotator.summarize_procedures()?;
     let setting = annotator.setting;
@@ -151,7 +152,7 @@ fn show_whole(args: &Args, annotator: &Annotator<'_>) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first few of what could not be analysed.
+/// Warns of the first few procedures that could not be analysed.
 fn warn_of(failures: &[String]) {
     for failure in failures.iter().take(5) {
         warn_user(failure);
@@ -162,7 +163,7 @@ fn warn_of(failures: &[String]) {
     }
 }
 
-/// Writes a sample profile for a compiler, of the image with most samples.
+/// Writes a sample profile for a compiler, for the image with the most samples.
 fn write_compiler_profile(path: &Path, annotator: &Annotator<'_>) -> anyhow::Result<ExitCode> {
     let made = annotator.compiler_profile()?;
     let functions = &made.profile.functions;
@@ -199,7 +200,7 @@ fn warn_omitted(omitted: &[OmittedProcedure], total: f64) {
     }
 }
 
-/// Returns what the arguments mean: a lone one that is a file is the recording.
+/// Interprets the arguments: a single one that is a file is the recording.
 fn split_arguments(args: &Args) -> (Option<String>, Source) {
     let source = &args.source;
     let mut source = Source {
@@ -217,7 +218,8 @@ fn split_arguments(args: &Args) -> (Option<String>, Source) {
     (wanted, source)
 }
 
-/// Returns the code of the hottest procedures, as far as something can be said of it; the notes say why not.
+/// Returns the code of the hottest procedures, as far as it can be analysed; the notes give the
+/// reasons if not.
 pub fn hottest_code(recording: &Recording, source: &RecordingSource) -> PageCode {
     let nothing = |why: String| PageCode {
         notes: vec![why],
@@ -258,7 +260,8 @@ pub fn hottest_code(recording: &Recording, source: &RecordingSource) -> PageCode
     code
 }
 
-/// Returns the number of instructions by which samples may be late; `None`: they say nothing about single ones.
+/// Returns the number of instructions by which samples may be late; `None`: they say nothing about
+/// single ones.
 fn late_instructions(skid: &Skid, setting: &AnnotationSetting) -> Option<usize> {
     match skid.is_one_instruction() {
         true if skid.is_sharp() => Some(0),
@@ -267,7 +270,7 @@ fn late_instructions(skid: &Skid, setting: &AnnotationSetting) -> Option<usize> 
     }
 }
 
-/// Returns the stalls of the hottest procedures of a recording, and prints no result.
+/// Returns the stalls of the hottest procedures of a recording, without printing.
 ///
 /// # Errors
 /// If samples say nothing about single instructions.
@@ -290,7 +293,7 @@ pub fn hottest_stalls(recording: &Recording) -> anyhow::Result<Vec<Finding>> {
     Ok(annotator.hottest_stalls())
 }
 
-/// Warns of whatever makes the result doubtful.
+/// Warns of facts that make the result doubtful.
 fn warn_of_doubts(setting: &AnnotationSetting, analysed: &AnnotatedProcedure) {
     let say = |what: &str| warn_user(what);
     let graph = &analysed.graph;

@@ -28,7 +28,7 @@ pub fn write_summary(out: &mut impl Write, summary: &Summary) -> anyhow::Result<
         )?;
     }
     let single = |out: &mut dyn Write, name: &str, part: f64| -> std::io::Result<()> {
-        // No minus before a zero.
+        // Avoids a minus before a zero.
         let value = (percent(part) * 10.0).round() / 10.0 + 0.0;
         writeln!(out, "*** {name:<32} {value:>6.1}%")
     };

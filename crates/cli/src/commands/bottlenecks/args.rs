@@ -129,7 +129,7 @@ pub enum GroupArg {
     Thread,
 }
 
-/// `--suggester`: a suggester of the user's own.
+/// Value of `--suggester`: a suggester of the user's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnSuggester {
     /// Name of the suggester for `set suggester`.

@@ -16,13 +16,13 @@ pub struct AutoReport<'a> {
     pub rows: &'a [Row<CallSequence>],
 }
 
-/// Steps of a path that are shown: its first and its last ones.
+/// Number of shown steps of a path: its first and its last ones.
 const SHOWN: (usize, usize) = (2, 6);
 
 /// Least share of the cost that is reported as the rest.
 const LEAST_REST: f64 = 5e-4;
 
-/// The report.
+/// Formats the report.
 pub fn report_text(report: &AutoReport<'_>, wide: bool) -> String {
     let AutoReport {
         forest,
@@ -125,7 +125,7 @@ fn write_path(forest: &Forest, row: &Row<CallSequence>, wide: bool, text: &mut S
     }
 }
 
-/// Describes how fast a program would be without a cost: an upper bound, for nothing is ever free.
+/// Describes the program's speed without a cost: an upper bound, because no change is free.
 fn speedup_bound(forest: &Forest, cost: f64) -> Option<String> {
     if forest.is_signed() {
         return None;

@@ -1,7 +1,7 @@
-//! Trees that were read before, as they lie in memory, so that a second search begins at once.
+//! Cached trees in their memory layout, so that a second search begins at once.
 //!
-//! A file is only ever believed as far as its checksum and [`CallTree::new`] go: whatever is wrong with
-//! it, the profile is read again. Nothing here can fail a command.
+//! A file is only trusted as far as its checksum and [`CallTree::new`] confirm it: on any fault the
+//! profile is read again. Nothing here can fail a command.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use formats::read::{ReadOptions, TreeProfile};
@@ -18,13 +18,14 @@ use whole_file::WholeFile;
 
 /// First bytes of a file, with the version of the form.
 const MAGIC: &[u8; 8] = b"VFTREE01";
-/// Least number of nodes of a tree that is kept: a smaller one is read as fast from the profile.
+/// Least number of nodes of a cached tree: a smaller one is read as fast from the profile.
 const SMALLEST: usize = 20_000;
-/// Limit on all files together; the least recently used are removed first.
+/// Limit on the size of all files together; the least recently used are removed first.
 const LARGEST: u64 = 2 << 30;
-/// Limit on a header.
+/// Limit on the size of a header.
 const LARGEST_HEADER: u64 = 1 << 30;
-/// Formats whose readers also read other files than the profile: changes of these would go unnoticed.
+/// Formats whose readers also read files other than the profile: changes of these would go
+/// unnoticed.
 const UNCACHED: &[&str] = &["perf.data"];
 
 /// A directory of trees.
@@ -60,7 +61,8 @@ impl Cache {
         })
     }
 
-    /// Returns the place of the current profile at `path`, read by `options`; `None` if it is no file.
+    /// Returns the place of the current profile at `path`, read by `options`; `None` if it is no
+    /// file.
     pub fn entry(self, path: &Path, options: &ReadOptions) -> Option<Entry> {
         let path = path.canonicalize().ok()?;
         let meta = path.metadata().ok().filter(fs::Metadata::is_file)?;
@@ -103,19 +105,19 @@ impl Cache {
 }
 
 impl Entry {
-    /// Returns the tree, if it was kept, is undamaged, and belongs to the current profile.
+    /// Returns the tree, if it was cached, is undamaged, and belongs to the current profile.
     pub fn read(&self) -> Option<TreeProfile> {
         let file = File::open(&self.file).ok()?;
         let profile = decode_tree(&file, &self.key);
         match profile {
-            // So that the longest unused can be told.
+            // Records the use of the file.
             Some(_) => drop(file.set_modified(SystemTime::now())),
             None => drop(fs::remove_file(&self.file)),
         }
         profile
     }
 
-    /// Keeps the tree, if that can be done.
+    /// Caches the tree, if possible.
     pub fn write(&self, profile: &TreeProfile) {
         let tree = &profile.tree;
         let size = tree.len() as u64 * (8 + 8 * tree.value_types().len() as u64);
@@ -170,7 +172,7 @@ fn encode_tree(profile: &TreeProfile, key: &str, file: &mut File) -> io::Result<
     out.inner.flush()
 }
 
-/// Numbers in a block, which is written, or read and summed, at once.
+/// Number of values in a block, which is written, or read and summed, at once.
 const BLOCK: usize = 1 << 16;
 
 fn decode_tree(file: &File, key: &str) -> Option<TreeProfile> {
@@ -188,7 +190,7 @@ fn decode_tree(file: &File, key: &str) -> Option<TreeProfile> {
     let mut header = vec![0; usize::try_from(length).ok()?];
     input.read_exact(&mut header).ok()?;
     let header: Header = serde_json::from_slice(&header).ok()?;
-    // Checked before memory is taken for it.
+    // Checked before memory is allocated for it.
     let nodes = header.nodes as u64;
     let columns = nodes.checked_mul(8 + 8 * header.value_types.len() as u64)?;
     if header.key != key || columns.checked_add(16 + length + 4)? != size {
@@ -313,7 +315,7 @@ mod tests {
         assert!(lab.entry(LARGEST).read().is_none());
     }
 
-    /// Trees of every shape that can be kept, with values of every size and sign.
+    /// Returns trees of every shape that can be cached, with values of every size and sign.
     fn any_profile() -> impl Strategy<Value = TreeProfile> {
         let stack = prop::collection::vec(("[a-c]{0,2}", "[xy]?"), 0..7);
         let stacks = prop::collection::vec((stack, -(1_i64 << 50)..1 << 50), 0..12);
@@ -370,7 +372,7 @@ mod tests {
             prop_assert!(decoded(&bytes, "another key").is_none());
         }
 
-        /// Also where the checksum was made to fit: then it is some tree, or none, and never a panic.
+        /// Even with a matching checksum: the result is some tree, or none, and never a panic.
         #[test]
         fn a_forged_file_is_a_tree_or_none(
             profile in any_profile(),
@@ -435,7 +437,7 @@ mod tests {
         lab.entry(limit).write(&profile());
         assert!(!trees.join("old").exists() && trees.join("newer").exists());
         assert!(lab.entry(limit).read().is_some());
-        // One that would take more than half is not kept.
+        // A tree that would take more than half is not cached.
         let other = Lab::new();
         other.entry(size).write(&profile());
         assert!(other.entry(size).read().is_none());

@@ -1,4 +1,4 @@
-//! The commands of a search, as they are typed (§2.3).
+//! The commands of a search, as the user types them (§2.3).
 
 use analysis::bottleneck::suggesters::{SUGGESTERS, Suggester};
 use regex::Regex;
@@ -26,26 +26,26 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Setting {
     Suggester(&'static Suggester),
-    /// A suggester that is not built in.
+    /// An external suggester.
     OwnSuggester(String),
     Cutoff(f64),
     Zoom(bool),
     Limit(usize),
 }
 
-/// A suggester that was chosen.
+/// The chosen suggester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChosenSuggester {
-    /// One that is built in.
+    /// A built-in suggester.
     BuiltIn(&'static Suggester),
-    /// The user's own with this number, by `--suggester`.
+    /// The external suggester with this number, by `--suggester`.
     Own(usize),
 }
 
 /// The names of the settings.
 pub const SETTINGS: &[&str] = &["suggester", "cutoff", "zoom", "limit"];
 
-/// The built-in suggesters, a line for each.
+/// Returns one line for each built-in suggester.
 pub fn suggester_lines() -> String {
     let lines = SUGGESTERS
         .iter()
@@ -125,7 +125,7 @@ pub enum Mistake {
     Regex(String, String),
 }
 
-/// Reads a line.
+/// Parses a line.
 pub fn parse(line: &str) -> Result<Command, Mistake> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -178,7 +178,7 @@ pub fn parse(line: &str) -> Result<Command, Mistake> {
     }
 }
 
-/// Takes the reason from the last line of the error's message. The lines before draw the place.
+/// Takes the reason from the last line of the error's message. The lines before draw the position.
 fn bad_regex(regex: &str, error: &regex::Error) -> Mistake {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();
@@ -213,7 +213,7 @@ fn parse_setting(rest: &str) -> Result<Setting, Mistake> {
     }
 }
 
-/// The paper writes ``label ``bottleneck''``.
+/// Removes the quotes of the paper's form: ``label ``bottleneck''``.
 fn unquoted(text: &str) -> &str {
     text.trim_matches(|c| matches!(c, '"' | '\'' | '`' | '“' | '”' | '‘' | '’'))
 }
@@ -227,7 +227,7 @@ fn unknown_command(word: &str) -> Mistake {
     Mistake::Unknown(word.to_owned(), hint)
 }
 
-/// Returns whether one letter is wrong, missing or too many.
+/// Returns whether one letter is wrong, missing or superfluous.
 fn differ_by_one(a: &str, b: &str) -> bool {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let same = a.iter().zip(&b).take_while(|(x, y)| x == y).count();

@@ -1,4 +1,4 @@
-//! A search that is talked to: commands in, text or JSON out.
+//! An interactive search: commands in, text or JSON out.
 
 use super::args::{Bottlenecks, OwnSuggester};
 use super::auto;
@@ -13,11 +13,11 @@ use analysis::bottleneck::suggesters::{SUGGESTERS, Suggester};
 use anyhow::bail;
 use std::io::{self, Write};
 
-/// A search and how it is shown.
+/// A search and its style of output.
 pub struct Console<'f> {
     pub search: Search<'f, Forest>,
     suggester: ChosenSuggester,
-    /// The user's own suggesters, by their numbers.
+    /// The external suggesters, by their numbers.
     own: Vec<OwnSuggester>,
     options: Options,
     style: Style,
@@ -50,7 +50,7 @@ impl<'f> Console<'f> {
         })
     }
 
-    /// Says what is searched.
+    /// Prints the subject of the search.
     pub fn print_head(&self) -> anyhow::Result<()> {
         match self.style.json {
             true => Ok(()),
@@ -58,7 +58,7 @@ impl<'f> Console<'f> {
         }
     }
 
-    /// Shows a command of a script before its result.
+    /// Prints a command of a script before its result.
     pub fn echo_command(&self, line: &str) -> anyhow::Result<()> {
         match self.style.json {
             true => Ok(()),
@@ -66,7 +66,7 @@ impl<'f> Console<'f> {
         }
     }
 
-    /// Does what a line says; returns whether to go on.
+    /// Executes a line; returns whether to go on.
     pub fn execute_line(&mut self, line: &str) -> anyhow::Result<bool> {
         match command::parse(line)? {
             Command::Set(setting) => self.change_setting(setting)?,
@@ -129,7 +129,7 @@ impl<'f> Console<'f> {
         Ok(())
     }
 
-    /// The names of the user's own suggesters.
+    /// Returns the names of the external suggesters.
     pub fn own_suggesters(&self) -> impl Iterator<Item = &str> {
         self.own.iter().map(|own| own.name.as_str())
     }
@@ -152,7 +152,7 @@ impl<'f> Console<'f> {
         self.print_listing(&listing)
     }
 
-    /// Searches by itself, and lists what was found; returns how much it is.
+    /// Searches automatically, and lists the findings; returns their number.
     pub fn search_alone(&mut self, count: Option<usize>) -> anyhow::Result<usize> {
         let forest = self.search.profile();
         let mut options = self.options;
@@ -182,7 +182,7 @@ impl<'f> Console<'f> {
         let mut path = Vec::new();
         for name in names {
             let steps = (0..forest.methods().len() as u32).map(Step);
-            // Names are shown without the characters that steer a terminal, and typed as they are shown.
+            // Names are shown cleaned for the terminal, and typed as they are shown.
             let is_named = |shown: &str| shown == name || clean_name(shown) == *name;
             let mut same = steps.filter(|s| is_named(forest.step_name(*s)));
             match same.next() {

@@ -67,20 +67,20 @@ fn rows_json(forest: &Forest, list: &Listing<CallSequence>) -> Value {
         .collect()
 }
 
-/// `suggest`, `find`.
+/// Returns the JSON of `suggest` and `find`.
 pub fn listing_json(forest: &Forest, list: &Listing<CallSequence>) -> Value {
     let more: usize = list.more.iter().map(|(_, count)| count).sum();
     let fields = json!({ "rows": rows_json(forest, list), "more": more, "noise": list.noise });
     result_json(forest, "list", fields)
 }
 
-/// `labels`.
+/// Returns the JSON of `labels`.
 pub fn labels_json(forest: &Forest, list: &Listing<CallSequence>, total: Metrics) -> Value {
     let fields = json!({ "rows": rows_json(forest, list), "total": metrics_json(total) });
     result_json(forest, "labels", fields)
 }
 
-/// `select`, `show`, `back`, `go`.
+/// Returns the JSON of `select`, `show`, `back` and `go`.
 pub fn details_json(forest: &Forest, details: &Details<CallSequence>) -> Value {
     let overlap = |(label, shared): &(String, Metrics)| json!({ "label": label, "base": shared.base, "cum": shared.cum });
     let overlaps: Vec<Value> = details.overlaps.iter().map(overlap).collect();
@@ -99,7 +99,7 @@ pub fn details_json(forest: &Forest, details: &Details<CallSequence>) -> Value {
     result_json(forest, "summary", fields)
 }
 
-/// The interactive search of the same profiles.
+/// Returns the command of an interactive search of the same profiles.
 fn next(forest: &Forest) -> Vec<String> {
     let mut words = command_words(&["bottlenecks"]);
     let members = forest.members();
@@ -112,7 +112,7 @@ fn next(forest: &Forest) -> Vec<String> {
     words
 }
 
-/// `auto`.
+/// Returns the JSON of `auto`.
 pub fn report_json(report: &AutoReport<'_>) -> Value {
     let AutoReport {
         forest,

@@ -1,4 +1,4 @@
-//! From the command line to the forest.
+//! Loads the forest that the command line names.
 
 use super::args::{Bottlenecks, GroupArg, Normalize};
 use super::cache::Cache;
@@ -15,7 +15,7 @@ use results::{
 use std::path::Path;
 use store::Wanted;
 
-/// The profiles of the command line, and what their readers have to say.
+/// Loads the profiles of the command line; also returns the readers' notes.
 pub fn load_forest(args: &Bottlenecks) -> anyhow::Result<(Forest, Vec<String>)> {
     let options = read_options(args);
     let count = args.profiles.len().max(1) + args.against.len();

@@ -2,7 +2,7 @@
 //!
 //! `load` gets a `profile::CallTree` of each profile: from `formats`, the cache or a recording.
 //! `analysis::bottleneck` transforms and indexes the trees; its `search.rs` keeps the state of the
-//! search that `console` talks to.
+//! search, which `console` drives.
 
 pub mod args;
 mod auto;
@@ -53,10 +53,10 @@ pub fn run(args: &Bottlenecks) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A command is no longer than this.
+/// Maximum length of a command.
 const LONGEST_LINE: u64 = 1 << 20;
 
-/// Runs the commands of a script, and stops at the first that fails.
+/// Runs the commands of a script, up to the first that fails.
 fn run_script(
     console: &mut Console<'_>,
     mut input: impl BufRead,

@@ -1,8 +1,8 @@
-//! Suggesters of the user's own (§2.3: an analyst may add to them): a command that ranks methods.
+//! External suggesters (§2.3: an analyst may add suggesters): commands that rank methods.
 //!
-//! The command gets a line of JSON for each method, and prints a line `NUMBER SCORE` for each one that it
-//! suggests. It may be a filter of `jq`, a script, anything; it is only ever run when the user gave it on the
-//! command line.
+//! The command gets a line of JSON for each method, and prints a line `NUMBER SCORE` for each one
+//! that it suggests. It may be a filter of `jq`, a script, anything; it is only run if the user
+//! named it on the command line.
 
 use super::args::OwnSuggester;
 use analysis::bottleneck::forest::{CallSequence, Forest};
@@ -13,7 +13,7 @@ use serde_json::json;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-/// An answer is no longer than this.
+/// Maximum length of an answer.
 const LONGEST: u64 = 64 << 20;
 
 /// Runs the command and returns the methods that it suggests, by descending score.
@@ -29,7 +29,7 @@ pub fn ask_suggester(
     Ok(ranked.into_iter().map(|at| initial[at].clone()).collect())
 }
 
-/// A line for each method.
+/// Returns one line for each method.
 fn method_lines(search: &Search<'_, Forest>) -> anyhow::Result<Vec<u8>> {
     let forest = search.profile();
     let mut text = Vec::new();
@@ -61,7 +61,7 @@ fn run_suggester(own: &OwnSuggester, question: &[u8]) -> anyhow::Result<String> 
         .context("sh")?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let answer = std::thread::scope(|scope| {
-        // A command may answer before it has read all, or not read to the end: that is no failure of ours.
+        // A command may answer before it has read all, or never read to the end: that is no error.
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(question)));
         let mut answer = String::new();
         let read = stdout.map_or(Ok(0), |out| out.take(LONGEST).read_to_string(&mut answer));
@@ -74,7 +74,7 @@ fn run_suggester(own: &OwnSuggester, question: &[u8]) -> anyhow::Result<String> 
     answer.context("its answer")
 }
 
-/// The numbers by descending score; of equal scores in the order of the lines.
+/// Parses the numbers, by descending score and, for equal scores, in the order of the lines.
 fn parse_answer(answer: &str, count: usize) -> anyhow::Result<Vec<usize>> {
     let mut ranked: Vec<(f64, usize)> = Vec::new();
     for (at, line) in answer.lines().enumerate() {

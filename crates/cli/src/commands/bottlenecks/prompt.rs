@@ -14,9 +14,9 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use std::path::PathBuf;
 
-/// Talks until the end of the input.
+/// Reads and executes commands until the end of the input.
 pub fn run(console: &mut Console<'_>) -> anyhow::Result<()> {
-    // As in a shell: what all candidates have in common, then a list of them.
+    // As in a shell: the common prefix of all candidates, then a list of them.
     let config = Config::builder().completion_type(CompletionType::List);
     let mut editor: Editor<Words, DefaultHistory> = Editor::with_config(config.build())?;
     editor.set_helper(Some(Words::of(console)));
@@ -40,7 +40,7 @@ pub fn run(console: &mut Console<'_>) -> anyhow::Result<()> {
                     words.update_labels(console);
                 }
             }
-            // Ctrl-C gives a line up, Ctrl-D ends.
+            // Ctrl-C abandons a line, Ctrl-D ends.
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(error.into()),
@@ -70,8 +70,8 @@ struct Words {
     suggesters: Vec<String>,
 }
 
-/// Candidates listed for one word. The line editor shows more of them through a pager, which takes the keys
-/// that are typed next.
+/// Maximum number of candidates listed for one word. The line editor would show more through a
+/// pager, which takes the next keys.
 const MOST: usize = 12;
 
 impl Words {
@@ -82,7 +82,7 @@ impl Words {
             .flat_map(|s| forest.path_of(s))
             .map(|step| forest.step_name(*step));
         let mut methods: Vec<String> = names.map(str::to_owned).collect();
-        // As they can be typed and shown; `go` finds them by that.
+        // In the form in which they can be typed and shown; `go` finds them by that.
         for name in &mut methods {
             *name = clean_name(name);
         }
@@ -125,8 +125,9 @@ impl Words {
     }
 }
 
-/// Returns at most [`MOST`] of these words. The first and the last of the sorted words are among them: their common
-/// prefix is that of all words, so that the line editor completes the line as far as all of them agree.
+/// Returns at most [`MOST`] of these words, among them the first and the last of the sorted words:
+/// their common prefix is that of all words, so the line editor completes the line as far as all of
+/// them agree.
 fn limit_candidates(mut words: Vec<&str>) -> Vec<String> {
     if words.len() > MOST {
         words.sort_unstable();
@@ -163,7 +164,7 @@ impl Completer for Words {
     }
 }
 
-/// The command, and what is typed of the word that is to be completed. Names have spaces in them.
+/// Splits a line into the command and the start of the word to complete. Names contain spaces.
 fn split_at_word(line: &str) -> (&str, &str) {
     let line = line.trim_start();
     let Some((command, rest)) = line.split_once(' ') else {
@@ -208,7 +209,7 @@ mod tests {
         let names: Vec<String> = (0..5000).map(|n| format!("step{n:04}")).collect();
         let chosen = limit_candidates(names.iter().map(String::as_str).collect());
         assert_eq!(chosen.len(), MOST);
-        // What the chosen ones have in common at their beginning is what all have.
+        // The common prefix of the chosen words is that of all.
         assert_eq!(
             (chosen[0].as_str(), chosen[MOST - 1].as_str()),
             ("step0000", "step4999")

@@ -12,11 +12,11 @@ use analysis::statistics::Interval;
 use profile::ValueType;
 use std::fmt::Write as _;
 
-/// Columns of a name in a table.
+/// Maximum width of a name in a table.
 const WIDEST: usize = 100;
 
-/// Returns the number of characters for a name behind `indent` others: what the terminal leaves, or
-/// all that the name has with --wide.
+/// Returns the number of characters for a name after `indent` others: the rest of the terminal, or
+/// the name's full width with --wide.
 pub fn name_width(indent: usize, wide: bool) -> usize {
     match (wide, terminal_width()) {
         (true, _) => usize::MAX,
@@ -25,7 +25,7 @@ pub fn name_width(indent: usize, wide: bool) -> usize {
     }
 }
 
-/// Returns what is searched.
+/// Describes the subject of the search.
 pub fn head_text(forest: &Forest) -> String {
     let mut text = String::new();
     let value = forest.value_type();
@@ -78,7 +78,7 @@ pub fn head_text(forest: &Forest) -> String {
     text
 }
 
-/// An amount with its unit.
+/// Formats an amount with its unit.
 pub fn format_amount(value: &ValueType, amount: f64) -> String {
     let sign = if amount < 0.0 { "-" } else { "" };
     let size = amount.abs();
@@ -96,7 +96,7 @@ pub fn format_amount(value: &ValueType, amount: f64) -> String {
     }
 }
 
-/// An amount with its unit and what it is an amount of.
+/// Formats an amount with its unit and quantity.
 pub fn format_total(value: &ValueType, size: f64) -> String {
     let (text, name) = (format_amount(value, size), clean_name(&value.name));
     let has_unit = text.ends_with(char::is_alphabetic);
@@ -107,12 +107,12 @@ pub fn format_total(value: &ValueType, size: f64) -> String {
     }
 }
 
-/// A share of the whole.
+/// Formats a share of the whole.
 pub fn format_share(forest: &Forest, amount: f64) -> String {
     share_of(forest.whole(), amount)
 }
 
-/// A part of `whole` as a percentage, without a minus before nothing.
+/// Formats a part of `whole` as a percentage, without a minus before zero.
 pub fn share_of(whole: f64, amount: f64) -> String {
     let text = format!("{:.1}%", 100.0 * amount / whole);
     if text == "-0.0%" {
@@ -122,7 +122,7 @@ pub fn share_of(whole: f64, amount: f64) -> String {
     }
 }
 
-/// Names as a path on one line.
+/// Joins names as a path on one line.
 pub fn join_path(forest: &Forest, path: &[Step]) -> String {
     let names: Vec<&str> = path.iter().map(|step| forest.step_name(*step)).collect();
     clean_name(&names.join(" > "))
@@ -136,7 +136,8 @@ fn format_range(value: &ValueType, interval: Interval) -> String {
     )
 }
 
-/// A list of numbered summaries; of what is near `current`, only the difference of the paths is said.
+/// Formats a list of numbered summaries; for those near `current`, only the difference of the
+/// paths.
 pub fn listing_text(
     forest: &Forest,
     listing: &Listing<CallSequence>,
@@ -256,7 +257,7 @@ fn relation_name(relation: &Relation) -> String {
     }
 }
 
-/// The current summary.
+/// Formats the current summary.
 pub fn details_text(forest: &Forest, details: &Details<CallSequence>, wide: bool) -> String {
     let mut text = String::new();
     let value = forest.value_type();
@@ -314,7 +315,7 @@ pub fn details_text(forest: &Forest, details: &Details<CallSequence>, wide: bool
     text + &listing_text(forest, &details.nearby, Some(&details.summary), wide)
 }
 
-/// Says why the numbers of a comparison look wrong.
+/// Explains why the numbers of a comparison look wrong.
 fn explain_paradoxes(forest: &Forest, details: &Details<CallSequence>, text: &mut String) {
     if !forest.is_signed() {
         return;
@@ -350,7 +351,7 @@ fn explain_paradoxes(forest: &Forest, details: &Details<CallSequence>, text: &mu
     }
 }
 
-/// The labelled summaries, and what they are together.
+/// Formats the labelled summaries, and their sum.
 pub fn labels_text(
     forest: &Forest,
     list: &Listing<CallSequence>,
@@ -373,7 +374,7 @@ pub fn labels_text(
     text
 }
 
-/// The commands.
+/// Lists the commands.
 pub fn help_text() -> String {
     let left = |name: &str| (name.to_owned(), Align::Left);
     let mut table = Table::new(vec![left("command"), left("")]);

@@ -19,7 +19,7 @@ impl Causal {
         matches!(self.action, CausalAction::Run(_))
     }
 
-    /// The process that it attaches to.
+    /// Returns the process to attach to.
     pub fn process_mut(&mut self) -> Option<&mut u32> {
         match &mut self.action {
             CausalAction::Run(run) => run.pid.as_mut(),

@@ -1,14 +1,14 @@
-//! The options of a command line, as they are typed again.
+//! Reconstructs the options of a command line.
 
 use super::args::{CausalBy, CausalRunArgs};
 use profile::{AskedExperiments, CausalRun};
 use sampler::ProcessStat;
 use std::time::Duration;
 
-/// The shortest experiment where nothing is said.
+/// Default length of the shortest experiment.
 const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Returns what a `causal run` asks for, which its profile keeps.
+/// Returns the request of a `causal run`, which its profile keeps.
 pub fn asked_experiments(args: &CausalRunArgs) -> AskedExperiments {
     AskedExperiments {
         options: given_options(args),
@@ -17,8 +17,8 @@ pub fn asked_experiments(args: &CausalRunArgs) -> AskedExperiments {
     }
 }
 
-/// Returns the command line that does the same for so long, or for as long as was asked for; `None` if nothing says what is run.
-/// `line` is the line that it is about, where it was about all.
+/// Returns the command line that repeats the run for at least this time, or for the requested time;
+/// `None` if the target is unknown. `line` restricts the run to one line.
 pub fn run_again(
     run: &CausalRun,
     line: Option<&str>,
@@ -39,28 +39,30 @@ pub fn run_again(
     Some(words)
 }
 
-/// Returns what names the program: its process as long as that runs, else its command, if that can be started.
+/// Returns the words that name the target: its process while that runs, otherwise its command, if
+/// that can be started.
 fn program_words(run: &CausalRun) -> Option<Vec<String>> {
     let program = run.command.first()?;
     if let Some(pid) = run.asked.process {
         if runs_still(run, pid) {
             return Some(vec!["-p".to_owned(), pid.to_string()]);
         }
-        // What a server's process calls itself may be no command.
+        // A server's process title may be no command.
         sampler::find_program(program).filter(|path| path.exists())?;
     }
     let command = run.command.iter().cloned();
     Some(std::iter::once("--".to_owned()).chain(command).collect())
 }
 
-/// Returns whether the process that was measured still runs here: one of the same number that began later is another one.
+/// Returns whether the measured process still runs on this machine; a later one may have the same
+/// number.
 fn runs_still(run: &CausalRun, pid: u32) -> bool {
     let process = ProcessStat::read_process(pid).filter(ProcessStat::is_alive);
     let is_it = |process: ProcessStat| process.started_unix_ns() <= run.start_unix_ns;
     sampler::read_host().name == run.host.name && process.is_some_and(is_it)
 }
 
-/// A time as it is typed.
+/// Formats a time as the user types it.
 fn in_words(time: Duration) -> String {
     match time.subsec_nanos() {
         0 => format!("{}s", time.as_secs()),
@@ -68,7 +70,7 @@ fn in_words(time: Duration) -> String {
     }
 }
 
-/// Returns the options of `causal run` that say what is measured and where it is kept.
+/// Returns the options of `causal run` that select the target and the place of the results.
 fn given_options(args: &CausalRunArgs) -> Vec<String> {
     let mut words = Vec::new();
     let mut say = |option: &str, values: &[&str]| {

@@ -9,7 +9,7 @@ use results::command_words;
 use serde::Serialize;
 use std::io::Write;
 
-/// Speedups at which the value of the curve is given.
+/// Speedups for which the curve's value is given.
 pub const AT: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
 #[derive(Serialize)]
@@ -130,7 +130,7 @@ pub fn write_json(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::R
     writeln!(out)
 }
 
-/// More experiments with one fragment alone.
+/// Returns the command for more experiments with one fragment alone.
 fn next(report: &ShownEffects<'_>, fragment: &FragmentEffects) -> Vec<String> {
     let again = report.run_again(Some(&fragment.name), None);
     again.unwrap_or_else(|| command_words(&["causal", "run", "--fixed-line", &fragment.name]))
@@ -181,7 +181,7 @@ fn json_effect(effect: &Effect) -> JsonEffect<'_> {
     }
 }
 
-/// The name of what is measured.
+/// Returns the name of a measure.
 pub fn measure_name(measure: Measure) -> &'static str {
     match measure {
         Measure::Throughput => "throughput",

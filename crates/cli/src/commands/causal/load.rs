@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The longest profile of Coz that is read.
+/// Maximum length of a profile of Coz.
 const MAX_LEN: u64 = 256 << 20;
 
-/// Reads the profiles and puts their runs together; also says where they are.
+/// Reads the profiles and joins their runs; also returns their paths.
 pub fn load_profiles(source: &CausalSource) -> anyhow::Result<(CausalProfile, Vec<PathBuf>)> {
     let files = match source.files.is_empty() {
         false => source.files.clone(),

@@ -1,4 +1,4 @@
-//! `vitalfew causal`: what would speeding code up be worth?
+//! `vitalfew causal`: predicts the effect of faster code.
 
 pub mod args;
 mod given;

@@ -39,7 +39,7 @@ impl SpeedupScale {
                 high = high.max(value);
             }
         }
-        // What is worse than twice as slow is cut off.
+        // Values worse than twice as slow are cut off.
         let (low, high) = (low.max(-1.0), high.min(1.0));
         let steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
         let step = steps.into_iter().find(|step| (high - low) / step <= 8.0);

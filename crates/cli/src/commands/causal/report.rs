@@ -76,7 +76,7 @@ pub fn result_of_files(files: &[PathBuf]) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&json)?)
 }
 
-/// Leaves nothing but what is said of one progress point.
+/// Keeps only the results for one progress point.
 fn keep_point(
     analysis: &mut Analysis,
     profile: &CausalProfile,
@@ -98,7 +98,7 @@ fn keep_point(
     Ok(())
 }
 
-/// Says why, if the experiments do not tell anything.
+/// Explains why the experiments tell nothing, if so.
 fn explain_nothing(report: &ShownEffects<'_>) -> ExitCode {
     let effects = report.analysis.fragments.iter().flat_map(|f| &f.effects);
     if effects

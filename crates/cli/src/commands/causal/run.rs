@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 
 /// The time for which short commands are repeated without `--for`.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Slopes within this are narrow enough not to run the command once more.
+/// Slopes with narrower intervals than this need no further run.
 const NARROW: f64 = 0.03;
-/// Saving the measurements may take this part of the time: as a rule they are saved after each experiment.
+/// Saving may take one part in this many of the time: as a rule the measurements are saved after
+/// each experiment.
 const SAVING: u32 = 50;
 
 /// Runs the command.
@@ -39,7 +40,8 @@ pub fn run(args: &CausalRunArgs) -> anyhow::Result<ExitCode> {
     };
     let mut streams = RepeatedStreams::begin_without_pipes()?;
     let unasked = matches!(repeats, Repeats::For(_));
-    // A short command is run hundreds of times: what it writes is shown once, unless the runs were asked for.
+    // A short command is run hundreds of times: its output is shown once, unless the number of runs
+    // was requested.
     let mut rewind =
         || streams.rewind_input().is_ok() && (!unasked || streams.silence_stdout().is_ok());
     let mut talk = Talk::new(args, &mut rewind);
@@ -61,7 +63,7 @@ pub fn run(args: &CausalRunArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Results of experiments that nobody watched.
+/// Results of experiments without progress output.
 #[derive(Default)]
 pub struct QuietExperiments {
     /// The runs.
@@ -72,8 +74,8 @@ pub struct QuietExperiments {
     pub runs: u32,
 }
 
-/// Runs the command with experiments again and again, for so long, and says nothing. `rewind` gives the command back its input
-/// between runs; the profile is kept where `causal report` finds it.
+/// Runs the command with experiments again and again for a time, without messages. `rewind` rewinds
+/// the command's input between runs; the profile is kept where `causal report` finds it.
 ///
 /// # Errors
 /// Those of the command.
@@ -181,7 +183,7 @@ fn experiment_options(args: &CausalRunArgs) -> anyhow::Result<ExperimentOptions>
     Ok(options)
 }
 
-/// Different speedups that a line needs to be reported.
+/// Returns the number of different speedups that a line needs to be reported.
 fn fewest_speedups(args: &CausalRunArgs) -> u16 {
     if args.fixed_speedup.is_some() { 2 } else { 5 }
 }
@@ -207,17 +209,17 @@ const LOOKING: u32 = 100;
 /// Saves the experiments, and shows the progress on standard error.
 struct Talk<'a> {
     args: &'a CausalRunArgs,
-    /// Gives the command its input once more, if it can.
+    /// Rewinds the command's input, if possible.
     rewind: &'a mut dyn FnMut() -> bool,
     line: Line,
     /// The profile.
     path: Option<PathBuf>,
-    /// Runs that are over.
+    /// Completed runs.
     profile: CausalProfile,
-    /// Experiments of the current run that are saved, and when they may be saved next.
+    /// Number of saved experiments of the current run, and the time of the next save.
     saved: usize,
     next_save: Instant,
-    /// The analysis that is under way.
+    /// The running analysis.
     looking: Option<JoinHandle<Precision>>,
     /// The last precision shown, and the time of the next.
     precision: Option<Precision>,
@@ -239,7 +241,7 @@ impl Precision {
         let start = Instant::now();
         let options = analysis::causal::Options {
             minimum_speedups: fewest.into(),
-            // More runs make nothing else smaller.
+            // More runs reduce only the width by chance.
             chance_only: true,
             ..Default::default()
         };
@@ -279,7 +281,7 @@ impl CausalListener for Talk<'_> {
         live: &LiveProgress,
         so_far: &mut dyn FnMut() -> CausalRun,
     ) {
-        // What is finished survives whatever happens to this process.
+        // Finished experiments survive any end of this process.
         let is_file = self
             .path
             .as_ref()
@@ -287,7 +289,7 @@ impl CausalListener for Talk<'_> {
         if live.experiments > self.saved && Instant::now() >= self.next_save && is_file {
             self.saved = live.experiments;
             let begin = Instant::now();
-            // The end of the run says so if it cannot be written.
+            // A failure to write is reported at the end of the run.
             let _ = self.store_run(&so_far());
             self.next_save = Instant::now() + begin.elapsed() * SAVING;
         }
@@ -357,7 +359,7 @@ impl<'a> Talk<'a> {
         store::save_causal(run, path).map(|_| ())
     }
 
-    /// Returns how precise the results are so far, by an analysis on the side, now and then.
+    /// Returns the precision of the results so far, from an occasional analysis in another thread.
     fn estimate_precision(&mut self, so_far: &mut dyn FnMut() -> CausalRun) -> Option<Precision> {
         if self.looking.as_ref().is_some_and(JoinHandle::is_finished) {
             self.precision = self.looking.take().and_then(|looking| looking.join().ok());

@@ -13,14 +13,15 @@ pub struct ShownEffects<'a> {
     pub analysis: &'a Analysis,
     /// The findings that are shown.
     pub shown: &'a [FragmentEffects],
-    /// The files as they would be named again on a command line.
+    /// The files as they are named on a command line.
     pub files: String,
-    /// Everything was asked for.
+    /// True if all details were requested.
     pub all: bool,
 }
 
 impl ShownEffects<'_> {
-    /// Returns the command line for more experiments like those of the last run, as [`run_again`] does.
+    /// Returns the command line for more experiments like those of the last run, as [`run_again`]
+    /// does.
     pub fn run_again(&self, line: Option<&str>, at_least: Option<Duration>) -> Option<Vec<String>> {
         run_again(self.profile.runs.last()?, line, at_least)
     }

@@ -1,4 +1,4 @@
-//! `vitalfew causal run --suggest-progress`: what could stand for a unit of work?
+//! `vitalfew causal run --suggest-progress`: suggests functions that stand for a unit of work.
 
 use super::args::CausalRunArgs;
 use crate::output::{Align, Table, clean_name, group_digits};
@@ -10,9 +10,10 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-/// Functions whose calls are counted.
+/// Number of functions whose calls are counted.
 const CANDIDATES: usize = 8;
-/// A point should be visited so often in an experiment, and not so often that counting it costs.
+/// A point should have this many visits in an experiment, and not so many a second that counting is
+/// expensive.
 const FEW: f64 = 10.0;
 const OFTEN: f64 = 5000.0;
 
@@ -20,12 +21,14 @@ const OFTEN: f64 = 5000.0;
 struct Candidate {
     name: String,
     share: f64,
-    /// Calls a second, and how much their number differs between experiments' lengths (coefficient of variation).
+    /// Calls a second, and the variation of their number between intervals as long as an experiment
+    /// (coefficient of variation).
     rate: f64,
     variation: f64,
 }
 
-/// Runs the command twice, without delays: to see which functions take time, and how often those are called.
+/// Runs the command twice, without delays: first to find the functions that take time, then to
+/// count their calls.
 pub fn run(
     args: &CausalRunArgs,
     options: &ExperimentOptions,
@@ -48,7 +51,8 @@ pub fn run(
         })
         .collect();
     if options.points.is_empty() {
-        // The controller knows whether it ran for too short a time, is set-uid or has no names.
+        // The controller reports whether the run was too short, or the program is set-uid or has no
+        // names.
         let reason = first.warnings.first().cloned();
         let message = reason.unwrap_or_else(|| "nothing in scope was sampled".to_owned());
         return Err(inconclusive_refusal(message));
@@ -72,7 +76,7 @@ pub fn run(
             }
         })
         .collect();
-    // Steady ones that are visited neither too rarely nor too often come first.
+    // Steady ones with a suitable number of visits come first.
     let fits = |c: &Candidate| c.rate * args.experiment.as_secs_f64() >= FEW && c.rate <= OFTEN;
     candidates.sort_by(|a, b| {
         fits(b)
@@ -92,7 +96,8 @@ fn observe_once(options: &ExperimentOptions, stop: &AtomicBool) -> anyhow::Resul
     Ok(outcome.run)
 }
 
-/// Visits a second of a point in experiments without delay, and their coefficient of variation.
+/// Returns the visits a second of a point in experiments without delay, and their coefficient of
+/// variation.
 fn visit_rate(run: &CausalRun, point: usize) -> (f64, f64) {
     let rates: Vec<f64> = run
         .experiments

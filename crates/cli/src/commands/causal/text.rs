@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-/// A curve's size in characters; each has two by four dots.
+/// Width and height of a curve in characters; each has two by four dots.
 const WIDTH: usize = 24;
 const HEIGHT: usize = AT.len();
 
@@ -34,7 +34,7 @@ pub fn write_report(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io:
         writeln!(out, "{more} more with --all{contention}")?;
     }
     left_out(report, out)?;
-    // Where nothing was sampled, a warning names the cause, and more of the same does not help.
+    // Without samples, a warning names the cause, and repeating the run does not help.
     let sampled = report
         .profile
         .runs
@@ -153,13 +153,13 @@ fn format_part(part: f64) -> String {
     format!("{:.1}%", 100.0 * part)
 }
 
-/// `+21.3% [+18.0%, +24.5%]`.
+/// Formats `+21.3% [+18.0%, +24.5%]`.
 fn format_estimate(at: &Estimate) -> String {
     let [middle, low, high] = [at.program, at.low, at.high].map(|x| format!("{:+.1}%", 100.0 * x));
     format!("{middle:>7} [{low:>7}, {high:>7}]")
 }
 
-/// The verdict.
+/// Returns the words of the verdict.
 pub fn verdict_words(effect: &Effect) -> String {
     let squeezed = |at: &Estimate| {
         let range = format_estimate(at);
@@ -208,7 +208,7 @@ pub fn verdict_words(effect: &Effect) -> String {
     }
 }
 
-/// The curve in Braille dots, with the highest and the lowest value at its left.
+/// Draws the curve in Braille dots, with the highest and the lowest value at its left.
 fn plot_curve(effect: &Effect) -> Vec<String> {
     let values = || effect.curve.iter().map(|estimate| estimate.program);
     let high = values().fold(0.0, f64::max).max(0.01);
@@ -233,7 +233,7 @@ fn plot_curve(effect: &Effect) -> Vec<String> {
             continue;
         };
         let here = row(estimate.program);
-        // Steep parts without gaps.
+        // Fills the gaps of steep parts.
         let from = before.map_or(here, |before| match here.cmp(&before) {
             std::cmp::Ordering::Less => before - 1,
             std::cmp::Ordering::Equal => here,
@@ -262,7 +262,7 @@ fn plot_curve(effect: &Effect) -> Vec<String> {
         .collect()
 }
 
-/// Four rows of dots as characters of two columns.
+/// Converts four rows of dots to characters of two columns.
 fn braille_line(rows: &[Vec<bool>]) -> String {
     const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
     let cell = |cell: usize| {
@@ -322,10 +322,10 @@ fn lack_reason(lack: Lack) -> String {
     }
 }
 
-/// The time for experiments that tell anything.
+/// Time for experiments that give a result.
 const LONG: Duration = Duration::from_secs(60);
 
-/// The command to type next.
+/// Returns the next command to type.
 fn next(report: &ShownEffects<'_>) -> String {
     let unclear =
         |finding: &&FragmentEffects| surest_verdict(finding) == Some(EffectVerdict::Unclear);

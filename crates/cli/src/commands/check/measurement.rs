@@ -1,4 +1,4 @@
-//! Times of several runs of a command, kept in a file with a recording of all of them beside it.
+//! Times of several runs of a command, kept in a file with a recording of all runs beside it.
 
 use crate::commands::streams::{RepeatedStreams, Silenced};
 use crate::commands::wrapped::{self, Signals};
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Turns of two commands that are made at least and at most, and the time within which others begin, where no number is asked for.
+/// Default number of turns of two commands: minimum, maximum, and the time within which further
+/// ones begin.
 const FEWEST_TURNS: u32 = 12;
 const MOST_TURNS: u32 = 60;
 const TURNS_TIME: Duration = Duration::from_secs(25);
@@ -34,7 +35,8 @@ pub struct RunTimes {
     pub wall_ns: u64,
     /// On CPUs, in nanoseconds.
     pub cpu_ns: u64,
-    /// Ready to run, but waiting for a CPU, in all threads, in nanoseconds; absent where it was not measured.
+    /// Ready to run, but waiting for a CPU, in all threads, in nanoseconds; absent where it was not
+    /// measured.
     #[serde(default)]
     pub waiting_ns: Option<u64>,
 }
@@ -49,29 +51,29 @@ pub struct CheckMeasurement {
     pub host: Host,
     /// The runs.
     pub runs: Vec<RunTimes>,
-    /// Number of them that the recording beside it has.
+    /// Number of runs in the recording.
     #[serde(default = "one_run")]
     pub recorded_runs: u32,
 }
 
-/// Number in results that were kept before all runs were recorded.
+/// Returns the number for results that were kept before all runs were recorded.
 fn one_run() -> u32 {
     1
 }
 
 impl CheckMeasurement {
-    /// Runs a command `runs` times; returns also one recording of all runs.
+    /// Runs a command `runs` times; also returns one recording of all runs.
     ///
     /// # Errors
-    /// If it cannot be run or sampled, fails, or is stopped.
+    /// If the command cannot be run or sampled, fails, or is stopped.
     pub fn measure_runs(command: &[OsString], runs: u32) -> anyhow::Result<(Self, Recording)> {
         let mut repeated = RepeatedRuns::start()?;
         let recordings = (0..runs).map(|_| repeated.record_run(command));
         Self::of_recordings(command, &recordings.collect::<anyhow::Result<Vec<_>>>()?)
     }
 
-    /// Runs two commands by turns, `runs` times each. If that is `None`, it runs them as often as
-    /// fits into a time that does not depend on the result.
+    /// Runs two commands alternately, `runs` times each. Without `runs`, the number follows from a
+    /// time that does not depend on the result.
     ///
     /// # Errors
     /// As [`Self::measure_runs`].
@@ -86,8 +88,8 @@ impl CheckMeasurement {
             if runs.is_none() && turn >= FEWEST_TURNS && begun.elapsed() >= TURNS_TIME {
                 break;
             }
-            // Another command goes first in each turn, so that neither always finds the caches of
-            // the other.
+            // The order alternates, so that neither command always benefits from the other's
+            // caches.
             let first = turn as usize % 2;
             for side in [first, 1 - first] {
                 recordings[side].push(repeated.record_run(commands[side])?);
@@ -111,13 +113,13 @@ impl CheckMeasurement {
             runs: recordings.iter().map(run_times).collect(),
             recorded_runs: recordings.len() as u32,
         };
-        // One run of a short program has too few samples to say which function changed.
+        // One run of a short program has too few samples to tell which function changed.
         let mut all = store::merge_recordings(recordings)?;
         symbols::embed_procedures(&mut all, &symbols::SymbolOptions::default());
         Ok((measurement, all))
     }
 
-    /// Reads what was kept.
+    /// Reads a kept measurement.
     ///
     /// # Errors
     /// If the file cannot be read, or is no such measurement.
@@ -129,7 +131,7 @@ impl CheckMeasurement {
         Ok(measurement)
     }
 
-    /// Keeps it, with the recording beside it.
+    /// Writes the measurement, with the recording beside it.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -142,7 +144,7 @@ impl CheckMeasurement {
     }
 }
 
-/// Commands that are run again and again, with the same input and no output.
+/// Repeated runs of commands, with the same input and no output.
 struct RepeatedRuns {
     signals: Signals,
     streams: RepeatedStreams,
@@ -196,7 +198,7 @@ fn run_times(recording: &Recording) -> RunTimes {
     }
 }
 
-/// Returns the path of the recording that belongs to a measurement.
+/// Returns the path of a measurement's recording.
 pub fn recording_beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".recording");

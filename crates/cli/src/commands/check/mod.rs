@@ -1,6 +1,6 @@
-//! `vitalfew check`: is a program slower than allowed?
+//! `vitalfew check`: tests whether a program is slower than allowed.
 //!
-//! It compares repeated runs with kept ones, and asks `diff` where they differ.
+//! It compares repeated runs with kept ones, and uses `diff` to find the changed procedures.
 
 pub mod args;
 mod measurement;
@@ -20,12 +20,12 @@ use std::process::ExitCode;
 
 const WAITED: &str = "it waited longer for CPUs, which other programs may have had: measure again on a quiet machine";
 const DRIFT: &str = "the base was measured before: a machine that became slower since counts as change, which check --base CMD does not let happen";
-/// Runs of a command, unless another number is asked for.
+/// Default number of runs of a command.
 const RUNS: u32 = 10;
-/// Procedures that are named.
+/// Maximum number of named procedures.
 const NAMED: usize = 5;
 
-/// By how much a time has changed: a factor, with its 95 % interval.
+/// Change of a time: a factor, with its 95 % interval.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct TimeChange {
     what: &'static str,
@@ -42,7 +42,7 @@ struct TimeChange {
 enum CheckVerdict {
     /// No time exceeds the limit, even at the upper ends of the intervals.
     Allowed,
-    /// An interval reaches over the limit.
+    /// An interval contains the limit.
     Unclear,
     /// A time exceeds the limit, even at the lower end of its interval.
     Slower,
@@ -56,7 +56,7 @@ struct Json<'a> {
     runs: [usize; 2],
     times: &'a [TimeChange],
     verdict: CheckVerdict,
-    /// Other programs may be why.
+    /// True if other programs may be the cause.
     waited_for_cpus: bool,
     by_turns: bool,
     most_changed: Option<&'a MostChanged>,
@@ -65,7 +65,7 @@ struct Json<'a> {
 
 /// Runs the command.
 pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
-    // First: what cannot be compared need not be measured.
+    // First, because incomparable programs need not be measured.
     let kept = args.against.as_deref().map(CheckMeasurement::read);
     let kept = kept.transpose()?;
     let command = &args.command.words;
@@ -150,7 +150,8 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Returns by how much wall and CPU time have changed: the typical ratio of runs, or of the runs of each turn.
+/// Returns the changes of wall and CPU time: the typical ratio of runs, or of the runs of each
+/// turn.
 fn time_changes(before: &[RunTimes], after: &[RunTimes], by_turns: bool) -> Vec<TimeChange> {
     let change = |what: &'static str, time_of: fn(&RunTimes) -> u64| {
         let logarithms = |runs: &[RunTimes]| -> Vec<f64> {
@@ -197,7 +198,8 @@ fn verdict(times: &[TimeChange], limit: f64) -> CheckVerdict {
     }
 }
 
-/// Returns whether the wall time alone is longer than allowed, and would not be if the program had waited for CPUs as before: then another program may be why.
+/// Returns whether only the wall time is longer than allowed, and would not be with the former
+/// waits for CPUs: then another program may be the cause.
 fn is_wait_for_cpus(times: &[TimeChange], runs: [&[RunTimes]; 2], limit: f64) -> bool {
     let is_slower = |what| {
         times
@@ -222,7 +224,7 @@ fn is_wait_for_cpus(times: &[TimeChange], runs: [&[RunTimes]; 2], limit: f64) ->
     is_slower("wall") && !is_slower("CPU") && rest <= limit * wall_before
 }
 
-/// The recording that is compared with.
+/// The recording to compare with.
 enum BaseRecording {
     Recorded(Box<Recording>),
     Kept(PathBuf),
@@ -318,11 +320,11 @@ mod tests {
         assert_eq!(of(&[100, 102, 101, 100, 101]), CheckVerdict::Allowed);
         assert_eq!(of(&[120, 121, 122, 120, 121]), CheckVerdict::Slower);
         assert_eq!(of(&[90, 130, 100, 125, 95]), CheckVerdict::Unclear);
-        // Faster is no fault.
+        // Faster is allowed.
         assert_eq!(of(&[50, 51, 52, 50, 51]), CheckVerdict::Allowed);
     }
 
-    /// A machine that others use makes no program slower; a program that waits for something else is slower.
+    /// A busy machine makes no program slower; waiting for anything else does.
     #[test]
     fn waits_for_cpus_are_told_from_a_slower_program() {
         let before = runs(&[100, 101, 102, 101, 100]);
@@ -351,7 +353,7 @@ mod tests {
         assert!((change.factor - 1.1).abs() < 0.01, "{change:?}");
     }
 
-    /// Every run of the machine's slow hour is slower, of both commands.
+    /// In the machine's slow hour the runs of both commands are slower.
     #[test]
     fn a_machine_that_becomes_slower_is_no_change_by_turns() {
         let drift: Vec<u64> = (0..10).map(|turn| 100 + 10 * turn).collect();

@@ -1,18 +1,19 @@
-//! Short answers: of our JSON what an agent needs, cleaned, and cut to a number of bytes by leaving entries out.
+//! Short answers: the parts of vitalfew's JSON that an agent needs, cleaned, and limited to a
+//! number of bytes by leaving entries out.
 
 use crate::printable::clean_name;
 use crate::sampling_error::interval_of_part;
 use serde_json::{Map, Value, json};
 
-/// Lengths in characters that names are cut to: a shorter one where the answer would be too long.
+/// Maximum lengths of names in characters: the shorter ones apply if the answer would be too long.
 const NAME_LENGTHS: [usize; 3] = [200, 80, 30];
-/// Least limit of an answer, in bytes: a shorter one says nothing.
+/// Least limit of an answer, in bytes: a shorter one would say nothing.
 const LEAST_BYTES: usize = 500;
 
-/// An answer: fields in front, and a list whose end may be left out.
+/// An answer: leading fields, and a list whose end may be left out.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// Fields in front, which are always in the answer.
+    /// Leading fields, which are always in the answer.
     pub head: Map<String, Value>,
     /// The name of the list.
     pub list_name: &'static str,
@@ -21,7 +22,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer with nothing in front.
+    /// Makes an answer without leading fields.
     pub fn of_list(list_name: &'static str, list: Vec<Value>) -> Self {
         Self {
             head: Map::new(),
@@ -30,7 +31,7 @@ impl Answer {
         }
     }
 
-    /// Puts something in front, unless it is null or empty.
+    /// Adds a leading field, unless it is null or empty.
     pub fn with(mut self, key: &str, value: Value) -> Self {
         let empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
         if !empty {
@@ -39,11 +40,11 @@ impl Answer {
         self
     }
 
-    /// Makes one line of JSON of at most `most` bytes: first the end of the list is left out, and
-    /// how much that is said; if not even one entry finds room, names are cut.
+    /// Makes one line of JSON of at most `most` bytes. The end of the list is left out first, and
+    /// the number of omitted entries is stated; if not even one entry fits, names are cut.
     ///
     /// # Errors
-    /// That even so there is no room, as a line of JSON.
+    /// If even that does not fit; the error is a line of JSON.
     pub fn into_text(self, most: usize) -> Result<String, String> {
         let most = most.max(LEAST_BYTES);
         let mut text = String::new();
@@ -60,7 +61,7 @@ impl Answer {
                 if text.len() <= most || kept <= 1 {
                     break;
                 }
-                // Not one by one, for there may be very many.
+                // Not one by one, because there may be very many.
                 kept = (kept * most / text.len()).clamp(1, kept - 1);
             }
             if text.len() <= most {
@@ -85,7 +86,8 @@ impl Answer {
     }
 }
 
-/// Cleans strings and keys, which programs may have chosen, cuts them in the middle, and rounds numbers to four digits.
+/// Cleans strings and keys, which programs may have chosen, cuts them in the middle, and rounds
+/// numbers to four digits.
 fn clean(value: Value, length: usize) -> Value {
     match value {
         Value::String(text) => cut(&clean_name(&text), length).into(),
@@ -125,7 +127,8 @@ fn cut(text: &str, length: usize) -> String {
     format!("{start}…{end}")
 }
 
-/// Returns the factor between all that two sets have, with its unit, how many samples it rests on, and its interval; null where it is not known.
+/// Returns the overall factor between two sets, with its unit, number of samples, and interval;
+/// null if it is unknown.
 pub fn whole_factor(json: &Value) -> Value {
     let mut factor = json["total"].clone();
     if let Some(known) = factor.as_object_mut() {
@@ -138,7 +141,7 @@ pub fn whole_factor(json: &Value) -> Value {
     factor
 }
 
-/// Lists the claims of any of our results, each with its number and the call that tells more.
+/// Lists the claims of any result, each with its number and the call that tells more.
 pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answer {
     let list = claims(json).iter().enumerate().map(|(at, claim)| {
         let doubts = claim["doubts"].as_array().into_iter().flatten();
@@ -177,7 +180,7 @@ pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answ
     }
 }
 
-/// The amount of a claim of a result, with its sample size.
+/// Returns the amount of a claim of a result, with its sample size.
 fn amount_of(claim: &Value, json: &Value) -> Value {
     let samples = &json["samples"];
     let mut amount = json!({
@@ -188,7 +191,7 @@ fn amount_of(claim: &Value, json: &Value) -> Value {
         "interval_95": claim["amount"]["interval"],
     });
     amount["n"] = sample_size(claim).unwrap_or_else(|| json!({ "samples": samples }));
-    // Of one profile a part of its samples is known as well as counting them tells.
+    // In a single profile the interval of a share follows from its number of samples.
     if json["value"]["unit"] == "samples" && claim["amount"]["interval"].is_null() {
         let number = |value: &Value| value.as_f64().unwrap_or(0.0);
         let (part, total) = (number(&claim["amount"]["value"]), number(&json["total"]));
@@ -197,7 +200,7 @@ fn amount_of(claim: &Value, json: &Value) -> Value {
     amount
 }
 
-/// Everything known about one claim.
+/// Returns all details of one claim.
 pub fn of_claim(
     json: &Value,
     result: &str,
@@ -219,7 +222,7 @@ fn claims(json: &Value) -> &[Value] {
     json["claims"]["list"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the sample size that a claim's amount rests on.
+/// Returns the sample size behind a claim's amount.
 fn sample_size(claim: &Value) -> Option<Value> {
     let mut evidence = claim["evidence"].as_array()?.iter();
     evidence.find_map(|one| {
@@ -236,7 +239,7 @@ fn sample_size(claim: &Value) -> Option<Value> {
     })
 }
 
-/// The call that would make a claim surer, or say more about it.
+/// Returns the call that would make a claim surer, or say more about it.
 fn next_call(claim: &Value, number: usize, result: &str, command: Option<&[String]>) -> Value {
     let (mut experiments, mut waits, mut line) = (false, false, None);
     for one in claim["evidence"].as_array().into_iter().flatten() {
@@ -267,7 +270,7 @@ fn place_to_speed_up(what: &Value) -> Option<&str> {
     }
 }
 
-/// The rows of `report --json`, with each event's part of all.
+/// Returns the rows of `report --json`, with each event's share of the total.
 pub fn of_report(json: &Value, result: &str, rows: usize) -> Answer {
     let events = json["events"].as_array().map_or(&[][..], Vec::as_slice);
     let part_of = |amount: &Value, event: &Value| {
@@ -313,7 +316,7 @@ pub fn of_report(json: &Value, result: &str, rows: usize) -> Answer {
         )
 }
 
-/// The instructions of `annotate --json` with samples, the most expensive first.
+/// Returns the instructions of `annotate --json` with samples, the most expensive first.
 pub fn of_annotation(json: &Value) -> Answer {
     let blocks = json["blocks"].as_array().into_iter().flatten();
     let instructions = blocks.flat_map(|block| {
@@ -345,7 +348,7 @@ pub fn of_annotation(json: &Value) -> Answer {
         .with("samples_of_recording", json["total_samples"].clone())
 }
 
-/// Answers with the measurements that `doctor --json` reports as impossible, and their remedies.
+/// Returns the measurements that `doctor --json` reports as impossible, with their remedies.
 pub fn of_doctor(json: &Value) -> Answer {
     let probes = json["probes"].as_array().into_iter().flatten();
     let gaps = probes.filter(|probe| !probe["gap"].is_null());
@@ -378,7 +381,7 @@ mod tests {
                 .parse()
                 .expect("a number");
             assert_eq!(rows + left_out, 1000);
-            // As many as find room.
+            // The maximum number that fits.
             assert!(
                 rows == 1000 || text.len() + 200 > most,
                 "{most}: {}",
@@ -438,7 +441,7 @@ mod tests {
             next(hot, Some(&command[..]))["arguments"]["place"],
             "app.c:3"
         );
-        // Waits cannot be sped up by experiments.
+        // Experiments cannot speed up waits.
         let waits = json!([{ "kind": "time_spent", "on": "disk" }]);
         assert_eq!(next(waits, Some(&command[..]))["tool"], "why");
         assert_eq!(next(json!([]), None)["tool"], "annotate");

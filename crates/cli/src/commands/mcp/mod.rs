@@ -1,8 +1,9 @@
-//! `vitalfew mcp`: what vitalfew knows, for programs that ask by the Model Context Protocol.
+//! `vitalfew mcp`: serves vitalfew's results to programs by the Model Context Protocol.
 //!
-//! `tools` has a function for each tool, with the parameters of a call in `parameters`. `permits` says
-//! whether the command or file is allowed. `own_command` runs `vitalfew … --json` as a process of its
-//! own: a call can be ended, and no command has a second way in. `answers` shortens the JSON.
+//! `tools` has a function for each tool, with the parameters of a call in `parameters`. `permits`
+//! checks whether the command or file is allowed. `own_command` runs `vitalfew … --json` as a child
+//! process: a call can be cancelled, and each command has only one entry point. `answers` shortens
+//! the JSON.
 
 mod answers;
 pub mod args;
@@ -22,8 +23,8 @@ use tools::Tools;
 /// Serves until standard input ends.
 ///
 /// # Errors
-/// If a program that is to be allowed does not exist, a directory cannot be used, or the other side does not speak the
-/// protocol.
+/// If a permitted program does not exist, a directory cannot be used, or the other side does not
+/// speak the protocol.
 pub fn run(args: &Mcp) -> anyhow::Result<ExitCode> {
     let permits = Permits::new(&args.allowed, &args.folder)?;
     let mut temporary = None;
@@ -51,7 +52,7 @@ pub fn run(args: &Mcp) -> anyhow::Result<ExitCode> {
         service.waiting().await?;
         anyhow::Ok(())
     })?;
-    // A read of standard input may be under way, which nothing interrupts.
+    // A read of standard input may be in progress, which nothing interrupts.
     runtime.shutdown_background();
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,5 @@
-//! Running one of our own commands for a tool: with limits of time and size, ended when the call is.
+//! Runs vitalfew's own commands for a tool, with limits of time and size, and ends them with the
+//! call.
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,14 +13,14 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// More than any of our commands says with `--json` about what fits into its own limits.
+/// Maximum output, above that of any command with `--json` within its own limits.
 const LONGEST_OUTPUT: u64 = 64 << 20;
-/// Bytes that are kept of the end of standard error.
+/// Number of bytes kept of the end of standard error.
 const LONGEST_TALK: usize = 2000;
-/// After an interrupt a measurement gives the result so far; then it is killed.
+/// Time after an interrupt for a measurement to give its result so far; then it is killed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Runner of our own commands.
+/// Runner of vitalfew's own commands.
 #[derive(Debug)]
 pub struct OwnCommand {
     program: PathBuf,
@@ -31,15 +32,15 @@ pub struct OwnCommand {
 #[derive(Debug)]
 pub struct Said {
     output: Vec<u8>,
-    /// The end of its standard error, without our own name in front of its lines.
+    /// The end of standard error, without the program's name in front of its lines.
     pub talk: String,
 }
 
 impl Said {
-    /// Reads its JSON.
+    /// Parses the output as JSON.
     ///
     /// # Errors
-    /// If there is none: with what it said instead.
+    /// If it is not JSON: with the messages instead.
     pub fn json(&self) -> anyhow::Result<Value> {
         if self.output.trim_ascii().is_empty() {
             bail!("{}", self.talk);
@@ -52,7 +53,7 @@ impl OwnCommand {
     /// Makes a runner of this program in a directory. A command takes at most `longest`.
     ///
     /// # Errors
-    /// If our own file is not known.
+    /// If this program's file is unknown.
     pub fn new(folder: &Path, longest: Duration) -> anyhow::Result<Self> {
         Ok(Self {
             program: std::env::current_exe().context("where is vitalfew itself?")?,
@@ -61,15 +62,15 @@ impl OwnCommand {
         })
     }
 
-    /// The longest time that a measurement may take, in seconds.
+    /// Returns the longest time that a measurement may take.
     pub fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// Runs a command that reads what was kept, and gets its output.
+    /// Runs a command that reads kept results, and returns its output.
     ///
     /// # Errors
-    /// If it cannot be started, says too much, or takes too long.
+    /// If it cannot be started, prints too much, or takes too long.
     pub async fn read(
         &self,
         arguments: Vec<OsString>,
@@ -79,7 +80,7 @@ impl OwnCommand {
             .await
     }
 
-    /// Runs a command that measures for `time`; what the measured program prints is dropped.
+    /// Runs a command that measures for `time`; the measured program's output is dropped.
     ///
     /// # Errors
     /// If it cannot be started, or does not end within the longest time after that.
@@ -134,7 +135,7 @@ impl OwnCommand {
     }
 }
 
-/// Collects the output and the end of the talk of a command, until it ends.
+/// Collects the output and the last messages of a command, until it ends.
 async fn collect(child: &mut Child) -> anyhow::Result<Said> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let output = async {

@@ -1,4 +1,4 @@
-//! Parameters of each tool's calls. The comments are what an agent reads.
+//! Parameters of each tool's calls. Agents read the comments here.
 
 use rmcp::schemars::{self, JsonSchema};
 use serde::Deserialize;
@@ -85,7 +85,7 @@ pub enum RowsBy {
 }
 
 impl RowsBy {
-    /// The value of `--by`.
+    /// Returns the value of `--by`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Procedure => "procedure",

@@ -35,10 +35,10 @@ impl Permits {
         &self.folder
     }
 
-    /// Refuses a command whose program is not one of those that are allowed, under whatever name.
+    /// Refuses a command whose program is not permitted, under whatever name.
     ///
     /// # Errors
-    /// With what to start the server with.
+    /// With the option that would permit it.
     pub fn check_command(&self, command: &[String]) -> anyhow::Result<()> {
         let Some(program) = command.first() else {
             bail!("command is empty: give the program and its arguments");
@@ -55,7 +55,8 @@ impl Permits {
         Ok(())
     }
 
-    /// Returns the path of a result that was kept in `keep`, by its name, or else of a file below the folder.
+    /// Returns the path of a kept result in `keep`, by its name, or else of a file below the
+    /// folder.
     ///
     /// # Errors
     /// If there is none, or it is elsewhere.

@@ -1,4 +1,5 @@
-//! The tools. Each checks what it is asked for, runs one or two of our own commands, and shortens what they say.
+//! The tools. Each checks its request, runs one or two of vitalfew's commands, and shortens their
+//! output.
 
 use super::answers::{self, Answer};
 use super::own_command::OwnCommand;
@@ -44,7 +45,7 @@ const CAUSAL_REPORT: [&str; 7] = [
     "--",
 ];
 
-/// A measurement that is asked for.
+/// A requested measurement.
 struct Order<'a> {
     /// The beginning of the result's name.
     kind: &'a str,
@@ -57,7 +58,7 @@ struct Order<'a> {
     command: &'a [String],
 }
 
-/// A result that was kept.
+/// A kept result.
 struct Kept {
     name: String,
     file: PathBuf,
@@ -69,7 +70,8 @@ type ToolResult = Result<CallToolResult, rmcp::ErrorData>;
 
 #[tool_router]
 impl Tools {
-    /// Makes tools with these permissions, which keep results in `keep` and give answers of at most `answer_bytes`.
+    /// Makes tools with these permissions, which keep results in `keep` and give answers of at most
+    /// `answer_bytes`.
     pub fn new(permits: Permits, own: OwnCommand, keep: PathBuf, answer_bytes: usize) -> Self {
         Self {
             permits,
@@ -303,14 +305,14 @@ impl Tools {
         Ok(answers::of_report(&json, result, rows as usize))
     }
 
-    /// The JSON with the claims of a result of any kind.
+    /// Returns the JSON with the claims of a result of any kind.
     async fn claims_of(&self, result: &str, cancel: &CancellationToken) -> anyhow::Result<Value> {
         let file = self.file(result)?;
         let reader: &[&str] = match ResultKind::of_file(&file) {
             Ok(ResultKind::Run) => &["run", "--json", "--all", "--show"],
             Ok(ResultKind::Causal) => &CAUSAL_REPORT,
             Ok(ResultKind::Interference) => &["interference", "report", "--json", "--"],
-            // It reads most kinds, and says best what a file is that it cannot read.
+            // This command reads most kinds, and has the best error for a file that it cannot read.
             Ok(ResultKind::Recording | ResultKind::OtherJson | ResultKind::Foreign) | Err(_) => {
                 &["bottlenecks", "--auto", "--json", "--"]
             }
@@ -470,7 +472,7 @@ impl Tools {
         }
     }
 
-    /// A name that no result has, and its file.
+    /// Returns a new name for a result, and its file.
     fn new_result(&self, kind: &str, suffix: &str) -> (String, PathBuf) {
         let names = (1_u64..).map(|number| format!("{kind}-{number}.{suffix}"));
         let mut free = names.map(|name| (self.keep.join(&name), name));
@@ -481,7 +483,7 @@ impl Tools {
     }
 }
 
-/// The command that a result is of.
+/// Returns the command of a result.
 fn command_of(json: &Value) -> Option<Vec<String>> {
     let of_run = &json["target"]["command"];
     let command = if of_run.is_null() {

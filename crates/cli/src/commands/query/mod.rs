@@ -1,7 +1,7 @@
 //! `vitalfew query`: SQL over a database.
 //!
-//! The engine is SQLite, in memory: the tables (and, of the samples, the columns) that the query
-//! names are filled from the epochs, and the query runs on them.
+//! The engine is SQLite, in memory: vitalfew fills the tables that the query names (and, for
+//! samples, the columns) from the epochs, and runs the query on them.
 
 mod answer;
 mod tables;
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the words of a query in lower case. Tables and columns that it does not name need not be made.
+/// Returns the words of a query in lower case. Other tables and columns need not be made.
 fn lower_words(sql: &str) -> Vec<String> {
     let word = |c: char| !c.is_ascii_alphanumeric() && c != '_';
     let words = sql.split(word).filter(|word| !word.is_empty());
@@ -59,7 +59,7 @@ fn fill_tables(
     warnings: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let transaction = connection.transaction()?;
-    // `*` names every column but those that cost time.
+    // `*` names every column except the slow ones.
     let all = args.sql.contains('*');
     let costly = |name: &str| matches!(name, "procedure" | "stack");
     let wanted: Vec<&'static str> = SAMPLES
@@ -82,7 +82,7 @@ fn fill_tables(
         let mut described = insert(&EPOCHS)?;
         let tables = [SAMPLES, THREADS, EVENTS, IMAGES, EPOCHS];
         if !tables.iter().any(|table| names_word(words, table.name)) {
-            return Ok(()); // no table is named: SQLite says what is wrong, if anything is
+            return Ok(()); // no table is named: SQLite reports errors, if any
         }
         let named = |column: &str| wanted.iter().any(|wanted| name_of(wanted) == column);
         let parts = Wanted {
@@ -96,7 +96,7 @@ fn fill_tables(
         let apart = named("epoch")
             || named("host")
             || others.iter().any(|table| names_word(words, table.name));
-        // Where nothing tells the epochs apart, they are read as one.
+        // If no column separates the epochs, they are read as one.
         for epochs in epochs.chunks(if apart { 1 } else { epochs.len().max(1) }) {
             let Some(epoch) = epochs.first() else {
                 continue;
@@ -141,7 +141,7 @@ fn text_value(text: &str) -> Value {
 }
 
 fn integer_value(number: u64) -> Value {
-    // As the tables on disk have it: what does not fit keeps its bits.
+    // As in the tables on disk: a value that does not fit keeps its bits.
     Value::Integer(number as i64)
 }
 
@@ -231,8 +231,8 @@ fn bound(text: Option<&Rc<str>>) -> Value {
     text.map_or(Value::Null, |text| Value::Text(text.to_string()))
 }
 
-/// Sums up the samples that agree in all columns of the query, which `has` knows: their count, their weight, and a stack
-/// of one of them. A row is an aggregate, whatever its size.
+/// Sums up the samples that agree in all columns of the query (`has`): their count, their weight,
+/// and a stack of one of them. A row is an aggregate, whatever its size.
 fn group_rows(
     recording: &Recording,
     table: &SymbolTable,
@@ -297,7 +297,7 @@ fn procedure_name(table: &SymbolTable, location: profile::Location) -> Value {
     procedure.map_or(Value::Null, |procedure| text_value(&procedure.name))
 }
 
-/// The procedures of a stack, outermost first, as flame graphs spell it.
+/// Returns the procedures of a stack, outermost first, in the form of flame graphs.
 fn folded_stack(recording: &Recording, table: &SymbolTable, stack: profile::StackId) -> String {
     let frame = |location| match table.procedure(location) {
         Some(procedure) => procedure.name.replace(';', ":"),

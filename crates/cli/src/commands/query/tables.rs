@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-/// The name of a column that is declared so.
+/// Returns the name in a column's declaration.
 pub fn name_of(column: &str) -> &str {
     column.split(' ').next().unwrap_or_default()
 }

@@ -10,11 +10,11 @@ use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState};
 
-/// Columns that the numbers take, each.
+/// Width of each number.
 const NUMBER_WIDTH: u16 = 8;
-/// Columns that the detail takes at most.
+/// Maximum width of the detail.
 const DETAIL_WIDTH: u16 = 20;
-/// Minimum share of a CPU, in percent, that a row drawn in red has.
+/// Share of a CPU, in percent, from which on a row is red.
 const HOT: f64 = 10.0;
 
 const HELP: &[(&str, &str)] = &[
@@ -33,7 +33,7 @@ const HELP: &[(&str, &str)] = &[
     ("q Ctrl-C", "quit"),
 ];
 
-/// Draws everything.
+/// Draws the screen.
 pub fn draw_top(model: &TopModel, frame: &mut Frame<'_>) {
     let rows = Layout::vertical([
         Constraint::Length(2),
@@ -139,7 +139,7 @@ fn draw_table(model: &TopModel, frame: &mut Frame<'_>, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// Returns the name of a row, below its callers, in `name_width` columns, and its detail in
+/// Returns a row's name below its callers, in `name_width` columns, and its detail in
 /// `detail_width`.
 pub fn texts_of(row: &TopRow, name_width: usize, detail_width: usize) -> [String; 2] {
     // Half of the columns stay for the name.

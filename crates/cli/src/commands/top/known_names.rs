@@ -1,4 +1,4 @@
-//! Names of places that earlier tables had: files are not read anew for each table.
+//! Names of places from earlier tables, so that files are not read again for each table.
 
 use profile::{BuildId, Image, ImageId, ImageKind, ImageOffset};
 use profile::{Location, Recording, Resolution, SymbolTable};
@@ -7,25 +7,27 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use symbols::Detail;
 
-/// Places that are remembered at most: then it begins anew.
+/// Maximum number of remembered places, after which all are forgotten.
 const MOST_PLACES: usize = 1 << 20;
 
-/// Names of places in files and in the kernel, also of places that have none. The same build-id, the same names.
+/// Names of places in files and in the kernel, and places without a name. Equal build-ids have
+/// equal names.
 #[derive(Default)]
 pub struct KnownNames {
     by_place: FxHashMap<(ImageKey, ImageOffset), Option<Resolution>>,
 }
 
-/// An image that is the same one in the next recording: `top` ends before the machine starts anew, which the kernel's places do not outlive.
+/// Identity of an image across recordings: the kernel's places are valid until a reboot, which
+/// `top` does not survive.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum ImageKey {
     File(BuildId),
     Kernel(String),
 }
 
-/// Places of one image that nothing is known of yet.
+/// Unknown places of one image.
 pub struct UnnamedPlaces {
-    /// Number of frames that have them: the most are named first.
+    /// Number of frames with these places: the most frequent image is named first.
     stacks: usize,
     locations: Vec<Location>,
 }
@@ -38,7 +40,7 @@ impl KnownNames {
         }
     }
 
-    /// Returns the names that are known, and those of places that no later recording has.
+    /// Returns the known names, and those of places that no later recording has.
     pub fn names_of(&self, recording: &Recording, source: &RecordingSource) -> SymbolTable {
         let mut table = SymbolTable::new();
         let mut passing = Vec::new();
@@ -64,7 +66,8 @@ impl KnownNames {
         table
     }
 
-    /// Returns the places that are still to be named, image by image, the most frequent image first.
+    /// Returns the places that are still to be named, image by image, the most frequent image
+    /// first.
     pub fn find_unnamed(&self, recording: &Recording) -> Vec<UnnamedPlaces> {
         let mut by_image: BTreeMap<ImageId, UnnamedPlaces> = BTreeMap::new();
         for location in locations_of(recording) {
@@ -87,7 +90,7 @@ impl KnownNames {
         images
     }
 
-    /// Names the places of an image, which its file is read for.
+    /// Names the places of an image by reading its file.
     pub fn name_places(
         &mut self,
         recording: &Recording,
@@ -112,7 +115,7 @@ fn locations_of(recording: &Recording) -> FxHashSet<Location> {
     frames.map(|frame| frame.location).collect()
 }
 
-/// A place that is the same one in the next recording.
+/// Returns the identity of a place across recordings.
 fn place_of(recording: &Recording, location: Location) -> Option<(ImageKey, ImageOffset)> {
     let image: &Image = recording.image(location.image);
     let key = match image.kind {
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
     use profile::{CallGraph, Collector, Host, ImageKind, MapsLine, Target};
 
-    /// A recording with a place of this program, and that place.
+    /// Returns a recording with a place of this program, and that place.
     fn recording() -> (Recording, Location) {
         let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
         let address = recording as *const () as u64;
@@ -160,11 +163,11 @@ mod tests {
             procedure.is_some_and(|procedure| procedure.name.contains("known_names::tests"))
         };
         let mut names = KnownNames::default();
-        // Nothing is read until it is asked for.
+        // Nothing is read before it is requested.
         assert!(!named(&names.names_of(&recording, &source)));
         names.name_all(&recording, &source);
         assert!(named(&names.names_of(&recording, &source)));
-        // The same program, where it cannot be read.
+        // The same program, without a readable file.
         recording.images[location.image.0 as usize].path = "/nowhere".into();
         assert!(names.find_unnamed(&recording).is_empty());
         assert!(named(&names.names_of(&recording, &source)));

@@ -1,8 +1,8 @@
-//! `vitalfew top`: what runs now, live in the terminal.
+//! `vitalfew top`: the current load, live in the terminal.
 //!
-//! `source` samples in a thread of its own, one recording for each table, or has the daemon store its
-//! counts and opens those. `rows` makes the rows of a view. `model` knows what is shown and what keys
-//! do, and `draw` draws it; neither measures.
+//! `source` samples in a separate thread, one recording for each table, or makes the daemon store
+//! its counts and opens those. `rows` makes the rows of a view. `model` holds the screen's contents
+//! and handles keys, and `draw` draws them; neither measures.
 
 pub mod args;
 mod draw;
@@ -35,11 +35,11 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
-/// Longest wait for a key before newer samples are looked for.
+/// Longest wait for a key before newer samples are checked for.
 const TICK: Duration = Duration::from_millis(100);
-/// Time that ending takes at most.
+/// Maximum time that ending takes.
 const STUCK: Duration = Duration::from_secs(2);
-/// Columns of a name where the output is no terminal.
+/// Width of a name if the output is no terminal.
 const NAME_WIDTH: usize = 60;
 
 /// Runs the command.
@@ -88,17 +88,18 @@ fn print_once(args: &Top, signals: &Signals) -> anyhow::Result<()> {
 fn show_live(args: &Top, signals: &Signals) -> anyhow::Result<()> {
     let (send_sampled, sampled) = std::sync::mpsc::channel();
     let (send, receive) = std::sync::mpsc::channel();
-    // Nobody waits for these threads: who quits does not wait until a table is sampled, or a file read.
+    // These threads are not joined: quitting does not wait until a table is sampled, or a file
+    // read.
     let (sampling, stop) = (args.clone(), Arc::clone(&signals.stop));
     std::thread::spawn(move || send_samples(&sampling, &stop, &send_sampled));
     std::thread::spawn(move || send_snapshots(&sampled, &send));
     let stop = Arc::clone(&signals.stop);
     std::thread::spawn(move || exit_if_stuck(&stop));
-    // A panic restores the terminal, too: ratatui's hook does it.
+    // ratatui's hook restores the terminal after a panic, too.
     let mut terminal = ratatui::try_init().context("drawing on the terminal")?;
     let mut writing = Writing::default();
     let shown = show_until_quit(args, signals, &receive, &mut terminal, &mut writing);
-    // Of a terminal that was closed there is nothing to restore, and nobody to tell.
+    // A closed terminal needs no restoring, and shows no error.
     let restored = ratatui::try_restore();
     if let Some(note) = writing.finish() {
         tell_user(&note);
@@ -109,7 +110,8 @@ fn show_live(args: &Top, signals: &Signals) -> anyhow::Result<()> {
     }
 }
 
-/// Ends this process some time after it was to stop. If its terminal is closed, crossterm goes on reading that without an end.
+/// Ends this process some time after it was to stop. If its terminal is closed, crossterm reads
+/// from it endlessly.
 fn exit_if_stuck(stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(TICK);
@@ -127,7 +129,7 @@ fn show_until_quit(
 ) -> anyhow::Result<()> {
     let mut model = TopModel::new(args.by);
     while !signals.stop.load(Ordering::Relaxed) {
-        // The newest alone: the same samples come again with more names.
+        // Only the newest: the same samples come again with more names.
         let mut newest = None;
         let ended = loop {
             match receive.try_recv() {
@@ -160,12 +162,12 @@ fn show_until_quit(
     Ok(())
 }
 
-/// A recording that is being written, while the table goes on: reading names for it may take long.
+/// A recording written in the background: reading names for it may take long.
 #[derive(Default)]
 struct Writing(Option<JoinHandle<String>>);
 
 impl Writing {
-    /// Begins to write what is shown beside the user's other files; what is said of that.
+    /// Begins to write the shown recording beside the user's other files; returns a note.
     fn begin(&mut self, model: &TopModel) -> String {
         let Some(snapshot) = model.snapshot() else {
             return "nothing was sampled yet".to_owned();
@@ -178,7 +180,7 @@ impl Writing {
         "writing what is shown …".to_owned()
     }
 
-    /// Returns where it was written, or why not, once that is over.
+    /// Returns where it was written, or the error, once that is over.
     fn take_note(&mut self) -> Option<String> {
         let is_over = self.0.as_ref().is_some_and(JoinHandle::is_finished);
         if is_over { self.finish() } else { None }

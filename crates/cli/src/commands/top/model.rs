@@ -1,10 +1,11 @@
-//! The state of `vitalfew top`: what is shown, and what keys do to it. It draws nothing and measures nothing.
+//! The state of `vitalfew top`: the screen's contents, and the effects of keys. It neither draws
+//! nor measures.
 
 use super::rows::{TopRow, TopSnapshot, TopView, ZoomedProcess, rows_of};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
-/// Rows that a page moves by.
+/// Number of rows on a page.
 const PAGE: usize = 15;
 
 /// The column that rows are sorted by.
@@ -18,12 +19,12 @@ pub enum SortColumn {
     Name,
 }
 
-/// Request of a key that the model cannot serve itself.
+/// Request of a key that the model cannot handle itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopRequest {
     /// End.
     Quit,
-    /// Write what is shown into a file.
+    /// Write the shown samples into a file.
     WriteRecording,
 }
 
@@ -31,19 +32,19 @@ pub enum TopRequest {
 pub struct TopModel {
     /// The view.
     pub view: TopView,
-    /// The process that is shown alone.
+    /// The only process shown.
     pub zoom: Option<ZoomedProcess>,
-    /// Text that names must have in them.
+    /// Text that shown names must contain.
     pub filter: String,
-    /// The filter is being typed.
+    /// True while the filter is being typed.
     pub is_typing: bool,
     /// The column that rows are sorted by; call paths keep their order.
     pub sort: SortColumn,
-    /// New samples do not change what is shown.
+    /// True if new samples do not change the screen.
     pub is_paused: bool,
-    /// The keys are listed.
+    /// True if the list of keys is shown.
     pub shows_help: bool,
-    /// The row that keys are about.
+    /// The row to which keys apply.
     pub selected: usize,
     /// Message to the user.
     pub note: Option<String>,
@@ -52,7 +53,7 @@ pub struct TopModel {
 }
 
 impl TopModel {
-    /// Begins with nothing to show.
+    /// Makes an empty model.
     pub fn new(view: TopView) -> Self {
         Self {
             view,
@@ -69,7 +70,7 @@ impl TopModel {
         }
     }
 
-    /// Shows newer samples, unless what is shown is to stay.
+    /// Shows newer samples, unless paused.
     pub fn take_snapshot(&mut self, snapshot: Arc<TopSnapshot>) {
         if !self.is_paused {
             self.snapshot = Some(snapshot);
@@ -77,7 +78,7 @@ impl TopModel {
         }
     }
 
-    /// Returns what is shown.
+    /// Returns the shown snapshot.
     pub fn snapshot(&self) -> Option<&TopSnapshot> {
         self.snapshot.as_deref()
     }
@@ -87,7 +88,7 @@ impl TopModel {
         &self.rows
     }
 
-    /// Does what a key asks for.
+    /// Handles a key.
     pub fn press(&mut self, key: KeyEvent) -> Option<TopRequest> {
         self.note = None;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -192,7 +193,7 @@ impl TopModel {
         }
     }
 
-    /// Takes the last restriction away.
+    /// Removes the last restriction.
     fn zoom_out(&mut self) {
         match self.filter.is_empty() {
             true => self.zoom = None,

@@ -1,4 +1,4 @@
-//! Rows of `vitalfew top`, made of a recording of the last seconds.
+//! Rows of `vitalfew top`, made from a recording of the last seconds.
 
 use crate::call_tree_order::children_shown;
 use profile::known_code::is_c_library;
@@ -9,7 +9,7 @@ use results::{ReportBy, SampleFilter, SystemCallName, amount_of_cost, call_tree,
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Calls with less than this part of all are left out of the tree.
+/// Calls below this share of the total are left out of the tree.
 const LEAST_SHOWN: f64 = 0.01;
 
 /// A way to look at what runs.
@@ -28,7 +28,7 @@ pub enum TopView {
 }
 
 impl TopView {
-    /// All of them, in the order of their keys.
+    /// All views, in the order of their keys.
     pub const ALL: [Self; 5] = [
         Self::Procedures,
         Self::Paths,
@@ -67,14 +67,15 @@ pub struct TopSnapshot {
     pub recording: Arc<Recording>,
     /// Their names.
     pub table: SymbolTable,
-    /// Snapshot of the earlier recording that this one continues, if any: only newer samples are shown.
+    /// Earlier snapshot of the recording that this one continues, if any: only newer samples are
+    /// shown.
     pub before: Option<Arc<TopSnapshot>>,
     /// False while files are read for more names.
     pub is_named: bool,
 }
 
 impl TopSnapshot {
-    /// Returns the length of what is shown, in seconds.
+    /// Returns the length of the shown time, in seconds.
     pub fn seconds(&self) -> f64 {
         let before = self.before.as_ref().map_or(0, |b| b.recording.duration_ns);
         self.recording.duration_ns.saturating_sub(before) as f64 / 1e9
@@ -86,11 +87,12 @@ impl TopSnapshot {
 pub struct ZoomedProcess {
     /// Its name.
     pub name: String,
-    /// Its id, where the recording keeps processes apart.
+    /// Its id, if the recording separates processes.
     pub pid: Option<u32>,
 }
 
-/// A row. Numbers are percents of one CPU, or of one thread's time; of waits the second one is how many there were in a second.
+/// A row. Numbers are percents of one CPU, or of one thread's time; for waits the second one is
+/// their number a second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopRow {
     /// The name.
@@ -108,7 +110,7 @@ pub struct TopRow {
 /// Amounts of a recording by row, in the order of rows.
 type RowAmounts = Vec<(String, TopRow)>;
 
-/// Makes the rows of a view, the largest first; of call paths, as a tree.
+/// Returns the rows of a view, the largest first; call paths as a tree.
 pub fn rows_of(snapshot: &TopSnapshot, view: TopView, zoom: Option<&ZoomedProcess>) -> Vec<TopRow> {
     let mut rows = amounts_of(snapshot, view, zoom);
     if let Some(before) = &snapshot.before {
@@ -129,7 +131,7 @@ pub fn rows_of(snapshot: &TopSnapshot, view: TopView, zoom: Option<&ZoomedProces
     rows
 }
 
-/// Rows with percents times seconds.
+/// Returns rows with percents times seconds.
 fn amounts_of(snapshot: &TopSnapshot, view: TopView, zoom: Option<&ZoomedProcess>) -> RowAmounts {
     match view {
         TopView::Procedures => procedures(snapshot, zoom),
@@ -150,7 +152,7 @@ fn filter_of(zoom: Option<&ZoomedProcess>) -> SampleFilter {
     }
 }
 
-/// Percents times seconds of a unit of the first event.
+/// Returns the percents times seconds of a unit of the first event.
 fn percent_of_sample(recording: &Recording) -> f64 {
     100.0 * results::each_sample(recording) / 1e9
 }
@@ -187,7 +189,7 @@ fn name_or_unknown(name: String) -> String {
 fn paths(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>) -> RowAmounts {
     let (recording, table) = (&snapshot.recording, &snapshot.table);
     let tree = call_tree(recording, table, &filter_of(zoom), EventId(0), false);
-    // More time than there are numbers for is none.
+    // A total that overflows is treated as none.
     let Ok(tree) = tree else { return Vec::new() };
     let percent = percent_of_sample(recording) * amount_of_cost(recording.event(EventId(0)));
     let least = LEAST_SHOWN * tree.total(0) as f64;
@@ -219,7 +221,7 @@ fn paths(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>) -> RowAmounts {
 fn threads(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>, apart: bool) -> RowAmounts {
     let recording = &snapshot.recording;
     let percent = percent_of_sample(recording);
-    // A daemon's samples know their process by its name alone.
+    // A daemon's samples know their process only by name.
     let has_pids = recording.samples.iter().any(|sample| sample.pid.is_some());
     let mut rows: BTreeMap<String, TopRow> = BTreeMap::new();
     let processes = ProcessNames::of_recording(recording);
@@ -258,7 +260,7 @@ fn threads(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>, apart: bool) ->
         });
         row.numbers[at] += thread.weight as f64 * percent;
     }
-    // By name, where a recording does not know its threads.
+    // By name, if the recording does not know its threads.
     by_amount(rows)
 }
 
@@ -308,7 +310,8 @@ fn by_amount(rows: BTreeMap<String, TopRow>) -> RowAmounts {
     rows
 }
 
-/// The system call that a thread waits in, and the function that asked for it, past the C library's.
+/// Returns the system call that a thread waits in, and the function that made it, skipping the C
+/// library's.
 fn name_of_wait(snapshot: &TopSnapshot, sample: &Sample) -> String {
     let recording = &snapshot.recording;
     let name = |location: &Location| {
@@ -326,7 +329,7 @@ fn name_of_wait(snapshot: &TopSnapshot, sample: &Sample) -> String {
     let call = kernel
         .iter()
         .find_map(|l| SystemCallName::of_function(name(l)));
-    // The C library only hands a call on.
+    // The C library only passes a call on.
     let is_program = |location: &&Location| !is_c_library(&recording.image(location.image).path);
     let named = |location: &Location| Some(name(location)).filter(|name| !name.is_empty());
     let asker = user.iter().filter(is_program).find_map(named);
@@ -337,7 +340,7 @@ fn name_of_wait(snapshot: &TopSnapshot, sample: &Sample) -> String {
         (Some(call), Some(asker)) if call != asker => format!("{call} of {asker}"),
         (Some(call), _) => call.to_owned(),
         (None, Some(asker)) => asker.to_owned(),
-        // A thread of the kernel is known by where it began.
+        // A kernel thread is named by its start function.
         (None, None) => kernel
             .iter()
             .rev()

@@ -13,9 +13,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 use store::Wanted;
 
-/// Time between checks whether to end.
+/// Time between two checks of the request to end.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Longest time that the first table is of: people wait for it.
+/// Maximum length of the first table, for which people wait.
 const FIRST: Duration = Duration::from_millis(500);
 /// Longest time for reading names from files before a table with the names known by then is shown.
 const NAMING: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ pub struct TopSamples {
     source: RecordingSource,
 }
 
-/// Sends samples again and again, until nobody listens or `stop` is true.
+/// Sends samples repeatedly, until the receiver is gone or `stop` is true.
 pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<TopSamples>>) {
     let mut every = args.every.min(FIRST);
     while !stop.load(Ordering::Relaxed) {
@@ -36,7 +36,7 @@ pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<
         if send.send(samples).is_err() || failed {
             return;
         }
-        // Sampling takes the time itself; a daemon's answer comes at once.
+        // Sampling takes the time itself; a daemon answers at once.
         while begin.elapsed() < every && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(PATIENCE);
         }
@@ -44,8 +44,9 @@ pub fn send_samples(args: &Top, stop: &AtomicBool, send: &Sender<anyhow::Result<
     }
 }
 
-/// Sends snapshots until nobody listens: at once with the names that are known, and again as files are read for more.
-/// Reading the names of a whole machine's programs takes longer than the time between two tables.
+/// Sends snapshots until the receiver is gone: at once with the known names, and again as files are
+/// read for more. Reading the names of a whole machine's programs takes longer than the time
+/// between two tables.
 pub fn send_snapshots(
     receive: &Receiver<anyhow::Result<TopSamples>>,
     send: &Sender<anyhow::Result<Arc<TopSnapshot>>>,
@@ -65,7 +66,7 @@ pub fn send_snapshots(
                 shown = Some(samples);
             }
             Some(Err(error)) => {
-                // A receiver that listens no more does not want the reason either.
+                // If the receiver is gone, the error is not needed either.
                 let _ = send.send(Err(error));
                 return;
             }
@@ -94,7 +95,8 @@ fn name_some(names: &mut KnownNames, samples: &TopSamples, unnamed: Vec<UnnamedP
     }
 }
 
-/// Makes a table. Of a daemon, of what came since the recording before: a new epoch does not go on from the last one.
+/// Makes a table. For a daemon, it covers the samples since the previous recording: a new epoch
+/// does not continue the last one.
 fn make_snapshot(
     samples: &TopSamples,
     before: Option<&Arc<Recording>>,
@@ -128,7 +130,7 @@ pub fn take_snapshot(args: &Top, stop: &AtomicBool) -> anyhow::Result<TopSnapsho
     let mut samples = take_samples(args, args.every, stop)?;
     let mut before = None;
     if args.db.is_some() {
-        // What a daemon has counted is told by two answers.
+        // A daemon's rate follows from two answers.
         std::thread::sleep(args.every);
         before = Some(samples.recording);
         samples = take_samples(args, args.every, stop)?;
@@ -165,7 +167,8 @@ fn sample_once(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result
     Ok(recording)
 }
 
-/// Removes the samples and threads of a process: here our own, which loads the kernel's programs for each table.
+/// Removes the samples and threads of a process: here of this one, which loads the kernel's
+/// programs for each table.
 pub(super) fn leave_out_process(recording: &mut Recording, process: u32) {
     let samples = &mut recording.samples;
     samples.retain(|sample| sample.pid != Some(process));

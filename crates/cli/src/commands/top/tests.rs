@@ -1,4 +1,4 @@
-//! `vitalfew top` without a terminal: what keys do, and what is drawn.
+//! `vitalfew top` without a terminal: the effects of keys, and the drawn screen.
 
 use super::draw::draw_top;
 use super::model::{SortColumn, TopModel, TopRequest};
@@ -9,7 +9,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
-/// A recording of threads that run and wait.
+/// Makes a recording of threads that run and wait.
 fn snapshot() -> Arc<TopSnapshot> {
     let file = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -150,7 +150,7 @@ fn one_process_is_shown_alone_until_escape() {
     assert_eq!(model.zoom, None);
 }
 
-/// Samples of a daemon know their process by its name alone, its threads by their numbers.
+/// Samples of a daemon know their process only by name, its threads by their numbers.
 #[test]
 fn a_process_alone_has_procedures_whether_samples_have_its_number_or_not() {
     let known = snapshot();
@@ -200,7 +200,7 @@ fn paused_it_stays() {
     assert!(drawn(&model, 80, 24)[1].contains("more names"));
 }
 
-/// Our own process is no load of the machine.
+/// This process is no load of the machine.
 #[test]
 fn a_process_can_be_left_out() {
     let mut recording = Recording::clone(&snapshot().recording);
@@ -261,7 +261,7 @@ fn the_selected_row_stays_among_the_rows() {
     }
 }
 
-/// Names of other programs do not steer the terminal.
+/// Names of other programs do not control the terminal.
 #[test]
 fn hostile_names_are_cleaned() {
     let row = super::rows::TopRow {
