@@ -1,9 +1,9 @@
-//! `accuracy IMAGE CALLGRIND RECORDING [LINES]`: how near estimated frequencies come to those that
-//! callgrind counted (the metric of Figures 8 and 9). Used by `benches/instructions.py`.
+//! `accuracy IMAGE CALLGRIND RECORDING [LINES]`: the accuracy of estimated frequencies against
+//! callgrind's counts (the metric of Figures 8 and 9). Used by `benches/instructions.py`.
 //!
-//! IMAGE is where it was linked to be (`-static -no-pie`). CALLGRIND was made with `--dump-instr=yes
-//! --collect-jumps=yes --compress-pos=no --compress-strings=no`. LINES are counts of source lines of the same
-//! work, by gcov or llvm-cov.
+//! IMAGE is loaded at its link address (`-static -no-pie`). CALLGRIND is made with
+//! `--dump-instr=yes --collect-jumps=yes --compress-pos=no --compress-strings=no`. LINES are counts
+//! of source lines of the same work, by gcov or llvm-cov.
 
 #[path = "../../machine/examples/loaded/mod.rs"]
 mod loaded;
@@ -34,7 +34,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
 impl Truth {
     fn read(path: &str) -> Result<Self, Failure> {
         let mut truth = Self::default();
-        // The line after `calls=` is the cost of the callee, that after a jump has none.
+        // The line after `calls=` is the cost of the callee, the one after a jump has none.
         let (mut call, mut jump) = (false, None);
         for line in std::fs::read_to_string(path)?.lines() {
             let mut fields = line.split([' ', '=']);
@@ -122,14 +122,14 @@ struct Procedure<'a> {
     counted: Vec<Counted>,
 }
 
-/// Evidence that is given beside the samples.
+/// Evidence in addition to the samples.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
-    /// The instructions of each procedure, and which evidence: none, observed, walked.
+    /// The instructions of each procedure, and whether there are observed and walked branches.
     Anchored(bool, bool),
-    /// The instructions of the program.
+    /// The instructions of the program, likewise.
     Free(bool, bool),
-    /// Counts of lines, and which evidence.
+    /// Counts of lines, likewise.
     Lines(bool, bool),
 }
 
@@ -145,7 +145,7 @@ fn main() -> Result<(), Failure> {
     let truth = Truth::read(truth)?;
     let recording = store::read_file(recording.as_ref())?;
     let is_image = |id: profile::ImageId| recording.image(id).path == *image;
-    // From offsets in the file to addresses.
+    // Converts offsets in the file to addresses.
     let address = |offset: profile::ImageOffset| {
         file.segments().find_map(|segment| {
             let (start, size) = segment.file_range();
@@ -216,7 +216,7 @@ fn procedures<'a>(
                 (None, Flow::Branch(target)) if edge.kind == EdgeKind::TailCall => target,
                 _ => return None,
             };
-            // Of two edges to one block only one is counted.
+            // Two edges to one block are counted once.
             seen.get(&(branch.address.0, target.0)).copied()
         };
         let edges = graph
@@ -236,7 +236,7 @@ fn procedures<'a>(
     Ok(procedures)
 }
 
-/// Adds what was counted of lines.
+/// Adds the counts of lines.
 fn count(procedures: &mut [Procedure<'_>], image: &str, counts: &str) -> Result<(), Failure> {
     let counts =
         match formats::counts::read_counts(counts.as_ref(), &formats::read::ReadLimits::default())?

@@ -1,8 +1,8 @@
-//! `procedures IMAGE...`: how long the analysis of every procedure of some images takes, with samples
-//! in each of them (section 6.2). What it says stands in `benches/RESULTS.md`.
+//! `procedures IMAGE...`: measures the analysis time of every procedure of some images, with
+//! samples in each of them (section 6.2). Its results are in `benches/RESULTS.md`.
 //!
-//! The samples are made up: one on every third instruction, and every branch was seen to go both
-//! ways, so that there is more to estimate than in a recording, of which most procedures have none.
+//! The samples are synthetic: one on every third instruction, and every branch goes both ways. That
+//! leaves more to estimate than a recording does, in which most procedures have no samples.
 
 #[path = "../../machine/examples/loaded/mod.rs"]
 mod loaded;
@@ -16,7 +16,7 @@ use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Time that one procedure took, with its size and name.
+/// Analysis time of one procedure, with its size and name.
 struct Took {
     time: Duration,
     blocks: usize,
@@ -80,7 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All that `annotate` works out of one procedure; gives its number of blocks.
+/// Runs the whole analysis of `annotate` on one procedure; returns its number of blocks.
 fn procedure(image: &Loaded<'_>, model: &ProcessorModel, start: u64, size: u64) -> Option<usize> {
     let bytes = image.bytes(start, size)?;
     let graph = FlowGraph::new(Architecture::X86_64, ImageAddress(start), bytes, image).ok()?;

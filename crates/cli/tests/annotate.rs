@@ -1,4 +1,4 @@
-//! `annotate` on programs of known behaviour, and on what it must refuse.
+//! `annotate` on programs of known behaviour, and on input that it must refuse.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The instruction with most samples, and its block.
+/// Returns the instruction with the most samples, and its block.
 fn hottest(procedure: &Value) -> (&Value, &Value) {
     let blocks = procedure["blocks"].as_array().expect("blocks");
     let instructions = blocks.iter().flat_map(|block| {
@@ -28,8 +28,9 @@ fn hottest(procedure: &Value) -> (&Value, &Value) {
     most.expect("an instruction")
 }
 
-/// The instructions with at least a third as many samples as the hottest one: a branch that is mispredicted half of the time
-/// holds up what follows it on two ways, each with a part of the samples.
+/// Returns the instructions with at least a third as many samples as the hottest one: a branch that
+/// is mispredicted half of the time delays its successors on two paths, each with a part of the
+/// samples.
 fn with_many_samples(procedure: &Value) -> Vec<&Value> {
     let samples = |one: &Value| one["samples"].as_f64().expect("samples");
     let least = samples(hottest(procedure).0) / 3.0;
@@ -38,8 +39,8 @@ fn with_many_samples(procedure: &Value) -> Vec<&Value> {
     all.filter(|one| samples(one) >= least).collect()
 }
 
-/// Holds the claims of a procedure to the schema; each must be of an instruction that has samples, and no certain one where
-/// nothing says how often the code ran.
+/// Checks the claims of a procedure against the schema; each must be about an instruction with
+/// samples, and none may be certain if executions are unknown.
 fn assert_documented_claims(procedure: &Value) {
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/finding.schema.json");
     let schema = std::fs::read_to_string(schema).expect("the schema");
@@ -55,7 +56,8 @@ fn assert_documented_claims(procedure: &Value) {
     }
 }
 
-/// Adds samples of instructions to a recording of one kernel, as if each had taken four cycles: a scale.
+/// Adds samples of instructions to a recording of one kernel, as if each had taken four cycles: a
+/// scale.
 #[cfg(target_arch = "x86_64")]
 fn add_scale(file: &Path) {
     let mut recording = store::read_file(file).expect("a recording");
@@ -76,7 +78,7 @@ fn add_scale(file: &Path) {
     store::write_file(&recording, file).expect("written");
 }
 
-/// A kernel as annotate has it of a recording of it, with a scale or without.
+/// Returns `annotate`'s JSON of a kernel's recording, with a scale or without.
 #[cfg(target_arch = "x86_64")]
 fn kernel_of(lab: &Lab, options: &[&str], command: &[&str], scaled: bool) -> Value {
     let file = lab.record([&["-e", "cpu-clock"], options, &["--"], command].concat());
@@ -84,7 +86,7 @@ fn kernel_of(lab: &Lab, options: &[&str], command: &[&str], scaled: bool) -> Val
         add_scale(&file);
     }
     let file = file.to_str().expect("a name");
-    // The machine that tests run on need not be one that there is a model of.
+    // The test machine's processor need not have a model.
     let output = annotate(&[command[1], file, "--json", "--cpu", "zen3"]);
     let talk = text(&output.stderr);
     assert!(output.status.success(), "{command:?}: {talk}");
@@ -117,8 +119,8 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
             let found = kernel_of(&lab, &options, &[program, kernel, "1"], false);
             let (_, block) = hottest(&found);
             let mut causes: Vec<&str> = block["bound"].as_str().into_iter().collect();
-            // Nothing says how often it ran, and so how long anything took: any of those with many samples may be the
-            // one that stalls.
+            // Executions are unknown, and so are durations: any of the instructions with many
+            // samples may be the one that stalls.
             for instruction in with_many_samples(&found) {
                 assert!(instruction["account"].is_null(), "{instruction:#}");
                 let suspects = instruction["suspects"].as_array().expect("suspects").iter();
@@ -136,8 +138,8 @@ fn the_true_culprit_is_listed_for_the_hottest_stall() {
     }
 }
 
-/// Data addresses, which registers at samples show, rule DTLB misses out where they cannot be. They bound
-/// them where they are rare, and leave them where they are.
+/// Data addresses, known from registers at samples, rule DTLB misses out where they are impossible.
+/// They bound them where they are rare, and keep them where they occur.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn data_addresses_tell_dtlb_misses_from_cache_misses() {
@@ -147,7 +149,7 @@ fn data_addresses_tell_dtlb_misses_from_cache_misses() {
     let lab = Lab::new();
     let program = lab.program("stalls");
     let program = program.to_str().expect("a name");
-    // The share of the hottest stall that they can have at most, with registers and without.
+    // Upper bound of the DTLB share of the hottest stall, with registers and without.
     let share = |kernel: &str, registers: &[&str]| {
         let options = [&["-F10000"], registers].concat();
         let command = [program, kernel, "3"];
@@ -172,7 +174,7 @@ fn data_addresses_tell_dtlb_misses_from_cache_misses() {
     assert!(chase < 0.2, "{chase}");
     let load = data.iter().find(|one| !one.is_null()).expect("a load");
     assert_eq!(load["pages"], 24);
-    // 32,768 pages at random, of which most are seen once or not at all.
+    // 32,768 pages at random, most of which are seen once or not at all.
     let (chase, data) = share("chase", &["--registers"]);
     assert_eq!(chase, 1.0);
     let load = data.iter().find(|one| !one.is_null()).expect("a load");
@@ -246,7 +248,7 @@ fn what_cannot_be_said_is_refused_clearly() {
     let last = shown.lines().last().expect("lines");
     assert!(last.ends_with("100.0%"), "{last}");
 
-    // Stripped: by range only. Where the code is stands in the program headers.
+    // Stripped: by range only. The place of the code is in the program headers.
     assert!(
         Command::new("strip")
             .arg(&name)

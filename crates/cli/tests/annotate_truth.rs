@@ -1,5 +1,5 @@
-//! Claims that `annotate` must not make: cycles without a scale, exonerations that do not hold, impossible amounts.
-//! The recordings are made up, so that no processor with counters is needed.
+//! Claims that `annotate` must not make: cycles without a scale, wrong exonerations, impossible
+//! amounts. The recordings are synthetic, so no processor with counters is needed.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -47,7 +47,7 @@ impl Doubts {
         serde_json::from_str(&text).expect("JSON")
     }
 
-    /// The addresses of a procedure's instructions.
+    /// Returns the addresses of a procedure's instructions.
     fn addresses(&self, procedure: &str) -> Vec<u64> {
         let image = ImageSymbols::open_image(&self.program, &symbols::SymbolOptions::default());
         let image = image.expect("an image");
@@ -60,8 +60,8 @@ impl Doubts {
         instructions(&listed).iter().map(address).collect()
     }
 
-    /// A recording with `samples` of cycles, one number for each instruction of a procedure, and
-    /// with the number of instructions that it `executed`, if they were counted.
+    /// Makes a recording with `samples` of cycles, one number for each instruction of a procedure,
+    /// and the number of `executed` instructions, if counted.
     fn recording(&self, procedure: &str, samples: &[u64], executed: Option<u64>) -> Recording {
         let places = self.addresses(procedure);
         assert_eq!(places.len(), samples.len(), "{places:x?}");
@@ -77,7 +77,7 @@ impl Doubts {
         recording(&self.program, &events)
     }
 
-    /// Exact counts as callgrind writes them, of a procedure's instructions.
+    /// Returns exact counts of a procedure's instructions in callgrind's form.
     fn counts(&self, procedure: &str, executed: &[u64]) -> String {
         let mut text = format!(
             "version: 1\npositions: instr line\nevents: Ir\n\nob={}\nfn={procedure}\n",
@@ -110,7 +110,7 @@ fn alone(mut made: Recording) -> Recording {
     made
 }
 
-/// The letters of what an instruction may have waited for.
+/// Returns the letters of an instruction's possible causes.
 fn letters(instruction: &Value) -> String {
     let known = instruction["account"]["culprits"]
         .as_array()
@@ -121,7 +121,7 @@ fn letters(instruction: &Value) -> String {
         .collect()
 }
 
-/// Returns whether a number of cycles stands anywhere in a listing.
+/// Returns whether a listing contains any number of cycles.
 fn has_cycles(listing: &str) -> bool {
     let is_cycles =
         |word: &str| word.ends_with("cy") && word.starts_with(|c: char| c.is_ascii_digit());
@@ -144,7 +144,7 @@ fn without_a_scale_no_cycles_are_given_and_nothing_is_ruled_out_by_them() {
     let stalled = &instructions(&listed)[1];
     assert!(stalled["account"].is_null(), "{stalled}");
     let found = letters(stalled);
-    // A load that hits takes four cycles: a chain. One that does not is a miss.
+    // A load that hits takes four cycles: a chain. Any other load is a miss.
     for cause in ['d', 'D', 'c'] {
         assert!(found.contains(cause), "{cause} is not in {found}");
     }
@@ -163,7 +163,7 @@ fn without_a_scale_no_cycles_are_given_and_nothing_is_ruled_out_by_them() {
     let picture = std::fs::read_to_string(picture).expect("a picture");
     assert!(picture.contains("actual not known CPI"), "{picture}");
 
-    // With a scale they are: 9,010 samples of 1,000 cycles, in 3,000,000 instructions.
+    // With a scale they are known: 9,010 samples of 1,000 cycles, in 3,000,000 instructions.
     let made = alone(doubts.recording("chase", &[0, 9000, 10, 0], Some(3000)));
     let (listing, _) = doubts.run(&made, "chase", &[]);
     assert!(listing.contains("9.0/3 = 3.00CPI"), "{listing}");
@@ -185,7 +185,7 @@ fn where_jumps_are_not_understood_there_are_no_cycles_and_nothing_is_certain() {
     );
     assert!(!has_cycles(&listing), "{listing}");
     let listed = doubts.json(&made, "interpret", &[]);
-    // The jump to a handler loads its address, and may not have been predicted.
+    // The jump to a handler loads its address, and may be mispredicted.
     let found = letters(&instructions(&listed)[3]);
     for cause in ['d', 'D', 'p'] {
         assert!(found.contains(cause), "{cause} is not in {found}");
@@ -195,7 +195,7 @@ fn where_jumps_are_not_understood_there_are_no_cycles_and_nothing_is_certain() {
         assert_eq!(range["least"], 0.0, "{cause}");
     }
 
-    // Exact counts do give cycles, but no least shares.
+    // Exact counts give cycles, but no lower bounds of shares.
     let executed = [
         10, 10, 10, 3_000_000, 3_000_000, 3_000_000, 3_000_000, 2_000_000, 2_000_000, 2_000_000,
         2_000_000, 10, 10,
@@ -208,7 +208,7 @@ fn where_jumps_are_not_understood_there_are_no_cycles_and_nothing_is_certain() {
     for (cause, range) in listed["summary"]["dynamic"].as_object().expect("causes") {
         assert_eq!(range["least"], 0.0, "{cause}");
     }
-    // A block whose instructions were not executed equally often is entered in its middle.
+    // A block with unequal executions of its instructions is entered in its middle.
     let mut executed = executed;
     executed[5] = 4_000_000;
     let counts = doubts.counts("interpret", &executed);
@@ -226,7 +226,7 @@ fn a_line_that_others_may_write_may_be_missed_each_time() {
         ("bump", Some(1), false),
         ("bump_own", Some(2), false),
     ] {
-        // 50 cycles each time, of which the chain through memory is a tenth.
+        // 50 cycles each time, a tenth of which is the chain through memory.
         let mut made = doubts.recording(procedure, &[0, 50_000, 10, 0], Some(3000));
         made.task_times = threads.map(|threads| TaskTimes {
             threads: Some(threads),
@@ -263,7 +263,7 @@ fn repeated_instructions_say_nothing_of_how_often_their_block_ran() {
 fn less_than_the_best_case_is_no_result() {
     let doubts = Doubts::new();
     let made = doubts.recording("chase", &[0, 900, 10, 0], None);
-    // A loop of three instructions takes a cycle at least: these counts are of another run.
+    // A loop of three instructions takes at least a cycle: these counts are of another run.
     let counts = doubts.counts("chase", &[30_000_000, 30_000_000, 30_000_000, 1]);
     let (listing, _) = doubts.run(&made, "chase", &["--counts", &counts]);
     assert!(
@@ -286,7 +286,7 @@ fn few_samples_give_a_range() {
     let made = doubts.recording("chase", &[0, 2, 0, 0], None);
     let counts = doubts.counts("chase", &[100, 100, 100, 1]);
     let (listing, _) = doubts.run(&made, "chase", &["--counts", &counts]);
-    // Of two samples the 95 % interval is 0.24 to 7.22 (Garwood).
+    // For two samples the 95 % interval is 0.24 to 7.22 (Garwood).
     assert!(listing.contains(" 2.4..72.2cy"), "{listing}");
     assert!(
         listing.contains("2.4..72.2/3 = 0.81..24.08CPI"),
@@ -307,8 +307,8 @@ fn start_of(program: &Path, procedure: &str) -> u64 {
     found.expect("it is there").start.0
 }
 
-/// A compiler takes what has no count for what does not run: QuickJS, whose interpreter goes by a computed goto, was 2.1 times as
-/// slow with a profile that had its counts as without.
+/// A compiler treats code without a count as never executed: QuickJS, whose interpreter uses a
+/// computed goto, was 2.1 times as slow with a profile that had its counts as without.
 #[test]
 fn a_profile_for_compilers_leaves_out_what_is_not_known_well_enough() {
     let lab = Lab::new();
@@ -336,7 +336,7 @@ fn a_profile_for_compilers_leaves_out_what_is_not_known_well_enough() {
         assert!(talk.contains(left_out), "{talk}");
     }
 
-    // Where nothing is left, the refusal names what was left out.
+    // If nothing is left, the refusal names the omitted procedures.
     let samples = BTreeMap::from([(at("seldom"), 3), (at("interpret"), 500)]);
     let made = recording(&program, &[("cycles", CYCLES, &samples)]);
     store::write_file(&made, &file).expect("written");
@@ -351,7 +351,7 @@ fn a_profile_for_compilers_leaves_out_what_is_not_known_well_enough() {
     assert!(talk.contains(named), "{talk}");
 }
 
-/// Stripping leaves the unwind table, and so where procedures begin and end.
+/// Stripping keeps the unwind table, and so the bounds of procedures.
 #[test]
 fn a_stripped_program_has_procedures_by_its_unwind_table() {
     let lab = Lab::new();
@@ -377,6 +377,6 @@ fn a_stripped_program_has_procedures_by_its_unwind_table() {
     assert!(row.contains("100"), "{row}");
     let listing = run(&["annotate", &name, "--cpu", "zen3", "--all"]);
     assert!(listing.contains("100 of 100 samples"), "{listing}");
-    // All of it, and not the next one.
+    // The whole procedure, without the next one.
     assert!(listing.contains("ret"), "{listing}");
 }

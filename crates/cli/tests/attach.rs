@@ -1,4 +1,5 @@
-//! `vitalfew causal run -p PID` and `interference run -p PID`: processes that run already are measured and left as they were. No times are asserted.
+//! `vitalfew causal run -p PID` and `interference run -p PID`: running processes are measured and
+//! left unchanged. No times are asserted.
 
 mod common;
 
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-/// Compiles a program of tests/programs/causal with its table of addresses protected.
+/// Compiles a program of tests/programs/causal with its table of addresses write-protected.
 fn compile(lab: &Lab, name: &str, more: &[&str]) -> PathBuf {
     compile_source(lab, "causal", name, more)
 }
@@ -47,7 +48,7 @@ fn attach(lab: &Lab, pid: u32, options: &[&str]) -> Command {
     command
 }
 
-/// All code, and of the program itself also the protected words that its calls go through; by a hash.
+/// Returns hashes of all code, and of the program's own protected words for calls.
 fn protected(pid: u32) -> BTreeMap<String, u64> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
     let memory = File::open(format!("/proc/{pid}/mem")).expect("memory");
@@ -71,7 +72,8 @@ fn protected(pid: u32) -> BTreeMap<String, u64> {
     all
 }
 
-/// Asserts that each mapping from before is unchanged. The runtime and its libraries may be there besides.
+/// Asserts that each earlier mapping is unchanged. The runtime and its libraries may have been
+/// added.
 fn assert_unchanged(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) {
     assert!(before.len() > 4, "{before:?}");
     for (mapping, hash) in before {
@@ -85,7 +87,7 @@ fn threads(pid: u32) -> usize {
         .count()
 }
 
-/// Starts measuring a program of three threads; returns when the runtime's own is there.
+/// Starts measuring a program of three threads; returns when the runtime's own thread runs.
 fn start_attached(lab: &Lab, pid: u32) -> Child {
     let mut controller = attach(lab, pid, &["--for", "60s"])
         .spawn()
@@ -96,7 +98,7 @@ fn start_attached(lab: &Lab, pid: u32) -> Child {
     controller
 }
 
-/// Kills it; returns when the runtime's thread has gone.
+/// Kills the controller; returns when the runtime's thread has gone.
 fn kill_attached(mut controller: Child, pid: u32) {
     controller.kill().expect("it runs");
     controller.wait().expect("it ended");
@@ -153,7 +155,7 @@ fn a_process_that_runs_is_measured_and_left_as_it_was() {
             .find(|f| f["name"] == "slow")
             .map_or(0, samples);
         let all: u64 = fragments.iter().map(samples).sum();
-        // Two thirds of what both threads do, and the delays of one are no samples of it.
+        // Two thirds of both threads' work; the delays of one are not samples of it.
         assert!(slow * 2 > all && slow < all, "{slow} of {all}");
     }
     let [rounds, interrupted] = end(child);
@@ -182,7 +184,7 @@ fn a_controller_that_is_killed_leaves_the_process_as_it_was() {
     assert_eq!(end(child)[1], 0);
 }
 
-/// No function of it is called, but for `main`.
+/// The process calls none of its functions except `main`.
 #[test]
 fn a_process_without_steady_functions_is_measured_by_its_system_calls() {
     if !live() {
@@ -210,7 +212,7 @@ fn a_process_without_steady_functions_is_measured_by_its_system_calls() {
     let run = serde_json::from_str::<Value>(last).expect("JSON")["run"].take();
     assert_eq!(run["points"][0]["name"], "syscall:write", "{run}");
     assert!(run["points"][0]["visits"].as_u64() > Some(20), "{run}");
-    // What to type next does not start it anew.
+    // The suggested next command does not start it again.
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(
         shown.contains("next: ") && !shown.contains(" -- "),
@@ -233,7 +235,7 @@ fn trace(lab: &Lab, pid: u32, options: &[&str]) -> Command {
     command
 }
 
-/// Returns the number of calls of each function, by the report of the trace.
+/// Returns the number of calls of each function, from the report of the trace.
 fn calls(lab: &Lab, names: [&str; 2]) -> [u64; 2] {
     let output = Command::new(VITALFEW)
         .args(["interference", "report", "--json", "--all"])
@@ -251,7 +253,8 @@ fn calls(lab: &Lab, names: [&str; 2]) -> [u64; 2] {
     })
 }
 
-/// The threads meet twice a round, so that both functions are called as often as there are rounds, but for one at each end.
+/// The threads synchronise twice a round, so both functions are called once a round, except at the
+/// two ends.
 #[test]
 fn a_process_that_runs_is_traced_and_left_as_it_was() {
     if !live() {
@@ -316,7 +319,7 @@ fn another_build_of_the_runtime_finds_its_place_beside_the_one_before() {
     let pid = child.id();
     let mut bytes = std::fs::read(runtime()).expect("the runtime");
     for build in ["first", "second", "third"] {
-        // Behind its end nothing is loaded.
+        // Bytes after its end are not loaded.
         bytes.extend(build.as_bytes());
         let other = lab.path(build);
         std::fs::write(&other, &bytes).expect("written");
@@ -352,7 +355,7 @@ fn another_build_of_the_runtime_finds_its_place_beside_the_one_before() {
     assert_eq!(interrupted, 0);
 }
 
-/// Children that were forked while functions were traced call them long after the tracer has left.
+/// Children forked during the trace call the functions long after the tracer has left.
 #[test]
 fn children_forked_meanwhile_outlive_the_trace() {
     if !live() {

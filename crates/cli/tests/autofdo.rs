@@ -11,7 +11,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Compiles a program of tests/programs/ as one does for profiles.
+/// Compiles a program of tests/programs/ with the usual options for profiles.
 fn clang(program: &str, more: &[&str], to: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
     let output = Command::new("clang")
@@ -54,12 +54,12 @@ fn a_compiler_takes_the_profile_and_knows_the_usual_way() {
         let line = line.unwrap_or_else(|| panic!("no {place:?} in {found}"));
         line.parse().expect("a count")
     };
-    // Once in 16 times it goes the other way; a branch that is not predicted makes that seem more.
+    // One in 16 times it goes the other way; misprediction inflates that.
     let (rare, usual) = (count(" 5: "), count("  2: "));
     assert!(found.contains(" 7: usual:"), "{found}");
     assert!(rare > 0.0 && 2.0 * rare < usual, "{found}");
 
-    // Without being asked, the compiler would take both ways for equally likely.
+    // Without a profile, the compiler takes both ways for equally likely.
     let code = lab.path("biased.ll");
     let with = format!("-fprofile-sample-use={name}");
     clang("biased", &[&with, "-S", "-emit-llvm"], &code);
@@ -98,7 +98,7 @@ fn targets_of_indirect_calls_are_told_to_the_compiler() {
     let file = lab.record(["-e", "cpu-clock"].iter().chain(&bursts));
     let profile = lab.path("indirect.prof");
     let name = profile.to_str().expect("a name");
-    // Three times of four it is often(): by path bursts, then by branch records.
+    // Three times in four it is often(): by path bursts, then by branch records.
     let is_known = |bound: f64| {
         let found = called(&profile, " 3: ");
         let [(often, most), (rarely, least)] = &found[..] else {

@@ -1,4 +1,4 @@
-//! Path bursts must not harm the command, whatever becomes of its recorder.
+//! Path bursts must not harm the command, whatever happens to its recorder.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// Recorders that are killed.
+/// Number of recorders that are killed.
 const KILLS: u64 = 60;
 
-/// Commands go on when a recorder is killed, at a random moment at which it mostly follows them, and
-/// end as they would have.
+/// Commands continue when a recorder is killed at a random moment, mostly while it follows them,
+/// and end as they would have.
 #[test]
 fn a_command_outlives_its_recorder() {
     if !live() {
@@ -23,7 +23,7 @@ fn a_command_outlives_its_recorder() {
     }
     let lab = Lab::new();
     let program = lab.program("calls");
-    // The least of several: others that run beside one of them must not make it seem long.
+    // The least of several: other processes beside one of them must not make it seem long.
     let runs = (0..5).map(|_| {
         let started = Instant::now();
         let plain = Command::new(&program).output().expect("it runs");
@@ -32,7 +32,7 @@ fn a_command_outlives_its_recorder() {
     let (takes, plain) = runs.min().expect("five runs");
     let plain = String::from_utf8_lossy(&plain).into_owned();
     let (_, truth) = plain.split_once('\n').expect("two lines");
-    // Commands whose parent is killed become our children, so that we learn how they end.
+    // Commands whose parent is killed become children of this process, which then sees their ends.
     process::set_child_subreaper(Some(process::getpid())).expect("allowed");
     let (mut bursts, mut late) = (0, 0);
     for kill in 0..KILLS {
@@ -52,7 +52,7 @@ fn a_command_outlives_its_recorder() {
         assert_eq!(rest, truth, "kill {kill}");
         let status = process::waitpid(Some(command), WaitOptions::empty());
         if status.as_ref().is_err_and(|error| *error == Errno::CHILD) {
-            // It ended before its recorder was killed, which took note of it.
+            // It ended before its recorder was killed, which reaped it.
             late += 1;
             continue;
         }
@@ -64,7 +64,7 @@ fn a_command_outlives_its_recorder() {
     assert!(bursts > KILLS / 10, "{bursts} of {KILLS}");
 }
 
-/// A recorder that follows the program as much as it can.
+/// Starts a recorder that follows the program as much as possible.
 fn record(lab: &Lab, program: &Path) -> Child {
     let mut command = Command::new(VITALFEW);
     command

@@ -1,5 +1,6 @@
-//! Shares of callers by construction: `outer` and `leaf` have the program's time between them, and `outer` calls `leaf`. However the program
-//! was built and the stacks are collected, `outer` has all of it. No times are asserted.
+//! Shares of callers by construction: `outer` and `leaf` share the program's time, and `outer`
+//! calls `leaf`. However the program was built and the stacks are collected, `outer` has all of it.
+//! No times are asserted.
 
 mod common;
 
@@ -7,9 +8,10 @@ use common::*;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Samples without a caller that a share may have: those of the start and the end.
+/// Least share with callers; samples of the start and the end have none.
 const LEAST: f64 = 0.9;
-/// Ways of collecting stacks: in the kernel by unwind tables, and by copies of the stack through ring buffers.
+/// Ways of collecting stacks: in the kernel by unwind tables, and by copies of the stack through
+/// ring buffers.
 const WAYS: [&[&str]; 3] = [
     &["-g"],
     &["--call-graph", "dwarf"],
@@ -42,11 +44,11 @@ fn assert_callers(file: &Path, what: &str) {
     };
     let (outer, leaf) = (inclusive("outer"), share(&report, "leaf"));
     assert!(outer >= LEAST, "{what}: outer has {outer}");
-    // Nearly half each, as the loops are the same.
+    // Nearly half each, because the loops are the same.
     assert!((0.2..0.8).contains(&leaf), "{what}: leaf has {leaf}");
 }
 
-/// A program that runs until the test has seen it.
+/// A program that runs until the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -56,7 +58,7 @@ impl Drop for Running {
     }
 }
 
-/// Records the program started, in each way, and attached.
+/// Records the program in each way, started and attached.
 fn assert_all_ways(lab: &Lab, program: &Path, what: &str) {
     let program = program.to_str().expect("UTF-8");
     for way in WAYS {
@@ -120,7 +122,7 @@ fn leaves_of_other_languages_keep_their_callers() {
     }
 }
 
-/// Code without unwind tables and without frame pointers, whose frames its instructions tell.
+/// Code without unwind tables and frame pointers, whose frames follow from its instructions.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn leaves_without_tables_keep_their_callers() {

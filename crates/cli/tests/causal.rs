@@ -1,5 +1,5 @@
-//! `vitalfew causal run` on programs with a known truth, on the machine that the tests run on. What is
-//! asserted are counts and signs by intervals; never times.
+//! `vitalfew causal run` on programs with a known truth, on the test machine. The tests assert
+//! counts, and signs by intervals; never times.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn compile(lab: &Lab, source: &str, more: &[&str]) -> PathBuf {
     program
 }
 
-/// Runs a program once, unless the options say how often.
+/// Runs a program once, unless the options give a number.
 fn causal(profile: &Path, options: &[&str], program: &Path, args: &[&str]) -> Output {
     let once: &[&str] = if options.contains(&"--runs") || options.contains(&"--for") {
         &[]
@@ -49,7 +49,7 @@ fn causal(profile: &Path, options: &[&str], program: &Path, args: &[&str]) -> Ou
         .expect("vitalfew runs")
 }
 
-/// The only run in a profile.
+/// Returns the only run in a profile.
 fn run_of(profile: &Path) -> Value {
     let text = std::fs::read_to_string(profile).expect("a profile");
     let line = text.lines().last().expect("a run");
@@ -64,12 +64,12 @@ fn visits(run: &Value, point: &str) -> u64 {
         .expect("a count")
 }
 
-/// The effect on the program of speeding a function's line up, with its interval.
+/// Returns the effect on the program of speeding a function's line up, with its interval.
 fn slope(profile: &Path, function: &str) -> [f64; 3] {
     slope_of(profile, function, false)
 }
 
-/// All that the experiments of a profile say.
+/// Returns the report of a profile's experiments.
 fn report_of(profile: &Path) -> Value {
     let output = Command::new(VITALFEW)
         .args(["causal", "report", "--json", "--all", "--min-speedups", "2"])
@@ -79,7 +79,7 @@ fn report_of(profile: &Path) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The same, of its running or of what it waits for.
+/// Returns the effect of speeding up a function's running time or its waits.
 fn slope_of(profile: &Path, function: &str, waiting: bool) -> [f64; 3] {
     let report = report_of(profile);
     let findings = report["findings"].as_array().expect("findings");
@@ -96,7 +96,7 @@ fn the_critical_thread_is_worth_speeding_up_and_the_other_is_not() {
     let lab = Lab::new();
     let program = compile(&lab, "causal/two_threads.c", &[]);
     let profile = lab.path("profile");
-    // Only a full speedup, for its effect is the largest: a() is 5 % longer than b().
+    // Only a full speedup, because its effect is the largest: a() is 5 % longer than b().
     let options = ["--fixed-speedup", "100", "--experiment", "300ms"];
     let output = causal(&profile, &options, &program, &["none", "0", "25"]);
     assert!(
@@ -109,8 +109,8 @@ fn the_critical_thread_is_worth_speeding_up_and_the_other_is_not() {
     assert!(visits(&run, "round") > 20);
     let [a, a_low, a_high] = slope(&profile, "a");
     let [b, b_low, b_high] = slope(&profile, "b");
-    // The truth is 0.06 and 0; delays that were not paid would show as 0.8 and more. How near the intervals
-    // come is for the bench: what else runs on the machine (other tests) moves them.
+    // The truth is 0.06 and 0; unpaid delays would show as 0.8 and more. The bench measures the
+    // accuracy of the intervals: other tests on the machine move them.
     println!("a {a} [{a_low}, {a_high}], b {b} [{b_low}, {b_high}]");
     assert!(
         a_low <= 0.35 && a_high >= -0.25,
@@ -118,11 +118,12 @@ fn the_critical_thread_is_worth_speeding_up_and_the_other_is_not() {
     );
     assert!(b_low <= 0.3 && b_high >= -0.3, "b: {b} [{b_low}, {b_high}]");
     assert_eq!(run["settings"]["by_processor"], true);
-    // The processors' periods differ by 3 % from what was asked for.
+    // The processors' periods differ by 3 % from the requested one.
     assert_delays_in_proportion(&run, 1.03);
 }
 
-/// The clients go on while the server stands still, and the host of the machine gives more to who is left. Neither is what the sleep is worth.
+/// The clients run on while the server stands still, and the machine's host gives the others more
+/// time. Neither makes the sleep worth anything.
 #[test]
 fn a_sleep_in_the_background_of_a_server_is_worth_nothing() {
     let Some(_alone) = alone() else { return };
@@ -150,7 +151,7 @@ fn a_sleep_in_the_background_of_a_server_is_worth_nothing() {
     let findings = report["findings"].as_array().expect("findings");
     let sleep = findings.iter().find(|it| it["waiting_in"].is_string());
     let effect = &sleep.unwrap_or_else(|| panic!("nothing in {report}"))["effects"][0];
-    // Without what is said above it was 0.77 [0.57, 0.96] and 0.75 [0.28, 1.23].
+    // Without these corrections it was 0.77 [0.57, 0.96] and 0.75 [0.28, 1.23].
     let [estimate, low] = ["slope", "slope_low"].map(|key| effect[key].as_f64().expect("a number"));
     assert!(low < 0.2 && estimate < 0.5, "{effect}");
 }
@@ -172,13 +173,13 @@ fn assert_delays_in_proportion(run: &Value, longest_period: f64) {
     }
 }
 
-/// The time between two samples, in nanoseconds.
+/// Returns the time between two samples, in nanoseconds.
 fn sampling_period(run: &Value) -> f64 {
     let period = &run["settings"]["sample_period_ns"];
     period.as_f64().expect("a number")
 }
 
-/// Sums of a count of the experiments without a speedup.
+/// Returns the sum of a count over the experiments without a speedup.
 fn counted(run: &Value, key: &str) -> u64 {
     let experiments = run["experiments"].as_array().expect("experiments");
     let undelayed = experiments.iter().filter(|e| e["speedup"] == 0.0);
@@ -190,7 +191,8 @@ fn threads_are_seen_to_meet_however_they_wait() {
     let Some(_alone) = alone() else { return };
     let lab = Lab::new();
     let meetings = compile(&lab, "causal/meetings.c", &[]);
-    // Its library never sleeps: without hooks for its functions nobody would see its threads wait.
+    // Its library never sleeps: without hooks for its functions, its threads' waits would be
+    // invisible.
     let openmp = compile(&lab, "causal/openmp.c", &["-fopenmp"]);
     for (program, kind, waits_by_looking) in [
         (&meetings, "barrier", false),
@@ -238,7 +240,7 @@ fn threads_are_seen_to_meet_however_they_wait() {
     }
 }
 
-/// The words behind a name in the line that a program printed.
+/// Returns the words after a name in the line that a program printed.
 fn printed(output: &Output, name: &str) -> f64 {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut words = text.split_whitespace();
@@ -266,8 +268,8 @@ fn the_clocks_of_a_program_stand_still_while_it_is_delayed() {
         if real_clocks {
             assert!(behind.abs() < 0.01, "{behind}");
         } else {
-            // And what was delayed while the experiments settled, an eighth of their time, and by the last one, which the end of the
-            // program cut off.
+            // Also the delays while the experiments settled, an eighth of their time, and those of
+            // the last one, which the end of the program cut off.
             assert!(
                 behind > delays - 0.01 && behind < 1.125 * delays + 0.35,
                 "behind by {behind}, delays {delays}"
@@ -389,7 +391,7 @@ fn time_in_libraries_belongs_to_the_line_that_calls_them() {
     let fragments = run["fragments"].as_array().expect("fragments");
     let samples = |f: &Value| f["samples"].as_u64().expect("a count");
     let all: u64 = fragments.iter().map(samples).sum();
-    // A sample for each period, all but a few of them known: 4 s of at least a tenth of a CPU.
+    // A sample for each period, nearly all at known places: 4 s of at least a tenth of a CPU.
     assert!(all as f64 * sampling_period(&run) > 0.4e9, "{run}");
     assert!(fragments.iter().all(|f| {
         f["name"]
@@ -398,8 +400,8 @@ fn time_in_libraries_belongs_to_the_line_that_calls_them() {
     }));
 }
 
-/// A program without progress points whose functions are called steadily is measured by the calls of one of them;
-/// one that ends too early for that by its ends, again and again.
+/// A program without progress points whose functions have steady calls is measured by the calls of
+/// one of them. One that ends too early for that is measured by its ends, run again and again.
 #[test]
 fn programs_without_progress_points_are_measured_by_calls_or_by_their_ends() {
     let Some(_alone) = alone() else { return };
@@ -428,7 +430,7 @@ fn programs_without_progress_points_are_measured_by_calls_or_by_their_ends() {
     }
 }
 
-/// Memory that both lay out otherwise would be misread by either.
+/// With different layouts, either side would misread the memory.
 #[test]
 fn a_runtime_of_another_build_is_refused() {
     let lab = Lab::new();
@@ -455,7 +457,7 @@ fn a_runtime_of_another_build_is_refused() {
     }
 }
 
-/// A command that fails is not repeated, and its user hears why.
+/// A command that fails is not repeated, and the user gets the reason.
 #[test]
 fn a_command_that_fails_is_run_once() {
     let Some(_machine) = alone() else { return };
@@ -470,7 +472,7 @@ fn a_command_that_fails_is_run_once() {
     assert!(!text.contains("not run again"), "{text}");
 }
 
-/// A short command is run again and again; who reads its output gets it once.
+/// A short command is run again and again; a reader of its output gets it once.
 #[test]
 fn what_a_repeated_command_writes_is_shown_once() {
     let Some(_machine) = alone() else { return };
@@ -485,7 +487,7 @@ fn what_a_repeated_command_writes_is_shown_once() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "once\n");
 }
 
-/// A function that was inlined into `main`, and that no symbol names, is known by its name.
+/// A function that was inlined into `main`, and has no symbol, is known by its name.
 #[test]
 fn inlined_functions_are_known() {
     let Some(_alone) = alone() else { return };
@@ -550,7 +552,8 @@ fn a_line_that_is_inlined_twice_is_split_by_call_site() {
         "{of_long} {of_short}"
     );
 
-    // Each round waits for the long one: the truth is 1 and 0, and 0.8 and 0.2 where others leave the two one processor.
+    // Each round waits for the long one: the truth is 1 and 0, and 0.8 and 0.2 if other processes
+    // leave the two only one processor.
     let worth = |name: &str, copy: &str| {
         let profile = lab.path(name);
         let options = [
@@ -582,7 +585,7 @@ fn a_line_that_is_inlined_twice_is_split_by_call_site() {
     );
 }
 
-/// The message is about the script, not about what its interpreter lacks.
+/// The message is about the script, not about its interpreter's lack of symbols.
 #[test]
 fn a_script_is_named_as_one() {
     let Some(_alone) = alone() else { return };
@@ -636,7 +639,7 @@ fn messages(lab: &Lab, options: &[&str], command: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Each thing that stands in the way has a name of its own, and a remedy.
+/// Each obstacle has its own message, with a remedy.
 #[test]
 fn what_stands_in_the_way_is_named() {
     let Some(_alone) = alone() else { return };
@@ -701,7 +704,8 @@ fn what_stands_in_the_way_is_named() {
     named("", &[daemon, "300"], &background);
 }
 
-/// A thread that woke late in an experiment owes much of it, and must not pay that in the next one, which is without delays.
+/// A thread that woke late in an experiment owes much of its delay, and must not pay that in the
+/// next one, which is a baseline.
 #[test]
 fn delays_end_with_their_experiment() {
     let Some(_alone) = alone() else { return };
@@ -748,8 +752,8 @@ int main(void) {
     assert!(all > 2 && 10 * some <= all, "in {some} of {all} baselines");
 }
 
-/// In runs of a twentieth of a second, whose code has a hundred places, all samples count after a few runs, and the
-/// program's own time is not that of others.
+/// In runs of a twentieth of a second, whose code has a hundred places, all samples count after a
+/// few runs, and other processes' time is not the program's.
 #[test]
 fn short_runs_know_their_code_from_the_runs_before() {
     let Some(_alone) = alone() else { return };
@@ -786,7 +790,7 @@ fn short_runs_know_their_code_from_the_runs_before() {
     );
 }
 
-/// Whoever kills us loses no finished experiment, and the program goes on to its end.
+/// If vitalfew is killed, no finished experiment is lost, and the program runs on to its end.
 #[test]
 fn experiments_survive_the_end_of_their_measurer() {
     let Some(_alone) = alone() else { return };
@@ -867,7 +871,7 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
     let profile = lab.path("profile");
     let line = marked_line("read_ahead.c", "disk");
     let options = ["--fixed-line", &line, "--fixed-speedup", "50"];
-    // Computing takes a third of the wait: on a busy machine it must not be what the program waits for.
+    // Computing takes a third of the wait: even on a busy machine the program must not wait for it.
     let output = causal(&profile, &options, &program, &["compute", "50", "20"]);
     assert!(
         output.status.success(),
@@ -878,8 +882,9 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
     assert_eq!(run["settings"]["waits"], true);
     let [slope, low, high] = slope_of(&profile, "reader", true);
     println!("{slope} [{low}, {high}]");
-    // The truth is 1 on an idle machine: a wait of 3 ms in front of a queue, behind which 1 ms is computed. What is paid at the end of a wait
-    // alone comes to nothing there, because who waits for it is forgiven.
+    // The truth is 1 on an idle machine: a wait of 3 ms before a queue, after which 1 ms is
+    // computed. A delay paid only at the end of the wait would have no effect, because the thread
+    // that waits for it is forgiven.
     assert!(low < 1.25 && high > 0.5, "{slope} [{low}, {high}]");
     let experiments = run["experiments"].as_array().expect("experiments");
     assert!(
@@ -896,7 +901,7 @@ fn waits_are_sped_up_where_they_hold_the_program_up() {
     assert_eq!(read.expect("the wait")["waiting"]["call"], "read");
 }
 
-/// The lines of a program with the comments `line: NAME`, as the profile names them.
+/// Returns the lines of a program with the comments `line: NAME`, as the profile names them.
 fn marked_line(program: &str, name: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/causal");
     let source = std::fs::read_to_string(file.join(program)).expect("the source");
@@ -910,7 +915,8 @@ fn time_in_the_kernel_counts_for_the_line_that_asked_for_it() {
     let Some(_alone) = alone() else { return };
     let lab = Lab::new();
     let program = compile(&lab, "causal/kernel.c", &[]);
-    // A system call, and page faults. Each of the three lines takes a good part of the only thread's time.
+    // A system call, and page faults. Each of the three lines takes a good part of the only
+    // thread's time.
     for line in ["copy", "touch"] {
         let profile = lab.path(line);
         let place = marked_line("kernel.c", line);
@@ -948,7 +954,7 @@ fn call_sequences_and_locks_are_sped_up_as_a_whole() {
     let Some(_alone) = alone() else { return };
     let lab = Lab::new();
     let program = compile(&lab, "causal/sets.c", &[]);
-    // The slopes that follow from the lengths of the pieces; at 100 %, what other threads do is all that is left.
+    // The slopes follow from the lengths of the pieces; at 100 %, only other threads' work is left.
     let cases = [
         (
             ["--sequence", "by_long > burn"],
@@ -1079,7 +1085,7 @@ fn latencies_need_no_change_to_the_program() {
         let line = text.lines().position(|line| line.contains(part));
         format!("server.c:{}", line.expect("it") + 1)
     };
-    // The same, by the marks in the source and by the lines that these are in.
+    // The same, by the marks in the source and by the lines of the marks.
     let (begin, end) = (place("pthread_cond_signal"), place("VITALFEW_PROGRESS"));
     let profile = lab.path("profile");
     let options = ["--latency", &begin, &end, "--fixed-speedup", "0"];
@@ -1131,12 +1137,13 @@ fn delays_keep_within_their_limit() {
     let delays: Vec<f64> = experiments.iter().map(|e| number(e, "delay_ns")).collect();
     assert!(delays.iter().any(|delay| *delay > 0.0), "{run}");
     let longest = delays.iter().fold(0.0, |a: f64, b| a.max(*b));
-    // It may be passed by one experiment, after which there are none with delays until it is kept again.
+    // One experiment may exceed it, after which there are none with delays until the limit holds
+    // again.
     let most = 0.05 * number(&run, "duration_ns") + longest;
     assert!(delays.iter().sum::<f64>() <= most, "{run}");
 }
 
-/// Cancelling unwinds a thread from wherever it is: in a hook, and in the handler of the sampling signal.
+/// Cancelling unwinds a thread from anywhere: in a hook, and in the handler of the sampling signal.
 #[test]
 fn threads_are_cancelled_as_they_are_alone() {
     if !live() {
@@ -1155,7 +1162,7 @@ fn threads_are_cancelled_as_they_are_alone() {
     }
 }
 
-/// A signal for which a thread's stack has no room would end the program.
+/// A signal would end the program if a thread's stack had no room for it.
 #[test]
 fn threads_with_small_stacks_go_on_and_are_said_to_be_unsampled() {
     if !live() {

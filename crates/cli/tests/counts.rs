@@ -35,7 +35,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{talk}"))
 }
 
-/// Executions of each block, by where it starts.
+/// Returns the executions of each block, by its start.
 fn executions(procedure: &Value) -> Vec<(u64, f64)> {
     let period = procedure["cycles_per_sample"].as_f64().expect("a clock");
     let blocks = procedure["blocks"].as_array().expect("blocks").iter();
@@ -109,7 +109,7 @@ fn counts_of_lines_give_the_executions_of_blocks() {
         }
     }
 
-    // Of another program no line is there.
+    // Another program has no lines there.
     std::fs::write(&lcov, "SF:/other.c\nDA:1,1\nend_of_record\n").expect("written");
     let output = annotate(&file, &["--counts", lcov.to_str().expect("a name")]);
     let talk = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -124,7 +124,7 @@ fn counts_of_lines_give_the_executions_of_blocks() {
     assert!(talk.contains("llvm-cov export -format=lcov"), "{talk}");
 }
 
-/// The graph of a procedure as a walker needs it.
+/// The graph of a procedure, for a random walk.
 struct Walk {
     /// Start and last instruction of each block.
     blocks: Vec<(u64, u64)>,
@@ -155,9 +155,9 @@ impl Walk {
         }
     }
 
-    /// Walks at random and gives how often each block was passed, and a stack of the last branches
-    /// at random times (or branches that are taken), the newest first. A way out leads to the caller, and
-    /// back in.
+    /// Walks at random and returns how often each block was passed, and a stack of the last
+    /// branches at random times (or taken branches), newest first. An exit leads to the caller and
+    /// back to the entry.
     fn stacks(
         &self,
         random: &mut u64,
@@ -168,7 +168,7 @@ impl Walk {
             *random ^= *random << 13;
             *random ^= *random >> 7;
             *random ^= *random << 17;
-            // xorshift64*, of which the high bits are the random ones.
+            // xorshift64*, whose high bits are the random ones.
             let value = random.wrapping_mul(0x2545_f491_4f6c_dd1d);
             ((u128::from(value) * u128::from(end)) >> 64) as u64
         };
@@ -236,7 +236,7 @@ fn branch_stacks_give_how_blocks_compare() {
 
     let counts = lab.path("perf.data");
     let perf = counts.to_str().expect("a name").to_owned();
-    // Of a position-independent executable, mapped somewhere, addresses are offsets here.
+    // For a mapped position-independent executable, addresses are offsets here.
     const BIAS: u64 = 0x5555_5555_0000;
     let mut last = Vec::new();
     for (seed, length) in [(1_u64, 32), (2, 16)] {
@@ -247,7 +247,7 @@ fn branch_stacks_give_how_blocks_compare() {
                 let moved = |at: u64| if at < 1 << 40 { at + BIAS } else { at };
                 (*from, *to) = (moved(*from), moved(*to));
             }
-            // What processors get wrong: a first entry that stays, a missing one, the kernel.
+            // Errors of real processors: a stale first entry, a missing one, the kernel.
             match number % 20 {
                 0 => stack[0] = (BIAS + 0x10, BIAS + 0x20),
                 1 => drop(stack.remove(length / 2)),
@@ -272,7 +272,7 @@ fn branch_stacks_give_how_blocks_compare() {
         last = stacks;
     }
 
-    // Another build's say nothing, and files without stacks are refused.
+    // Stacks of another build say nothing, and files without stacks are refused.
     std::fs::write(&counts, perf_data(name, &[1; 20], BIAS, &last)).expect("written");
     let talk = annotate(&file, &["--counts", &perf]).stderr;
     let talk = String::from_utf8_lossy(&talk).into_owned();
@@ -290,8 +290,8 @@ fn branch_stacks_give_how_blocks_compare() {
     );
 }
 
-/// A walk through a procedure as the processor would have recorded it: time samples, branch stacks and
-/// samples of instructions go through everything that a recording goes through behind the kernel.
+/// A walk through a procedure as the processor would have recorded it: time samples, branch stacks
+/// and samples of instructions pass through all stages of a recording after the kernel.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn recorded_branches_give_executions() {
@@ -328,7 +328,8 @@ fn recorded_branches_give_executions() {
             .collect();
         records.push(ring::stack(number as u64, entries[0].1, &entries));
     }
-    // A cycle for each instruction, a sample for each hundred; and of instructions one in a hundred.
+    // A cycle for each instruction, a sample for each hundred cycles; and a sample for one in a
+    // hundred instructions.
     for (block, passed) in blocks.iter().zip(&passed) {
         for each in 0..(passed * block.len() as f64 / 100.0).round() as usize {
             let at = moved(block[each % block.len()]);
@@ -357,7 +358,7 @@ fn recorded_branches_give_executions() {
         "{records} of {possible}"
     );
     assert_eq!(found["cycles_per_sample"], 100.0);
-    // The metric of the paper's Figure 8, by instructions; and how much is called high.
+    // The metric of the paper's Figure 8, by instructions; and the share called high.
     let (mut all, mut within, mut high) = (0.0, [0.0; 3], 0.0);
     let estimated = found["blocks"].as_array().expect("blocks").iter();
     let estimated = estimated.zip(executions(&found));
@@ -394,8 +395,8 @@ fn recorded_branches_give_executions() {
     );
 }
 
-/// Branches are recorded where the processor can do it; elsewhere recording is refused, for the reason that
-/// the doctor gives.
+/// Branches are recorded if the processor can; otherwise recording is refused, with the doctor's
+/// reason.
 #[test]
 fn branches_are_recorded_or_refused_with_the_doctors_reason() {
     if !live() {

@@ -1,4 +1,4 @@
-//! The daemon on this machine: what it stores, and what it survives.
+//! The daemon on this machine: its stored data, and its recovery from failures.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn a_daemon_collects_tells_of_itself_and_stops() {
     assert_eq!(flushed["stored"], flushed["taken"], "{flushed:#}");
     let before = daemon.ask("status")["epoch"].clone();
     assert_ne!(daemon.ask("epoch")["epoch"], before);
-    // The epoch that was closed has names for the kernel's procedures.
+    // The closed epoch has names for the kernel's procedures.
     let kernel = report(&db, &["--epoch", "..", "--image", "[kernel]"]);
     assert!(
         amount(&kernel, "[no symbol]") < 0.1 * total(&kernel),
@@ -58,12 +58,12 @@ fn a_killed_daemon_loses_nothing() {
     let db = lab.path("db");
     let _load = Load::start();
     for round in 0..6u64 {
-        // Every drain a part of its own.
+        // Every drain is a part of its own.
         let daemon = Daemon::start(&db, &["--merge", "1h"]);
         std::thread::sleep(Duration::from_millis(100 + 130 * (round % 4)));
         assert_eq!(abandoned(&db), Vec::<PathBuf>::new());
         daemon.kill();
-        // What was counted so far goes on being counted: nobody is there.
+        // Without a daemon, counting goes on.
         std::thread::sleep(Duration::from_millis(100));
         assert_eq!(abandoned(&db).len(), 1);
     }
@@ -98,7 +98,8 @@ fn a_killed_daemon_loses_nothing() {
     }
 }
 
-/// What a killed daemon counted keeps its rate, and so its time; what the next one counts at another rate is another epoch.
+/// Counts of a killed daemon keep their rate, and so their time; the next daemon's counts at
+/// another rate are in another epoch.
 #[test]
 fn another_rate_after_a_kill_begins_an_epoch() {
     if !live() {
@@ -180,7 +181,7 @@ fn an_upgrade_leaves_no_gap() {
     std::thread::sleep(Duration::from_millis(700));
     let next = Daemon::start(&db, &[]);
     let status = next.ask("status");
-    // A CPU was busy for 0.7 s at least, with a sample each millisecond.
+    // A CPU was busy for at least 0.7 s, with a sample each millisecond.
     assert!(status["taken_over"].as_u64() > Some(300), "{status:#}");
     assert_eq!(next.end("TERM"), Some(0));
     assert!(assert_accounted(&db) > stored + 300);
@@ -242,7 +243,7 @@ fn garbage_on_the_socket_changes_nothing() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
     }
-    // One that says nothing, and stays.
+    // A silent client that stays connected.
     let _silent = UnixStream::connect(host.join("socket")).expect("connected");
     assert_eq!(daemon.ask("status")["stopped"], Value::Null);
     use std::os::unix::fs::PermissionsExt;
@@ -302,7 +303,7 @@ fn a_full_disk_stops_collecting_until_there_is_room() {
     let full = daemon.wait_for("stopped", |status| status["stopped"] != Value::Null);
     let why = full["stopped"].as_str().expect("a reason");
     assert!(why.contains("No space left"), "{why}");
-    // Nothing that was stored is lost, and nothing is counted meanwhile.
+    // No stored data is lost, and nothing is counted meanwhile.
     let stored = full["stored"].as_u64().expect("a count");
     assert_eq!(sum(&db, "SELECT sum(stored) FROM events"), stored);
     fs::remove_file(&ballast).expect("removed");

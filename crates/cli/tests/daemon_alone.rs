@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Something that is mounted; it is unmounted when the test ends.
+/// A mount, which is removed when the test ends.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -29,7 +29,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Waits until the abandoned collector is as wanted.
+/// Waits until `wanted` accepts the abandoned collector.
 fn wait_for_collector(db: &Path, wanted: impl Fn(&Value) -> bool) -> Value {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -42,7 +42,8 @@ fn wait_for_collector(db: &Path, wanted: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-/// `daemon status` fails, and names the collector that waits, since when it does, and how to get rid of it.
+/// Asserts that `daemon status` fails, and names the waiting collector, since when it waits, and
+/// how to remove it.
 fn assert_status_names(db: &Path, collector: &Value) {
     let status = Command::new(VITALFEW)
         .args(["daemon", "status", "--db"])
@@ -78,13 +79,13 @@ fn a_collector_without_a_daemon_stops_by_itself() {
     let before = wait_for_collector(&db, ceased);
     std::thread::sleep(Duration::from_millis(1500));
     let after = wait_for_collector(&db, ceased);
-    // Nothing is sampled any more, and a CPU is interrupted once by its event to learn it.
+    // Sampling has stopped; each CPU's event caused one more interrupt to notice it.
     assert_eq!(before["waiting"], after["waiting"]);
     assert!(count(&before, "waiting") > 0);
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     assert!(!ends || count(&after, "overdue") <= cpus, "{after:#}");
     assert_status_names(&db, &after);
-    // The next daemon goes on, and nothing that was counted is lost.
+    // The next daemon continues, and no count is lost.
     let next = Daemon::start(&db, &["--outlive", "1s"]);
     let taken_over = count(&next.ask("status"), "taken_over");
     assert_eq!(taken_over, count(&after, "waiting"), "{}", next.said());
@@ -131,11 +132,11 @@ fn a_database_that_is_removed_takes_nothing_with_it_that_was_not_in_it() {
     let lab = Lab::new();
     let db = lab.path("db");
     let _load = Load::start();
-    // All is in the kernel.
+    // All counts are in the kernel.
     let daemon = Daemon::start(&db, &["--interval", "1h", "--outlive", "2s"]);
     std::thread::sleep(Duration::from_millis(500));
     fs::remove_dir_all(&db).expect("removed");
-    // While it lives, no other takes its collector.
+    // While the daemon lives, no other takes its collector.
     let second = Command::new(VITALFEW)
         .args(["daemon", "run", "--db"])
         .arg(&db)
@@ -184,7 +185,7 @@ fn a_file_system_that_freezes_loses_nothing() {
     assert!(froze.expect("fsfreeze runs").success());
     let frozen = Frozen(&mounted);
     std::thread::sleep(Duration::from_secs(4));
-    // The daemon answers all the same, and says what it waits for.
+    // The daemon still answers, with the reason for its wait.
     let begin = Instant::now();
     let status = daemon.ask("status");
     assert!(
@@ -193,8 +194,7 @@ fn a_file_system_that_freezes_loses_nothing() {
         begin.elapsed()
     );
     assert!(count(&status, "late_ns") > 0, "{status:#}");
-    // A client that asks keeps the daemon neither from draining nor from reading which processes
-    // begin and end.
+    // A polling client must not keep the daemon from draining or from reading process records.
     while begin.elapsed() < Duration::from_secs(6) {
         daemon.ask("status");
     }
@@ -281,7 +281,7 @@ fn only_sockets_of_ours_are_replaced() {
     drop(std::os::unix::net::UnixListener::bind(&socket).expect("a socket"));
     assert!(refused().contains("did not make"));
     fs::remove_file(&socket).expect("removed");
-    // One of a daemon that was killed is ours.
+    // A killed daemon's socket is replaced.
     let args = ["--socket", &name];
     for end in [false, true] {
         let daemon = Daemon::start_asked_at(&db, &args, &socket);

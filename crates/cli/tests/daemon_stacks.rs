@@ -1,4 +1,5 @@
-//! The daemon with call stacks: who called what, also after a daemon was killed, and beside parts without.
+//! The daemon with call stacks: callers of functions, also after a daemon was killed, and beside
+//! parts without stacks.
 
 mod common;
 
@@ -19,8 +20,8 @@ impl Drop for Program {
     }
 }
 
-/// `main` calls `six`, `three` and `one`, which take 60, 30 and 10 % of the time. By its name it is told from those of other tests, which the
-/// daemon samples, too.
+/// Starts a program in which `main` calls `six`, `three` and `one`, with 60, 30 and 10 % of the
+/// time. Its name distinguishes it from other tests' programs, which the daemon samples, too.
 fn start_program(lab: &Lab, name: &str) -> Program {
     std::fs::rename(lab.program("three_to_one"), lab.path(name)).expect("renamed");
     let child = Command::new(lab.path(name))
@@ -34,7 +35,7 @@ fn report_of(db: &Path, process: &str) -> Value {
     report(db, &["--process", process, "--epoch", ".."])
 }
 
-/// The samples of the program that `main` has called, and all of them.
+/// Returns the program's samples below `main`, and all of them.
 fn called_by_main(db: &Path, process: &str) -> (f64, f64) {
     let report = report_of(db, process);
     let main = rows(&report).iter().filter(|row| row["name"] == "main");
@@ -42,7 +43,8 @@ fn called_by_main(db: &Path, process: &str) -> (f64, f64) {
     (called, total(&report))
 }
 
-/// Waits until most samples of the program have their callers: until there are unwind tables, stacks end early.
+/// Waits until most samples of the program have their callers: before the unwind tables are made,
+/// stacks end early.
 fn wait_for_callers(daemon: &Daemon, db: &Path, process: &str) {
     daemon.wait_for("collecting", |status| status["parts"].as_u64() > Some(2));
     let end = Instant::now() + Duration::from_secs(180);
@@ -102,13 +104,13 @@ fn stacks_that_a_killed_daemon_left_are_read_by_the_next() {
     let _program = start_program(&lab, "killed");
     let daemon = Daemon::start(&db, &["--stacks", "--merge", "1h"]);
     wait_for_callers(&daemon, &db, "killed");
-    // It drains no more, and its collector samples on.
+    // The daemon stops draining, while its collector samples on.
     daemon.signal("STOP");
     let (before, _) = called_by_main(&db, "killed");
     std::thread::sleep(Duration::from_secs(2));
     daemon.kill();
     assert_eq!(abandoned(&db).len(), 1);
-    // One without stacks takes them over, too, and adds none.
+    // A daemon without stacks takes them over, too, and adds none.
     let next = Daemon::start(&db, &["--no-stacks", "--merge", "1h"]);
     let status = next.ask("status");
     assert!(status["taken_over"].as_u64() > Some(300), "{status:#}");
@@ -150,7 +152,8 @@ fn functions_of_python_have_their_names_after_a_takeover() {
         assert!(Instant::now() < end, "{}", daemon.said());
         std::thread::sleep(Duration::from_millis(500));
     }
-    // It drains no more, and its collector samples on: only it knew what the functions are called.
+    // The daemon stops draining, while its collector samples on: only this daemon knew the
+    // functions' names.
     daemon.signal("STOP");
     std::thread::sleep(Duration::from_secs(3));
     daemon.kill();

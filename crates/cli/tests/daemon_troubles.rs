@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// A program that spins, with 60,000 procedures: searching its symbol table takes 16 MB.
+/// Compiles a spinning program with 60,000 procedures: searching its symbol table takes 16 MB.
 fn large_program(lab: &Lab) -> PathBuf {
     let procedure = |number: u32| {
         let long = "of_a_name_that_is_about_as_long_as_compilers_make_them_and_then_some";
@@ -33,7 +33,7 @@ fn large_program(lab: &Lab) -> PathBuf {
     program
 }
 
-/// Something that runs; it is killed when the test ends.
+/// A child process, killed when the test ends.
 struct Running(Child);
 
 impl Running {
@@ -64,7 +64,7 @@ fn wait_for_more(daemon: &Daemon, samples: u64) -> Value {
     daemon.wait_for("more samples", |status| taken(status) > before + samples)
 }
 
-/// A daemon that has samples of a large program, which runs.
+/// Starts a daemon that has samples of a large running program.
 fn sample_large_program(lab: &Lab, db: &Path) -> (PathBuf, Daemon, Running) {
     let program = large_program(lab);
     let daemon = Daemon::start(db, &[]);
@@ -127,7 +127,7 @@ fn a_file_system_can_be_unmounted() {
     assert!(mount.expect("mount runs").success());
     let program = mounted.join("hot_line");
     fs::copy(lab.program("hot_line"), &program).expect("copied");
-    // The daemon is started in it, and the program is there before and after the daemon's start.
+    // The program starts in the mount, before and after the daemon's start.
     let mut early = Command::new(&program)
         .arg("100000000000")
         .spawn()
@@ -204,7 +204,7 @@ fn a_clock_that_is_set_back_loses_nothing() {
         wait_for_more(&daemon, 100);
         stored = daemon.ask("epoch")["stored"].as_u64().expect("a count");
     }
-    // The next daemon begins before the one that it takes over from.
+    // The next daemon's clock is before its predecessor's start.
     daemon.kill();
     std::thread::sleep(Duration::from_millis(300));
     fs::write(&offset, "-200000").expect("written");
@@ -243,7 +243,7 @@ fn a_cpu_that_was_offline_is_sampled_again() {
         wait_for_more(&daemon, 300);
     }
     daemon.wait_for_word("now 0, 1 are online: starting again");
-    // In less time than the daemon looks.
+    // For less time than between two checks of the daemon.
     fs::write(online, "0").expect("a CPU that can be taken away");
     fs::write(online, "1").expect("a CPU that can be brought back");
     daemon.wait_for_word("was offline for a while: starting again");

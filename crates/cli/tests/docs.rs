@@ -1,4 +1,4 @@
-//! README and docs speak of the commands that there are.
+//! README and docs name only existing commands.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The README and all pages of docs/, with their texts.
+/// Returns the README and all pages of docs/, with their texts.
 fn pages() -> Vec<(PathBuf, String)> {
     let folders = ["docs", "docs/decisions", "docs/method"].map(|folder| repository().join(folder));
     let docs = folders
@@ -24,7 +24,7 @@ fn pages() -> Vec<(PathBuf, String)> {
     pages.map(read).collect()
 }
 
-/// The names of the subcommands, as the help lists them.
+/// Returns the names of the subcommands, as the help lists them.
 fn commands() -> BTreeSet<String> {
     let mut help = Command::new(env!("CARGO_BIN_EXE_vitalfew"));
     let output = help.arg("--help").output().expect("vitalfew runs");
@@ -67,7 +67,7 @@ fn every_command_that_is_shown_is_there() {
     let commands = commands();
     for (path, text) in pages() {
         let shown = text.match_indices("vitalfew ").filter_map(|(at, name)| {
-            // Only what stands as a command: at the start of code, or after a prompt.
+            // Only commands: at the start of code, or after a prompt.
             let before = text[..at].chars().next_back()?;
             let after = text[at + name.len()..]
                 .split(|c: char| !c.is_ascii_lowercase())
@@ -116,7 +116,7 @@ fn every_command_has_a_place_in_the_pages() {
     }
 }
 
-/// Kinds by their names in JSON, which docs/finding.schema.json lists; it is made from the types.
+/// Kinds by their names in JSON, from docs/finding.schema.json, which is made from the types.
 #[test]
 fn every_kind_in_a_finding_is_explained() {
     let read = |path: &str| std::fs::read_to_string(repository().join(path)).expect(path);
@@ -139,7 +139,7 @@ fn every_kind_in_a_finding_is_explained() {
     }
 }
 
-/// The crates from elsewhere that a manifest names outside of its tests.
+/// Returns the external crates that a manifest names outside of its tests.
 fn dependencies_of(manifest: &str, own: &BTreeSet<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut counts = false;
@@ -159,11 +159,11 @@ fn dependencies_of(manifest: &str, own: &BTreeSet<String>) -> BTreeSet<String> {
     found
 }
 
-/// The rows of ARCHITECTURE.md's table of dependencies: a crate from elsewhere, and who uses it.
+/// Returns the rows of ARCHITECTURE.md's table of dependencies: an external crate, and its users.
 fn dependency_rows() -> Vec<(String, BTreeSet<String>)> {
     let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("a page");
     let (_, table) = text.split_once("## Dependencies").expect("a table");
-    // What stands in parentheses explains.
+    // Text in parentheses only explains.
     let names = |cell: &str| -> BTreeSet<String> {
         let mut plain = String::new();
         let mut depth = 0_usize;

@@ -1,4 +1,4 @@
-//! The findings of all methods have one form, and that form is the documented one.
+//! The findings of all methods have one form, the documented one.
 
 use profile::{CauseKind, Finding, FindingEvidence, TimeKind};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn documented_schema() -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// The claims of a command, each held to the schema and read back.
+/// Returns the claims of a command, each checked against the schema and parsed again.
 fn claims(args: &[&str]) -> Vec<Finding> {
     let output = Command::new(env!("CARGO_BIN_EXE_vitalfew"))
         .args(args)
@@ -44,7 +44,8 @@ fn claims(args: &[&str]) -> Vec<Finding> {
     findings
 }
 
-/// The command that shows more of a finding does; experiments, which run a program, need it there.
+/// Runs the command that shows more of a finding; commands that run a program are only checked for
+/// it.
 fn assert_next_runs(finding: &Finding) {
     let [program, command @ ..] = finding.next.as_slice() else {
         panic!("no command shows more: {finding:?}");
@@ -62,7 +63,7 @@ fn assert_next_runs(finding: &Finding) {
     assert!(output.status.success(), "{command:?}: {complaint}");
 }
 
-/// Two folded files in which `slow` doubles and nothing else changes, and a third like the first.
+/// Makes two folded files in which only `slow` doubles, and a third like the first.
 fn folded_files(folder: &Path) -> [String; 3] {
     let file = |name: &str, slow: u32| {
         let path = folder.join(name);
@@ -97,7 +98,7 @@ fn the_schema_is_that_of_the_types() {
     );
 }
 
-/// The tree of time has a column for each of them.
+/// The tree of time has a column for each kind.
 #[test]
 fn no_kind_of_time_is_left_out() {
     let schema = documented_schema();
@@ -107,7 +108,7 @@ fn no_kind_of_time_is_left_out() {
     assert_eq!(kinds.cloned().collect::<Vec<_>>(), listed);
 }
 
-/// Claims that nobody acts on: the page leaves them out.
+/// Claims that need no action: the page leaves them out.
 const NOT_ON_THE_PAGE: [&str; 2] = ["speedup_worthless", "speedup_unclear"];
 
 #[test]

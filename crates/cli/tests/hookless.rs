@@ -1,4 +1,5 @@
-//! `causal run` of programs that nothing can be preloaded into: static ones, musl's and Go's, started by it or running. No times are asserted.
+//! `causal run` of programs that nothing can be preloaded into: static ones, musl's and Go's,
+//! launched or running. No times are asserted.
 
 mod common;
 
@@ -15,7 +16,8 @@ fn source(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A program in the three kinds that nothing can be preloaded into; those of musl where that is installed.
+/// Compiles a program in the three kinds that nothing can be preloaded into; musl's if that is
+/// installed.
 fn programs(lab: &Lab, name: &str) -> Vec<PathBuf> {
     let source = source(name);
     let kinds: [(&str, &str, &[&str]); 3] = [
@@ -40,7 +42,7 @@ fn programs(lab: &Lab, name: &str) -> Vec<PathBuf> {
     compiled.collect()
 }
 
-/// The programs of `tests/programs/causal/go`, in one; `None` without Go.
+/// Compiles the programs of `tests/programs/causal/go` into one; `None` without Go.
 fn go_program(lab: &Lab) -> Option<PathBuf> {
     if !is_there("go") {
         return None;
@@ -67,7 +69,7 @@ fn is_there(program: &str) -> bool {
     there
 }
 
-/// `vitalfew causal run` into the lab's profile; what it is of follows.
+/// Returns the command `vitalfew causal run` into the lab's profile; the target follows.
 fn causal(lab: &Lab, options: &[&str]) -> Command {
     let mut command = Command::new(VITALFEW);
     command
@@ -84,14 +86,15 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The last run in the lab's profile.
+/// Returns the last run in the lab's profile.
 fn last_run(lab: &Lab) -> Value {
     let text = std::fs::read_to_string(lab.path("profile")).expect("a profile");
     let line = text.lines().last().expect("a run");
     serde_json::from_str::<Value>(line).expect("JSON")["run"].take()
 }
 
-/// The kernel gave the credits, something was delayed, and these functions have their time.
+/// Asserts that the kernel gave the credits, there were delays, and these functions have their
+/// time.
 fn assert_measured(run: &Value, slowest: &str, others: &[&str]) {
     assert_eq!(run["settings"]["credits"], "kernel");
     assert_eq!(run["settings"]["by_processor"], true);
@@ -108,7 +111,7 @@ fn assert_measured(run: &Value, slowest: &str, others: &[&str]) {
     let slow = samples(slowest);
     assert!(slow > 100, "{fragments:?}");
     for other in others {
-        // A breakpoint of the processor beside a loop would make it last several times as long.
+        // A hardware breakpoint near a loop would make it several times as long.
         assert!(
             (slow / 8..slow).contains(&samples(other)),
             "{other} of {fragments:?}"
@@ -137,7 +140,7 @@ fn a_program_that_nothing_can_be_preloaded_into_is_measured_from_its_start() {
     }
 }
 
-/// Runs `pipeline.c`, whose items are counted where they leave it.
+/// Runs `pipeline.c`, whose items are counted when they leave it.
 fn run_pipeline(lab: &Lab, program: &Path, options: &[&str]) -> Output {
     let text = std::fs::read_to_string(source("pipeline.c")).expect("a source");
     let line = text
@@ -235,7 +238,7 @@ fn other_programs_are_measured_without_hooks_if_that_is_asked_for() {
     assert_measured(&last_run(&lab), "middle", &["last"]);
 }
 
-/// Any system call in that thread, also the end of a signal's handler, would end the program.
+/// Any system call in that thread, even the end of a signal's handler, would end the program.
 #[test]
 fn threads_that_have_restricted_their_system_calls_are_spared() {
     if !live() {
@@ -263,7 +266,7 @@ fn threads_that_have_restricted_their_system_calls_are_spared() {
             .all(|fragment| fragment["name"] != "restricted")
     );
 
-    // Of a process that runs already, a thread would have to be borrowed, which may be that one.
+    // In a running process, a thread would have to be borrowed, which may be that one.
     let child = start(&program, &["6"]);
     for hooks in [&[][..], &["--no-hooks"]] {
         let mut command = causal(&lab, hooks);
@@ -281,7 +284,7 @@ fn threads_that_have_restricted_their_system_calls_are_spared() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// A filter of our own is the command's, too.
+/// The command inherits this process's filter.
 #[test]
 fn a_command_that_may_not_return_from_signals_is_not_started() {
     if !live() {
@@ -374,7 +377,7 @@ fn all_signals(lab: &Lab, name: &str, options: &[&str]) -> PathBuf {
     program
 }
 
-/// Asserts that something was sampled in the last run in the lab's profile.
+/// Asserts that the last run in the lab's profile has samples.
 fn assert_sampled(lab: &Lab) {
     let run = last_run(lab);
     let fragments = run["fragments"].as_array().expect("fragments");
@@ -407,7 +410,7 @@ fn commands_that_wait_for_all_signals_get_none_of_ours_and_are_sampled() {
     }
 }
 
-/// Returns whether all threads of a process block the sampling signal; true for one that has ended.
+/// Returns whether all threads of a process block the sampling signal; true for an ended one.
 fn all_block_signals(pid: &str) -> bool {
     const SIGSTKFLT: u32 = 16;
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
@@ -416,7 +419,7 @@ fn all_block_signals(pid: &str) -> bool {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
         mask.is_none_or(|mask| {
             let mask = u64::from_str_radix(mask.trim(), 16).expect("a mask");
-            // While a thread is in sigwait, the kernel shows what it waits for as not blocked.
+            // While a thread is in sigwait, the kernel shows the awaited signals as not blocked.
             mask == 0 || mask >> (SIGSTKFLT - 1) & 1 == 1
         })
     })

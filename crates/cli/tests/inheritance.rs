@@ -24,11 +24,11 @@ const COMMANDS: &[&str] = &[
     "check -q --runs 2 -o b.json",
 ];
 
-/// A parent as odd as supervisors, CI agents and `nohup` are.
+/// A parent with unusual settings, like those of supervisors, CI agents and `nohup`.
 const PARENT: &str = "umask 027; ulimit -Sn 200; exec 5</dev/null; \
     exec env --ignore-signal=HUP,PIPE,CHLD,USR2 --block-signal=WINCH nice -n 3 \"$@\"";
 
-/// Bytes that are no UTF-8: all that are no zero may stand in an argument and in the name of a file.
+/// Returns bytes that are not UTF-8: an argument and a file name may contain any non-zero bytes.
 fn no_text() -> &'static OsStr {
     OsStr::from_bytes(b"\xff\xfe")
 }
@@ -51,7 +51,7 @@ fn inherited(lab: &Lab, program: &Path, prefix: &[&str]) -> String {
     assert_ne!(output.status.code(), None, "{prefix:?} hangs: {said}");
     let text = fs::read_to_string(&file);
     let text = text.unwrap_or_else(|error| panic!("{prefix:?}: {error}: {said}"));
-    // Pipes to us have another number in each run.
+    // Pipes to this process have another number in each run.
     let lines = text.lines().map(|line| match line.split_once(": pipe:") {
         Some((descriptor, _)) => descriptor.to_owned(),
         None => line.to_owned(),
@@ -68,7 +68,7 @@ fn programs_inherit_what_they_would_without_us() {
     let program = lab.program("inherited");
     let alone = inherited(&lab, &program, &[]);
     assert!(alone.contains("descriptor 5: /dev/null"), "{alone}");
-    runtime(); // it is looked for beside the command
+    runtime(); // it is searched beside the command
     for words in COMMANDS {
         let prefix: Vec<&str> = [VITALFEW]
             .into_iter()

@@ -1,6 +1,6 @@
-//! `annotate` where a counter of instructions was sampled beside cycles: it sets the scale. No machine
-//! with such counters is needed: a recording is made up of random walks through a procedure whose
-//! executions and cycles are known.
+//! `annotate` with a sampled counter of instructions beside cycles, which sets the scale. No
+//! machine with such counters is needed: a recording is made from random walks through a procedure
+//! with known executions and cycles.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -23,7 +23,7 @@ impl Random {
         self.0
     }
 
-    /// Between 0 and 1.
+    /// Returns a number between 0 and 1.
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -33,7 +33,7 @@ impl Random {
 struct Graph {
     /// The addresses of each block's instructions.
     blocks: Vec<Vec<u64>>,
-    /// For each block where its edges lead.
+    /// Targets of each block's edges.
     edges: Vec<Vec<Option<usize>>>,
 }
 
@@ -91,7 +91,7 @@ impl Counter {
     }
 }
 
-/// Executions of a simulated run, and the samples of them.
+/// Executions of a simulated run, and its samples.
 struct MeasuredRun {
     /// Executions of each block.
     passed: Vec<f64>,
@@ -102,12 +102,12 @@ struct MeasuredRun {
 }
 
 const CYCLES: f64 = 500.0;
-/// Blocks executed, and how often branches are followed for a stretch.
+/// Number of executed blocks, and how often branches are followed for a stretch.
 const STEPS: usize = 600_000;
 const STRETCH: (u64, usize) = (20_000, 50);
 
-/// Walks through the procedure at random: each branch goes its ways as often as is drawn, each
-/// instruction takes as many cycles as is drawn, three on average.
+/// Walks through the procedure at random: branch probabilities are drawn, and so are the cycles of
+/// each instruction, three on average.
 fn walk(graph: &Graph, random: &mut Random, period: f64) -> MeasuredRun {
     let chances: Vec<f64> = graph
         .blocks
@@ -164,7 +164,7 @@ fn annotate(lab: &Lab, recording: &Recording) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The estimated executions of each block, and how sure they are said to be.
+/// Returns the estimated executions of each block, with their confidence.
 fn executions(found: &Value) -> Vec<(f64, String)> {
     let blocks = found["blocks"].as_array().expect("blocks").iter();
     let of = |block: &Value| {
@@ -193,7 +193,7 @@ fn samples_of_instructions_set_the_scale() {
     ));
     assert!(graph.blocks.len() > 4, "{}", graph.blocks.len());
 
-    // Samples by confidence, all and those within 10 and 15 %.
+    // Samples by confidence: all, and those within 10 and 15 %.
     let mut classes: BTreeMap<String, [f64; 3]> = BTreeMap::new();
     for seed in 1..=20_u64 {
         let mut random = Random(88_172_645_463_325_252 ^ seed << 40);
@@ -248,7 +248,7 @@ fn samples_of_instructions_set_the_scale() {
             class[1] += if error <= 0.10 { samples as f64 } else { 0.0 };
             class[2] += if error <= 0.15 { samples as f64 } else { 0.0 };
         }
-        // Without them, or with few, the scale is a guess, of one cycle for an instruction.
+        // Without them, or with few, the scale is a guess: one cycle for each instruction.
         if seed <= 2 {
             let few = BTreeMap::from([(start, 399)]);
             let less = ("instructions", run.instructions.period, &few);

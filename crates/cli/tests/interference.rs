@@ -1,5 +1,5 @@
-//! `vitalfew interference run` on programs with a known truth, on the machine that the tests run on. What is
-//! asserted are outputs, counts and orders; never times.
+//! `vitalfew interference run` on programs with a known truth, on the test machine. The tests
+//! assert outputs, counts and orders; never times.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
 
-/// Turn of a test: tests that measure what threads cost each other run alone, the others side by side.
+/// Turn of a test: tests of the cost between threads run alone, the others side by side.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// Compiles a program of tests/programs/interference/.
@@ -72,7 +72,7 @@ fn finding<'a>(report: &'a Value, name: &str) -> &'a Value {
     named.unwrap_or_else(|| panic!("nothing on {name} in {report}"))
 }
 
-/// A traced program must print and return what it does alone.
+/// Asserts that a traced program prints and returns the same as without tracing.
 fn is_as_alone(lab: &Lab, program: &Path, options: &[&str]) {
     let alone = Command::new(program)
         .current_dir(lab.path(""))
@@ -135,7 +135,8 @@ fn a_program_with_everything_traced_does_what_it_does_alone() {
     is_as_alone(&lab, &program, &often);
 }
 
-/// Our own calls before the program begins are not the program's: its only thread was two, and lost half as much of the time.
+/// vitalfew's own calls before the program begins are not the program's: its only thread once
+/// counted as two, with half of the loss.
 #[test]
 fn a_program_of_one_thread_has_one() {
     if !live() {
@@ -159,7 +160,7 @@ fn a_program_of_one_thread_has_one() {
     assert_eq!(found["threads"], 1, "{found}");
 }
 
-/// Functions of a stripped program have places instead of names, which nobody can ask to trace.
+/// Functions of a stripped program have places instead of names, which a user cannot request.
 #[test]
 fn a_stripped_program_is_traced_by_default() {
     if !live() {
@@ -177,7 +178,7 @@ fn a_stripped_program_is_traced_by_default() {
     assert!(locks, "{found}");
 }
 
-/// Whatever compilers put at the entry of functions for profilers and tracers.
+/// Entry code of functions that compilers add for profilers and tracers.
 #[test]
 fn entries_that_were_made_for_profilers_are_traced() {
     if !live() {
@@ -227,7 +228,7 @@ fn entries_that_were_made_for_profilers_are_traced() {
     }
 }
 
-/// Of two segments, one of which is written to, and of text one page of which was made writable; started, and while it runs.
+/// Two segments, one of them writable, and text with one writable page; launched and running.
 #[test]
 fn functions_of_all_executable_mappings_are_traced() {
     if !live() {
@@ -324,7 +325,8 @@ fn threads_are_cancelled_at_any_instruction_of_traced_functions() {
     is_as_alone(&lab, &program, &["-f", "*", "--every", "50"]);
 }
 
-/// A run of causes.c: what is found, and how long a `bump` took by the program's own clock (of sharing; in ns).
+/// A run of causes.c: the report, and the duration of a `bump` by the program's own clock (for
+/// sharing; in ns).
 struct CauseRun {
     report: Value,
     bump_ns: Option<f64>,
@@ -351,7 +353,7 @@ fn cause_run(lab: &Lab, program: &Path, kind: &str, repaired: bool) -> CauseRun 
     } else {
         &[kind]
     };
-    // Else what reads the trace takes a CPU from them, and they seldom meet.
+    // Otherwise the trace's reader takes a CPU from them, and they seldom meet.
     let alone_on_cpus = ["lock", "sharing"].contains(&kind);
     let mut output = run_with(lab, &options, program, args, alone_on_cpus);
     if alone_on_cpus && !output.status.success() {
@@ -368,14 +370,14 @@ fn cause_run(lab: &Lab, program: &Path, kind: &str, repaired: bool) -> CauseRun 
     }
 }
 
-/// Returns the objection to what was found of a cause; `None` if it is right.
+/// Returns what is wrong with the findings for a cause; `None` if they are right.
 fn wrong(
     contended: &CauseRun,
     repaired: &CauseRun,
     names: [&str; 2],
     cause: &str,
 ) -> Option<String> {
-    // What other processes do to the program is listed, too, where they do much.
+    // Strong effects of other processes are listed, too.
     let mut listed = contended.report["findings"]
         .as_array()
         .expect("findings")
@@ -394,8 +396,8 @@ fn wrong(
         found[key].as_f64()
     };
     if cause == "memory" {
-        // How much a shared line costs is the host's: two processors that are one core share their cache. The program's own
-        // clock knows it, and takes in the tracing of each call.
+        // The cost of a shared line depends on the host: two processors of one core share their
+        // cache. The program's own clock measures it, including the tracing of each call.
         for run in [contended, repaired] {
             let found = number(run, "mean_ns").unwrap_or(0.0);
             let own = run.bump_ns.expect("the program prints it");
@@ -408,7 +410,8 @@ fn wrong(
             number(contended, "blocked").unwrap_or(0.0),
             number(repaired, "blocked").unwrap_or(0.0),
         );
-        // What is left of a repaired block's score is not waiting: two processors that are one core slow each other down.
+        // The rest of a repaired block's score is not waiting: two processors of one core slow each
+        // other down.
         if bad < 0.05 || good > (bad / 2.0).min(0.1) {
             return Some(format!("{bad}, repaired {good}: {first}"));
         }
@@ -427,13 +430,14 @@ fn wrong(
     let causes = first["causes"].as_array().cloned().unwrap_or_default();
     let mut kinds = causes.iter().filter_map(|cause| cause["kind"].as_str());
     let named = kinds.find(|kind| !elsewhere.contains(kind));
-    // Where other programs interrupt the threads, a shared line may not be told from work.
+    // If other programs interrupt the threads, a shared line may look like work.
     let right = named == Some(cause) || cause == "memory" && named == Some("work");
     (!right).then(|| format!("{causes:?}"))
 }
 
-/// The right function is first, with the right cause, and waits for under a tenth when it is repaired; of a shared line its
-/// durations are those that the program measures. Other users of the machine may spoil a run.
+/// The right function is first, with the right cause, and waits for under a tenth when it is
+/// repaired; for a shared line its durations match the program's own measurement. Other users of
+/// the machine may spoil a run.
 #[test]
 fn known_causes_are_found_and_their_repair_is_seen() {
     if !live() {
@@ -461,7 +465,7 @@ fn known_causes_are_found_and_their_repair_is_seen() {
     }
 }
 
-/// Functions that no jump can be put in front of are named with the reason.
+/// Functions that cannot be patched with a jump are named with the reason.
 #[test]
 fn functions_that_cannot_be_patched_are_named_with_the_reason() {
     if !live() {
@@ -488,13 +492,14 @@ fn functions_that_cannot_be_patched_are_named_with_the_reason() {
     assert!(!warnings.contains("contradict the clock"), "{warnings}");
 }
 
-/// Each sample of an event, and what it says of the cause: page faults stand for the processor's events, which take the same way.
+/// Each sample of an event, and its evidence for the cause. Page faults stand in for the
+/// processor's events, which are handled in the same way.
 #[test]
 fn events_are_counted_where_they_happen() {
     if !live() {
         return;
     }
-    // Alone: where others take the CPUs, waiting for them is the larger cause, and true.
+    // Alone: if other tests use the CPUs, waiting for them is the larger cause, and true.
     let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
     let lab = Lab::new();
     let program = compile(&lab, "cc", "faults.c", C);
@@ -516,7 +521,7 @@ fn events_are_counted_where_they_happen() {
     let touch = finding(&found, "touch");
     let event = |number: usize| &touch["events"][number];
     let count = |of: &Value, key: &str| of[key].as_u64().expect("a count");
-    // 2 threads, 5 of 10 phases of 200 calls each, 8 pages; not one before the warm-up's end.
+    // 2 threads, 5 of 10 phases of 200 calls each, 8 pages; none before the warm-up's end.
     assert_eq!(count(event(0), "samples"), 16_000, "{touch}");
     let each = event(0)["per_execution"].as_f64().expect("a number");
     assert_eq!(each, 16_000.0 / count(touch, "calls") as f64);
@@ -532,7 +537,7 @@ fn events_are_counted_where_they_happen() {
         named["kind"] == "page_fault" && named["measured"] == true,
         "{causes:?}"
     );
-    // What the machine has not got is refused before the program runs, or it counts.
+    // An event that the machine lacks is refused before the program runs; otherwise it counts.
     let output = run(&lab, &["-f", "touch", "-e", "cache-misses"], &program, &[]);
     let said = String::from_utf8_lossy(&output.stderr);
     let refused = output.status.code() == Some(125) && said.contains("performance-monitoring unit");
@@ -548,7 +553,7 @@ fn events_are_counted_where_they_happen() {
     }
 }
 
-/// Output that a program writes into a file or a pipe stays the program's.
+/// Output that a program writes into a file or a pipe contains only the program's.
 #[test]
 fn the_result_stays_out_of_the_programs_output() {
     if !live() {
@@ -575,8 +580,8 @@ fn the_result_stays_out_of_the_programs_output() {
     );
 }
 
-/// Returns calls and duration by the program and by the report, and the report. The reader of the records is stopped for
-/// two seconds.
+/// Returns calls and duration by the program and by the report, and the report. The reader of the
+/// records is stopped for two seconds.
 fn lags(kind: &str, options: &[&str]) -> ([f64; 2], [f64; 2], Value) {
     let lab = Lab::new();
     let program = compile(&lab, "cc", "lag.c", C);
@@ -600,7 +605,7 @@ fn lags(kind: &str, options: &[&str]) -> ([f64; 2], [f64; 2], Value) {
     (own, ours, found)
 }
 
-/// Calls and the run's duration are the program's own, whatever the reading of its records is late by.
+/// Calls and the run's duration are the program's own, however late its records are read.
 #[test]
 fn calls_and_durations_are_right_when_the_records_are_read_late() {
     if !live() {
@@ -608,7 +613,8 @@ fn calls_and_durations_are_right_when_the_records_are_read_late() {
     }
     let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
-    // Periods that are set late; from the start; none, and buffers that are full before the reading goes on.
+    // Periods that are set late; from the start; none, and buffers that fill before reading
+    // continues.
     let all: [&[&str]; 3] = [
         &["--overhead", "0.2"],
         &["--every", "64"],
@@ -637,7 +643,7 @@ fn calls_and_durations_are_right_when_the_records_are_read_late() {
     }
 }
 
-/// A thread that calls a function fewer times than a period has counts as much as it calls it.
+/// A thread with fewer calls of a function than a period counts with its actual calls.
 #[test]
 fn short_threads_do_not_count_for_whole_periods() {
     if !live() {
@@ -647,14 +653,16 @@ fn short_threads_do_not_count_for_whole_periods() {
     let (own, ours, found) = lags("short", &["--every", "64"]);
     assert_eq!(own[0], 10_000.0);
     assert!((ours[0] - own[0]).abs() <= 100.0, "{found}");
-    // Each call is as likely to be recorded: 156 of them, give or take five standard deviations.
+    // Each call has the same probability to be recorded: 156 of them, plus or minus five standard
+    // deviations.
     let recorded = finding(&found, "bump")["recorded"]
         .as_f64()
         .expect("a count");
     assert!((95.0..=220.0).contains(&recorded), "{recorded}");
 }
 
-/// The time for which a thread has no CPU, because the one that it gave a lock to took it, is listed with those who wait for the lock.
+/// Time that a thread lacks a CPU because the thread that it gave a lock to took it is listed with
+/// the waiters of the lock.
 #[test]
 fn a_cpu_that_is_lost_to_a_woken_thread_is_the_locks() {
     if !live() {
@@ -674,7 +682,8 @@ fn a_cpu_that_is_lost_to_a_woken_thread_is_the_locks() {
     assert_eq!(first["kind"], "lock", "{found}");
     let said = first["evidence"].to_string();
     assert!(said.contains("lost their CPU to the thread"), "{said}");
-    // Of some 2.7 ms for each turn the ordinary thread is in unlock for 1.0, and the urgent one waits for up to 1.5.
+    // In each turn of some 2.7 ms the ordinary thread is in unlock for 1.0, and the urgent one
+    // waits for up to 1.5.
     let unlock = finding(&found, "pthread_mutex_unlock");
     assert!(
         unlock["sci"]["estimate"].as_f64() < Some(0.1),
@@ -682,7 +691,7 @@ fn a_cpu_that_is_lost_to_a_woken_thread_is_the_locks() {
     );
 }
 
-/// A thread that was woken waits until its waker sleeps: that is no lack of CPUs.
+/// A woken thread that waits until its waker sleeps does not lack a CPU.
 #[test]
 fn a_woken_thread_waits_for_its_waker() {
     if !live() {
@@ -702,17 +711,17 @@ fn a_woken_thread_waits_for_its_waker() {
     }
     let found = report(&lab, &[]);
     if found["waits"] == false {
-        return; // nobody may watch the scheduler
+        return; // no right to watch the scheduler
     }
     let wait = finding(&found, "sem_wait");
     let times = wait["calls"].as_f64().expect("a number");
     assert!(times > 300.0, "{found}");
-    // 150 µs each time, of which sem_wait was ready for all.
+    // 150 µs each time, all of which sem_wait was ready.
     let ready = found["machine"]["ready_ns"].as_f64().expect("a number");
     assert!(ready < times * 50_000.0, "{ready}: {wait}");
 }
 
-/// A process on the same CPU; it ends with the test.
+/// A process on the same CPU, which ends with the test.
 struct Beside(std::process::Child);
 
 impl Beside {
@@ -729,7 +738,8 @@ impl Drop for Beside {
     }
 }
 
-/// A single thread has only other processes to thank for waiting for a CPU; among these it is who ran for longest, not who ran last.
+/// Only other processes can make a single thread wait for a CPU; the one named is the one that ran
+/// longest, not last.
 #[test]
 fn other_processes_that_had_the_cpu_are_named_by_how_long_they_ran() {
     if !live() {
@@ -748,7 +758,7 @@ fn other_processes_that_had_the_cpu_are_named_by_how_long_they_ran() {
     }
     let found = report(&lab, &[]);
     if found["waits"] == false {
-        return; // nobody may watch the scheduler
+        return; // no right to watch the scheduler
     }
     let step = finding(&found, "step");
     assert_eq!(step["standing"], "machine", "{step}");
@@ -765,7 +775,8 @@ fn other_processes_that_had_the_cpu_are_named_by_how_long_they_ran() {
     assert!(long > 3.0 * brief && brief > 0.0, "{found}");
 }
 
-/// A program with no more threads than CPUs never lacks one by its own threads, whoever else runs and however often CPUs change hands.
+/// A program with no more threads than CPUs never lacks one because of its own threads, whatever
+/// else runs and however often CPUs change hands.
 #[test]
 fn a_program_of_two_threads_does_not_take_cpus_from_itself() {
     if !live() {
@@ -783,7 +794,7 @@ fn a_program_of_two_threads_does_not_take_cpus_from_itself() {
     run(&lab, &["--overhead", "100", "-f", "step"], &program, &[]);
     let found = report(&lab, &[]);
     if found["waits"] == false {
-        return; // nobody may watch the scheduler
+        return; // no right to watch the scheduler
     }
     let ready = found["machine"]["ready_ns"].as_f64().expect("a number");
     let taken = found["machine"]["taken_ns"].as_f64().expect("a number");
@@ -791,7 +802,7 @@ fn a_program_of_two_threads_does_not_take_cpus_from_itself() {
     assert!(taken > 0.9 * ready, "{}", found["machine"]);
 }
 
-/// The call that asks which one to record next is another one than the recorded: what asking takes is in no lock's time.
+/// The call that selects the next recorded call is not itself recorded: its time is in no lock's.
 #[test]
 fn recorded_calls_are_entered_as_fast_as_others() {
     if !live() {
@@ -827,7 +838,7 @@ fn in_shell(lab: &Lab, program: &Path, script: &str) -> String {
             ),
         )
         .env("PROGRAM", program)
-        // Nobody is there to leave one.
+        // A pager would wait for a user.
         .env("VITALFEW_PAGER", "cat")
         .current_dir(lab.path(""))
         .output()
@@ -837,7 +848,8 @@ fn in_shell(lab: &Lab, program: &Path, script: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A command that is run twice reads all of its input both times, and writes its output once where that is not a terminal.
+/// A command that is run twice reads its whole input both times, and writes its output once unless
+/// that is a terminal.
 #[test]
 fn input_and_output_are_as_of_one_run() {
     if !live() {
@@ -858,16 +870,16 @@ fn input_and_output_are_as_of_one_run() {
         "(head -n 0; $RUN 2> said) < lines",
     ] {
         assert_eq!(in_shell(&lab, &program, script), alone, "{script}");
-        // What is said is said beforehand; what the program itself says there, once.
+        // A note precedes the program's own message, which appears once.
         let said = in_shell(&lab, &program, "cat said");
         let (twice, own) = (said.find("is run twice"), said.find("error output"));
         assert!(twice.is_some() && twice < own, "{script}: {said}");
         assert_eq!(said.matches("error output").count(), 1, "{script}: {said}");
     }
-    // More than is read may follow, without an end.
+    // The unread rest of the input may be endless.
     let endless = in_shell(&lab, &program, "yes | $RUN 1000 2> said");
     assert!(endless.starts_with("1000 lines"), "{endless}");
-    // What it does to files it does twice.
+    // It changes files twice.
     let files = "rm -f side; $RUN 1 side < lines > out 2> said; cat side";
     assert_eq!(in_shell(&lab, &program, files), "once\nonce\n");
     // A terminal is the program's both times.
@@ -879,8 +891,8 @@ fn input_and_output_are_as_of_one_run() {
     );
 }
 
-/// While nobody reads, what finds no room is lost: to the program that makes no difference, each execution is counted, and the report says what
-/// that means.
+/// While nothing reads, records without room are lost: the program does not notice, each execution
+/// is counted, and the report explains the effect.
 #[test]
 fn buffers_that_overflow_are_counted() {
     const CALLS: u64 = 2_000_000;
@@ -902,7 +914,7 @@ fn buffers_that_overflow_are_counted() {
         let found = report(&lab, &[]);
         let count = |of: &Value, key: &str| of[key].as_u64().expect("a count");
         let (leaf, lost) = (finding(&found, "leaf"), count(&found, "lost"));
-        // Two threads and a buffer of 65,536 records; what follows the stop found room again.
+        // Two threads and a buffer of 65,536 records; executions after the stop found room again.
         assert!(lost > CALLS / 2 && lost < CALLS - 20_000, "{lost}");
         let seen = count(leaf, "recorded") + count(leaf, "warm_up");
         assert_eq!(seen + lost, CALLS, "{found}");
@@ -915,8 +927,8 @@ fn buffers_that_overflow_are_counted() {
     }
 }
 
-/// A program that writes records faster than they are read is not followed to its end. The time limit holds for reading the
-/// rest, too.
+/// A program that writes records faster than they are read is not followed to its end. The time
+/// limit includes reading the rest.
 #[test]
 fn time_limits_hold_where_records_are_read_too_slowly() {
     const SECONDS: &str = "6";
@@ -934,7 +946,8 @@ fn time_limits_hold_where_records_are_read_too_slowly() {
     let count = |key: &str| found[key].as_f64().expect("a count");
     // Half of the program's own time: a machine may be busy.
     assert!(count("duration_ns") < 3e9, "{found}");
-    // The rest was counted and not read. Records of all that is called cannot be read as fast as they are written.
+    // The rest was counted and not read. Records of all calls cannot be read as fast as they are
+    // written.
     assert!(count("lost") > count("executions"), "{found}");
     assert!(
         found["warnings"].to_string().contains("no time to read"),
@@ -942,7 +955,7 @@ fn time_limits_hold_where_records_are_read_too_slowly() {
     );
 }
 
-/// A program that executes another one is not followed, and that is said.
+/// A program that executes another one is not followed, and a message says so.
 #[test]
 fn programs_that_are_executed_are_named() {
     if !live() {
@@ -989,7 +1002,8 @@ fn what_cannot_be_traced_is_refused_with_the_reason() {
     let still = compile(&lab, "cc", "contention.c", &["-O2", "-static", "-pthread"]);
     says(&["-f", "main"], &still, "statically linked");
     says(&["-f", "main"], Path::new("/etc/hostname"), "");
-    // Without functions it would run twice: it has not run at all, though the reason is in a library.
+    // Without functions it would run twice: it has not run at all, though the reason is in a
+    // library.
     let source = lab.path("collector.c");
     let code = "#include <stdio.h>\nvoid GC_gcollect(void);\n\
                 #ifdef LIBRARY\nvoid GC_gcollect(void) { }\n\

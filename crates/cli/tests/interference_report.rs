@@ -1,4 +1,4 @@
-//! `vitalfew interference report` on made-up traces.
+//! `vitalfew interference report` on synthetic traces.
 
 #[path = "../../../tests/traces/simulate.rs"]
 #[allow(dead_code)]
@@ -34,7 +34,7 @@ fn batches(trace: &Trace) -> Vec<TraceBatch> {
     trace.batches(TICKS_PER_SECOND / 20, usize::MAX)
 }
 
-/// The files that transcripts read are what the simulation makes. To make them anew: OVERWRITE=1.
+/// The files for transcripts come from the simulation. To make them anew: OVERWRITE=1.
 #[test]
 fn fixtures_are_what_is_simulated() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interference");
@@ -91,7 +91,7 @@ fn json_has_the_documented_fields_and_the_last_run_is_found() {
     assert_eq!(result.findings[0].name, "read");
     assert_eq!(result.findings[0].causes[0].kind, CauseKind::Pool);
 
-    // The same from a stored result; which cannot be computed anew.
+    // The same from a stored result, which cannot be computed again.
     let stored = directory.path().join("run.json");
     store::write_interference(&result, &stored).unwrap();
     let stored = stored.to_str().unwrap();
@@ -138,7 +138,7 @@ fn curves_are_drawn() {
     assert_eq!(names, ["01-pthread_mutex_lock.svg", "02-a_b____c____d.svg"]);
 }
 
-/// An error that names the file, and an exit code that says what kind it is; no panic.
+/// An error that names the file, and an exit code for its kind; no panic.
 #[test]
 fn bad_files_are_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/languages/shares.py")
 }
 
-/// The amount of a function with what it called.
+/// Returns the inclusive amount of a function.
 fn inclusive(report: &Value, name: &str) -> f64 {
     let named = |row: &&Value| row["name"].as_str().is_some_and(|n| n.starts_with(name));
     let amounts = rows(report).iter().filter(named);
@@ -31,7 +31,7 @@ fn functions_of_python_have_the_shares_that_their_threads_measured() {
         return;
     }
     let lab = Lab::new();
-    // The first time the unwind table of the interpreter is made, while its stacks are short.
+    // The first recording makes the interpreter's unwind table, while its stacks are short.
     record_python(&lab, "1", "plain");
     for how in ["plain", "recursive", "threads", "short"] {
         let found = report(&record_python(&lab, "2", how), &[]);
@@ -43,7 +43,7 @@ fn functions_of_python_have_the_shares_that_their_threads_measured() {
             (share - 0.75).abs() < 0.02 + error(0.75, n),
             "{how}: {share}"
         );
-        // The rest is the start of the interpreter and its end.
+        // The rest is the start and the end of the interpreter.
         let own = inclusive(&found, "shares.rounds (shares.py:") / total(&found);
         assert!(own > 0.9, "{how}: {own} has functions of its own");
     }
@@ -98,7 +98,8 @@ fn waits_for_the_lock_of_python_are_said() {
     ]);
     let of_waits = ["--event", "off-cpu"];
     let found = report(&file, &of_waits);
-    // Each of four threads waits while another one has the lock; the main thread waits for their ends.
+    // Each of four threads waits while another one has the lock; the main thread waits for their
+    // ends.
     let waits = share(&found, "[waits for the GIL]");
     assert!(waits > 0.3, "{waits} in {found}");
     let below = inclusive(&found, "shares.spin (shares.py:") / total(&found);
@@ -162,8 +163,8 @@ fn coroutines_have_the_shares_of_their_tasks() {
     assert!((share - 0.75).abs() < 0.03 + error(0.75, n), "{share}");
 }
 
-/// Returns whether a program that a test needs can be started. With REQUIRE_LIVE=1 it has to, but Go: Debian's is too old for some of what is tested,
-/// so that nothing installs it.
+/// Returns whether a program that a test needs can be started. With REQUIRE_LIVE=1 it must, except
+/// for Go: Debian's is too old for some of the tests, so it is not installed.
 fn is_installed(program: &str) -> bool {
     let started = Command::new(program).arg("--help").output();
     let is_required = program != "go" && std::env::var_os("REQUIRE_LIVE").is_some();
@@ -186,7 +187,7 @@ fn methods_of_ruby_have_names_and_lines() {
     let script = program().with_file_name("shares.rb");
     let script = script.to_str().expect("a path");
     let run = |seconds: &str, how: &str| lab.try_record(["-g", "--", "ruby", script, seconds, how]);
-    // The first time the unwind table of the interpreter is made, while its stacks are short.
+    // The first recording makes the interpreter's unwind table, while its stacks are short.
     let (_, output) = run("1", "plain");
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("which was never tried") || said.contains("is a stripped Ruby") {
@@ -216,7 +217,7 @@ fn methods_of_ruby_have_names_and_lines() {
     }
 }
 
-/// The share of the rows whose line ends like this.
+/// Returns the share of the rows whose line ends like this.
 fn share_of_line(lines: &Value, end: &str) -> f64 {
     let is_line = |row: &&Value| row["name"].as_str().is_some_and(|name| name.ends_with(end));
     let amounts = rows(lines).iter().filter(is_line);
@@ -226,7 +227,7 @@ fn share_of_line(lines: &Value, end: &str) -> f64 {
         / total(lines)
 }
 
-/// The class of `Shares.java`; `None` without a compiler for it.
+/// Compiles `Shares.java`; `None` without a compiler.
 fn java_classes(lab: &Lab) -> Option<PathBuf> {
     compile_java(lab, &program().with_file_name("Shares.java"))
 }
@@ -245,7 +246,7 @@ fn compile_java(lab: &Lab, source: &Path) -> Option<PathBuf> {
     Some(classes)
 }
 
-/// The command that runs it, with these options of the JVM.
+/// Returns the command that runs it, with these options of the JVM.
 fn java(classes: &Path, options: &[&str], seconds: &str, how: &str) -> Vec<String> {
     let mut command = vec!["java".to_owned()];
     command.extend(options.iter().map(|word| (*word).to_owned()));
@@ -262,7 +263,7 @@ fn java(classes: &Path, options: &[&str], seconds: &str, how: &str) -> Vec<Strin
     command
 }
 
-/// The shares of a report are those of the iterations.
+/// Asserts that the shares of a report are those of the iterations.
 fn assert_java_shares(found: &Value, context: &str) {
     let (three, one) = (amount(found, "Shares.three"), amount(found, "Shares.one"));
     let (share, n) = (three / (three + one), three + one);
@@ -287,7 +288,8 @@ fn functions_of_java_have_names_without_a_flag() {
         words.extend(java(&classes, &[], "6", how));
         let found = report(&lab.record(&words), &[]);
         assert_java_shares(&found, how);
-        // Compiled code keeps no frame pointers: its callers are found by the sizes of its frames. What it calls is inlined.
+        // Compiled code keeps no frame pointers: its callers are found by frame sizes. Its callees
+        // are inlined.
         let own = inclusive(&found, "Shares.rounds (") / total(&found);
         assert!(own > 0.85, "{how}: {own} are below Shares.rounds");
     }
@@ -322,7 +324,7 @@ fn callers_of_java_that_compares_strings_are_known() {
     );
 }
 
-/// Stubs have frames of no known size, with words of calls that have ended.
+/// Stubs have frames of unknown size, with words of calls that have ended.
 #[test]
 fn callers_of_stubs_of_java_have_the_shares_of_their_own_clock() {
     if !live() {
@@ -380,7 +382,7 @@ fn a_running_jvm_says_the_names_of_its_functions() {
     std::thread::sleep(Duration::from_secs(2));
     let pid = child.0.id().to_string();
     let map = format!("/tmp/perf-{pid}.map");
-    // Its memory says them, or it does when it is asked.
+    // Its memory has them, or it writes them when asked.
     for flag in ["-g", "--no-stacks"] {
         let file = lab.record([flag, "-F1000", "--for", "3s", "-p", &pid]);
         assert_java_shares(&report(&file, &[]), flag);
@@ -418,7 +420,7 @@ fn a_jvm_that_is_not_to_be_asked_goes_on() {
     }
 }
 
-/// `shares.go`, built with these options of the linker; `None` without Go.
+/// Compiles `shares.go` with these options of the linker; `None` without Go.
 fn go_program(lab: &Lab, name: &str, linker: &str) -> Option<PathBuf> {
     if !is_installed("go") {
         return None;
@@ -449,7 +451,7 @@ fn a_stripped_go_program_has_names_and_lines() {
     let (share, n) = (three / (three + one), three + one);
     assert!(n > 200.0, "{n} samples in {found}");
     assert!((share - 0.75).abs() < 0.02 + error(0.75, n), "{share}");
-    // `one` has no frame of its own, so that its frame pointer is that of `rounds`.
+    // `one` has no frame of its own, so its frame pointer is that of `rounds`.
     let own = inclusive(&found, "main.rounds") / total(&found);
     assert!(own > 0.9, "{own} is below main.rounds");
     // Inlined: `spin` is in lines 20 and 21 of both.
@@ -489,9 +491,9 @@ fn labels_of_goroutines_have_the_shares_that_the_program_gave_them() {
     assert!(share(&began, "runtime.main") > 0.8, "{began}");
 }
 
-/// The command of Node.js without inlining: what V8 inlines has no name of its own. Its second
-/// compiler came with version 22. With the script, the `seconds` that it runs for, and how it
-/// spends them.
+/// Returns the command of Node.js without inlining, because functions that V8 inlines have no name
+/// of their own. Its second compiler came with version 22. With the script, its `seconds`, and how
+/// it spends them.
 fn node(seconds: &str) -> Vec<String> {
     let version = Command::new("node").arg("--version").output();
     let version = version.expect("node is started");
@@ -527,14 +529,15 @@ fn functions_of_node_have_names_whether_it_runs_already_or_not() {
     let words = node("2");
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = |first: &[&str]| lab.record(first.iter().chain(&words).copied());
-    // The first time the unwind table of node is made, without which its interpreter's frames are not known.
+    // The first recording makes node's unwind table, without which its interpreter's frames are
+    // unknown.
     run(&["--"]);
     for options in [&["--"][..], &["--no-attach", "--"]] {
         let found = report(&run(options), &[]);
         assert_node_shares(&found, ["three (shares.js:5)", "one (shares.js:11)"]);
         let own = inclusive(&found, "rounds (shares.js:21)") / total(&found);
         assert!(own > 0.8, "{own} of {found}");
-        // The interpreter's own pieces of code are the functions'.
+        // The interpreter's own code belongs to the functions.
         let pieces = rows(&found).iter().filter(|row| {
             let name = row["name"].as_str().unwrap_or_default();
             name.starts_with("Builtins_Interpreter")
@@ -572,7 +575,7 @@ fn node_is_asked_for_names_where_stacks_are_not_read() {
     assert_node_shares(&run(&["--no-stacks", "--"]), ["three /", "one /"]);
     let found = run(&["--no-stacks", "--no-attach", "--"]);
     assert!(share(&found, "three /") < 0.1, "{found}");
-    // V8 opens a log where the command runs.
+    // V8 opens a log in the command's directory.
     let logs = std::fs::read_dir(".").expect("a directory").flatten();
     let logs: Vec<_> = logs.map(|entry| entry.file_name()).collect();
     let is_log = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("isolate-");

@@ -1,5 +1,5 @@
-//! The command on programs with a known truth (tests/programs/), on the machine that the tests run
-//! on. What is asserted are shares, by intervals; never times.
+//! The command on programs with a known truth (tests/programs/), on the test machine. The tests
+//! assert shares, by intervals; never times.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The line of a source that has a word in it.
+/// Returns the line of a source with a word in it.
 fn line_of(program: &str, word: &str) -> usize {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/programs")
@@ -24,7 +24,7 @@ fn line_of(program: &str, word: &str) -> usize {
         + 1
 }
 
-/// The commands of the README's first screen, with what it shows under each.
+/// Returns the commands of the README's first screen, each with its shown output.
 fn readme_commands() -> Vec<(String, Vec<String>)> {
     let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let text = std::fs::read_to_string(readme).expect("the README");
@@ -50,7 +50,7 @@ fn readme_commands() -> Vec<(String, Vec<String>)> {
     commands
 }
 
-/// A line without what differs from run to run: numbers, and the blanks that align them.
+/// Returns a line without the parts that differ from run to run: numbers, and their alignment.
 fn shape(line: &str) -> String {
     let number = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '%');
     let words = line.split_whitespace().map(|word| word.replace(number, ""));
@@ -109,7 +109,7 @@ fn both_ways_of_collecting_give_the_true_shares() {
             "--",
             program.to_str().unwrap(),
         ]);
-        // Of the program alone: on a busy machine the kernel's share differs between runs.
+        // Only the program: on a busy machine the kernel's share differs between runs.
         let report = report(&file, &["--image", "three_to_one"]);
         assert_balanced(&report);
         let n = total(&report);
@@ -148,7 +148,7 @@ fn a_program_in_lock_step_with_the_rate_is_not_misattributed() {
             program.to_str().unwrap(),
             "2000",
         ]);
-        // Reading the clock belongs to both halves, and by procedure its caller is not seen.
+        // Reading the clock belongs to both halves, and its caller is not visible by procedure.
         let report = report(&file, &["--procedure", "_half"]);
         let n = total(&report);
         assert!(n > 100.0, "{n} samples");
@@ -323,7 +323,7 @@ fn time_off_the_cpu_is_counted_by_stack_and_waker() {
     let by_waker = ["--event", "off-cpu", "--by", "waker", "--thread", "sleeper"];
     let woken = seconds(&by_waker, "waker");
     assert!(woken > 0.8 * slept, "{woken} of {slept} s");
-    // The one that sleeps on a timer is woken by an interrupt, not by who happened to run.
+    // An interrupt wakes the sleeper on a timer, not the thread that happened to run.
     let by_waker = ["--event", "off-cpu", "--by", "waker", "--thread", "waker"];
     let interrupted = seconds(&by_waker, "[interrupt]");
     assert!(interrupted > 0.3, "{interrupted} s");
@@ -388,7 +388,7 @@ fn several_events_stand_side_by_side() {
         let report = report(&file, &[]);
         assert_balanced(&report);
         let total = |event: usize| report["events"][event]["total"].as_f64().unwrap();
-        // A process that starts has some dozens of page faults.
+        // A starting process has some dozens of page faults.
         assert!(total(1) > 9.0 * 20.0, "{collector}: {} faults", total(1));
         assert!(total(2) >= 9.0, "{collector}: {} switches", total(2));
     }
@@ -400,7 +400,7 @@ fn tracepoints_are_counted_to_their_period() {
         return;
     }
     let lab = Lab::new();
-    // On one CPU: occurrences are counted to the period on each CPU apart.
+    // On one CPU: each CPU counts occurrences up to the period separately.
     let script = "for i in 1 2 3 4 5 6 7 8; do /bin/true; done; true";
     let count = |event: &str| {
         let file = lab.record(["-e", event, "--", "taskset", "-c", "0", "sh", "-c", script]);
@@ -442,7 +442,7 @@ fn the_readme_shows_what_its_commands_print() {
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{command}: {printed}");
         let printed: Vec<String> = printed.lines().map(shape).collect();
-        // Headings must be there word for word; names and numbers are the program's own.
+        // Headings must match word for word; names and numbers are the program's own.
         const FIXED: [&str; 4] = [
             "everything else ",
             "experiments in run",
@@ -478,7 +478,7 @@ fn a_full_disk_does_not_lose_the_recording() {
             "--",
             "sh",
             "-c",
-            // Long enough for a sample at the least.
+            // Long enough for at least one sample.
             "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 5",
         ])
         .env("TMPDIR", lab.path(""))
@@ -529,7 +529,8 @@ fn programs_on_a_stacked_file_system_keep_their_names() {
     assert!(share(&report, "hot") > 0.85, "{report}");
 }
 
-/// A control group in the hierarchy that containers are told apart by; its processes must have ended when it goes.
+/// A control group in the hierarchy that tells containers apart; its processes must have ended
+/// before it is removed.
 struct ControlGroup(PathBuf);
 
 impl ControlGroup {
@@ -593,7 +594,7 @@ fn samples_are_told_apart_by_container() {
         let all = report(&file, &["--by", "container"]);
         assert_balanced(&all);
         let found = share(&all, "docker 3f2a1b4c5d6e");
-        // By the processes: each runs as long as the others, whatever else the machine does.
+        // By process: each runs as long as the others, whatever else the machine does.
         let truth = 2.0 / 3.0;
         let tolerance = error(truth, total(&all)) + 0.1;
         assert!((found - truth).abs() < tolerance, "{how:?}: {found} {all}");
@@ -630,7 +631,7 @@ fn programs_in_other_mount_namespaces_are_read_there() {
         .args([&lab.path("stripped/server"), &program])
         .status();
     assert!(strip.expect("binutils is installed").success());
-    // Each sees another program under the same path, where there is none outside.
+    // Each sees another program under the same path, which does not exist outside.
     let run = |directory: &str| {
         format!(
             "unshare -m sh -c 'mount --bind {} {1} && {1}/server 200000000'",
@@ -653,7 +654,7 @@ fn programs_in_other_mount_namespaces_are_read_there() {
         let file = lab.record(command);
         let report = report(&file, &["--image", "app/server"]);
         assert!(total(&report) > 100.0, "{collector}: {report}");
-        // Its one loop is the same in both, of one with a name and of the other without.
+        // Its only loop is the same in both, one with a name and one without.
         for name in ["hot", "[function at 0x"] {
             let found = share(&report, name);
             assert!(found > 0.25, "{collector}: {name} {found} {report}");
@@ -693,7 +694,7 @@ fn short_processes_are_seen_as_often_both_ways() {
         "i=0; while [ $i -lt 300 ]; do {} 1; i=$((i+1)); done",
         program.display()
     );
-    // One within the other: both see the same processes, whatever else the machine does.
+    // One inside the other: both see the same processes, whatever else the machine does.
     let by_bpf = lab.path("bpf.vf");
     let bpf = [
         VITALFEW,
@@ -735,8 +736,7 @@ fn a_termination_is_passed_on_to_the_command() {
     assert!(!rows(&report(&file, &["--by", "image"])).is_empty());
 }
 
-/// The scheduler's accounts of a command with short children agree with the times that the shell's `times`
-/// says.
+/// The scheduler's accounts of a command with short children agree with the shell's `times`.
 #[test]
 fn the_first_line_says_where_the_time_went() {
     if !live() {
@@ -755,13 +755,14 @@ fn the_first_line_says_where_the_time_went() {
                 .as_f64()
                 .unwrap_or_else(|| panic!("{key}: {report}"))
         };
-        // bash, the subshell of $(seq), true, two sleeps: of 204 a few that the kernel has not given up in time are missing now
-        // and then; five were, beside other tests. Their CPU time is within what is allowed below.
+        // bash, the subshell of $(seq), true, two sleeps: a few of the 204 that the kernel has not
+        // released in time are missing now and then; five were, beside other tests. Their CPU time
+        // is within the tolerance below.
         let threads = ns("threads");
         assert!((195.0..=204.0).contains(&threads), "{times}");
         let off = (ns("cpu_ns") / 1e9 - truth).abs() / truth;
         assert!(off < 0.1, "{collector}: {times}, by the shell {truth} s");
-        // Three processes wait for as long as a sleep takes, those that start others beside it.
+        // Three processes wait as long as a sleep, those that start others beside it.
         let length = report["duration_ns"].as_f64().expect("a length");
         assert!(ns("blocked_ns") > 0.5e9 * 3.0, "{times}");
         assert!(ns("blocked_ns") < 3.2 * length, "{times} of {length}");
@@ -775,14 +776,14 @@ fn the_first_line_says_where_the_time_went() {
     }
 }
 
-/// `1m2.345s` in seconds.
+/// Parses `1m2.345s` as seconds.
 fn seconds(text: &str) -> f64 {
     let (minutes, seconds) = text.split_once('m').expect("minutes");
     let number = |text: &str| text.replace(',', ".").parse::<f64>().expect("a number");
     60.0 * number(minutes) + number(seconds.trim_end_matches('s'))
 }
 
-/// A program that sleeps: the report says so, and with --off-cpu begins with it.
+/// A program that sleeps: the report says so, and begins with it under --off-cpu.
 #[test]
 fn a_program_that_waits_is_reported_by_its_waits() {
     if !live() {
@@ -811,7 +812,7 @@ fn a_program_that_waits_is_reported_by_its_waits() {
     let file = lab.record(["-p", &pid, "--for", "1s"]);
     let _ = sleeper.kill();
     let _ = sleeper.wait();
-    // Without a sample there is no table, but there are the times.
+    // Without samples there is no table, but there are times.
     let output = Command::new(VITALFEW)
         .args(["report", "--json"])
         .arg(&file)

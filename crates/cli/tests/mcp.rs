@@ -1,4 +1,4 @@
-//! `vitalfew mcp`, asked by another project's client, and by lines that no client writes.
+//! `vitalfew mcp`, used by another project's client, and by lines that no client writes.
 
 mod common;
 
@@ -81,7 +81,7 @@ fn an_agent_asks_records_and_orders_experiments() {
     }
     assert!(!lab.path("started").exists());
 
-    // Three of four samples are in busy; the rest of the machine may take some.
+    // Three of four samples are in busy; other processes may take some.
     let first = |name: &str, list: &str| answer(name)[list][0].clone();
     let row = first("recorded", "rows");
     assert_eq!(row["name"], "busy");
@@ -89,7 +89,7 @@ fn an_agent_asks_records_and_orders_experiments() {
         .as_f64()
         .or(row["cycles"]["fraction"].as_f64());
     assert!(part.is_some_and(|part| (0.6..0.8).contains(&part)), "{row}");
-    // The program, its start and the C library are six rows, of which 900 bytes have room for three.
+    // The program, its start and the C library are six rows, of which 900 bytes hold three.
     assert!(answer("small")["left_out"].is_string(), "{found}");
     for name in ["searched", "run"] {
         let finding = found["answers"][name]["text"].as_str().expect("a text");
@@ -114,7 +114,7 @@ fn an_agent_asks_records_and_orders_experiments() {
         "{instruction}"
     );
     assert_eq!(found["answers"]["compared"]["error"], false);
-    // On a busy machine there may be too few experiments for a prediction: then that is said.
+    // On a busy machine there may be too few experiments for a prediction, which is then reported.
     let predicted = answer("what if");
     assert!(predicted["experiments"].as_u64() > Some(0), "{predicted}");
     let answered = predicted["findings"][0]["amount"]["n"]["experiments"].is_u64();

@@ -1,4 +1,4 @@
-//! Branch targets, from the registers at samples and what the code after them reads of memory.
+//! Branch targets, from the registers at samples and the memory that the code after them reads.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Observations of a program: samples, branches for each, and the rarer way's share of the branch that goes
-/// both ways.
+/// Observations of a program: samples, branches for each, and the rarer way's share of the branch
+/// that goes both ways.
 struct Seen {
     samples: u64,
     branches: f64,
@@ -81,7 +81,7 @@ fn ways_lead_through_memory_where_bpf_may_be_loaded() {
         with.rarer
     );
     assert!(with.samples > 500 && without.samples > 500);
-    // Eight at most; without memory none but those on what was just loaded.
+    // At most eight; without memory, no branch on a value that was just loaded.
     assert!(far > 5.0 && near < 2.5, "{far} {near}");
     assert!((0.15..0.35).contains(&with.rarer), "{}", with.rarer);
 }

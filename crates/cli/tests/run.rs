@@ -1,4 +1,5 @@
-//! `vitalfew run` on programs of known truth. What is asserted are places, kinds and orders; never times.
+//! `vitalfew run` on programs of known truth. The tests assert places, kinds and orders; never
+//! times.
 
 mod common;
 
@@ -56,7 +57,7 @@ fn result(lab: &Lab) -> Value {
     json
 }
 
-/// Returns what holds a result to its documented form, claims included.
+/// Returns the validator of a result's documented form, claims included.
 fn result_validator() -> jsonschema::Validator {
     let read = |name: &str| -> Value {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
@@ -70,7 +71,7 @@ fn result_validator() -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect("a schema")
 }
 
-/// Returns what the findings spend their time on, and their places: experiments name a line, not a path.
+/// Returns the findings' kinds of time, with their places: experiments name a line, not a path.
 fn spent(json: &Value) -> Vec<(String, String)> {
     let list = json["claims"]["list"].as_array().expect("a list");
     let on = |claim: &Value| {
@@ -114,7 +115,7 @@ fn sleeping_is_the_first_finding_of_a_program_that_sleeps() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let json = result(&lab);
     let mut found = spent(&json);
-    // Others may have the CPUs of a machine that is shared.
+    // On a shared machine others may use the CPUs.
     found.retain(|(on, _)| on != "no_cpu");
     assert_eq!(found[0].0, "sleeping", "{found:?}");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -138,7 +139,7 @@ fn a_command_that_only_sleeps_is_said_to_sleep() {
     let json = result(&lab);
     assert!(json["samples"].as_u64() < Some(30), "{json}");
     let mut found = spent(&json);
-    // Others may have the CPUs of a machine that is shared.
+    // On a shared machine others may use the CPUs.
     found.retain(|(on, _)| on != "no_cpu");
     assert_eq!(found[0].0, "sleeping", "{found:?}");
 }
@@ -150,7 +151,7 @@ __attribute__((noinline)) static void make_file(void) { long s = 0; for (long i 
 int main(int n, char **words) { (void)n; if (open(words[1], O_CREAT | O_EXCL | O_RDWR, 0600) < 0) return 3; make_file(); return 0; }
 ";
 
-/// A command without symbols: it is said which file the addresses are of.
+/// A command without symbols: a message names the file of the addresses.
 #[test]
 fn a_stripped_program_is_said_to_have_no_names() {
     if !live() {
@@ -165,7 +166,8 @@ fn a_stripped_program_is_said_to_have_no_names() {
     assert!(text.contains("sleeps have no names"), "{text}");
 }
 
-/// A command that finds what it has made does other work: that is not taken for its work.
+/// A second run that finds the first one's results does other work, which must not count as the
+/// command's.
 #[test]
 fn only_the_first_run_counts_if_another_one_ends_otherwise() {
     if !live() {
@@ -194,7 +196,7 @@ int main(void) { pthread_t one, other; pthread_create(&one, 0, work, 0); pthread
   pthread_join(one, 0); pthread_join(other, 0); return 0; }
 ";
 
-/// Waits are in nanoseconds and samples are counted: the functions to trace are those that compute.
+/// Waits are in nanoseconds and samples are counted: the functions to trace are the computing ones.
 #[test]
 fn functions_of_a_program_that_waits_are_traced() {
     if !live() {
@@ -240,7 +242,7 @@ int main(int n, char **words) {
 }
 "#;
 
-/// A command that crashes, fails or hangs: what is known of it is said, and how it ended.
+/// A command that crashes, fails or hangs: the known results are reported, with how it ended.
 #[test]
 fn how_the_command_ended_is_said_beside_what_is_known() {
     if !live() {
@@ -302,7 +304,8 @@ __attribute__((noinline)) static void fill_page(char *page) {
 int main(void) { char *page = malloc(1 << 20); for (int i = 0; i < 15; i++) fill_page(page); return 0; }
 "#;
 
-/// A function that ends by jumping into the C library is not on stacks, but whoever called it did call it.
+/// A function that ends in a tail call of the C library is not on stacks, but its caller did call
+/// it.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_function_that_ends_with_a_tail_call_is_named() {
@@ -328,7 +331,7 @@ int main(void) { pthread_t one, other; pthread_create(&one, 0, serve, 0); pthrea
   pthread_join(one, 0); pthread_join(other, 0); return 0; }
 ";
 
-/// A process of several busy threads is sampled, traced, then experimented with, and runs on.
+/// A process with several busy threads is sampled, traced, then experimented with, and runs on.
 #[test]
 fn a_running_process_is_asked_by_all_methods_and_runs_on() {
     if !live() {
@@ -369,7 +372,7 @@ fn a_running_process_is_asked_by_all_methods_and_runs_on() {
     );
 }
 
-/// Stopped by its user, a measurement is not said to have been too short.
+/// A measurement stopped by the user is not reported as too short.
 #[test]
 fn a_stopped_measurement_gives_what_it_has() {
     if !live() {
@@ -405,7 +408,7 @@ fn who_goes_on_after_the_command_is_said() {
     let lab = Lab::new();
     let program = compile(&lab, "leaves", LEAVES);
     let errors = std::fs::File::create(lab.path("errors")).expect("a file");
-    // What is left behind has it open, too.
+    // The process left behind has it open, too.
     let status = Command::new(VITALFEW)
         .args(["run", "--quiet", "-o"])
         .arg(lab.path("result.json"))
@@ -438,7 +441,7 @@ int main(int n, char **words) {
   pthread_t one; pthread_create(&one, 0, compute, 0); compute(0); pthread_join(one, 0); return 0; }
 "#;
 
-/// Nobody types again what a command asks for at a terminal.
+/// A user would have to repeat the answers to a command's questions.
 #[test]
 fn a_command_that_asks_its_user_is_run_once() {
     if !live() {
@@ -461,7 +464,7 @@ fn a_command_that_asks_its_user_is_run_once() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .expect("script of util-linux");
-    // It is asked for an answer when it sleeps, having said who it is.
+    // It is asked for an answer when it sleeps, after it printed its name.
     let sleeps = || {
         let pid = std::fs::read_to_string(&started).ok()?;
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
@@ -543,7 +546,8 @@ __attribute__((noinline)) static void print_rows(void) { long s = 0; for (long i
 int main(int n, char **words) { (void)n; parse_rows(atol(words[1])); print_rows(); return 0; }
 ";
 
-/// Twice the work is slower than allowed by any interval, and named; the same work is never said to be slower for sure.
+/// Twice the work is slower than allowed by any interval, and named; the same work is never certain
+/// to be slower.
 #[test]
 fn check_tells_what_got_slower() {
     if !live() {

@@ -1,4 +1,4 @@
-//! Programs that vitalfew launches do what they do alone, or are refused.
+//! Programs launched by vitalfew behave as they do alone, or are refused.
 
 mod common;
 
@@ -6,8 +6,8 @@ use common::*;
 use std::path::Path;
 use std::process::Command;
 
-/// The short selection of benches/targets.py: allocators, coroutines, collectors, unwinders, long jumps, static programs, each
-/// under `causal run` and `interference run` with everything traced.
+/// The short selection of benches/targets.py: allocators, coroutines, collectors, unwinders, long
+/// jumps, static programs, each under `causal run` and `interference run` with everything traced.
 #[test]
 fn programs_print_and_return_what_they_do_alone_or_are_refused() {
     if !live() {
@@ -26,7 +26,7 @@ fn programs_print_and_return_what_they_do_alone_or_are_refused() {
     assert!(output.status.success(), "{table}\n{wrong}");
 }
 
-/// Runs vitalfew inside of namespaces, and returns what it said.
+/// Runs vitalfew inside of namespaces, and returns its output.
 fn run_inside(lab: &Lab, namespaces: &[&str], words: &[&str]) -> (bool, String) {
     let output = Command::new("unshare")
         .args(namespaces)
@@ -40,7 +40,7 @@ fn run_inside(lab: &Lab, namespaces: &[&str], words: &[&str]) -> (bool, String) 
     (output.status.success(), said.into_owned())
 }
 
-/// In a PID namespace of its own, as in a container, processes have other numbers than in the kernel.
+/// In a PID namespace, as in a container, process ids differ from the kernel's.
 #[test]
 fn programs_are_measured_in_a_pid_namespace() {
     if !live() {
@@ -65,7 +65,7 @@ fn programs_are_measured_in_a_pid_namespace() {
     }
 }
 
-/// There vitalfew would take other processes for its own.
+/// There vitalfew would mistake other processes for its own.
 #[test]
 fn proc_of_another_pid_namespace_is_refused() {
     if !live() {
@@ -85,7 +85,7 @@ fn proc_of_another_pid_namespace_is_refused() {
     assert!(!ok && said.contains("--pid=host"), "{said}");
 }
 
-/// The clock that programs read in a time namespace is another than the kernel stamps its events with.
+/// In a time namespace, programs read another clock than that of the kernel's events.
 #[test]
 fn time_in_a_time_namespace_is_the_kernels() {
     if !live() {
@@ -113,11 +113,11 @@ fn time_in_a_time_namespace_is_the_kernels() {
     assert!(is_sane, "{said}: {traced}");
 }
 
-/// A shell that ends well when its child tells it to, and writes down that it was started.
+/// A shell that ends successfully when its child tells it to, and records its start.
 const TOLD: &str =
     "echo >>starts; trap 'exit 0' TERM; (sleep 1; kill -TERM $$) & while :; do :; done";
 
-/// A user who told a program to end would wait for ever for the end of another run.
+/// A user who told a program to end would wait forever for the end of another run.
 #[test]
 fn programs_that_are_told_to_end_are_not_started_again() {
     if !live() {

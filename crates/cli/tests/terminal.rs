@@ -1,4 +1,4 @@
-//! Output on a terminal: lines that fit, colour where it is wanted, a pager, and no control sequences from
+//! Output on a terminal: fitting lines, colour if wanted, a pager, and no control sequences from
 //! foreign names. Also other tools' profiles in the commands for recordings.
 
 mod common;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A profile (speedscope's) with names that are long, and hostile.
+/// Makes a speedscope profile with long and hostile names.
 fn profile(directory: &Path) -> PathBuf {
     let file = directory.join("app.json");
     let long = "std::vector<std::pair<std::string,long>>::".repeat(6) + "insert";
@@ -42,7 +42,7 @@ fn on_terminal(columns: u32, environment: &str, command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).replace('\r', "")
 }
 
-/// A line without our colours.
+/// Returns a line without vitalfew's colours.
 fn plain(line: &str) -> String {
     let mut plain = line.to_owned();
     for escape in [

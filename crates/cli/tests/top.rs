@@ -1,4 +1,4 @@
-//! `vitalfew top` in a terminal: it draws, obeys keys, and leaves the terminal as it was, however it ends.
+//! `vitalfew top` in a terminal: it draws, obeys keys, and restores the terminal, however it ends.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than a table takes on a machine that does much else.
+/// Longer than a table takes on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
 
 /// A pseudo-terminal of 24 lines of 80 columns in which `top` runs, and then `stty`.
@@ -64,14 +64,14 @@ impl TopTerminal {
         }
     }
 
-    /// Types, and forgets what was drawn before.
+    /// Types, and forgets the earlier drawing.
     fn type_keys(&mut self, keys: &str) {
         self.seen.clear();
         self.keys.write_all(keys.as_bytes()).expect("typed");
         self.keys.flush().expect("typed");
     }
 
-    /// The terminal is left as it was: its usual screen, with a cursor, lines and echo.
+    /// Asserts that the terminal is restored: its usual screen, with a cursor, lines and echo.
     fn expect_restored(mut self, status: &str) {
         self.wait_for("speed");
         self.wait_for(" echo ");
@@ -81,7 +81,7 @@ impl TopTerminal {
             "\u{1b}[?25h",
             " icanon",
         ] {
-            // What is refused at once has changed nothing.
+            // An immediate refusal has drawn nothing.
             let was_drawn = status == "0" || !text.starts_with('\u{1b}');
             assert!(
                 !was_drawn || self.seen.contains(text),
@@ -92,7 +92,7 @@ impl TopTerminal {
     }
 }
 
-/// A test that fails leaves nothing behind that goes on to draw: with its terminal, `top` ends.
+/// A failed test leaves no `top` that goes on drawing: it ends with its terminal.
 impl Drop for TopTerminal {
     fn drop(&mut self) {
         let _ = self.script.kill();
@@ -108,7 +108,8 @@ fn it_draws_obeys_keys_and_restores_the_terminal() {
     let mut top = TopTerminal::start("");
     top.wait_for("\u{1b}[?1049h");
     top.wait_for("SELF %");
-    // Only cells that change are drawn: no name has a corner of a box, and READY no letter in common with TOTAL at its place.
+    // Only changed cells are drawn: no name has a corner of a box, and READY shares no letter with
+    // TOTAL at its place.
     top.type_keys("?");
     top.wait_for("┌");
     top.type_keys("x4");
@@ -126,7 +127,7 @@ fn control_c_and_signals_restore_the_terminal() {
     top.wait_for("READY %");
     top.type_keys("\u{3}");
     top.expect_restored("0");
-    // The signal comes from outside, to the one below this terminal's shell.
+    // The signal comes from outside, to the process below this terminal's shell.
     let mut top = TopTerminal::start("--by waits");
     top.wait_for("WAITS/S");
     top.seen.clear();
@@ -136,7 +137,7 @@ fn control_c_and_signals_restore_the_terminal() {
     top.expect_restored("0");
 }
 
-/// The process of `vitalfew` on a terminal.
+/// Returns the process of `vitalfew` on a terminal.
 fn own_process(top: &TopTerminal) -> String {
     let script = top.script.id().to_string();
     let shell = first_child(&script).expect("the terminal's shell");
@@ -154,7 +155,7 @@ fn without_a_terminal_it_prints_one_table() {
     if !live() {
         return;
     }
-    // A machine without other work has an empty table.
+    // An idle machine has an empty table.
     let mut busy = busy_process();
     for options in [
         &["--every", "300ms"][..],
@@ -167,7 +168,7 @@ fn without_a_terminal_it_prints_one_table() {
     busy.wait().expect("ended");
 }
 
-/// A table of a process that does nothing is empty, and that is said.
+/// The table of an idle process is empty, and a message says so.
 #[test]
 fn an_empty_table_says_so() {
     if !live() {
@@ -183,7 +184,7 @@ fn an_empty_table_says_so() {
     assert_eq!(text.lines().count(), 1, "{text}");
 }
 
-/// A process that computes until it is killed.
+/// Starts a process that computes until it is killed.
 fn busy_process() -> Child {
     let shell = Command::new("sh")
         .args(["-c", "while :; do :; done"])
@@ -208,7 +209,7 @@ fn printed_table(options: &[&str]) -> String {
     text
 }
 
-/// A process that is not there is said plainly, and the terminal is as before.
+/// A message names the missing process, and the terminal is unchanged.
 #[test]
 fn what_cannot_be_sampled_is_said() {
     if !live() {
@@ -233,7 +234,8 @@ fn it_ends_with_its_terminal() {
     let mut top = TopTerminal::start("");
     top.wait_for("SELF %");
     let process = own_process(&top);
-    // That nobody reads its output any more, the terminal would only see when there is new output: not on an idle machine.
+    // The terminal would only notice the lost reader at new output, which an idle machine does not
+    // cause.
     top.script.kill().expect("the terminal ends");
     drop(top);
     let gone = || !std::path::Path::new(&format!("/proc/{process}")).exists();

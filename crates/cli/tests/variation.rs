@@ -1,4 +1,4 @@
-//! `stats` and `diff` on runs of a program of which some were disturbed on purpose.
+//! `stats` and `diff` on runs of a program, some of them disturbed on purpose.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn json(args: &[&str], files: &[PathBuf]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Runs of `steps`, one for each of `extra`: `step5` does that percentage more in it.
+/// Records runs of `steps`, one for each of `extra`: `step5` does that percentage more in it.
 fn runs(lab: &Lab, extra: &[u32]) -> Vec<PathBuf> {
     let program = lab.program("steps").display().to_string();
     let run = |(number, extra): (usize, &u32)| {
@@ -49,8 +49,8 @@ fn a_change_has_its_sign_and_lies_in_its_interval() {
         return;
     }
     let lab = Lab::new();
-    // Whether two runs differ by more than chance depends on how noisy the machine is, and is tested
-    // on made-up counts; that the change is there does not.
+    // Whether two runs differ by more than chance depends on the machine's noise, and is tested on
+    // synthetic counts; the presence of the change does not.
     let runs = runs(&lab, &[0, 300]);
     let report = json(&["diff", "--json"], &runs);
     let first = &report["rows"][0];
@@ -76,7 +76,7 @@ fn build(program: &Path, flags: &[&str]) {
     assert!(status.expect("a C compiler").success());
 }
 
-/// Records a build of `steps`, of which `step5` does `extra` percent more.
+/// Records a build of `steps`, whose `step5` does `extra` percent more.
 fn record_build(lab: &Lab, program: &Path, extra: &str, name: &str, more: &[&str]) -> PathBuf {
     let file = lab.path(name);
     let status = Command::new(VITALFEW)
@@ -92,7 +92,8 @@ fn record_build(lab: &Lab, program: &Path, extra: &str, name: &str, more: &[&str
     file
 }
 
-/// The change of `step5` is first, and every row of the program has a name in both sets.
+/// Asserts that the change of `step5` is first, and every row of the program has a name in both
+/// sets.
 fn assert_step5_grew(files: &[PathBuf], args: &[&str]) {
     let report = json(&[&["diff", "--json", "--all"], args].concat(), files);
     let first = &report["rows"][0];
@@ -121,7 +122,7 @@ fn a_program_that_was_rebuilt_in_place_is_compared_by_name() {
         return;
     }
     let lab = Lab::new();
-    // Without a build-id only its age tells the later build.
+    // Without a build-id only its age identifies the later build.
     for flags in [&[][..], &["-Wl,--build-id=none"]] {
         let app = lab.path("app");
         build(&app, flags);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A daemon; it is ended when the test ends.
+/// A daemon, which ends with the test.
 pub struct Daemon {
     pub child: Child,
     db: PathBuf,
@@ -17,17 +17,17 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts one and waits until it answers.
+    /// Starts a daemon and waits until it answers.
     pub fn start(db: &Path, args: &[&str]) -> Self {
         Self::start_with(db, args, |_| ())
     }
 
-    /// The same by a command that `change` changes.
+    /// Starts a daemon by a command that `change` changes.
     pub fn start_with(db: &Path, args: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         Self::spawn(db, args, change).awaited()
     }
 
-    /// The same with a socket elsewhere.
+    /// Starts a daemon with a socket elsewhere.
     pub fn start_asked_at(db: &Path, args: &[&str], socket: &Path) -> Self {
         let mut daemon = Self::spawn(db, args, |_| ());
         daemon.socket = Some(socket.to_owned());
@@ -36,7 +36,7 @@ impl Daemon {
 
     fn awaited(self) -> Self {
         let mut daemon = self;
-        // Beside other work the kernel may take its time to check the programs.
+        // On a busy machine the kernel may take long to verify the programs.
         let end = Instant::now() + Duration::from_secs(180);
         while daemon.try_ask("status").is_none() {
             assert!(
@@ -65,7 +65,8 @@ impl Daemon {
                 true => &[][..],
                 false => &["--budget", "100", "-F", "1000"],
             })
-            // Stacks only where they matter: the unwind table of our own unoptimised program alone takes seconds.
+            // Stacks only where they matter: the unwind table of vitalfew's unoptimised program
+            // alone takes seconds.
             .args(
                 match args
                     .iter()
@@ -113,7 +114,7 @@ impl Daemon {
             .unwrap_or_else(|| panic!("no answer to {what}: {}", self.said()))
     }
 
-    /// Asks for its status until it is as wanted.
+    /// Polls its status until `wanted` accepts it.
     pub fn wait_for(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
@@ -130,7 +131,7 @@ impl Daemon {
         }
     }
 
-    /// Waits until it has said this.
+    /// Waits until it has printed this.
     pub fn wait_for_word(&self, word: &str) {
         let end = Instant::now() + Duration::from_secs(60);
         while !self.said().contains(word) {
@@ -145,7 +146,7 @@ impl Daemon {
         assert!(kill.expect("kill runs").success());
     }
 
-    /// Ends it as a service manager does; its exit code.
+    /// Ends it as a service manager does; returns its exit code.
     pub fn end(mut self, signal: &str) -> Option<i32> {
         self.signal(signal);
         self.child.wait().expect("waited").code()
@@ -162,7 +163,7 @@ impl Drop for Daemon {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();
             let _ = self.child.wait();
-            // The test failed: nobody will come to read what its collector goes on counting.
+            // The test failed: its collector would count on without a reader.
             for directory in abandoned(&self.db) {
                 let _ = fs::remove_dir_all(directory);
             }
@@ -170,14 +171,14 @@ impl Drop for Daemon {
     }
 }
 
-/// Returns where collectors of the database are pinned that no daemon reads.
+/// Returns the directories of the database's pinned collectors without a daemon.
 pub fn abandoned(db: &Path) -> Vec<PathBuf> {
     let ours = abandoned_collectors(db);
     let directories = ours.iter().filter_map(|found| found["directory"].as_str());
     directories.map(PathBuf::from).collect()
 }
 
-/// Returns what `doctor` says of collectors of the database that no daemon reads.
+/// Returns `doctor`'s entries for the database's collectors without a daemon.
 pub fn abandoned_collectors(db: &Path) -> Vec<Value> {
     let output = Command::new(VITALFEW).args(["doctor", "--json"]).output();
     let said = output.expect("vitalfew runs").stdout;
@@ -187,7 +188,7 @@ pub fn abandoned_collectors(db: &Path) -> Vec<Value> {
     ours.cloned().collect()
 }
 
-/// Something to sample on a CPU.
+/// A load to sample on a CPU.
 pub struct Load(Child);
 
 impl Load {
@@ -226,8 +227,8 @@ pub fn sum(db: &Path, sql: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Every sample that was taken is stored or counted as dropped, once as a place and once as one of a
-/// thread.
+/// Asserts that every sample taken is stored or counted as dropped, once as a place and once as one
+/// of a thread; returns their number.
 pub fn assert_accounted(db: &Path) -> u64 {
     let stored = sum(db, "SELECT sum(stored) FROM events");
     let taken = sum(db, "SELECT sum(taken) FROM events");

@@ -1,4 +1,4 @@
-//! Recordings that nobody took: of events that this machine need not have, at places that a test chooses.
+//! Synthetic recordings, of events that this machine may lack, at places that a test chooses.
 
 use profile::{
     CallGraph, Collector, Event, EventId, Host, Image, ImageId, ImageKind, ImageOffset, Location,
@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use symbols::build_id_of_file;
 
-/// A recording of a program: its events, each with its period and how many samples were where.
+/// Makes a recording of a program: its events, each with its period and the number of samples at
+/// each place.
 pub fn recording(program: &Path, events: &[(&str, f64, &BTreeMap<u64, u64>)]) -> Recording {
     let target = Target::Command(vec!["made up".to_owned()]);
     let mut made = Recording::new(Host::default(), target, Collector::Ring, CallGraph::None);

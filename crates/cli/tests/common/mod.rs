@@ -15,7 +15,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub const VITALFEW: &str = env!("CARGO_BIN_EXE_vitalfew");
 
-/// The library to preload, built once: cargo builds nothing for tests that they do not depend on.
+/// Returns the library to preload, built once: cargo builds nothing for tests that they do not
+/// depend on.
 pub fn runtime() -> &'static Path {
     static RUNTIME: OnceLock<PathBuf> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -37,7 +38,8 @@ pub fn runtime() -> &'static Path {
     })
 }
 
-/// The machine for one test of a file at a time: where what the others take of it would count. `None`: nothing can be measured here.
+/// Locks the machine for one test of a file at a time, if other tests' load would matter. `None`:
+/// nothing can be measured here.
 pub fn alone() -> Option<MutexGuard<'static, ()>> {
     static MACHINE: Mutex<()> = Mutex::new(());
     live().then(|| MACHINE.lock().unwrap_or_else(PoisonError::into_inner))
@@ -67,7 +69,8 @@ impl Lab {
             .with_extension("c");
         let program = self.path(name);
         let flags = ["-O2", "-g", "-fomit-frame-pointer", "-pthread"];
-        // Where the machine is sampled, the copy of another test would be the same program, and is gone when that test ends.
+        // When the whole machine is sampled, another test's copy would count as the same program,
+        // and disappear with that test.
         let mut hasher = DefaultHasher::new();
         program.hash(&mut hasher);
         let id = format!("-Wl,--build-id=0x{:016x}", hasher.finish());
@@ -89,8 +92,8 @@ impl Lab {
         file
     }
 
-    /// Starts a recording and returns when it says that it records: how long that takes depends on what
-    /// else the machine does.
+    /// Starts a recording and returns when it reports its start: that time depends on the machine's
+    /// load.
     pub fn start_recording<S: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = S>,
@@ -113,7 +116,7 @@ impl Lab {
             said += &line.expect("text");
             said.push('\n');
         }
-        // Read on, because a full pipe would hold it up.
+        // Reads on, because a full pipe would block it.
         let rest =
             std::thread::spawn(move || said + &lines.map_while(Result::ok).collect::<String>());
         RunningRecording { child, file, rest }
@@ -136,7 +139,7 @@ impl Lab {
     }
 }
 
-/// A recording that has begun.
+/// A running recording.
 pub struct RunningRecording {
     pub child: Child,
     file: PathBuf,
@@ -152,7 +155,7 @@ impl RunningRecording {
         assert!(sent.expect("kill runs").success());
     }
 
-    /// Waits until it ends. Returns how it ended, and its file.
+    /// Waits until it ends. Returns its exit status and its file.
     pub fn wait(mut self) -> (ExitStatus, PathBuf) {
         let status = self.child.wait().expect("it ends");
         let said = self.rest.join().expect("text");
@@ -161,8 +164,8 @@ impl RunningRecording {
     }
 }
 
-/// Returns whether programs can be measured here. A test may be skipped only with the reason that the
-/// doctor gives, and not at all with REQUIRE_LIVE=1.
+/// Returns whether programs can be measured here. A test may be skipped only with the doctor's
+/// reason, and not at all with REQUIRE_LIVE=1.
 pub fn live() -> bool {
     static REASON: OnceLock<Option<String>> = OnceLock::new();
     let reason = REASON.get_or_init(|| {
@@ -209,7 +212,7 @@ pub fn total(report: &Value) -> f64 {
     report["events"][0]["total"].as_f64().expect("a total")
 }
 
-/// The amount of the first event in rows whose name has `name` in it.
+/// Returns the amount of the first event in rows whose name contains `name`.
 pub fn amount(report: &Value, name: &str) -> f64 {
     let named = |row: &&Value| row["name"].as_str().is_some_and(|n| n.contains(name));
     let amounts = rows(report).iter().filter(named);
@@ -220,12 +223,12 @@ pub fn share(report: &Value, name: &str) -> f64 {
     amount(report, name) / total(report)
 }
 
-/// Five standard errors of a share that was counted out of `n`.
+/// Returns five standard errors of a share that was counted out of `n`.
 pub fn error(share: f64, n: f64) -> f64 {
     5.0 * (share * (1.0 - share) / n).sqrt()
 }
 
-/// Samples of the program are balanced, and in the count that the report shows.
+/// Asserts that the program's samples are balanced, and equal the count in the report.
 pub fn assert_balanced(report: &Value) {
     for event in report["recorded_events"].as_array().expect("events") {
         let count = |key: &str| event[key].as_u64().expect("a count");

@@ -15,7 +15,8 @@ pub fn start(program: &Path, arguments: &[&str]) -> Child {
     child
 }
 
-/// The two numbers that a program says when it is told to end: `running` its rounds and the calls that were interrupted.
+/// Returns the two numbers that a program prints when it is told to end: for `running` its rounds
+/// and the interrupted calls.
 pub fn end(child: Child) -> [u64; 2] {
     let pid = child.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
