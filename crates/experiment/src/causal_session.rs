@@ -421,7 +421,7 @@ impl<'a> CausalSession<'a> {
         }
     }
 
-    /// The command's first word.
+    /// Returns the command's first word.
     fn command_name(&self) -> String {
         program_text(&self.options.command)
     }

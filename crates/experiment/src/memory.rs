@@ -79,7 +79,7 @@ impl SharedObject {
     /// Writes the first bytes, which are not in use yet.
     pub fn write(&self, bytes: &[u8]) {
         let length = bytes.len().min(self.length);
-        // SAFETY: the mapping is as long, and ours alone so far.
+        // SAFETY: the mapping is as long, and no other code uses it yet.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr(), length) };
     }
 
@@ -94,7 +94,7 @@ impl SharedObject {
 
     /// Returns a descriptor that an executed program inherits.
     pub fn inheritable_descriptor(&self) -> Result<OwnedFd, Error> {
-        // SAFETY: a plain call on our descriptor; the result is new.
+        // SAFETY: a plain call on an owned descriptor; the result is new.
         unsafe {
             let memory = self.descriptor.as_raw_fd();
             let mut limit = std::mem::zeroed::<libc::rlimit>();

@@ -65,7 +65,7 @@ fn try_calls() -> io::Result<usize> {
     drop(writer);
     let mut allowed = Vec::new();
     reader.read_to_end(&mut allowed)?;
-    // SAFETY: waits for our own child.
+    // SAFETY: waits for a child of this process.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
     Ok(allowed.len())
 }

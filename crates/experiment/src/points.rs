@@ -355,7 +355,7 @@ fn open_counting(mut attr: perf_event_attr, pid: i32, cpu: i32) -> io::Result<Ow
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -2,9 +2,9 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`read`] | profiles of other tools, and recordings of ours, become call trees: one reader each, all in one table |
-//! | [`write`] | recordings of ours become files of other tools: one writer each |
-//! | [`counts`] | how often code ran, as other tools counted it: instructions, source lines, branches |
+//! | [`read`] | reads profiles of other tools, and recordings, as call trees, one reader each |
+//! | [`write`] | writes recordings as files of other tools: one writer each |
+//! | [`counts`] | execution counts of other tools: instructions, source lines, branches |
 //! | [`coz`] | causal profiles, both ways |
 #![forbid(unsafe_code)]
 

@@ -24,7 +24,7 @@ fn write(recording: &Recording, symbols: &SymbolTable, options: &WriteOptions) -
     String::from_utf8(out).unwrap()
 }
 
-/// A strict reader: every line is frames, one space, a number; no line repeats.
+/// Reads strictly: every line is frames, one space, a number; no line repeats.
 fn read(text: &str) -> BTreeMap<Vec<String>, u64> {
     let mut stacks = BTreeMap::new();
     for line in text.split_terminator('\n') {

@@ -8,12 +8,12 @@ use core::panic::PanicInfo;
 // The program exists for this crate's signal handler.
 extern crate freestanding;
 
-/// Nothing calls it: a test of `experiment` checks that it is not in the image.
+/// Panics are impossible: a test of `experiment` checks that this function is not in the image.
 #[panic_handler]
 fn vitalfew_panic(_: &PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// A symbol that the compiler's own library refers to. Nothing unwinds.
+/// Satisfies a reference of the compiler's own library. Nothing unwinds.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

@@ -21,7 +21,7 @@ pub static SHARED: Shared = Shared {
     clocks: AtomicPtr::new(core::ptr::null_mut()),
 };
 
-/// The memory shared with the controller.
+/// Returns the memory shared with the controller.
 pub fn shared_page() -> Option<&'static Page> {
     // SAFETY: null, or a mapping that stays.
     unsafe { SHARED.page.load(Acquire).as_ref() }

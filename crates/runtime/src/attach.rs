@@ -26,7 +26,7 @@ pub fn watch_ends() {
 /// Stops detaching threads that end: another session owns their slots.
 pub fn ignore_ends() {
     let key = EXIT_KEY.swap(u32::MAX, Relaxed);
-    // SAFETY: a key of ours, or none.
+    // SAFETY: a key of this library, or none.
     unsafe { libc::pthread_key_delete(key) };
 }
 

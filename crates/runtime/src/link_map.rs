@@ -49,7 +49,7 @@ pub struct OwnFunctions(SymbolTable);
 impl OwnFunctions {
     /// Finds this library's symbol table.
     pub fn find() -> Option<Self> {
-        // SAFETY: the dynamic linker keeps the list, in which we are; we are loaded.
+        // SAFETY: the dynamic linker keeps the list, which has this loaded library.
         unsafe {
             let mut object = _r_debug.first;
             while let Some(loaded) = object.as_ref() {
@@ -64,7 +64,7 @@ impl OwnFunctions {
 
     /// Returns the address of the hook of this name.
     pub fn named(&self, name: &CStr) -> Option<usize> {
-        // SAFETY: we are loaded.
+        // SAFETY: this library is loaded.
         let found = unsafe { self.0.find_function(name) };
         found.map(|found| found as usize)
     }

@@ -50,7 +50,7 @@ macro_rules! real {
 }
 pub(crate) use real;
 
-/// The C library's `sigaction`.
+/// Calls the C library's `sigaction`.
 ///
 /// # Safety
 /// As for `sigaction`.
@@ -65,7 +65,7 @@ pub unsafe fn sigaction(
     }
 }
 
-/// The C library's `clock_gettime`.
+/// Calls the C library's `clock_gettime`.
 ///
 /// # Safety
 /// As for `clock_gettime`.

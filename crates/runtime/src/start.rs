@@ -99,7 +99,7 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
 pub fn prepare_threads() {
     attach::watch_ends();
     take_signal();
-    // SAFETY: the function is ours and stays.
+    // SAFETY: the function is in this library, which stays mapped.
     unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
 }
 

@@ -23,7 +23,7 @@ fn live() -> bool {
     false
 }
 
-/// A program of `tests/programs`.
+/// Compiles a program of `tests/programs`.
 fn compile(directory: &Path, source: &str, name: &str) -> PathBuf {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
     let program = directory.join(name);

@@ -167,7 +167,7 @@ fn open_probe(pid: u32, file: &Path, offset: u64, of_return: bool) -> std::fs::F
     let fd =
         unsafe { perf_event_open_sys::perf_event_open(&mut attr, pid.cast_signed(), -1, -1, 0) };
     assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }
 }
 

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The documented JSON form.
+/// Returns the documented JSON form.
 pub fn json_epochs(epochs: &[Epoch]) -> impl Serialize {
     Json {
         schema: "vitalfew.epochs/1",

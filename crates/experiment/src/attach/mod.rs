@@ -89,7 +89,7 @@ impl RunningProcess {
         if process < 0 {
             return Err(refuse::refusal(pid, "there is no such process"));
         }
-        // SAFETY: the kernel has just given us this descriptor.
+        // SAFETY: the kernel has just returned this descriptor.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(process as i32) }))
     }
 

@@ -299,7 +299,7 @@ fn take_descriptor(process: BorrowedFd<'_>, number: RawFd) -> Result<OwnedFd, Er
     if taken < 0 {
         return Err(Error::system_error("sharing a socket with the process"));
     }
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(taken as RawFd) })
 }
 

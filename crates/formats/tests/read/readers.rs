@@ -235,7 +235,7 @@ fn a_profile_as_firefox_hands_it_out_is_refused_with_the_way() {
     );
 }
 
-/// A field of a protobuf message.
+/// Encodes a field of a protobuf message.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     assert!(bytes.len() < 128);
     [&[number << 3 | 2, bytes.len() as u8], bytes].concat()

@@ -90,7 +90,7 @@ fn map_memory(old: usize, length: usize, descriptor: c_int) -> isize {
     };
     let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | place) as usize;
     let map = [old, length, access, flags, descriptor as usize, 0];
-    // SAFETY: a new mapping, or one in the place of our own.
+    // SAFETY: a new mapping, or one over that of an earlier session.
     unsafe { sys::call(libc::SYS_mmap, map) }
 }
 
@@ -169,7 +169,7 @@ fn await_start(now: &AtomicU32, lifeline: *mut pthread_mutex_t) -> bool {
 fn enter(page: &Page) -> libc::sigaction {
     attach::watch_ends();
     if !WATCHES_FORKS.swap(true, Relaxed) {
-        // SAFETY: the function is ours and stays.
+        // SAFETY: the function is in this library, which stays mapped.
         unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
     }
     attach::adopt_threads(true);
@@ -208,7 +208,7 @@ fn let_go(mutex: *mut pthread_mutex_t) {
 /// session is over.
 fn forget(at: usize, length: usize) {
     const MADV_REMOVE: usize = 9;
-    // SAFETY: the mapping is ours, and all in it is atomic.
+    // SAFETY: a mapping of this library, whose fields are all atomic.
     unsafe { sys::call(libc::SYS_madvise, [at, length, MADV_REMOVE, 0, 0, 0]) };
 }
 

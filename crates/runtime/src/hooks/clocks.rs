@@ -10,7 +10,7 @@ use libc::{clockid_t, itimerspec, timespec, timeval};
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { program_clock::read_clock(clock, time) }
 }
 
@@ -37,7 +37,7 @@ unsafe extern "C-unwind" fn gettimeofday(time: *mut timeval, zone: *mut c_void) 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn time(seconds: *mut libc::time_t) -> libc::time_t {
     let now = program_time(libc::CLOCK_REALTIME_COARSE).tv_sec;
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     if let Some(seconds) = unsafe { seconds.as_mut() } {
         *seconds = now;
     }
@@ -50,7 +50,7 @@ unsafe extern "C-unwind" fn timespec_get(time: *mut timespec, base: c_int) -> c_
     if base != TIME_UTC {
         return 0;
     }
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { time.write(program_time(libc::CLOCK_REALTIME)) };
     base
 }
@@ -74,7 +74,7 @@ unsafe extern "C-unwind" fn clock_nanosleep(
     left: *mut timespec,
 ) -> c_int {
     let wait = Wait::begin(super::operation!(clock_nanosleep, clock));
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     let result = unsafe {
         // A duration is the same by both clocks; only an absolute time has to be translated.
         let absolute = flags & libc::TIMER_ABSTIME != 0 && passes_by_itself(clock);
@@ -118,7 +118,7 @@ unsafe extern "C-unwind" fn timerfd_settime(
     new: *const itimerspec,
     old: *mut itimerspec,
 ) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let expiry = expiry(new, flags & libc::TFD_TIMER_ABSTIME != 0);
         let new = expiry.as_ref().map_or(new, core::ptr::from_ref);
@@ -133,7 +133,7 @@ unsafe extern "C-unwind" fn timer_settime(
     new: *const itimerspec,
     old: *mut itimerspec,
 ) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let expiry = expiry(new, flags & libc::TIMER_ABSTIME != 0);
         let new = expiry.as_ref().map_or(new, core::ptr::from_ref);
@@ -147,6 +147,6 @@ unsafe extern "C-unwind" fn setitimer(which: c_int, new: *const c_void, old: *mu
     if which == libc::ITIMER_REAL {
         count_timer();
     }
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { real!(setitimer(which: c_int, new: *const c_void, old: *mut c_void) -> c_int) }
 }

@@ -14,7 +14,7 @@ macro_rules! sends {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
             before_sending(descriptor, operation!($name, descriptor));
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { real!($name(descriptor: c_int, $($argument: $type),*) -> $result) }
         }
     )*};
@@ -27,7 +27,7 @@ macro_rules! receives {
         unsafe extern "C-unwind" fn $name(descriptor: c_int, $($argument: $type),*) -> $result {
             // A wait for data from outside is no wait in the sense of the rule: the thread pays.
             let wait = is_internal(descriptor).then(|| Wait::begin(operation!($name, descriptor)));
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             let result = unsafe {
                 real!($name(descriptor: c_int, $($argument: $type),*) -> $result)
             };
@@ -45,7 +45,7 @@ macro_rules! makes {
     ($($name:ident($($argument:ident: $type:ty),*), |$result:ident| [$($made:expr),*];)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe {
                 let $result = real!($name($($argument: $type),*) -> c_int);
                 if $result >= 0 {
@@ -91,13 +91,13 @@ unsafe extern "C-unwind" fn close(descriptor: c_int) -> c_int {
     // Closing one end may wake a thread at the other.
     before_sending(descriptor, operation!(close, descriptor));
     mark_internal(descriptor, false);
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { real!(close(descriptor: c_int) -> c_int) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     let copy = unsafe { real!(dup(descriptor: c_int) -> c_int) };
     mark_internal(copy, is_internal(descriptor));
     copy
@@ -105,7 +105,7 @@ unsafe extern "C-unwind" fn dup(descriptor: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup2(descriptor: c_int, copy: c_int) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     let copy = unsafe { real!(dup2(descriptor: c_int, copy: c_int) -> c_int) };
     mark_internal(copy, is_internal(descriptor));
     copy
@@ -113,7 +113,7 @@ unsafe extern "C-unwind" fn dup2(descriptor: c_int, copy: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dup3(descriptor: c_int, copy: c_int, flags: c_int) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     let copy = unsafe { real!(dup3(descriptor: c_int, copy: c_int, flags: c_int) -> c_int) };
     mark_internal(copy, is_internal(descriptor));
     copy

@@ -8,7 +8,7 @@ macro_rules! jumps {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(environment: *mut c_void, value: c_int) -> c_int {
-            // SAFETY: the caller's business. It does not return.
+            // SAFETY: the caller upholds the contract of this function. It does not return.
             unsafe {
                 crate::trace::frames::before_jump(environment);
                 real!($name(environment: *mut c_void, value: c_int) -> c_int)

@@ -32,7 +32,7 @@ macro_rules! locks {
     ($($name:ident, $try:ident, $busy:expr, $by_thread:expr, ($($more:ident: $type:ty),*) $(, until $time:ident)?;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(lock: Object, $($more: $type),*) -> c_int {
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe {
                 if crate::thread::current_thread().is_some() {
                     crate::operations::before_waking(operation!($name, lock));
@@ -63,7 +63,7 @@ macro_rules! tries {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(lock: Object) -> c_int {
             operations::before_waking(operation!($name, lock));
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             let result = unsafe { real!($name(lock: Object) -> c_int) };
             taken(lock, result);
             result
@@ -78,7 +78,7 @@ macro_rules! unlocks {
         unsafe extern "C-unwind" fn $name(lock: Object) -> c_int {
             operations::before_waking(operation!($name, lock));
             released(lock);
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { real!($name(lock: Object) -> c_int) }
         }
     )*};
@@ -92,11 +92,11 @@ macro_rules! condition_waits {
             let wait = Wait::begin(operation!($name, condition));
             released(mutex);
             $(
-                // SAFETY: the caller's business.
+                // SAFETY: the caller upholds the contract of this function.
                 let until = unsafe { crate::program_clock::RealTime::of($time) };
                 let $time = until.as_ptr();
             )?
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             let result = unsafe { real!($name(condition: Object, mutex: Object $(, $more: $type)*) -> c_int) };
             let by_thread: fn(c_int) -> bool = $by_thread;
             wait.end(by_thread(result));

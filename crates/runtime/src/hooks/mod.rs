@@ -29,7 +29,7 @@ macro_rules! wakes {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             crate::operations::before_waking(crate::hooks::operation!($name, $($argument),*));
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { crate::real::real!($name($($argument: $type),*) -> $result) }
         }
     )*};
@@ -44,11 +44,11 @@ macro_rules! waits {
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             let wait = crate::operations::Wait::begin(crate::hooks::operation!($name, $($argument),*));
             $(
-                // SAFETY: the caller's business.
+                // SAFETY: the caller upholds the contract of this function.
                 let until = unsafe { crate::program_clock::RealTime::of($time) };
                 let $time = until.as_ptr();
             )?
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             let result = unsafe { crate::real::real!($name($($argument: $type),*) -> $result) };
             let by_thread: fn($result) -> bool = $by_thread;
             wait.end(by_thread(result));

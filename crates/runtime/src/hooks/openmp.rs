@@ -68,7 +68,7 @@ macro_rules! parallels {
         unsafe extern "C-unwind" fn $name(body: Body, data: Data, threads: c_uint $(, $more: $type)*) {
             let region = Region::begin(body, data);
             let (body, data) = (run_part as Body, core::ptr::from_ref(&region) as Data);
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe {
                 real!($name(body: Body, data: Data, threads: c_uint $(, $more: $type)*) -> ());
             }
@@ -96,7 +96,7 @@ macro_rules! team_waits {
         #[unsafe(export_name = concat!("vitalfew_", stringify!($name)))]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             let wait = Wait::begin(operation!($name, $($argument),*));
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             let result = unsafe { real!($name($($argument: $type),*) -> $result) };
             wait.end(true);
             result
@@ -110,7 +110,7 @@ macro_rules! team_wakes {
         #[unsafe(export_name = concat!("vitalfew_", stringify!($name)))]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) {
             operations::before_waking(operation!($name, $($argument),*));
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             unsafe { real!($name($($argument: $type),*) -> ()) }
         }
     )*};

@@ -15,7 +15,7 @@ macro_rules! polls {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
             let (wait, before) = (Wait::begin(operation!($name, $($argument),*)), sent_count());
-            // SAFETY: the caller's business.
+            // SAFETY: the caller upholds the contract of this function.
             let result = unsafe { real!($name($($argument: $type),*) -> c_int) };
             wait.end(result > 0 && sent_count() != before);
             result

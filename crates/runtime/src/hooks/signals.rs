@@ -37,7 +37,7 @@ unsafe fn sent_by_process(info: *const siginfo_t) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sigwait(signals: *const sigset_t, signal: *mut c_int) -> c_int {
     let wait = crate::operations::Wait::begin(super::operation!(sigwait, signals));
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     let result = unsafe {
         let copy = without_ours(signals);
         let signals = pointer_to(copy.as_ref(), signals);
@@ -49,7 +49,7 @@ unsafe extern "C-unwind" fn sigwait(signals: *const sigset_t, signal: *mut c_int
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn sigwaitinfo(signals: *const sigset_t, info: *mut siginfo_t) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { sigtimedwait(signals, info, core::ptr::null()) }
 }
 
@@ -81,7 +81,7 @@ unsafe extern "C-unwind" fn sigaction(
 ) -> c_int {
     let ours = signal == SIGNAL && crate::thread::shared_page().is_some();
     let new = if ours { core::ptr::null() } else { new };
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { crate::real::sigaction(signal, new, old) }
 }
 
@@ -90,7 +90,7 @@ unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sigh
     if signal == SIGNAL && crate::thread::shared_page().is_some() {
         return libc::SIG_DFL;
     }
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe { real!(signal(signal: c_int, handler: sighandler_t) -> sighandler_t) }
 }
 
@@ -102,7 +102,7 @@ unsafe fn without_ours(signals: *const sigset_t) -> Option<sigset_t> {
     crate::thread::shared_page()?;
     // SAFETY: see the caller.
     let mut copy = unsafe { *signals.as_ref()? };
-    // SAFETY: our copy.
+    // SAFETY: a local copy of the set.
     unsafe { libc::sigdelset(&raw mut copy, SIGNAL) };
     Some(copy)
 }
@@ -118,7 +118,7 @@ unsafe extern "C-unwind" fn signalfd(
     signals: *const sigset_t,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         let copy = without_ours(signals);
         let signals = pointer_to(copy.as_ref(), signals);
@@ -166,7 +166,7 @@ unsafe extern "C-unwind" fn sigprocmask(
     mask: *const sigset_t,
     old: *mut sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         keep_ours_unblocked(
             how,
@@ -183,7 +183,7 @@ unsafe extern "C-unwind" fn pthread_sigmask(
     mask: *const sigset_t,
     old: *mut sigset_t,
 ) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     unsafe {
         keep_ours_unblocked(
             how,

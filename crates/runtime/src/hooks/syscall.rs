@@ -9,8 +9,8 @@ use libc::timespec;
 /// Mask of the operation, without its flags.
 const OPERATION: usize = 0x7f;
 
-/// `syscall(2)`. Arguments that the caller did not pass are whatever the registers hold; the kernel
-/// ignores them too.
+/// Replaces `syscall(2)`. Arguments that the caller did not pass are whatever the registers hold;
+/// the kernel ignores them too.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn syscall(
     number: c_long,
@@ -44,7 +44,7 @@ unsafe extern "C-unwind" fn syscall(
     }
     let result = if waits {
         let wait = Wait::begin(Operation::of("futex", &[a]));
-        // SAFETY: the caller's business.
+        // SAFETY: the caller upholds the contract of this function.
         let result = unsafe {
             let until = RealTime::of(if ends_at_a_time(number, operation) {
                 d as *const timespec
@@ -62,7 +62,7 @@ unsafe extern "C-unwind" fn syscall(
         if number == libc::SYS_futex || number == libc::SYS_tgkill {
             operations::before_waking(Operation::of("wake", &[a]));
         }
-        // SAFETY: the caller's business.
+        // SAFETY: the caller upholds the contract of this function.
         unsafe { sys::call(number, [a, b, c, d, e, f]) }
     };
     libc_result(result)
@@ -101,11 +101,11 @@ fn before_time_ends() {
     crate::trace::frames::let_go();
 }
 
-/// `prctl(2)`, which restricts system calls among other things.
+/// Replaces `prctl(2)`, which restricts system calls among other things.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn prctl(option: c_int, b: usize, c: usize, d: usize, e: usize) -> c_int {
     before_prctl(option, b);
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     libc_result(unsafe { sys::call(libc::SYS_prctl, [option as usize, b, c, d, e, 0]) }) as c_int
 }
 

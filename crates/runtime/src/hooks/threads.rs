@@ -34,7 +34,7 @@ fn slot_for_child(routine: usize, argument: *mut c_void, stack: u64) -> Option<&
 /// Begins the new thread, whose own frames are below `high`. Returns its start routine and
 /// argument.
 fn begin_child(slot: *mut c_void, high: u64) -> Option<(u64, *mut c_void)> {
-    // SAFETY: the slot that `heir` has taken for us.
+    // SAFETY: the slot that `heir` has taken for this thread.
     let thread = unsafe { slot.cast::<Thread>().as_ref() }?;
     let page = thread::shared_page()?;
     // Until now `stack_low` held the size.
@@ -192,7 +192,7 @@ unsafe extern "C-unwind" fn pthread_once(
 /// Replaces `dlclose`: other code may get the addresses of a closed library.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dlclose(library: *mut c_void) -> c_int {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     let result = unsafe { real!(dlclose(library: *mut c_void) -> c_int) };
     if let Some(page) = thread::shared_page() {
         page.unloaded.fetch_add(1, Relaxed);
@@ -204,7 +204,7 @@ unsafe extern "C-unwind" fn dlclose(library: *mut c_void) -> c_int {
 /// Replaces `_Fork`, whose child runs no fork handlers and must not use its parent's slot.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn _Fork() -> pid_t {
-    // SAFETY: the caller's business.
+    // SAFETY: the caller upholds the contract of this function.
     let child = unsafe { real!(_Fork() -> pid_t) };
     if child == 0
         && let Some(parent) = thread::current_thread()

@@ -98,8 +98,8 @@ static __always_inline bool is_java_code(struct hotspot *of, u64 at)
 	return inside;
 }
 
-/* The interpreter's frame: below its frame pointer is the end of the caller's stack, without
- * moved arguments. */
+/* The interpreter's frame: below its frame pointer is the caller's stack pointer, past arguments
+ * that were moved. */
 static __always_inline enum walk_step walk_interpreted(struct walk *walk)
 {
 	u64 fp = walk->fp, sender;

@@ -426,7 +426,7 @@ mod tests {
             blocked_ns: Some(8),
             ..TaskTimes::default()
         };
-        // Processes that nobody waited for add to it.
+        // Unreaped processes add to it.
         assert_eq!(
             at_least(times(500_000_000), 400_000_000),
             times(500_000_000)

@@ -173,7 +173,7 @@ fn load_program() -> Result<OwnedFd, Errno> {
     if fd < 0 {
         return Err(-fd);
     }
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -210,7 +210,7 @@ impl System for Live {
             rlim_cur: 0,
             rlim_max: 0,
         };
-        // SAFETY: the kernel writes the structure that we pass.
+        // SAFETY: the kernel writes the structure that the pointer leads to.
         unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
         (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
     }

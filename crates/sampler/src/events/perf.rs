@@ -93,7 +93,7 @@ pub(crate) fn open_event(attr: &perf_event_attr, scope: Scope) -> io::Result<Own
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -213,7 +213,7 @@ mod kernels {
 
     pub static CHASE: Kernel = Kernel {
         code: vitalfew_skid_chase,
-        // SAFETY: a label of ours; it is only asked for its address.
+        // SAFETY: a label of this crate, used only for its address.
         end: unsafe { &vitalfew_skid_chase_end },
         after: &[3],
         times: 50_000,

@@ -103,7 +103,7 @@ impl Launched {
         }
         Ok(Self {
             pid: pid as u32,
-            // SAFETY: the kernel has just given us this descriptor.
+            // SAFETY: the kernel has just returned this descriptor.
             pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) },
             go: Some(go_write),
             failed: failed_read.into(),
@@ -273,7 +273,7 @@ fn open_pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
         return Err(Error::system("making a pipe"));
     }
-    // SAFETY: both descriptors are new and ours.
+    // SAFETY: both descriptors are new.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 

@@ -308,7 +308,7 @@ mod tests {
                 at = next;
             }
         }
-        // SAFETY: a signal to our own child.
+        // SAFETY: a signal to a child of this process.
         unsafe { libc::kill(pid, libc::SIGTERM) };
         assert_eq!(child.wait().expect("waited for").code(), Some(9));
         assert!(repeated > 5, "{repeated} times");

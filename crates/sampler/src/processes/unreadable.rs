@@ -52,7 +52,7 @@ pub struct Named {
 /// each once; `None` for an image whose file is not of its kind.
 pub type FindNames = dyn Fn(&[Unreadable]) -> Vec<Option<Vec<Named>>>;
 
-/// [`FindNames`] in this process.
+/// Finds names as [`FindNames`] describes, in this process.
 pub fn find_names(images: &[Unreadable]) -> Vec<Option<Vec<Named>>> {
     images.iter().map(names_of).collect()
 }

@@ -886,7 +886,7 @@ fn open_process(pid: u32) -> Result<OwnedFd, Error> {
             _ => Error::ProcessRefused { pid, source },
         });
     }
-    // SAFETY: the kernel has just given us this descriptor.
+    // SAFETY: the kernel has just returned this descriptor.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

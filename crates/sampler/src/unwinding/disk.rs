@@ -115,7 +115,7 @@ impl TableFiles {
     }
 }
 
-/// FNV-1a by words, against damage, not against attackers.
+/// Returns the FNV-1a hash by words, against damage, not against attackers.
 fn checksum(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
     let (words, rest) = bytes.as_chunks::<8>();
