@@ -96,7 +96,7 @@ impl SocketId {
         }
     }
 
-    /// Reads the identity that was [kept](Self::keep) in a file.
+    /// Reads the identity that was [stored](Self::keep_in_file) in a file.
     pub(crate) fn read_kept(file: &Path) -> Option<Self> {
         let text = fs::read_to_string(file).ok()?;
         let (device, inode) = text.trim_end().split_once(' ')?;

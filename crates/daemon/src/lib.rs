@@ -2,25 +2,25 @@
 //! 4).
 //!
 //! [`run`] is the daemon. It takes the lease of its database (`lease`: the claim on the collectors,
-//! the lock, the socket) and hands over to the loop (`serve`). Clients [`ask`] over the socket
-//! (`control`) and get a [`Status`].
+//! the lock, the socket) and hands over to the loop (`serve`). Clients [`ask_daemon`] over the
+//! socket (`control`) and get a [`Status`].
 //!
 //! # A drain, step by step
 //!
-//! 1. The collector, [`sampler::Continuous`], flips its two buffers, reads the full one without
+//! 1. The collector, [`sampler::Continuous`], flips its two buffers, and reads the full one without
 //!    clearing it. Stacks are counted as `record` does; `bpf/labels.rs` of `sampler` keeps the
 //!    meanings of their labels for the next daemon.
 //! 2. `epoch_writer`, the only thread that touches the database, adds a part to the open epoch
 //!    (`store::OpenEpoch`) under the drain's number. Then the buffer is cleared. `storing` keeps
 //!    the accounts between the two, and `backlog` the drains that are not stored yet.
-//! 3. `merge_queue` runs merges of parts ([`merge`]), one after the other, with a bound on the call
-//!    tree (`profile/src/rare_stacks.rs`). `names` finds symbols of deleted programs.
+//! 3. `merge_queue` runs merges of parts ([`merge_epoch`]), one after the other, with a bound on
+//!    the call tree (`profile/src/rare_stacks.rs`). `names` finds symbols of deleted programs.
 //! 4. `cost_meter` measures the cost of all that, and `governor`, which is pure, chooses the rate.
 //! 5. With each tick the daemon moves ahead the time until which the BPF programs sample.
 //!    `take_over` stops the collectors that dead daemons left (`bpf/pins.rs` of `sampler`) and
 //!    stores their counts.
 //!
-//! Two tasks need much memory for a moment, so child processes do them: [`merge`] and
+//! Two tasks need much memory for a moment, so child processes do them: [`merge_epoch`] and
 //! [`answer_names`]. The daemon's program, [`HostProgram`], tells how to start them. Messages use
 //! the option names of `vitalfew daemon run`.
 #![forbid(unsafe_code)]

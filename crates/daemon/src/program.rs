@@ -10,7 +10,7 @@ pub struct HostProgram {
     pub say: fn(&str),
     /// Returns an error and its causes in one line.
     pub explain: fn(&anyhow::Error) -> String,
-    /// Returns the command that calls [`merge`](crate::merge) with these options.
+    /// Returns the command that calls [`merge_epoch`](crate::merge_epoch) with these options.
     pub merge_command: fn(&MergeOptions) -> Command,
     /// Returns the command that calls [`answer_names`](crate::answer_names).
     pub names_command: fn() -> Command,

@@ -1,8 +1,9 @@
 //! Acts on a running program: performance experiments (Coz, sections 2 and 3).
 //!
-//! [`run`] launches a command with the runtime preloaded, or loads the runtime into a running
-//! process ([`attach`]). It virtually speeds up one fragment after the other and counts the visits
-//! of progress points meanwhile. `docs/method/causal.md` describes the protocol between the two.
+//! [`run_experiments`] launches a command with the runtime preloaded, or loads the runtime into a
+//! running process (`attach`). It virtually speeds up one fragment after the other and counts the
+//! visits of progress points meanwhile. `docs/method/causal.md` describes the protocol between the
+//! two.
 //!
 //! # An experiment, step by step
 //!
@@ -20,7 +21,7 @@
 //! 6. `repeated.rs` runs short commands again, with the progress point that `progress_choice.rs`
 //!    found.
 //!
-//! [`attach`] replaces the launch for processes and for programs without hooks; `trace` has the
+//! `attach` replaces the launch for processes and for programs without hooks; `trace` has the
 //! path of `interference run`.
 // Attaching to processes and tracing functions exist for x86-64 only; other targets leave much
 // unused.

@@ -73,7 +73,7 @@ pub struct Repeated {
 /// whatever its points.
 ///
 /// # Errors
-/// See [`run`]; [`Error::Listener`] if the listener fails.
+/// See [`run_experiments`](crate::run_experiments); [`Error::Listener`] if the listener fails.
 pub fn run_repeatedly(
     options: &ExperimentOptions,
     repeats: Repeats,

@@ -1,9 +1,9 @@
 //! Takes samples from the kernel.
 //!
 //! [`record`] measures a command, a running process or the whole machine and returns a
-//! [`profile::Recording`]. Samples are counted in the kernel by a BPF program where that is
-//! possible, by place in an image (DCPI sections 4.1 and 4.2), and come through perf ring buffers
-//! where it is not, or where the user's stack has to be copied.
+//! [`profile::Recording`]. A BPF program counts samples in the kernel where that is possible, by
+//! place in an image (DCPI sections 4.1 and 4.2). Otherwise, and where the user's stack has to be
+//! copied, samples come through perf ring buffers.
 //!
 //! The modules, from the top: `recording` uses all others; `unwinding` uses `bpf` and `processes`;
 //! these use `events`. `capabilities` probes which features are available to this user on this

@@ -1,8 +1,8 @@
 //! Replays recordings as DAYS days of a machine: `week DATABASE OUT DAYS CPUS`.
 //!
-//! Each day is an epoch with the places, processes and threads of the recordings in DATABASE, each
-//! with a random count for a day on CPUS processors (a Poisson variable, so that counts are as hard
-//! to compress as real ones). Places that only a longer recording would contain are missing.
+//! Each day is an epoch with the places, processes and threads of the recordings in DATABASE. Each
+//! has a random count for a day on CPUS processors: a Poisson variable, so that counts are as hard
+//! to compress as real ones. Places that only a longer recording would contain are missing.
 
 use profile::{Recording, Sample, ThreadCount};
 use std::error::Error;

@@ -1,8 +1,8 @@
 //! The value encodings of Parquet that the writer uses, decoded.
 //!
-//! The `parquet` crate, which writes them, reads them too, but is not made for hostile input: of
-//! 20,000 tables with one to three bytes changed, 112 made its version 60.1 panic (a page without a
-//! dictionary, a chunk at a negative offset, a level run past its page), and it allocates as much
+//! The `parquet` crate, which writes them, reads them too, but is not made for hostile input: its
+//! version 60.1 panicked on 112 of 20,000 tables with one to three bytes changed (a page without a
+//! dictionary, a chunk at a negative offset, a level run past its page). It also allocates as much
 //! as a header claims. These functions return an error instead and allocate for `count` values, a
 //! number that the caller has bounded.
 

@@ -140,8 +140,9 @@ fn record_options(args: &Record) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// Returns whether call stacks are recorded by default. Samples with registers or branch records
-/// come one by one through ring buffers and have no room for stacks, unless these are requested.
+/// Returns whether call stacks are recorded if no way is given. Samples with registers or branch
+/// records come one by one through ring buffers and have no room for stacks, unless these are
+/// requested.
 fn has_stacks(args: &Record, events: &[EventSpec]) -> bool {
     let one_by_one = args.registers || args.branches || events.iter().any(|event| event.branches);
     args.stacks || !(args.no_stacks || one_by_one)

@@ -106,7 +106,7 @@ impl CallgrindCounts {
     /// Parses the contents of a file of this name.
     ///
     /// # Errors
-    /// As [`read`](Self::read_file).
+    /// As [`read_file`](Self::read_file).
     pub fn parse_callgrind(path: &Path, input: &mut impl BufRead) -> Result<Self, CallgrindError> {
         let mut parser = Parser::default();
         let (mut line, mut number, mut offset) = (Vec::new(), 0, 0);

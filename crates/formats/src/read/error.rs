@@ -35,7 +35,7 @@ pub enum ReadError {
         /// Its place.
         at: FilePosition,
     },
-    /// Reading on would exceed the [`Limits`](super::Limits).
+    /// Reading on would exceed the [`ReadLimits`](super::ReadLimits).
     #[error("{}: {format}: {what}, {at}", path.display())]
     TooLarge {
         /// The file.

@@ -43,12 +43,12 @@ pub struct ExternalWaits {
 }
 
 impl ExternalWaits {
-    /// Sends SIGSTKFLT to a thread whose system call is complete, if [`Ticks`](crate::Ticks)
-    /// sampled it in the call, or (with `waits`) it waited there for 20 µs or more for an outside
-    /// event, and its process's handler of the signal is at address `handler`; `spares_restricted`:
-    /// unless the thread has restricted its system calls. The signal's value is a
-    /// [`runtime_abi::wait::CallEnd`]. Only x86-64 sends signals. `work_calls` are the numbers of
-    /// system calls in which threads wait for work, for [`Self::for_clients`].
+    /// Sends SIGSTKFLT to a thread whose system call is complete, if its process's handler of the
+    /// signal is at address `handler`. [`Ticks`](crate::Ticks) must have sampled the thread in the
+    /// call, or (with `waits`) the thread waited there for at least 20 µs for an outside event.
+    /// With `spares_restricted`, threads that have restricted their system calls are left out. The
+    /// signal's value is a [`runtime_abi::wait::CallEnd`]. Only x86-64 sends signals. `work_calls`
+    /// are the numbers of system calls in which threads wait for work, for [`Self::for_clients`].
     ///
     /// # Errors
     /// [`Error::Bpf`] where the kernel does not allow it, or is older than 6.13.

@@ -551,8 +551,8 @@ impl<'memory> Continuous<'memory> {
     }
 
     /// Returns the unstored counts of an earlier collector. `is_stored` tells by a drain's number
-    /// whether it was stored. The collector has to be [stopped](LeftBehind::stop); `since_unix_ns`
-    /// is its last sign of life.
+    /// whether it was stored. The collector has to be [stopped](LeftBehind::stop_programs);
+    /// `since_unix_ns` is its last sign of life.
     ///
     /// # Errors
     /// [`Error::System`], [`Error::Bpf`].
