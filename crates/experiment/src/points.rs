@@ -258,7 +258,7 @@ fn open_events(
         }
         PointKind::Line { file, line } => search::find_line(code, file, *line)?,
         PointKind::Function(name) => search::find_function(code, name)?,
-        PointKind::Samples(_) | PointKind::Latency(..) => Vec::new(), // the parser rejects these as parts of a pair
+        PointKind::Samples(_) | PointKind::Latency(..) => Vec::new(), // never parts of a pair
     };
     if let Some(events) = open_in_program(&spots, code, pid) {
         return Ok((CountedBy::Uprobe, events));

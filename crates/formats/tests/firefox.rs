@@ -1,6 +1,7 @@
 //! The Firefox Profiler. No schema of its format is published, so the tables are checked against
-//! its type definitions. Mozilla's own `profiler-cli` (npm `@firefox-devtools/profiler-cli`, Node
-//! 24) loads the profile if it is installed; the environment variable `PROFILER_CLI` can name it.
+//! its type definitions. If Mozilla's own `profiler-cli` is installed (npm
+//! `@firefox-devtools/profiler-cli`, Node 24), it loads the profile; the environment variable
+//! `PROFILER_CLI` can name it.
 
 mod common;
 

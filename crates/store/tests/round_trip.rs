@@ -263,7 +263,7 @@ fn sums(
         sum[0] += u128::from(sample.count);
         sum[1] += u128::from(sample.weight);
     }
-    sums.retain(|_, sum| sum.iter().all(|sum| *sum < u128::from(u64::MAX))); // otherwise they saturate
+    sums.retain(|_, sum| sum.iter().all(|sum| *sum < u128::from(u64::MAX))); // sums saturate
     sums
 }
 

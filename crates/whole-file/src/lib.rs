@@ -103,6 +103,9 @@ impl WholeFile {
 
     /// Puts a file at its path without syncing: a crash of the machine may lose it. For files that
     /// can be made again and whose readers detect damage.
+    ///
+    /// # Errors
+    /// If the file cannot be renamed.
     pub fn commit_cached(self) -> io::Result<()> {
         if let Output::Unfinished(file) = self.output {
             file.persist(&self.path).map_err(|error| error.error)?;

@@ -11,7 +11,7 @@
 //! | [`pprof`] | `go tool pprof`, Pyroscope, Parca | all |
 //! | [`firefox`] | the Firefox Profiler | one |
 //! | [`speedscope`] | speedscope | one |
-//! | [`autofdo`] | clang's `-fprofile-sample-use`; from counts or estimates, not from a recording | |
+//! | [`autofdo`] | clang's `-fprofile-sample-use`; from counts or estimates, not recordings | |
 //!
 //! The value of a stack is `count × multiplex_scale`, rounded, for an event that counts samples and
 //! the measured nanoseconds for an event that measures time. A function is named by the debug

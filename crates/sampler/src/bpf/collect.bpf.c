@@ -395,7 +395,7 @@ static __noinline bool count_in(void *table, void *key, struct accounting *accou
 
 /* Counts a sample of a place; false if there is no room. */
 #define PROBES 32
-#define NOT_FIRST 0x0000ffffffffffffull /* mask of the word that contains `first_high`, without that */
+#define NOT_FIRST 0x0000ffffffffffffull /* mask of the word with `first_high`, without it */
 static __always_inline bool count_place(u32 buffer, u32 cpu, struct place *place, struct accounting *account, u64 now)
 {
 	u64 *key = (u64 *)place, hash = HASH_START;

@@ -116,7 +116,7 @@ static __always_inline void read_ruby_text(struct ruby_walk *ruby, u64 string, s
 	if (bpf_probe_read_user(ruby->bytes, 40, (void *)string))
 		return;
 	u64 flags = ruby_word(ruby, 0);
-	if ((flags & RUBY_TYPE) == RUBY_ARRAY) { /* a path and the real path, which code from a string lacks */
+	if ((flags & RUBY_TYPE) == RUBY_ARRAY) { /* path and real path; code from a string has a string */
 		string = ruby_word(ruby, 24);
 		if (string & 7 || string < 4096)
 			string = ruby_word(ruby, 16);

@@ -28,9 +28,9 @@ struct wait {
 	u64 queued_ns;
 	u32 tid;
 	u32 system_call; /* NONE: none */
-	u32 waker_tid; /* 0: not of the program; after a preemption: the thread that this one woke and that took its CPU */
+	u32 waker_tid; /* 0: not of the program; after a preemption: the woken thread that took the CPU */
 	u32 waker_block; /* NONE: none */
-	u32 preempted; /* then system_call is the call that the waker's thread had waited in */
+	u32 preempted; /* then system_call is the one that the woken thread had waited in */
 	u32 reserved;
 	u64 taken_ns; /* part of queued_ns: other processes used CPUs that it might have had */
 	u64 held_ns; /* part of the time before: the same for the waker */
