@@ -13,12 +13,13 @@ use std::time::Duration;
 /// Time for which a program is sampled before functions are counted. A progress point in its source
 /// ends the search.
 const WATCHED: Duration = Duration::from_secs(1);
-/// Time for which calls are counted, and number of its intervals.
+/// Time for which calls are counted, and length of its intervals.
 const COUNTED: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Number of functions counted at a time.
 const CANDIDATES: usize = 4;
-/// Least calls per second of a progress point: ten in a usual experiment.
+/// Least and greatest number of calls per second of a progress point: ten in a usual experiment,
+/// and few enough that counting costs little.
 const RARE: f64 = 20.0;
 const FREQUENT: f64 = 5000.0;
 /// Calls per second at which counting stops at once, because each call stops the program for some

@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicBool;
 
 /// Number of functions whose calls are counted.
 const CANDIDATES: usize = 8;
-/// A point should have this many visits in an experiment, and not so many a second that counting is
-/// expensive.
+/// Suitable points have at least this many visits in an experiment, and at most [`OFTEN`] a second,
+/// because counting costs.
 const FEW: f64 = 10.0;
 const OFTEN: f64 = 5000.0;
 
