@@ -4,8 +4,8 @@ use libbpf_cargo::SkeletonBuilder;
 use std::{env, path::PathBuf};
 
 const SOURCE: &str = "src/bpf/collect.bpf.c";
-/// BPF programs that are loaded without a generated loader.
-const OTHERS: [&str; 7] = [
+/// Loaded as they are.
+const OTHERS: [&str; 8] = [
     "waits",
     "external_waits",
     "credits",
@@ -13,6 +13,7 @@ const OTHERS: [&str; 7] = [
     "snapshot",
     "follow",
     "tasks",
+    "interrupt",
 ];
 
 fn main() {

@@ -58,6 +58,7 @@ impl Trace {
                 no_events: None,
                 cpu_users: Vec::new(),
                 throttled: None,
+                solo: SoloSchedule::default(),
                 warnings: Vec::new(),
             },
             items: Vec::new(),

@@ -235,6 +235,9 @@ fn nonsense() -> impl Strategy<Value = TraceItem> {
         1 => (0u32..4, any::<u32>()).prop_map(|(block, period)| TraceItem::Period { block, period }),
         1 => any::<u64>().prop_map(TraceItem::Lost),
         2 => (time(), any::<u8>(), time()).prop_map(|(at, event, amount)| TraceItem::Event(EventSample { at, event, amount })),
+        2 => ([time(), time(), time(), time(), time(), time()], any::<bool>()).prop_map(|([a, b, c, d, e, f], placebo)| {
+            TraceItem::Solo(SoloInterval { before: (a, b), alone: (c, d), after: (e, f), placebo, busy: 2 })
+        }),
     ]
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
 /// Turn of a test: tests of the cost between threads run alone, the others side by side.
 static TURN: RwLock<()> = RwLock::new(());
@@ -1022,4 +1023,102 @@ fn what_cannot_be_traced_is_refused_with_the_reason() {
     }
     says(&[], &collected, "garbage collector");
     assert!(!lab.path("ran").exists());
+}
+
+/// Traces alone.c and returns what its threads are alone; `None`: here no thread can be held.
+fn alone_and_together(lab: &Lab, words: &[&str]) -> Option<Value> {
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let program = compile(lab, "cc", "alone.c", C);
+    let functions = [
+        "work",
+        "locked",
+        "taken_in_turns",
+        "spin_locked",
+        "count_up",
+    ];
+    let options: Vec<&str> = functions.iter().flat_map(|name| ["-f", *name]).collect();
+    let output = run(lab, &options, &program, words);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert_eq!(output.stdout, b"done\n", "{said}");
+    if !live() {
+        return None;
+    }
+    Some(report(lab, &[])["solo"].clone())
+}
+
+/// The ends of the program's loss.
+fn ends(solo: &Value) -> (f64, f64) {
+    let loss = &solo["program"]["loss"];
+    let end = |name: &str| loss[name].as_f64().unwrap_or_else(|| panic!("{solo}"));
+    (end("low"), end("high"))
+}
+
+#[test]
+fn threads_of_a_lock_are_faster_alone_and_others_are_not() {
+    let lab = Lab::new();
+    let Some(free) = alone_and_together(&lab, &["free", "4"]) else {
+        return;
+    };
+    assert_ne!(free["verdict"], "interference", "{free}");
+    for slow in ["slept", "masked"] {
+        let mutex = alone_and_together(&lab, &[slow, "4"]).expect("live");
+        assert!(ends(&mutex).0 > ends(&free).1, "{mutex} {free}");
+    }
+}
+
+#[test]
+fn turns_are_dependence_and_one_thread_is_said_to_be_one() {
+    let lab = Lab::new();
+    let Some(turns) = alone_and_together(&lab, &["handover", "4"]) else {
+        return;
+    };
+    assert_eq!(turns["verdict"], "dependence", "{turns}");
+    let one = alone_and_together(&lab, &["free", "2", "1"]).expect("live");
+    assert_eq!(one["verdict"], "one_thread", "{one}");
+    assert_eq!(one["intervals"], 0, "{one}");
+}
+
+#[test]
+fn system_calls_do_not_end_early_when_threads_are_held() {
+    let lab = Lab::new();
+    if let Some(solo) = alone_and_together(&lab, &["calls", "3"]) {
+        assert!(solo["intervals"].as_u64() > Some(0), "{solo}");
+    }
+}
+
+#[test]
+fn nobody_is_held_for_long_when_vitalfew_is_killed() {
+    if !live() {
+        return;
+    }
+    let _turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+    let lab = Lab::new();
+    let program = compile(&lab, "cc", "alone.c", C);
+    for (number, threads) in ["2", "2", "2", "5"].iter().enumerate() {
+        let mut child = Command::new(VITALFEW)
+            .args(["interference", "run", "--quiet", "-f", "work", "--runtime"])
+            .arg(runtime())
+            .arg("-o")
+            .arg(lab.path("trace"))
+            .arg("--")
+            .arg(&program)
+            .args(["watch", "2", threads])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("vitalfew runs");
+        // At another moment of an interval each time.
+        std::thread::sleep(Duration::from_micros(900_000 + 1_300 * number as u64));
+        child.kill().expect("it runs");
+        // The program has the other end, and ends by itself.
+        let output = child.wait_with_output().expect("an output");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let stood: u64 = text
+            .lines()
+            .next()
+            .and_then(|us| us.parse().ok())
+            .expect("a time");
+        assert!(text.ends_with("done\n"), "{text}");
+        assert!(stood < 100_000, "{stood} us");
+    }
 }

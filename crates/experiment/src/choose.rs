@@ -73,6 +73,12 @@ impl Dice {
         self.next_random() & 1 == 0
     }
 
+    /// Returns any number between two.
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        let part = (self.next_random() >> 11) as f64 / (1u64 << 53) as f64;
+        low + (high - low) * part
+    }
+
     /// Returns true in one of `cases` cases.
     pub fn is_one_of(&mut self, cases: u64) -> bool {
         self.next_random()

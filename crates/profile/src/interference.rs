@@ -40,7 +40,10 @@ pub struct Interference {
     /// The time in which threads were ready without a CPU.
     #[serde(default)]
     pub machine: MachineLoad,
-    /// The executed blocks, by loss, descending.
+    /// What threads lose to each other, as intervals in which one ran alone show.
+    #[serde(default)]
+    pub solo: SoloReport,
+    /// The blocks that were executed, those that lose most first.
     pub findings: Vec<BlockScore>,
     /// Pairs of blocks that followed each other and were slowed down as one (§3.3), by loss,
     /// descending.
@@ -88,7 +91,78 @@ pub struct Between {
     pub high: f64,
 }
 
-/// The results for one block. In JSON, the fields of its parts are on one level.
+/// Losses by intervention: how fast threads were while all others were held, beside themselves shortly before and after.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoloReport {
+    /// What is found.
+    pub verdict: SoloVerdict,
+    /// Intervals in which a thread ran alone.
+    pub intervals: u64,
+    /// Intervals in which nobody was held.
+    pub placebos: u64,
+    /// Intervals given up, because a thread held a lock or was in the kernel for too long.
+    pub given_up: u64,
+    /// Intervals in which the thread waited for a held one.
+    pub stuck: u64,
+    /// Busy threads, on average.
+    pub threads: f64,
+    /// The loss of the program; `None`: not known.
+    pub program: Option<SoloLoss>,
+    /// The losses of blocks, those that the program loses most by first.
+    pub blocks: Vec<SoloBlock>,
+    /// Reason that no thread was held.
+    pub refused: Option<String>,
+}
+
+/// What intervals alone say of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SoloVerdict {
+    /// There were no intervals, or too few executions in them.
+    #[default]
+    NotMeasured,
+    /// Only one thread was busy at a time.
+    OneThread,
+    /// Threads slow each other down.
+    Interference,
+    /// They do not, by more than the method's error.
+    NotFound,
+    /// Threads wait for each other by design: alone, none gets far.
+    Dependence,
+}
+
+/// A loss, as part of the time together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SoloLoss {
+    /// The loss.
+    pub loss: Between,
+    /// The loss found in placebos: the method's error. `None`: not known.
+    pub placebo: Option<Between>,
+    /// The loss is above that.
+    pub is_claimed: bool,
+}
+
+/// The loss of a block, or of a block's executions with one lock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SoloBlock {
+    /// The function, or the name of the macro.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// The lock's address (its low 44 bits), of a row for one of several locks.
+    pub lock: Option<u64>,
+    /// The part of the threads' time together that is spent in it and in no traced function that it calls.
+    pub share: f64,
+    /// The part of the threads' time that is lost in it, likewise.
+    #[serde(flatten)]
+    pub loss: SoloLoss,
+    /// Executions that ended alone.
+    pub alone: u64,
+    /// Executions that ended together.
+    pub together: u64,
+}
+
+/// The results for one block. In JSON the fields of its parts stand beside each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockScore {
     /// The function, or the name of the macro.
@@ -100,6 +174,9 @@ pub struct BlockScore {
     /// The loss and its meaning.
     #[serde(flatten)]
     pub score: InterferenceScore,
+    /// The loss by intervention; `None`: not known.
+    #[serde(default)]
+    pub solo: Option<SoloLoss>,
     /// The lost time by the activity of the threads.
     #[serde(flatten)]
     pub breakdown: ScoreBreakdown,

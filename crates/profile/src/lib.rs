@@ -69,8 +69,8 @@ pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
     Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, DurationSummary,
     EventContrast, EventScore, ExecutionCounts, Floor, Interference, InterferenceScore, KindScore,
-    LeftOutBlock, Level, MachineLoad, Quality, ScoreBreakdown, SequenceScore, StackScore, Standing,
-    ThreadScore, WaitEnder,
+    LeftOutBlock, Level, MachineLoad, Quality, ScoreBreakdown, SequenceScore, SoloBlock, SoloLoss,
+    SoloReport, SoloVerdict, StackScore, Standing, ThreadScore, WaitEnder,
 };
 pub use process_maps::MapsLine;
 pub use process_names::{ProcessNames, name_processes};
@@ -89,7 +89,7 @@ pub use symbol::{
 };
 pub use task_times::TaskTimes;
 pub use trace::{
-    BlockId, BlockKind, EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex,
-    Throttled, TraceBatch, TraceHead, TraceItem, TracedBlock, TracedCpuUser, TracedEvent,
-    TracedEventId, TracedPlace, TracedThread, Wait,
+    BlockId, BlockKind, EventSample, Execution, SoloInterval, SoloSchedule, TRACED_ARGUMENTS,
+    TRACED_EVENTS, ThreadIndex, Throttled, TraceBatch, TraceHead, TraceItem, TracedBlock,
+    TracedCpuUser, TracedEvent, TracedEventId, TracedPlace, TracedThread, Wait,
 };

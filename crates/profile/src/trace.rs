@@ -66,11 +66,27 @@ pub struct TraceHead {
     /// Delay by the limit of its control groups; `None` if there was none, or if unknown.
     #[serde(default)]
     pub throttled: Option<Throttled>,
+    /// Attempts to let threads run alone.
+    #[serde(default)]
+    pub solo: SoloSchedule,
     /// Warnings for the reader: each a sentence.
     pub warnings: Vec<String>,
 }
 
-/// A process that had CPUs for which threads of the target were ready.
+/// Attempts to let one thread run alone, beside those that are [`TraceItem::Solo`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoloSchedule {
+    /// Moments at which several threads were busy.
+    pub several_busy: u64,
+    /// Moments at which no two were.
+    pub one_busy: u64,
+    /// Intervals given up, because a thread held a lock or was in the kernel for too long.
+    pub given_up: u64,
+    /// Reason that no thread was held.
+    pub refused: Option<String>,
+}
+
+/// A process that had CPUs which threads of the target were ready for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedCpuUser {
     /// Process.
@@ -216,6 +232,30 @@ pub enum TraceItem {
     Lost(u64),
     /// An event was sampled; comes before the execution that contains it.
     Event(EventSample),
+    /// The thread ran alone; comes before all executions and waits that end after the beginning of the times compared.
+    Solo(SoloInterval),
+}
+
+/// An interval in which a thread ran alone because the others were held, between two in which it ran together with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SoloInterval {
+    /// The time together before it.
+    pub before: (u64, u64),
+    /// The time alone.
+    pub alone: (u64, u64),
+    /// The time together after it.
+    pub after: (u64, u64),
+    /// Nobody was held: what is found is the method's error.
+    pub placebo: bool,
+    /// Threads that were busy, this one included.
+    pub busy: u32,
+}
+
+impl SoloInterval {
+    /// Returns the beginning of the time that is compared, and its end.
+    pub fn whole(&self) -> (u64, u64) {
+        (self.before.0, self.after.1)
+    }
 }
 
 /// One execution of a block.

@@ -149,7 +149,9 @@ pub struct Memory {
     pub remains: AtomicU32,
     /// Id of the runtime's own thread, used after attaching; runtime.
     pub guard: AtomicU32,
-    /// Head of the list of free segments: a tag above index + 1.
+    /// Hold of all threads but one.
+    pub hold: Hold,
+    /// Head of the list of free segments, likewise.
     pub free_segments: crate::Line<AtomicU64>,
     /// Threads.
     pub threads: [Thread; THREADS],
@@ -200,6 +202,68 @@ pub struct Thread {
     pub call_pages: AtomicU32,
     /// 1 if some of the thread's blocks have no call page; runtime.
     pub uncounted: AtomicU32,
+    /// Locks that it holds, as far as hooks know; runtime.
+    pub locks: AtomicU32,
+    /// The last hold in which it stood; runtime.
+    pub stood: AtomicU32,
+    /// The program has this thread block [`crate::SIGNAL`], which it does not; runtime.
+    pub blocks_signal: AtomicU32,
+}
+
+/// Holds all threads but one for a moment, which runs alone meanwhile.
+///
+/// A held thread spins or sleeps in the handler of [`crate::SIGNAL`] and lets itself go when the time is over, whatever has become
+/// of the controller.
+#[repr(C, align(128))]
+pub struct Hold {
+    /// Address of the runtime's handler; runtime.
+    pub handler: AtomicU64,
+    /// Number of the hold, 0: there is none; controller.
+    pub number: AtomicU32,
+    /// The thread that runs alone; controller.
+    pub subject: AtomicU32,
+    /// One of [`hold`]; controller.
+    pub manner: AtomicU32,
+    /// Time at which held threads let themselves go, in ticks; controller.
+    pub until: AtomicU64,
+    /// Time at which the first of them did, in ticks, 0: none has; runtime.
+    pub left: AtomicU64,
+    /// The last hold for which all others stood still: `until` is final; controller.
+    pub settled: AtomicU32,
+    /// Ticks in a microsecond; controller.
+    pub ticks_per_us: AtomicU32,
+    /// Code in which no thread is held, because it may hold a lock that hooks do not see: the start and the end of the allocator; controller.
+    pub allocator: [AtomicU64; 2],
+    /// Used entries of `threads`; controller.
+    pub count: AtomicU32,
+    /// Threads of the process.
+    pub threads: [HeldThread; HELD],
+}
+
+/// Threads whose hold is known at a time.
+pub const HELD: usize = 1024;
+
+/// Manners of holding threads.
+pub mod hold {
+    /// Held threads keep their processors busy.
+    pub const SPIN: u32 = 0;
+    /// Held threads sleep: there are more of them than processors.
+    pub const SLEEP: u32 = 1;
+}
+
+/// A thread, as far as it is held.
+#[repr(C)]
+pub struct HeldThread {
+    /// Its id; controller.
+    pub tid: AtomicU32,
+    /// The last hold in which it stood; runtime.
+    pub stood: AtomicU32,
+    /// The last hold for which it was interrupted while it held a lock; runtime.
+    pub asked: AtomicU32,
+    /// Time since which it stands or stood, in ticks; runtime.
+    pub since: AtomicU64,
+    /// Time until which it stood, 0: it still stands; runtime.
+    pub until: AtomicU64,
 }
 
 /// A thread's call counts for [`PAGE_BLOCKS`] blocks. `left` is also mapped into the thread's
@@ -453,6 +517,8 @@ impl Memory {
         thread.lost.store(0, Relaxed);
         thread.call_pages.store(0, Relaxed);
         thread.uncounted.store(0, Relaxed);
+        thread.locks.store(0, Relaxed);
+        thread.blocks_signal.store(0, Relaxed);
         thread.state.store(0, Release);
         give(&self.free, index, |next| thread.next.store(next, Relaxed));
     }

@@ -1,4 +1,4 @@
-//! Holds of the lock whose critical sections are sped up together.
+//! Locks that threads hold: of the one whose critical sections are sped up together, and how many of all.
 
 use crate::thread;
 use core::ffi::{c_int, c_void};
@@ -8,6 +8,8 @@ use core::sync::atomic::Ordering::Relaxed;
 /// died.
 pub fn taken(lock: *const c_void, result: c_int) {
     if result == 0 || result == libc::EOWNERDEAD {
+        #[cfg(target_arch = "x86_64")]
+        crate::trace::hold::lock_taken();
         count_holds(lock, |holds| holds.saturating_add(1));
     }
 }
@@ -16,6 +18,24 @@ pub fn taken(lock: *const c_void, result: c_int) {
 pub fn released(lock: *const c_void) {
     // The thread may have acquired the lock before it was watched.
     count_holds(lock, |holds| holds.saturating_sub(1));
+}
+
+/// Handles that this thread is about to take a lock, or to wait for one.
+pub fn before_taking() {
+    #[cfg(target_arch = "x86_64")]
+    crate::trace::hold::stand_if_held();
+}
+
+/// Handles that this thread has given a lock back.
+pub fn given_back() {
+    waits_without();
+    before_taking();
+}
+
+/// Handles that this thread is about to wait without a lock, which it still has: it must not be held here.
+pub fn waits_without() {
+    #[cfg(target_arch = "x86_64")]
+    crate::trace::hold::lock_given_back();
 }
 
 fn count_holds(lock: *const c_void, change: impl FnOnce(u32) -> u32) {

@@ -38,6 +38,7 @@ mod hooks;
 mod late;
 mod link_map;
 mod operations;
+mod own_signal;
 mod program_clock;
 mod real;
 mod sample;

@@ -1,6 +1,6 @@
 //! The start: before `main`, and before the first thread.
 
-use crate::{attach, sample, sys, thread, thread_event};
+use crate::{attach, own_signal, sample, sys, thread};
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -89,7 +89,7 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
         main.stack_low
             .store(high.saturating_sub(stack_limit()), Relaxed);
         main.local.store(0, Relaxed);
-        let blocks_signal = u32::from(unblock_signal());
+        let blocks_signal = u32::from(own_signal::unblock_signal());
         main.blocks_signal.store(blocks_signal, Relaxed);
         attach::attach_thread(page, main);
     }
@@ -98,40 +98,12 @@ unsafe extern "C" fn start_runtime(_: c_int, arguments: *const *const c_char, _:
 /// Installs what later threads need: the hooks of forks and thread ends, and the signal handler.
 pub fn prepare_threads() {
     attach::watch_ends();
-    take_signal();
-    // SAFETY: the function is in this library, which stays mapped.
+    own_signal::take_signal(sample::handle_sample as *const () as usize);
+    // SAFETY: the function is ours and stays.
     unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
 }
 
-/// Installs the handler of the sampling signal. Returns the program's former action.
-pub fn take_signal() -> libc::sigaction {
-    // SAFETY: an action of zeros is valid. All other signals wait during the handler, so that no
-    // handler of the program can leave it by a long jump. That includes the C library's own
-    // signals, which `sigfillset` omits: the one that cancels threads unwinds the stack.
-    unsafe {
-        let mut action: libc::sigaction = core::mem::zeroed();
-        let mut before: libc::sigaction = core::mem::zeroed();
-        action.sa_sigaction = sample::handle_sample as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-        (&raw mut action.sa_mask).cast::<u64>().write(u64::MAX);
-        crate::real::sigaction(thread_event::SIGNAL, &raw const action, &raw mut before);
-        before
-    }
-}
-
-/// Unblocks the sampling signal in this thread. Returns whether it was blocked: the program's
-/// parent may have blocked all signals.
-fn unblock_signal() -> bool {
-    let bit = 1u64 << (thread_event::SIGNAL - 1);
-    let mut before = 0u64;
-    let (ours, old) = (&raw const bit as usize, &raw mut before as usize);
-    let how = libc::SIG_UNBLOCK as usize;
-    // SAFETY: both sets live during the call.
-    unsafe { sys::call(libc::SYS_rt_sigprocmask, [how, ours, old, 8, 0, 0]) };
-    before & bit != 0
-}
-
-/// Returns the maximum size of the main thread's stack in bytes.
+/// Bytes that the main thread's stack may take.
 pub fn stack_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -62,8 +62,9 @@ mod recording;
 mod unwinding;
 
 pub use bpf::{
-    CpuUser, ExternalWaits, FrameLayout, KernelCredits, LeftBehind, PendingCall, ThreadWait, Ticks,
-    Waits, WithheldTicks, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins,
+    CpuUser, ExternalWaits, FrameLayout, Interrupts, KernelCredits, LeftBehind, PendingCall,
+    ThreadWait, Ticks, Waits, WithheldTicks, bpf_file_system, may_count, mounted_bpf_file_system,
+    remove_pins,
 };
 pub use clock::{children_cpu_ns, clock_ahead_of, monotonic_ns, own_cpu_ns, thread_cpu_ns};
 pub use error::Error;

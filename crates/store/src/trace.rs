@@ -21,10 +21,9 @@ use whole_file::WholeFile;
 
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
-/// Version 2 may have samples of events. Since version 3 a period is a thread's, from the moment on
-/// in which the thread adopted it. Version 4 records for each wait the time for which other
-/// processes had the CPUs.
-const VERSION: u32 = 4;
+/// Version 2 may have samples of events; since version 3 a period is that of a thread, from the moment on in which the
+/// thread took it; version 4 says of waits what other processes had the CPUs for; version 5 has the intervals in which threads ran alone.
+const VERSION: u32 = 5;
 /// Magic, version, zero.
 const START_LEN: u64 = 16;
 const END_LEN: u64 = 16;
@@ -418,6 +417,7 @@ fn empty_head() -> TraceHead {
         no_events: None,
         cpu_users: Vec::new(),
         throttled: None,
+        solo: profile::SoloSchedule::default(),
         warnings: Vec::new(),
     }
 }

@@ -5,8 +5,8 @@
 //! execution. "Previous" starts anew with each chunk.
 
 use profile::{
-    EventSample, Execution, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex, TraceBatch, TraceHead,
-    TraceItem, TracedEventId, Wait,
+    EventSample, Execution, SoloInterval, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex, TraceBatch,
+    TraceHead, TraceItem, TracedEventId, Wait,
 };
 use rustc_hash::FxHashMap;
 
@@ -23,6 +23,7 @@ const STACK: u64 = 3;
 const PERIOD: u64 = 4;
 const LOST: u64 = 5;
 const EVENT: u64 = 6;
+const SOLO: u64 = 7;
 
 /// Size of the memory of arguments, which executions of blocks with equal low bits share.
 const REMEMBERED: usize = 256;
@@ -140,6 +141,15 @@ impl Columns {
                     put_varint(others, zigzag_encode(sample.at.wrapping_sub(before.leave)));
                     put_varint(others, sample.amount);
                 }
+                TraceItem::Solo(solo) => {
+                    put_varint(tokens, u64::from(solo.placebo) << 3 | SOLO);
+                    let mut last = before.leave;
+                    for time in solo_times(solo) {
+                        put_varint(others, zigzag_encode(time.wrapping_sub(last)));
+                        last = time;
+                    }
+                    put_varint(others, solo.busy.into());
+                }
             }
         }
         before.leaves.insert(thread, before.leave);
@@ -207,6 +217,16 @@ fn put_varint(to: &mut Vec<u8>, mut value: u64) {
 /// Returns whether other processes caused a part of a wait.
 fn is_by_machine(wait: &Wait) -> bool {
     wait.taken > 0 || wait.held > 0
+}
+
+fn solo_times(solo: &SoloInterval) -> [u64; 6] {
+    let SoloInterval {
+        before,
+        alone,
+        after,
+        ..
+    } = *solo;
+    [before.0, before.1, alone.0, alone.1, after.0, after.1]
 }
 
 fn put_wait(to: &mut Vec<u8>, wait: &Wait, before: u64) {
@@ -440,6 +460,7 @@ fn read_items(
                     .wrapping_add(zigzag_decode(others.read_number()?)),
                 amount: others.read_number()?,
             }),
+            SOLO if of <= 1 => TraceItem::Solo(read_solo(others, before.leave, of == 1)?),
             _ => return Err(format!("there is no item {token}")),
         });
     }
@@ -456,6 +477,26 @@ fn read_places(others: &mut ColumnCursor<'_>, head: &TraceHead) -> Result<Vec<u3
     (0..length)
         .map(|_| others.read_index(head.places.len(), "place"))
         .collect()
+}
+
+fn read_solo(
+    others: &mut ColumnCursor<'_>,
+    before: u64,
+    placebo: bool,
+) -> Result<SoloInterval, Wrong> {
+    let (mut last, mut times) = (before, [0; 6]);
+    for time in &mut times {
+        last = last.wrapping_add(zigzag_decode(others.read_number()?));
+        *time = last;
+    }
+    let [a, b, c, d, e, f] = times;
+    Ok(SoloInterval {
+        before: (a, b),
+        alone: (c, d),
+        after: (e, f),
+        placebo,
+        busy: others.read_index(usize::MAX, "number of threads")?,
+    })
 }
 
 fn read_wait(others: &mut ColumnCursor<'_>, before: u64, by_machine: bool) -> Result<Wait, Wrong> {

@@ -123,7 +123,7 @@ fn damage_is_found() {
             Err(error) => assert!(error.to_string().contains("bad.trace"), "{error}"),
         }
     }
-    fs::write(&bad, [&bytes[..8], &[5], &bytes[9..]].concat()).unwrap();
+    fs::write(&bad, [&bytes[..8], &[6], &bytes[9..]].concat()).unwrap();
     assert!(matches!(read(&bad), Err(StoreError::Newer { .. })));
     fs::write(&bad, "text").unwrap();
     assert!(read(&bad).is_err());
@@ -290,6 +290,18 @@ fn item() -> impl Strategy<Value = TraceItem> {
         any::<u64>().prop_map(TraceItem::Lost),
         (0u64..1 << 61, 0u8..2, any::<u64>())
             .prop_map(|(at, event, amount)| TraceItem::Event(EventSample { at, event, amount })),
+        (
+            proptest::collection::vec(any::<u64>(), 6),
+            any::<bool>(),
+            0u32..9
+        )
+            .prop_map(|(times, placebo, busy)| TraceItem::Solo(SoloInterval {
+                before: (times[0], times[1]),
+                alone: (times[2], times[3]),
+                after: (times[4], times[5]),
+                placebo,
+                busy,
+            })),
     ]
 }
 

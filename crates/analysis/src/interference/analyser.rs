@@ -5,6 +5,7 @@ use super::cell::Cell;
 use super::kinds::Kinds;
 use super::options::Options;
 use super::pairs::Pairs;
+use super::solo::Solos;
 use super::tallies::Tallies;
 use super::worker::{Thread, Worker};
 use profile::{BlockId, MachineLoad, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock};
@@ -37,6 +38,7 @@ pub struct Analyser {
     lap: Option<u64>,
     clock: u64,
     cells: usize,
+    pub(super) solos: Solos,
 }
 
 impl Analyser {
@@ -57,6 +59,7 @@ impl Analyser {
             taken: 0,
             clock: 0,
             cells: 0,
+            solos: Solos::default(),
         };
         analyser.set_blocks(blocks);
         analyser
@@ -65,6 +68,7 @@ impl Analyser {
     /// All blocks, those that are known already first: libraries are loaded while a program runs. Items of
     /// blocks that are not described yet are not counted.
     pub fn set_blocks(&mut self, blocks: &[TracedBlock]) {
+        self.solos.set_blocks(blocks);
         for (number, block) in blocks.iter().enumerate().skip(self.blocks.len()) {
             let state = BlockState::new(number as BlockId, block, &self.options);
             self.blocks.push(state);
@@ -97,7 +101,27 @@ impl Analyser {
             worker.kinds.begin(&batch.items);
         }
         let mut blocked = 0u64;
+        let mut is_open = self.solos.is_open(batch.thread);
         for item in &batch.items {
+            match item {
+                TraceItem::Solo(interval) => {
+                    self.solos.begin(batch.thread, *interval);
+                    is_open = true;
+                    continue;
+                }
+                TraceItem::Period { block, period } => {
+                    self.solos.set_period(batch.thread, *block, *period);
+                }
+                TraceItem::Execution(execution) if is_open => {
+                    self.solos.add_execution(batch.thread, execution);
+                    is_open = self.solos.is_open(batch.thread);
+                }
+                TraceItem::Wait(wait) if is_open => {
+                    let aarch64 = worker.options.aarch64;
+                    self.solos.add_wait(batch.thread, wait, aarch64);
+                }
+                _ => {}
+            }
             if let TraceItem::Wait(wait) = item {
                 let length = wait.end.saturating_sub(wait.start);
                 let (asleep, ready) = match wait.preempted {

@@ -237,6 +237,7 @@ pub(super) fn score_block(
         image: block.image.clone(),
         kind: block.kind,
         score,
+        solo: None,
         breakdown,
         executions: sums.executions(state),
         durations: sums.durations(parts, run.ns),

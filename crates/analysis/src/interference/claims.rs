@@ -50,7 +50,7 @@ fn claim_of_score(score: &BlockScore, next: &[String]) -> Finding {
 /// others lose all of it to them.
 fn lost_to_others(block: &BlockScore) -> Between {
     let part = match block.score.standing {
-        Standing::Interference if block.score.sci.estimate > 0.0 => {
+        Standing::Interference if block.solo.is_none() && block.score.sci.estimate > 0.0 => {
             (block.score.hindered / block.score.sci.estimate).min(1.0)
         }
         _ => 1.0,
@@ -75,7 +75,7 @@ fn evidence_of(block: &BlockScore) -> Vec<FindingEvidence> {
             scheduler: block.breakdown.scheduler,
         },
     ];
-    let causes = block.causes.iter();
+    let causes = block.causes.iter().filter(|cause| cause.measured);
     evidence.extend(causes.map(|cause| FindingEvidence::SuspectedCause {
         cause: cause.kind,
         share: cause.share,

@@ -3,6 +3,7 @@
 use super::analyser::Analyser;
 use super::block_score::{TracedExecutions, score_block};
 use super::known::{AnalysedRun, Cells};
+use super::solo_findings::follow_solo;
 use super::standing::ranked;
 use super::turns::{mark_turns, turns_of};
 use profile::{
@@ -43,8 +44,10 @@ impl Analyser {
                 (state, _) => left_out.push(leave_out(block, state.is_some_and(|s| s.excluded))),
             }
         }
-        let findings = ranked(&run, drafts);
+        let mut findings = ranked(&run, drafts);
         let machine = self.machine_load(head);
+        let solo = std::mem::take(&mut self.solos).finish(&head.blocks, &head.solo);
+        follow_solo(&solo, &mut findings);
         Interference {
             command: head.command.clone(),
             host: head.host.clone(),
@@ -62,6 +65,7 @@ impl Analyser {
             sequences: self.sequences(&run),
             warnings: self.warnings(head),
             machine,
+            solo,
             findings,
             left_out,
         }

@@ -75,6 +75,8 @@ mod queue;
 mod sequences;
 mod shape;
 mod sketch;
+mod solo;
+mod solo_findings;
 mod standing;
 mod tallies;
 mod turns;

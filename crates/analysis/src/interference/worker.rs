@@ -147,6 +147,7 @@ impl Worker<'_> {
             TraceItem::Stack { block, places } => self.stack(*block, places),
             TraceItem::Period { block, period } => self.period(*block, *period),
             TraceItem::Lost(lost) => self.lost(*lost),
+            TraceItem::Solo(_) => {}
             TraceItem::Event(sample) => self.event(sample),
         }
     }

@@ -1,12 +1,11 @@
 //! Reads what the threads of the target have written.
 
 use super::memory::TraceMemory;
+use super::solo::Solo;
 use super::stacks::TracedStacks;
 use super::waiting::ThreadWaits;
 use profile::{BlockId, Execution, ThreadIndex, TraceBatch, TraceItem, TracedBlock, TracedThread};
-use runtime_abi::trace::{
-    CALL_PAGES, PAGE_BLOCKS, RECORD, RECORDS, SEGMENT, SEGMENTS, SPARE, Thread, record,
-};
+use runtime_abi::trace::{PAGE_BLOCKS, RECORD, RECORDS, SEGMENT, SEGMENTS, SPARE, Thread, record};
 use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -41,6 +40,8 @@ struct ThreadReader {
     periods: FxHashMap<BlockId, u32>,
     /// Executions that its records say were lost.
     lost: u64,
+    /// Time of the last record that may be read now.
+    until: u64,
 }
 
 /// All threads.
@@ -112,10 +113,12 @@ impl TraceDrain {
         shared: &TraceMemory,
         stacks: &mut TracedStacks,
         waiting: &mut ThreadWaits,
+        solo: &Solo,
         how: Reading,
         sink: &mut dyn FnMut(&TraceBatch),
     ) -> bool {
         let all = how != Reading::Some;
+        waiting.add_held(solo.turns().take_held());
         let mut is_more = false;
         waiting.tick();
         let now = super::read_tsc();
@@ -144,10 +147,18 @@ impl TraceDrain {
                     arguments: [0; 3],
                     periods: FxHashMap::default(),
                     lost: 0,
+                    until: 0,
                 }
             });
             batch.thread = reading.index;
             batch.items.clear();
+            let (intervals, until) = solo.turns().take_done(thread.tid.load(Relaxed));
+            batch
+                .items
+                .extend(intervals.into_iter().map(TraceItem::Solo));
+            // What has ended is read to its end.
+            let is_last = all || state == 2;
+            reading.until = if is_last { u64::MAX } else { until };
             let is_cut = self.read_segments(shared, stacks, &mut reading, now, how, &mut batch);
             is_more |= is_cut;
             let ended = state == 2 && !is_cut;
@@ -294,6 +305,7 @@ impl TraceDrain {
             arguments,
             periods,
             lost,
+            until,
             ..
         } = reading;
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Relaxed));
@@ -308,6 +320,10 @@ impl TraceDrain {
             };
             let second = word(at + 1);
             let (tag, value) = (first & ((1 << record::TAG) - 1), first >> record::TAG);
+            let is_timed = !matches!(tag, record::ARGUMENTS | record::PERIOD | record::STACK);
+            if is_timed && whole_time(now, value) > *until {
+                break;
+            }
             *position += 1;
             self.records_read += 1;
             match tag {
@@ -375,22 +391,7 @@ impl TraceDrain {
     /// Adds the calls that a thread has counted. It has ended: it does not need the memory of them any more.
     fn count_calls(&mut self, shared: &TraceMemory, thread: &Thread, ended: bool) {
         self.uncounted |= thread.uncounted.load(Relaxed) != 0;
-        let mut next = thread.call_pages.load(Acquire);
-        // No longer than there are pages: the target may have written anything there.
-        for _ in 0..CALL_PAGES {
-            let Some(index) = next.checked_sub(1) else {
-                break;
-            };
-            let at = index as usize;
-            let (Some(page), Some(part), Some(link)) = (
-                shared.call_page(index),
-                shared.call_page_part.get(at),
-                shared.next_call_page.get(at),
-            ) else {
-                break;
-            };
-            next = link.load(Relaxed);
-            let first = part.load(Relaxed) as usize * PAGE_BLOCKS;
+        for (index, first, page) in shared.call_pages_of(thread) {
             let calls = self.calls.get_mut(first..).unwrap_or_default();
             for (number, sum) in calls.iter_mut().enumerate().take(PAGE_BLOCKS) {
                 *sum = sum.saturating_add(page.calls(number));

@@ -4,8 +4,8 @@ use crate::Error;
 use crate::memory::{AttachedMemory, SharedObject, WaitWords};
 use runtime_abi::LIFELINE;
 use runtime_abi::trace::{
-    CALL_PAGES, CALL_PAGES_OFFSET, CODE, CODE_OFFSET, CallPage, LENGTH, MAGIC, Memory, SEGMENT,
-    SEGMENTS, SEGMENTS_OFFSET,
+    CALL_PAGES, CALL_PAGES_OFFSET, CODE, CODE_OFFSET, CallPage, LENGTH, MAGIC, Memory, PAGE_BLOCKS,
+    SEGMENT, SEGMENTS, SEGMENTS_OFFSET, Thread,
 };
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
@@ -35,6 +35,11 @@ impl TraceMemory {
         self.0.inheritable_descriptor()
     }
 
+    /// One more descriptor of the same object.
+    pub fn another_descriptor(&self) -> Result<OwnedFd, Error> {
+        self.0.another_descriptor()
+    }
+
     /// Returns what the two sides wait by.
     pub fn wait_words(&self) -> WaitWords<'_> {
         WaitWords {
@@ -55,11 +60,24 @@ impl TraceMemory {
     }
 
     /// Returns the page in which a thread counts its calls.
-    pub fn call_page(&self, index: u32) -> Option<&CallPage> {
+    fn call_page(&self, index: u32) -> Option<&CallPage> {
         let offset = CALL_PAGES_OFFSET + index as usize * size_of::<CallPage>();
         // SAFETY: inside the mapping, aligned; everything in it is atomic, and any bytes are valid.
         ((index as usize) < CALL_PAGES)
             .then(|| unsafe { self.0.first_byte().add(offset).cast::<CallPage>().as_ref() })
+    }
+
+    /// Returns the pages in which a thread counts its calls, each with its index and its first block.
+    pub fn call_pages_of(&self, thread: &Thread) -> impl Iterator<Item = (u32, usize, &CallPage)> {
+        let mut next = thread.call_pages.load(Acquire);
+        // No longer than there are pages: the target may have written anything there.
+        (0..CALL_PAGES).map_while(move |_| {
+            let index = next.checked_sub(1)?;
+            let part = self.call_page_part.get(index as usize)?;
+            next = self.next_call_page.get(index as usize)?.load(Relaxed);
+            let first = part.load(Relaxed) as usize * PAGE_BLOCKS;
+            Some((index, first, self.call_page(index)?))
+        })
     }
 
     /// Writes into the code; false if that is beyond its end.
@@ -86,7 +104,7 @@ impl AttachedMemory for TraceMemory {
     }
 
     fn another(&self) -> Result<Self, Error> {
-        Self::in_file(self.0.another_descriptor()?)
+        Self::in_file(self.another_descriptor()?)
     }
 
     fn lifeline(&self) -> &[AtomicU64; LIFELINE] {

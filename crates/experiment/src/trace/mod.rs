@@ -31,6 +31,7 @@ mod patches;
 mod plan;
 mod relocate;
 mod select;
+mod solo;
 mod stacks;
 mod stub;
 mod throttling;

@@ -232,6 +232,7 @@ impl Planner {
         }
         for (image, mappings) in &images {
             for mapping in mappings {
+                note_allocator(shared, image, mapping);
                 self.plan_library_hook(shared, &memory, image, mapping, &mut steps);
             }
         }
@@ -694,6 +695,44 @@ fn mapped_functions(
         function.is_some_and(|function| holds(mapping, function))
     };
     wanted.iter().filter(mapped).copied().collect()
+}
+
+/// Bytes of an allocator's code at most, and what may stand before the first function that it exports.
+const ALLOCATOR: u64 = 64 << 10;
+const BEFORE_ALLOCATOR: u64 = 16 << 10;
+
+/// Notes where the allocator is: its functions hold locks that hooks do not see.
+fn note_allocator(shared: &TraceMemory, image: &TracedImage, mapping: &ExecutableMapping) {
+    const NAMES: [&str; 6] = [
+        "malloc",
+        "free",
+        "calloc",
+        "realloc",
+        "memalign",
+        "malloc_info",
+    ];
+    let is_its = |function: &&TracedFunction| {
+        let mut names = function.names.iter();
+        names.any(|name| NAMES.iter().any(|own| symbol_name(name) == *own))
+    };
+    let own = image.functions.iter().filter(is_its);
+    let own: Vec<_> = own.filter(|function| holds(mapping, function)).collect();
+    let [first, .., last] = own.as_slice() else {
+        return;
+    };
+    let address = |offset: u64| mapping.range.start + offset.saturating_sub(mapping.offset);
+    let end = last.offset.0 + last.size;
+    let start = first.offset.0.saturating_sub(BEFORE_ALLOCATOR);
+    if end - start <= ALLOCATOR {
+        let [from, to] = &shared.hold.allocator;
+        from.store(address(start), Relaxed);
+        to.store(address(end), Relaxed);
+    }
+}
+
+/// Returns a symbol's name without its version.
+fn symbol_name(name: &str) -> &str {
+    name.split('@').next().unwrap_or(name)
 }
 
 /// Returns what a mapping holds; `None` if it is gone.

@@ -10,6 +10,7 @@ use super::memory::TraceMemory;
 use super::plan::{Planner, Wish};
 use super::read_tsc;
 use super::select::FunctionPattern;
+use super::solo::Solo;
 use super::stacks::TracedStacks;
 use super::throttling::Throttling;
 use super::trace_budget::{SeenExecutions, TraceBudget};
@@ -176,6 +177,7 @@ pub(super) struct TraceSession<'a> {
     waiting: ThreadWaits,
     throttling: Throttling,
     trace_budget: TraceBudget,
+    solo: Solo,
     start: Instant,
     start_ticks: u64,
     /// End of the process, or of tracing it, in ticks.
@@ -219,6 +221,7 @@ impl<'a> TraceSession<'a> {
             waiting: ThreadWaits::new(pid, TracedEvents::open_events(&options.events, pid)?),
             throttling: Throttling::of(pid),
             trace_budget,
+            solo: Solo::default(),
             start: Instant::now(),
             start_ticks: read_tsc(),
             end_ticks: 0,
@@ -320,12 +323,17 @@ impl<'a> TraceSession<'a> {
         self.shared
             .wait_words()
             .set_state(state::READY, state::RUNNING);
+        self.solo = Solo::start(&self.shared, target.pid());
         let (mut said, mut looked) = (Duration::ZERO, TICK);
+        let mut is_behind = false;
         loop {
             let seen = self.shared.news.load(Acquire);
             let end = target.try_end();
             self.answer_target();
-            let is_behind = self.read_records(Reading::Some, sink);
+            // The CPU time that reading takes must not differ between the times that are compared.
+            if is_behind || !self.solo.is_under_way() {
+                is_behind = self.read_records(Reading::Some, sink);
+            }
             let now = self.start.elapsed();
             let over = self.options.duration.is_some_and(|end| now >= end);
             if end.is_some() || over || stop.load(Relaxed) {
@@ -333,6 +341,7 @@ impl<'a> TraceSession<'a> {
                     Some(_) => ending.end_ticks(&self.shared, &mut self.waiting),
                     None => read_tsc(),
                 };
+                self.solo.stop();
                 return end.flatten();
             }
             if now >= looked {
@@ -361,6 +370,7 @@ impl<'a> TraceSession<'a> {
             &self.shared,
             &mut self.stacks,
             &mut self.waiting,
+            &self.solo,
             how,
             &mut |batch| sink(blocks, batch),
         )
@@ -459,6 +469,7 @@ impl<'a> TraceSession<'a> {
         exit: Option<Exit>,
         sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
     ) -> TraceHead {
+        let solo = self.solo.stop();
         if exit.is_none() {
             self.let_go();
         }
@@ -487,6 +498,7 @@ impl<'a> TraceSession<'a> {
             events: self.waiting.events.finish_events(),
             no_events: self.options.no_events.clone(),
             throttled: self.throttling.since(),
+            solo,
             warnings: self.warnings,
         }
     }

@@ -130,6 +130,15 @@ impl ThreadWaits {
         self.clock.ticks_at(ns)
     }
 
+    /// Adds waits that the scheduler does not see: of threads that were held and kept their CPUs.
+    pub fn add_held(&mut self, held: Vec<ThreadWait>) {
+        for wait in held {
+            let kept = self.kept.entry(wait.tid).or_default();
+            let at = kept.partition_point(|other| other.end_ns <= wait.end_ns);
+            kept.insert(at, wait);
+        }
+    }
+
     /// Puts the waits of a thread that ended before its last record among its items, in the order of
     /// their ends, and the events that it had until then. The records were read before.
     pub fn merge(

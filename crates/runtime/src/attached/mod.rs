@@ -11,7 +11,7 @@ pub mod slots;
 #[cfg(target_arch = "x86_64")]
 mod tracing;
 
-use crate::{attach, late, real, sample, start, sys, thread, thread_event};
+use crate::{attach, late, own_signal, real, sample, start, sys, thread, thread_event};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -173,7 +173,7 @@ fn enter(page: &Page) -> libc::sigaction {
         unsafe { libc::pthread_atfork(None, None, Some(child_of_fork)) };
     }
     attach::adopt_threads(true);
-    let before = start::take_signal();
+    let before = own_signal::take_signal(sample::handle_sample as *const () as usize);
     hook_functions();
     page.news.fetch_add(1, core::sync::atomic::Ordering::AcqRel);
     before
@@ -186,8 +186,13 @@ fn leave(before: &libc::sigaction) {
     attach::adopt_threads(false);
     thread::begin_session();
     attach::ignore_ends();
-    // By default the signal ends the program, so it is ignored until late signals have arrived.
-    // SAFETY: an action of zeros is valid; the other one was the program's.
+    give_signal_back(before);
+}
+
+/// Gives the program its action of the signal back.
+fn give_signal_back(before: &libc::sigaction) {
+    // By default the signal ends the program: what is still on its way goes to nobody.
+    // SAFETY: an action of zeros is one; the other one was the program's.
     unsafe {
         let mut ignore: libc::sigaction = core::mem::zeroed();
         ignore.sa_sigaction = libc::SIG_IGN;

@@ -52,18 +52,6 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Points the words to the hooks, also in libraries that were loaded since the last call.
 pub fn take() {
-    take_by(take_word);
-}
-
-/// Points the words to the hooks of long jumps.
-pub fn take_jumps() {
-    take_by(|word| match word.name.to_bytes() {
-        b"longjmp" | b"_longjmp" | b"siglongjmp" | b"__longjmp_chk" => take_word(word),
-        _ => None,
-    });
-}
-
-fn take_by(change: Change) {
     if SAVED.load(Relaxed).is_null() {
         let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
@@ -76,7 +64,7 @@ fn take_by(change: Change) {
         }
         SAVED.store(address as *mut [usize; 2], Release);
     }
-    visit_all(b"", change);
+    visit_all(b"", take_word);
 }
 
 /// Restores the old values.

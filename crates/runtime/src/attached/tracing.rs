@@ -5,8 +5,8 @@
 //! to itself. At the end the guard unmaps code that no thread uses any more.
 
 use super::{
-    LOOK_NS, SECOND, await_start, begin_alone, forget, let_go, map_memory, mutex_in,
-    serve_program_only, slots, start_guard, take_lifeline,
+    LOOK_NS, SECOND, await_start, begin_alone, forget, give_signal_back, let_go, map_memory,
+    mutex_in, serve_program_only, slots, start_guard, take_lifeline,
 };
 use crate::{start, sys, trace};
 use core::ffi::{c_int, c_void};
@@ -69,12 +69,14 @@ unsafe extern "C-unwind" fn guard_tracing(_: *mut c_void) -> *mut c_void {
     if await_start(&memory.state, lifeline) {
         // Before anything else: the controller has chosen addresses that are free now.
         trace::prepare_tracing(memory, main_stack());
-        slots::take_jumps();
+        let signal = trace::hold::take_signal(memory);
+        slots::take();
         while !take_lifeline(lifeline, LOOK_NS) {
-            slots::take_jumps();
+            slots::take();
         }
         slots::give_back();
         trace::end_tracing();
+        give_signal_back(&signal);
         left = memory.remains.load(Acquire);
         match left {
             // The controller was killed: calls still lead to its code, which lets them pass.

@@ -1,7 +1,7 @@
 //! Locks, condition variables, semaphores, barriers of POSIX and C11.
 
 use super::{operation, waits, wakes};
-use crate::holds::{released, taken};
+use crate::holds::{before_taking, given_back, released, taken, waits_without};
 use crate::operations::{self, Wait};
 use crate::real::real;
 use core::ffi::{c_int, c_void};
@@ -42,6 +42,7 @@ macro_rules! locks {
                         return result;
                     }
                 }
+                before_taking();
                 let wait = Wait::begin(operation!($name, lock));
                 $(
                     let until = crate::program_clock::RealTime::of($time);
@@ -78,8 +79,10 @@ macro_rules! unlocks {
         unsafe extern "C-unwind" fn $name(lock: Object) -> c_int {
             operations::before_waking(operation!($name, lock));
             released(lock);
-            // SAFETY: the caller upholds the contract of this function.
-            unsafe { real!($name(lock: Object) -> c_int) }
+            // SAFETY: the caller's business.
+            let result = unsafe { real!($name(lock: Object) -> c_int) };
+            given_back();
+            result
         }
     )*};
 }
@@ -91,6 +94,7 @@ macro_rules! condition_waits {
         unsafe extern "C-unwind" fn $name(condition: Object, mutex: Object $(, $more: $type)*) -> c_int {
             let wait = Wait::begin(operation!($name, condition));
             released(mutex);
+            waits_without();
             $(
                 // SAFETY: the caller upholds the contract of this function.
                 let until = unsafe { crate::program_clock::RealTime::of($time) };

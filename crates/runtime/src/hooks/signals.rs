@@ -4,6 +4,7 @@ use super::{waits, wakes};
 use crate::real::real;
 use crate::thread_event::SIGNAL;
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use libc::{pid_t, pthread_t, sighandler_t, siginfo_t, sigset_t, timespec};
 
@@ -79,7 +80,7 @@ unsafe extern "C-unwind" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    let ours = signal == SIGNAL && crate::thread::shared_page().is_some();
+    let ours = signal == SIGNAL && signal_is_ours();
     let new = if ours { core::ptr::null() } else { new };
     // SAFETY: the caller upholds the contract of this function.
     unsafe { crate::real::sigaction(signal, new, old) }
@@ -87,7 +88,7 @@ unsafe extern "C-unwind" fn sigaction(
 
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    if signal == SIGNAL && crate::thread::shared_page().is_some() {
+    if signal == SIGNAL && signal_is_ours() {
         return libc::SIG_DFL;
     }
     // SAFETY: the caller upholds the contract of this function.
@@ -99,7 +100,9 @@ unsafe extern "C-unwind" fn signal(signal: c_int, handler: sighandler_t) -> sigh
 /// # Safety
 /// `signals` is null or points to a set.
 unsafe fn without_ours(signals: *const sigset_t) -> Option<sigset_t> {
-    crate::thread::shared_page()?;
+    if !signal_is_ours() {
+        return None;
+    }
     // SAFETY: see the caller.
     let mut copy = unsafe { *signals.as_ref()? };
     // SAFETY: a local copy of the set.
@@ -126,8 +129,25 @@ unsafe extern "C-unwind" fn signalfd(
     }
 }
 
-/// Lets `set` change this thread's blocked signals, but never blocks the sampling signal. The
-/// former mask is reported as the program set it.
+/// Returns whether threads are measured, or held, by the signal.
+fn signal_is_ours() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if crate::trace::has_session() {
+        return true;
+    }
+    crate::thread::shared_page().is_some()
+}
+
+/// Returns where it is kept that the program has this thread block the signal.
+fn own_blocks_signal() -> Option<&'static AtomicU32> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(thread) = crate::trace::hold::own_slot() {
+        return Some(&thread.blocks_signal);
+    }
+    crate::thread::current_thread().map(|thread| &thread.blocks_signal)
+}
+
+/// Has `set` change the signals that this thread blocks, ours never. What was blocked before is reported as the program has set it.
 ///
 /// # Safety
 /// `mask` is null or points to a set; `old` is null or has room for one.
@@ -142,10 +162,10 @@ unsafe fn keep_ours_unblocked(
     // SAFETY: see the caller.
     let copy = unsafe { without_ours(mask) }.filter(|_| how != libc::SIG_UNBLOCK);
     let result = set(pointer_to(copy.as_ref(), mask));
-    let Some(thread) = crate::thread::current_thread().filter(|_| result == 0) else {
+    let Some(own) = own_blocks_signal().filter(|_| result == 0) else {
         return result;
     };
-    let blocked = thread.blocks_signal.load(Relaxed) != 0;
+    let blocked = own.load(Relaxed) != 0;
     if blocked && !old.is_null() {
         // SAFETY: see the caller.
         unsafe { libc::sigaddset(old, SIGNAL) };
@@ -156,7 +176,7 @@ unsafe fn keep_ours_unblocked(
         libc::SIG_UNBLOCK => blocked && !names_ours,
         _ => names_ours,
     };
-    thread.blocks_signal.store(u32::from(blocks), Relaxed);
+    own.store(u32::from(blocks), Relaxed);
     result
 }
 

@@ -6,6 +6,7 @@
 
 mod calls;
 pub mod frames;
+pub mod hold;
 mod local;
 mod marked;
 mod pointer;
@@ -15,7 +16,7 @@ mod slow;
 mod steps;
 mod unwind;
 
-use crate::sys;
+use crate::{own_signal, sys};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use pointer::{BUSY, replace};
 use runtime_abi::trace::{LENGTH, MAGIC, Memory, state};
@@ -58,12 +59,17 @@ pub fn start_tracing(descriptor: usize, main_stack: (u64, u64)) {
     }
     shared::set_memory(mapped);
     local::prepare_threads(main_stack);
+    hold::take_signal(memory);
+    let blocks_signal = u32::from(own_signal::unblock_signal());
     // Registering unwind tables allocates and locks. Traced, that would begin this thread twice, and be shown as the program's.
     let own = replace(BUSY);
     let runs = steps::take_steps(memory);
     replace(own);
     if runs {
         local::begin_thread(memory);
+        if let Some(thread) = hold::own_slot() {
+            thread.blocks_signal.store(blocks_signal, Relaxed);
+        }
     } else {
         memory.state.store(state::OFF, Release);
     }

@@ -39,6 +39,12 @@ fn pointer() -> *mut usize {
     (thread as i64 + offset()) as *mut usize
 }
 
+/// Returns the thread's pointer.
+pub fn current() -> usize {
+    // SAFETY: only this thread uses the variable; its signal handlers leave it as they find it.
+    unsafe { pointer().read() }
+}
+
 /// Sets the thread's pointer; the former one.
 pub fn replace(value: usize) -> usize {
     // SAFETY: only this thread uses the variable; its signal handlers leave it as they find it.

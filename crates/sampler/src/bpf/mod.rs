@@ -7,6 +7,7 @@ pub(crate) mod followed;
 pub(crate) mod frame_words;
 pub(crate) mod go;
 pub(crate) mod hotspot;
+pub(crate) mod interrupt;
 pub(crate) mod kernel;
 pub(crate) mod labels;
 pub(crate) mod layout;
@@ -24,6 +25,7 @@ pub(crate) mod v8;
 
 pub use credits::KernelCredits;
 pub use external_waits::{ExternalWaits, PendingCall};
+pub use interrupt::Interrupts;
 pub use pins::{LeftBehind, bpf_file_system, may_count, mounted_bpf_file_system, remove_pins};
 pub use thread_waits::{CpuUser, FrameLayout, ThreadWait, Waits};
 pub use ticks::{Ticks, WithheldTicks};

@@ -10,6 +10,7 @@ mod report;
 #[cfg(target_arch = "x86_64")]
 mod run;
 mod shown_report;
+mod solo_text;
 mod text;
 
 pub use report::result_of_file;

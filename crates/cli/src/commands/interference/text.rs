@@ -2,18 +2,16 @@
 
 use super::load::image;
 use super::shown_report::ShownBlocks;
+use super::solo_text::{self, percents, wrapped};
 use crate::output::{
     Align, Table, clean_name, count_noun, format_ns, group_digits, shorten_middle,
 };
-use crate::screen::{terminal_width, wrap_paragraph};
 use profile::{
     BlockScore, Cause, Coverage, DoubtKind, EventScore, Floor, Interference, Level, Quality,
-    RunEnd, SequenceScore, Standing, TracedCpuUser,
+    RunEnd, SequenceScore, SoloVerdict, Standing, TracedCpuUser,
 };
 use std::io::Write;
 
-/// Columns of a line at most.
-const WIDTH: usize = 100;
 /// Least score that is worth a look, as in the paper (§5.5).
 const WORTH_A_LOOK: f64 = 0.1;
 
@@ -35,8 +33,10 @@ pub fn write(report: &ShownBlocks<'_>, out: &mut impl Write) -> std::io::Result<
             RunEnd::Stopped => "; it had not ended".into(),
         }
     )?;
+    solo_text::write(&result.solo, report.all, out)?;
     machine(result, out)?;
-    if !result.findings.is_empty() {
+    let is_measured = result.solo.verdict != SoloVerdict::NotMeasured;
+    if !result.findings.is_empty() && !is_measured {
         none(result, out)?;
     }
     let listed = |finding: &&BlockScore| report.all || is_listed(finding);
@@ -163,6 +163,9 @@ fn others(result: &Interference, out: &mut impl Write) -> std::io::Result<()> {
     ];
     let mut first = true;
     for (standing, reason) in reasons {
+        if standing == Standing::Varies && result.solo.verdict != SoloVerdict::NotMeasured {
+            continue;
+        }
         let all = result
             .findings
             .iter()
@@ -195,19 +198,17 @@ fn block(
 ) -> std::io::Result<()> {
     let name = shorten_middle(&clean_name(&finding.name), 80);
     writeln!(out, "{number}. {name}  {}", clean_name(image(finding)))?;
-    let (sci, program) = (finding.score.sci, finding.score.program);
-    let percent = |x: f64| format!("{:.1}%", 100.0 * x);
-    writeln!(
-        out,
-        "   SCI {:.2} [{:.2}, {:.2}]; the program loses {} [{}, {}]{}",
-        sci.estimate,
-        sci.low,
-        sci.high,
-        percent(program.estimate),
-        percent(program.low),
-        percent(program.high),
-        split(report, finding)
-    )?;
+    let solo = finding.solo.as_ref().filter(|solo| solo.is_claimed);
+    match solo {
+        Some(solo) => {
+            let text = format!(
+                "alone, its executions take {} less time",
+                percents(solo.loss)
+            );
+            wrapped("   ", &text, out)?;
+        }
+        None => score(report, finding, out)?,
+    }
     let calls = format!(
         "{} calls by {} threads, mean {}, median {}, 99% {}, longest {}",
         group_digits(finding.executions.calls),
@@ -218,14 +219,14 @@ fn block(
         format_ns(finding.durations.max_ns)
     );
     wrapped("   ", &calls, out)?;
-    let known = floor(&finding.floor) + &coverage(&finding.coverage);
-    wrapped("   ", &format!("floor {known}"), out)?;
-    let causes = if report.all { usize::MAX } else { 2 };
-    for found in finding.causes.iter().take(causes) {
-        cause(found, out)?;
+    if solo.is_none() {
+        let known = floor(&finding.floor) + &coverage(&finding.coverage);
+        wrapped("   ", &format!("floor {known}"), out)?;
     }
+    causes(report, finding, out)?;
     events(report, finding, out)?;
-    for doubt in &finding.doubts {
+    let doubts = finding.doubts.iter().filter(|_| solo.is_none());
+    for doubt in doubts {
         wrapped("   ! ", &clean_name(&doubt.text), out)?;
     }
     same(report, finding, out)?;
@@ -241,6 +242,27 @@ fn block(
         threads(finding, out)?;
     }
     Ok(())
+}
+
+/// Writes the loss as durations say.
+fn score(
+    report: &ShownBlocks<'_>,
+    finding: &BlockScore,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let (sci, program) = (finding.score.sci, finding.score.program);
+    let percent = |x: f64| format!("{:.1}%", 100.0 * x);
+    writeln!(
+        out,
+        "   SCI {:.2} [{:.2}, {:.2}]; the program loses {} [{}, {}]{}",
+        sci.estimate,
+        sci.low,
+        sci.high,
+        percent(program.estimate),
+        percent(program.low),
+        percent(program.high),
+        split(report, finding)
+    )
 }
 
 /// Names the callers that have the same loss, or the function that the loss comes from.
@@ -331,19 +353,25 @@ fn coverage(coverage: &Coverage) -> String {
     }
 }
 
-fn cause(cause: &Cause, out: &mut impl Write) -> std::io::Result<()> {
-    let name = cause.kind.label();
-    let sure = if cause.measured {
-        "seen"
-    } else {
-        "consistent with what was seen"
-    };
-    let text = format!(
-        "{name} ({:.0}%, {sure}): {}",
-        100.0 * cause.share,
-        cause.evidence.join("; ")
-    );
-    wrapped("   cause: ", &clean_name(&text), out)
+/// Writes the causes that the kernel saw.
+fn causes(
+    report: &ShownBlocks<'_>,
+    finding: &BlockScore,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let seen = finding.causes.iter().filter(|cause| cause.measured);
+    let most = if report.all { usize::MAX } else { 2 };
+    let seen: Vec<&Cause> = seen.take(most).collect();
+    for cause in &seen {
+        let name = cause.kind.label();
+        let share = 100.0 * cause.share;
+        let text = format!("{name} ({share:.0}%): {}", cause.evidence.join("; "));
+        wrapped("   cause: ", &clean_name(&text), out)?;
+    }
+    match seen.is_empty() && is_listed(finding) {
+        true => writeln!(out, "   cause: not known"),
+        false => Ok(()),
+    }
 }
 
 /// Writes the events sampled in a function: those of which slow executions have more, unless a cause names them.
@@ -509,19 +537,14 @@ fn left_out(report: &ShownBlocks<'_>, out: &mut impl Write) -> std::io::Result<(
     Ok(())
 }
 
-/// A paragraph with a hanging indent.
-fn wrapped(first: &str, text: &str, out: &mut impl Write) -> std::io::Result<()> {
-    let width = terminal_width().unwrap_or(WIDTH).min(WIDTH);
-    write!(out, "{}", wrap_paragraph(first, text, width))
-}
-
 /// The command to type next.
 fn next(report: &ShownBlocks<'_>) -> String {
     let file = match report.file.as_str() {
         "" => String::new(),
         file => format!(" {}", clean_name(file)),
     };
-    let mut doubts = report.shown.iter().flat_map(|finding| {
+    let doubted = report.shown.iter().filter(|finding| finding.solo.is_none());
+    let mut doubts = doubted.flat_map(|finding| {
         let doubts = finding.doubts.iter();
         doubts.map(move |doubt| (finding, doubt))
     });

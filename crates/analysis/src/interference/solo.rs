@@ -1,0 +1,680 @@
+//! Loss by intervention: a thread's executions while all other threads were held, beside its own shortly before and after.
+//!
+//! `loss = 1 − duration alone / duration together`. The duration of a block in a window is the time that the thread spent in it over the
+//! executions that ended there. So an execution that the window's end cuts counts for the time inside, and no length of execution is
+//! preferred. Time without a CPU, and time that the thread asked to wait, is in neither.
+//!
+//! The program's speed is its progress: executions that ended, each worth the time that it takes together.
+//!
+//! # Censoring
+//!
+//! A thread that waits for a held one makes no progress. From the beginning of such a wait on, the rest of the interval says nothing of
+//! speed: it is cut off, and the interval counts as stuck. Mostly stuck intervals mean dependence.
+//!
+//! # Error
+//!
+//! Both durations are ratios of sums over intervals. The variance of the logarithm of their ratio follows from the residuals of the intervals
+//! (the linearised estimator for clusters), which includes that an interval's own windows are alike. Placebos have the method's own error:
+//! a loss is claimed above the upper end of theirs.
+
+use super::functions::waits_for;
+use super::wait_sum::{Fate, Reason};
+use crate::statistics::Interval;
+use profile::known_code::known_function;
+use profile::{
+    Between, BlockId, CauseKind, Execution, SoloBlock, SoloInterval, SoloLoss, SoloReport,
+    SoloSchedule, SoloVerdict, ThreadIndex, TracedBlock, Wait,
+};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// Intervals that are kept one by one; with more, neighbours are added up.
+const KEPT: usize = 4096;
+/// Intervals of a thread that are waited for.
+const WAITING: usize = 1024;
+/// Executions of an interval that are kept.
+const EXECUTIONS: usize = 1 << 18;
+/// Executions that must have ended in the intervals of a kind before their duration says something.
+const ENOUGH: f64 = 20.0;
+/// Intervals of which an interval estimate can be made.
+const INTERVALS: usize = 8;
+/// Part of an interval that a stuck thread must have lost of it.
+const CUT: f64 = 0.25;
+/// A thread spins for another one if an execution takes so many times as long as usual.
+const LONGER: f64 = 10.0;
+/// Executions of a block that end alone for each that halts there, at least, if threads do not depend on others in it.
+const DEPENDENCE: f64 = 3.0;
+/// Least loss of a program that is claimed, and least part of it that is lost in a listed block.
+const LEAST: f64 = 0.05;
+const LISTED: f64 = 0.01;
+
+/// A block, or the executions of a block with one lock.
+type Key = (BlockId, u64);
+
+/// Time in a block in a window, in ticks, and executions that ended there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    time: f64,
+    /// The part of `time` outside of traced blocks inside.
+    own: f64,
+    exits: f64,
+}
+
+impl Window {
+    fn add(&mut self, other: Self) {
+        self.time += other.time;
+        self.own += other.own;
+        self.exits += other.exits;
+    }
+}
+
+/// The windows of an interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    together: Window,
+    alone: Window,
+}
+
+impl Pair {
+    fn window(&mut self, alone: bool) -> &mut Window {
+        match alone {
+            true => &mut self.alone,
+            false => &mut self.together,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.together.add(other.together);
+        self.alone.add(other.alone);
+    }
+}
+
+/// Sums of an interval, or of neighbouring ones.
+#[derive(Debug, Default)]
+struct Sums {
+    /// The thread's time, and its progress as `exits`.
+    all: Pair,
+    blocks: FxHashMap<Key, Pair>,
+}
+
+/// Intervals of one kind, solo or placebo.
+#[derive(Debug, Default)]
+struct Intervals {
+    sums: Vec<Sums>,
+    count: u64,
+    /// Intervals in which the thread came to a halt; others in which executions ended.
+    stuck: u64,
+    moved: u64,
+    busy: u64,
+    /// Intervals in each of `sums`, but for the last.
+    each: u64,
+    last: u64,
+}
+
+impl Intervals {
+    fn push(&mut self, sums: Sums) {
+        self.count += 1;
+        self.each = self.each.max(1);
+        if self.last == 0 || self.last == self.each {
+            if self.sums.len() == KEPT {
+                self.halve();
+            }
+            self.sums.push(sums);
+            self.last = 1;
+            return;
+        }
+        self.last += 1;
+        if let Some(last) = self.sums.last_mut() {
+            merge(last, sums);
+        }
+    }
+
+    fn halve(&mut self) {
+        let mut halved: Vec<Sums> = Vec::with_capacity(KEPT);
+        for (number, sums) in std::mem::take(&mut self.sums).into_iter().enumerate() {
+            match halved.last_mut().filter(|_| number % 2 == 1) {
+                Some(last) => merge(last, sums),
+                None => halved.push(sums),
+            }
+        }
+        self.sums = halved;
+        self.each *= 2;
+    }
+
+    fn total(&self, of: impl Fn(&Sums) -> Pair) -> Pair {
+        let mut total = Pair::default();
+        self.sums.iter().for_each(|sums| total.add(of(sums)));
+        total
+    }
+
+    /// Estimates the part of the thread's time together that is lost in a part of the program, of which `of` gives the time together and
+    /// alone in each interval.
+    ///
+    /// `loss = (part / progress together − part / progress alone) / (time / progress together)`. The error is that of the linearised
+    /// estimator for clusters, with intervals as clusters.
+    fn loss(&self, of: impl Fn(&Sums) -> (f64, f64)) -> Option<Between> {
+        let n = self.sums.len() as f64;
+        let mut total = Pair::default();
+        self.sums.iter().for_each(|sums| total.add(sums.all));
+        let is_known = total.together.exits > 0.0 && total.alone.exits > 0.0;
+        if !is_known || total.together.time <= 0.0 || self.sums.len() < INTERVALS {
+            return None;
+        }
+        let (together, alone) =
+            (self.sums.iter().map(&of)).fold((0.0, 0.0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+        let (together, alone) = (together / total.together.exits, alone / total.alone.exits);
+        let cost = total.together.time / total.together.exits;
+        let loss = (together - alone) / cost;
+        let residuals = self.sums.iter().map(|sums| {
+            let (own, all) = (of(sums), sums.all);
+            let lost =
+                own.0 - loss * all.together.time - (together - loss * cost) * all.together.exits;
+            let left = own.1 - alone * all.alone.exits;
+            (lost / total.together.exits - left / total.alone.exits) / cost
+        });
+        let squares: f64 = residuals.map(|residual| residual * residual).sum();
+        let error = (squares * n / (n - 1.0)).sqrt();
+        let interval = Interval::new(loss, error, n - 1.0)?;
+        Some(Between {
+            estimate: interval.estimate,
+            low: interval.low,
+            high: interval.high.min(1.0),
+        })
+    }
+}
+
+fn merge(to: &mut Sums, from: Sums) {
+    to.all.add(from.all);
+    for (key, pair) in from.blocks {
+        to.blocks.entry(key).or_default().add(pair);
+    }
+}
+
+/// An interval of a thread whose items are still coming.
+#[derive(Debug)]
+struct Open {
+    interval: SoloInterval,
+    /// Each with how many it stands for.
+    executions: Vec<(Execution, f64)>,
+    /// Times that do not count, in order.
+    off: Vec<(u64, u64)>,
+    /// Times blocked for others.
+    blocked: Vec<(u64, u64)>,
+}
+
+/// The intervals of a run, as they come.
+#[derive(Debug, Default)]
+pub(super) struct Solos {
+    /// Intervals of each thread whose items are still coming, in order: a run may be read late.
+    open: FxHashMap<ThreadIndex, VecDeque<Open>>,
+    solo: Intervals,
+    placebo: Intervals,
+    /// Blocks whose executions are told apart by their first argument.
+    locks: Vec<bool>,
+    /// Halts alone by the block that the thread was in.
+    halts: FxHashMap<Key, f64>,
+    /// How many each recorded execution of a block in a thread stands for, where that is not one.
+    periods: FxHashMap<(ThreadIndex, BlockId), u32>,
+}
+
+impl Solos {
+    /// All blocks, those that are known already first.
+    pub fn set_blocks(&mut self, blocks: &[TracedBlock]) {
+        let new = blocks.iter().skip(self.locks.len());
+        let is_lock = |block: &TracedBlock| {
+            let first = block.arguments.first() == Some(&1);
+            first
+                && waits_for(&block.name) == Some(CauseKind::Lock)
+                && known_function(&block.name).is_some_and(|known| known.arguments == [1])
+        };
+        self.locks.extend(new.map(is_lock));
+    }
+
+    /// Begins an interval of a thread.
+    pub fn begin(&mut self, thread: ThreadIndex, interval: SoloInterval) {
+        let open = Open {
+            interval,
+            executions: Vec::new(),
+            off: Vec::new(),
+            blocked: Vec::new(),
+        };
+        let waiting = self.open.entry(thread).or_default();
+        waiting.push_back(open);
+        if waiting.len() > WAITING
+            && let Some(first) = waiting.pop_front()
+        {
+            self.close(first);
+        }
+    }
+
+    /// Returns whether an interval of the thread is under way.
+    pub fn is_open(&self, thread: ThreadIndex) -> bool {
+        !self.open.is_empty() && self.open.contains_key(&thread)
+    }
+
+    /// From now on each execution of a block in a thread stands for so many.
+    pub fn set_period(&mut self, thread: ThreadIndex, block: BlockId, period: u32) {
+        self.periods.insert((thread, block), period);
+    }
+
+    /// Adds a wait of a thread.
+    pub fn add_wait(&mut self, thread: ThreadIndex, wait: &Wait, aarch64: bool) {
+        let reason = Reason {
+            system_call: wait.system_call,
+            waker: wait.waker,
+            waker_block: wait.waker_block,
+            handed_over: false,
+            within: None,
+        };
+        // Time without a CPU does not count, but where a lock made the thread wait or give its CPU away: then what other processes did not take.
+        let is_by_others = !wait.preempted || wait.waker.is_some() && wait.system_call.is_some();
+        let length = wait.end.saturating_sub(wait.start);
+        let off = if is_by_others { wait.taken } else { length };
+        let ready = wait.end.saturating_sub(off.min(length));
+        let asked = !wait.preempted && reason.fate(None, aarch64) == Fate::Asked;
+        for open in self.open.get_mut(&thread).into_iter().flatten() {
+            if wait.end <= open.interval.before.0 || wait.start >= open.interval.after.1 {
+                continue;
+            }
+            match asked {
+                true => open.off.push((wait.start, wait.end)),
+                false => {
+                    open.off.push((ready, wait.end));
+                    open.blocked.push((wait.start, ready));
+                }
+            }
+        }
+    }
+
+    /// Adds an execution of a thread.
+    pub fn add_execution(&mut self, thread: ThreadIndex, execution: &Execution) {
+        let enter = execution.leave.saturating_sub(execution.duration);
+        let Some(waiting) = self.open.get_mut(&thread) else {
+            return;
+        };
+        let period = self.periods.get(&(thread, execution.block)).copied();
+        let stands_for = f64::from(period.unwrap_or(1).max(1));
+        for open in waiting.iter_mut() {
+            let (begin, end) = open.interval.whole();
+            if execution.leave <= begin {
+                break;
+            }
+            if enter < end && open.executions.len() < EXECUTIONS {
+                open.executions.push((*execution, stands_for));
+            }
+        }
+        let is_over = |open: &&Open| {
+            let (begin, end) = open.interval.whole();
+            let late = end.saturating_add(end.saturating_sub(begin));
+            enter >= end || execution.leave > late
+        };
+        let count = waiting.iter().take_while(is_over).count();
+        let over: Vec<Open> = waiting.drain(..count).collect();
+        if waiting.is_empty() {
+            self.open.remove(&thread);
+        }
+        over.into_iter().for_each(|open| self.close(open));
+    }
+
+    fn close(&mut self, mut open: Open) {
+        open.off.sort_unstable();
+        let clock = Clock::new(&open.off);
+        let SoloInterval {
+            before,
+            alone,
+            after,
+            placebo,
+            busy,
+        } = open.interval;
+        let ordered = [before.0, before.1, alone.0, alone.1, after.0, after.1];
+        if !ordered.is_sorted() {
+            return; // of a damaged trace
+        }
+        let stuck_at = self.halt_in(&open, &clock, alone, true);
+        let mut windows = Vec::with_capacity(5);
+        // What only looks like a halt, as the machine took the CPU unseen, is cut off everywhere, at as many ends for each time: else there
+        // would be less of it alone.
+        for (from, to) in [before, after] {
+            let middle = from + (to - from) / 2;
+            for (from, to) in [(from, middle), (middle, to)] {
+                let cut = self.halt_in(&open, &clock, (from, to), false);
+                windows.push((false, from, cut.unwrap_or(to)));
+            }
+        }
+        windows.push((true, alone.0, stuck_at.unwrap_or(alone.1)));
+        let sums = self.sum_windows(&open.executions, &clock, &windows);
+        if stuck_at.is_some() && !placebo {
+            self.count_halt(&open.executions, alone.1);
+        }
+        let moved = sums.blocks.values().any(|pair| pair.alone.exits > 0.0);
+        let intervals = match placebo {
+            true => &mut self.placebo,
+            false => &mut self.solo,
+        };
+        intervals.stuck += u64::from(stuck_at.is_some());
+        intervals.moved += u64::from(stuck_at.is_none() && moved);
+        intervals.busy += u64::from(busy);
+        intervals.push(sums);
+    }
+
+    /// Counts a halt for the innermost execution that was under way then.
+    fn count_halt(&mut self, executions: &[(Execution, f64)], end: u64) {
+        let enter = |execution: &Execution| execution.leave.saturating_sub(execution.duration);
+        let under_way = executions
+            .iter()
+            .filter(|(execution, _)| enter(execution) < end && execution.leave > end);
+        let innermost = under_way.max_by_key(|(execution, _)| enter(execution));
+        if let Some((execution, stands_for)) = innermost {
+            *self.halts.entry(self.key(execution)).or_default() += stands_for;
+        }
+    }
+
+    /// Adds up what happened in windows, each alone or together.
+    fn sum_windows(
+        &self,
+        executions: &[(Execution, f64)],
+        clock: &Clock,
+        windows: &[(bool, u64, u64)],
+    ) -> Sums {
+        let mut sums = Sums::default();
+        for (alone, from, to) in windows {
+            let time = clock.between(*from, *to);
+            sums.all.window(*alone).add(Window {
+                time,
+                ..Window::default()
+            });
+        }
+        // Outer ones first: those inside follow, the last one first.
+        let mut around: Vec<(u64, Key, f64)> = Vec::new();
+        for (execution, stands_for) in executions.iter().rev() {
+            let leave = execution.leave;
+            let enter = leave.saturating_sub(execution.duration);
+            while around.last().is_some_and(|(start, ..)| *start >= leave) {
+                around.pop();
+            }
+            let key = self.key(execution);
+            let again = around.iter().any(|(_, outer, _)| *outer == key);
+            let parent = around.last().copied();
+            around.push((enter, key, *stands_for));
+            for (alone, from, to) in windows {
+                if enter >= *to || *from >= leave {
+                    continue;
+                }
+                let inside = stands_for * clock.between(enter.max(*from), leave.min(*to));
+                let mut add = |key: Key, of: Window| {
+                    sums.blocks.entry(key).or_default().window(*alone).add(of);
+                };
+                let counts = f64::from(u8::from(!again));
+                let ended = f64::from(u8::from(leave <= *to));
+                let of = Window {
+                    time: counts * inside,
+                    own: inside,
+                    exits: counts * stands_for * ended,
+                };
+                add(key, of);
+                if let Some((_, outer, stands_for)) = parent {
+                    let own = -stands_for * inside;
+                    let of = Window {
+                        own,
+                        ..Window::default()
+                    };
+                    add(outer, of);
+                }
+            }
+        }
+        sums
+    }
+
+    fn key(&self, execution: &Execution) -> Key {
+        let is_lock = self.locks.get(execution.block as usize) == Some(&true);
+        let [lock, ..] = execution.arguments;
+        (execution.block, if is_lock { lock } else { 0 })
+    }
+
+    /// Returns since when the thread made no progress until the end of a window; `waits`: also where it was blocked.
+    fn halt_in(
+        &self,
+        open: &Open,
+        clock: &Clock,
+        (start, end): (u64, u64),
+        waits: bool,
+    ) -> Option<u64> {
+        let whole = clock.between(start, end);
+        let long = |since: &u64| clock.between(*since, end) >= CUT * whole.max(1.0);
+        let blocked = open.blocked.iter();
+        let blocked = blocked
+            .filter(|(from, to)| waits && *from < end && *to >= end)
+            .map(|(from, _)| (*from).max(start));
+        let spins = open.executions.iter().filter_map(|(execution, _)| {
+            let enter = execution.leave.saturating_sub(execution.duration);
+            if enter >= end || execution.leave <= end {
+                return None;
+            }
+            let key = self.key(execution);
+            let of = |sums: &Sums| sums.blocks.get(&key).copied().unwrap_or_default();
+            let usual = self.solo.total(of).together;
+            let usually = usual.time / usual.exits.max(1.0);
+            let since = enter.max(start);
+            let blocked = overlap(&open.blocked, (since, end));
+            let takes = clock.between(since, end) - if waits { 0.0 } else { blocked };
+            (usual.exits >= ENOUGH && takes > LONGER * usually).then_some(since)
+        });
+        blocked.chain(spins).filter(long).min()
+    }
+
+    /// Returns what the intervals say.
+    pub fn finish(mut self, blocks: &[TracedBlock], schedule: &SoloSchedule) -> SoloReport {
+        let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
+        open.sort_unstable_by_key(|(thread, _)| *thread);
+        for open in open.into_iter().flat_map(|(_, waiting)| waiting) {
+            self.close(open);
+        }
+        self.count_progress();
+        self.leave_out_dependence();
+        let program =
+            self.against_placebo(|sums| (sums.all.together.time, sums.all.alone.time), LEAST);
+        let mut blocks = self.block_losses(blocks);
+        let verdict = self.verdict(program.as_ref(), schedule);
+        // One of many functions is above the method's error by chance.
+        for block in blocks.iter_mut() {
+            block.loss.is_claimed &= verdict == SoloVerdict::Interference;
+        }
+        SoloReport {
+            intervals: self.solo.count,
+            placebos: self.placebo.count,
+            given_up: schedule.given_up,
+            stuck: self.solo.stuck,
+            threads: self.solo.busy as f64 / self.solo.count.max(1) as f64,
+            verdict,
+            program,
+            blocks,
+            refused: schedule.refused.clone(),
+        }
+    }
+
+    fn verdict(&self, program: Option<&SoloLoss>, schedule: &SoloSchedule) -> SoloVerdict {
+        if self.solo.count == 0 {
+            return match schedule.refused.is_none() && schedule.one_busy > schedule.several_busy {
+                true => SoloVerdict::OneThread,
+                false => SoloVerdict::NotMeasured,
+            };
+        }
+        let halts = self.solo.stuck > 0 && self.solo.stuck >= self.solo.moved;
+        match program {
+            Some(loss) if loss.is_claimed => SoloVerdict::Interference,
+            _ if halts => SoloVerdict::Dependence,
+            Some(SoloLoss { loss, .. }) if loss.high < -2.0 * LEAST => SoloVerdict::Dependence,
+            Some(_) => SoloVerdict::NotFound,
+            None => SoloVerdict::NotMeasured,
+        }
+    }
+
+    /// Takes out blocks in which threads depend on others: one that runs alone halts there about as often as it gets through, and makes no
+    /// progress without coming there, as it does without waiting for a lock.
+    fn leave_out_dependence(&mut self) {
+        let totals = self.totals();
+        let mut all = Pair::default();
+        self.solo.sums.iter().for_each(|sums| all.add(sums.all));
+        let progress = all.alone.exits / all.together.exits.max(1.0);
+        let depends = |(key, halts): (&Key, &f64)| {
+            let exits = totals.get(key).copied().unwrap_or_default();
+            let expected = exits.together.exits * progress;
+            let came = exits.alone.exits + halts;
+            (exits.alone.exits < DEPENDENCE * halts && 2.0 * came >= expected).then_some(*key)
+        };
+        let keys: Vec<Key> = self.halts.iter().filter_map(depends).collect();
+        for sums in self.solo.sums.iter_mut().chain(&mut self.placebo.sums) {
+            for pair in keys.iter().filter_map(|key| sums.blocks.remove(key)) {
+                sums.all.together.time -= pair.together.own;
+                sums.all.alone.time -= pair.alone.own;
+            }
+        }
+    }
+
+    /// Adds up all intervals alone of each block.
+    fn totals(&self) -> FxHashMap<Key, Pair> {
+        let mut totals: FxHashMap<Key, Pair> = FxHashMap::default();
+        for (key, pair) in self.solo.sums.iter().flat_map(|sums| &sums.blocks) {
+            totals.entry(*key).or_default().add(*pair);
+        }
+        totals
+    }
+
+    /// Counts progress in each interval: the executions that ended, each worth the time that it takes alone without traced callees. Those
+    /// that are far rarer alone, as waits for a lock, are there because of other threads, and worth nothing.
+    fn count_progress(&mut self) {
+        let mut totals = self.totals();
+        totals.retain(|_, pair| pair.alone.exits >= ENOUGH && pair.alone.own > 0.0);
+        let speed = |pair: &Pair| pair.alone.exits / pair.together.exits.max(1.0);
+        let mut speeds: Vec<(f64, f64)> = (totals.values())
+            .map(|pair| (speed(pair), pair.alone.own))
+            .collect();
+        speeds.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let half: f64 = speeds.iter().map(|(_, own)| own / 2.0).sum();
+        let mut below = 0.0;
+        let median = speeds.iter().find(|(_, own)| {
+            below += own;
+            below >= half
+        });
+        let least = median.map_or(0.0, |(speed, _)| speed / 2.0);
+        totals.retain(|_, pair| speed(pair) >= least);
+        for sums in self.solo.sums.iter_mut().chain(&mut self.placebo.sums) {
+            for (key, pair) in &sums.blocks {
+                let Some(total) = totals.get(key) else {
+                    continue;
+                };
+                let worth = total.alone.own / total.alone.exits;
+                sums.all.together.exits += worth * pair.together.exits;
+                sums.all.alone.exits += worth * pair.alone.exits;
+            }
+        }
+    }
+
+    /// Estimates a loss beside that in placebos. One below `least` is not claimed, nor one that placebos have, too.
+    fn against_placebo(&self, of: impl Fn(&Sums) -> (f64, f64), least: f64) -> Option<SoloLoss> {
+        let loss = self.solo.loss(&of)?;
+        let placebo = self.placebo.loss(&of);
+        let error = placebo.filter(|placebo| placebo.low > 0.0);
+        Some(SoloLoss {
+            loss,
+            placebo,
+            is_claimed: loss.low > least + error.map_or(0.0, |placebo| placebo.estimate),
+        })
+    }
+
+    /// Estimates the loss of each block and of each of several locks, the largest first.
+    fn block_losses(&self, blocks: &[TracedBlock]) -> Vec<SoloBlock> {
+        let mut keys: Vec<Key> = (self.solo.sums.iter())
+            .flat_map(|sums| sums.blocks.keys().copied())
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut losses = Vec::new();
+        for of_block in keys.chunk_by(|a, b| a.0 == b.0) {
+            let mut add = |keys: &[Key], lock| {
+                let block = keys.first().and_then(|key| blocks.get(key.0 as usize));
+                losses.extend(block.and_then(|block| self.loss_of(block, keys, lock)));
+            };
+            add(of_block, None);
+            if of_block.len() > 1 {
+                of_block.iter().for_each(|key| add(&[*key], Some(key.1)));
+            }
+        }
+        losses.sort_by(|a, b| b.loss.loss.estimate.total_cmp(&a.loss.loss.estimate));
+        losses
+    }
+
+    fn loss_of(&self, block: &TracedBlock, keys: &[Key], lock: Option<u64>) -> Option<SoloBlock> {
+        let of = |sums: &Sums| {
+            let mut pair = Pair::default();
+            let own = keys.iter().filter_map(|key| sums.blocks.get(key));
+            own.for_each(|own| pair.add(*own));
+            pair
+        };
+        let own = |sums: &Sums| {
+            let pair = of(sums);
+            (pair.together.own, pair.alone.own)
+        };
+        let loss = self.against_placebo(own, LISTED)?;
+        let (mut total, mut all) = (Pair::default(), Pair::default());
+        for sums in &self.solo.sums {
+            total.add(of(sums));
+            all.add(sums.all);
+        }
+        Some(SoloBlock {
+            name: block.name.clone(),
+            image: block.image.clone(),
+            lock,
+            share: total.together.own / all.together.time,
+            loss,
+            alone: total.alone.exits as u64,
+            together: total.together.exits as u64,
+        })
+    }
+}
+
+/// Returns how long one of these times lasted in a window.
+fn overlap(times: &[(u64, u64)], (start, end): (u64, u64)) -> f64 {
+    let inside = |(from, to): &(u64, u64)| (*to).min(end).saturating_sub((*from).max(start));
+    times.iter().map(inside).sum::<u64>() as f64
+}
+
+/// Time of a thread without times that do not count.
+struct Clock {
+    /// End of each such time, and their length until then.
+    off: Vec<(u64, u64, u64)>,
+}
+
+impl Clock {
+    fn new(off: &[(u64, u64)]) -> Self {
+        let mut merged: Vec<(u64, u64, u64)> = Vec::with_capacity(off.len());
+        for (start, end) in off {
+            let (last, sum) = merged.last().map_or((0, 0), |(_, end, sum)| (*end, *sum));
+            let start = (*start).max(last);
+            if *end > start {
+                merged.push((start, *end, sum + (end - start)));
+            }
+        }
+        Self { off: merged }
+    }
+
+    /// Returns how long did not count until then.
+    fn off_until(&self, time: u64) -> u64 {
+        let after = self.off.partition_point(|(_, end, _)| *end <= time);
+        let before = after.checked_sub(1).and_then(|at| self.off.get(at));
+        let sum = before.map_or(0, |(_, _, sum)| *sum);
+        let part = self
+            .off
+            .get(after)
+            .map_or(0, |(start, ..)| time.saturating_sub(*start));
+        sum.saturating_add(part)
+    }
+
+    fn between(&self, from: u64, to: u64) -> f64 {
+        if to <= from {
+            return 0.0;
+        }
+        let off = self.off_until(to) - self.off_until(from);
+        (to - from).saturating_sub(off) as f64
+    }
+}

@@ -1,0 +1,688 @@
+//! Lets one thread of the target run alone for a moment, again and again, at random.
+//!
+//! A thread of ours decides who and when, and has the kernel interrupt all others in user mode ([`Interrupts`]); the runtime's
+//! `trace/hold.rs` holds them until the time that stands in the shared memory. In placebos nobody is.
+//! `docs/method/interference.md` says what the intervals are for.
+
+use super::clock::TimePair;
+use super::memory::TraceMemory;
+use super::read_tsc;
+use crate::choose::Dice;
+use crate::memory::{AttachedMemory, wake_waiters};
+use profile::{SoloInterval, SoloSchedule};
+use runtime_abi::SIGNAL;
+use runtime_abi::trace::{HELD, Hold, hold};
+use rustc_hash::FxHashMap;
+use sampler::{Interrupts, ThreadWait};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Mean length of the time alone, in microseconds; single ones differ by a quarter from it.
+const ALONE: f64 = 1000.0;
+/// Times of that: together before, until it begins again together, together after, and from there to the next.
+const TOGETHER: f64 = 2.0;
+const REJOINING: f64 = 0.4;
+const GAP: f64 = 4.0;
+/// Time limit for the others to stand still, in microseconds. With the time alone it is what a thread is held at most, whatever
+/// becomes of us.
+const SETTLING: f64 = 6000.0;
+/// Time until the second attempt to interrupt those that still run, longer by half before each further one, and between two to interrupt
+/// those that wake up meanwhile, in microseconds.
+const SOON: f64 = 20.0;
+const LATER: f64 = 200.0;
+/// Time after which the thread must not wait for a held one, in microseconds, and attempts until then.
+const HALT: f64 = 60.0;
+const ATTEMPTS: u32 = 4;
+/// One in so many is a placebo.
+const PLACEBO: u64 = 4;
+/// Time between two looks at which threads there are, and which of them are busy.
+const LOOK_NS: u64 = 100_000_000;
+/// Least part of a CPU that a busy thread uses, and of the busiest thread's time where there are many.
+const BUSY: f64 = 0.005;
+const BUSY_BESIDE: f64 = 0.05;
+
+/// What the schedule and the reader of records tell each other.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// The thread whose interval is under way, and since when. Later records of it are read when that is over, behind what the interval
+    /// was. 0: none.
+    subject: (u32, u64),
+    /// Intervals that are over, by thread.
+    done: Vec<(u32, SoloInterval)>,
+    held: Vec<ThreadWait>,
+    schedule: SoloSchedule,
+}
+
+impl Turns {
+    /// Returns the intervals of a thread that are over, and until when its records may be read.
+    pub fn take_done(&mut self, tid: u32) -> (Vec<SoloInterval>, u64) {
+        let done = self.done.extract_if(.., |(of, _)| *of == tid);
+        let done = done.map(|(_, interval)| interval).collect();
+        let until = match self.subject {
+            (subject, since) if subject == tid => since,
+            _ => read_tsc(),
+        };
+        (done, until)
+    }
+
+    /// Returns the times for which threads were held.
+    pub fn take_held(&mut self) -> Vec<ThreadWait> {
+        std::mem::take(&mut self.held)
+    }
+}
+
+/// The schedule of a session.
+#[derive(Default)]
+pub(super) struct Solo {
+    turns: Arc<Mutex<Turns>>,
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Solo {
+    /// Begins to hold threads of a process.
+    pub fn start(shared: &TraceMemory, pid: u32) -> Self {
+        let mut this = Self::default();
+        let (turns, over) = (Arc::clone(&this.turns), Arc::clone(&this.over));
+        let begun = shared.another_descriptor().and_then(|file| {
+            let schedule = move || {
+                let ended = TraceMemory::in_file(file)
+                    .map_err(|error| error.to_string())
+                    .and_then(|memory| Schedule::new(&memory, pid, &turns, &over).run());
+                lock(&turns).schedule.refused = ended.err();
+            };
+            let thread = std::thread::Builder::new().name("solo".into());
+            thread
+                .spawn(schedule)
+                .map_err(|source| crate::Error::System {
+                    what: "starting a thread".into(),
+                    source,
+                })
+        });
+        match begun {
+            Ok(thread) => this.thread = Some(thread),
+            Err(error) => this.turns().schedule.refused = Some(error.to_string()),
+        }
+        this
+    }
+
+    /// Returns what both sides share.
+    pub fn turns(&self) -> MutexGuard<'_, Turns> {
+        lock(&self.turns)
+    }
+
+    /// Returns whether times are being compared.
+    pub fn is_under_way(&self) -> bool {
+        self.turns().subject.0 != 0
+    }
+
+    /// Holds nobody any more. Returns the attempts.
+    pub fn stop(&mut self) -> SoloSchedule {
+        self.over.store(true, Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.turns().schedule.clone()
+    }
+}
+
+impl Drop for Solo {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
+    turns.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread of the target.
+#[derive(Default)]
+struct Watched {
+    ran_ns: u64,
+    /// CPU time since the look before.
+    lately_ns: u64,
+    is_busy: bool,
+    /// Its slot in the shared memory.
+    slot: Option<usize>,
+}
+
+/// What a thread does that is not known to run.
+enum Doing {
+    /// It runs, or is ready to.
+    Runs,
+    /// It sleeps in a system call that a signal might end early.
+    Sleeps,
+    /// It sleeps until another thread wakes it; the system call begins again by itself after a signal.
+    Waits,
+}
+
+/// How an attempt to hold all threads but one ended.
+enum Held {
+    /// All others stood still from then until then.
+    Alone((u64, u64)),
+    /// They did not all stand still in time.
+    GivenUp,
+    /// They did, but the one waited for one of them.
+    Halted,
+}
+
+struct Schedule<'a> {
+    memory: &'a TraceMemory,
+    pid: u32,
+    turns: &'a Mutex<Turns>,
+    over: &'a AtomicBool,
+    dice: Dice,
+    threads: FxHashMap<u32, Watched>,
+    looked: u64,
+    number: u32,
+    ticks_per_us: f64,
+    /// CPUs that we may use.
+    usable: libc::cpu_set_t,
+}
+
+impl<'a> Schedule<'a> {
+    fn new(
+        memory: &'a TraceMemory,
+        pid: u32,
+        turns: &'a Mutex<Turns>,
+        over: &'a AtomicBool,
+    ) -> Self {
+        Self {
+            memory,
+            pid,
+            turns,
+            over,
+            dice: Dice::new(read_tsc()),
+            threads: FxHashMap::default(),
+            looked: 0,
+            number: 0,
+            ticks_per_us: 0.0,
+            usable: usable_cpus(),
+        }
+    }
+
+    /// Lets threads run alone until it is over; the error is the reason that none can.
+    fn run(&mut self) -> Result<(), String> {
+        let start = TimePair::read_closest();
+        while self.handler() == 0 {
+            if self.is_over() {
+                return Ok(());
+            }
+            sleep_us(1000.0);
+        }
+        let interrupts = Interrupts::of_process(self.pid, self.handler());
+        let interrupts = interrupts.map_err(|error| error.to_string())?;
+        be_urgent();
+        sleep_us(10_000.0);
+        let now = TimePair::read_closest();
+        self.ticks_per_us =
+            (now.ticks - start.ticks) as f64 * 1000.0 / (now.ns - start.ns).max(1) as f64;
+        let rate = self.ticks_per_us as u32;
+        self.memory.hold.ticks_per_us.store(rate.max(1), Relaxed);
+        while !self.is_over() {
+            let gap = ALONE * GAP * self.dice.between(0.5, 1.5);
+            sleep_us(gap);
+            self.look_at_threads();
+            let busy: Vec<u32> = (self.threads.iter())
+                .filter(|(_, thread)| thread.is_busy)
+                .map(|(tid, _)| *tid)
+                .collect();
+            let mut turns = lock(self.turns);
+            if busy.len() < 2 {
+                turns.schedule.one_busy += 1;
+                continue;
+            }
+            turns.schedule.several_busy += 1;
+            // Of a thread that never called a traced function there are no records.
+            let traced = busy.iter().filter(|tid| self.threads[*tid].slot.is_some());
+            let traced: Vec<u32> = traced.copied().collect();
+            let at = self.dice.between(0.0, traced.len() as f64) as usize;
+            let Some(&subject) = traced.get(at) else {
+                continue;
+            };
+            turns.subject = (subject, read_tsc());
+            drop(turns);
+            let interval = self.let_run_alone(&interrupts, subject, &busy);
+            let mut turns = lock(self.turns);
+            turns.subject = (0, 0);
+            match interval {
+                Some(interval) => turns.done.push((subject, interval)),
+                None => turns.schedule.given_up += 1,
+            }
+            drop(turns);
+            // The reader has waited for this.
+            self.memory.news.fetch_add(1, Release);
+            wake_waiters(&self.memory.news);
+        }
+        Ok(())
+    }
+
+    fn handler(&self) -> u64 {
+        self.memory.hold.handler.load(Acquire)
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Acquire)
+    }
+
+    /// Looks which threads there are, and which were busy since the last time.
+    fn look_at_threads(&mut self) {
+        let now = sampler::monotonic_ns();
+        let elapsed = now - self.looked;
+        if elapsed < LOOK_NS {
+            return;
+        }
+        let is_first = self.looked == 0;
+        self.looked = now;
+        let guard = self.memory.guard.load(Relaxed);
+        let used = (self.memory.used.load(Acquire) as usize).min(self.memory.threads.len());
+        let slots = self.memory.threads.iter().take(used).enumerate();
+        let slots: FxHashMap<u32, usize> = slots
+            .filter(|(_, slot)| slot.state.load(Relaxed) == 1)
+            .map(|(at, slot)| (slot.tid.load(Relaxed), at))
+            .collect();
+        let before = std::mem::take(&mut self.threads);
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid));
+        for task in tasks.into_iter().flatten().flatten() {
+            let name = task.file_name();
+            let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let ran = std::fs::read_to_string(task.path().join("schedstat")).ok();
+            let ran = ran.and_then(|text| text.split(' ').next()?.parse().ok());
+            let Some(ran_ns) = ran.filter(|_| tid != guard) else {
+                continue;
+            };
+            let known = before.get(&tid).map_or(0, |thread: &Watched| thread.ran_ns);
+            let watched = Watched {
+                ran_ns,
+                lately_ns: if is_first {
+                    0
+                } else {
+                    ran_ns.saturating_sub(known)
+                },
+                slot: slots.get(&tid).copied(),
+                ..Watched::default()
+            };
+            self.threads.insert(tid, watched);
+        }
+        let most = self.threads.values().map(|thread| thread.lately_ns).max();
+        let beside = BUSY_BESIDE * most.unwrap_or(0) as f64;
+        let least = (BUSY * elapsed.min(LOOK_NS * 2) as f64).min(beside);
+        for thread in self.threads.values_mut() {
+            thread.is_busy = thread.lately_ns > 0 && thread.lately_ns as f64 >= least;
+        }
+    }
+
+    /// Compares a thread alone with itself before and after; `None`: the others did not stand still.
+    fn let_run_alone(
+        &mut self,
+        interrupts: &Interrupts,
+        subject: u32,
+        busy: &[u32],
+    ) -> Option<SoloInterval> {
+        let placebo = self.dice.is_one_of(PLACEBO);
+        let length = ALONE * self.dice.between(0.75, 1.25);
+        let found = interrupts.interrupt_threads(subject, None).ok()?;
+        let cpu = self.keep_off_subject(&found, subject, None);
+        let before = self.wait_together(TOGETHER * length);
+        let others: Vec<u32> = (busy.iter().copied())
+            .filter(|tid| *tid != subject)
+            .collect();
+        // A placebo interrupts nobody either: one that waited for locks to be free would begin where the subject has it easy.
+        let alone = match placebo {
+            true => Some(self.wait_together(length)),
+            false => self.hold_others(interrupts, (subject, cpu), &others, length),
+        };
+        sleep_us(REJOINING * length);
+        let after = self.wait_together(TOGETHER * length);
+        Some(SoloInterval {
+            before,
+            alone: alone?,
+            after,
+            placebo,
+            busy: busy.len() as u32,
+        })
+    }
+
+    /// Holds all threads but one; `None`: they did not stand still. A thread that is held with a lock that hooks do not see stops the one
+    /// that runs: where another thread has the lock, it goes on.
+    fn hold_others(
+        &mut self,
+        interrupts: &Interrupts,
+        subject: (u32, Option<u32>),
+        others: &[u32],
+        length: f64,
+    ) -> Option<(u64, u64)> {
+        for attempt in 1..=ATTEMPTS {
+            match self.hold(interrupts, subject, others, length, attempt == ATTEMPTS) {
+                Held::Halted => sleep_us(HALT * self.dice.between(0.5, 1.5)),
+                Held::Alone(interval) => return Some(interval),
+                Held::GivenUp => return None,
+            }
+        }
+        None
+    }
+
+    /// Waits while all threads run, as often awake as while one is alone: that takes time of the thread, too. Returns from when to when.
+    fn wait_together(&self, us: f64) -> (u64, u64) {
+        let start = read_tsc();
+        let end = start + self.ticks(us);
+        while self.us_until(end) > 0.0 {
+            sleep_us(self.us_until(end).min(LATER));
+        }
+        (start, read_tsc())
+    }
+
+    /// Holds all threads but one, for so many microseconds; all the same if that one waits for a held one and the attempt is the last.
+    fn hold(
+        &mut self,
+        interrupts: &Interrupts,
+        (subject, cpu): (u32, Option<u32>),
+        others: &[u32],
+        length: f64,
+        is_last: bool,
+    ) -> Held {
+        self.number = self.number.wrapping_add(1).max(1);
+        let (number, hold) = (self.number, &self.memory.hold);
+        let spins = others.len() < std::thread::available_parallelism().map_or(1, usize::from);
+        let manner = if spins { hold::SPIN } else { hold::SLEEP };
+        self.enter_threads(subject, others);
+        let deadline = read_tsc() + self.ticks(SETTLING);
+        hold.subject.store(subject, Relaxed);
+        hold.manner.store(manner, Relaxed);
+        hold.left.store(0, Relaxed);
+        hold.until.store(deadline, Relaxed);
+        hold.number.store(number, Release);
+        self.take_cpu_of_subject(cpu);
+        let stand = self.settle(interrupts, subject, others, deadline);
+        use_cpus(&self.usable);
+        let held = match stand {
+            None => Held::GivenUp,
+            Some(()) => self.stay_away(interrupts, subject, length, is_last),
+        };
+        hold.number.store(0, Release);
+        if manner == hold::SPIN {
+            self.note_held(number);
+        }
+        held
+    }
+
+    /// Leaves a thread alone for so many microseconds, in which the others stand still.
+    fn stay_away(&self, interrupts: &Interrupts, subject: u32, length: f64, is_last: bool) -> Held {
+        let hold = &self.memory.hold;
+        let found = interrupts.interrupt_threads(subject, None);
+        let cpu = self.keep_off_subject(&found.unwrap_or_default(), subject, None);
+        let since = read_tsc();
+        let until = since + self.ticks(length);
+        hold.until.store(until, Relaxed);
+        hold.settled.store(self.number, Release);
+        let mut looks = !is_last;
+        while self.us_until(until) > 0.0 {
+            let pause = if looks { HALT } else { LATER };
+            sleep_us(self.us_until(until).min(pause));
+            if looks && matches!(what_it_does(self.pid, subject), Doing::Waits) {
+                return Held::Halted;
+            }
+            looks = false;
+            if self.us_until(until) > 0.0 {
+                // Who woke up meanwhile.
+                let _ = interrupts.interrupt_threads(subject, cpu);
+            }
+        }
+        match hold.left.load(Relaxed) {
+            left if left > since => Held::Alone((since, left.min(until))),
+            _ => Held::Alone((since, until)),
+        }
+    }
+
+    /// Names the threads that are held, those first for which others wait.
+    fn enter_threads(&self, subject: u32, others: &[u32]) {
+        let rest = self.threads.keys();
+        let rest = rest.filter(|tid| **tid != subject && !others.contains(tid));
+        let entries = self.memory.hold.threads.iter();
+        let mut count = 0;
+        for (entry, tid) in entries.zip(others.iter().chain(rest)).take(HELD) {
+            entry.tid.store(*tid, Relaxed);
+            entry.stood.store(0, Relaxed);
+            entry.asked.store(0, Relaxed);
+            count += 1;
+        }
+        self.memory.hold.count.store(count, Release);
+    }
+
+    /// Interrupts the others until all stand still.
+    fn settle(
+        &self,
+        interrupts: &Interrupts,
+        subject: u32,
+        others: &[u32],
+        deadline: u64,
+    ) -> Option<()> {
+        let hold = &self.memory.hold;
+        let mut woken = vec![false; others.len()];
+        let mut turns = vec![None; others.len()];
+        let mut pause = SOON;
+        loop {
+            let found = interrupts.interrupt_threads(subject, None).ok()?;
+            let entries = others.iter().zip(&hold.threads);
+            let mut all = true;
+            for ((tid, entry), (woken, turns)) in entries.zip(woken.iter_mut().zip(&mut turns)) {
+                let before = turns.take();
+                if entry.stood.load(Acquire) == self.number {
+                    continue;
+                }
+                all &= match what_it_does(self.pid, *tid) {
+                    // Who sleeps with a lock is waited for.
+                    Doing::Sleeps => self.is_free(*tid),
+                    Doing::Waits => {
+                        if !std::mem::replace(woken, true) {
+                            self.interrupt_sleeper(*tid);
+                        }
+                        // It waits for a lock and holds another one.
+                        entry.asked.load(Relaxed) == self.number
+                    }
+                    // Who waits for a CPU stands still as well, and is interrupted when it gets one.
+                    Doing::Runs if self.is_free(*tid) => {
+                        *turns = count_turns(self.pid, *tid);
+                        turns.is_some()
+                            && *turns == before
+                            && !found.iter().any(|(running, _)| running == tid)
+                    }
+                    Doing::Runs => false,
+                };
+            }
+            if all {
+                return Some(());
+            }
+            if read_tsc() >= deadline || self.is_over() {
+                return None;
+            }
+            sleep_us(pause);
+            pause = (1.5 * pause).min(LATER);
+        }
+    }
+
+    /// Leaves a CPU to the thread that runs alone there, if there is another one: what we take of it would be taken from that thread alone.
+    /// Returns where it was found, or where it was `before`.
+    fn keep_off_subject(
+        &self,
+        found: &[(u32, u32)],
+        subject: u32,
+        before: Option<u32>,
+    ) -> Option<u32> {
+        let on = found.iter().find(|(tid, _)| *tid == subject);
+        let on = on.map(|(_, cpu)| *cpu);
+        if let Some(cpu) = on.filter(|_| on != before) {
+            let mut rest = self.usable;
+            // SAFETY: within the set.
+            unsafe { libc::CPU_CLR(cpu as usize, &mut rest) };
+            use_cpus(&rest);
+        }
+        on.or(before)
+    }
+
+    /// Takes the CPU of the thread that is to run alone: whom we took it from elsewhere we could not interrupt.
+    fn take_cpu_of_subject(&self, cpu: Option<u32>) {
+        if let Some(cpu) = cpu {
+            // SAFETY: zeros are a set; the CPU is one that the kernel has.
+            let only = unsafe {
+                let mut only: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(cpu as usize, &mut only);
+                only
+            };
+            use_cpus(&only);
+        }
+    }
+
+    /// Returns whether a thread holds no lock, as far as is known.
+    fn is_free(&self, tid: u32) -> bool {
+        let slot = self.threads.get(&tid).and_then(|thread| thread.slot);
+        let slot = slot.and_then(|slot| self.memory.threads.get(slot));
+        slot.is_none_or(|slot| slot.tid.load(Relaxed) != tid || slot.locks.load(Relaxed) == 0)
+    }
+
+    fn interrupt_sleeper(&self, tid: u32) {
+        // SAFETY: sends a signal that the process handles.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.pid, tid, SIGNAL) };
+    }
+
+    /// Keeps from when to when threads were held, as times that they had asked to sleep: nothing of that is theirs. Those that slept are
+    /// seen to.
+    fn note_held(&self, number: u32) {
+        let hold: &Hold = &self.memory.hold;
+        let pair = TimePair::read_closest();
+        let ns = |ticks: u64| {
+            let ago = pair.ticks.saturating_sub(ticks) as f64 * 1000.0 / self.ticks_per_us;
+            pair.ns.saturating_sub(ago as u64)
+        };
+        let mut held = Vec::new();
+        let used = hold.count.load(Relaxed) as usize;
+        for entry in hold.threads.iter().take(used.min(HELD)) {
+            if entry.stood.load(Acquire) == number {
+                let (since, until) = (entry.since.load(Relaxed), entry.until.load(Acquire));
+                held.push(ThreadWait {
+                    tid: entry.tid.load(Relaxed),
+                    start_ns: ns(since),
+                    end_ns: if until > since { ns(until) } else { pair.ns },
+                    queued_ns: 0,
+                    taken_ns: 0,
+                    held_ns: 0,
+                    preempted: false,
+                    system_call: Some(libc::SYS_clock_nanosleep as u32),
+                    waker: None,
+                    waker_block: None,
+                });
+            }
+        }
+        lock(self.turns).held.extend(held);
+    }
+
+    fn us_until(&self, ticks: u64) -> f64 {
+        ticks.saturating_sub(read_tsc()) as f64 / self.ticks_per_us
+    }
+
+    fn ticks(&self, us: f64) -> u64 {
+        (us * self.ticks_per_us) as u64
+    }
+}
+
+/// Returns what a thread does, as far as the kernel says.
+fn what_it_does(pid: u32, tid: u32) -> Doing {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
+    text.map_or(Doing::Sleeps, |text| parse_system_call(&text))
+}
+
+/// Returns how often a thread got a CPU so far.
+fn count_turns(pid: u32, tid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+fn parse_system_call(text: &str) -> Doing {
+    let mut words = text.split_ascii_whitespace();
+    let Some(Ok(number)) = words.next().map(str::parse::<i64>) else {
+        return Doing::Runs;
+    };
+    let mut arguments = words.map(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16));
+    let operation = arguments.nth(1).and_then(Result::ok);
+    let timeout = arguments.nth(1).and_then(Result::ok);
+    let operation = operation.map(|operation| operation as i32 & libc::FUTEX_CMD_MASK);
+    let waits = matches!(
+        operation,
+        Some(libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI)
+    );
+    match number == libc::SYS_futex && waits && timeout == Some(0) {
+        true => Doing::Waits,
+        false => Doing::Sleeps,
+    }
+}
+
+fn use_cpus(cpus: &libc::cpu_set_t) {
+    // SAFETY: the set is ours, and the kernel reads it during the call; one without a CPU that may be used it refuses.
+    unsafe { libc::sched_setaffinity(0, size_of_val(cpus), cpus) };
+}
+
+/// Returns the CPUs that this thread may use.
+fn usable_cpus() -> libc::cpu_set_t {
+    // SAFETY: zeros are a set; the kernel writes it during the call.
+    unsafe {
+        let mut usable: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&usable), &raw mut usable);
+        usable
+    }
+}
+
+/// Asks not to wait for a CPU, where that is allowed, and to be woken in time.
+fn be_urgent() {
+    let priority = libc::sched_param { sched_priority: 1 };
+    // SAFETY: of this thread; the parameter lives during the call.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        libc::sched_setscheduler(0, libc::SCHED_RR, &raw const priority);
+    }
+}
+
+fn sleep_us(us: f64) {
+    std::thread::sleep(Duration::from_nanos((us.max(0.0) * 1000.0) as u64));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_waits_without_an_end_are_interrupted() {
+        let is = |text: &str| match parse_system_call(text) {
+            Doing::Runs => "runs",
+            Doing::Sleeps => "sleeps",
+            Doing::Waits => "waits",
+        };
+        assert_eq!(is("running\n"), "runs");
+        assert_eq!(
+            is("202 0x7f00 0x80 0x2 0x0 0x0 0x0 0x7ffd 0x7f01\n"),
+            "waits"
+        );
+        assert_eq!(
+            is("202 0x7f00 0x189 0x2 0x0 0x0 0xffffffff 0x7ffd 0x7f01\n"),
+            "waits"
+        );
+        assert_eq!(
+            is("202 0x7f00 0x189 0x2 0x7ffe 0x0 0xffffffff 0x7ffd 0x7f01\n"),
+            "sleeps"
+        );
+        assert_eq!(
+            is("202 0x7f00 0x81 0x1 0x0 0x0 0x0 0x7ffd 0x7f01\n"),
+            "sleeps"
+        );
+        assert_eq!(
+            is("232 0x4 0x7f00 0x40 0xffffffff 0x0 0x8 0x7ffd 0x7f01\n"),
+            "sleeps"
+        );
+        assert_eq!(is("-1 0x7ffd 0x7f01\n"), "sleeps");
+    }
+}
