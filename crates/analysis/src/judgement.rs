@@ -308,18 +308,13 @@ impl<'a> Judge<'a> {
         let waits = self.measured.cpu_waits;
         let own_limit = self.no_cpu(waits.own_losses(self.measured.confined));
         let machine = self.no_cpu(waits.losses_to_others());
-        let starved = if own_limit.is_some() || machine.is_some() {
-            self.lost_cpu_part()
-        } else {
-            0.0
-        };
         let elsewhere = self.measured.interference.iter();
         let elsewhere = elsewhere.filter(|loss| {
             is_worth(loss) && !is_late_waking(loss) && self.sequence_of(loss).is_none()
         });
         let elsewhere: Vec<&Finding> = elsewhere.collect();
         let mut lost = Vec::new();
-        for loss in count_losses_once(&self.sequences, &elsewhere, &listed, starved) {
+        for loss in count_losses_once(&self.sequences, &elsewhere, &listed) {
             if loss.is_listed() {
                 together += loss.finding.amount.value;
                 lost.push(loss.finding);
@@ -765,15 +760,6 @@ impl<'a> Judge<'a> {
             next: command_for_whole_machine(),
         };
         (part >= STARVED).then_some(finding)
-    }
-
-    /// Returns the part of the waiting for a CPU that is a loss, 0 to 1.
-    fn lost_cpu_part(&self) -> f64 {
-        let waits = self.measured.cpu_waits;
-        let own = waits.own_losses(self.measured.confined);
-        let losses = own.into_iter().chain(waits.losses_to_others());
-        let lost: u64 = losses.map(|(_, ns)| ns).sum();
-        lost as f64 / waits.total().max(1) as f64
     }
 }
 

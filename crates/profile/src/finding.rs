@@ -5,7 +5,7 @@
 //! detailed results. It contains no sentences, so that a program can weigh findings of different
 //! methods. The phrase book in `results` turns it into sentences, for text, JSON and pages alike.
 
-use crate::{CauseKind, DoubtKind};
+use crate::CauseKind;
 use serde::{Deserialize, Serialize};
 
 /// The version of the form, as it stands in JSON. `docs/finding.schema.json` is its schema.
@@ -248,26 +248,11 @@ pub enum FindingEvidence {
         calls: u64,
         /// Their mean, in nanoseconds.
         mean_ns: f64,
-        /// The duration of the fastest executions of the same kind, in nanoseconds.
-        floor_ns: f64,
     },
-    /// The lost time by state, as parts of the block's time.
-    LostTime {
-        /// It ran.
-        running: f64,
-        /// It waited for something.
-        blocked: f64,
-        /// It waited for a CPU.
-        scheduler: f64,
-    },
-    /// A possible reason.
-    SuspectedCause {
+    /// The cause of a loss.
+    LossCause {
         /// The cause.
         cause: CauseKind,
-        /// The part of the loss that it may explain, 0 to 1.
-        share: f64,
-        /// True if a measurement supports it.
-        measured: bool,
     },
     /// Samples in two sets.
     SampleCounts {
@@ -581,13 +566,6 @@ pub enum FindingDoubt {
     },
     /// One side of a comparison has only one recording, so that the spread between runs is a prior.
     OneRun,
-    /// A doubt of the interference method.
-    Score {
-        /// The doubt.
-        doubt: DoubtKind,
-        /// The number behind it.
-        value: f64,
-    },
     /// The execution frequency of the code is too uncertain.
     UnsureFrequency,
 }

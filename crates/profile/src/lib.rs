@@ -67,10 +67,9 @@ pub use finding::{
 pub use folding::{GIL_WAIT, fold_interpreter_frames};
 pub use image::{BuildId, FileIdentity, Image, ImageId, ImageKind};
 pub use interference::{
-    Between, BlockScore, Cause, CauseKind, Coverage, CurvePoint, Doubt, DoubtKind, DurationSummary,
-    EventContrast, EventScore, ExecutionCounts, Floor, Interference, InterferenceScore, KindScore,
-    LeftOutBlock, Level, MachineLoad, Quality, ScoreBreakdown, SequenceScore, SoloBlock, SoloLoss,
-    SoloReport, SoloVerdict, StackScore, Standing, ThreadScore, WaitEnder,
+    Between, CauseKind, FunctionLoss, FunctionStack, FunctionThread, FunctionWaits, Interference,
+    LeftOutFunction, LockLoss, MachineLoad, SoloLoss, SoloReport, SoloVerdict, TracedFunction,
+    WaitEnder,
 };
 pub use process_maps::MapsLine;
 pub use process_names::{ProcessNames, name_processes};

@@ -1,241 +1,269 @@
 //! Analysis of a trace, item by item, in memory that does not grow with the length of the run.
 
-use super::blocks::BlockState;
-use super::cell::Cell;
-use super::kinds::Kinds;
-use super::options::Options;
-use super::pairs::Pairs;
+use super::functions::waits_for;
 use super::solo::Solos;
-use super::tallies::Tallies;
-use super::worker::{Thread, Worker};
-use profile::{BlockId, MachineLoad, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock};
+use super::turns::{TurnRole, Turns};
+use super::waits::FunctionWaitSums;
+use profile::known_code::{KnownOperation, known_function};
+use profile::{
+    BlockId, Execution, MachineLoad, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock,
+    Wait,
+};
 use rustc_hash::FxHashMap;
 
-/// Maximum number of threads with a state of their own; a further one takes the place of the thread that was silent
-/// longest.
-const THREADS: usize = 1024;
-/// Sums by thread and kind that are kept, before threads give theirs up.
-const CELLS: usize = 1 << 20;
+/// Maximum number of waits of a thread that no execution has enclosed yet.
+const PENDING: usize = 4096;
+/// Maximum number of threads and of call stacks that are kept for a function.
+const THREADS: usize = 256;
+const STACKS: usize = 64;
+/// A longer call stack is cut.
+const FRAMES: usize = 64;
 
-/// Takes a run's items as they come and says at the end what they mean.
+/// A thread, as far as its items wait for later ones.
+#[derive(Debug, Default)]
+struct ThreadState {
+    /// Waits that no execution has enclosed yet, in the order of their ends.
+    pending: Vec<Wait>,
+    /// For each function, the executions that each recorded one stands for, and the stack of the
+    /// next execution.
+    periods: FxHashMap<BlockId, u64>,
+    stacks: FxHashMap<BlockId, usize>,
+}
+
+/// Executions in a thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ThreadSum {
+    pub calls: u64,
+    pub ticks: u64,
+}
+
+/// A call stack.
+#[derive(Debug, Default)]
+pub(super) struct StackSum {
+    pub places: Vec<u32>,
+    /// Number of its sightings.
+    pub count: u64,
+    /// Duration of the calls that it was taken for.
+    pub ticks: u64,
+}
+
+/// Sums over the executions of a function; times in ticks.
+#[derive(Debug, Default)]
+pub(super) struct FunctionState {
+    pub calls: u64,
+    pub recorded: u64,
+    pub ticks: u64,
+    pub longest: u64,
+    pub unwound: u64,
+    pub waits: FunctionWaitSums,
+    pub threads: FxHashMap<ThreadIndex, ThreadSum>,
+    pub stacks: Vec<StackSum>,
+    role: Option<TurnRole>,
+    /// Its name says that it gives its CPU to other threads.
+    yields: bool,
+}
+
+/// Takes a run's items as they come and returns the result at the end.
 #[derive(Debug)]
 pub struct Analyser {
-    pub(super) options: Options,
-    pub(super) blocks: Vec<BlockState>,
-    pub(super) kinds: Kinds,
-    pub(super) pairs: Pairs,
-    threads: FxHashMap<ThreadIndex, Box<Thread>>,
-    /// Sums by kind of the threads that have lost their states.
-    pub(super) retired: FxHashMap<u32, Cell>,
-    pub(super) tallies: Tallies,
-    /// Time for which threads were blocked or held up by other processes, in ticks.
-    blocked: FxHashMap<ThreadIndex, u64>,
-    /// Time for which all of them were ready without a CPU, in ticks.
-    ready: u64,
-    /// The part of that in which other processes had the CPUs.
-    pub(super) taken: u64,
-    /// See [`Worker::lap`].
-    lap: Option<u64>,
-    clock: u64,
-    cells: usize,
+    pub(super) functions: Vec<FunctionState>,
     pub(super) solos: Solos,
+    pub(super) turns: Turns,
+    pub(super) executions: u64,
+    pub(super) lost: u64,
+    /// Items that contradict the clock, and of functions without a description.
+    pub(super) contradictory: u64,
+    pub(super) unknown: u64,
+    /// The numbers of system calls are those of AArch64.
+    pub(super) aarch64: bool,
+    threads: FxHashMap<ThreadIndex, ThreadState>,
+    /// Time for which threads were ready without a CPU, in ticks.
+    ready: u64,
+    /// The part of it in which other processes had the CPUs.
+    taken: u64,
 }
 
 impl Analyser {
-    /// For a run of these blocks; [`Analyser::set_blocks`] when there are more.
-    pub fn new(blocks: &[TracedBlock], options: Options) -> Self {
-        let lap = super::events::length(&options.event_costs);
+    /// Makes an analyser for a run on a machine of this architecture.
+    pub fn new(blocks: &[TracedBlock], aarch64: bool) -> Self {
         let mut analyser = Self {
-            options,
-            lap,
-            blocks: Vec::new(),
-            kinds: Kinds::default(),
-            pairs: Pairs::default(),
+            functions: Vec::new(),
+            solos: Solos::new(aarch64),
+            turns: Turns::default(),
+            executions: 0,
+            lost: 0,
+            contradictory: 0,
+            unknown: 0,
+            aarch64,
             threads: FxHashMap::default(),
-            retired: FxHashMap::default(),
-            tallies: Tallies::default(),
-            blocked: FxHashMap::default(),
             ready: 0,
             taken: 0,
-            clock: 0,
-            cells: 0,
-            solos: Solos::default(),
         };
         analyser.set_blocks(blocks);
         analyser
     }
 
-    /// All blocks, those that are known already first: libraries are loaded while a program runs. Items of
-    /// blocks that are not described yet are not counted.
+    /// Sets all functions; the known ones come first, as libraries are loaded while a program runs.
+    /// Items of other functions do not count.
     pub fn set_blocks(&mut self, blocks: &[TracedBlock]) {
         self.solos.set_blocks(blocks);
-        for (number, block) in blocks.iter().enumerate().skip(self.blocks.len()) {
-            let state = BlockState::new(number as BlockId, block, &self.options);
-            self.blocks.push(state);
+        for block in blocks.iter().skip(self.functions.len()) {
+            let waits_for = waits_for(&block.name);
+            let has_address = block.arguments.first() == Some(&1)
+                && known_function(&block.name).is_some_and(|known| known.arguments == [1]);
+            self.functions.push(FunctionState {
+                role: TurnRole::of_function(&block.name, waits_for).filter(|_| has_address),
+                yields: KnownOperation::Yield.has_function(&block.name),
+                ..FunctionState::default()
+            });
         }
     }
 
-    /// Takes what a thread did next. How a thread's items are cut into batches makes no difference.
+    /// Takes what a thread did next. The division of its items into batches makes no difference.
     pub fn push(&mut self, batch: &TraceBatch) {
-        if batch.items.is_empty() {
-            return;
-        }
-        self.clock += 1;
-        let mut thread = match self.threads.remove(&batch.thread) {
-            Some(thread) => thread,
-            None => self.new_thread(),
-        };
-        thread.last_active = self.clock;
-        let before = thread.cells.all.len();
-        let mut worker = Worker {
-            options: &self.options,
-            blocks: &mut self.blocks,
-            kinds: &mut self.kinds,
-            pairs: &mut self.pairs,
-            tallies: &mut self.tallies,
-            lap: self.lap,
-            thread: &mut thread,
-            index: batch.thread,
-        };
-        if !worker.kinds.has_begun() {
-            worker.kinds.begin(&batch.items);
-        }
-        let mut blocked = 0u64;
-        let mut is_open = self.solos.is_open(batch.thread);
+        let thread = batch.thread;
+        let mut state = self.threads.remove(&thread).unwrap_or_default();
+        let mut is_compared = self.solos.is_open(thread);
         for item in &batch.items {
             match item {
+                TraceItem::Execution(execution) => {
+                    if is_compared {
+                        self.solos.add_execution(thread, execution);
+                        is_compared = self.solos.is_open(thread);
+                    }
+                    self.add_execution(thread, &mut state, execution);
+                }
+                TraceItem::Wait(wait) => {
+                    if is_compared {
+                        self.solos.add_wait(thread, wait);
+                    }
+                    self.add_wait(&mut state, wait);
+                }
                 TraceItem::Solo(interval) => {
-                    self.solos.begin(batch.thread, *interval);
-                    is_open = true;
-                    continue;
+                    self.solos.begin(thread, *interval);
+                    is_compared = true;
                 }
                 TraceItem::Period { block, period } => {
-                    self.solos.set_period(batch.thread, *block, *period);
+                    self.solos.set_period(thread, *block, *period);
+                    state.periods.insert(*block, u64::from((*period).max(1)));
                 }
-                TraceItem::Execution(execution) if is_open => {
-                    self.solos.add_execution(batch.thread, execution);
-                    is_open = self.solos.is_open(batch.thread);
+                TraceItem::Stack { block, places } => {
+                    if let Some(function) = self.functions.get_mut(*block as usize)
+                        && let Some(number) = function.add_stack(places)
+                    {
+                        state.stacks.insert(*block, number);
+                    }
                 }
-                TraceItem::Wait(wait) if is_open => {
-                    let aarch64 = worker.options.aarch64;
-                    self.solos.add_wait(batch.thread, wait, aarch64);
-                }
-                _ => {}
+                TraceItem::Lost(count) => self.lost = self.lost.saturating_add(*count),
+                TraceItem::Event(_) => {}
             }
-            if let TraceItem::Wait(wait) = item {
-                let length = wait.end.saturating_sub(wait.start);
-                let (asleep, ready) = match wait.preempted {
-                    true => (0, length),
-                    false => (length, wait.queued.min(length)),
-                };
-                let away = asleep.saturating_add(wait.taken.min(ready));
-                blocked = blocked.saturating_add(away);
-                self.ready = self.ready.saturating_add(ready);
-                self.taken = self.taken.saturating_add(wait.taken.min(ready));
-            }
-            worker.item(item);
         }
-        if blocked > 0 {
-            let sum = self.blocked.entry(batch.thread).or_default();
-            *sum = sum.saturating_add(blocked);
-        }
-        self.cells += thread.cells.all.len() - before;
-        self.threads.insert(batch.thread, thread);
-        while self.cells > CELLS && self.threads.len() > 1 {
-            self.retire_one();
-        }
+        self.threads.insert(thread, state);
     }
 
-    /// The part of each thread's duration for which it was neither blocked nor held up by other processes.
-    pub(super) fn busy(&self, head: &TraceHead) -> Vec<f64> {
-        let busy = head.threads.iter().enumerate().map(|(index, thread)| {
-            let time = thread.end.saturating_sub(thread.start).max(1) as f64;
-            let blocked = self.blocked.get(&(index as ThreadIndex)).copied();
-            (1.0 - blocked.unwrap_or(0) as f64 / time).clamp(0.0, 1.0)
-        });
-        busy.collect()
+    fn add_wait(&mut self, state: &mut ThreadState, wait: &Wait) {
+        let Some(length) = wait.end.checked_sub(wait.start) else {
+            self.contradictory += 1;
+            return;
+        };
+        let ready = if wait.preempted {
+            length
+        } else {
+            wait.queued.min(length)
+        };
+        self.ready = self.ready.saturating_add(ready);
+        self.taken = self.taken.saturating_add(wait.taken.min(ready));
+        if state.pending.len() >= PENDING {
+            state.pending.drain(..PENDING / 2);
+        }
+        state.pending.push(*wait);
     }
 
-    /// The part of the time ready without a CPU in which a control group's limit held the program up. The limit counts CPUs, not threads:
-    /// where more threads than CPUs wait, the part is too small rather than too large.
-    pub(super) fn throttled(&self, head: &TraceHead) -> f64 {
-        let ns = head.throttled.as_ref().map_or(0, |limit| limit.ns);
-        let ticks = ns as f64 * head.ticks_per_second as f64 / 1e9;
-        (ticks / self.ready.max(1) as f64).min(1.0)
+    fn add_execution(
+        &mut self,
+        thread: ThreadIndex,
+        state: &mut ThreadState,
+        execution: &Execution,
+    ) {
+        let Some(enter) = execution.leave.checked_sub(execution.duration) else {
+            self.contradictory += 1;
+            return;
+        };
+        let Some(function) = self.functions.get_mut(execution.block as usize) else {
+            self.unknown += 1;
+            return;
+        };
+        let weight = state.periods.get(&execution.block).copied().unwrap_or(1);
+        let ticks = execution.duration;
+        self.executions += 1;
+        function.recorded += 1;
+        function.calls = function.calls.saturating_add(weight);
+        function.ticks = function.ticks.saturating_add(ticks.saturating_mul(weight));
+        function.longest = function.longest.max(ticks);
+        function.unwound += u64::from(execution.unwound);
+        if function.threads.len() < THREADS || function.threads.contains_key(&thread) {
+            let sum = function.threads.entry(thread).or_default();
+            sum.calls = sum.calls.saturating_add(weight);
+            sum.ticks = sum.ticks.saturating_add(ticks.saturating_mul(weight));
+        }
+        if let Some(number) = state.stacks.remove(&execution.block)
+            && let Some(stack) = function.stacks.get_mut(number)
+        {
+            stack.ticks = stack.ticks.saturating_add(ticks);
+        }
+        // Executions end in the order of the items: this is the innermost one around these waits.
+        let outside = state.pending.partition_point(|wait| wait.start < enter);
+        for wait in state.pending.drain(outside..) {
+            function.waits.add(&wait, weight);
+        }
+        if function.yields {
+            function.waits.add_yield(ticks, weight);
+        }
+        if let Some(role) = function.role {
+            let [address, ..] = execution.arguments;
+            self.turns
+                .add(role, execution.block, thread, address, ticks);
+        }
     }
 
     /// Returns the time that threads were ready without a CPU, and the processes that had the CPUs.
+    /// A control group's limit counts CPUs, not threads: where more threads than CPUs wait, its part
+    /// is rather too small.
     pub(super) fn machine_load(&self, head: &TraceHead) -> MachineLoad {
         let ns = 1e9 / head.ticks_per_second.max(1) as f64;
-        let throttled = self.throttled(head);
+        let ready_ns = self.ready as f64 * ns;
+        let limit = head.throttled.as_ref().map_or(0, |limit| limit.ns);
+        let throttled_ns = (limit as f64).min(ready_ns);
+        let taken = self.taken as f64 / self.ready.max(1) as f64;
         let others = head.cpu_users.iter().filter(|user| !user.target);
         MachineLoad {
-            ready_ns: self.ready as f64 * ns,
-            taken_ns: (1.0 - throttled) * self.taken as f64 * ns,
-            throttled_ns: throttled * self.ready as f64 * ns,
+            ready_ns,
+            taken_ns: (ready_ns - throttled_ns) * taken,
+            throttled_ns,
             others: others.cloned().collect(),
             limit: head.throttled.clone(),
         }
     }
+}
 
-    fn new_thread(&mut self) -> Box<Thread> {
-        if self.threads.len() >= THREADS {
-            self.retire_one();
+impl FunctionState {
+    /// Counts a call stack. Returns its number, if there is room for it.
+    fn add_stack(&mut self, places: &[u32]) -> Option<usize> {
+        let places = places.get(..FRAMES.min(places.len())).unwrap_or_default();
+        let known = self.stacks.iter().position(|stack| stack.places == places);
+        let number = known.unwrap_or(self.stacks.len());
+        if number >= STACKS {
+            return None;
         }
-        Box::default()
-    }
-
-    /// Takes the state of the thread that has been silent longest.
-    #[cold]
-    fn retire_one(&mut self) {
-        let silent = self
-            .threads
-            .iter()
-            .min_by_key(|(index, thread)| (thread.last_active, **index));
-        let Some(index) = silent.map(|(index, _)| *index) else {
-            return;
-        };
-        let cells = self.flush(index);
-        self.cells = self.cells.saturating_sub(cells.len());
-        for cell in cells {
-            let kept = self
-                .retired
-                .entry(cell.kind)
-                .or_insert(Cell::new(cell.kind));
-            kept.merge(&cell);
+        if known.is_none() {
+            self.stacks.push(StackSum {
+                places: places.to_vec(),
+                ..StackSum::default()
+            });
         }
-        self.tallies.retired += 1;
-    }
-
-    /// Counts everything of a thread, and gives its sums by kind.
-    fn flush(&mut self, index: ThreadIndex) -> Vec<Cell> {
-        let Some(mut thread) = self.threads.remove(&index) else {
-            return Vec::new();
-        };
-        let mut worker = Worker {
-            options: &self.options,
-            blocks: &mut self.blocks,
-            kinds: &mut self.kinds,
-            pairs: &mut self.pairs,
-            tallies: &mut self.tallies,
-            lap: self.lap,
-            thread: &mut thread,
-            index,
-        };
-        worker.flush();
-        thread.cells.all
-    }
-
-    /// Counts what is still waiting, and gives the sums by thread and kind, in the order of threads.
-    pub(super) fn settle(&mut self) -> Vec<(ThreadIndex, Vec<Cell>)> {
-        let mut threads: Vec<ThreadIndex> = self.threads.keys().copied().collect();
-        threads.sort_unstable();
-        let mut all = Vec::new();
-        for index in threads {
-            let mut cells = self.flush(index);
-            cells.retain(|cell| cell.recorded > 0);
-            all.push((index, cells));
+        if let Some(stack) = self.stacks.get_mut(number) {
+            stack.count += 1;
         }
-        all
+        Some(number)
     }
 }

@@ -1,85 +1,45 @@
-//! Claims of a run's scores, in the form that all methods share.
+//! Claims of a run, in the form that all methods share.
 
 use profile::{
-    AmountBase, AmountUnit, Between, BlockScore, Certainty, Claim, Finding, FindingAmount,
-    FindingDoubt, FindingEvidence, FindingPlace, PlaceInCode, Standing,
+    AmountBase, AmountUnit, Certainty, Claim, Finding, FindingAmount, FindingEvidence,
+    FindingPlace, Interference, PlaceInCode, TracedFunction,
 };
 
-/// Returns a finding for each function in which threads lose time to others, in the order of the scores. `next` is the
-/// command that shows more.
-pub fn findings(scores: &[BlockScore], next: &[String]) -> Vec<Finding> {
-    let loses = |block: &&BlockScore| {
-        matches!(
-            block.score.standing,
-            Standing::Interference | Standing::ForWork
-        )
-    };
-    let scores = scores.iter().filter(loses);
-    scores.map(|score| claim_of_score(score, next)).collect()
+/// Returns a finding for each function in which the program loses time by its threads, the largest
+/// loss first. `next` is the command that shows more.
+pub fn findings(result: &Interference, next: &[String]) -> Vec<Finding> {
+    let claims = result.functions.iter();
+    claims
+        .filter_map(|function| claim_of_function(function, next))
+        .collect()
 }
 
-fn claim_of_score(score: &BlockScore, next: &[String]) -> Finding {
-    let amount = lost_to_others(score);
-    let doubts = score.doubts.iter().map(|doubt| FindingDoubt::Score {
-        doubt: doubt.kind,
-        value: doubt.value,
-    });
-    let holds_zero = (amount.low <= 0.0).then_some(FindingDoubt::IntervalHoldsZero);
-    Finding {
+fn claim_of_function(function: &TracedFunction, next: &[String]) -> Option<Finding> {
+    let loss = function.loss.filter(|loss| loss.solo.is_claimed)?.solo.loss;
+    let cause = function
+        .cause
+        .map(|cause| FindingEvidence::LossCause { cause });
+    let executions = FindingEvidence::Executions {
+        calls: function.calls,
+        mean_ns: function.mean_ns,
+    };
+    Some(Finding {
         claim: Claim::LosesTime,
         place: FindingPlace {
-            image: (!score.image.is_empty()).then(|| score.image.clone()),
+            image: (!function.image.is_empty()).then(|| function.image.clone()),
             what: PlaceInCode::Procedure {
-                name: score.name.clone(),
+                name: function.name.clone(),
             },
         },
         amount: FindingAmount {
-            value: amount.estimate,
-            interval: Some([amount.low, amount.high]),
+            value: loss.estimate,
+            interval: Some([loss.low, loss.high]),
             unit: AmountUnit::Fraction,
             relative_to: AmountBase::ThreadTime,
             certainty: Certainty::Measured,
         },
-        evidence: evidence_of(score),
-        doubts: holds_zero.into_iter().chain(doubts).collect(),
+        evidence: cause.into_iter().chain([executions]).collect(),
+        doubts: Vec::new(),
         next: next.to_vec(),
-    }
-}
-
-/// The part of what the program loses in a function that others were seen to be the reason of. Threads that wait for the work of
-/// others lose all of it to them.
-fn lost_to_others(block: &BlockScore) -> Between {
-    let part = match block.score.standing {
-        Standing::Interference if block.solo.is_none() && block.score.sci.estimate > 0.0 => {
-            (block.score.hindered / block.score.sci.estimate).min(1.0)
-        }
-        _ => 1.0,
-    };
-    Between {
-        estimate: part * block.score.program.estimate,
-        low: part * block.score.program.low,
-        high: part * block.score.program.high,
-    }
-}
-
-fn evidence_of(block: &BlockScore) -> Vec<FindingEvidence> {
-    let mut evidence = vec![
-        FindingEvidence::Executions {
-            calls: block.executions.calls,
-            mean_ns: block.durations.mean_ns,
-            floor_ns: block.floor.ns,
-        },
-        FindingEvidence::LostTime {
-            running: block.breakdown.running,
-            blocked: block.breakdown.blocked,
-            scheduler: block.breakdown.scheduler,
-        },
-    ];
-    let causes = block.causes.iter().filter(|cause| cause.measured);
-    evidence.extend(causes.map(|cause| FindingEvidence::SuspectedCause {
-        cause: cause.kind,
-        share: cause.share,
-        measured: cause.measured,
-    }));
-    evidence
+    })
 }

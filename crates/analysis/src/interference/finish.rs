@@ -1,222 +1,307 @@
-//! The result: scores with intervals, floors, causes and doubts.
+//! The result: functions with their losses and waits.
 
-use super::analyser::Analyser;
-use super::block_score::{TracedExecutions, score_block};
-use super::known::{AnalysedRun, Cells};
-use super::solo_findings::follow_solo;
-use super::standing::ranked;
-use super::turns::{mark_turns, turns_of};
+use super::analyser::{Analyser, FunctionState};
+use super::functions::waits_for;
+use super::waits::{WaitSum, kind_of_wait};
 use profile::{
-    BlockId, Interference, LeftOutBlock, SequenceScore, TraceHead, TracedBlock, TracedThread,
+    BlockId, CauseKind, FunctionLoss, FunctionStack, FunctionThread, FunctionWaits, Interference,
+    LeftOutFunction, TraceHead, TracedBlock, TracedFunction, TracedThread, WaitEnder,
 };
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
-/// Maximum number of block sequences that are named.
-const SEQUENCES_NAMED: usize = 16;
+/// Maximum number of threads, stacks, and functions that ended waits, that are named for a function.
+const THREADS: usize = 64;
+const STACKS: usize = 8;
+const ENDERS: usize = 6;
+/// A kind of wait with this part of a function's loss is the cause of the loss.
+const MOST: f64 = 0.5;
 
 impl Analyser {
     /// Returns the result of the analysis. Threads and names are the head's.
     pub fn finish(mut self, head: &TraceHead) -> Interference {
-        let mut cells: Cells = FxHashMap::default();
-        for (thread, own) in self.settle() {
-            for cell in own {
-                cells.entry(cell.kind).or_default().push((thread, cell));
-            }
-        }
-        mark_turns(&mut self.kinds.all, &cells, &head.blocks, &self.blocks);
-        let run = self.describe_run(head);
-        let kinds_of = self.kinds_by_block();
-        let mut drafts = Vec::new();
+        let solo = std::mem::take(&mut self.solos).finish(&head.solo);
+        let names = ResultNames::new(head, self.aarch64, self.turns.by_function());
+        let ticks = |t: &TracedThread| t.end.saturating_sub(t.start) as f64;
+        let thread_time = head.threads.iter().map(ticks).sum::<f64>().max(1.0);
+        let mut functions = Vec::new();
         let mut left_out = Vec::new();
         for (number, block) in head.blocks.iter().enumerate() {
-            let kinds = kinds_of.get(number).filter(|kinds| !kinds.is_empty());
-            match (self.blocks.get_mut(number), kinds) {
-                (Some(state), Some(kinds)) => {
-                    state.instants.settle();
-                    let traced = TracedExecutions {
-                        number: number as BlockId,
-                        block,
-                        state,
-                        kinds,
-                    };
-                    drafts.push(score_block(&run, &traced, &self.kinds.all, &cells));
-                }
-                (state, _) => left_out.push(leave_out(block, state.is_some_and(|s| s.excluded))),
-            }
+            let state = self.functions.get(number);
+            let Some(state) = state.filter(|state| state.recorded > 0) else {
+                left_out.push(leave_out(block));
+                continue;
+            };
+            let mut function = names.describe_function(number as BlockId, block, state);
+            let losses = solo.losses.get(&(number as BlockId));
+            function.loss = losses.map(|losses| losses.function);
+            function.locks = losses.map_or_else(Vec::new, |losses| losses.locks.clone());
+            function.cause = function
+                .loss
+                .and_then(|loss| cause_of_loss(&function, &loss, thread_time * names.ns));
+            functions.push(function);
         }
-        let mut findings = ranked(&run, drafts);
-        let machine = self.machine_load(head);
-        let solo = std::mem::take(&mut self.solos).finish(&head.blocks, &head.solo);
-        follow_solo(&solo, &mut findings);
+        let lost = |function: &TracedFunction| match function.loss {
+            Some(loss) if loss.solo.is_claimed => loss.solo.loss.estimate,
+            _ => 0.0,
+        };
+        let waited = |function: &TracedFunction| function.waits.iter().map(|w| w.ns).sum::<f64>();
+        functions.sort_by(|a, b| {
+            let by_loss = lost(b).total_cmp(&lost(a));
+            let by_waits = || waited(b).total_cmp(&waited(a));
+            by_loss
+                .then_with(by_waits)
+                .then_with(|| b.total_ns.total_cmp(&a.total_ns))
+        });
         Interference {
             command: head.command.clone(),
             host: head.host.clone(),
             start_unix_ns: head.start_unix_ns,
-            duration_ns: head.duration as f64 * run.ns,
+            duration_ns: head.duration as f64 * names.ns,
             end: head.end,
-            executions: self.tallies.executions,
-            lost: head.lost.max(self.tallies.lost),
+            executions: self.executions,
+            lost: head.lost.max(self.lost),
             threads: head.threads.len() as u64,
-            thread_time_ns: run.thread_time * run.ns,
-            empty_ns: head.empty_duration as f64 * run.ns,
+            thread_time_ns: thread_time * names.ns,
             waits: head.waits,
-            events: head.events.clone(),
-            no_events: head.no_events.clone(),
-            sequences: self.sequences(&run),
-            warnings: self.warnings(head),
-            machine,
-            solo,
-            findings,
+            machine: self.machine_load(head),
+            solo: solo.report,
+            functions,
             left_out,
+            warnings: self.warnings(head),
         }
-    }
-
-    fn describe_run<'h>(&self, head: &'h TraceHead) -> AnalysedRun<'h> {
-        let ticks = |t: &TracedThread| t.end.saturating_sub(t.start) as f64;
-        AnalysedRun {
-            head,
-            ns: 1e9 / head.ticks_per_second.max(1) as f64,
-            thread_time: head.threads.iter().map(ticks).sum::<f64>().max(1.0),
-            enough: self.options.enough.max(1),
-            busy: self.busy(head),
-            throttled: self.throttled(head),
-            taken: self.taken as f64,
-            turns: turns_of(&self.kinds.all, head.blocks.len()),
-            aarch64: self.options.aarch64,
-        }
-    }
-
-    /// Returns the kinds of each block that were recorded, by their numbers.
-    fn kinds_by_block(&self) -> Vec<Vec<u32>> {
-        let mut kinds_of: Vec<Vec<u32>> = vec![Vec::new(); self.blocks.len()];
-        for (number, kind) in self.kinds.all.iter().enumerate() {
-            if kind.recorded > 0
-                && let Some(kinds) = kinds_of.get_mut(kind.block as usize)
-            {
-                kinds.push(number as u32);
-            }
-        }
-        kinds_of
     }
 
     fn warnings(&self, head: &TraceHead) -> Vec<String> {
         let mut warnings = head.warnings.clone();
-        let tallies = &self.tallies;
-        let executions = tallies.executions.max(1) as f64;
-        let lost = head.lost.max(tallies.lost);
+        let lost = head.lost.max(self.lost);
         if lost > 0 {
-            let share = 100.0 * lost as f64 / (executions + lost as f64);
-            let means = match head.blocks.iter().any(|block| block.calls > 0) {
-                true => {
-                    "what is said of functions is scaled up from the others to the calls that the threads counted"
-                }
-                false => "scores are too low by as much",
-            };
+            let share = 100.0 * lost as f64 / (self.executions.max(1) + lost) as f64;
             warnings.push(format!(
-                "{lost} executions ({share:.1} %) were lost, because buffers were full or there was no time to read them: {means}, and \
-                 blocks that they were called from are compared less finely; use --overhead or --every, or trace fewer functions"
+                "{lost} executions ({share:.1} %) were lost, because buffers were full or there was no time to read them: use --overhead or \
+                 --every, or trace fewer functions"
             ));
         }
-        if tallies.backwards > 0 {
-            let n = tallies.backwards;
+        if self.contradictory > 0 {
+            let n = self.contradictory;
             warnings.push(format!(
                 "{n} items contradict the clock (the CPUs' time-stamp counters differ, or the trace is damaged): left out"
             ));
         }
-        if tallies.unknown > 0 {
-            let n = tallies.unknown;
+        if self.unknown > 0 {
+            let n = self.unknown;
             warnings.push(format!(
-                "{n} items are of blocks that are not described: left out"
-            ));
-        }
-        if tallies.retired > 0 {
-            let n = tallies.retired;
-            warnings.push(format!(
-                "there were so many threads that {n} could not be told apart to the end: they are not listed, but count"
-            ));
-        }
-        if self.pairs.ignored > 0 {
-            let n = self.pairs.ignored;
-            warnings.push(format!(
-                "{n} pairs of calls were of more kinds than are followed"
+                "{n} items are of functions that are not described: left out"
             ));
         }
         if !head.waits {
             warnings.push(
-                "waits were not measured: what is preemption, blocking or computing is not known, and causes go by names"
+                "waits were not measured: nothing is known of locks and of waits for work"
                     .to_owned(),
             );
         }
         warnings
     }
-
-    fn sequences(&self, run: &AnalysedRun<'_>) -> Vec<SequenceScore> {
-        struct Sum {
-            calls: u64,
-            excess: f64,
-            between: f64,
-            ticks: f64,
-            /// Total duration and floor of the kind with the largest total duration.
-            floor: (u64, u64),
-        }
-        let mut by_blocks: FxHashMap<(u32, u32), Sum> = FxHashMap::default();
-        for pair in self.pairs.all.iter().filter(|pair| pair.n >= run.enough) {
-            let floor = pair.whole.smallest.at(4);
-            let n = pair.n as f64;
-            let between = pair.between.sum as f64 - n * pair.between.smallest.at(4) as f64;
-            let sum = by_blocks.entry((pair.first, pair.second)).or_insert(Sum {
-                calls: 0,
-                excess: 0.0,
-                between: 0.0,
-                ticks: 0.0,
-                floor: (0, 0),
-            });
-            sum.calls += pair.n;
-            sum.excess += pair.whole.sum as f64 - n * floor as f64;
-            sum.between += between;
-            sum.ticks += pair.whole.sum as f64;
-            sum.floor = sum.floor.max((pair.whole.sum, floor));
-        }
-        let name = |block: u32| {
-            let block = run.head.blocks.get(block as usize);
-            block.map_or_else(String::new, |block| block.name.clone())
-        };
-        let scores = by_blocks
-            .into_iter()
-            .map(|((first, second), sum)| SequenceScore {
-                first: name(first),
-                second: name(second),
-                calls: sum.calls,
-                program: sum.excess / run.thread_time,
-                between: (sum.between / run.thread_time).max(0.0),
-                mean_ns: sum.ticks / sum.calls as f64 * run.ns,
-                floor_ns: sum.floor.1 as f64 * run.ns,
-            });
-        let mut scores: Vec<SequenceScore> = scores.collect();
-        scores.sort_by(|a, b| {
-            let names = |s: &SequenceScore| (s.first.clone(), s.second.clone());
-            b.program
-                .total_cmp(&a.program)
-                .then_with(|| names(a).cmp(&names(b)))
-        });
-        scores.truncate(SEQUENCES_NAMED);
-        scores
-    }
 }
 
-fn leave_out(block: &TracedBlock, excluded: bool) -> LeftOutBlock {
+/// Returns the cause of a function's loss: the kind of wait that accounts for most of it, else the
+/// contention that its name stands for, as a lock function's that spins.
+fn cause_of_loss(
+    function: &TracedFunction,
+    loss: &FunctionLoss,
+    thread_ns: f64,
+) -> Option<CauseKind> {
+    let lost_ns = loss.solo.loss.estimate * thread_ns;
+    let longest = function
+        .waits
+        .iter()
+        .find(|waits| waits.ns >= MOST * lost_ns);
+    let by_name = || waits_for(&function.name).filter(|kind| kind.is_contention());
+    longest.map(|waits| waits.kind).or_else(by_name)
+}
+
+fn leave_out(block: &TracedBlock) -> LeftOutFunction {
     let why = match &block.refused {
         Some(why) => why.clone(),
-        None if excluded => "excluded".to_owned(),
         None if block.unfinished > 0 => format!(
-            "never finished: {} calls were left by longjmp or ended with their thread, so that nothing is known of their duration",
+            "never finished: {} calls were left by longjmp or ended with their thread",
             block.unfinished
         ),
         None => "never called".to_owned(),
     };
-    LeftOutBlock {
+    LeftOutFunction {
         name: block.name.clone(),
         image: block.image.clone(),
         why,
+    }
+}
+
+/// Names and units of a run.
+struct ResultNames<'a> {
+    head: &'a TraceHead,
+    aarch64: bool,
+    turns: FxHashMap<BlockId, CauseKind>,
+    /// Nanoseconds in a tick.
+    ns: f64,
+}
+
+/// Waits of one kind, in ticks.
+#[derive(Default)]
+struct KindSum {
+    sum: WaitSum,
+    /// By the function that ended them; each with the threads.
+    enders: BTreeMap<Option<BlockId>, (u64, BTreeMap<u32, u64>)>,
+}
+
+impl<'a> ResultNames<'a> {
+    fn new(head: &'a TraceHead, aarch64: bool, turns: FxHashMap<BlockId, CauseKind>) -> Self {
+        Self {
+            head,
+            aarch64,
+            turns,
+            ns: 1e9 / head.ticks_per_second.max(1) as f64,
+        }
+    }
+
+    fn describe_function(
+        &self,
+        number: BlockId,
+        block: &TracedBlock,
+        state: &FunctionState,
+    ) -> TracedFunction {
+        // Threads count all calls; the recorded ones stand for them by their periods.
+        let exact = match (block.calls, block.represented) {
+            (0, _) | (_, 0) => 1.0,
+            (calls, represented) => calls as f64 / represented as f64,
+        };
+        let total = state.ticks as f64 * exact * self.ns;
+        let calls = state.calls as f64 * exact;
+        TracedFunction {
+            name: block.name.clone(),
+            image: block.image.clone(),
+            kind: block.kind,
+            loss: None,
+            locks: Vec::new(),
+            cause: None,
+            waits: self.describe_waits(number, block, state, exact),
+            calls: calls.round() as u64,
+            recorded: state.recorded,
+            period: block.period,
+            unwound: state.unwound,
+            total_ns: total,
+            mean_ns: total / calls.max(1.0),
+            max_ns: state.longest as f64 * self.ns,
+            threads: self.describe_threads(state),
+            threads_total: state.threads.len() as u64,
+            stacks: self.describe_stacks(state),
+        }
+    }
+
+    fn describe_waits(
+        &self,
+        number: BlockId,
+        block: &TracedBlock,
+        state: &FunctionState,
+        exact: f64,
+    ) -> Vec<FunctionWaits> {
+        let turn = self.turns.get(&number).copied();
+        let mut kinds: BTreeMap<CauseKind, KindSum> = BTreeMap::new();
+        for (reason, sum) in &state.waits.by_reason {
+            let waker = reason.waker_block.and_then(|at| self.function_name(at));
+            let kind = kind_of_wait(reason, &block.name, waker, turn, self.aarch64);
+            let of_kind = kinds.entry(kind).or_default();
+            of_kind.sum.ticks = of_kind.sum.ticks.saturating_add(sum.ticks);
+            of_kind.sum.waits += sum.waits;
+            if let Some(thread) = reason.waker.filter(|_| !reason.handed_over) {
+                let ender = of_kind.enders.entry(reason.waker_block).or_default();
+                ender.0 = ender.0.saturating_add(sum.ticks);
+                *ender.1.entry(thread).or_default() += sum.ticks;
+            }
+        }
+        let ns = |ticks: u64| ticks as f64 * exact * self.ns;
+        let mut waits: Vec<FunctionWaits> = (kinds.into_iter())
+            .map(|(kind, of)| FunctionWaits {
+                kind,
+                ns: ns(of.sum.ticks),
+                waits: (of.sum.waits as f64 * exact).round() as u64,
+                ended_by: self.describe_enders(&of, &ns),
+            })
+            .collect();
+        waits.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        waits
+    }
+
+    fn describe_enders(&self, of: &KindSum, ns: &dyn Fn(u64) -> f64) -> Vec<WaitEnder> {
+        let enders = of.enders.iter().map(|(block, (ticks, threads))| {
+            let most = threads.iter().max_by_key(|(_, ticks)| **ticks);
+            let thread = most.and_then(|(at, _)| self.head.threads.get(*at as usize));
+            let function = block.and_then(|at| self.function_name(at));
+            WaitEnder {
+                function: function.map(str::to_owned),
+                ns: ns(*ticks),
+                thread: thread.map(|thread| self.thread_label(thread)),
+            }
+        });
+        let mut enders: Vec<WaitEnder> = enders.collect();
+        enders.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+        enders.truncate(ENDERS);
+        enders
+    }
+
+    fn function_name(&self, at: BlockId) -> Option<&'a str> {
+        Some(self.head.blocks.get(at as usize)?.name.as_str())
+    }
+
+    /// Returns a thread's name, with its number if others have the same name.
+    fn thread_label(&self, thread: &TracedThread) -> String {
+        let namesakes = self.head.threads.iter().filter(|t| t.name == thread.name);
+        match namesakes.count() {
+            0 | 1 => thread.name.clone(),
+            _ => format!("{} ({})", thread.name, thread.tid),
+        }
+    }
+
+    fn describe_threads(&self, state: &FunctionState) -> Vec<FunctionThread> {
+        let threads = state.threads.iter().filter_map(|(at, sum)| {
+            let thread = self.head.threads.get(*at as usize)?;
+            Some(FunctionThread {
+                tid: thread.tid,
+                pid: thread.pid,
+                name: thread.name.clone(),
+                calls: sum.calls,
+                total_ns: sum.ticks as f64 * self.ns,
+            })
+        });
+        let mut threads: Vec<FunctionThread> = threads.collect();
+        threads.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns).then(a.tid.cmp(&b.tid)));
+        threads.truncate(THREADS);
+        threads
+    }
+
+    fn describe_stacks(&self, state: &FunctionState) -> Vec<FunctionStack> {
+        let frame = |place: &u32| {
+            let Some(place) = self.head.places.get(*place as usize) else {
+                return "?".to_owned();
+            };
+            match (&place.line, place.function.as_str()) {
+                (_, "") => format!("{}+{:#x}", place.image, place.offset.0),
+                (Some((file, line)), function) => format!("{function} {file}:{line}"),
+                (None, function) => function.to_owned(),
+            }
+        };
+        let stacks = state.stacks.iter().map(|stack| FunctionStack {
+            frames: stack.places.iter().map(frame).collect(),
+            count: stack.count,
+            mean_ns: stack.ticks as f64 / stack.count.max(1) as f64 * self.ns,
+        });
+        let mut stacks: Vec<FunctionStack> = stacks.collect();
+        let time = |stack: &FunctionStack| stack.count as f64 * stack.mean_ns;
+        stacks.sort_by(|a, b| {
+            time(b)
+                .total_cmp(&time(a))
+                .then_with(|| a.frames.cmp(&b.frames))
+        });
+        stacks.truncate(STACKS);
+        stacks
     }
 }

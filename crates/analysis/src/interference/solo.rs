@@ -18,12 +18,12 @@
 //! a loss is claimed above the upper end of theirs.
 
 use super::functions::waits_for;
-use super::wait_sum::{Fate, Reason};
+use super::waits::is_asked_for;
 use crate::statistics::Interval;
 use profile::known_code::known_function;
 use profile::{
-    Between, BlockId, CauseKind, Execution, SoloBlock, SoloInterval, SoloLoss, SoloReport,
-    SoloSchedule, SoloVerdict, ThreadIndex, TracedBlock, Wait,
+    Between, BlockId, CauseKind, Execution, FunctionLoss, LockLoss, SoloInterval, SoloLoss,
+    SoloReport, SoloSchedule, SoloVerdict, ThreadIndex, TracedBlock, Wait,
 };
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -213,11 +213,32 @@ pub(super) struct Solos {
     locks: Vec<bool>,
     /// Halts alone by the block that the thread was in.
     halts: FxHashMap<Key, f64>,
+    aarch64: bool,
     /// How many each recorded execution of a block in a thread stands for, where that is not one.
     periods: FxHashMap<(ThreadIndex, BlockId), u32>,
 }
 
+/// The losses of a run: of the program, and of each function that was seen often enough.
+pub(super) struct SoloResult {
+    pub report: SoloReport,
+    pub losses: FxHashMap<BlockId, BlockLosses>,
+}
+
+/// The loss in a function, and by lock where it takes several.
+pub(super) struct BlockLosses {
+    pub function: FunctionLoss,
+    pub locks: Vec<LockLoss>,
+}
+
 impl Solos {
+    /// Makes the intervals of a run on a machine of this architecture.
+    pub fn new(aarch64: bool) -> Self {
+        Self {
+            aarch64,
+            ..Self::default()
+        }
+    }
+
     /// All blocks, those that are known already first.
     pub fn set_blocks(&mut self, blocks: &[TracedBlock]) {
         let new = blocks.iter().skip(self.locks.len());
@@ -257,31 +278,23 @@ impl Solos {
         self.periods.insert((thread, block), period);
     }
 
-    /// Adds a wait of a thread.
-    pub fn add_wait(&mut self, thread: ThreadIndex, wait: &Wait, aarch64: bool) {
-        let reason = Reason {
-            system_call: wait.system_call,
-            waker: wait.waker,
-            waker_block: wait.waker_block,
-            handed_over: false,
-            within: None,
-        };
-        // Time without a CPU does not count, but where a lock made the thread wait or give its CPU away: then what other processes did not take.
+    /// Adds a wait of a thread. Time without a CPU does not count, but where a lock made the thread
+    /// wait or give its CPU away: then only the part that other processes took.
+    pub fn add_wait(&mut self, thread: ThreadIndex, wait: &Wait) {
         let is_by_others = !wait.preempted || wait.waker.is_some() && wait.system_call.is_some();
         let length = wait.end.saturating_sub(wait.start);
         let off = if is_by_others { wait.taken } else { length };
         let ready = wait.end.saturating_sub(off.min(length));
-        let asked = !wait.preempted && reason.fate(None, aarch64) == Fate::Asked;
+        let asked = is_asked_for(wait, self.aarch64);
         for open in self.open.get_mut(&thread).into_iter().flatten() {
             if wait.end <= open.interval.before.0 || wait.start >= open.interval.after.1 {
                 continue;
             }
-            match asked {
-                true => open.off.push((wait.start, wait.end)),
-                false => {
-                    open.off.push((ready, wait.end));
-                    open.blocked.push((wait.start, ready));
-                }
+            if asked {
+                open.off.push((wait.start, wait.end));
+            } else {
+                open.off.push((ready, wait.end));
+                open.blocked.push((wait.start, ready));
             }
         }
     }
@@ -462,8 +475,8 @@ impl Solos {
         blocked.chain(spins).filter(long).min()
     }
 
-    /// Returns what the intervals say.
-    pub fn finish(mut self, blocks: &[TracedBlock], schedule: &SoloSchedule) -> SoloReport {
+    /// Returns the losses.
+    pub fn finish(mut self, schedule: &SoloSchedule) -> SoloResult {
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_unstable_by_key(|(thread, _)| *thread);
         for open in open.into_iter().flat_map(|(_, waiting)| waiting) {
@@ -471,15 +484,19 @@ impl Solos {
         }
         self.count_progress();
         self.leave_out_dependence();
-        let program =
-            self.against_placebo(|sums| (sums.all.together.time, sums.all.alone.time), LEAST);
-        let mut blocks = self.block_losses(blocks);
+        let whole = |sums: &Sums| (sums.all.together.time, sums.all.alone.time);
+        let program = self.against_placebo(whole, LEAST);
         let verdict = self.verdict(program.as_ref(), schedule);
+        let mut losses = self.block_losses();
         // One of many functions is above the method's error by chance.
-        for block in blocks.iter_mut() {
-            block.loss.is_claimed &= verdict == SoloVerdict::Interference;
+        let is_lost = verdict == SoloVerdict::Interference;
+        for of in losses.values_mut() {
+            let locks = of.locks.iter_mut().map(|lock| &mut lock.loss);
+            for loss in locks.chain([&mut of.function]) {
+                loss.solo.is_claimed &= is_lost;
+            }
         }
-        SoloReport {
+        let report = SoloReport {
             intervals: self.solo.count,
             placebos: self.placebo.count,
             given_up: schedule.given_up,
@@ -487,9 +504,9 @@ impl Solos {
             threads: self.solo.busy as f64 / self.solo.count.max(1) as f64,
             verdict,
             program,
-            blocks,
             refused: schedule.refused.clone(),
-        }
+        };
+        SoloResult { report, losses }
     }
 
     fn verdict(&self, program: Option<&SoloLoss>, schedule: &SoloSchedule) -> SoloVerdict {
@@ -582,53 +599,45 @@ impl Solos {
         })
     }
 
-    /// Estimates the loss of each block and of each of several locks, the largest first.
-    fn block_losses(&self, blocks: &[TracedBlock]) -> Vec<SoloBlock> {
+    /// Estimates the loss in each block, and with each of several locks.
+    fn block_losses(&self) -> FxHashMap<BlockId, BlockLosses> {
         let mut keys: Vec<Key> = (self.solo.sums.iter())
             .flat_map(|sums| sums.blocks.keys().copied())
             .collect();
         keys.sort_unstable();
         keys.dedup();
-        let mut losses = Vec::new();
-        for of_block in keys.chunk_by(|a, b| a.0 == b.0) {
-            let mut add = |keys: &[Key], lock| {
-                let block = keys.first().and_then(|key| blocks.get(key.0 as usize));
-                losses.extend(block.and_then(|block| self.loss_of(block, keys, lock)));
-            };
-            add(of_block, None);
-            if of_block.len() > 1 {
-                of_block.iter().for_each(|key| add(&[*key], Some(key.1)));
-            }
-        }
-        losses.sort_by(|a, b| b.loss.loss.estimate.total_cmp(&a.loss.loss.estimate));
-        losses
+        let of_blocks = keys.chunk_by(|a, b| a.0 == b.0).filter_map(|keys| {
+            let (block, _) = keys.first()?;
+            let by_lock = keys.iter().filter(|_| keys.len() > 1).filter_map(|key| {
+                Some(LockLoss {
+                    address: key.1,
+                    loss: self.loss_of(&[*key])?,
+                })
+            });
+            let mut locks: Vec<LockLoss> = by_lock.collect();
+            let lost = |lock: &LockLoss| lock.loss.solo.loss.estimate;
+            locks.sort_by(|a, b| lost(b).total_cmp(&lost(a)));
+            let function = self.loss_of(keys)?;
+            Some((*block, BlockLosses { function, locks }))
+        });
+        of_blocks.collect()
     }
 
-    fn loss_of(&self, block: &TracedBlock, keys: &[Key], lock: Option<u64>) -> Option<SoloBlock> {
-        let of = |sums: &Sums| {
-            let mut pair = Pair::default();
-            let own = keys.iter().filter_map(|key| sums.blocks.get(key));
-            own.for_each(|own| pair.add(*own));
-            pair
-        };
+    fn loss_of(&self, keys: &[Key]) -> Option<FunctionLoss> {
         let own = |sums: &Sums| {
-            let pair = of(sums);
-            (pair.together.own, pair.alone.own)
+            let pairs = keys.iter().filter_map(|key| sums.blocks.get(key));
+            pairs.fold((0.0, 0.0), |(together, alone), pair| {
+                (together + pair.together.own, alone + pair.alone.own)
+            })
         };
-        let loss = self.against_placebo(own, LISTED)?;
-        let (mut total, mut all) = (Pair::default(), Pair::default());
-        for sums in &self.solo.sums {
-            total.add(of(sums));
-            all.add(sums.all);
-        }
-        Some(SoloBlock {
-            name: block.name.clone(),
-            image: block.image.clone(),
-            lock,
-            share: total.together.own / all.together.time,
-            loss,
-            alone: total.alone.exits as u64,
-            together: total.together.exits as u64,
+        let solo = self.against_placebo(own, LISTED)?;
+        let sums = self.solo.sums.iter();
+        let (part, all) = sums.fold((0.0, 0.0), |(part, all), sums| {
+            (part + own(sums).0, all + sums.all.together.time)
+        });
+        Some(FunctionLoss {
+            share: part / all,
+            solo,
         })
     }
 }

@@ -1,114 +1,125 @@
 //! Semaphores and condition variables that are used like locks or like barriers.
 //!
-//! Whoever waits for work waits for what others signal. Threads that signal what they themselves wait for take
-//! turns: one at a time (`sem_post`, `pthread_cond_signal`), as with a lock, or all together (`pthread_cond_broadcast`), as with a barrier.
-//! The address that waits and signals have in common is their first argument. Where one thread does nearly all of the waiting, it waits for
-//! the others: who waits for a thread to end may do so at a lock that this thread gives back.
+//! Threads that wait for work wait for what others signal. Threads that signal what they themselves
+//! wait for take turns: one at a time (`sem_post`, `pthread_cond_signal`), as with a lock, or all
+//! together (`pthread_cond_broadcast`), as with a barrier. Waits and signals have the address in
+//! common, their first argument.
 
-use super::blocks::BlockState;
 use super::functions::wakes_one;
-use super::kinds::Kind;
-use super::known::Cells;
-use profile::{CauseKind, ThreadIndex, TracedBlock};
+use profile::{BlockId, CauseKind, ThreadIndex};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// One thread that waits for so much of the time of all takes no turns (tuned by `gil` in benches/interference_cases.py).
+/// Maximum number of addresses.
+const ADDRESSES: usize = 4096;
+/// A thread with this part of the waiting at an address takes no turns: it waits for the others
+/// (tuned by `gil` in benches/interference_cases.py).
 const ALONE: f64 = 0.95;
 
+/// Part that a function has in turns, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TurnRole {
+    /// Threads wait in it.
+    Waits,
+    /// It wakes one waiting thread.
+    WakesOne,
+    /// It wakes all.
+    WakesAll,
+}
+
+impl TurnRole {
+    /// Returns the role of a function whose first argument is recorded.
+    pub fn of_function(name: &str, waits_for: Option<CauseKind>) -> Option<Self> {
+        match wakes_one(name) {
+            Some(true) => Some(Self::WakesOne),
+            Some(false) => Some(Self::WakesAll),
+            None => (waits_for == Some(CauseKind::Pool)).then_some(Self::Waits),
+        }
+    }
+}
+
 /// Threads that signalled an address: waking one waiter, or all.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Signals {
     one: FxHashSet<ThreadIndex>,
     all: FxHashSet<ThreadIndex>,
 }
 
-/// Finds the kinds of waits in which threads take turns, and says so in them.
-pub(super) fn mark_turns(
-    kinds: &mut [Kind],
-    cells: &Cells,
-    described: &[TracedBlock],
-    states: &[BlockState],
-) {
-    let address = |kind: &Kind| {
-        let block = kind.block as usize;
-        let at = described
-            .get(block)?
-            .arguments
-            .iter()
-            .position(|a| *a == 1)?;
-        let known = states.get(block)?.grouping().contains(&at);
-        kind.arguments.get(at).copied().filter(|a| known && *a != 0)
-    };
-    let threads = |number: usize| cells.get(&(number as u32)).into_iter().flatten();
-    let mut signals: FxHashMap<u64, Signals> = FxHashMap::default();
-    for (number, kind) in kinds.iter().enumerate() {
-        let name = described.get(kind.block as usize).map(|b| &b.name);
-        let Some(one) = name.and_then(|name| wakes_one(name)) else {
-            continue;
-        };
-        if let Some(address) = address(kind) {
-            let signals = signals.entry(address).or_default();
-            let to = if one {
-                &mut signals.one
-            } else {
-                &mut signals.all
+/// Waits and signals by address.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    signals: FxHashMap<u64, Signals>,
+    /// Executions and ticks by thread.
+    waits: FxHashMap<(BlockId, u64), FxHashMap<ThreadIndex, (u64, u64)>>,
+}
+
+impl Turns {
+    /// Adds an execution of a function with a role.
+    pub fn add(
+        &mut self,
+        role: TurnRole,
+        block: BlockId,
+        thread: ThreadIndex,
+        address: u64,
+        ticks: u64,
+    ) {
+        if address == 0 {
+            return;
+        }
+        if role == TurnRole::Waits {
+            let is_known = self.waits.contains_key(&(block, address));
+            if is_known || self.waits.len() < ADDRESSES {
+                let threads = self.waits.entry((block, address)).or_default();
+                let sum = threads.entry(thread).or_default();
+                *sum = (sum.0 + 1, sum.1.saturating_add(ticks));
+            }
+        } else if self.signals.contains_key(&address) || self.signals.len() < ADDRESSES {
+            let signals = self.signals.entry(address).or_default();
+            match role {
+                TurnRole::WakesOne => signals.one.insert(thread),
+                _ => signals.all.insert(thread),
             };
-            to.extend(threads(number).map(|(thread, _)| *thread));
         }
     }
-    let mut taken: FxHashMap<u64, CauseKind> = FxHashMap::default();
-    for (number, kind) in kinds.iter_mut().enumerate() {
-        let state = states.get(kind.block as usize);
-        kind.yields = state.is_some_and(|state| state.yields);
-        if state.and_then(|state| state.waits_for) != Some(CauseKind::Pool) {
-            continue;
+
+    /// Returns, for each waiting function, the kind of turns at the address with most time.
+    pub fn by_function(&self) -> FxHashMap<BlockId, CauseKind> {
+        let mut most: FxHashMap<BlockId, (u64, Option<CauseKind>)> = FxHashMap::default();
+        for ((block, address), threads) in &self.waits {
+            let time = threads
+                .values()
+                .fold(0, |sum: u64, (_, ticks)| sum.saturating_add(*ticks));
+            let turn = self
+                .signals
+                .get(address)
+                .and_then(|signals| kind_of_turn(threads, signals));
+            let known = most.entry(*block).or_default();
+            *known = (*known).max((time, turn));
         }
-        let Some(signals) = address(kind).and_then(|address| signals.get(&address)) else {
-            continue;
-        };
-        let (mut all, mut one_by_one, mut together, mut waiting) = (0, 0, 0, 0);
-        let (mut time, mut longest) = (0.0, 0.0f64);
-        for (thread, cell) in threads(number) {
-            let n = cell.sums.n;
-            let waited = cell.sums.sum.saturating_add(cell.sums.asked) as f64;
-            time += waited;
-            longest = longest.max(waited);
-            all += n;
-            waiting += 1;
-            one_by_one += if signals.one.contains(thread) { n } else { 0 };
-            together += if signals.all.contains(thread) { n } else { 0 };
-        }
-        kind.turn = match waiting {
-            0 | 1 => None,
-            _ if 2 * one_by_one > all && longest < ALONE * time => Some(CauseKind::Lock),
-            _ if 2 * together > all => Some(CauseKind::Barrier),
-            _ => None,
-        };
-        if let (Some(turn), Some(address)) = (kind.turn, address(kind)) {
-            taken.insert(address, turn);
-        }
-    }
-    // A thread that signals there lets another one have its turn.
-    for kind in kinds.iter_mut() {
-        let name = described.get(kind.block as usize).map(|b| &b.name);
-        if name.and_then(|name| wakes_one(name)).is_some() {
-            kind.turn = address(kind).and_then(|address| taken.get(&address).copied());
-        }
+        let turns = most.into_iter();
+        turns
+            .filter_map(|(block, (_, turn))| Some((block, turn?)))
+            .collect()
     }
 }
 
-/// Returns, for each block, the turn of the kind that took most time: like a lock, like a barrier, or none.
-pub(super) fn turns_of(kinds: &[Kind], blocks: usize) -> Vec<Option<CauseKind>> {
-    let mut most: Vec<(u64, Option<CauseKind>)> = vec![(0, None); blocks];
-    for kind in kinds {
-        let windows = kind.windows.iter();
-        let time = windows.map(|window| window.sum.saturating_add(window.asked));
-        let time = time.fold(0, u64::saturating_add);
-        if let Some(most) = most.get_mut(kind.block as usize)
-            && time > most.0
-        {
-            *most = (time, kind.turn);
-        }
+fn kind_of_turn(
+    threads: &FxHashMap<ThreadIndex, (u64, u64)>,
+    signals: &Signals,
+) -> Option<CauseKind> {
+    let executions = |of: &FxHashSet<ThreadIndex>| -> u64 {
+        let own = threads.iter().filter(|(thread, _)| of.contains(thread));
+        own.map(|(_, (n, _))| n).sum()
+    };
+    let all: u64 = threads.values().map(|(n, _)| n).sum();
+    let time: u64 = threads.values().map(|(_, ticks)| ticks).sum();
+    let longest = threads.values().map(|(_, ticks)| *ticks).max()?;
+    if threads.len() < 2 {
+        None
+    } else if 2 * executions(&signals.one) > all && (longest as f64) < ALONE * time as f64 {
+        Some(CauseKind::Lock)
+    } else if 2 * executions(&signals.all) > all {
+        Some(CauseKind::Barrier)
+    } else {
+        None
     }
-    most.into_iter().map(|(_, turn)| turn).collect()
 }

@@ -2,10 +2,9 @@
 //!
 //! Functions call each other, so the loss of one is also a loss of its callers. It also lies in the
 //! time of sequences. The rest of a loss is the part that no other finding can have. It excludes
-//! the time of listed sequences below the function, the listed losses of callees as far as their
-//! time lies below the function, and waiting for a CPU, if that is a finding. Working time is a
-//! part of all threads' time, so a sequence's part of it is not too small to be subtracted from a
-//! loss.
+//! the time of listed sequences below the function, and the listed losses of callees as far as
+//! their time lies below the function. Working time is a part of all threads' time, so a
+//! sequence's part of it is not too small to be subtracted from a loss.
 
 use super::sequences::{LEAST, Sequences};
 use profile::{Finding, FindingEvidence, PlaceInCode, plain_name};
@@ -33,13 +32,11 @@ struct LosingFunction {
 }
 
 /// Reduces losses to the parts that no other finding has, the innermost functions first. `listed`
-/// says for each sequence whether it is a finding, `starved` is the part of the waiting for a CPU
-/// that is one, 0 to 1.
+/// says for each sequence whether it is a finding.
 pub(super) fn count_losses_once(
     sequences: &Sequences<'_>,
     losses: &[&Finding],
     listed: &[bool],
-    starved: f64,
 ) -> Vec<LossLeft> {
     let function = |loss: &&Finding| LosingFunction::find(sequences, loss);
     let mut functions: Vec<_> = losses.iter().map(|l| (function(l), *l)).collect();
@@ -60,8 +57,7 @@ pub(super) fn count_losses_once(
         let in_functions: f64 = inner
             .map(|(inner, loss)| loss.finding.amount.value * function.part_of(inner, sequences))
             .sum();
-        let without_cpu = starved * part_without_cpu(loss) * loss.amount.value;
-        let finding = without_part(loss, in_sequences + in_functions + without_cpu);
+        let finding = without_part(loss, in_sequences + in_functions);
         let sequence = most.1;
         left.push((function, LossLeft { finding, sequence }));
     }
@@ -94,22 +90,6 @@ impl LosingFunction {
             }
         }
         inside / inner.time
-    }
-}
-
-/// Returns the part of a loss that is not waiting for a CPU, 0 to 1.
-fn part_without_cpu(loss: &Finding) -> f64 {
-    let lost = loss.evidence.iter().find_map(|evidence| match evidence {
-        FindingEvidence::LostTime {
-            running,
-            blocked,
-            scheduler,
-        } => Some((*scheduler, running + blocked + scheduler)),
-        _ => None,
-    });
-    match lost {
-        Some((scheduler, all)) if all > 0.0 => (scheduler / all).clamp(0.0, 1.0),
-        _ => 0.0,
     }
 }
 

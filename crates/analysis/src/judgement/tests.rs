@@ -378,10 +378,8 @@ fn interference_speaks_of_the_sequence_that_it_waits_in() {
         ("main;prepare", TimeKind::Computing, 400),
     ]);
     let mut lost = predicted(Claim::LosesTime, "___pthread_mutex_lock", 0.5, [0.4, 0.6]);
-    lost.evidence.push(FindingEvidence::LostTime {
-        running: 0.0,
-        blocked: 1.0,
-        scheduler: 0.0,
+    lost.evidence.push(FindingEvidence::LossCause {
+        cause: CauseKind::Lock,
     });
     let judgement = judge_measured(&Measured {
         interference: &[lost],
@@ -391,7 +389,7 @@ fn interference_speaks_of_the_sequence_that_it_waits_in() {
     assert_eq!(judgement.findings.len(), 2, "{:?}", names(&judgement));
     let has_evidence = |finding: &Finding| {
         let mut evidence = finding.evidence.iter();
-        evidence.any(|e| matches!(e, FindingEvidence::LostTime { .. }))
+        evidence.any(|e| matches!(e, FindingEvidence::LossCause { .. }))
     };
     assert!(has_evidence(&judgement.findings[0]));
     assert!(!has_evidence(&judgement.findings[1]));
@@ -487,7 +485,7 @@ fn a_loss_is_counted_once_for_all_that_call_each_other() {
         lost("allocate", 0.22),
     ];
     let losses: Vec<&Finding> = losses.iter().collect();
-    let left = count_losses_once(&Sequences::new(&tree), &losses, &[], 0.0);
+    let left = count_losses_once(&Sequences::new(&tree), &losses, &[]);
     let left: BTreeMap<String, &Finding> = left
         .iter()
         .map(|loss| (loss.finding.place.what.name(), &loss.finding))
@@ -522,10 +520,8 @@ fn a_loss_in_time_that_sequences_have_is_evidence_for_them() {
     ]);
     let judge = |value: f64| {
         let mut loss = lost("work", value);
-        loss.evidence.push(FindingEvidence::LostTime {
-            running: 1.0,
-            blocked: 0.0,
-            scheduler: 0.0,
+        loss.evidence.push(FindingEvidence::LossCause {
+            cause: CauseKind::Lock,
         });
         judge_measured(&Measured {
             interference: &[loss],
@@ -544,27 +540,12 @@ fn a_loss_in_time_that_sequences_have_is_evidence_for_them() {
     );
     let has_evidence = |finding: &&Finding| {
         let mut evidence = finding.evidence.iter();
-        evidence.any(|e| matches!(e, FindingEvidence::LostTime { .. }))
+        evidence.any(|e| matches!(e, FindingEvidence::LossCause { .. }))
     };
     let with_evidence: Vec<&Finding> = judgement.findings.iter().filter(has_evidence).collect();
     assert_eq!(with_evidence.len(), 1, "{:?}", names(&judgement));
     assert_eq!(with_evidence[0].place.what.name(), "lock");
     assert!(judgement.together <= 1.0, "{}", judgement.together);
-}
-
-/// Waiting for a CPU is a finding of its own: a loss that consists of it is not a second one.
-#[test]
-fn a_loss_without_a_cpu_is_no_second_finding() {
-    let tree = tree(&[("main;work", TimeKind::Computing, 500)]);
-    let mut loss = lost("work", 0.4);
-    loss.evidence.push(FindingEvidence::LostTime {
-        running: 0.1,
-        blocked: 0.0,
-        scheduler: 0.3,
-    });
-    let left = count_losses_once(&Sequences::new(&tree), &[&loss], &[], 1.0);
-    assert!((left[0].finding.amount.value - 0.1).abs() < 1e-9);
-    assert!((counted(&left[0].finding) - 0.3).abs() < 1e-9);
 }
 
 /// Time that a sequence shares with more specific ones is reported, and not counted.

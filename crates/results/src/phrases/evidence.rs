@@ -3,13 +3,9 @@
 use super::names::{ALL_OF_IT, place_name, short_name};
 use super::{ender_name, need_advice, percent, taker_name};
 use profile::{
-    AmountBase, CauseKind, Finding, FindingDoubt, FindingEvidence, PlaceInCode, TimeKind,
-    UNNAMED_PROCEDURE,
+    AmountBase, Finding, FindingDoubt, FindingEvidence, PlaceInCode, TimeKind, UNNAMED_PROCEDURE,
 };
 
-/// Maximum number of causes that a finding lists, and least part of the loss of a listed cause.
-const MOST_CAUSES: usize = 3;
-const LEAST_CAUSE: f64 = 0.05;
 /// Least part of a place shared with other findings that is reported.
 const LEAST_SHARED: f64 = 0.001;
 /// Largest distance of the ends of a stall's share with which it is reported: a wider one says
@@ -112,10 +108,6 @@ pub fn doubt_lines(finding: &Finding) -> Vec<String> {
         FindingDoubt::FrequentMeetings { .. } => {
             Some("threads wait for each other more often than delays can follow".to_owned())
         }
-        FindingDoubt::Score { doubt, .. } => {
-            let name = serde_json::to_value(doubt).ok()?;
-            Some(name.as_str()?.replace('_', " "))
-        }
         FindingDoubt::UnsureFrequency => {
             Some("the execution frequency of the code is not known well".to_owned())
         }
@@ -160,21 +152,9 @@ fn single_line(one: &FindingEvidence) -> Option<String> {
         FindingEvidence::SpedUpWaits { call } => {
             format!("its waits in {call} were sped up, not its running")
         }
-        FindingEvidence::Executions {
-            calls,
-            mean_ns,
-            floor_ns,
-        } => format!("{calls} calls, {mean_ns:.0} ns each, at best {floor_ns:.0} ns"),
-        FindingEvidence::LostTime {
-            running,
-            blocked,
-            scheduler,
-        } => format!(
-            "lost on CPU {}, off CPU {}, in the run queue {}",
-            percent(*running),
-            percent(*blocked),
-            percent(*scheduler)
-        ),
+        FindingEvidence::Executions { calls, mean_ns } => {
+            format!("{calls} calls, {mean_ns:.0} ns each")
+        }
         _ => return None,
     };
     Some(line)
@@ -280,52 +260,34 @@ fn stall_cause(evidence: &[FindingEvidence]) -> Option<String> {
     }
 }
 
-/// Names the observed causes by which threads lose time to each other, the largest first. If
-/// several traced functions name a cause, its largest share counts.
+/// Names the causes by which threads lose time to each other, each once.
 fn causes_line(evidence: &[FindingEvidence]) -> Option<String> {
-    let mut named: Vec<(CauseKind, f64)> = Vec::new();
+    let mut named: Vec<&str> = Vec::new();
     for one in evidence {
-        let FindingEvidence::SuspectedCause {
-            cause,
-            share,
-            measured: true,
-        } = one
-        else {
-            continue;
-        };
-        match named.iter_mut().find(|(known, _)| known == cause) {
-            Some((_, largest)) => *largest = largest.max(*share),
-            None => named.push((*cause, *share)),
+        if let FindingEvidence::LossCause { cause } = one
+            && !named.contains(&cause.label())
+        {
+            named.push(cause.label());
         }
     }
-    named.retain(|(_, share)| *share >= LEAST_CAUSE);
-    named.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let words = named.iter().take(MOST_CAUSES);
-    let words = words.map(|(cause, share)| format!("{} {}", cause.label(), percent(*share)));
-    let words: Vec<String> = words.collect();
-    (!words.is_empty()).then(|| format!("threads lose time to each other: {}", words.join(", ")))
+    (!named.is_empty()).then(|| format!("threads lose time to each other: {}", named.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use profile::CauseKind;
 
-    /// Each traced function of a path names its causes. The reader gets each observed cause once,
-    /// with the largest part.
+    /// Each traced function of a path names its cause. The reader gets each cause once.
     #[test]
-    fn a_cause_is_named_once_and_only_if_it_was_seen() {
-        let cause = |cause, share, measured| FindingEvidence::SuspectedCause {
-            cause,
-            share,
-            measured,
-        };
+    fn a_cause_is_named_once() {
+        let cause = |cause| FindingEvidence::LossCause { cause };
         let evidence = [
-            cause(CauseKind::Lock, 0.2, true),
-            cause(CauseKind::Scheduler, 0.3, false),
-            cause(CauseKind::Lock, 0.6, true),
-            cause(CauseKind::Disk, 0.01, true),
+            cause(CauseKind::Lock),
+            cause(CauseKind::Disk),
+            cause(CauseKind::Lock),
         ];
-        let expected = "threads lose time to each other: lock 60 %";
+        let expected = "threads lose time to each other: lock contention, disk wait";
         assert_eq!(causes_line(&evidence).as_deref(), Some(expected));
         assert_eq!(causes_line(&[]), None);
     }

@@ -12,8 +12,8 @@ pub use names::{place_name, short_name};
 
 use names::path_end;
 use profile::{
-    AmountBase, CauseKind, Certainty, Claim, CpuTaker, EndingThread, Finding, FindingEvidence,
-    MemoryLimit, MemoryNeed, PlaceInCode, TimeKind,
+    AmountBase, Certainty, Claim, CpuTaker, EndingThread, Finding, FindingEvidence, MemoryLimit,
+    MemoryNeed, PlaceInCode, TimeKind,
 };
 
 /// Part of a place's time above which a second activity is named in its sentence.
@@ -65,9 +65,8 @@ pub fn claim_sentence(finding: &Finding) -> String {
             made_faster(finding, &place)
         ),
         Claim::LosesTime => format!(
-            "threads lose {} of their time in {place} to {}",
-            percent(value),
-            lost_to(finding)
+            "threads lose {} of their time in {place} to each other",
+            percent(value)
         ),
         Claim::TakesTime => time_sentence(finding, &place),
         Claim::Changed => format!("{place} costs {value:.2} times what it did"),
@@ -170,19 +169,6 @@ fn holds_up(finding: &Finding) -> Option<&'static str> {
         }),
         _ => None,
     })
-}
-
-/// Returns the party that threads lose their time to, by the finding's first cause.
-fn lost_to(finding: &Finding) -> &'static str {
-    let cause = finding.evidence.iter().find_map(|evidence| match evidence {
-        FindingEvidence::SuspectedCause { cause, .. } => Some(*cause),
-        _ => None,
-    });
-    match cause {
-        Some(CauseKind::OtherProcesses) => "other processes",
-        Some(CauseKind::Throttle) => "the limit of their control group",
-        _ => "each other",
-    }
 }
 
 /// Returns the name of the holder of a CPU.

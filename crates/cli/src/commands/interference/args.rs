@@ -1,7 +1,6 @@
 //! The command line of `vitalfew interference`.
 
 use crate::option_values::{AttachableCommand, parse_duration, parse_percent};
-use analysis::interference::Pattern;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ impl Interference {
 pub enum InterferenceAction {
     /// Run a command (or look at a process that runs), and find the functions that threads slow down for each other
     Run(Box<InterferenceRunArgs>),
-    /// Say which functions lose time to what other threads do
+    /// Say which functions lose time to other threads
     Report(InterferenceReport),
 }
 
@@ -45,7 +44,6 @@ Examples:
   vitalfew interference run -f 'db::*' -f pthread_mutex_lock -- ./app
   vitalfew interference run -f 'libfoo!foo_*' --for 30s -- ./server
   vitalfew interference run --every 100 -f parse -- ./app   one execution in a hundred
-  vitalfew interference run --args fill=2 -f fill -- ./app
   vitalfew interference run -p 1234 --for 30s               a process that runs, and runs on
 
 Nothing needs to be rebuilt. Blocks of code finer than a function are marked in the source
@@ -75,16 +73,6 @@ pub struct InterferenceRunArgs {
     /// program's time than this percentage
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_percent)]
     pub overhead: f64,
-    /// Sample this event meanwhile: do slow executions have more of it? NAME[:u|k|p][:PERIOD] as for record; up to 8
-    /// (default: page faults, and cache misses and instructions where the processor counts them)
-    #[arg(short, long = "event", value_name = "EVENT")]
-    pub events: Vec<String>,
-    /// Sample no events
-    #[arg(long, conflicts_with = "events")]
-    pub no_events: bool,
-    /// What executions are compared with each other.
-    #[command(flatten)]
-    pub regroup: Regroup,
     /// How the result is shown.
     #[command(flatten)]
     pub shown: Shown,
@@ -94,11 +82,7 @@ pub struct InterferenceRunArgs {
     /// The database directory (default: $VITALFEW_DB, else ~/.local/share/vitalfew)
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub db: Option<PathBuf>,
-    /// Do not keep the first three arguments of functions: that is cheaper, but the report can tell
-    /// executions apart only by arguments that --args names now
-    #[arg(long)]
-    pub no_arguments: bool,
-    /// Keep only the result: it cannot be regrouped later
+    /// Keep only the result
     #[arg(long)]
     pub no_trace: bool,
     /// Keep only the result of a run whose trace is larger than this, in MiB
@@ -123,10 +107,7 @@ pub struct InterferenceRunArgs {
 #[command(after_help = "\
 Examples:
   vitalfew interference report                          the last run
-  vitalfew interference report app.trace --args fill=2  executions of fill with another size are
-                                                        not compared
-  vitalfew interference report app.trace --exclude 'sort*'
-  vitalfew interference report --curves curves.svg      all durations, sorted
+  vitalfew interference report app.trace --all          all functions, with threads and callers
 
 What the numbers mean: docs/interference.md
 
@@ -135,52 +116,9 @@ pub struct InterferenceReport {
     /// A trace, or the result of a run (default: the last one in the database)
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// What is compared.
-    #[command(flatten)]
-    pub regroup: Regroup,
     /// How it is shown.
     #[command(flatten)]
     pub shown: Shown,
-}
-
-/// Grouping of the executions that are compared with each other.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct Regroup {
-    /// Tell executions of FUNCTION apart by the values of these arguments, counted from 1, instead of
-    /// those known by default; without numbers: by none. Can be repeated
-    #[arg(long = "args", value_name = "FUNCTION=N,N", value_parser = arguments)]
-    pub arguments: Vec<(String, Vec<u8>)>,
-    /// Leave these functions out; * and ? are wildcards; can be repeated
-    #[arg(long, value_name = "FUNCTION")]
-    pub exclude: Vec<String>,
-}
-
-impl Regroup {
-    /// Returns whether any regrouping is asked for.
-    pub fn is_asked_for(&self) -> bool {
-        !(self.arguments.is_empty() && self.exclude.is_empty())
-    }
-
-    /// Returns the options of the analysis. Executions add `call_overhead` ticks to their callers, and samples of events
-    /// add `event_costs` to the code that they interrupt.
-    pub fn options(
-        &self,
-        call_overhead: u64,
-        event_costs: Vec<u64>,
-    ) -> analysis::interference::Options {
-        let arguments = self.arguments.iter();
-        analysis::interference::Options {
-            call_overhead,
-            event_costs,
-            // The last one wins.
-            arguments: arguments
-                .rev()
-                .map(|(f, n)| (Pattern::new(f), n.clone()))
-                .collect(),
-            exclude: self.exclude.iter().map(|f| Pattern::new(f)).collect(),
-            ..Default::default()
-        }
-    }
 }
 
 /// Presentation of results.
@@ -192,39 +130,7 @@ pub struct Shown {
     /// All functions, with all that is known, and why others are left out
     #[arg(long, conflicts_with = "limit")]
     pub all: bool,
-    /// The score in each thread
-    #[arg(long)]
-    pub thread: bool,
-    /// Draw the durations of the same functions: into this file (.svg), or each into a file in this directory
-    #[arg(long, value_name = "OUT.svg|DIR")]
-    pub curves: Option<PathBuf>,
     /// JSON (schema: docs/json.md)
     #[arg(long)]
     pub json: bool,
-}
-
-/// `FUNCTION=1,3`.
-fn arguments(text: &str) -> Result<(String, Vec<u8>), String> {
-    let what = "FUNCTION=N,N is meant, with N from 1 to 6";
-    let (function, numbers) = text.rsplit_once('=').ok_or(what)?;
-    if function.is_empty() {
-        return Err(what.to_owned());
-    }
-    let number = |n: &str| n.parse().ok().filter(|n| (1..=6).contains(n)).ok_or(what);
-    let numbers = numbers.split(',').filter(|n| !n.is_empty()).map(number);
-    Ok((function.to_owned(), numbers.collect::<Result<_, _>>()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::arguments;
-
-    #[test]
-    fn functions_with_arguments() {
-        assert_eq!(arguments("f=1,3"), Ok(("f".into(), vec![1, 3])));
-        assert_eq!(arguments("operator==="), Ok(("operator==".into(), vec![])));
-        for bad in ["f", "=1", "f=0", "f=x", "f=7"] {
-            assert!(arguments(bad).is_err(), "{bad}");
-        }
-    }
 }

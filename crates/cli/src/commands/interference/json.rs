@@ -1,6 +1,5 @@
 //! `vitalfew interference report --json`; the schema is documented in docs/json.md.
 
-use super::shown_report::ShownBlocks;
 use crate::claims::JsonClaims;
 use profile::Interference;
 use results::command_words;
@@ -11,23 +10,29 @@ use std::io::Write;
 struct Json<'a> {
     schema: &'static str,
     confidence: f64,
-    findings_total: usize,
+    functions_total: usize,
     claims: JsonClaims,
     #[serde(flatten)]
     result: &'a Interference,
 }
 
-/// Writes the documented form.
-pub fn write(report: &ShownBlocks<'_>, out: &mut impl Write) -> std::io::Result<()> {
-    let mut result = report.result.clone();
-    result.findings.truncate(report.shown.len());
+/// Writes the documented form, of a result in the file `file` if it has a name for the reader.
+pub fn write(
+    result: &Interference,
+    count: usize,
+    file: &str,
+    out: &mut impl Write,
+) -> std::io::Result<()> {
+    let functions_total = result.functions.len();
+    let mut result = result.clone();
+    result.functions.truncate(count);
     let mut next = vec!["interference", "report", "--all"];
-    next.extend((!report.file.is_empty()).then_some(report.file.as_str()));
-    let claims = analysis::interference::findings(report.shown, &command_words(&next));
+    next.extend((!file.is_empty()).then_some(file));
+    let claims = analysis::interference::findings(&result, &command_words(&next));
     let json = Json {
-        schema: "vitalfew.interference/1",
+        schema: "vitalfew.interference/2",
         confidence: 0.95,
-        findings_total: report.result.findings.len(),
+        functions_total,
         claims: JsonClaims::of_findings(claims),
         result: &result,
     };

@@ -5,12 +5,9 @@ pub mod args;
 mod hot;
 mod json;
 mod load;
-mod plots;
 mod report;
 #[cfg(target_arch = "x86_64")]
 mod run;
-mod shown_report;
-mod solo_text;
 mod text;
 
 pub use report::result_of_file;

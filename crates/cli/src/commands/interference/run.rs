@@ -9,8 +9,8 @@ use crate::screen::{Screen, tell_user};
 use analysis::interference::Analyser;
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
 use profile::known_code::{known_function, known_functions};
-use profile::{Interference, Recording, TRACED_EVENTS, TraceBatch, TraceHead, TracedBlock};
-use sampler::{EventKind, EventSpec, Exit, Launched};
+use profile::{Interference, Recording, TraceBatch, TraceHead, TracedBlock};
+use sampler::{Exit, Launched};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,9 +24,8 @@ const ATTACHED: Duration = Duration::from_secs(30);
 /// Runs the command.
 pub fn run(args: &InterferenceRunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::catch_signals()?;
-    let default_arguments = |name: &str| kept_arguments(args, name);
-    let options = options(args, &default_arguments, &signals)?;
-    let mut keeper = Keeper::new(args, &options)?;
+    let options = options(args, &signals)?;
+    let mut keeper = Keeper::new(args)?;
     let line = Line::new(args.quiet);
     let traced = experiment::trace(
         &options,
@@ -85,14 +84,8 @@ pub fn trace_recorded(
     recording: &Recording,
     stop: &AtomicBool,
 ) -> anyhow::Result<(PathBuf, Interference, Option<Launched>)> {
-    let default_arguments = |name: &str| kept_arguments(args, name);
-    let options = trace_options(
-        args,
-        &default_arguments,
-        hot::hot_functions(recording),
-        known_names(),
-    )?;
-    let mut keeper = Keeper::new(args, &options)?;
+    let options = trace_options(args, hot::hot_functions(recording), known_names())?;
+    let mut keeper = Keeper::new(args)?;
     let traced = experiment::trace(
         &options,
         stop,
@@ -103,13 +96,9 @@ pub fn trace_recorded(
     Ok((path, result, traced.running))
 }
 
-/// Returns the arguments of a function that are kept, so that a report can group executions by them without another run.
-fn kept_arguments(args: &InterferenceRunArgs, name: &str) -> Vec<u8> {
-    match known_function(name) {
-        Some(known) => known.arguments.to_vec(),
-        None if args.no_arguments => Vec::new(),
-        None => vec![1, 2, 3],
-    }
+/// Returns the recorded arguments of a function: those that name what it locks or waits for.
+fn recorded_arguments(name: &str) -> Vec<u8> {
+    known_function(name).map_or_else(Vec::new, |known| known.arguments.to_vec())
 }
 
 /// Functions that are traced wherever they are: what they wait for is known.
@@ -119,11 +108,7 @@ fn known_names() -> Vec<FunctionPattern> {
     exact.map(|name| FunctionPattern::parse(name)).collect()
 }
 
-fn options<'a>(
-    args: &InterferenceRunArgs,
-    default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
-    signals: &Signals,
-) -> anyhow::Result<TraceOptions<'a>> {
+fn options(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Result<TraceOptions<'static>> {
     let functions = args
         .functions
         .iter()
@@ -157,29 +142,24 @@ fn options<'a>(
         functions = found?;
         also = known_names();
     }
-    trace_options(args, default_arguments, functions, also)
+    trace_options(args, functions, also)
 }
 
-fn trace_options<'a>(
+fn trace_options(
     args: &InterferenceRunArgs,
-    default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     functions: Vec<FunctionPattern>,
     also: Vec<FunctionPattern>,
-) -> anyhow::Result<TraceOptions<'a>> {
-    let (events, no_events) = events(args)?;
-    let arguments = args.regroup.arguments.iter();
+) -> anyhow::Result<TraceOptions<'static>> {
     Ok(TraceOptions {
         command: args.command.words.clone(),
         attach: args.pid,
         runtime: wrapped::find_runtime(args.runtime.as_ref())?,
         functions,
         also,
-        arguments: arguments
-            .map(|(name, numbers)| (FunctionPattern::parse(name), numbers.clone()))
-            .collect(),
-        default_arguments,
-        events: with_costs(events)?,
-        no_events,
+        arguments: Vec::new(),
+        default_arguments: &recorded_arguments,
+        events: Vec::new(),
+        no_events: None,
         room: args.buffer << 20,
         duration: match args.pid {
             Some(_) => Some(args.duration.unwrap_or(ATTACHED)),
@@ -191,41 +171,7 @@ fn trace_options<'a>(
     })
 }
 
-/// The events to sample, and why there are none though nobody declined them.
-fn events(args: &InterferenceRunArgs) -> anyhow::Result<(Vec<EventSpec>, Option<String>)> {
-    if args.events.is_empty() && !args.no_events {
-        return Ok(sampler::usual_thread_events());
-    }
-    if args.events.len() > TRACED_EVENTS {
-        let (asked, limit) = (args.events.len(), TRACED_EVENTS);
-        return Err(sampler::Error::TooManyEvents { asked, limit }.into());
-    }
-    let asked = args.events.iter().map(|text| {
-        let spec = EventSpec::parse(text)?;
-        sampler::check_thread_event(&spec)?;
-        Ok(spec)
-    });
-    Ok((asked.collect::<Result<_, sampler::Error>>()?, None))
-}
-
-/// Returns each event with the cost of a sample. Page faults and tracepoints interrupt by themselves: if each is counted, their cost
-/// is 0.
-fn with_costs(events: Vec<EventSpec>) -> anyhow::Result<Vec<(EventSpec, u64)>> {
-    let by_itself = |spec: &EventSpec| {
-        matches!(spec.kind, EventKind::Software | EventKind::Tracepoint) && spec.period.is_some()
-    };
-    let cost = match events.iter().all(by_itself) {
-        true => 0,
-        false => experiment::event_cost()?,
-    };
-    let events = events.into_iter().map(|spec| match by_itself(&spec) {
-        true => (spec, 0),
-        false => (spec, cost),
-    });
-    Ok(events.collect())
-}
-
-/// Consumer of the events: it analyses them as they come, and keeps them.
+/// Consumer of the items: it analyses them as they come, and keeps them.
 struct Keeper {
     analyser: Analyser,
     writer: Option<TraceWriter>,
@@ -237,7 +183,7 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(args: &InterferenceRunArgs, options: &TraceOptions<'_>) -> anyhow::Result<Self> {
+    fn new(args: &InterferenceRunArgs) -> anyhow::Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.map_or(0, |now| now.as_nanos() as u64);
         let database = args.db.clone().unwrap_or_else(store::default_database);
@@ -245,12 +191,8 @@ impl Keeper {
             Some(path) => path.clone(),
             None => store::interference_path(&database, now, kept),
         };
-        let costs = options.events.iter().map(|(_, cost)| *cost);
         Ok(Self {
-            analyser: Analyser::new(
-                &[],
-                args.regroup.options(options.call_overhead, costs.collect()),
-            ),
+            analyser: Analyser::new(&[], cfg!(target_arch = "aarch64")),
             writer: match args.no_trace {
                 true => None,
                 false => Some(TraceWriter::create_file(&path(StoredResult::Trace))?),
@@ -274,7 +216,7 @@ impl Keeper {
                 self.writer = None;
             } else if writer.bytes_written() > self.limit {
                 self.failed = Some(format!(
-                    "the trace grew beyond {} and was not kept: regrouping by --args needs another run (--trace-limit allows more)",
+                    "the trace grew beyond {} and was not kept (--trace-limit allows more)",
                     crate::output::format_bytes(self.limit)
                 ));
                 self.writer = None;

@@ -194,7 +194,7 @@ impl Phases<'_> {
         let (path, result, running) = traced?;
         crate::commands::wrapped::wait_for_command(running);
         let next = command_words(&["interference", "report", &path.display().to_string()]);
-        let findings = analysis::interference::findings(&result.findings, &next);
+        let findings = analysis::interference::findings(&result, &next);
         self.asked.push(Asked {
             method: "interference".to_owned(),
             had: Some(match program {
@@ -319,17 +319,15 @@ impl Phases<'_> {
 /// rate of calls, the one that takes most time. Short programs end before `causal run` has found one by itself.
 fn function_to_count(result: &Interference) -> Option<String> {
     let seconds = result.duration_ns / 1e9;
-    let blocks = result.findings.iter();
-    let countable = blocks.filter(|block| {
-        let calls = block.executions.calls + block.executions.warm_up;
-        let of_program = profile::known_code::KnownCode::of_file(&block.image).is_none();
+    let countable = result.functions.iter().filter(|function| {
+        let of_program = profile::known_code::KnownCode::of_file(&function.image).is_none();
         of_program
-            && block.kind == BlockKind::Function
-            && calls >= FEWEST_CALLS
-            && COUNTABLE.contains(&(calls as f64 / seconds))
+            && function.kind == BlockKind::Function
+            && function.calls >= FEWEST_CALLS
+            && COUNTABLE.contains(&(function.calls as f64 / seconds))
     });
-    let most = countable.max_by(|a, b| a.durations.total_ns.total_cmp(&b.durations.total_ns));
-    most.map(|block| format!("function:{}", block.name))
+    let most = countable.max_by(|a, b| a.total_ns.total_cmp(&b.total_ns));
+    most.map(|function| format!("function:{}", function.name))
 }
 
 fn is_without_lines(error: &anyhow::Error) -> bool {

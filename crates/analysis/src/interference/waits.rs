@@ -1,0 +1,137 @@
+//! Waits of a function: their kinds, and the threads and functions that ended them.
+
+use super::functions::{CallTarget, SCHED_YIELD, ends_waits_of, find_system_call, waits_for};
+use profile::{BlockId, CauseKind, ThreadIndex, Wait};
+use rustc_hash::FxHashMap;
+
+/// Maximum number of different reasons that are kept for a function.
+const REASONS: usize = 256;
+
+/// Reason of a wait, as far as the kernel saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Reason {
+    pub system_call: Option<u32>,
+    pub waker: Option<ThreadIndex>,
+    pub waker_block: Option<BlockId>,
+    /// True if the thread was ready all the time: the thread `waker`, which it had woken from
+    /// `system_call`, took its CPU.
+    pub handed_over: bool,
+}
+
+/// Time and number of waits with one reason; times in ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WaitSum {
+    pub ticks: u64,
+    pub waits: u64,
+}
+
+/// The waits of a function by reason.
+#[derive(Debug, Default)]
+pub(super) struct FunctionWaitSums {
+    pub by_reason: FxHashMap<Reason, WaitSum>,
+}
+
+impl FunctionWaitSums {
+    /// Adds a wait that stands for `weight` waits. A preemption is none.
+    pub fn add(&mut self, wait: &Wait, weight: u64) {
+        // A thread that gave its CPU away in a system call yielded.
+        if wait.preempted && wait.system_call.is_none() && wait.waker.is_none() {
+            return;
+        }
+        let reason = Reason {
+            system_call: wait.system_call,
+            waker: wait.waker,
+            waker_block: wait.waker_block,
+            handed_over: wait.preempted && wait.waker.is_some(),
+        };
+        if self.by_reason.len() >= REASONS && !self.by_reason.contains_key(&reason) {
+            return;
+        }
+        // Other processes that had the CPUs are no reason of a wait for threads.
+        let length = wait.end.saturating_sub(wait.start);
+        let ticks = length.saturating_sub(wait.taken.min(length));
+        let sum = self.by_reason.entry(reason).or_default();
+        sum.add(ticks, weight);
+    }
+
+    /// Adds an execution of a function that only lets other threads run.
+    pub fn add_yield(&mut self, ticks: u64, weight: u64) {
+        let reason = Reason {
+            system_call: Some(SCHED_YIELD),
+            waker: None,
+            waker_block: None,
+            handed_over: false,
+        };
+        self.by_reason.entry(reason).or_default().add(ticks, weight);
+    }
+}
+
+impl WaitSum {
+    fn add(&mut self, ticks: u64, weight: u64) {
+        self.ticks = self.ticks.saturating_add(ticks.saturating_mul(weight));
+        self.waits = self.waits.saturating_add(weight);
+    }
+}
+
+/// Returns whether a thread asked for a wait: a time, or something from outside of the program.
+pub(super) fn is_asked_for(wait: &Wait, aarch64: bool) -> bool {
+    let Some(number) = wait.system_call.filter(|_| !wait.preempted) else {
+        return false;
+    };
+    match find_system_call(number, aarch64).map(|call| call.waits_for) {
+        Some(CallTarget::Futex | CallTarget::Poll) => wait.waker.is_none(),
+        Some(CallTarget::Sleep | CallTarget::Child) => true,
+        _ => false,
+    }
+}
+
+/// Returns the kind of waits with a reason in a function. `turn`: threads use what it waits for
+/// like a lock, or like a barrier.
+pub(super) fn kind_of_wait(
+    reason: &Reason,
+    function: &str,
+    waker_function: Option<&str>,
+    turn: Option<CauseKind>,
+    aarch64: bool,
+) -> CauseKind {
+    let own = waits_for(function);
+    if reason.handed_over {
+        return ends_waits_of(function).or(own).unwrap_or(CauseKind::Lock);
+    }
+    let woken = reason.waker.is_some();
+    let Some(number) = reason.system_call else {
+        return if woken {
+            CauseKind::AddressSpace
+        } else {
+            CauseKind::PageFault
+        };
+    };
+    match find_system_call(number, aarch64).map(|call| call.waits_for) {
+        Some(CallTarget::Futex) => kind_of_futex(function, own, waker_function, turn),
+        Some(CallTarget::File) if own == Some(CauseKind::Network) => CauseKind::Network,
+        Some(CallTarget::File) if woken => CauseKind::Pool,
+        Some(CallTarget::File | CallTarget::Disk) => CauseKind::Disk,
+        Some(CallTarget::Network) => CauseKind::Network,
+        Some(CallTarget::Poll) => CauseKind::Pool,
+        Some(CallTarget::Sleep) => CauseKind::Sleep,
+        Some(CallTarget::FileLock | CallTarget::Yield) => CauseKind::Lock,
+        Some(CallTarget::AddressSpace) => CauseKind::AddressSpace,
+        Some(CallTarget::Child) | None => CauseKind::OtherWait,
+    }
+}
+
+/// Returns the kind of a futex wait, from names: the kernel does not know what a futex stands for.
+fn kind_of_futex(
+    function: &str,
+    own: Option<CauseKind>,
+    waker_function: Option<&str>,
+    turn: Option<CauseKind>,
+) -> CauseKind {
+    match (own, waker_function.and_then(ends_waits_of)) {
+        (Some(CauseKind::Pool), _) => turn.unwrap_or(CauseKind::Pool),
+        (Some(kind), _) | (None, Some(kind)) => kind,
+        // A thread that another one wakes from the function that it waits in waits for a turn.
+        (None, None) if waker_function == Some(function) => CauseKind::Lock,
+        (None, None) => CauseKind::OtherWait,
+    }
+}
