@@ -436,32 +436,6 @@ pub fn pool(workers: usize, jobs: usize, every: u64) -> Trace {
     trace
 }
 
-/// A function whose duration is what its argument says, and another that is always as long.
-pub fn sizes(calls: usize) -> Trace {
-    let mut trace = Trace::new("./sizes");
-    let fill = trace.block("fill", &[1, 2]);
-    let steady = trace.block("steady", &[1]);
-    let mut chance = Chance::new(6);
-    for t in 0..2 {
-        trace.thread(&format!("worker-{t}"), 0);
-        let mut clock = 1000;
-        for _ in 0..calls {
-            let size = 64 << chance.below(8);
-            clock = trace.execute_with(
-                t,
-                fill,
-                clock,
-                100 + 4 * size + chance.below(5),
-                [7, size, 0],
-            );
-            clock = trace.execute_with(t, steady, clock + 100, 500 + chance.below(5), [size, 0, 0]);
-            clock += 200;
-        }
-    }
-    trace.end();
-    trace
-}
-
 /// What programs usually look like: requests that call functions, locks, copies, in several shapes.
 pub fn realistic(threads: usize, requests: usize) -> Trace {
     let mut trace = Trace::new("./server --threads");
@@ -506,4 +480,126 @@ pub fn realistic(threads: usize, requests: usize) -> Trace {
     }
     trace.end();
     trace
+}
+
+const MS: u64 = 1000 * US;
+
+/// A made-up program: a thread that executes one block after another, and is slower while others run.
+#[derive(Clone, Copy)]
+pub struct Program {
+    pub loss: f64,
+    /// Loss in placebos: the method's error.
+    pub error: f64,
+    /// Mean time of an execution together.
+    pub length: u64,
+    pub intervals: u64,
+    pub seed: u64,
+    /// In one of so many intervals the thread waits for a held one.
+    pub halts: u64,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            loss: 0.0,
+            error: 0.0,
+            length: 10 * US,
+            intervals: 200,
+            seed: 1,
+            halts: u64::MAX,
+        }
+    }
+}
+
+impl Program {
+    fn intervals(self) -> Vec<SoloInterval> {
+        let mut chance = Chance::new(self.seed);
+        let mut at = MS;
+        let intervals = (0..self.intervals).map(|number| {
+            at += 3 * MS + chance.below(3 * MS);
+            let start = at;
+            at += 6 * MS;
+            SoloInterval {
+                before: (start, start + 2 * MS),
+                alone: (start + 2 * MS + 50 * US, start + 3 * MS + 50 * US),
+                after: (start + 4 * MS, start + 6 * MS),
+                placebo: number % 4 == 3,
+                busy: 2,
+            }
+        });
+        intervals.collect()
+    }
+
+    /// The trace, and how long the thread's executions took together, by its own clock.
+    pub fn trace(self) -> Trace {
+        let mut trace = Trace::new("solo");
+        let outer = trace.block("outer", &[]);
+        let inner = trace.block("inner", &[]);
+        trace.thread("worker", 0);
+        let mut chance = Chance::new(self.seed + 77);
+        let mut now = 0;
+        let intervals = self.intervals();
+        let mut next = intervals.iter().peekable();
+        let mut begun = intervals.iter().enumerate().peekable();
+        let end = intervals.last().unwrap().after.1 + 20 * MS;
+        let mut halted = u64::MAX;
+        while now < end {
+            let enter = now;
+            for _ in 0..2 {
+                let start = now;
+                let mut work = (self.length / 4 + chance.below(self.length / 2)) as f64;
+                // The work of an execution goes on faster where nobody disturbs it.
+                while work > 0.0 {
+                    while next.next_if(|interval| interval.alone.1 <= now).is_some() {}
+                    let interval = next.peek();
+                    let (speed, until) = match interval {
+                        Some(i) if now >= i.alone.0 => {
+                            let number =
+                                intervals.partition_point(|other| other.alone.0 < i.alone.0);
+                            if !i.placebo && (number as u64 + 1).is_multiple_of(self.halts) {
+                                halted = now;
+                                now = i.alone.1;
+                                continue;
+                            }
+                            let gain = if i.placebo { self.error } else { self.loss };
+                            (1.0 / (1.0 - gain), i.alone.1)
+                        }
+                        Some(i) => (1.0, i.alone.0),
+                        None => (1.0, u64::MAX),
+                    };
+                    let takes = ((work / speed).ceil() as u64).clamp(1, until - now);
+                    work -= takes as f64 * speed;
+                    now += takes;
+                }
+                while let Some((_, interval)) = begun.next_if(|(_, i)| i.before.0 < now) {
+                    trace.items[0].push(TraceItem::Solo(*interval));
+                }
+                if halted != u64::MAX {
+                    let woken = intervals
+                        .iter()
+                        .find(|i| i.alone.1 > halted)
+                        .unwrap()
+                        .alone
+                        .1;
+                    trace.wait(0, futex(halted, woken, 0, None));
+                    halted = u64::MAX;
+                }
+                trace.execute(0, inner, start, now - start);
+            }
+            trace.execute(0, outer, enter, now - enter);
+        }
+        trace.end();
+        trace
+    }
+}
+
+/// Two functions that lose `loss` of their time to other threads.
+pub fn alone(loss: f64) -> Trace {
+    let program = Program {
+        loss,
+        length: 200 * US,
+        intervals: 48,
+        ..Program::default()
+    };
+    program.trace()
 }

@@ -6,7 +6,7 @@
 #[allow(dead_code)]
 mod simulate;
 
-use analysis::interference::{Analyser, Options};
+use analysis::interference::Analyser;
 use profile::{TraceBatch, TraceItem};
 use simulate::{TICKS_PER_SECOND, US, realistic};
 use std::hint::black_box;
@@ -36,7 +36,7 @@ fn main() {
         black_box(sum);
     });
     let analysing = least(|| {
-        let mut analyser = Analyser::new(&trace.head.blocks, Options::default());
+        let mut analyser = Analyser::new(&trace.head.blocks, false);
         batches.iter().for_each(|batch| analyser.push(batch));
         black_box(analyser);
     });
@@ -51,7 +51,7 @@ fn main() {
         black_box(analyser);
     });
     let finishing = least(|| {
-        let mut analyser = Analyser::new(&trace.head.blocks, Options::default());
+        let mut analyser = Analyser::new(&trace.head.blocks, false);
         batches.iter().for_each(|batch| analyser.push(batch));
         black_box(analyser.finish(&trace.head));
     });
@@ -63,7 +63,7 @@ fn main() {
         });
     });
     let both = least(|| {
-        let mut analyser = Analyser::new(&trace.head.blocks, Options::default());
+        let mut analyser = Analyser::new(&trace.head.blocks, false);
         read(&path, |batch| analyser.push(batch));
         black_box(analyser.finish(&trace.head));
     });

@@ -370,9 +370,11 @@ impl<'a> Judge<'a> {
             finding
                 .evidence
                 .extend(self.run.works_alone(&self.sequences, number));
-            for seen in interference.iter().filter_map(about) {
-                add_evidence(&mut finding, seen);
+            let losses: Vec<&Finding> = interference.iter().filter_map(about).collect();
+            for loss in &losses {
+                add_evidence(&mut finding, loss);
             }
+            finding.evidence.extend(contention_loss(&losses));
             if finding.spent_on() == Some(TimeKind::Computing) {
                 let stalled: Vec<&Finding> = stalls.iter().filter_map(about).collect();
                 finding
@@ -793,6 +795,19 @@ fn add_evidence(finding: &mut Finding, loss: &Finding) {
     let evidence = loss.evidence.iter().filter(overlap);
     finding.evidence.extend(evidence.cloned());
     finding.doubts.extend(loss.doubts.iter().cloned());
+}
+
+/// Returns the sum of the losses of functions: each has its own, without its callees'.
+fn contention_loss(losses: &[&Finding]) -> Option<FindingEvidence> {
+    let sum = |of: &dyn Fn(&FindingAmount) -> f64| -> f64 {
+        let parts = losses.iter().map(|loss| of(&loss.amount));
+        parts.sum::<f64>().min(1.0)
+    };
+    let end = |at: usize| sum(&|amount| amount.interval.map_or(amount.value, |ends| ends[at]));
+    (!losses.is_empty()).then(|| FindingEvidence::ContentionLoss {
+        part: sum(&|amount| amount.value),
+        interval: [end(0), end(1)],
+    })
 }
 
 /// Returns the command that shows the call sequences of a recording.

@@ -40,7 +40,7 @@ fn fixtures_are_what_is_simulated() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/interference");
     let all = [
         ("lock.trace", contended_lock(4, 1_000, 10 * US, 4 * US)),
-        ("sizes.trace", sizes(600)),
+        ("alone.trace", alone(0.4)),
     ];
     for (name, trace) in all {
         let path = directory.join(name);
@@ -84,58 +84,20 @@ fn json_has_the_documented_fields_and_the_last_run_is_found() {
     let output = report(&["--json", "--limit", "2"], &database);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(json["schema"], "vitalfew.interference/1");
-    assert_eq!(json["findings_total"], 3);
+    assert_eq!(json["schema"], "vitalfew.interference/2");
+    assert_eq!(json["functions_total"], 3);
     let result: Interference = serde_json::from_value(json).unwrap();
-    assert_eq!(result.findings.len(), 2);
-    assert_eq!(result.findings[0].name, "read");
-    assert_eq!(result.findings[0].causes[0].kind, CauseKind::Pool);
+    assert_eq!(result.functions.len(), 2);
+    assert_eq!(result.functions[0].name, "read");
+    assert_eq!(result.functions[0].waits[0].kind, CauseKind::Pool);
 
-    // The same from a stored result, which cannot be computed again.
+    // The same from a stored result.
     let stored = directory.path().join("run.json");
     store::write_interference(&result, &stored).unwrap();
     let stored = stored.to_str().unwrap();
     let again = report(&[stored, "--json"], &database);
     let again: Interference = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again, result);
-    let anew = report(&[stored, "--exclude", "read"], &database);
-    assert_eq!(anew.status.code(), Some(2));
-    assert!(text(&anew.stderr).contains("without its trace"));
-}
-
-#[test]
-fn curves_are_drawn() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("run.trace");
-    let mut trace = contended_lock(4, 500, 10 * US, 4 * US);
-    trace.head.blocks[1].name = "a<b>::\"c\" & d".into();
-    write(&trace, &path);
-    let file = path.to_str().unwrap();
-    let one = directory.path().join("all.svg");
-    assert!(
-        report(&[file, "--curves", one.to_str().unwrap()], directory.path())
-            .status
-            .success()
-    );
-    let svg = std::fs::read_to_string(one).unwrap();
-    assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-    assert_eq!(svg.matches("<polyline").count(), 2);
-    assert!(svg.contains("a&lt;b&gt;::&quot;c&quot; &amp; d"));
-    let many = directory.path().join("curves");
-    assert!(
-        report(
-            &[file, "--curves", many.to_str().unwrap()],
-            directory.path()
-        )
-        .status
-        .success()
-    );
-    let mut names: Vec<_> = std::fs::read_dir(many)
-        .unwrap()
-        .map(|e| e.unwrap().file_name())
-        .collect();
-    names.sort();
-    assert_eq!(names, ["01-pthread_mutex_lock.svg", "02-a_b____c____d.svg"]);
 }
 
 /// An error that names the file, and an exit code for its kind; no panic.

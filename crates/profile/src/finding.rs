@@ -342,6 +342,14 @@ pub enum FindingEvidence {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         measured_at: Option<String>,
     },
+    /// The time that threads lose to each other in the place, measured by letting one thread run
+    /// alone for moments.
+    ContentionLoss {
+        /// The part of the threads' time.
+        part: f64,
+        /// Its 95 % bounds.
+        interval: [f64; 2],
+    },
     /// A part of the same amount that other findings of the list have, and that is not in this
     /// amount.
     CountedElsewhere {
@@ -571,14 +579,16 @@ pub enum FindingDoubt {
 }
 
 impl Finding {
-    /// Returns the least saving of a speedup of the place: the lower end of its virtual speedup,
-    /// or, if unknown, of its amount.
+    /// Returns the least saving of a speedup of the place: the lower end of its virtual speedup or
+    /// of its contention, or, if unknown, of its amount.
     pub fn saving(&self) -> f64 {
-        let speedup = self.evidence.iter().find_map(|evidence| match evidence {
-            FindingEvidence::VirtualSpeedup { interval, .. } => Some(interval[0].max(0.0)),
+        let savings = self.evidence.iter().filter_map(|evidence| match evidence {
+            FindingEvidence::VirtualSpeedup { interval, .. }
+            | FindingEvidence::ContentionLoss { interval, .. } => Some(interval[0].max(0.0)),
             _ => None,
         });
-        speedup.unwrap_or_else(|| self.amount.conservative())
+        let saving = savings.reduce(f64::max);
+        saving.unwrap_or_else(|| self.amount.conservative())
     }
 
     /// Returns the activity that takes most of the time, from its first such evidence.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const FORM: EnvelopeForm = EnvelopeForm {
     format: "vitalfew-interference",
-    version: 1,
+    version: 2,
     key: "result",
     member: "result",
 };

@@ -393,6 +393,12 @@ fn interference_speaks_of_the_sequence_that_it_waits_in() {
     };
     assert!(has_evidence(&judgement.findings[0]));
     assert!(!has_evidence(&judgement.findings[1]));
+    let contention = judgement.findings[0].evidence.iter().find_map(|e| match e {
+        FindingEvidence::ContentionLoss { part, interval } => Some((*part, *interval)),
+        _ => None,
+    });
+    assert_eq!(contention, Some((0.5, [0.4, 0.6])));
+    assert_eq!(judgement.findings[0].saving(), 0.4);
 }
 
 #[test]

@@ -14,8 +14,22 @@ const WIDEST_STALL: f64 = 0.3;
 /// Culprits of stalls that time alone cannot distinguish.
 const MEMORY_LATENCY: [&str; 2] = ["D-cache miss", "DTLB miss"];
 
-/// Returns the line about the gain of a speedup of the place; `None` if unknown.
+/// Returns the line about the gain of a speedup of the place, or of the end of the contention in
+/// it; `None` if unknown.
 pub fn speedup_line(finding: &Finding) -> Option<String> {
+    let end = |value: f64| percent(value).trim_end_matches(" %").to_owned();
+    let contention = finding.evidence.iter().find_map(|evidence| match evidence {
+        FindingEvidence::ContentionLoss { part, interval } => Some((*part, *interval)),
+        _ => None,
+    });
+    if let Some((part, [low, high])) = contention {
+        return Some(format!(
+            "without contention: threads need {} less time [{}, {}] (measured)",
+            percent(part),
+            end(low),
+            end(high)
+        ));
+    }
     let speedup = finding.evidence.iter().find_map(|evidence| match evidence {
         FindingEvidence::VirtualSpeedup {
             of,
@@ -36,7 +50,6 @@ pub fn speedup_line(finding: &Finding) -> Option<String> {
         Some(at) => format!("{} (measured)", short_name(at)),
         None => "here".to_owned(),
     };
-    let end = |value: f64| percent(value).trim_end_matches(" %").to_owned();
     Some(format!(
         "2x as fast {at}: {what} {} {change}   free: {} [{}, {}]",
         percent(free.abs() / 2.0),

@@ -5,6 +5,7 @@ use crate::output::{
     Align, Table, clean_name, count_noun, format_ns, group_digits, shorten_middle,
 };
 use crate::screen::{terminal_width, wrap_paragraph};
+use profile::known_code::KnownOperation;
 use profile::{
     Between, CauseKind, FunctionLoss, FunctionWaits, Interference, RunEnd, SoloLoss, SoloReport,
     SoloVerdict, TracedCpuUser, TracedFunction,
@@ -31,7 +32,7 @@ pub fn write(
 ) -> std::io::Result<()> {
     writeln!(
         out,
-        "{}, {}, {} on CPU or waiting{}",
+        "{}, {}, {}{}",
         shorten_middle(&clean_name(&result.command.join(" ")), 60),
         format_ns(result.duration_ns),
         count_noun(result.threads, "thread"),
@@ -106,9 +107,10 @@ fn verdict(solo: &SoloReport) -> String {
             "{threads}: each runs at {} of the speed that it has alone",
             speed(program)
         ),
-        (SoloVerdict::NotFound, Some(_)) => {
-            format!("{threads}: no interference found, each runs as fast as alone")
-        }
+        (SoloVerdict::NotFound, Some(program)) => format!(
+            "{threads}: no interference found; they lose at most {} of their time to each other",
+            percent(program.loss.high.max(0.0))
+        ),
         (SoloVerdict::Dependence, _) => format!(
             "{threads} that depend on each other: alone, each soon waits. That is dependence, not interference"
         ),
@@ -194,7 +196,8 @@ fn waits(result: &Interference, shown: &Shown, out: &mut impl Write) -> std::io:
     for function in &result.functions {
         let own = function.waits.iter().filter(|waits| {
             let part = waits.ns / result.thread_time_ns.max(1.0);
-            is_shown(waits) && (part >= LEAST || shown.all)
+            let is_end = KnownOperation::Join.has_function(&function.name);
+            is_shown(waits) && !is_end && part >= LEAST || shown.all
         });
         all.extend(own.map(|waits| (function, waits)));
     }
