@@ -2,19 +2,12 @@
 //! `diff`.
 
 use crate::args::Compare;
-use crate::claims::JsonClaims;
 use crate::exit::{INCONCLUSIVE, note_left_out};
 use crate::output::{Align, Table, clean_name, shorten_middle};
 use crate::screen::{tell_user, warn_user, wrap_sentence};
-use analysis::variation::Change;
 use profile::Unit;
-use results::{
-    CompareBy, ComparedRow, ComparedSets, FALSE_DISCOVERIES, JudgedRows, Measure, RowClaim,
-    command_words, is_recording,
-};
-use serde::Serialize;
+use results::{CompareBy, ComparedRow, ComparedSets, JudgedRows};
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Maximum width of a name in a table, in characters.
@@ -167,59 +160,6 @@ impl<T> ComparisonTable<T> {
         let (tested, all) = (self.judged.tested, sets.rows.len());
         format!("{found}; {tested} of {all} rows have enough samples to tell\n{background}")
     }
-
-    /// Writes the documented JSON form; `numbers` returns those of a row.
-    pub fn print_json<'a, N: Serialize>(
-        &'a self,
-        out: &mut impl Write,
-        sets: &'a ComparedSets,
-        kind: Kind<'_>,
-        numbers: impl Fn(&'a T) -> N,
-        claim: impl Fn(&ComparedRow<T>) -> RowClaim,
-    ) -> std::io::Result<()> {
-        let row = |row: &'a ComparedRow<T>| JsonRow {
-            name: &row.key.name,
-            image: row.key.image.as_deref(),
-            detail: row.key.detail.as_deref(),
-            numbers: numbers(&row.numbers),
-            q: row.q,
-            differs: row.differs(),
-        };
-        let next = |name: &str| command_for_row(&kind, name);
-        let json = Json {
-            schema: kind.schema,
-            event: &sets.event,
-            unit: sets.unit,
-            per: kind.compared.then_some(sets.measure).map(Measure::name),
-            totals: &sets.totals,
-            noise: Some(self.judged.background.noise),
-            noise_rows: self.judged.background.informative,
-            common: self
-                .judged
-                .background
-                .pair
-                .as_ref()
-                .map(|pair| json_interval(pair.common)),
-            total: self
-                .judged
-                .background
-                .pair
-                .as_ref()
-                .map(|pair| json_interval(pair.total)),
-            confidence: kind.confidence,
-            false_discovery_rate: FALSE_DISCOVERIES,
-            rows_total: self.judged.found,
-            rows_tested: self.judged.tested,
-            rows_different: self.judged.different,
-            warnings: &sets.warnings,
-            rows: self.judged.rows.iter().map(row).collect(),
-            claims: JsonClaims::of_findings(
-                self.judged.difference_findings(sets, kind.by, claim, next),
-            ),
-        };
-        serde_json::to_writer_pretty(&mut *out, &json)?;
-        writeln!(out)
-    }
 }
 
 /// Formats a name that Markdown leaves unchanged, also in a table.
@@ -258,88 +198,4 @@ fn warn_of_sets(sets: &ComparedSets) {
     for warning in &sets.warnings {
         warn_user(warning);
     }
-}
-
-/// Differences between the JSON forms of the commands.
-pub struct Kind<'a> {
-    /// Name and version.
-    pub schema: &'static str,
-    /// True if amounts are compared, so that their measure matters.
-    pub compared: bool,
-    /// The confidence of the intervals, if there are any.
-    pub confidence: Option<f64>,
-    /// The key of the rows.
-    pub by: CompareBy,
-    /// Paths of the sets.
-    pub sets: &'a [PathBuf],
-}
-
-/// Returns the command that shows more of a row: the instructions of a procedure in the last set,
-/// the other data of that set, or, for other tools' profiles, the calling contexts.
-fn command_for_row(kind: &Kind<'_>, name: &str) -> Vec<String> {
-    let [first, .., last] = kind.sets else {
-        return Vec::new();
-    };
-    let [first, file] = [first, last].map(|path| path.display().to_string());
-    match (is_recording(last), kind.by) {
-        (true, CompareBy::Procedure) => command_words(&["annotate", name, &file]),
-        (true, _) => command_words(&["report", &file]),
-        (false, _) => command_words(&["bottlenecks", &file, "--against", &first]),
-    }
-}
-
-#[derive(Serialize)]
-struct Json<'a, N> {
-    schema: &'static str,
-    event: &'a str,
-    unit: Unit,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    per: Option<&'static str>,
-    totals: &'a [u64],
-    /// Relative noise of one row from set to set.
-    noise: Option<f64>,
-    noise_rows: usize,
-    /// For two sets: the common factor of all rows, and that of all samples.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    common: Option<Interval>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    total: Option<Interval>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    confidence: Option<f64>,
-    false_discovery_rate: f64,
-    rows_total: usize,
-    rows_tested: usize,
-    rows_different: usize,
-    warnings: &'a [String],
-    rows: Vec<JsonRow<'a, N>>,
-    claims: JsonClaims,
-}
-
-/// An estimate in the JSON form, with its interval.
-#[derive(Serialize)]
-pub struct Interval {
-    estimate: f64,
-    low: f64,
-    high: f64,
-}
-
-fn json_interval(change: Change) -> Interval {
-    Interval {
-        estimate: change.estimate,
-        low: change.low,
-        high: change.high,
-    }
-}
-
-#[derive(Serialize)]
-struct JsonRow<'a, N> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
-    #[serde(flatten)]
-    numbers: N,
-    q: Option<f64>,
-    differs: bool,
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Command;
 use crate::screen::tell_user;
-use results::{Refusal, RefusalReason};
+use results::{Refusal, RefusalReason, error_chain};
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,18 +58,6 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     };
     let mut kinds = error.chain().filter_map(kind);
     kinds.any(|kind| kind == io::ErrorKind::BrokenPipe)
-}
-
-/// Returns the chain of causes in one line, without repetitions.
-pub fn error_chain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1) {
-        let cause = cause.to_string();
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }
 
 fn exit_code(command: &Command, error: &anyhow::Error) -> u8 {

@@ -1,10 +1,10 @@
 //! The `vitalfew` command: finds the few causes that take most of a program's time.
 #![forbid(unsafe_code)]
 
+mod abandoned;
 mod args;
 mod cache;
 mod call_tree_order;
-mod claims;
 mod commands;
 mod comparison;
 mod exit;
@@ -14,14 +14,13 @@ mod losses;
 mod option_values;
 mod output;
 mod printable;
-mod result_kind;
 mod runtimes;
-mod sampling_error;
 mod screen;
 mod source;
 mod svg;
 mod table;
 mod times;
+mod wrapped;
 
 use args::{Args, Command};
 use clap::Parser;

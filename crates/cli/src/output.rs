@@ -3,12 +3,14 @@
 use anyhow::Context;
 use rustix::fs::Mode;
 use rustix::process::umask;
+use serde::Serialize;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use whole_file::WholeFile;
 
 pub use crate::printable::{clean_name, is_deceptive};
 pub use crate::table::{Align, Table, shorten_middle};
+pub use results::phrases::format_bytes;
 
 /// Formats 1234567 as 1,234,567.
 pub fn group_digits(value: u64) -> String {
@@ -48,15 +50,6 @@ pub fn format_ns(ns: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Formats bytes with a unit.
-pub fn format_bytes(count: u64) -> String {
-    match count {
-        0..10_000 => format!("{count} B"),
-        10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
-        _ => format!("{:.1} MB", count as f64 / 1e6),
-    }
-}
-
 /// Writes a result, through a buffer.
 pub fn write_all(
     out: &mut impl Write,
@@ -65,6 +58,12 @@ pub fn write_all(
     let mut out = BufWriter::new(out);
     write(&mut out)?;
     Ok(out.flush()?)
+}
+
+/// Writes a documented JSON form, for people and programs.
+pub fn write_json(out: &mut dyn Write, json: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, json)?;
+    writeln!(out)
 }
 
 /// Writes a file, whole or not at all.

@@ -10,6 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+use store::Database;
 
 /// Maximum length of a line; requests are words.
 const LONGEST: u64 = 64;
@@ -178,9 +179,25 @@ fn serve_client(stream: &UnixStream, asked: &Sender<Asked>) -> io::Result<()> {
     (&*stream).write_all(&text)
 }
 
-/// Sends a request to the daemon at a socket.
-pub fn ask_daemon(path: &Path, request: Request) -> anyhow::Result<Status> {
-    let stream = UnixStream::connect(path).with_context(|| {
+/// Asks the daemon of a database, at `socket` if that is not in the database.
+///
+/// # Errors
+/// If none runs, or it cannot do what it is asked for.
+pub fn ask_daemon(
+    database: &Path,
+    socket: Option<&Path>,
+    request: Request,
+) -> anyhow::Result<Status> {
+    let path = match socket {
+        Some(socket) => socket.to_owned(),
+        None => {
+            let host = sampler::read_host().name;
+            Database::open(database)?
+                .daemon_directory(&host)
+                .join("socket")
+        }
+    };
+    let stream = UnixStream::connect(&path).with_context(|| {
         format!(
             "no daemon answers at {}: is one running on this database?",
             path.display()
@@ -280,7 +297,7 @@ mod tests {
             }
         }
         drop(UnixStream::connect(&path).unwrap());
-        ask_daemon(&path, Request::Flush).unwrap();
+        ask_daemon(directory.path(), Some(&path), Request::Flush).unwrap();
         assert_eq!(answered.join().unwrap(), Request::Flush);
     }
 }

@@ -148,11 +148,13 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn system_error(what: impl Into<String>) -> Self {
-        let source = io::Error::last_os_error();
-        Self::System {
-            what: what.into(),
-            source,
-        }
+        Self::wrap_io(what)(io::Error::last_os_error())
+    }
+
+    /// Returns what makes an error of a failed action.
+    pub(crate) fn wrap_io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
     }
 }
 

@@ -24,12 +24,28 @@ use std::time::{Duration, Instant, SystemTime};
 /// The runtime's file.
 const RUNTIME: &str = "libvitalfew_runtime.so";
 
-/// Returns the path of the library to preload: beside the program `executable`, or in
-/// `../lib/vitalfew` from there.
+/// Returns the library to preload: the one that was given, or the one beside this program.
 ///
 /// # Errors
-/// [`Error::NoRuntime`].
-pub fn runtime_library(executable: &Path) -> Result<PathBuf, Error> {
+/// [`Error::NoRuntime`]; [`Error::OtherRuntime`]: it was not built with this program.
+pub fn find_runtime(given: Option<&Path>) -> Result<PathBuf, Error> {
+    let library = match given {
+        // The dynamic linker resolves a relative path in the command's directory.
+        Some(given) => std::path::absolute(given).map_err(Error::wrap_io("--runtime"))?,
+        None => {
+            let own = std::env::current_exe();
+            runtime_beside(&own.map_err(Error::wrap_io("where this program is"))?)?
+        }
+    };
+    // A command that cannot be started is the more important error.
+    if library.exists() {
+        check_runtime(&library)?;
+    }
+    Ok(library)
+}
+
+/// Returns the library beside a program, or in `../lib/vitalfew` from there.
+fn runtime_beside(executable: &Path) -> Result<PathBuf, Error> {
     let directory = executable.parent().unwrap_or(Path::new("/"));
     let looked = vec![directory.to_owned(), directory.join("../lib/vitalfew")];
     let found = looked
@@ -42,16 +58,10 @@ pub fn runtime_library(executable: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Checks that a library to preload is of this program's build: both must lay out the shared memory
-/// alike.
-///
-/// # Errors
-/// [`Error::OtherRuntime`]; [`Error::System`]: the library cannot be read.
-pub fn check_runtime(library: &Path) -> Result<(), Error> {
-    let bytes = std::fs::read(library).map_err(|source| Error::System {
-        what: format!("reading the runtime {}", library.display()),
-        source,
-    })?;
+/// Checks that a library to preload was built with this program: both lay out the shared memory.
+fn check_runtime(library: &Path) -> Result<(), Error> {
+    let what = format!("reading the runtime {}", library.display());
+    let bytes = std::fs::read(library).map_err(Error::wrap_io(what))?;
     match memmem::find(&bytes, &layout::MARK) {
         Some(_) => Ok(()),
         None => Err(Error::OtherRuntime {

@@ -66,7 +66,7 @@ pub use code_set::{CallSequence, SpeedupSet};
 pub use controller::run_experiments;
 pub use error::Error;
 pub use host::MachineUsage;
-pub use launch::{check_runtime, runtime_library};
+pub use launch::find_runtime;
 pub use options::{ExperimentOptions, Hint, PointKind, PointSpec};
 pub use outcome::{CausalOutcome, LiveProgress, Talk};
 pub use progress_choice::ProgressChoice;

@@ -86,10 +86,7 @@ impl SharedObject {
     /// Returns one more descriptor of the same object.
     pub fn another_descriptor(&self) -> Result<OwnedFd, Error> {
         let descriptor = self.descriptor.try_clone();
-        descriptor.map_err(|source| Error::System {
-            what: "copying a descriptor".into(),
-            source,
-        })
+        descriptor.map_err(Error::wrap_io("copying a descriptor"))
     }
 
     /// Returns a descriptor that an executed program inherits.

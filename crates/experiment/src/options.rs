@@ -31,7 +31,7 @@ pub struct ExperimentOptions {
     pub asked: AskedExperiments,
     /// The process to attach to, instead of a command.
     pub attach: Option<u32>,
-    /// The library to preload: [`crate::runtime_library`] finds it.
+    /// The library to preload: [`crate::find_runtime`] finds it.
     pub runtime: PathBuf,
     /// The unit of code that an experiment speeds up.
     pub by: Granularity,

@@ -6,7 +6,8 @@
 //! [`call_tree`] and [`callers_tree`] add samples up; [`tree_of_recording`] makes a call tree of a
 //! recording, [`page`] the data of the page; [`phrases`] turns findings into sentences;
 //! [`load_sets`] and [`judge_rows`] compare recordings (DCPI §3.3); [`annotation`] explains
-//! procedures (DCPI §6).
+//! procedures (DCPI §6). [`causal`] and [`interference`] read the results of experiments and traces.
+//! [`JsonClaims`] are the findings in the JSON of every method.
 //!
 //! # A report, step by step
 //!
@@ -16,10 +17,16 @@
 //! result.
 
 pub mod annotation;
+pub mod causal;
+mod claims;
 mod command;
 mod comparison;
+mod comparison_json;
+mod difference;
+mod epochs_json;
 mod event_tree;
 mod image_names;
+pub mod interference;
 mod kept;
 mod matching;
 pub mod page;
@@ -27,6 +34,7 @@ pub mod phrases;
 mod place_names;
 mod refusal;
 mod report;
+mod result_kind;
 mod selection;
 mod sets;
 mod source;
@@ -37,17 +45,27 @@ mod time_tree;
 mod tree;
 mod wanted;
 
+pub use claims::{JsonClaim, JsonClaims};
 pub use command::command_words;
 pub use comparison::{
     Background, ComparedRow, FALSE_DISCOVERIES, JudgedRows, RowClaim, judge_rows,
 };
+pub use comparison_json::{ComparisonForm, ComparisonJson};
+pub use difference::{
+    ChangedProcedures, Difference, MostChanged, NOTHING_TO_COMPARE, changed_procedures,
+    difference_of_files, has_common_factor, judge_differences,
+};
+pub use epochs_json::epochs_json;
 pub use event_tree::{amount_of_cost, call_tree, callers_tree};
 pub use kept::{beside_file, in_database, keep_images};
 pub use matching::{NameMap, RowKey};
-pub use refusal::{Refusal, RefusalReason, failure_refusal, inconclusive_refusal, usage_refusal};
+pub use refusal::{
+    Refusal, RefusalReason, error_chain, failure_refusal, inconclusive_refusal, usage_refusal,
+};
 pub use report::{
     EventTotal, ReportRow, SampleReport, complete_stacks, join_hosts, make_report, sample_amount,
 };
+pub use result_kind::ResultKind;
 pub use selection::{
     CompareBy, CompareOptions, KeyNeeds, KeySource, MeasurePer, NamesNeeded, ReportBy, SampleFilter,
 };

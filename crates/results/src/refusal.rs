@@ -1,4 +1,4 @@
-//! Refused questions, with the kind of reason.
+//! Refused questions, with the kind of reason; errors in one line.
 
 /// Reason for refusing a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,4 +37,16 @@ pub fn usage_refusal(message: String) -> anyhow::Error {
 pub fn inconclusive_refusal(message: String) -> anyhow::Error {
     let reason = RefusalReason::Inconclusive;
     Refusal { reason, message }.into()
+}
+
+/// Returns the chain of causes in one line, without repetitions.
+pub fn error_chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }

@@ -3,19 +3,21 @@
 use crate::container::Container;
 use crate::error::StoreError;
 use profile::Target;
+use serde::Serialize;
 use std::path::Path;
 
-/// The summary of an epoch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The summary of an epoch, as `docs/json.md` documents it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordingSummary {
+    /// Name of the host.
+    pub host: String,
+    /// The target.
+    #[serde(skip)]
+    pub target: Target,
     /// Start, in nanoseconds since 1970-01-01 UTC.
     pub start_unix_ns: u64,
     /// Length, in nanoseconds.
     pub duration_ns: u64,
-    /// Name of the host.
-    pub host: String,
-    /// The target.
-    pub target: Target,
     /// Names of the events.
     pub events: Vec<String>,
     /// The number of samples of all events.

@@ -1,18 +1,19 @@
 //! `vitalfew daemon`.
 
+use crate::abandoned::describe_abandoned;
 use crate::args::{Daemon, DaemonAction, DaemonAsk, DaemonMerge, DaemonRun, Keep};
-use crate::exit::{FAILURE, error_chain};
-use crate::output::{clean_name, create_private_files, format_bytes, format_ns, group_digits};
+use crate::exit::FAILURE;
+use crate::output::{
+    clean_name, create_private_files, format_bytes, format_ns, group_digits, write_json,
+};
 use crate::screen::{Screen, tell_user};
 use daemon::{
-    Abandoned, DaemonEnd, DaemonOptions, HostProgram, MergeOptions, Request, Retention, Status,
-    TableLimits,
+    DaemonEnd, DaemonOptions, HostProgram, MergeOptions, Request, Retention, Status, TableLimits,
 };
+use results::error_chain;
 use sampler::EventSpec;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use store::Database;
 
 /// Runs the command.
 pub fn run(args: &Daemon) -> anyhow::Result<ExitCode> {
@@ -116,7 +117,7 @@ fn this_program() -> Command {
 
 fn ask_daemon(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     let path = args.db.clone().unwrap_or_else(store::default_database);
-    let asked = find_socket(args, &path).and_then(|socket| daemon::ask_daemon(&socket, request));
+    let asked = daemon::ask_daemon(&path, args.socket.as_deref(), request);
     let status = asked.map_err(|error| match daemon::abandoned_of(&path) {
         None => error,
         Some(left) => error.context(format!(
@@ -128,55 +129,12 @@ fn ask_daemon(args: &DaemonAsk, request: Request) -> anyhow::Result<ExitCode> {
     })?;
     let mut out = Screen::open_output(args.json);
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &status).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &status)?;
     } else {
         write!(out, "{}", render_status(&status))?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Asks a database's daemon for its status.
-///
-/// # Errors
-/// If no daemon runs.
-pub fn daemon_status(database: &Path) -> anyhow::Result<Status> {
-    let socket = socket_of(database)?;
-    daemon::ask_daemon(&socket, Request::Status)
-}
-
-/// Makes a database's daemon store its counts.
-///
-/// # Errors
-/// If no daemon runs.
-pub fn flush_daemon(database: &Path) -> anyhow::Result<Status> {
-    daemon::ask_daemon(&socket_of(database)?, Request::Flush)
-}
-
-fn find_socket(args: &DaemonAsk, database: &Path) -> anyhow::Result<PathBuf> {
-    if let Some(socket) = &args.socket {
-        return Ok(socket.clone());
-    }
-    socket_of(database)
-}
-
-fn socket_of(database: &Path) -> anyhow::Result<PathBuf> {
-    let host = sampler::read_host().name;
-    let directory = Database::open(database)?.daemon_directory(&host);
-    Ok(directory.join("socket"))
-}
-
-/// Describes the state of a collector without a daemon.
-pub fn describe_abandoned(abandoned: &Abandoned) -> String {
-    let samples = group_digits(abandoned.waiting);
-    match abandoned.ceased_ago_ns {
-        None => format!("samples on, and no daemon reads it; {samples} samples wait in it"),
-        Some(ago_ns) => format!(
-            "stopped by itself {} ago, because no daemon read it; {samples} samples wait in it",
-            format_ns(ago_ns as f64)
-        ),
-    }
 }
 
 /// Formats the status as text.

@@ -1,10 +1,10 @@
 //! `vitalfew doctor`.
 
+use crate::abandoned::describe_abandoned;
 use crate::args::Doctor;
-use crate::commands::daemon::describe_abandoned;
 use crate::commands::skid;
 use crate::exit::FAILURE;
-use crate::output::clean_name;
+use crate::output::{clean_name, write_json};
 use crate::screen::{Screen, tell_user};
 use daemon::{Abandoned, abandoned_collectors};
 use sampler::capabilities::{self, Capabilities, Program};
@@ -43,8 +43,7 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
             abandoned: abandoned_collectors(),
             skid,
         };
-        serde_json::to_writer_pretty(&mut out, &json).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &json)?;
     } else {
         let unicode = std::io::stdout().is_terminal() && speaks_utf8();
         write!(

@@ -2,54 +2,19 @@
 
 use crate::args::Epochs as Args;
 use crate::exit;
-use crate::output::{Align, Table, clean_name, format_bytes, format_ns, group_digits};
+use crate::output::{Align, Table, clean_name, format_bytes, format_ns, group_digits, write_json};
 use crate::screen::{Screen, warn_user};
 use crate::source;
-use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 use store::Epoch;
-
-/// The documented JSON form.
-#[derive(Serialize)]
-struct Json<'a> {
-    schema: &'static str,
-    epochs: Vec<JsonEpoch<'a>>,
-}
-
-#[derive(Serialize)]
-struct JsonEpoch<'a> {
-    epoch: String,
-    path: &'a std::path::Path,
-    open: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start_unix_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    duration_ns: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    events: Option<&'a [String]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    samples: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lost: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    damaged: Vec<String>,
-}
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let epochs = source::choose_epochs(&args.chosen)?;
     let mut out = Screen::open_output(args.json);
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &json_epochs(&epochs))
-            .map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &results::epochs_json(&epochs))?;
     } else {
         print_epochs(&mut out, &epochs)?;
     }
@@ -67,32 +32,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the documented JSON form.
-pub fn json_epochs(epochs: &[Epoch]) -> impl Serialize {
-    Json {
-        schema: "vitalfew.epochs/1",
-        epochs: epochs.iter().map(json_epoch).collect(),
-    }
-}
-
-fn json_epoch(epoch: &Epoch) -> JsonEpoch<'_> {
-    let summary = epoch.summary.as_ref().ok();
-    JsonEpoch {
-        epoch: epoch.name(),
-        path: &epoch.path,
-        open: epoch.open,
-        host: summary.map(|s| s.host.as_str()),
-        start_unix_ns: summary.map(|s| s.start_unix_ns),
-        duration_ns: summary.map(|s| s.duration_ns),
-        events: summary.map(|s| s.events.as_slice()),
-        samples: summary.map(|s| s.samples),
-        lost: summary.map(|s| s.lost),
-        bytes: summary.map(|s| s.bytes),
-        error: epoch.summary.as_ref().err().map(ToString::to_string),
-        damaged: epoch.damaged.iter().map(ToString::to_string).collect(),
-    }
 }
 
 fn print_epochs(out: &mut impl Write, epochs: &[Epoch]) -> std::io::Result<()> {

@@ -1,7 +1,6 @@
 //! `vitalfew export`.
 
 use crate::args::{Export, Format};
-use crate::commands::causal::args::CausalSource;
 use crate::exit::INCONCLUSIVE;
 use crate::output::{write_all, write_file};
 use crate::screen::{Screen, tell_user};
@@ -78,10 +77,8 @@ pub fn run(args: &Export) -> anyhow::Result<ExitCode> {
 
 /// Writes a causal profile in Coz's form.
 fn export_causal(args: &Export, form: coz::CozForm) -> anyhow::Result<ExitCode> {
-    let source = CausalSource {
-        files: args.source.path.clone().into_iter().collect(),
-    };
-    let (profile, _) = crate::commands::causal::load::load_profiles(&source)?;
+    let files = args.source.path.as_slice();
+    let profile = results::causal::load_profiles(files)?;
     write_output(args, |out| Ok(coz::write_coz(&profile, form, out)?))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,12 +1,12 @@
 //! `vitalfew record`.
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
-use crate::commands::wrapped::{self, Line, Signals};
 use crate::later_tables::{make_tables_later, making_note};
 use crate::losses::loss_warnings;
 use crate::output::{create_private_files, format_bytes, format_ns, group_digits};
 use crate::screen::{tell_user, warn_user};
 use crate::times::{time_advice, time_line};
+use crate::wrapped::{self, Line, Signals};
 use anyhow::Context;
 use profile::{CallGraph, Collector, Recording};
 use sampler::{EventSpec, Options, Path, Progress, Rate, Separation, TargetSpec};

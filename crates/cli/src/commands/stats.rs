@@ -1,12 +1,12 @@
 //! `vitalfew stats`: variation across sample sets, as in DCPI's Figure 3.
 
 use crate::args::Stats as Args;
-use crate::comparison::{self, ComparisonTable, Kind, q_text};
-use crate::output::group_digits;
+use crate::comparison::{self, ComparisonTable, q_text};
+use crate::output::{group_digits, write_json};
 use crate::screen::Screen;
 use analysis::variation::{Description, describe_amounts};
 use profile::{AmountBase, AmountUnit, Certainty, Claim, FindingAmount, FindingEvidence, Unit};
-use results::{ComparedRow, ComparedSets, RowClaim, judge_rows, load_sets};
+use results::{ComparedRow, ComparedSets, ComparisonForm, RowClaim, judge_rows, load_sets};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -35,14 +35,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     table.limit_rows(compare);
     let mut out = Screen::open_output(compare.shown.json);
     if compare.shown.json {
-        let kind = Kind {
+        let form = ComparisonForm {
             schema: "vitalfew.stats/1",
             compared: false,
             confidence: None,
             by: compare.by,
             sets: &args.sets,
         };
-        table.print_json(&mut out, &sets, kind, json_numbers, row_claim)?;
+        let json = table.judged.to_json(&sets, &form, json_numbers, row_claim);
+        write_json(&mut out, &json)?;
     } else {
         print_heading(&mut out, &sets)?;
         let total: f64 = scaled(&sets.totals).iter().sum();

@@ -27,14 +27,8 @@ impl RuntimeImage {
     /// Reads the runtime's file, to begin a session by its function `entry`.
     pub fn read(path: &Path, entry: &str) -> Result<Self, Error> {
         let what = || format!("reading the runtime {}", path.display());
-        let bytes = fs::read(path).map_err(|source| Error::System {
-            what: what(),
-            source,
-        })?;
-        let unusable = || Error::System {
-            what: what(),
-            source: std::io::ErrorKind::InvalidData.into(),
-        };
+        let bytes = fs::read(path).map_err(Error::wrap_io(what()))?;
+        let unusable = || Error::wrap_io(what())(std::io::ErrorKind::InvalidData.into());
         let elf = ElfFile64::<Endianness>::parse(&*bytes).map_err(|_| unusable())?;
         let entry = address_of(&elf, entry).ok_or_else(unusable)?;
         // FNV-1a suffices to tell builds apart.

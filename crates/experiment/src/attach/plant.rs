@@ -149,10 +149,8 @@ impl Planting<'_> {
 
     fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let written = self.thread.memory.write_all_at(bytes, at);
-        written.map_err(|source| Error::System {
-            what: format!("writing to the memory of process {}", self.plant.pid),
-            source,
-        })
+        let what = format!("writing to the memory of process {}", self.plant.pid);
+        written.map_err(Error::wrap_io(what))
     }
 
     fn word(&self, at: u64) -> Result<u64, Error> {

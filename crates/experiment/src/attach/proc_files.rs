@@ -80,8 +80,5 @@ pub(crate) fn mapped_file(pid: u32, start: u64, end: u64, path: &str) -> PathBuf
 pub(super) fn open_descriptor(pid: u32, descriptor: u64) -> Result<File, Error> {
     let path = format!("/proc/{pid}/fd/{descriptor}");
     let file = File::options().read(true).write(true).open(path);
-    file.map_err(|source| Error::System {
-        what: format!("sharing memory with process {pid}"),
-        source,
-    })
+    file.map_err(Error::wrap_io(format!("sharing memory with process {pid}")))
 }

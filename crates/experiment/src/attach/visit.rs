@@ -186,10 +186,7 @@ impl Visit<'_> {
                 self.library = Some(library);
                 let mut file = open_descriptor(self.pid, library)?;
                 file.write_all(&image.bytes)
-                    .map_err(|source| Error::System {
-                        what: "copying the runtime".into(),
-                        source,
-                    })?;
+                    .map_err(Error::wrap_io("copying the runtime"))?;
                 // The dynamic linker takes a path that it has loaded before for the same library.
                 // Another build of the runtime may have had this descriptor's number.
                 let slashes = "/".repeat(1 + runtimes_loaded(self.pid) % MOST_SLASHES);
@@ -226,10 +223,8 @@ impl Visit<'_> {
 
     fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let written = self.thread.memory.write_all_at(bytes, self.room + at);
-        written.map_err(|source| Error::System {
-            what: format!("writing to the memory of process {}", self.pid),
-            source,
-        })
+        let what = format!("writing to the memory of process {}", self.pid);
+        written.map_err(Error::wrap_io(what))
     }
 
     fn word(&self, number: usize) -> u64 {

@@ -42,7 +42,7 @@ pub struct TraceOptions<'a> {
     pub command: Vec<OsString>,
     /// The process to trace, in the place of a command: `command` says what it runs.
     pub attach: Option<u32>,
-    /// The library to preload: [`crate::runtime`] finds it.
+    /// The library to preload: [`crate::find_runtime`] finds it.
     pub runtime: PathBuf,
     /// The functions. One that is neither in the executable nor in its libraries is an error.
     pub functions: Vec<FunctionPattern>,

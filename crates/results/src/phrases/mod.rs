@@ -33,6 +33,15 @@ pub fn percent(part: f64) -> String {
     }
 }
 
+/// Returns bytes with a unit.
+pub fn format_bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        _ => format!("{:.1} MB", count as f64 / 1e6),
+    }
+}
+
 /// Returns a claim as one sentence, without its interval.
 pub fn claim_sentence(finding: &Finding) -> String {
     let place = place_name(finding);

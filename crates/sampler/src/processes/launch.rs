@@ -196,6 +196,15 @@ impl Launched {
         self.wait_with(0)
     }
 
+    /// Waits until the command ends.
+    pub fn wait_for_end(mut self) -> Exit {
+        loop {
+            if let Some(exit) = self.wait() {
+                return exit;
+            }
+        }
+    }
+
     /// Returns the CPU time of the command and of the children that it waited for, once it has
     /// ended.
     pub(crate) fn reaped_cpu_ns(&self) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! The documented JSON form of `annotate`.
 
-use crate::claims::JsonClaims;
+use crate::output::write_json;
 use analysis::stall::CycleTrust;
 use analysis::stall::culprits::{Account, Cause, Culprit, Static, Summary};
 use analysis::statistics::interval_of_count;
@@ -8,7 +8,7 @@ use machine::{Block, Limit};
 use results::annotation::{
     AnnotatedProcedure, AnnotationSetting, basis_name, confidence_name, doubt_name, stall_findings,
 };
-use results::command_words;
+use results::{JsonClaims, command_words};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -72,7 +72,7 @@ pub fn write_procedure(
         "summary": summary_json(&analysed.cycle_summary()),
         "claims": JsonClaims::of_findings(stall_findings(analysed, &next)),
     });
-    write_value(out, &value)
+    Ok(write_json(out, &value)?)
 }
 
 /// Writes the summary of a profile.
@@ -90,7 +90,7 @@ pub fn write_summary(
         "procedures": procedures,
         "summary": summary_json(sum),
     });
-    write_value(out, &value)
+    Ok(write_json(out, &value)?)
 }
 
 /// Returns the bound of a block's best case, unless it is the width of the processor.
@@ -107,12 +107,6 @@ fn bound_name(
         Limit::FrontEnd => Some(Static::FrontEnd.name()),
         Limit::Ports => Some(Static::Ports.name()),
     }
-}
-
-fn write_value(out: &mut impl Write, value: &Value) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
-    writeln!(out)?;
-    Ok(())
 }
 
 fn instruction_json(analysed: &AnnotatedProcedure, place: usize) -> Value {

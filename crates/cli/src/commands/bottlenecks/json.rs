@@ -1,11 +1,11 @@
 //! Results as JSON (docs/json.md).
 
 use super::auto::AutoReport;
-use crate::claims::JsonClaims;
 use analysis::bottleneck::forest::{CallSequence, Forest, Whole};
 use analysis::bottleneck::interface::{Metrics, Profile};
 use analysis::bottleneck::search::{Details, Listing, Relation, Row};
 use analysis::statistics::Interval;
+use results::JsonClaims;
 use results::command_words;
 use serde_json::{Map, Value, json};
 

@@ -50,9 +50,9 @@ What the numbers mean: docs/causal.md
 
 Exit codes: 0, 1 failure, 2 usage, 4 the experiments do not tell what any code is worth.")]
 pub struct CausalReport {
-    /// What to read.
-    #[command(flatten)]
-    pub source: CausalSource,
+    /// Causal profiles of one program, ours or Coz's, which are put together (default: the last one)
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// Only this progress point
     #[arg(long, value_name = "NAME")]
     pub point: Option<String>,
@@ -68,14 +68,6 @@ pub struct CausalReport {
     /// Draw the same lines into this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-}
-
-/// Location of causal profiles.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct CausalSource {
-    /// Causal profiles of one program, ours or Coz's, which are put together (default: the last one)
-    #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
 }
 
 /// `vitalfew causal run`.

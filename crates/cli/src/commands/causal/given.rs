@@ -1,8 +1,8 @@
 //! Reconstructs the options of a command line.
 
 use super::args::{CausalBy, CausalRunArgs};
-use profile::{AskedExperiments, CausalRun};
-use sampler::ProcessStat;
+use profile::AskedExperiments;
+use results::causal::typed_time;
 use std::time::Duration;
 
 /// Default length of the shortest experiment.
@@ -14,59 +14,6 @@ pub fn asked_experiments(args: &CausalRunArgs) -> AskedExperiments {
         options: given_options(args),
         time_ns: args.duration.map(|time| time.as_nanos() as u64),
         process: args.pid,
-    }
-}
-
-/// Returns the command line that repeats the run for at least this time, or for the requested time;
-/// `None` if the target is unknown. `line` restricts the run to one line.
-pub fn run_again(
-    run: &CausalRun,
-    line: Option<&str>,
-    at_least: Option<Duration>,
-) -> Option<Vec<String>> {
-    let asked = &run.asked;
-    let mut words = ["vitalfew", "causal", "run"].map(str::to_owned).to_vec();
-    if let Some(time) = asked.time_ns.map(Duration::from_nanos).max(at_least) {
-        words.extend(["--for".to_owned(), in_words(time)]);
-    }
-    let names_code =
-        |word: &String| ["--fixed-line", "--sequence", "--lock"].contains(&word.as_str());
-    if let Some(line) = line.filter(|_| !asked.options.iter().any(names_code)) {
-        words.extend(["--fixed-line", line].map(str::to_owned));
-    }
-    words.extend(asked.options.iter().cloned());
-    words.extend(program_words(run)?);
-    Some(words)
-}
-
-/// Returns the words that name the target: its process while that runs, otherwise its command, if
-/// that can be started.
-fn program_words(run: &CausalRun) -> Option<Vec<String>> {
-    let program = run.command.first()?;
-    if let Some(pid) = run.asked.process {
-        if runs_still(run, pid) {
-            return Some(vec!["-p".to_owned(), pid.to_string()]);
-        }
-        // A server's process title may be no command.
-        sampler::find_program(program).filter(|path| path.exists())?;
-    }
-    let command = run.command.iter().cloned();
-    Some(std::iter::once("--".to_owned()).chain(command).collect())
-}
-
-/// Returns whether the measured process still runs on this machine; a later one may have the same
-/// number.
-fn runs_still(run: &CausalRun, pid: u32) -> bool {
-    let process = ProcessStat::read_process(pid).filter(ProcessStat::is_alive);
-    let is_it = |process: ProcessStat| process.started_unix_ns() <= run.start_unix_ns;
-    sampler::read_host().name == run.host.name && process.is_some_and(is_it)
-}
-
-/// Formats a time as the user types it.
-fn in_words(time: Duration) -> String {
-    match time.subsec_nanos() {
-        0 => format!("{}s", time.as_secs()),
-        _ => format!("{}ms", time.as_millis()),
     }
 }
 
@@ -111,7 +58,7 @@ fn given_options(args: &CausalRunArgs) -> Vec<String> {
         None => {}
     }
     if args.experiment != SHORTEST {
-        say("--experiment", &[&in_words(args.experiment)]);
+        say("--experiment", &[&typed_time(args.experiment)]);
     }
     if let Some(percent) = args.max_delay {
         say("--max-delay", &[&percent.to_string()]);
@@ -145,6 +92,8 @@ mod tests {
     use super::*;
     use crate::output::shell_words;
     use clap::Parser;
+    use profile::CausalRun;
+    use results::causal::run_again;
     use std::time::{SystemTime, UNIX_EPOCH};
 
     #[derive(Parser)]

@@ -2,8 +2,6 @@
 
 pub mod args;
 mod given;
-mod json;
-pub mod load;
 mod plots;
 mod report;
 mod run;
@@ -11,8 +9,6 @@ pub use run::{QuietExperiments, experiment_quietly};
 mod shown_report;
 mod suggest;
 mod text;
-
-pub use report::result_of_files;
 
 use args::{Causal, CausalAction};
 use std::process::ExitCode;

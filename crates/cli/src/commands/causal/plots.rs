@@ -1,10 +1,10 @@
 //! `vitalfew causal report --svg`: the curves with their bands, one plot a line and progress point.
 
-use super::json::measure_name;
 use super::shown_report::ShownEffects;
 use super::text::verdict_words;
 use crate::svg::{self, AxisTick, SvgPlot, shorten_start};
 use analysis::causal::{Effect, EffectVerdict, Estimate, FragmentEffects};
+use results::causal::measure_name;
 use std::io::Write;
 
 /// Writes the plots.

@@ -1,19 +1,17 @@
 //! `vitalfew causal report`.
 
-use super::args::{CausalReport as Args, CausalSource};
+use super::args::CausalReport as Args;
 use super::shown_report::ShownEffects;
-use super::{json, load, plots, text};
+use super::{plots, text};
 use crate::exit::INCONCLUSIVE;
-use crate::output::shell_words;
-use crate::output::write_file;
+use crate::output::{shell_words, write_file, write_json};
 use crate::screen::{Screen, tell_user, warn_user};
 use analysis::causal::{Analysis, EffectVerdict, Options, analyse_profile};
 use profile::CausalProfile;
-use results::{Refusal, RefusalReason};
-use serde_json::Value;
+use results::causal::{effects_json, load_profiles};
+use results::usage_refusal;
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The number of findings without --all.
@@ -21,7 +19,7 @@ const VITAL_FEW: usize = 5;
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (profile, _) = load::load_profiles(&args.source)?;
+    let profile = load_profiles(&args.files)?;
     let options = Options {
         minimum_speedups: args.min_speedups.into(),
         ..Options::default()
@@ -32,7 +30,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let count = if args.all { usize::MAX } else { VITAL_FEW };
     let count = count.min(analysis.fragments.len());
-    let files = args.source.files.iter().map(|f| f.display().to_string());
+    let files = args.files.iter().map(|f| f.display().to_string());
     let files: Vec<String> = files.collect();
     let report = ShownEffects {
         profile: &profile,
@@ -46,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut out = Screen::open_output(args.json);
     match args.json {
-        true => json::write_json(&report, &mut out)?,
+        true => write_json(&mut out, &effects_json(&profile, &analysis, report.shown))?,
         false => text::write_report(&report, &mut out)?,
     }
     out.flush()?;
@@ -56,43 +54,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(explain_nothing(&report))
 }
 
-/// Returns the output of `causal report --all --json` for the runs of all files together.
-pub fn result_of_files(files: &[PathBuf]) -> anyhow::Result<Value> {
-    let source = CausalSource {
-        files: files.to_owned(),
-    };
-    let (profile, _) = load::load_profiles(&source)?;
-    let names: Vec<String> = files.iter().map(|f| f.display().to_string()).collect();
-    let analysis = analyse_profile(&profile, &Options::default());
-    let report = ShownEffects {
-        profile: &profile,
-        analysis: &analysis,
-        shown: &analysis.fragments,
-        files: shell_words(&names),
-        all: true,
-    };
-    let mut json = Vec::new();
-    json::write_json(&report, &mut json)?;
-    Ok(serde_json::from_slice(&json)?)
-}
-
 /// Keeps only the results for one progress point.
-fn keep_point(
-    analysis: &mut Analysis,
-    profile: &CausalProfile,
-    point: &str,
-) -> Result<(), Refusal> {
+fn keep_point(analysis: &mut Analysis, profile: &CausalProfile, point: &str) -> anyhow::Result<()> {
     let points = profile.runs.iter().flat_map(|run| &run.points);
     let names: BTreeSet<&str> = points.map(|point| point.name.as_str()).collect();
     if !names.contains(point) {
         let names: Vec<&str> = names.into_iter().collect();
-        return Err(Refusal {
-            reason: RefusalReason::Usage,
-            message: format!(
-                "there is no progress point '{point}'; the profile has: {}",
-                names.join(", ")
-            ),
-        });
+        return Err(usage_refusal(format!(
+            "there is no progress point '{point}'; the profile has: {}",
+            names.join(", ")
+        )));
     }
     analysis.keep_point(point);
     Ok(())

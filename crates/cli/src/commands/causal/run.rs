@@ -3,14 +3,15 @@
 use super::args::{CausalBy, CausalRunArgs};
 use super::given::asked_experiments;
 use crate::commands::streams::RepeatedStreams;
-use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::{clean_name, group_digits};
 use crate::screen::tell_user;
+use crate::wrapped::{self, Line, Signals};
 use experiment::{
     CallSequence, CausalListener, ExperimentOptions, LiveProgress, PointSpec, ProgressChoice,
     Repeats, SpeedupSet,
 };
 use profile::{CausalProfile, CausalRun, Granularity};
+use sampler::Launched;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -97,7 +98,7 @@ pub fn experiment_quietly(
     };
     let outcome = experiment::run_repeatedly(&options, repeats, stop, &mut listener)?;
     let (profile, choice) = (listener.talk.profile, listener.choice);
-    wrapped::wait_for_command(outcome.running);
+    outcome.running.map(Launched::wait_for_end);
     Ok(QuietExperiments {
         profile,
         choice,
@@ -138,7 +139,7 @@ impl CausalListener for QuietListener<'_> {
 fn experiment_options(args: &CausalRunArgs) -> anyhow::Result<ExperimentOptions> {
     let mut options = ExperimentOptions::new(
         args.command.words.clone(),
-        wrapped::find_runtime(args.runtime.as_ref())?,
+        experiment::find_runtime(args.runtime.as_deref())?,
     );
     options.by = match args.by {
         Some(CausalBy::Function) => Granularity::Function,
@@ -192,7 +193,7 @@ fn fewest_speedups(args: &CausalRunArgs) -> u16 {
 fn report_findings(path: PathBuf, args: &CausalRunArgs) -> anyhow::Result<()> {
     tell_user(&format!("the experiments are in {}", path.display()));
     let report = super::args::CausalReport {
-        source: super::args::CausalSource { files: vec![path] },
+        files: vec![path],
         point: None,
         min_speedups: fewest_speedups(args),
         all: false,

@@ -1,8 +1,8 @@
 //! Content of a report that is shown as text, JSON or a picture.
 
-use super::given::run_again;
 use analysis::causal::{Analysis, FragmentEffects};
 use profile::CausalProfile;
+use results::causal::run_again;
 use std::time::Duration;
 
 /// The report of one profile.

@@ -89,9 +89,9 @@ pub fn run(
 
 fn observe_once(options: &ExperimentOptions, stop: &AtomicBool) -> anyhow::Result<CausalRun> {
     let outcome = experiment::run_experiments(options, stop, &mut |_, _| {})?;
-    if let Some(mut running) = outcome.running {
+    if let Some(running) = outcome.running {
         tell_user("waiting for the command to end (Ctrl-C: leave it running)");
-        while running.wait().is_none() {}
+        running.wait_for_end();
     }
     Ok(outcome.run)
 }

@@ -1,17 +1,17 @@
 //! `vitalfew causal report` as text, with the curves drawn in characters.
 
-use super::json::{AT, measure_name};
 use super::shown_report::ShownEffects;
 use crate::output::shell_words;
 use crate::output::{clean_name, count_noun, format_ns, group_digits};
 use analysis::causal::{Effect, EffectVerdict, Estimate, FragmentEffects, Lack};
+use results::causal::{CURVE_SPEEDUPS, measure_name};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
 /// Width and height of a curve in characters; each has two by four dots.
 const WIDTH: usize = 24;
-const HEIGHT: usize = AT.len();
+const HEIGHT: usize = CURVE_SPEEDUPS.len();
 
 /// Writes the report.
 pub fn write_report(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::Result<()> {
@@ -130,7 +130,7 @@ fn write_finding(
             None => "samples",
         }
     )?;
-    for (row, at) in plot_curve(effect).into_iter().zip(AT) {
+    for (row, at) in plot_curve(effect).into_iter().zip(CURVE_SPEEDUPS) {
         let estimate = effect.at(at);
         let estimate =
             estimate.map(|e| format!("  sped up by {:>3.0}%: {}", 100.0 * at, format_estimate(&e)));

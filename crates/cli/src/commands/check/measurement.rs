@@ -1,13 +1,12 @@
 //! Times of several runs of a command, kept in a file with a recording of all runs beside it.
 
 use crate::commands::streams::{RepeatedStreams, Silenced};
-use crate::commands::wrapped::{self, Signals};
 use crate::kept_file::KeptFile;
-use crate::output::shell_words;
-use crate::output::write_file;
+use crate::output::{shell_words, write_file, write_json};
+use crate::wrapped::Signals;
 use profile::{Host, Recording};
 use results::inconclusive_refusal;
-use sampler::{Exit, Options, TargetSpec, command_text};
+use sampler::{Exit, Launched, Options, TargetSpec, command_text};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -137,10 +136,7 @@ impl CheckMeasurement {
     /// If a file cannot be written.
     pub fn keep(&self, path: &Path, recording: &Recording) -> anyhow::Result<()> {
         store::write_file(recording, &recording_beside(path))?;
-        write_file(path, |out| {
-            serde_json::to_writer_pretty(&mut *out, self)?;
-            Ok(writeln!(out)?)
-        })
+        write_file(path, |out| Ok(write_json(out, self)?))
     }
 }
 
@@ -174,7 +170,7 @@ impl RepeatedRuns {
         self.signals.pass_on(outcome.running.as_ref());
         let exit = outcome
             .exit
-            .or_else(|| wrapped::wait_for_command(outcome.running));
+            .or_else(|| outcome.running.map(Launched::wait_for_end));
         if self.signals.stop.load(Ordering::Relaxed) {
             return Err(inconclusive_refusal("stopped before all runs".to_owned()));
         }

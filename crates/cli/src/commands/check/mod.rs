@@ -5,14 +5,14 @@
 pub mod args;
 mod measurement;
 
-use crate::commands::diff::{ChangedProcedures, MostChanged, changed_procedures};
-use crate::exit::{INCONCLUSIVE, WORSE, error_chain};
-use crate::output::{clean_name, format_ns};
+use crate::exit::{INCONCLUSIVE, WORSE};
+use crate::output::{clean_name, format_ns, write_json};
 use crate::screen::{Screen, tell_user};
 use analysis::ranks::{shift_of_pairs, shift_of_runs};
 use args::CheckRun;
 use measurement::{CheckMeasurement, RunTimes, recording_beside};
 use profile::Recording;
+use results::{ChangedProcedures, JsonClaims, MostChanged, changed_procedures, error_chain};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -60,7 +60,7 @@ struct Json<'a> {
     waited_for_cpus: bool,
     by_turns: bool,
     most_changed: Option<&'a MostChanged>,
-    claims: crate::claims::JsonClaims,
+    claims: JsonClaims,
 }
 
 /// Runs the command.
@@ -128,10 +128,9 @@ pub fn run(args: &CheckRun) -> anyhow::Result<ExitCode> {
             waited_for_cpus,
             by_turns,
             most_changed: changed.most.as_ref(),
-            claims: crate::claims::JsonClaims::of_findings(changed.findings),
+            claims: JsonClaims::of_findings(changed.findings),
         };
-        serde_json::to_writer_pretty(&mut out, &json)?;
-        writeln!(out)?;
+        write_json(&mut out, &json)?;
     } else {
         let runs = [before.runs.len(), after.runs.len()];
         write_text(&mut out, runs, &times, verdict, args.fail_over, &changed)?;

@@ -1,10 +1,10 @@
 //! Functions that are worth tracing: those that take time (ISPOT, section 5.2).
 
-use crate::commands::wrapped::{self, Signals};
+use crate::wrapped::Signals;
 use anyhow::bail;
 use experiment::FunctionPattern;
 use profile::{ImageKind, Recording, UNNAMED_PROCEDURE};
-use sampler::{Exit, Options, TargetSpec};
+use sampler::{Exit, Launched, Options, TargetSpec};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ pub fn functions(command: &[OsString], signals: &Signals) -> anyhow::Result<Vec<
     signals.pass_on(outcome.running.as_ref());
     let exit = outcome
         .exit
-        .or_else(|| wrapped::wait_for_command(outcome.running));
+        .or_else(|| outcome.running.map(Launched::wait_for_end));
     // The user who ended it does not want it to be started again, and would wait for ever.
     if signals.stop.load(Relaxed) || matches!(exit, Some(Exit::Signal(_))) {
         bail!(

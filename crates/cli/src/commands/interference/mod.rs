@@ -3,14 +3,10 @@
 pub mod args;
 #[cfg(target_arch = "x86_64")]
 mod hot;
-mod json;
-mod load;
 mod report;
 #[cfg(target_arch = "x86_64")]
 mod run;
 mod text;
-
-pub use report::result_of_file;
 
 use args::{Interference, InterferenceAction};
 #[cfg(target_arch = "x86_64")]

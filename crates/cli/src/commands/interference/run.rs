@@ -3,9 +3,9 @@
 use super::args::InterferenceRunArgs;
 use super::hot;
 use crate::commands::streams::{RepeatedStreams, Silenced};
-use crate::commands::wrapped::{self, Line, Signals};
 use crate::output::group_digits;
 use crate::screen::{Screen, tell_user};
+use crate::wrapped::{self, Line, Signals};
 use analysis::interference::Analyser;
 use experiment::{FunctionPattern, TraceLive, TraceOptions};
 use profile::known_code::{known_function, known_functions};
@@ -153,7 +153,7 @@ fn trace_options(
     Ok(TraceOptions {
         command: args.command.words.clone(),
         attach: args.pid,
-        runtime: wrapped::find_runtime(args.runtime.as_ref())?,
+        runtime: experiment::find_runtime(args.runtime.as_deref())?,
         functions,
         also,
         arguments: Vec::new(),

@@ -2,7 +2,7 @@
 //! number of bytes by leaving entries out.
 
 use crate::printable::clean_name;
-use crate::sampling_error::interval_of_part;
+use analysis::statistics::interval_of_part;
 use serde_json::{Map, Value, json};
 
 /// Maximum lengths of names in characters: the shorter ones apply if the answer would be too long.

@@ -8,9 +8,8 @@ use super::parameters::{
     RunParameters, Search, WhatIf,
 };
 use super::permits::Permits;
-use crate::exit::error_chain;
-use crate::result_kind::ResultKind;
 use anyhow::{Context, bail};
+use results::{ResultKind, error_chain};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{CallToolResult, ContentBlock, Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::RequestContext;

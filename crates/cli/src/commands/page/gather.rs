@@ -1,24 +1,21 @@
 //! Contents of the page, gathered from files of any kind.
 
-use crate::claims::JsonClaims;
 use crate::commands::annotate::hottest_code;
-use crate::commands::daemon::daemon_status;
-use crate::commands::diff;
-use crate::commands::epochs::json_epochs;
 use crate::commands::run::last_result_path;
-use crate::commands::{causal, interference};
-use crate::exit::error_chain;
-use crate::result_kind::ResultKind;
-use crate::sampling_error::interval_of_part;
 use analysis::bottleneck::auto;
 use analysis::bottleneck::forest::{Forest, Normalisation, ProfiledRun};
 use analysis::bottleneck::transform::{self, Transform};
+use analysis::statistics::interval_of_part;
+use daemon::Request;
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
 use regex::Regex;
+use results::causal::analyse_files;
+use results::interference::result_of_file;
 use results::page::{PAGE_SCHEMA, PageEpoch, PageLines, PageProfile, join_slices};
 use results::{
-    RecordingSource, Refusal, RefusalReason, command_words, inconclusive_refusal, is_recording,
-    resolve_all, tree_of_recording,
+    JsonClaims, RecordingSource, Refusal, RefusalReason, ResultKind, command_words,
+    difference_of_files, epochs_json, error_chain, inconclusive_refusal, is_recording, resolve_all,
+    tree_of_recording,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -209,7 +206,7 @@ impl PageContent {
         match kind {
             ResultKind::Recording => self.add_recording(file, debug_dirs)?,
             ResultKind::Causal => {}
-            ResultKind::Interference => self.results.push(interference::result_of_file(file)?),
+            ResultKind::Interference => self.results.push(result_of_file(file)?),
             ResultKind::Run | ResultKind::OtherJson => self.results.push(read_result(file)?),
             ResultKind::Foreign => {
                 let profile = read_foreign(file, debug_dirs)?;
@@ -228,7 +225,7 @@ impl PageContent {
             if !matches!(ResultKind::of_file(file), Ok(ResultKind::Causal)) {
                 continue;
             }
-            let alone = match causal::result_of_files(std::slice::from_ref(file)) {
+            let alone = match analyse_files(std::slice::from_ref(file)) {
                 Ok(result) => result,
                 Err(error) => {
                     self.pass_over(given, error)?;
@@ -243,7 +240,7 @@ impl PageContent {
         }
         for (_, files) in programs {
             for chosen in choices_of(&files) {
-                let mut result = causal::result_of_files(&chosen)?;
+                let mut result = analyse_files(&chosen)?;
                 let names = chosen.iter().map(|file| file.display().to_string());
                 result["files"] = names.collect::<Vec<String>>().into();
                 if chosen.len() < files.len()
@@ -274,7 +271,7 @@ impl PageContent {
         for (at, before) in sets.iter().enumerate() {
             for after in &sets[at + 1..] {
                 let pair = [before.clone(), after.clone()];
-                let compared = diff::result_of_pair(&pair, debug_dirs, MOST_DIFFERENCES);
+                let compared = difference_of_files(&pair, debug_dirs, MOST_DIFFERENCES);
                 let mut result = compared.unwrap_or_else(
                     |error| json!({ "schema": "vitalfew.diff/1", "why_not": error_chain(&error) }),
                 );
@@ -293,9 +290,9 @@ impl PageContent {
         let epochs = database.epochs()?;
         if !epochs.is_empty() {
             self.results
-                .push(serde_json::to_value(json_epochs(&epochs))?);
+                .push(serde_json::to_value(epochs_json(&epochs))?);
         }
-        if let Ok(status) = daemon_status(directory) {
+        if let Ok(status) = daemon::ask_daemon(directory, None, Request::Status) {
             self.results.push(serde_json::to_value(status)?);
         }
         Ok(())

@@ -3,8 +3,8 @@
 use super::args::Serve;
 use super::gather::{gather_content, latest_files};
 use super::stub::warn_of_stub_page;
-use crate::exit::error_chain;
 use crate::screen::tell_user;
+use results::error_chain;
 use server::{PageData, PageServer};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Result of a query, as a table, separated values or JSON.
 
 use crate::args::Query as Args;
-use crate::output::{Align, Table, clean_name};
+use crate::output::{Align, Table, clean_name, write_json};
 use crate::screen::Screen;
 use results::{Refusal, RefusalReason, usage_refusal};
 use rusqlite::Connection;
@@ -39,8 +39,7 @@ pub fn answer_query(connection: &Connection, args: &Args) -> anyhow::Result<()> 
             serde_json::Value::Object(pairs.collect())
         };
         let rows: Vec<serde_json::Value> = table.iter().map(object).collect();
-        serde_json::to_writer_pretty(&mut out, &rows).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &rows)?;
     } else if args.csv {
         let line = |cells: Vec<String>| cells.join(",");
         writeln!(

@@ -99,11 +99,11 @@ fn change_kind(before: &Finding, after: &Finding) -> ChangeKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::JsonClaims;
     use profile::{
         AmountUnit, CallGraph, Certainty, Collector, FindingAmount, FindingPlace, Host,
         PlaceInCode, Recording, Target,
     };
+    use results::JsonClaims;
 
     fn finding(name: &str, value: f64) -> Finding {
         Finding {

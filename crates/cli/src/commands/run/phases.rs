@@ -8,15 +8,14 @@ use super::memory::MemoryWatch;
 use super::progress::ProgressLine;
 use crate::commands::annotate;
 use crate::commands::streams::{RepeatedStreams, Silenced};
-use crate::commands::wrapped::{self, Signals};
-use crate::exit::error_chain;
 use crate::later_tables;
 use crate::output::clean_name;
 use crate::screen::tell_user;
+use crate::wrapped::{self, Signals};
 use analysis::judgement::{Measured, judge_measured};
 use experiment::MachineUsage;
 use profile::{CallGraph, Finding, MemoryNeed, Recording, SymbolTable};
-use results::{TimeTree, complete_stacks};
+use results::{TimeTree, complete_stacks, error_chain};
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -372,7 +371,7 @@ impl<'a> Phases<'a> {
             let outcome = self.record_once(&stop, &mut |_| {});
             self.end_hidden_run();
             let outcome = outcome?;
-            wrapped::wait_for_command(outcome.running);
+            outcome.running.map(Launched::wait_for_end);
             let again = RunEnd::of_run(outcome.exit, &outcome.recording);
             if self.notice_difference(&first, &again) {
                 break;

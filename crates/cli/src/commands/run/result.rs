@@ -1,10 +1,9 @@
 //! Result of a run, as data: printed, and kept as JSON. The schema is documented in docs/json.md.
 
 use super::phases::Asked;
-use crate::claims::{JsonClaim, JsonClaims};
 use crate::kept_file::KeptFile;
 use profile::{Host, Recording, Target, TaskTimes, TimeKind};
-use results::IdleKind;
+use results::{IdleKind, JsonClaim, JsonClaims};
 use sampler::Exit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,12 +1,11 @@
 //! Result of a run, as text: one screen of lines in fixed columns.
 
 use super::result::{CommandEnd, LeftProcess, RunResult};
-use crate::claims::JsonClaim;
-use crate::commands::wrapped;
 use crate::output::{clean_name, count_noun, format_ns, shell_words, shorten_middle};
+use crate::wrapped;
 use profile::Finding;
-use results::IdleKind;
 use results::phrases::{hottest_line, percent, place_name, spent_phrase};
+use results::{IdleKind, JsonClaim};
 use std::io::{self, Write};
 
 /// Columns of a place's name, and of its line.

@@ -13,9 +13,9 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use crate::commands::wrapped::Signals;
 use crate::output::{Align, Table, format_ns};
 use crate::screen::{Screen, tell_user, terminal_width};
+use crate::wrapped::Signals;
 use anyhow::Context;
 use args::Top;
 use draw::{draw_top, texts_of};

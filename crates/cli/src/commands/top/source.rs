@@ -3,6 +3,7 @@
 use super::args::Top;
 use super::known_names::{KnownNames, UnnamedPlaces};
 use super::rows::TopSnapshot;
+use daemon::Request;
 use profile::{CallGraph, Recording};
 use results::{OpenedRecording, RecordingSource, open_recording};
 use sampler::{Options, Separation, TargetSpec};
@@ -176,7 +177,7 @@ pub(super) fn leave_out_process(recording: &mut Recording, process: u32) {
 }
 
 fn ask_daemon(database: &Path) -> anyhow::Result<(Recording, RecordingSource)> {
-    crate::commands::daemon::flush_daemon(database)?;
+    daemon::ask_daemon(database, None, Request::Flush)?;
     let source = RecordingSource {
         path: Some(database.to_owned()),
         ..RecordingSource::default()

@@ -6,12 +6,11 @@ use crate::args::{Args, Command};
 use crate::commands::causal::args::CausalAction;
 use crate::commands::interference::args::InterferenceAction;
 use crate::commands::{causal, interference};
-use crate::exit::error_chain;
 use clap::Parser;
 use experiment::ProgressChoice;
 use profile::{BlockKind, CausalProfile, Finding, Interference, Recording};
-use results::{TimeTree, command_words};
-use sampler::command_text;
+use results::{TimeTree, command_words, error_chain};
+use sampler::{Launched, command_text};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -192,7 +191,7 @@ impl Phases<'_> {
         let traced = interference::trace_recorded(args, recording, &self.signals.stop);
         self.end_hidden_run();
         let (path, result, running) = traced?;
-        crate::commands::wrapped::wait_for_command(running);
+        running.map(Launched::wait_for_end);
         let next = command_words(&["interference", "report", &path.display().to_string()]);
         let findings = analysis::interference::findings(&result, &next);
         self.asked.push(Asked {

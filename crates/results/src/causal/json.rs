@@ -1,16 +1,20 @@
-//! `vitalfew causal report --json`; the schema is documented in docs/json.md.
+//! Effects of causal profiles as JSON; the form is documented in docs/json.md.
 
-use super::shown_report::ShownEffects;
+use super::again::run_again;
+use super::profiles::load_profiles;
 use crate::claims::JsonClaims;
+use crate::command::command_words;
 use analysis::causal::{
-    Effect, EffectVerdict, Estimate, FragmentEffects, Lack, LeftOut, Measure, Point,
+    Analysis, Effect, EffectVerdict, Estimate, FragmentEffects, Lack, LeftOut, Measure, Options,
+    Point, analyse_profile,
 };
-use results::command_words;
+use profile::CausalProfile;
 use serde::Serialize;
-use std::io::Write;
+use serde_json::Value;
+use std::path::PathBuf;
 
 /// Speedups for which the curve's value is given.
-pub const AT: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
+pub const CURVE_SPEEDUPS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 
 #[derive(Serialize)]
 struct Json<'a> {
@@ -98,10 +102,24 @@ struct JsonLeftOut<'a> {
     have: u64,
 }
 
-/// Writes the documented form.
-pub fn write_json(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::Result<()> {
-    let analysis = report.analysis;
-    let runs = report.profile.runs.iter().map(|run| JsonRun {
+/// Returns what `causal report --all --json` says of the runs of all files together.
+///
+/// # Errors
+/// If one cannot be read.
+pub fn analyse_files(files: &[PathBuf]) -> anyhow::Result<Value> {
+    let profile = load_profiles(files)?;
+    let analysis = analyse_profile(&profile, &Options::default());
+    let json = effects_json(&profile, &analysis, &analysis.fragments);
+    Ok(serde_json::to_value(json)?)
+}
+
+/// Returns the documented form; `shown` are the fragments that it has.
+pub fn effects_json<'a>(
+    profile: &'a CausalProfile,
+    analysis: &'a Analysis,
+    shown: &'a [FragmentEffects],
+) -> impl Serialize {
+    let runs = profile.runs.iter().map(|run| JsonRun {
         command: &run.command,
         host: &run.host.name,
         collector: &run.collector,
@@ -111,7 +129,13 @@ pub fn write_json(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::R
         experiments: run.experiments.len(),
         points: &run.points,
     });
-    let json = Json {
+    // More experiments with one fragment alone.
+    let next = |fragment: &FragmentEffects| {
+        let last = profile.runs.last();
+        let again = last.and_then(|run| run_again(run, Some(&fragment.name), None));
+        again.unwrap_or_else(|| command_words(&["causal", "run", "--fixed-line", &fragment.name]))
+    };
+    Json {
         schema: "vitalfew.causal/1",
         runs: runs.collect(),
         experiments: analysis.experiments,
@@ -120,20 +144,10 @@ pub fn write_json(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io::R
         confidence: 0.95,
         warnings: &analysis.warnings,
         findings_total: analysis.fragments.len(),
-        findings: report.shown.iter().map(json_finding).collect(),
-        claims: JsonClaims::of_findings(analysis::causal::findings(report.shown, |fragment| {
-            next(report, fragment)
-        })),
+        findings: shown.iter().map(json_finding).collect(),
+        claims: JsonClaims::of_findings(analysis::causal::findings(shown, next)),
         left_out: analysis.left_out.iter().map(left_out).collect(),
-    };
-    serde_json::to_writer_pretty(&mut *out, &json)?;
-    writeln!(out)
-}
-
-/// Returns the command for more experiments with one fragment alone.
-fn next(report: &ShownEffects<'_>, fragment: &FragmentEffects) -> Vec<String> {
-    let again = report.run_again(Some(&fragment.name), None);
-    again.unwrap_or_else(|| command_words(&["causal", "run", "--fixed-line", &fragment.name]))
+    }
 }
 
 fn json_finding(finding: &FragmentEffects) -> JsonFinding<'_> {
@@ -171,7 +185,7 @@ fn json_effect(effect: &Effect) -> JsonEffect<'_> {
         experiments: effect.experiments,
         set_aside: effect.set_aside,
         visits: effect.visits,
-        at: AT
+        at: CURVE_SPEEDUPS
             .iter()
             .filter_map(|s| effect.at(*s))
             .map(json_estimate)

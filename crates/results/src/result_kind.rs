@@ -1,6 +1,6 @@
 //! Kinds of files that vitalfew's commands write, recognised by their first bytes.
 
-use results::is_recording;
+use crate::tree::is_recording;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;

@@ -1,8 +1,7 @@
 //! Finding and reading causal profiles.
 
-use super::args::CausalSource;
+use crate::refusal::{failure_refusal, inconclusive_refusal};
 use profile::CausalProfile;
-use results::{Refusal, RefusalReason, inconclusive_refusal};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,17 +9,18 @@ use std::path::{Path, PathBuf};
 /// Maximum length of a profile of Coz.
 const MAX_LEN: u64 = 256 << 20;
 
-/// Reads the profiles and joins their runs; also returns their paths.
-pub fn load_profiles(source: &CausalSource) -> anyhow::Result<(CausalProfile, Vec<PathBuf>)> {
-    let files = match source.files.is_empty() {
-        false => source.files.clone(),
-        true => vec![latest_profile()?],
-    };
+/// Reads causal profiles, ours or Coz's, and puts their runs together; without files, the last
+/// profile in the database.
+///
+/// # Errors
+/// If one cannot be read, or there is none.
+pub fn load_profiles(files: &[PathBuf]) -> anyhow::Result<CausalProfile> {
+    let latest = files.is_empty().then(latest_profile).transpose()?;
     let mut profile = CausalProfile::default();
-    for file in &files {
+    for file in files.iter().chain(&latest) {
         profile.runs.extend(read_profile(file)?.runs);
     }
-    Ok((profile, files))
+    Ok(profile)
 }
 
 fn latest_profile() -> anyhow::Result<PathBuf> {
@@ -35,10 +35,7 @@ fn latest_profile() -> anyhow::Result<PathBuf> {
 }
 
 fn read_profile(path: &Path) -> anyhow::Result<CausalProfile> {
-    let failed = |what: String| Refusal {
-        reason: RefusalReason::Failure,
-        message: format!("{}: {what}", path.display()),
-    };
+    let failed = |what: String| failure_refusal(format!("{}: {what}", path.display()));
     let cannot = |error: std::io::Error| failed(format!("cannot be read: {error}"));
     let mut start = Vec::new();
     let file = File::open(path).map_err(cannot)?;
@@ -51,11 +48,15 @@ fn read_profile(path: &Path) -> anyhow::Result<CausalProfile> {
         return Ok(store::read_causal(path)?);
     }
     if !formats::coz::is_coz(&start) {
-        return Err(failed("is neither a causal profile of ours nor one of Coz".to_owned()).into());
+        return Err(failed(
+            "is neither a causal profile of ours nor one of Coz".to_owned(),
+        ));
     }
     file.read_to_end(&mut start).map_err(cannot)?;
     if start.len() as u64 > MAX_LEN {
-        return Err(failed("no causal profile is longer than 256 MiB".to_owned()).into());
+        return Err(failed(
+            "no causal profile is longer than 256 MiB".to_owned(),
+        ));
     }
-    Ok(formats::coz::read_coz(&start).map_err(|error| failed(error.to_string()))?)
+    formats::coz::read_coz(&start).map_err(|error| failed(error.to_string()))
 }

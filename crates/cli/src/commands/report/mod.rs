@@ -1,11 +1,12 @@
 //! `vitalfew report`.
 
-use super::report_table::{amount_text, percent_text, report_table};
+mod report_table;
+
 use crate::args::ReportArgs as Args;
 use crate::call_tree_order::children_shown;
 use crate::exit::INCONCLUSIVE;
 use crate::losses::loss_warnings;
-use crate::output::{clean_name, group_digits, shorten_middle};
+use crate::output::{clean_name, group_digits, shorten_middle, write_json};
 use crate::runtimes::runtime_advice;
 use crate::screen::{Screen, tell_user, terminal_width, warn_user, wrap_sentence};
 use crate::source;
@@ -14,6 +15,7 @@ use profile::{
     CallGraph, CallTree, Collector, EventId, Location, NodeId, Recording, SymbolTable, Target,
     TaskTimes, Unit,
 };
+use report_table::{amount_text, percent_text, report_table};
 use results::{
     KeySource, NamesNeeded, Refusal, RefusalReason, ReportBy, SampleReport, WantedSamples,
     call_tree, callers_tree, event_named, join_hosts, make_report, name_locations,
@@ -393,9 +395,7 @@ fn print_json(
         report,
         rows_total,
     };
-    serde_json::to_writer_pretty(&mut *out, &json).map_err(std::io::Error::from)?;
-    writeln!(out)?;
-    Ok(())
+    Ok(write_json(out, &json)?)
 }
 
 /// Prints the requested tree; returns `false` if it has no sample.

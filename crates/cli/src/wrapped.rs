@@ -1,13 +1,11 @@
 //! Parts shared by the commands that run another one: signals, and the exit code.
 
 use crate::screen::tell_user;
-use anyhow::Context;
 use sampler::{Exit, Launched};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::low_level::signal_name;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -102,17 +100,7 @@ pub fn wait_for_saved_command(
     if running.is_some() && !quiet {
         tell_user("saved; waiting for the command to end (Ctrl-C: leave it running)");
     }
-    wait_for_command(running)
-}
-
-/// Waits for a command that was left running.
-pub fn wait_for_command(running: Option<Launched>) -> Option<Exit> {
-    let mut running = running?;
-    loop {
-        if let Some(exit) = running.wait() {
-            return Some(exit);
-        }
-    }
+    running.map(Launched::wait_for_end)
 }
 
 /// Reports that a signal ended the command, as a shell does.
@@ -135,23 +123,6 @@ pub fn signal_words(signal: i32) -> String {
 /// Returns the exit code of the command; without one, vitalfew's.
 pub fn exit_code(exit: Option<Exit>) -> ExitCode {
     ExitCode::from(exit.map_or(128 + SIGINT, Exit::exit_code) as u8)
-}
-
-/// Returns the library to load into the command: the given one, or the one beside this program.
-pub fn find_runtime(given: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
-    let runtime = match given {
-        // The dynamic linker resolves a relative path in the command's directory.
-        Some(runtime) => std::path::absolute(runtime).context("--runtime")?,
-        None => {
-            let own = std::env::current_exe().context("where this program is")?;
-            experiment::runtime_library(&own)?
-        }
-    };
-    // A command that cannot be started is the more important error.
-    if runtime.exists() {
-        experiment::check_runtime(&runtime)?;
-    }
-    Ok(runtime)
 }
 
 /// A line on a terminal with a measurement's progress.

@@ -1,7 +1,7 @@
 //! Findings in the JSON of every command whose method makes them.
 
+use crate::phrases::{claim_sentence, doubt_lines, evidence_lines, speedup_line};
 use profile::{FINDING_SCHEMA, Finding};
-use results::phrases::{claim_sentence, doubt_lines, evidence_lines, speedup_line};
 use serde::{Deserialize, Serialize};
 
 /// A finding, with its sentences.
@@ -37,6 +37,7 @@ impl From<Finding> for JsonClaim {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JsonClaims {
     schema: String,
+    /// The claims, in the report's order.
     pub list: Vec<JsonClaim>,
 }
 
