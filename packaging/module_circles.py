@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Fails on circles of modules inside a crate.
+"""Fails on circles of modules inside a crate, and on commands that use each other.
 
 module_circles.py [ROOT]      checks ROOT/crates/*/src
 module_circles.py --test      tests itself
 
-What the modules of a circle share goes into a module below them all.
+What the modules of a circle share goes into a module below them all; what commands share, into one beside `commands`, or into
+a crate below.
 
 A module has an arrow to another one whose items it names by a path (`use` or inline). Names that a module only passes on
 (`pub use`) lead to the module that has them, so that a circle does not hide behind a `mod.rs`. Tests have no arrows.
@@ -147,13 +148,20 @@ def name(module):
     return "/".join(module) or "lib"
 
 
+def between_commands(arrows):
+    """Returns the pairs of modules below `commands/X` and `commands/Y` of which the first uses the second."""
+    parts = {module: module[1] for module in arrows if module[:1] == ("commands",) and module[1:]}
+    return [{user, used} for user in sorted(parts) for used in arrows[user] & parts.keys() if parts[user] != parts[used]]
+
+
 def find(root):
-    """Returns the circles below a directory, as (crate, names of modules)."""
+    """Returns what is wrong below a directory, as (crate, names of modules)."""
     crates = os.path.join(root, "crates")
     found = []
     for crate in sorted(os.listdir(crates)):
-        for circle in circles(Crate(os.path.join(crates, crate, "src")).arrows()):
-            found.append((crate, frozenset(map(name, circle))))
+        arrows = Crate(os.path.join(crates, crate, "src")).arrows()
+        for wrong in circles(arrows) + between_commands(arrows):
+            found.append((crate, frozenset(map(name, wrong))))
     return found
 
 
@@ -183,6 +191,11 @@ def test():
     assert crate_of(child) == [("a", frozenset(["m", "m/x"]))]
     parent = {"lib.rs": "mod m;", "m/mod.rs": "mod x; struct T; fn f() { x::g() } use x::g;", "m/x.rs": "use super::T;"}
     assert crate_of(parent) == [("a", frozenset(["m", "m/x"]))]
+    commands = {"commands/mod.rs": "mod x; mod y;", "commands/x/mod.rs": "mod z; use z::Z;", "commands/x/z.rs": "", "commands/y.rs": ""}
+    assert crate_of(commands) == []
+    between = [("a", frozenset(["commands/x/z", "commands/y"]))]
+    assert crate_of(commands | {"commands/x/z.rs": "use crate::commands::y::Y;"}) == between
+    assert crate_of(commands | {"commands/y.rs": "fn f() { super::x::z::g() }"}) == between
     print("module_circles.py: its tests passed")
 
 
@@ -191,7 +204,7 @@ def main(arguments):
         return test()
     found = find(arguments[0] if arguments else ROOT)
     if found:
-        sys.exit("\n".join(f"{crate}: a circle of modules: {' '.join(sorted(modules))}" for crate, modules in found))
+        sys.exit("\n".join(f"{crate}: a circle, or commands that use each other: {' '.join(sorted(modules))}" for crate, modules in found))
 
 
 if __name__ == "__main__":

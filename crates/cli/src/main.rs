@@ -3,13 +3,10 @@
 
 mod abandoned;
 mod args;
-mod cache;
 mod call_tree_order;
 mod commands;
 mod comparison;
 mod exit;
-mod kept_file;
-mod later_tables;
 mod losses;
 mod option_values;
 mod output;

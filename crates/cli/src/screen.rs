@@ -217,6 +217,15 @@ impl Screen {
         }
     }
 
+    /// Opens standard output for a result if that is a terminal or `is_ours`, else standard error: a
+    /// measured program's output stays its own.
+    pub fn beside_program(json: bool, is_ours: bool) -> Box<dyn Write> {
+        match is_ours || io::stdout().is_terminal() {
+            true => Box::new(Self::open_output(json)),
+            false => Box::new(io::stderr()),
+        }
+    }
+
     fn hand_on(&mut self, end: usize) -> io::Result<()> {
         let rest = self.pending.split_off(end);
         let lines = std::mem::replace(&mut self.pending, rest);

@@ -5,7 +5,7 @@
 //!
 //! # From a profile to the page
 //!
-//! The commands `html` and `serve` (`cli/src/commands/page`) gather profiles as columns
+//! For `html` and `serve`, `orchestration/src/page_content.rs` gathers profiles as columns
 //! (`results::page`), and the `--json` of other commands, in one document. This crate puts it into
 //! the built page, or answers browsers that know the token (`guard.rs`). In the browser
 //! `web/src/model` reads the document and computes, without a DOM; `web/src/charts` and

@@ -48,7 +48,7 @@ fn run_daemon(args: &DaemonRun) -> anyhow::Result<ExitCode> {
         pinned: !args.no_pin,
         stacks: (!args.no_stacks).then(|| TableLimits {
             memory: (args.unwind_memory as usize) << 20,
-            directory: crate::later_tables::table_directory(),
+            directory: orchestration::table_directory(),
         }),
     };
     let program = HostProgram {

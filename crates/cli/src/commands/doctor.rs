@@ -2,11 +2,11 @@
 
 use crate::abandoned::describe_abandoned;
 use crate::args::Doctor;
-use crate::commands::skid;
 use crate::exit::FAILURE;
 use crate::output::{clean_name, write_json};
 use crate::screen::{Screen, tell_user};
 use daemon::{Abandoned, abandoned_collectors};
+use orchestration::skid;
 use sampler::capabilities::{self, Capabilities, Program};
 use sampler::skid::Skid;
 use serde::Serialize;

@@ -2,9 +2,9 @@
 //! tables.
 
 use crate::args::{Args, Generate, Generated};
-use crate::later_tables::table_directory;
 use anyhow::Context;
 use clap::CommandFactory;
+use orchestration::table_directory;
 use std::process::ExitCode;
 use std::time::Duration;
 

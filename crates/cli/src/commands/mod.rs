@@ -17,7 +17,5 @@ pub mod query;
 pub mod record;
 pub mod report;
 pub mod run;
-mod skid;
 pub mod stats;
-mod streams;
 pub mod top;

@@ -1,13 +1,13 @@
 //! `vitalfew record`.
 
 use crate::args::{CallGraphArg, CollectorArg, Record};
-use crate::later_tables::{make_tables_later, making_note};
 use crate::losses::loss_warnings;
 use crate::output::{create_private_files, format_bytes, format_ns, group_digits};
 use crate::screen::{tell_user, warn_user};
 use crate::times::{time_advice, time_line};
 use crate::wrapped::{self, Line, Signals};
 use anyhow::Context;
+use orchestration::{make_tables_later, making_note, table_directory};
 use profile::{CallGraph, Collector, Recording};
 use sampler::{EventSpec, Options, Path, Progress, Rate, Separation, TargetSpec};
 use std::process::ExitCode;
@@ -119,7 +119,7 @@ fn record_options(args: &Record) -> anyhow::Result<Options> {
         None => {}
     }
     options.table_memory = (args.unwind_memory as usize) << 20;
-    options.table_directory = crate::later_tables::table_directory();
+    options.table_directory = table_directory();
     options.ask_runtimes = !args.no_attach;
     options.off_cpu = args.off_cpu;
     options.registers = args.registers;

@@ -8,18 +8,16 @@ mod listing;
 mod summary;
 
 use crate::args::{Annotate as Args, Source};
-use crate::commands::skid;
 use crate::output::{clean_name, group_digits, write_file};
 use crate::screen::{Screen, tell_user, warn_user};
 use crate::source;
-use profile::{Collector, Finding, Recording, Unit};
+use orchestration::refuse_late_samples;
+use profile::{Collector, Unit};
 use results::annotation::{
     AnnotatedProcedure, AnnotationOptions, AnnotationSetting, Annotator, FrequencyBasis,
     OmittedProcedure, SampleSelection,
 };
-use results::page::PageCode;
-use results::{RecordingSource, event_named, inconclusive_refusal, usage_refusal};
-use sampler::skid::Skid;
+use results::{event_named, inconclusive_refusal, usage_refusal};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -59,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             setting.event
         )));
     }
-    setting.late = refuse_skid(&recording, &setting)?;
+    setting.late = refuse_late_samples(&recording, &setting, &warn_user)?;
     let annotator = Annotator {
         recording: &recording,
         setting: &setting,
@@ -84,26 +82,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let annotated = annotator.annotate_procedure(&found.chosen, &code)?;
     show_procedure(args, &setting, &annotated, &code)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the number of instructions by which samples may be late. Refuses samples that say
-/// nothing about single instructions.
-fn refuse_skid(recording: &Recording, setting: &AnnotationSetting) -> anyhow::Result<usize> {
-    match skid::of_recording(&recording.host, &setting.event) {
-        Some(skid) => late_instructions(&skid, setting).ok_or_else(|| inconclusive_refusal(format!(
-            "on this machine samples of {} do not fall right after the slow instruction (only {}), so that nothing can be said \
-             about single ones",
-            setting.event,
-            skid::describe_skid(&skid)
-        ))),
-        None => {
-            warn_user(&format!(
-                "this machine cannot tell where {} samples fall on {}; run vitalfew doctor on that machine",
-                setting.event, recording.host.name
-            ));
-            Ok(0)
-        }
-    }
 }
 
 fn show_procedure(
@@ -216,81 +194,6 @@ fn split_arguments(args: &Args) -> (Option<String>, Source) {
         source.path = wanted.take().map(Into::into);
     }
     (wanted, source)
-}
-
-/// Returns the code of the hottest procedures, as far as it can be analysed; the notes give the
-/// reasons if not.
-pub fn hottest_code(recording: &Recording, source: &RecordingSource) -> PageCode {
-    let nothing = |why: String| PageCode {
-        notes: vec![why],
-        ..PageCode::default()
-    };
-    let event = match event_named(recording, None) {
-        Ok(event) if recording.event(event).unit == Unit::Samples => event,
-        Ok(_) => return nothing("there are no time samples".to_owned()),
-        Err(error) => return nothing(format!("{error:#}")),
-    };
-    let options = AnnotationOptions::default();
-    let mut setting = match AnnotationSetting::new(&options, source, recording, event) {
-        Ok(setting) => setting,
-        Err(error) => return nothing(format!("{error:#}")),
-    };
-    let selection = SampleSelection::new(recording, event, None);
-    setting.total = selection.total;
-    let late = skid::of_recording(&recording.host, &setting.event)
-        .map(|skid| late_instructions(&skid, &setting));
-    setting.late = late.flatten().unwrap_or(0);
-    let annotator = Annotator {
-        recording,
-        setting: &setting,
-        selection: &selection,
-    };
-    let mut code = PageCode::of_hottest(&annotator, late.flatten().is_some());
-    match late {
-        Some(Some(_)) => {}
-        Some(None) => code.notes.push(format!(
-            "samples of {} do not fall right after the slow instruction on that machine: no cycles are given",
-            setting.event
-        )),
-        None => code.notes.push(format!(
-            "this machine cannot tell where {} samples fall on {}: no cycles are given",
-            setting.event, recording.host.name
-        )),
-    }
-    code
-}
-
-/// Returns the number of instructions by which samples may be late; `None`: they say nothing about
-/// single ones.
-fn late_instructions(skid: &Skid, setting: &AnnotationSetting) -> Option<usize> {
-    match skid.is_one_instruction() {
-        true if skid.is_sharp() => Some(0),
-        true => Some(setting.model.processor().width as usize),
-        false => None,
-    }
-}
-
-/// Returns the stalls of the hottest procedures of a recording, without printing.
-///
-/// # Errors
-/// If samples say nothing about single instructions.
-pub fn hottest_stalls(recording: &Recording) -> anyhow::Result<Vec<Finding>> {
-    let event = event_named(recording, None)?;
-    if recording.event(event).unit != Unit::Samples {
-        return Err(inconclusive_refusal("there are no time samples".to_owned()));
-    }
-    let source = RecordingSource::default();
-    let options = AnnotationOptions::default();
-    let mut setting = AnnotationSetting::new(&options, &source, recording, event)?;
-    let selection = SampleSelection::new(recording, event, None);
-    setting.total = selection.total;
-    setting.late = refuse_skid(recording, &setting)?;
-    let annotator = Annotator {
-        recording,
-        setting: &setting,
-        selection: &selection,
-    };
-    Ok(annotator.hottest_stalls())
 }
 
 /// Warns of facts that make the result doubtful.

@@ -56,7 +56,7 @@ impl Cache {
     /// Returns the user's cache; `None` if there is no directory for it.
     pub fn of_user() -> Option<Self> {
         Some(Self {
-            directory: crate::cache::cache_directory()?.join("trees"),
+            directory: orchestration::cache_directory()?.join("trees"),
             limit: LARGEST,
         })
     }

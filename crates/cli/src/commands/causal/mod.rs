@@ -5,7 +5,6 @@ mod given;
 mod plots;
 mod report;
 mod run;
-pub use run::{QuietExperiments, experiment_quietly};
 mod shown_report;
 mod suggest;
 mod text;

@@ -2,29 +2,22 @@
 
 use super::args::{CausalBy, CausalRunArgs};
 use super::given::asked_experiments;
-use crate::commands::streams::RepeatedStreams;
 use crate::output::{clean_name, group_digits};
 use crate::screen::tell_user;
 use crate::wrapped::{self, Line, Signals};
 use experiment::{
     CallSequence, CausalListener, ExperimentOptions, LiveProgress, PointSpec, ProgressChoice,
-    Repeats, SpeedupSet,
+    Repeats, SpeedupSet, find_runtime,
 };
-use profile::{CausalProfile, CausalRun, Granularity};
-use sampler::Launched;
+use orchestration::{Precision, ProfileKeeper, RepeatedStreams};
+use profile::{CausalRun, Granularity};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The time for which short commands are repeated without `--for`.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Slopes with narrower intervals than this need no further run.
-const NARROW: f64 = 0.03;
-/// Saving may take one part in this many of the time: as a rule the measurements are saved after
-/// each experiment.
-const SAVING: u32 = 50;
 
 /// Runs the command.
 pub fn run(args: &CausalRunArgs) -> anyhow::Result<ExitCode> {
@@ -47,7 +40,7 @@ pub fn run(args: &CausalRunArgs) -> anyhow::Result<ExitCode> {
         || streams.rewind_input().is_ok() && (!unasked || streams.silence_stdout().is_ok());
     let mut talk = Talk::new(args, &mut rewind);
     let outcome = experiment::run_repeatedly(&options, repeats, &signals.stop, &mut talk)?;
-    let path = talk.path;
+    let path = talk.keeper.path;
     streams.restore_output();
     signals.pass_on(outcome.running.as_ref());
     if !args.quiet
@@ -64,82 +57,10 @@ pub fn run(args: &CausalRunArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Results of experiments without progress output.
-#[derive(Default)]
-pub struct QuietExperiments {
-    /// The runs.
-    pub profile: CausalProfile,
-    /// The measure of progress.
-    pub choice: Option<ProgressChoice>,
-    /// The number of times that the command was started.
-    pub runs: u32,
-}
-
-/// Runs the command with experiments again and again for a time, without messages. `rewind` rewinds
-/// the command's input between runs; the profile is kept where `causal report` finds it.
-///
-/// # Errors
-/// Those of the command.
-pub fn experiment_quietly(
-    args: &CausalRunArgs,
-    time: Duration,
-    stop: &AtomicBool,
-    rewind: &mut dyn FnMut() -> bool,
-) -> anyhow::Result<QuietExperiments> {
-    let mut options = experiment_options(args)?;
-    options.duration = Some(time);
-    let mut listener = QuietListener {
-        talk: Talk::new(args, rewind),
-        choice: None,
-    };
-    let repeats = match args.pid {
-        Some(_) => Repeats::Times(1),
-        None => Repeats::For(time),
-    };
-    let outcome = experiment::run_repeatedly(&options, repeats, stop, &mut listener)?;
-    let (profile, choice) = (listener.talk.profile, listener.choice);
-    outcome.running.map(Launched::wait_for_end);
-    Ok(QuietExperiments {
-        profile,
-        choice,
-        runs: outcome.runs,
-    })
-}
-
-struct QuietListener<'a> {
-    talk: Talk<'a>,
-    choice: Option<ProgressChoice>,
-}
-
-impl CausalListener for QuietListener<'_> {
-    fn progress_chosen(&mut self, choice: &ProgressChoice) {
-        self.choice = Some(choice.clone());
-    }
-
-    fn hear_notice(&mut self, _: &str) {}
-
-    fn report_progress(
-        &mut self,
-        number: u32,
-        live: &LiveProgress,
-        so_far: &mut dyn FnMut() -> CausalRun,
-    ) {
-        self.talk.report_progress(number, live, so_far);
-    }
-
-    fn run_finished(&mut self, run: &CausalRun) -> std::io::Result<bool> {
-        self.talk.run_finished(run)
-    }
-
-    fn input_rewound(&mut self) -> bool {
-        self.talk.input_rewound()
-    }
-}
-
 fn experiment_options(args: &CausalRunArgs) -> anyhow::Result<ExperimentOptions> {
     let mut options = ExperimentOptions::new(
         args.command.words.clone(),
-        experiment::find_runtime(args.runtime.as_deref())?,
+        find_runtime(args.runtime.as_deref())?,
     );
     options.by = match args.by {
         Some(CausalBy::Function) => Granularity::Function,
@@ -210,53 +131,11 @@ const LOOKING: u32 = 100;
 /// Saves the experiments, and shows the progress on standard error.
 struct Talk<'a> {
     args: &'a CausalRunArgs,
-    /// Rewinds the command's input, if possible.
-    rewind: &'a mut dyn FnMut() -> bool,
     line: Line,
-    /// The profile.
-    path: Option<PathBuf>,
-    /// Completed runs.
-    profile: CausalProfile,
-    /// Number of saved experiments of the current run, and the time of the next save.
-    saved: usize,
-    next_save: Instant,
-    /// The running analysis.
+    keeper: ProfileKeeper<'a>,
+    /// The running analysis, and the time of the next.
     looking: Option<JoinHandle<Precision>>,
-    /// The last precision shown, and the time of the next.
-    precision: Option<Precision>,
     again: Instant,
-}
-
-/// The precision so far.
-#[derive(Clone, Copy)]
-struct Precision {
-    /// Lines with enough data to be reported.
-    lines: usize,
-    /// Half the width of the widest interval of their slopes.
-    widest: f64,
-    took: Duration,
-}
-
-impl Precision {
-    fn of(profile: &CausalProfile, fewest: u16) -> Self {
-        let start = Instant::now();
-        let options = analysis::causal::Options {
-            minimum_speedups: fewest.into(),
-            // More runs reduce only the width by chance.
-            chance_only: true,
-            ..Default::default()
-        };
-        let findings = analysis::causal::analyse_profile(profile, &options).fragments;
-        let effects = findings
-            .iter()
-            .filter_map(|finding| finding.effects.first());
-        let widths = effects.map(|effect| (effect.slope.high - effect.slope.low) / 2.0);
-        Self {
-            lines: findings.len(),
-            widest: widths.fold(0.0, f64::max),
-            took: start.elapsed(),
-        }
-    }
 }
 
 impl CausalListener for Talk<'_> {
@@ -282,18 +161,7 @@ impl CausalListener for Talk<'_> {
         live: &LiveProgress,
         so_far: &mut dyn FnMut() -> CausalRun,
     ) {
-        // Finished experiments survive any end of this process.
-        let is_file = self
-            .path
-            .as_ref()
-            .is_none_or(|path| !path.exists() || path.is_file());
-        if live.experiments > self.saved && Instant::now() >= self.next_save && is_file {
-            self.saved = live.experiments;
-            let begin = Instant::now();
-            // A failure to write is reported at the end of the run.
-            let _ = self.store_run(&so_far());
-            self.next_save = Instant::now() + begin.elapsed() * SAVING;
-        }
+        self.keeper.report_progress(number, live, so_far);
         if self.line.is_shown() {
             self.show_progress(number, live, so_far);
         }
@@ -301,18 +169,12 @@ impl CausalListener for Talk<'_> {
 
     fn run_finished(&mut self, run: &CausalRun) -> std::io::Result<bool> {
         self.line.clear();
-        self.store_run(run).map_err(std::io::Error::other)?;
-        self.saved = 0;
         self.looking = None;
-        self.profile.runs.push(run.clone());
-        let known = Precision::of(&self.profile, fewest_speedups(self.args));
-        let narrow = known.lines > 0 && known.widest <= NARROW;
-        self.precision = Some(known);
-        Ok(!narrow)
+        self.keeper.run_finished(run)
     }
 
     fn input_rewound(&mut self) -> bool {
-        (self.rewind)()
+        self.keeper.input_rewound()
     }
 }
 
@@ -339,40 +201,33 @@ impl<'a> Talk<'a> {
     fn new(args: &'a CausalRunArgs, rewind: &'a mut dyn FnMut() -> bool) -> Self {
         Self {
             args,
-            rewind,
             line: Line::new(args.quiet),
-            path: args.output.clone(),
-            profile: CausalProfile::default(),
-            saved: 0,
-            next_save: Instant::now(),
+            keeper: ProfileKeeper::new(
+                args.output.clone(),
+                args.db.clone(),
+                fewest_speedups(args).into(),
+                rewind,
+            ),
             looking: None,
-            precision: None,
             again: Instant::now(),
         }
-    }
-
-    /// Saves a run, in place of its earlier state.
-    fn store_run(&mut self, run: &CausalRun) -> Result<(), store::StoreError> {
-        let path = self.path.get_or_insert_with(|| {
-            let database = self.args.db.clone().unwrap_or_else(store::default_database);
-            store::causal_path(&database, run.start_unix_ns)
-        });
-        store::save_causal(run, path).map(|_| ())
     }
 
     /// Returns the precision of the results so far, from an occasional analysis in another thread.
     fn estimate_precision(&mut self, so_far: &mut dyn FnMut() -> CausalRun) -> Option<Precision> {
         if self.looking.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.precision = self.looking.take().and_then(|looking| looking.join().ok());
-            let took = self.precision.map_or(Duration::ZERO, |known| known.took);
+            let looked = self.looking.take().and_then(|looking| looking.join().ok());
+            self.keeper.precision = looked;
+            let took = looked.map_or(Duration::ZERO, |known| known.took);
             self.again = Instant::now() + took * LOOKING;
         }
         if self.looking.is_none() && Instant::now() >= self.again {
-            let (mut profile, fewest) = (self.profile.clone(), fewest_speedups(self.args));
+            let (mut profile, fewest) = (self.keeper.profile.clone(), fewest_speedups(self.args));
             profile.runs.push(so_far());
-            self.looking = Some(std::thread::spawn(move || Precision::of(&profile, fewest)));
+            let look = move || Precision::of_profile(&profile, fewest.into());
+            self.looking = Some(std::thread::spawn(look));
         }
-        self.precision
+        self.keeper.precision
     }
 
     fn show_progress(

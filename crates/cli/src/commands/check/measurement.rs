@@ -1,9 +1,8 @@
 //! Times of several runs of a command, kept in a file with a recording of all runs beside it.
 
-use crate::commands::streams::{RepeatedStreams, Silenced};
-use crate::kept_file::KeptFile;
 use crate::output::{shell_words, write_file, write_json};
 use crate::wrapped::Signals;
+use orchestration::{KeptFile, RepeatedStreams, Silenced};
 use profile::{Host, Recording};
 use results::inconclusive_refusal;
 use sampler::{Exit, Launched, Options, TargetSpec, command_text};

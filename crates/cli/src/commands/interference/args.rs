@@ -1,6 +1,7 @@
 //! The command line of `vitalfew interference`.
 
 use crate::option_values::{AttachableCommand, parse_duration, parse_percent};
+use orchestration::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -71,7 +72,7 @@ pub struct InterferenceRunArgs {
     pub every: u32,
     /// Trace only one in many executions of a function where tracing would take more of the
     /// program's time than this percentage
-    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = USUAL_OVERHEAD, value_parser = parse_percent)]
     pub overhead: f64,
     /// How the result is shown.
     #[command(flatten)]
@@ -86,10 +87,10 @@ pub struct InterferenceRunArgs {
     #[arg(long)]
     pub no_trace: bool,
     /// Keep only the result of a run whose trace is larger than this, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    #[arg(long, value_name = "MIB", default_value_t = USUAL_LIMIT_MIB)]
     pub trace_limit: u64,
     /// Memory for executions that were not read yet: those that find no room are lost, and counted
-    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..=2048))]
+    #[arg(long, value_name = "MIB", default_value_t = USUAL_ROOM_MIB, value_parser = clap::value_parser!(u64).range(1..=2048))]
     pub buffer: u64,
     /// Say nothing but errors, and no result
     #[arg(short, long)]

@@ -9,8 +9,6 @@ mod run;
 mod text;
 
 use args::{Interference, InterferenceAction};
-#[cfg(target_arch = "x86_64")]
-pub use run::trace_recorded;
 use std::process::ExitCode;
 
 /// Runs the command.

@@ -1,10 +1,11 @@
 //! `vitalfew html`.
 
 use super::args::Html;
-use super::gather::{PageContent, gather_content};
 use super::stub::warn_of_stub_page;
 use crate::output::{format_bytes, group_digits, write_file};
 use crate::screen::tell_user;
+use crate::source::accept_recording;
+use orchestration::{PageContent, gather_content};
 use results::failure_refusal;
 use std::process::ExitCode;
 
@@ -14,7 +15,12 @@ const SHARES: [f64; 8] = [1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2];
 
 /// Runs the command.
 pub fn run(args: &Html) -> anyhow::Result<ExitCode> {
-    let mut content = gather_content(&args.shown.files, None, &args.shown.debug_dir, false)?;
+    let mut content = gather_content(
+        &args.shown.files,
+        &args.shown.debug_dir,
+        false,
+        accept_recording,
+    )?;
     let (page, left_out) = fit_page(&mut content, args.max_size)?;
     write_file(&args.output, |out| Ok(out.write_all(page.as_bytes())?))?;
     warn_of_stub_page();

@@ -1,7 +1,6 @@
 //! `vitalfew html` and `vitalfew serve`: everything on one page.
 
 pub mod args;
-mod gather;
 mod html;
 mod serve;
 mod stub;

@@ -1,9 +1,10 @@
 //! `vitalfew serve`.
 
 use super::args::Serve;
-use super::gather::{gather_content, latest_files};
 use super::stub::warn_of_stub_page;
 use crate::screen::tell_user;
+use crate::source::accept_recording;
+use orchestration::{gather_content, latest_files};
 use results::error_chain;
 use server::{PageData, PageServer};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -85,7 +86,7 @@ impl ServedFiles {
     }
 
     fn make(&self, watched: &[PathBuf], tag: String) -> anyhow::Result<PageData> {
-        let content = gather_content(watched, None, &self.debug_dirs, true)?;
+        let content = gather_content(watched, &self.debug_dirs, true, accept_recording)?;
         let compressed = server::compress_data(&content.to_json()?)?.into();
         Ok(PageData { compressed, tag })
     }

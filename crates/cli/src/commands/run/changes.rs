@@ -1,7 +1,7 @@
 //! Changes from one run's result to another's.
 
-use super::result::RunResult;
 use crate::output::{clean_name, format_ns};
+use orchestration::RunResult;
 use profile::{AmountBase, Claim, Finding};
 use results::phrases::claim_sentence;
 use std::io::{self, Write};
@@ -159,8 +159,7 @@ mod tests {
     fn a_kept_result_is_read_back_and_other_files_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("result.json");
-        let mut text = Vec::new();
-        result(&[("a", 0.5)]).write(&mut text).expect("written");
+        let text = serde_json::to_string(&result(&[("a", 0.5)])).expect("JSON");
         std::fs::write(&path, &text).expect("written");
         let read = RunResult::read(&path).expect("read");
         assert_eq!(read.claims.findings().count(), 1);
@@ -169,7 +168,7 @@ mod tests {
             let error = RunResult::read(&path).expect_err("refused");
             assert!(error.to_string().contains("not a result"), "{error}");
         }
-        let newer = String::from_utf8_lossy(&text).replace("run/2", "run/9");
+        let newer = text.replace("run/2", "run/9");
         std::fs::write(&path, newer).expect("written");
         assert!(RunResult::read(&path).is_err());
     }

@@ -1,8 +1,8 @@
 //! Result of a run, as text: one screen of lines in fixed columns.
 
-use super::result::{CommandEnd, LeftProcess, RunResult};
 use crate::output::{clean_name, count_noun, format_ns, shell_words, shorten_middle};
 use crate::wrapped;
+use orchestration::{CommandEnd, LeftProcess, RunResult};
 use profile::Finding;
 use results::phrases::{hottest_line, percent, place_name, spent_phrase};
 use results::{IdleKind, JsonClaim};

@@ -4,6 +4,7 @@ use super::args::Top;
 use super::known_names::{KnownNames, UnnamedPlaces};
 use super::rows::TopSnapshot;
 use daemon::Request;
+use orchestration::{make_tables_later, table_directory};
 use profile::{CallGraph, Recording};
 use results::{OpenedRecording, RecordingSource, open_recording};
 use sampler::{Options, Separation, TargetSpec};
@@ -156,13 +157,13 @@ fn sample_once(args: &Top, every: Duration, stop: &AtomicBool) -> anyhow::Result
     let target = args.pid.map_or(TargetSpec::Machine, TargetSpec::Process);
     let mut options = Options::new(target);
     options.call_graph = CallGraph::Tables;
-    options.table_directory = crate::later_tables::table_directory();
+    options.table_directory = table_directory();
     options.off_cpu = true;
     options.ask_runtimes = false;
     options.separation = Separation::Threads;
     options.duration = Some(every);
     let outcome = sampler::record(&options, stop, &mut |_| {})?;
-    crate::later_tables::make_tables_later(&outcome.without_tables);
+    make_tables_later(&outcome.without_tables);
     let mut recording = outcome.recording;
     leave_out_process(&mut recording, std::process::id());
     Ok(recording)

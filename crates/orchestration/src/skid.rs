@@ -1,10 +1,12 @@
 //! Skid of samples on this machine: measured once, and cached.
 
-use crate::output::write_file;
+use crate::cache::cache_directory;
 use profile::Host;
 use sampler::EventSpec;
 use sampler::skid::{Skid, measure_skid};
 use std::collections::BTreeMap;
+use std::path::Path;
+use whole_file::write_whole_file;
 
 /// Cached measurements, by processor, kernel and event.
 type Known = BTreeMap<String, Skid>;
@@ -13,7 +15,7 @@ type Known = BTreeMap<String, Skid>;
 pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let processor = host.cpu_id.as_ref()?;
     let key = format!("{processor} {} {event}", host.kernel);
-    let file = crate::cache::cache_directory().map(|directory| directory.join("skid.json"));
+    let file = cache_directory().map(|directory| directory.join("skid.json"));
     let known = file.as_ref().and_then(|file| std::fs::read(file).ok());
     let mut known: Known = known
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -24,26 +26,23 @@ pub fn of_this_machine(host: &Host, event: &str) -> Option<Skid> {
     let spec = EventSpec::parse(event).ok()?;
     let skid = measure_skid(&spec).ok()?;
     known.insert(key, skid.clone());
-    // Without a place for the cache, it is measured again the next time.
-    if let Some(file) = file
-        && file
-            .parent()
-            .is_some_and(|directory| std::fs::create_dir_all(directory).is_ok())
-    {
-        let _ = write_file(&file, |out| Ok(serde_json::to_writer_pretty(out, &known)?));
+    if let Some(file) = file {
+        // Without a place for the cache, it is measured again the next time.
+        let _ = keep_skids(&known, &file);
     }
     Some(skid)
+}
+
+fn keep_skids(known: &Known, file: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(file.parent().unwrap_or(file))?;
+    write_whole_file(file, &serde_json::to_vec_pretty(known)?)
 }
 
 /// Returns the skid of an event's samples on the machine of a recording, if it is this one.
 pub fn of_recording(host: &Host, event: &str) -> Option<Skid> {
     let here = sampler::read_host();
     let same = here.name == host.name && here.kernel == host.kernel && here.cpu_id == host.cpu_id;
-    if same {
-        of_this_machine(&here, event)
-    } else {
-        None
-    }
+    same.then(|| of_this_machine(&here, event))?
 }
 
 /// Describes the skid in one line.

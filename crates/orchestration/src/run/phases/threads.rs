@@ -1,14 +1,15 @@
 //! Losses of threads to each other, and predictions of experiments: in further runs of a command, or in a later phase of a program
 //! that runs on.
 
-use super::{Asked, FEWEST_SAMPLES, Phases, STOPPED, Sampled, TOO_FEW};
-use crate::args::{Args, Command};
-use crate::commands::causal::args::CausalAction;
-use crate::commands::interference::args::InterferenceAction;
-use crate::commands::{causal, interference};
-use clap::Parser;
-use experiment::ProgressChoice;
-use profile::{BlockKind, CausalProfile, Finding, Interference, Recording};
+use super::{FEWEST_SAMPLES, Phases, STOPPED, Sampled, TOO_FEW};
+use crate::experiments::ProfileKeeper;
+use crate::run::options::RunProgress;
+#[cfg(target_arch = "x86_64")]
+use crate::tracing::trace_recorded;
+use experiment::{ExperimentOptions, PointSpec, ProgressChoice, Repeats, run_repeatedly};
+use profile::{
+    AskedExperiments, BlockKind, CausalProfile, Finding, Granularity, Interference, Recording,
+};
 use results::{TimeTree, command_words, error_chain};
 use sampler::{Launched, command_text};
 use std::collections::BTreeMap;
@@ -35,22 +36,22 @@ const COUNTABLE: std::ops::Range<f64> = 40.0..20_000.0;
 /// Calls that there are at least in one run.
 const FEWEST_CALLS: u64 = 100;
 
-/// Program that other methods are asked about.
-enum ProgramUnderTest {
-    /// A command, which is started once more.
-    Command(Vec<OsString>),
-    /// A process that runs already.
-    Process(u32),
+/// Program that other methods are asked about: a command, which is started once more, or a process
+/// that runs already.
+struct ProgramUnderTest {
+    command: Vec<OsString>,
+    process: Option<u32>,
 }
 
 impl ProgramUnderTest {
     /// Returns it as the end of a command line.
-    fn to_words(&self) -> Vec<OsString> {
-        match self {
-            Self::Command(words) => std::iter::once("--".into())
-                .chain(words.iter().cloned())
-                .collect(),
-            Self::Process(pid) => vec!["-p".into(), pid.to_string().into()],
+    fn to_words(&self) -> Vec<String> {
+        match self.process {
+            Some(pid) => vec!["-p".to_owned(), pid.to_string()],
+            None => {
+                let words = command_text(&self.command);
+                std::iter::once("--".to_owned()).chain(words).collect()
+            }
         }
     }
 }
@@ -63,14 +64,14 @@ impl Phases<'_> {
         time: &TimeTree,
     ) -> (Vec<Finding>, Vec<Finding>) {
         if sampled.samples < FEWEST_SAMPLES {
-            self.not_asked("interference", TOO_FEW.to_owned());
-            self.not_asked("experiments", TOO_FEW.to_owned());
+            self.not_asked("interference", TOO_FEW);
+            self.not_asked("experiments", TOO_FEW);
             return (Vec::new(), Vec::new());
         }
         if time.threads_at_work < 2 {
-            self.not_asked("interference", "one thread does the work".to_owned());
+            self.not_asked("interference", "one thread does the work");
             let why = "one thread does the work: a part of its time is what it is worth";
-            self.not_asked("experiments", why.to_owned());
+            self.not_asked("experiments", why);
             return (Vec::new(), Vec::new());
         }
         if let Err(why) = self.is_repeatable(sampled) {
@@ -80,7 +81,7 @@ impl Phases<'_> {
         }
         let (findings, counted) = match time.busy_threads {
             ..2 => {
-                self.not_asked("interference", ONE_RUNS.to_owned());
+                self.not_asked("interference", ONE_RUNS);
                 (Vec::new(), None)
             }
             _ => self.trace_or_tell(&sampled.recording, &self.command(), TRACING),
@@ -97,7 +98,10 @@ impl Phases<'_> {
     }
 
     fn command(&self) -> ProgramUnderTest {
-        ProgramUnderTest::Command(self.args.command.clone())
+        ProgramUnderTest {
+            command: self.options.command.clone(),
+            process: None,
+        }
     }
 
     /// Traces a program of several threads that runs on, and experiments with it: the process that has most of the samples. `None` if it is no such program.
@@ -105,22 +109,25 @@ impl Phases<'_> {
         &mut self,
         sampled: &Sampled,
     ) -> Option<(Vec<Finding>, Vec<Finding>)> {
-        let runs_on = sampled.exit.is_none() && sampled.has_threads && !self.args.once;
+        let runs_on = sampled.exit.is_none() && sampled.has_threads && !self.options.once;
         let pid = busiest_process(&sampled.recording).filter(|_| runs_on)?;
-        let process = ProgramUnderTest::Process(pid);
+        let process = ProgramUnderTest {
+            command: Vec::new(),
+            process: Some(pid),
+        };
         let (findings, counted) = match why_not_traced(&sampled.recording, pid) {
             _ if self.is_stopped() => {
-                self.not_asked("interference", STOPPED.to_owned());
+                self.not_asked("interference", STOPPED);
                 (Vec::new(), None)
             }
             Some(why) => {
-                self.not_asked("interference", why.to_owned());
+                self.not_asked("interference", why);
                 (Vec::new(), None)
             }
             None => self.trace_or_tell(&sampled.recording, &process, TRACING_RUNNING),
         };
         if self.is_stopped() {
-            self.not_asked("experiments", STOPPED.to_owned());
+            self.not_asked("experiments", STOPPED);
             return Some((findings, Vec::new()));
         }
         // Functions of a server are called too often to be counted, as a rule; the kernel counts its answers by itself.
@@ -177,35 +184,20 @@ impl Phases<'_> {
         part: f64,
     ) -> anyhow::Result<(Vec<Finding>, Option<String>)> {
         self.note_progress("tracing what threads lose to each other");
-        let words = ["interference", "run", "--quiet"];
-        let args = parse_defaults(&words, program)?;
-        let Command::Interference(args) = args else {
-            anyhow::bail!("no such command");
-        };
-        let InterferenceAction::Run(mut args) = args.action else {
-            anyhow::bail!("no such command");
-        };
-        args.duration = Some(self.time_left().mul_f64(part));
-        let args = &args;
+        let duration = self.time_left().mul_f64(part);
         self.begin_phase(program, "tracing")?;
-        let traced = interference::trace_recorded(args, recording, &self.signals.stop);
+        let (command, process) = (&program.command, program.process);
+        let traced = trace_recorded(command, process, recording, duration, self.stop);
         self.end_hidden_run();
         let (path, result, running) = traced?;
         running.map(Launched::wait_for_end);
         let next = command_words(&["interference", "report", &path.display().to_string()]);
         let findings = analysis::interference::findings(&result, &next);
-        self.asked.push(Asked {
-            method: "interference".to_owned(),
-            had: Some(match program {
-                ProgramUnderTest::Command(_) => {
-                    format!("{} executions in one run", result.executions)
-                }
-                ProgramUnderTest::Process(pid) => {
-                    format!("{} executions in process {pid}", result.executions)
-                }
-            }),
-            why_not: None,
-        });
+        let had = match program.process {
+            None => format!("{} executions in one run", result.executions),
+            Some(pid) => format!("{} executions in process {pid}", result.executions),
+        };
+        self.note_asked("interference", Some(had), None);
         Ok((findings, function_to_count(&result)))
     }
 
@@ -224,33 +216,29 @@ impl Phases<'_> {
             "experimenting for {} s (--progress names what counts the work)",
             left.as_secs()
         ));
-        let mut words = vec!["causal", "run", "--quiet"];
-        let mut points = self.args.progress.clone();
+        let mut points = self.options.progress.clone();
         if points.is_empty() {
             points.extend(counted.map(str::to_owned));
         }
-        for point in &points {
-            words.extend(["--progress", point]);
-        }
-        let had = match self.experiments(&words, program, left) {
+        let had = match self.experiments(&points, Granularity::Line, program, left) {
             Err(error) if is_without_lines(&error) => {
-                self.experiments(&[&words[..], &["--by", "function"]].concat(), program, left)?
+                self.experiments(&points, Granularity::Function, program, left)?
             }
             other => other?,
         };
-        let profile = had.profile;
+        let (profile, choice, runs) = had;
         let experiments: usize = profile.runs.iter().map(|run| run.experiments.len()).sum();
         let analysis = analysis::causal::analyse_profile(&profile, &Default::default());
         let predicted = analysis::causal::findings(&analysis.fragments, |fragment| {
             let mut words = command_words(&["causal", "run", "--fixed-line", &fragment.name]);
-            words.extend(command_text(&program.to_words()));
+            words.extend(program.to_words());
             words
         });
-        let is_command = matches!(program, ProgramUnderTest::Command(_));
+        let is_command = program.process.is_none();
         let nothing_counts = !is_command
             && points.is_empty()
-            && matches!(had.choice, Some(ProgressChoice::EndToEnd) | None);
-        let counted = match (points.as_slice(), had.choice) {
+            && matches!(choice, Some(ProgressChoice::EndToEnd) | None);
+        let counted = match (points.as_slice(), choice) {
             ([], Some(ProgressChoice::Function { name, .. })) => format!("calls of {name}"),
             ([], Some(ProgressChoice::EndToEnd) | None) if is_command => {
                 "the ends of runs".to_owned()
@@ -259,58 +247,76 @@ impl Phases<'_> {
             ([], Some(ProgressChoice::Source(points))) => points.join(", "),
             (named, _) => named.join(", "),
         };
-        self.asked.push(Asked {
-            method: "experiments".to_owned(),
-            had: Some(match program {
-                ProgramUnderTest::Command(_) => format!(
-                    "{experiments} in {} runs, progress measured by {counted}",
-                    had.runs
-                ),
-                ProgramUnderTest::Process(pid) => {
-                    format!("{experiments} with process {pid}, progress measured by {counted}")
-                }
-            }),
-            why_not: match nothing_counts {
-                true => Some(NO_COUNT.to_owned()),
-                false => why_unknown(&profile, &predicted),
-            },
-        });
+        let with = match program.process {
+            None => format!("in {runs} runs"),
+            Some(pid) => format!("with process {pid}"),
+        };
+        let had = format!("{experiments} {with}, progress measured by {counted}");
+        let why_not = match nothing_counts {
+            true => Some(NO_COUNT.to_owned()),
+            false => why_unknown(&profile, &predicted),
+        };
+        self.note_asked("experiments", Some(had), why_not);
         Ok(predicted)
     }
 
+    /// Experiments, and keeps the profile where `causal report` finds it. Returns the profile, the
+    /// measure of progress, and how often the command was started.
     fn experiments(
         &mut self,
-        words: &[&str],
+        points: &[String],
+        by: Granularity,
         program: &ProgramUnderTest,
         time: Duration,
-    ) -> anyhow::Result<causal::QuietExperiments> {
-        let args = parse_defaults(words, program)?;
-        let Command::Causal(args) = args else {
-            anyhow::bail!("no such command");
+    ) -> anyhow::Result<(CausalProfile, Option<ProgressChoice>, u32)> {
+        let runtime = experiment::find_runtime(None)?;
+        let mut options = ExperimentOptions::new(program.command.clone(), runtime);
+        options.attach = program.process;
+        options.by = by;
+        options.or_functions = by == Granularity::Line;
+        let specs = points.iter().map(|point| PointSpec::parse_spec(point));
+        options.points = specs.collect::<Result<_, _>>()?;
+        options.choose_point = true;
+        options.duration = Some(time);
+        let mut asked: Vec<&str> = Vec::new();
+        for point in points {
+            asked.extend(["--progress", point]);
+        }
+        if by == Granularity::Function {
+            asked.extend(["--by", "function"]);
+        }
+        options.asked = AskedExperiments {
+            options: asked.into_iter().map(str::to_owned).collect(),
+            time_ns: None,
+            process: program.process,
         };
-        let CausalAction::Run(args) = &args.action else {
-            anyhow::bail!("no such command");
+        let repeats = match program.process {
+            Some(_) => Repeats::Times(1),
+            None => Repeats::For(time),
         };
         self.begin_phase(program, "experimenting")?;
         let streams = &mut self.streams;
-        let result = causal::experiment_quietly(args, time, &self.signals.stop, &mut || {
-            streams.rewind_input().is_ok()
+        let mut rewind = || streams.rewind_input().is_ok();
+        let fewest = analysis::causal::Options::default().minimum_speedups;
+        let mut keeper = ProfileKeeper::new(None, None, fewest, &mut rewind);
+        let outcome = run_repeatedly(&options, repeats, self.stop, &mut keeper);
+        let (profile, choice) = (keeper.profile, keeper.choice);
+        let outcome = outcome.map(|outcome| {
+            outcome.running.map(Launched::wait_for_end);
+            outcome.runs
         });
         self.end_hidden_run();
-        result
+        Ok((profile, choice, outcome?))
     }
 
     /// Begins a phase in another run of a command, or with a process that runs: of one that we were told of, nobody sees the output here.
     fn begin_phase(&mut self, program: &ProgramUnderTest, phase: &str) -> anyhow::Result<()> {
-        match program {
-            ProgramUnderTest::Command(_) => self.begin_hidden_run(phase),
-            ProgramUnderTest::Process(_) => {
-                if self.args.pid.is_some() {
-                    self.line.show_phase(phase);
-                }
-                Ok(())
-            }
+        if program.process.is_none() {
+            self.begin_hidden_run(phase)?;
+        } else if self.options.pid.is_some() {
+            (self.observe)(RunProgress::PhaseBegan(phase));
         }
+        Ok(())
     }
 }
 
@@ -372,11 +378,4 @@ fn busiest_process(recording: &Recording) -> Option<u32> {
     }
     let busiest = samples.into_iter().max_by_key(|(_, count)| *count);
     busiest.map(|(pid, _)| pid)
-}
-
-/// The command line of another command, with its defaults, for the same program.
-fn parse_defaults(words: &[&str], program: &ProgramUnderTest) -> anyhow::Result<Command> {
-    let words = std::iter::once("vitalfew").chain(words.iter().copied());
-    let words = words.map(OsString::from).chain(program.to_words());
-    Ok(Args::try_parse_from(words)?.command)
 }

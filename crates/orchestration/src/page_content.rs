@@ -1,20 +1,21 @@
 //! Contents of the page, gathered from files of any kind.
 
-use crate::commands::annotate::hottest_code;
-use crate::commands::run::last_result_path;
+use crate::hottest::hottest_code;
+use crate::run::last_result_path;
 use analysis::bottleneck::auto;
 use analysis::bottleneck::forest::{Forest, Normalisation, ProfiledRun};
 use analysis::bottleneck::transform::{self, Transform};
 use analysis::statistics::interval_of_part;
 use daemon::Request;
 use formats::read::{self, GroupBy, ReadOptions, TreeProfile};
+use profile::Recording;
 use regex::Regex;
 use results::causal::analyse_files;
 use results::interference::result_of_file;
 use results::page::{PAGE_SCHEMA, PageEpoch, PageLines, PageProfile, join_slices};
 use results::{
-    JsonClaims, RecordingSource, Refusal, RefusalReason, ResultKind, command_words,
-    difference_of_files, epochs_json, error_chain, inconclusive_refusal, is_recording, resolve_all,
+    JsonClaims, OpenedRecording, RecordingSource, ResultKind, command_words, difference_of_files,
+    epochs_json, error_chain, failure_refusal, inconclusive_refusal, is_recording, resolve_all,
     tree_of_recording,
 };
 use serde::Serialize;
@@ -49,6 +50,9 @@ pub struct PageContent {
     not_read: Vec<String>,
 }
 
+/// Takes a recording, and tells the user what is missing in it.
+pub type AcceptRecording = fn(OpenedRecording) -> Recording;
+
 /// A file to show.
 struct GivenFile {
     path: PathBuf,
@@ -57,7 +61,10 @@ struct GivenFile {
 }
 
 impl PageContent {
-    /// The document.
+    /// Returns the document.
+    ///
+    /// # Errors
+    /// If it has no form in JSON.
     pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(self)
     }
@@ -79,12 +86,15 @@ impl PageContent {
     }
 }
 
-/// Reads the files, or the last of each kind that a database has.
+/// Reads the files, or the last of each kind that the usual database has.
+///
+/// # Errors
+/// If a file that was named cannot be read, or there is none.
 pub fn gather_content(
     files: &[PathBuf],
-    database: Option<&Path>,
     debug_dirs: &[PathBuf],
     live: bool,
+    accept: AcceptRecording,
 ) -> anyhow::Result<PageContent> {
     let mut content = PageContent {
         schema: PAGE_SCHEMA,
@@ -95,7 +105,7 @@ pub fn gather_content(
         not_read: Vec::new(),
     };
     let latest = match files.is_empty() {
-        true => latest_files(database)?,
+        true => latest_files(None)?,
         false => Vec::new(),
     };
     let given = given_files(files.iter().chain(&latest))?;
@@ -106,7 +116,7 @@ pub fn gather_content(
         )));
     }
     for file in &given {
-        if let Err(error) = content.add_file(&file.path, debug_dirs) {
+        if let Err(error) = content.add_file(&file.path, debug_dirs, accept) {
             content.pass_over(file, error)?;
         }
     }
@@ -160,6 +170,9 @@ fn given_files<'a>(files: impl Iterator<Item = &'a PathBuf>) -> anyhow::Result<V
 }
 
 /// Returns the database, as far as it has recordings, and the last results in it.
+///
+/// # Errors
+/// If it has neither, or cannot be read.
 pub fn latest_files(database: Option<&Path>) -> anyhow::Result<Vec<PathBuf>> {
     let database = database.map_or_else(store::default_database, Path::to_owned);
     let mut files = Vec::new();
@@ -198,13 +211,16 @@ impl PageContent {
         Ok(())
     }
 
-    fn add_file(&mut self, file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<()> {
-        let kind = ResultKind::of_file(file).map_err(|error| Refusal {
-            reason: RefusalReason::Failure,
-            message: format!("{}: cannot be read: {error}", file.display()),
-        })?;
-        match kind {
-            ResultKind::Recording => self.add_recording(file, debug_dirs)?,
+    fn add_file(
+        &mut self,
+        file: &Path,
+        debug_dirs: &[PathBuf],
+        accept: AcceptRecording,
+    ) -> anyhow::Result<()> {
+        let unreadable =
+            |error| failure_refusal(format!("{}: cannot be read: {error}", file.display()));
+        match ResultKind::of_file(file).map_err(unreadable)? {
+            ResultKind::Recording => self.add_recording(file, debug_dirs, accept)?,
             ResultKind::Causal => {}
             ResultKind::Interference => self.results.push(result_of_file(file)?),
             ResultKind::Run | ResultKind::OtherJson => self.results.push(read_result(file)?),
@@ -298,7 +314,12 @@ impl PageContent {
         Ok(())
     }
 
-    fn add_recording(&mut self, file: &Path, debug_dirs: &[PathBuf]) -> anyhow::Result<()> {
+    fn add_recording(
+        &mut self,
+        file: &Path,
+        debug_dirs: &[PathBuf],
+        accept: AcceptRecording,
+    ) -> anyhow::Result<()> {
         if file.is_dir() {
             self.add_machine(file)?;
         }
@@ -317,7 +338,7 @@ impl PageContent {
                 epochs = page_epochs(&all);
                 recording
             }
-            None => crate::source::accept_recording(results::open_recording(&source, Wanted::ALL)?),
+            None => accept(results::open_recording(&source, Wanted::ALL)?),
         };
         profile::fold_interpreter_frames(&mut recording);
         join_slices(&mut recording);
@@ -443,18 +464,13 @@ fn search_profile(name: &str, profile: &TreeProfile) -> anyhow::Result<Value> {
 }
 
 fn read_result(file: &Path) -> anyhow::Result<Value> {
-    let failed = |what: String| Refusal {
-        reason: RefusalReason::Failure,
-        message: format!("{}: {what}", file.display()),
-    };
+    let failed = |what: String| failure_refusal(format!("{}: {what}", file.display()));
     let mut text = Vec::new();
     File::open(file)?
         .take(LONGEST_RESULT + 1)
         .read_to_end(&mut text)?;
     if text.len() as u64 > LONGEST_RESULT {
-        return Err(failed("no result is longer than 256 MiB".to_owned()).into());
+        return Err(failed("no result is longer than 256 MiB".to_owned()));
     }
-    let result: Value =
-        serde_json::from_slice(&text).map_err(|error| failed(format!("is damaged: {error}")))?;
-    Ok(result)
+    serde_json::from_slice(&text).map_err(|error| failed(format!("is damaged: {error}")))
 }

@@ -1,14 +1,12 @@
 //! Result of a run, as data: printed, and kept as JSON. The schema is documented in docs/json.md.
 
-use super::phases::Asked;
 use crate::kept_file::KeptFile;
 use profile::{Host, Recording, Target, TaskTimes, TimeKind};
 use results::{IdleKind, JsonClaim, JsonClaims};
 use sampler::Exit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The version of the form.
 const SCHEMA: &str = "vitalfew.run/2";
@@ -17,6 +15,17 @@ const RESULT_FILE: KeptFile = KeptFile {
     schema: SCHEMA,
     longest: 64 << 20,
 };
+
+/// Use of one method in a run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Asked {
+    /// The method.
+    pub method: String,
+    /// Data that the method could use; absent if it was not asked.
+    pub had: Option<String>,
+    /// Reason that it was not asked, or could not answer.
+    pub why_not: Option<String>,
+}
 
 /// An end of a command before its work was done, as it seems.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -151,14 +160,9 @@ impl RunResult {
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         RESULT_FILE.read(path, |result: &Self| &result.schema)
     }
+}
 
-    /// Writes the documented form.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn write(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        serde_json::to_writer_pretty(&mut *out, self)?;
-        writeln!(out)?;
-        Ok(())
-    }
+/// Returns the path of the last result in a database, for the page.
+pub fn last_result_path(database: &Path) -> PathBuf {
+    database.join("last-run.json")
 }

@@ -2,24 +2,19 @@
 
 mod threads;
 
-use super::args::RunAll;
 use super::confinement::{Confinement, own_children};
 use super::memory::MemoryWatch;
-use super::progress::ProgressLine;
-use crate::commands::annotate;
-use crate::commands::streams::{RepeatedStreams, Silenced};
-use crate::later_tables;
-use crate::output::clean_name;
-use crate::screen::tell_user;
-use crate::wrapped::{self, Signals};
+use super::options::{RunOptions, RunProgress};
+use super::result::Asked;
+use crate::hottest::hottest_stalls;
+use crate::later_tables::table_directory;
+use crate::streams::{RepeatedStreams, Silenced};
 use analysis::judgement::{Measured, judge_measured};
 use experiment::MachineUsage;
 use profile::{CallGraph, Finding, MemoryNeed, Recording, SymbolTable};
 use results::{TimeTree, complete_stacks, error_chain};
 use sampler::{Exit, Launched, Options, Outcome, Progress, Separation, TargetSpec};
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -63,17 +58,6 @@ const OTHER_WORK: &str = "run again, the command did other work";
 const SAME_WORK: f64 = 0.5;
 /// Shorter runs differ by what is in memory already.
 const COMPARABLE_NS: f64 = 1e8;
-
-/// Use of one method in a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Asked {
-    /// The method.
-    pub method: String,
-    /// Data that the method could use; absent if it was not asked.
-    pub had: Option<String>,
-    /// Reason that it was not asked, or could not answer.
-    pub why_not: Option<String>,
-}
 
 /// Result of sampling.
 pub struct Sampled {
@@ -140,12 +124,13 @@ impl RunEnd {
 
 /// One `vitalfew run`.
 pub struct Phases<'a> {
-    args: &'a RunAll,
-    signals: Signals,
+    options: &'a RunOptions,
+    stop: &'a AtomicBool,
+    observe: &'a dyn Fn(RunProgress<'_>),
     streams: RepeatedStreams,
-    line: ProgressLine,
     end: Instant,
-    asked: Vec<Asked>,
+    /// Uses of methods so far.
+    pub asked: Vec<Asked>,
     /// The last recording, with all that it took beside the command.
     took: Duration,
     /// Time that the hypervisor took for each nanosecond that anything ran, during the last recording.
@@ -155,22 +140,25 @@ pub struct Phases<'a> {
     /// Difference of the command's later runs from the first one, if there was one.
     differs: Option<&'static str>,
     /// Files whose unwind tables the last recording did not finish.
-    without_tables: Vec<PathBuf>,
+    pub without_tables: Vec<PathBuf>,
 }
 
 impl<'a> Phases<'a> {
     /// Begins.
     ///
     /// # Errors
-    /// If signals or standard input cannot be had.
-    pub fn begin(args: &'a RunAll) -> anyhow::Result<Self> {
-        let end = Instant::now() + args.budget;
+    /// If standard input cannot be had.
+    pub fn begin(
+        options: &'a RunOptions,
+        stop: &'a AtomicBool,
+        observe: &'a dyn Fn(RunProgress<'_>),
+    ) -> anyhow::Result<Self> {
         let phases = Self {
-            args,
-            signals: Signals::catch_signals()?,
+            options,
+            stop,
+            observe,
             streams: RepeatedStreams::keep_input()?,
-            line: ProgressLine::begin(args.quiet, end),
-            end,
+            end: Instant::now() + options.budget,
             asked: Vec::new(),
             took: Duration::ZERO,
             stolen_part: 0.0,
@@ -178,10 +166,10 @@ impl<'a> Phases<'a> {
             differs: None,
             without_tables: Vec::new(),
         };
-        let seconds = args.budget.as_secs();
-        phases.note_progress(&match args.pid {
+        let seconds = options.budget.as_secs();
+        phases.note_progress(&match options.pid {
             Some(pid) => format!("sampling process {pid}; up to {seconds} s for all"),
-            None if args.once => "sampling the command, which is run once".to_owned(),
+            None if options.once => "sampling the command, which is run once".to_owned(),
             None => format!(
                 "sampling the command; if it ends in time, it is run again and again for up to {seconds} s, its output shown once; --once for one that must not be"
             ),
@@ -191,9 +179,7 @@ impl<'a> Phases<'a> {
 
     /// Says how far it is.
     pub fn note_progress(&self, text: &str) {
-        if !self.args.quiet {
-            tell_user(text);
-        }
+        (self.observe)(RunProgress::Note(text));
     }
 
     /// Says what is known so far, how much time is left, and how often the command is run in it.
@@ -201,8 +187,8 @@ impl<'a> Phases<'a> {
         let judgement = judge_measured(known).unwrap_or_default();
         if let Some(first) = judgement.findings.first() {
             let left = self.time_left().as_secs();
-            let known = clean_name(&results::phrases::claim_sentence(first));
-            self.line.set_known(&known);
+            let known = results::phrases::claim_sentence(first);
+            (self.observe)(RunProgress::Finding(&known));
             let runs = match further_runs {
                 0 => String::new(),
                 1 => "; the command is run once more".to_owned(),
@@ -220,7 +206,7 @@ impl<'a> Phases<'a> {
         let runs_in = |time: Duration, each: Duration| {
             (time.as_secs_f64() / each.as_secs_f64().max(SHORTEST_RUN)) as usize
         };
-        let sampling = runs_in(self.args.budget.mul_f64(REPEATING), self.took).min(MORE_RUNS);
+        let sampling = runs_in(self.options.budget.mul_f64(REPEATING), self.took).min(MORE_RUNS);
         if time.threads_at_work < 2 {
             return sampling;
         }
@@ -231,27 +217,16 @@ impl<'a> Phases<'a> {
 
     /// Returns whether the user has stopped it.
     pub fn is_stopped(&self) -> bool {
-        self.signals.stop.load(Ordering::Relaxed)
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// Returns the time left for measuring, without what judging takes in the end.
     fn time_left(&self) -> Duration {
-        let most = self.args.budget.mul_f64(MOST_JUDGING);
+        let most = self.options.budget.mul_f64(MOST_JUDGING);
         let judging = self.naming.mul_f64(JUDGING).min(most);
         self.end
             .saturating_duration_since(Instant::now())
             .saturating_sub(judging)
-    }
-
-    /// Returns the uses of methods so far.
-    pub fn asked_methods(&self) -> &[Asked] {
-        &self.asked
-    }
-
-    /// Passes on what a command that still runs has not got, and waits for its end.
-    pub fn wait_for_end(&self, running: Option<Launched>) -> Option<Exit> {
-        self.signals.pass_on(running.as_ref());
-        wrapped::wait_for_saved_command(running, &self.signals, self.args.quiet)
     }
 
     /// Samples the program, and measures its waits.
@@ -262,16 +237,16 @@ impl<'a> Phases<'a> {
         let database = store::Database::create(&store::default_database())?;
         let mut confinement = Confinement::default();
         let mut memory = MemoryWatch::default();
-        let pid = self.args.pid;
-        let sampling = self.args.budget.mul_f64(SAMPLING);
+        let pid = self.options.pid;
+        let sampling = self.options.budget.mul_f64(SAMPLING);
         let mut enough = None;
-        let stopped = Arc::clone(&self.signals.stop);
+        let stopped = self.stop;
         let (stop, mut next_phase) = (AtomicBool::new(false), false);
-        let once = self.args.once;
+        let once = self.options.once;
         if pid.is_some() {
-            self.line.show_phase("sampling");
+            (self.observe)(RunProgress::PhaseBegan("sampling"));
         }
-        if self.args.json && pid.is_none() {
+        if self.options.output_to_errors && pid.is_none() {
             self.streams.move_output_to_errors()?;
         }
         let outcome = self.record_once(&stop, &mut |progress| {
@@ -300,11 +275,8 @@ impl<'a> Phases<'a> {
         self.naming = begin.elapsed();
         let ran_ns = outcome.recording.task_times.map_or(0, |times| times.cpu_ns);
         let samples: u64 = outcome.recording.samples.iter().map(|s| s.count).sum();
-        self.asked.push(Asked {
-            method: "sampling".to_owned(),
-            had: Some(format!("{samples} samples and waits")),
-            why_not: None,
-        });
+        let had = format!("{samples} samples and waits");
+        self.note_asked("sampling", Some(had), None);
         Ok(Sampled {
             samples,
             reads_terminal: results::waits_for_typing(&outcome.recording),
@@ -320,28 +292,23 @@ impl<'a> Phases<'a> {
         })
     }
 
-    /// Has unwind tables finished for the next time, now that nothing is measured any more.
-    pub fn make_tables_later(&self) {
-        later_tables::make_tables_later(&self.without_tables);
-    }
-
     /// Samples one run.
     fn record_once(
         &mut self,
         stop: &AtomicBool,
         observe: &mut dyn FnMut(Progress),
     ) -> anyhow::Result<Outcome> {
-        let target = match self.args.pid {
+        let target = match self.options.pid {
             Some(pid) => TargetSpec::Process(pid),
-            None => TargetSpec::Command(self.args.command.clone()),
+            None => TargetSpec::Command(self.options.command.clone()),
         };
         let mut options = Options::new(target);
         options.call_graph = CallGraph::Tables;
-        options.table_directory = later_tables::table_directory();
+        options.table_directory = table_directory();
         options.off_cpu = true;
         options.separation = Separation::Threads;
         let left = self.end.saturating_duration_since(Instant::now());
-        options.duration = Some(left.min(self.args.budget.mul_f64(LONGEST_SAMPLING)));
+        options.duration = Some(left.min(self.options.budget.mul_f64(LONGEST_SAMPLING)));
         let begin = Instant::now();
         let before = MachineUsage::read_machine();
         let outcome = sampler::record(&options, stop, observe);
@@ -361,14 +328,13 @@ impl<'a> Phases<'a> {
     pub fn sample_more(&mut self, sampled: &Sampled) -> anyhow::Result<Vec<Recording>> {
         let mut more = Vec::new();
         let first = RunEnd::of_run(sampled.exit, &sampled.recording);
-        let until = Instant::now() + self.args.budget.mul_f64(REPEATING);
+        let until = Instant::now() + self.options.budget.mul_f64(REPEATING);
         while more.len() < MORE_RUNS && self.is_repeatable(sampled).is_ok() {
             if Instant::now() + self.took > until {
                 break;
             }
             self.begin_hidden_run("sampling again")?;
-            let stop = Arc::clone(&self.signals.stop);
-            let outcome = self.record_once(&stop, &mut |_| {});
+            let outcome = self.record_once(self.stop, &mut |_| {});
             self.end_hidden_run();
             let outcome = outcome?;
             outcome.running.map(Launched::wait_for_end);
@@ -438,10 +404,11 @@ impl<'a> Phases<'a> {
     /// Finds the instructions of the hottest procedures that stall.
     pub fn ask_instructions(&mut self, sampled: &Sampled) -> Vec<Finding> {
         if sampled.samples < FEWEST_SAMPLES {
-            self.not_asked("instructions", TOO_FEW.to_owned());
+            self.not_asked("instructions", TOO_FEW);
             return Vec::new();
         }
-        let (had, why_not, stalls) = match annotate::hottest_stalls(&sampled.recording) {
+        let warn = |text: &str| (self.observe)(RunProgress::Warning(text));
+        let (had, why_not, stalls) = match hottest_stalls(&sampled.recording, &warn) {
             Ok(stalls) if stalls.is_empty() => {
                 let why = "no procedure of a file has enough samples, or none stalls";
                 (None, Some(why.to_owned()), stalls)
@@ -456,11 +423,7 @@ impl<'a> Phases<'a> {
             ),
             Err(error) => (None, Some(error_chain(&error)), Vec::new()),
         };
-        self.asked.push(Asked {
-            method: "instructions".to_owned(),
-            had,
-            why_not,
-        });
+        self.note_asked("instructions", had, why_not);
         stalls
     }
 
@@ -470,10 +433,10 @@ impl<'a> Phases<'a> {
     /// Why it cannot.
     pub fn is_repeatable(&self, sampled: &Sampled) -> Result<(), String> {
         let again = Duration::from_nanos(sampled.recording.duration_ns).mul_f64(SLOWER);
-        if self.args.pid.is_some() {
+        if self.options.pid.is_some() {
             return Err("a running process cannot be run again".to_owned());
         }
-        if self.args.once {
+        if self.options.once {
             return Err("the command was to be run once (--once)".to_owned());
         }
         if let Some(differs) = self.differs {
@@ -494,25 +457,29 @@ impl<'a> Phases<'a> {
         Ok(())
     }
 
-    fn not_asked(&mut self, method: &str, why: String) {
+    fn note_asked(&mut self, method: &str, had: Option<String>, why_not: Option<String>) {
         self.asked.push(Asked {
             method: method.to_owned(),
-            had: None,
-            why_not: Some(why),
+            had,
+            why_not,
         });
+    }
+
+    fn not_asked(&mut self, method: &str, why: impl Into<String>) {
+        self.note_asked(method, None, Some(why.into()));
     }
 
     /// Before another run: it reads what the first one read, and nobody sees what it writes, but which phase of ours it is.
     fn begin_hidden_run(&mut self, phase: &str) -> anyhow::Result<()> {
         self.streams.rewind_input()?;
         self.streams.silence_output(Silenced::All)?;
-        self.line.show_phase(phase);
+        (self.observe)(RunProgress::PhaseBegan(phase));
         Ok(())
     }
 
     /// After such a run, or a phase of a running process: our messages are seen again.
     fn end_hidden_run(&mut self) {
-        self.line.hide();
+        (self.observe)(RunProgress::PhaseEnded);
         self.streams.restore_output();
     }
 }

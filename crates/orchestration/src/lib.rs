@@ -1,0 +1,36 @@
+//! The methods together: what runs several of them on one program, and what gathers their results.
+//!
+//! [`measure_program`] asks all methods about a program (`run`). [`gather_content`] puts all results on
+//! one page (`page_content.rs`). [`ProfileKeeper`] and [`TraceKeeper`] keep what experiments and traces
+//! measure as they go on. [`RepeatedStreams`] lets each run of a command read the same input.
+//!
+//! Nothing here prints: what the user is to hear goes through a callback.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod experiments;
+mod hottest;
+mod kept_file;
+mod later_tables;
+mod page_content;
+mod run;
+pub mod skid;
+mod streams;
+mod trace_limits;
+#[cfg(target_arch = "x86_64")]
+mod tracing;
+
+pub use cache::cache_directory;
+pub use experiments::{Precision, ProfileKeeper};
+pub use hottest::refuse_late_samples;
+pub use kept_file::KeptFile;
+pub use later_tables::{make_tables_later, making_note, table_directory};
+pub use page_content::{PageContent, gather_content, latest_files};
+pub use run::{
+    CommandEnd, LeftProcess, MeasuredRun, RunOptions, RunProgress, RunResult, last_result_path,
+    measure_program,
+};
+pub use streams::{RepeatedStreams, Silenced};
+pub use trace_limits::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
+#[cfg(target_arch = "x86_64")]
+pub use tracing::{TraceKeeper, hot_functions, known_patterns, usual_trace};

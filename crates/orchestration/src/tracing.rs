@@ -1,0 +1,216 @@
+//! Traces of what threads cost each other: what is worth tracing, and keeping it.
+
+use crate::trace_limits::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
+use analysis::interference::Analyser;
+use experiment::{FunctionPattern, TraceOptions};
+use profile::known_code::{known_function, known_functions};
+use profile::{
+    ImageKind, Interference, Recording, TraceBatch, TraceHead, TracedBlock, UNNAMED_PROCEDURE,
+};
+use results::phrases::format_bytes;
+use sampler::Launched;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use store::{StoredResult, TraceWriter};
+use symbols::Detail;
+
+/// A function takes at least this part of the time to be worth tracing.
+const SHARE: f64 = 0.01;
+
+/// Traces the functions that a recording of the same program has found hot, keeps the result where
+/// `interference report` finds it, and says nothing. Returns also the path of the result, and the
+/// command if it still runs. `attach` is a process that runs already, in place of the command.
+///
+/// # Errors
+/// If the program cannot be traced, or the result cannot be kept.
+pub(crate) fn trace_recorded(
+    command: &[OsString],
+    attach: Option<u32>,
+    recording: &Recording,
+    duration: Duration,
+    stop: &AtomicBool,
+) -> anyhow::Result<(PathBuf, Interference, Option<Launched>)> {
+    let runtime = experiment::find_runtime(None)?;
+    let options = TraceOptions {
+        functions: hot_functions(recording),
+        duration: Some(duration),
+        ..usual_trace(command.to_vec(), attach, runtime)
+    };
+    let mut keeper = TraceKeeper::create(None, None, Some(USUAL_LIMIT_MIB))?;
+    let traced = experiment::trace(
+        &options,
+        stop,
+        &mut |blocks, batch| keeper.take(blocks, batch),
+        &mut |_| {},
+    )?;
+    let (path, result) = keeper.finish(&traced.head)?;
+    Ok((path, result, traced.running))
+}
+
+/// Returns the options of a trace where nothing is said, of the known functions alone.
+pub fn usual_trace(
+    command: Vec<OsString>,
+    attach: Option<u32>,
+    runtime: PathBuf,
+) -> TraceOptions<'static> {
+    TraceOptions {
+        command,
+        attach,
+        runtime,
+        functions: Vec::new(),
+        also: known_patterns(),
+        arguments: Vec::new(),
+        default_arguments: &recorded_arguments,
+        events: Vec::new(),
+        no_events: None,
+        room: USUAL_ROOM_MIB << 20,
+        duration: None,
+        budget: Some(USUAL_OVERHEAD / 100.0),
+        every: 1,
+        call_overhead: experiment::call_overhead(),
+    }
+}
+
+/// Returns the recorded arguments of a function: those that name what it locks or waits for.
+fn recorded_arguments(name: &str) -> Vec<u8> {
+    known_function(name).map_or_else(Vec::new, |known| known.arguments.to_vec())
+}
+
+/// Returns the functions that are traced wherever they are: what they wait for is known.
+pub fn known_patterns() -> Vec<FunctionPattern> {
+    let names = known_functions().flat_map(|known| known.names);
+    let exact = names.filter(|name| !name.contains('*'));
+    exact.map(|name| FunctionPattern::parse(name)).collect()
+}
+
+/// Returns the functions that take more than a hundredth of a recording's CPU time, the hottest
+/// first.
+pub fn hot_functions(recording: &Recording) -> Vec<FunctionPattern> {
+    let leaves = || {
+        // Waits are events of their own, in nanoseconds.
+        let samples = recording.samples.iter();
+        samples.filter(|sample| sample.event.0 == 0).map(|sample| {
+            let location = recording.stacks.frame(sample.stack).location;
+            (location, sample.weight)
+        })
+    };
+    let locations = leaves().map(|(location, _)| location);
+    let resolved = symbols::resolve(
+        recording,
+        locations,
+        Detail::Procedures,
+        &symbols::SymbolOptions::default(),
+    );
+    let mut all = 0;
+    let mut sums: BTreeMap<(String, u64), (u64, String)> = BTreeMap::new();
+    for (location, weight) in leaves() {
+        all += weight;
+        let Some(image) = recording.images.get(location.image.0 as usize) else {
+            continue;
+        };
+        let known = resolved
+            .table
+            .get(location)
+            .and_then(|known| known.procedure.as_ref());
+        // A stub of the procedure linkage table is no function of the image: whom it leads to is found by itself.
+        // A place in a stripped image may be a part that is jumped to.
+        let is_function =
+            |name: &str| !name.ends_with("@plt") && !name.starts_with(UNNAMED_PROCEDURE);
+        let known = known.filter(|procedure| is_function(&procedure.name));
+        if let (ImageKind::File, Some(procedure)) = (&image.kind, known) {
+            let key = (image.path.to_string(), procedure.start.0);
+            let sum = sums.entry(key).or_insert((0, procedure.name.to_string()));
+            sum.0 += weight;
+        }
+    }
+    let mut hot: Vec<_> = sums
+        .into_iter()
+        .filter(|(_, (sum, _))| *sum as f64 >= SHARE * all as f64)
+        .collect();
+    hot.sort_by_key(|(_, (sum, _))| std::cmp::Reverse(*sum));
+    hot.into_iter()
+        .map(|((image, offset), (_, name))| {
+            FunctionPattern::at(&image, profile::ImageOffset(offset), &name)
+        })
+        .collect()
+}
+
+/// Keeper of a trace: it analyses the items as they come, and stores them.
+pub struct TraceKeeper {
+    analyser: Analyser,
+    writer: Option<TraceWriter>,
+    result: PathBuf,
+    limit: u64,
+    /// Reason that there is no trace.
+    failed: Option<String>,
+    blocks: usize,
+}
+
+impl TraceKeeper {
+    /// Begins a trace in a file, or in a new one of a database (`None`: the usual one). Only the
+    /// result is kept of a trace larger than `limit_mib`; without a limit, of every trace.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn create(
+        file: Option<PathBuf>,
+        database: Option<PathBuf>,
+        limit_mib: Option<u64>,
+    ) -> anyhow::Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.map_or(0, |now| now.as_nanos() as u64);
+        let database = database.unwrap_or_else(store::default_database);
+        let path = |kept| match &file {
+            Some(path) => path.clone(),
+            None => store::interference_path(&database, now, kept),
+        };
+        let trace = limit_mib.map(|_| TraceWriter::create_file(&path(StoredResult::Trace)));
+        Ok(Self {
+            analyser: Analyser::new(&[], cfg!(target_arch = "aarch64")),
+            writer: trace.transpose()?,
+            result: path(StoredResult::Result),
+            limit: limit_mib.unwrap_or(0).saturating_mul(1 << 20),
+            failed: None,
+            blocks: 0,
+        })
+    }
+
+    /// Takes what was traced.
+    pub fn take(&mut self, blocks: &[TracedBlock], batch: &TraceBatch) {
+        if blocks.len() != self.blocks {
+            self.blocks = blocks.len();
+            self.analyser.set_blocks(blocks);
+        }
+        self.analyser.push(batch);
+        if let Some(writer) = &mut self.writer {
+            if let Err(error) = writer.write_batch(batch) {
+                self.failed = Some(format!("the trace could not be kept: {error}"));
+                self.writer = None;
+            } else if writer.bytes_written() > self.limit {
+                self.failed = Some(format!(
+                    "the trace grew beyond {} and was not kept (--trace-limit allows more)",
+                    format_bytes(self.limit)
+                ));
+                self.writer = None;
+            }
+        }
+    }
+
+    /// Stores the trace, or the result without one. Returns the path and the result.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(self, head: &TraceHead) -> anyhow::Result<(PathBuf, Interference)> {
+        let mut head = head.clone();
+        head.warnings.extend(self.failed);
+        let result = self.analyser.finish(&head);
+        let written = match self.writer {
+            Some(writer) => writer.finish_trace(&head)?,
+            None => store::write_interference(&result, &self.result)?,
+        };
+        Ok((written.path, result))
+    }
+}
