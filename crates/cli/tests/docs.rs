@@ -124,7 +124,6 @@ fn every_kind_in_a_finding_is_explained() {
         serde_json::from_str(&read("docs/finding.schema.json")).expect("JSON");
     for (definition, page) in [
         ("CauseKind", "docs/interference.md"),
-        ("DoubtKind", "docs/interference.md"),
         ("Claim", "docs/json.md"),
     ] {
         let text = read(page);
