@@ -1,8 +1,9 @@
 """interference_cases.py VITALFEW: programs whose interference is known, and programs without any.
 
-For each: does `interference run` with its default options put the function first that loses the time, with the cause, and is what it
-says to be lost what the repair gains? `tuned` are those that scores and causes were tuned on, `held` those that were written
-afterwards. INTERFERENCE_CASES names some of them or a half, with semicolons between, INTERFERENCE_TRACES keeps the traces in a directory.
+For each: is the loss that `interference run` finds with its default options what the repair gains (within 5 points, or inside the
+interval), is the function that loses the time first, and its cause right? The truth is 1 - repaired / slow, medians of five runs by
+turns. `tuned` cases are those that the method was tuned on, `held` those that were written afterwards. INTERFERENCE_CASES names some of
+them or a half, with semicolons between; INTERFERENCE_TRACES keeps traces and truths in a directory, and judges those that are there.
 INTERFERENCE_PREFERRED=1 gives the cases nearly all CPU time beside whatever else runs on the machine (as root).
 """
 
@@ -10,9 +11,9 @@ import contextlib
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
-import time
 
 import bench
 from bench import VITALFEW
@@ -21,15 +22,28 @@ PROGRAMS = bench.HERE.parent / "tests/programs/interference/cases"
 BUILT = bench.TEMPORARY
 RUNTIME = os.environ.get("INTERFERENCE_RUNTIME")
 CRATES = pathlib.Path(os.environ.get("INTERFERENCE_CRATES", BUILT / "crates"))
-TRACES = pathlib.Path(os.environ.get("INTERFERENCE_TRACES", BUILT))
+KEPT = pathlib.Path(os.environ.get("INTERFERENCE_TRACES", BUILT))
 PREFERRED = os.environ.get("INTERFERENCE_PREFERRED") == "1"
 TUNED, HELD = "tuned", "held"
+ROUNDS, POINTS = 5, 0.05
+# Part of the threads' time that a limit or other programs must have had where they are the cause.
+MACHINE = 0.1
 
 
 class Case:
-    def __init__(self, half, name, command, functions=(), causes=(), words=(), repaired=("repaired",), around=None):
+    """A program, what may be named as the function that loses the time, and the cause; `around`: the machine is the cause."""
+
+    def __init__(self, half, name, command, functions=(), cause=None, around=None):
         self.half, self.name, self.command, self.functions = half, name, command, functions
-        self.causes, self.words, self.repaired, self.around = causes, words, repaired, around
+        self.cause, self.around = cause, around
+
+    def words(self, repaired=False):
+        first, *rest = self.command
+        built = BUILT / str(first)
+        return [str(built if built.exists() else first), *map(str, rest), *(["repaired"] if repaired else [])]
+
+    def file(self, ending):
+        return KEPT / f"{self.half}-{self.name.replace(' ', '-').replace(',', '')}{ending}"
 
 
 @contextlib.contextmanager
@@ -66,60 +80,40 @@ def beside(program):
             bench.end(other, seconds=5)
 
 
-C, RUST, LOCK = "tuned", "tuned_rs", ["lock"]
+C, RUST, PYTHON = "tuned", "tuned_rs", [sys.executable, PROGRAMS / "tuned_gil.py"]
 H, HELD_RUST = "held", "held_rs"
 CASES = [
-    Case(TUNED, "semaphore", [C, "semaphore"], ["sem_wait", "work_behind_gate"], LOCK, ["semaphore"]),
-    Case(TUNED, "mutex", [C, "mutex"], ["pthread_mutex_lock", "update_table"], LOCK),
-    Case(TUNED, "gil", [sys.executable, PROGRAMS / "tuned_gil.py"], ["pthread_cond_timedwait"], LOCK, ["interpreter lock"]),
-    Case(TUNED, "rust mutex", [RUST], ["lock_contended", "add_entry"], LOCK, ["std::sync::Mutex"]),
-    Case(TUNED, "parking_lot", ["tuned_parking"], ["lock_slow", "add_entry"], LOCK, ["parking_lot"]),
-    Case(TUNED, "tokio semaphore", ["tuned_tokio"], ["park", "Condvar", "handle_request"], LOCK, ["semaphore"]),
-    Case(TUNED, "libgomp barrier", ["tuned_openmp"], ["GOMP_barrier"], ["barrier"]),
-    Case(TUNED, "sched_yield", [C, "yield"], ["sched_yield", "take_turn"], LOCK, ["yield"]),
-    Case(TUNED, "malloc arena", [C, "arena"], ["malloc", "free", "churn"], ["allocator"]),
-    Case(TUNED, "mmap_lock", [C, "mappings"], ["mmap", "munmap", "map_once"], ["address_space"]),
-    Case(TUNED, "sharing, barrier", [C, "sharing"], ["count_up"], ["memory"]),
-    Case(TUNED, "throttled", [C, "steps"], ["step", "compute"], ["throttle"], (), (), limited),
-    Case(TUNED, "other process", [C, "steps"], ["step", "compute"], ["other_processes"], ["tuned"], (), beside),
-    Case(HELD, "rwlock", [H, "rwlock"], ["pthread_rwlock_wrlock", "rewrite"], LOCK),
-    Case(HELD, "rust map", [HELD_RUST, "map"], ["lock_contended", "count_words"], LOCK, ["std::sync::Mutex"]),
-    Case(HELD, "parking RwLock", ["held_parking"], ["_slow", "replace", "sum_up"], LOCK, ["parking_lot"]),
-    Case(HELD, "tokio Mutex", ["held_tokio"], ["park", "Condvar", "update_session"], LOCK, ["semaphore"]),
-    Case(HELD, "libgomp loop", ["held_openmp"], ["GOMP_barrier", "GOMP_loop_end", "gomp_team_barrier", "main"], ["barrier"]),
-    Case(HELD, "spin, then yield", [H, "queue"], ["take_lock", "push_item", "sched_yield"], LOCK, ["yield"]),
-    Case(HELD, "realloc arena", [H, "strings"], ["realloc", "free", "join_words"], ["allocator"]),
-    Case(HELD, "madvise", [H, "discard"], ["madvise", "use_buffer"], ["address_space"]),
-    Case(HELD, "sharing, phases", [H, "histogram"], ["count_word"], ["memory"]),
-    Case(HELD, "throttled crunch", [H, "crunch"], ["encode_block", "digest"], ["throttle"], (), (), limited),
-    Case(HELD, "beside a hog", [H, "crunch"], ["encode_block", "digest"], ["other_processes"], ["held"], (), beside),
+    Case(TUNED, "semaphore", [C, "semaphore"], ["sem_wait", "work_behind_gate"], "lock"),
+    Case(TUNED, "mutex", [C, "mutex"], ["pthread_mutex_lock", "update_table"], "lock"),
+    Case(TUNED, "gil", PYTHON, ["pthread_cond_timedwait"], "lock"),
+    Case(TUNED, "rust mutex", [RUST], ["lock_contended", "add_entry"], "lock"),
+    Case(TUNED, "parking_lot", ["tuned_parking"], ["lock_slow", "add_entry"], "lock"),
+    Case(TUNED, "tokio semaphore", ["tuned_tokio"], ["park", "Condvar", "handle_request"], "lock"),
+    Case(TUNED, "libgomp barrier", ["tuned_openmp"], ["GOMP_barrier"], "barrier"),
+    Case(TUNED, "sched_yield", [C, "yield"], ["sched_yield", "take_turn"], "lock"),
+    Case(TUNED, "malloc arena", [C, "arena"], ["malloc", "free", "churn"], "allocator"),
+    Case(TUNED, "mmap_lock", [C, "mappings"], ["mmap", "munmap", "map_once"], "address_space"),
+    Case(TUNED, "sharing, barrier", [C, "sharing"], ["count_up"]),
+    Case(TUNED, "throttled", [C, "steps"], around=limited),
+    Case(TUNED, "other process", [C, "steps"], around=beside),
+    Case(HELD, "rwlock", [H, "rwlock"], ["pthread_rwlock_wrlock", "rewrite"], "lock"),
+    Case(HELD, "rust map", [HELD_RUST, "map"], ["lock_contended", "count_words"], "lock"),
+    Case(HELD, "parking RwLock", ["held_parking"], ["_slow", "replace", "sum_up"], "lock"),
+    Case(HELD, "tokio Mutex", ["held_tokio"], ["park", "Condvar", "update_session"], "lock"),
+    Case(HELD, "libgomp loop", ["held_openmp"], ["GOMP_barrier", "GOMP_loop_end", "gomp_team_barrier", "main"], "barrier"),
+    Case(HELD, "spin, then yield", [H, "queue"], ["take_lock", "push_item", "sched_yield"], "lock"),
+    Case(HELD, "realloc arena", [H, "strings"], ["realloc", "free", "join_words"], "allocator"),
+    Case(HELD, "madvise", [H, "discard"], ["madvise", "use_buffer"], "address_space"),
+    Case(HELD, "sharing, phases", [H, "histogram"], ["count_word"]),
+    Case(HELD, "throttled crunch", [H, "crunch"], around=limited),
+    Case(HELD, "beside a hog", [H, "crunch"], around=beside),
 ]
-CLEAN = [
-    Case(TUNED, "uniform", [C, "steps"]),
-    Case(TUNED, "varied", [C, "varied"]),
-    Case(TUNED, "single", [C, "single"]),
-    Case(TUNED, "data", [C, "data"]),
-    Case(TUNED, "maintenance", [C, "maintenance"]),
-    Case(TUNED, "helpers", [C, "helpers"]),
-    Case(TUNED, "sleeper", [C, "sleeper"]),
-    Case(TUNED, "requests", [C, "requests"]),
-    Case(TUNED, "semaphore, repaired", [C, "semaphore", "repaired"]),
-    Case(TUNED, "rust mutex, repaired", [RUST, "repaired"]),
-    Case(TUNED, "python processes", [sys.executable, PROGRAMS / "tuned_gil.py", "repaired"]),
-    Case(TUNED, "libgomp, repaired", ["tuned_openmp", "repaired"]),
-    Case(HELD, "crunch", [H, "crunch"]),
-    Case(HELD, "texts", [H, "texts"]),
-    Case(HELD, "recursion", [H, "recursion"]),
-    Case(HELD, "own locks", [H, "own"]),
-    Case(HELD, "logger", [H, "logger"]),
-    Case(HELD, "polled pipe", [H, "polled"]),
-    Case(HELD, "file", [H, "file"]),
-    Case(HELD, "ticker", [H, "ticker"]),
-    Case(HELD, "idle workers", [HELD_RUST, "idle"]),
-    Case(HELD, "rust map, repaired", [HELD_RUST, "map", "repaired"]),
-    Case(HELD, "parking, repaired", ["held_parking", "repaired"]),
-    Case(HELD, "libgomp loop, dynamic", ["held_openmp", "repaired"]),
-]
+WITHOUT = {
+    TUNED: [[C, kind] for kind in ("steps", "varied", "single", "data", "maintenance", "helpers", "sleeper", "requests")],
+    HELD: [*([H, kind] for kind in ("crunch", "texts", "recursion", "own", "logger", "polled", "file", "ticker")), [HELD_RUST, "idle"]],
+}
+CLEAN = [Case(half, command[1], command) for half, commands in WITHOUT.items() for command in commands]
+CLEAN += [Case(case.half, f"{case.name}, repaired", [*case.command, "repaired"]) for case in CASES if not case.around]
 
 
 def build(cases):
@@ -141,55 +135,62 @@ def build(cases):
             (BUILT / word).symlink_to(program)
 
 
-def words_of(case, repaired):
-    first, *rest = case.command
-    built = BUILT / str(first)
-    return [str(built if built.exists() else first), *map(str, rest), *(case.repaired if repaired else ())]
+def gain(case):
+    """What the repair gains, as part of the slow time."""
+    file = case.file(".truth")
+    if not file.exists():
+        seconds = lambda repaired: bench.measured(*case.words(repaired))[1]
+        slow, fast = zip(*((seconds(False), seconds(True)) for _ in range(ROUNDS)))
+        file.write_text(str(1 - statistics.median(fast) / statistics.median(slow)))
+    return float(file.read_text())
 
 
-def seconds(command, enter=None):
-    """The least of three."""
-    def once():
-        before = time.monotonic()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, preexec_fn=enter)
-        return time.monotonic() - before
-    return min(once() for _ in range(3))
-
-
-def traced(case, enter):
-    trace = TRACES / f"{case.half}-{case.name.replace(' ', '-').replace(',', '')}.trace"
+def traced(case):
+    trace = case.file(".trace")
     if not trace.exists():
         runtime = ["--runtime", RUNTIME] if RUNTIME else []
-        subprocess.run([VITALFEW, "interference", "run", "-q", *runtime, "-o", trace, "--", *words_of(case, False)],
-                       check=True, stdout=subprocess.DEVNULL, preexec_fn=enter)
+        with (case.around or (lambda _: contextlib.nullcontext()))(BUILT / str(case.command[0])) as enter:
+            subprocess.run([VITALFEW, "interference", "run", "-q", *runtime, "-o", trace, "--", *case.words()],
+                           check=True, stdout=subprocess.DEVNULL, preexec_fn=enter)
     output = subprocess.run([VITALFEW, "interference", "report", "--json", "--all", trace], capture_output=True, text=True)
-    return json.loads(output.stdout or "null") or {"findings": []}
+    return json.loads(output.stdout)
 
 
-def alarms(result):
-    """Findings that are called interference and worth a look."""
-    return [f for f in result["findings"]
-            if f["standing"] == "interference" and min(f["hindered"], f["sci"]["high"]) >= 0.1
-            or f["standing"] == "for_work" and f["sci"]["high"] >= 0.1]
+def claimed(result):
+    return [f for f in result["functions"] if f["loss"] and f["loss"]["is_claimed"]]
 
 
-def by_machine(result):
-    """Findings that other processes or a limit are the reason of."""
-    return [f for f in result["findings"] if f["standing"] == "machine" and f["machine"] >= 0.1]
+def first_place(result):
+    """The function that is named first, and its cause: of dependence, the one with the longest wait for other threads."""
+    if found := claimed(result):
+        return found[0]["name"], found[0]["cause"]
+    if result["solo"]["verdict"] == "dependence":
+        waits = [(w["ns"], f["name"], w["kind"]) for f in result["functions"] for w in f["waits"] if w["ended_by"]]
+        return max(waits, default=(0, "nothing", None))[1:]
+    return "nothing", None
 
 
-def judge(case, result):
-    found = alarms(result)
-    # What the machine did is no interference of the program's threads: nothing may be called that.
-    if case.around and not found:
-        found = by_machine(result)
-    first = found[0] if found else None
-    name = first["name"] if first else "nothing"
-    cause = first["causes"][0] if first and first["causes"] else {"kind": "none", "evidence": []}
-    evidence = " ".join(cause["evidence"])
-    right = first is not None and any(function in name for function in case.functions)
-    caused = right and cause["kind"] in case.causes and all(word in evidence for word in case.words)
-    return right, caused, name, cause["kind"], first["sci"]["estimate"] if first else 0.0
+def judge(case, result, truth):
+    """Whether loss and function are right; of the cause "right", "not known" or "wrong"; and what was said."""
+    program = result["solo"]["program"]
+    loss = program["loss"] if program else None
+    close = loss is not None and (abs(loss["estimate"] - truth) <= POINTS or loss["low"] <= truth <= loss["high"])
+    name, cause = first_place(result)
+    if case.around:  # What the machine did is no loss by threads.
+        part = (result["machine"]["taken_ns"] + result["machine"]["throttled_ns"]) / result["thread_time_ns"]
+        silent = not claimed(result)
+        return silent, silent, "right" if part >= MACHINE else "not known", name, f"machine {part:.2f}"
+    right = any(function in name for function in case.functions)
+    known = "not known" if cause is None else "right" if right and cause == case.cause else "wrong"
+    return close, right, known, name, cause
+
+
+def shown_loss(result):
+    program = result["solo"]["program"]
+    if not program:
+        return result["solo"]["verdict"]
+    loss, said = program["loss"], "claimed" if program["is_claimed"] else result["solo"]["verdict"]
+    return f"{loss['estimate']:.2f} [{loss['low']:.2f}, {loss['high']:.2f}] {said}"
 
 
 def main():
@@ -197,29 +198,27 @@ def main():
     chosen = lambda case: asked == [""] or case.half in asked or case.name in asked
     cases, clean = [c for c in CASES if chosen(c)], [c for c in CLEAN if chosen(c)]
     build(cases + clean)
-    rows = []
-    for case in cases:
-        around = case.around or (lambda _: contextlib.nullcontext())
-        with around(BUILT / str(case.command[0])) as enter:
-            result = traced(case, enter)
-            slow = seconds(words_of(case, False), enter)
-        fast = seconds(words_of(case, True))
-        rows.append((case, *judge(case, result), (slow - fast) / slow))
     for half in (TUNED, HELD):
-        own = [row for row in rows if row[0].half == half]
-        if own:
-            bench.title(f"Interfered, {half}: function right {sum(r[1] for r in own)}, cause right {sum(r[2] for r in own)} of {len(own)}")
-        for case, right, caused, name, cause, sci, gain in own:
-            marks = f"{'yes' if right else 'NO':4} {'yes' if caused else 'NO':4}"
-            print(f"  {case.name:18} {marks} SCI {sci:.2f}, the repair gains {gain:.2f}  {cause:14} {name[-60:]}", flush=True)
-    for half in (TUNED, HELD):
-        own = [case for case in clean if case.half == half]
-        said = [(case, alarms(traced(case, None))) for case in own]
-        if own:
-            bench.title(f"Without interference, {half}: {sum(bool(a) for _, a in said)} false alarms of {len(own)}")
-        for case, found in said:
-            names = [f"{f['name']} {f['sci']['estimate']:.2f} {f['causes'][0]['kind'] if f['causes'] else ''}" for f in found]
-            print(f"  {case.name:22} {'; '.join(names) or 'none'}", flush=True)
+        rows = []
+        for case in (case for case in cases if case.half == half):
+            truth = 0 if case.around else gain(case)
+            result = traced(case)
+            rows.append(judge(case, result, truth))
+            close, right, known, name, cause = rows[-1]
+            print(f"  {case.name:18} truth {truth:5.2f}, loss {'yes' if close else 'NO':3} {shown_loss(result):32} "
+                  f"function {'yes' if right else 'NO':3} cause {known:9} {cause or '':14} {name[-60:]}", flush=True)
+        if rows:
+            count = lambda at, value=True: sum(row[at] == value for row in rows)
+            bench.title(f"Interfered, {half}, {len(rows)}: loss right {count(0)}, function right {count(1)}, "
+                        f"cause right {count(2, 'right')}, wrong {count(2, 'wrong')}")
+        alarms = []
+        for case in (case for case in clean if case.half == half):
+            result = traced(case)
+            program = result["solo"]["program"]
+            alarms.append(bool(claimed(result) or program and program["is_claimed"]))
+            print(f"  {case.name:28} {'ALARM' if alarms[-1] else 'none':5} {shown_loss(result):32} {first_place(result)[0][-60:]}", flush=True)
+        if alarms:
+            bench.title(f"Without interference, {half}: {sum(alarms)} false alarms of {len(alarms)}")
 
 
 with control_group("preferred") if PREFERRED else contextlib.nullcontext() as prefer:

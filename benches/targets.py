@@ -21,8 +21,8 @@ WAYS = {
     "bursts": ["record", "-q", "--path-bursts"],
     "off-cpu": ["record", "-q", "--off-cpu"],
     "causal": ["causal", "run", "-q", "--end-to-end", "--by", "function"],
-    "interference": ["interference", "run", "-q", "--no-events", *EVERYTHING],
-    "every 2nd": ["interference", "run", "-q", "--no-events", "--every", "2", *EVERYTHING],
+    "interference": ["interference", "run", "-q", *EVERYTHING],
+    "every 2nd": ["interference", "run", "-q", "--every", "2", *EVERYTHING],
 }
 REFUSED = 125
 SECONDS = 120
