@@ -1,4 +1,4 @@
-// Programs whose interference is known, and programs without any: tuned KIND [repaired]. The scores were tuned on these;
+// Programs whose interference is known, and programs without any: tuned KIND [repaired]. The method was tuned on these;
 // held.c has those that were written afterwards. benches/interference_cases.py runs both.
 #define _GNU_SOURCE
 #include <malloc.h>
