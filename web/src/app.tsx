@@ -41,7 +41,7 @@ export const VIEWS: readonly (readonly [string, string, string, ComponentType, (
     "Interference",
     "Threads",
     Interference,
-    () => hasResult("vitalfew.interference/1") || !!profile.value?.wakes,
+    () => hasResult("vitalfew.interference/2") || !!profile.value?.wakes,
   ],
   [
     "compare",

@@ -35,7 +35,7 @@ const QUESTIONS: readonly {
   {
     method: "interference",
     question: "What do threads lose to each other?",
-    schemas: ["vitalfew.interference/1"],
+    schemas: ["vitalfew.interference/2"],
     type: "vitalfew interference run -- COMMAND",
   },
   {

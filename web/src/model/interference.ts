@@ -1,82 +1,149 @@
 /** Results of `interference run`, and graphs of who waits for whom. No DOM. */
 import type { Wakes } from "./data";
-import { amount, shortened } from "./format";
+import { amount, counted, grouped, shortened } from "./format";
 import type { GraphEdge, GraphNode } from "./layered";
 import { type Wake, wakesIn } from "./timeline";
 
-export interface Between {
+interface Between {
   readonly estimate: number;
   readonly low: number;
   readonly high: number;
 }
 
-export interface Cause {
-  readonly kind: string;
+/** A loss; the function's part of the threads' time is its `share`. */
+interface FunctionLoss {
   readonly share: number;
-  readonly measured: boolean;
-  readonly evidence: readonly string[];
-  /** The blocks and threads that ended the waits; not in results of earlier versions. */
-  readonly ended_by?: readonly { readonly block: string; readonly ns: number; readonly thread: string | null }[];
+  readonly loss: Between;
+  readonly is_claimed: boolean;
 }
 
-/** A function with what it loses, as in `interference report --json`. */
-export interface Block {
+interface WaitEnder {
+  readonly function: string | null;
+  readonly ns: number;
+  readonly thread: string | null;
+}
+
+export interface TracedFunction {
   readonly name: string;
   readonly image: string;
-  readonly sci: Between;
-  readonly program: Between;
-  readonly standing?: string;
-  /** The function whose loss it has, too. */
-  readonly same_as?: string | null;
-  readonly blocked: number;
-  readonly scheduler: number;
-  readonly running: number;
+  readonly loss: FunctionLoss | null;
+  readonly locks: readonly (FunctionLoss & { readonly address: number })[];
+  readonly cause: string | null;
+  readonly waits: readonly {
+    readonly kind: string;
+    readonly ns: number;
+    readonly waits: number;
+    readonly ended_by: readonly WaitEnder[];
+  }[];
   readonly calls: number;
+  readonly period: number;
   readonly mean_ns: number;
   readonly max_ns: number;
-  readonly floor: { readonly ns: number; readonly quality: string; readonly reasons: readonly string[] };
-  readonly causes: readonly Cause[];
-  readonly doubts: readonly { readonly kind: string; readonly text: string }[];
-  readonly curve: readonly { readonly up_to_ns: number; readonly calls: number }[];
   readonly threads: readonly {
     readonly tid: number;
     readonly name: string;
-    readonly sci: number;
     readonly calls: number;
-    readonly min_ns: number;
+    readonly total_ns: number;
   }[];
+  readonly threads_total: number;
   readonly stacks: readonly { readonly frames: readonly string[]; readonly count: number; readonly mean_ns: number }[];
 }
 
-/** What a function's standing says, in the order in which functions are listed. */
-const STANDINGS: Readonly<Record<string, string>> = {
-  interference: "threads of the program slow them down",
-  for_work: "wait for the work of threads that are busy",
-  machine: "other programs left them no CPU",
-  varies: "take different times, and nothing says that threads are the reason",
-  outside: "wait for what is outside of the program",
-  idle: "have nothing to do",
-  same: "have the loss of a function that they call",
-  slight: "lose next to nothing",
+export interface SoloReport {
+  readonly verdict: string;
+  readonly intervals: number;
+  readonly given_up: number;
+  readonly threads: number;
+  readonly program: { readonly loss: Between } | null;
+  readonly refused: string | null;
+}
+
+/** What `interference report --json` prints. */
+export interface InterferenceResult {
+  readonly duration_ns: number;
+  readonly threads: number;
+  readonly thread_time_ns: number;
+  readonly solo: SoloReport;
+  readonly functions: readonly TracedFunction[];
+}
+
+/** Labels of causes and waits, as `CauseKind::label` has them. */
+export const CAUSE_LABELS: Readonly<Record<string, string>> = {
+  lock: "lock contention",
+  barrier: "barrier wait",
+  pool: "waiting for other threads' work",
+  disk: "disk wait",
+  network: "network wait",
+  page_fault: "page faults",
+  sleep: "sleeping",
+  other_wait: "waiting, for what is not known",
+  allocator: "lock contention in the allocator",
+  address_space: "contention for the process's memory map",
 };
 
-/** Blocks that stand next to each other by their standing, each with what it says. */
-export function blocksByStanding(blocks: readonly Block[]): { readonly says: string; readonly blocks: Block[] }[] {
-  const made: { says: string; blocks: Block[] }[] = [];
-  for (const block of blocks) {
-    const says = STANDINGS[block.standing ?? ""] ?? "";
-    if (made.at(-1)?.says === says) made.at(-1)!.blocks.push(block);
-    else made.push({ says, blocks: [block] });
+const rounded = (part: number) => (100 * part).toFixed(0);
+
+/** A loss in percent, with its interval. */
+export const percents = ({ estimate, low, high }: Between) =>
+  `${rounded(estimate)}\u00a0% (${rounded(low)} to ${rounded(high)})`;
+
+/** The verdict on the program, in the words of `interference report`. */
+export function verdictSentence(solo: SoloReport): string {
+  const threads = counted(Math.round(solo.threads), "busy thread");
+  if (solo.verdict === "interference" && solo.program) {
+    const { estimate, low, high } = solo.program.loss;
+    const speed = percents({ estimate: 1 - estimate, low: 1 - high, high: 1 - low });
+    return `${threads}: each runs at ${speed} of the speed that it has alone`;
   }
-  return made;
+  switch (solo.verdict) {
+    case "not_found":
+      return `${threads}: no interference found, each runs as fast as alone`;
+    case "dependence":
+      return `${threads} that depend on each other: alone, each soon waits. That is dependence, not interference`;
+    case "one_thread":
+      return "one thread is busy at a time: threads cannot slow each other down";
+  }
+  const why =
+    solo.intervals + solo.given_up > 0
+      ? `too few executions ended while a thread ran alone (${grouped(solo.intervals)} intervals, ` +
+        `${grouped(solo.given_up)} given up); a longer run has more`
+      : "no thread ran alone";
+  return `interference was not measured: ${solo.refused ?? why}`;
 }
+
+/** Functions in which the program loses time, each followed by those of its locks. */
+export const lossRows = (functions: readonly TracedFunction[]) =>
+  functions
+    .flatMap((of) => [
+      ...(of.loss ? [{ of, lock: "", ...of.loss }] : []),
+      ...of.locks.map((lock) => ({ of, lock: `, lock 0x${lock.address.toString(16)}`, ...lock })),
+    ])
+    .filter((row) => row.is_claimed)
+    .map((row) => ({ ...row, cause: CAUSE_LABELS[row.of.cause ?? ""] ?? "not known" }));
+
+/** Waits for less than this part of the threads' time are left out. */
+const LEAST_WAITING = 0.01;
+
+/** Waits that threads did not ask for, the longest first. */
+export const waitRows = ({ functions, thread_time_ns }: InterferenceResult) =>
+  functions
+    .flatMap((of) => of.waits.map((waits) => ({ of, part: waits.ns / Math.max(1, thread_time_ns), ...waits })))
+    .filter(
+      ({ kind, part, ended_by }) =>
+        part >= LEAST_WAITING && kind !== "sleep" && kind !== "other_wait" && (kind !== "pool" || ended_by.length > 0),
+    )
+    .sort((a, b) => b.ns - a.ns);
+
+/** The function that ended waits, else the thread; empty if neither is known. */
+export const enderName = (ender: WaitEnder | undefined) =>
+  ender?.function ?? (ender?.thread ? `thread ${ender.thread}` : "");
 
 /** More boxes make no picture that could be read. */
 const MOST_ARROWS = 24;
 /** Arrows for less than this part of all waiting are left out. */
 const LEAST_PART = 0.005;
 
-export interface WaitGraph {
+interface WaitGraph {
   readonly nodes: readonly GraphNode[];
   readonly edges: readonly GraphEdge[];
 }
@@ -115,17 +182,16 @@ function graphOf(arrows: readonly Arrow[]): WaitGraph {
 }
 
 /** From functions that wait to those that ended their waits. */
-export function waitGraph(blocks: readonly Block[]): WaitGraph {
-  return graphOf(
-    blocks.flatMap((block) =>
-      block.causes.flatMap((cause) =>
-        (cause.ended_by ?? [])
-          .filter((one) => one.ns > 0)
-          .map((one) => ({ from: block.name, to: one.block, ns: one.ns })),
+export const waitGraph = (functions: readonly TracedFunction[]) =>
+  graphOf(
+    functions.flatMap((of) =>
+      of.waits.flatMap(({ ended_by }) =>
+        ended_by
+          .map((ender) => ({ from: of.name, to: enderName(ender), ns: ender.ns }))
+          .filter(({ to, ns }) => to !== "" && ns > 0),
       ),
     ),
   );
-}
 
 /**
  * From threads that waited to those that woke them; others of one name are one, and all where many
@@ -142,22 +208,4 @@ export function wakeGraph(wakes: Wakes): WaitGraph & { readonly wakes: readonly 
     sums.set(key, { from, to, ns: (sums.get(key)?.ns ?? 0) + ns });
   }
   return { ...graphOf([...sums.values()]), wakes: found.slice(0, 100) };
-}
-
-/**
- * Executions in the order of their durations, as steps: from which to which part of them, and how
- * long they took at most.
- */
-export function sortedSteps(
-  curve: Block["curve"],
-): { readonly from: number; readonly to: number; readonly ns: number }[] {
-  const all = curve.reduce((sum, one) => sum + one.calls, 0);
-  let before = 0;
-  return curve
-    .filter((one) => one.calls > 0)
-    .map((one) => {
-      const step = { from: before / all, to: (before + one.calls) / all, ns: one.up_to_ns };
-      before += one.calls;
-      return step;
-    });
 }

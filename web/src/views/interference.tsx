@@ -1,22 +1,29 @@
-/**
- * What threads lose to each other: functions, why, how long their executions take, and who waits
- * for whom.
- */
+/** What threads lose to each other: functions, causes, and who waits for whom. */
 import { useMemo } from "preact/hooks";
 import { Graph } from "../charts/graph";
 import { IntervalBar } from "../charts/interval";
-import { SortedCurve } from "../charts/sorted-curve";
 import { commandOf } from "../model/claims";
 import type { Result } from "../model/data";
-import { amount, grouped, percent, shortened } from "../model/format";
-import { type Block, blocksByStanding, wakeGraph, waitGraph } from "../model/interference";
+import { amount, counted, grouped, percent, shortened } from "../model/format";
+import {
+  CAUSE_LABELS,
+  type InterferenceResult,
+  type TracedFunction,
+  enderName,
+  lossRows,
+  percents,
+  verdictSentence,
+  waitGraph,
+  waitRows,
+  wakeGraph,
+} from "../model/interference";
 import { Empty } from "../parts/empty";
 import { OnlyOf, isShown } from "../parts/only-of";
 import { page, profile } from "../state/page";
 import { change, route } from "../state/route";
 
 export function Interference() {
-  const results = page.value!.results.filter((one) => one.schema === "vitalfew.interference/1");
+  const results = page.value!.results.filter((one) => one.schema === "vitalfew.interference/2");
   const wakes = profile.value?.wakes;
   if (results.length === 0 && !wakes)
     return (
@@ -36,155 +43,123 @@ export function Interference() {
 }
 
 function Run({ result }: { readonly result: Result }) {
-  const blocks = useMemo(
-    () => (result["findings"] as readonly Block[]).filter((block) => block.program.estimate > 0).slice(0, 100),
-    [result],
+  const run = result as Result & InterferenceResult;
+  const [losses, waits, graph] = useMemo(
+    () => [lossRows(run.functions), waitRows(run), waitGraph(run.functions)],
+    [run],
   );
-  const graph = useMemo(() => waitGraph(blocks), [blocks]);
-  const most = Math.max(0.01, ...blocks.slice(0, 50).map((block) => Math.min(1, block.program.high)));
-  const chosen = blocks.find((block) => block.name === route.value.params["block"]) ?? blocks[0];
+  const most = Math.max(0.01, ...losses.map(({ loss }) => loss.high));
+  const known = (name: string | undefined) => run.functions.find((one) => one.name === name);
+  const chosen = known(route.value.params["block"]) ?? losses[0]?.of ?? waits[0]?.of;
   const choose = (name: string) => change({ block: name });
-  const command = commandOf(result);
+  const row = (of: TracedFunction, suffix = "") => (
+    <th scope="row">
+      <button type="button" class="plain" aria-pressed={of === chosen} onClick={() => choose(of.name)}>
+        {shortened(of.name, 60)}
+        {suffix}
+      </button>
+    </th>
+  );
   return (
     <section>
       <p class="quiet">
-        {shortened(command, 100)}
-        {command && ": "}
-        {grouped(Number(result["executions"]))} executions by {String(result["threads"])} threads. Each execution is
-        held against the fastest of its kind: what is longer is lost.
+        {shortened(commandOf(result), 100)}, {amount(run.duration_ns, "nanoseconds")}, {counted(run.threads, "thread")}{" "}
+        on CPU or waiting
       </p>
-      {chosen === undefined ? (
-        <p>No function lost time.</p>
-      ) : (
-        <>
-          <div class="table" tabIndex={0} role="region" aria-label="Functions by what they lose">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Function</th>
-                  <th scope="col">The program loses</th>
-                  <th scope="col">95 %</th>
-                  <th scope="col">Blocked</th>
-                  <th scope="col">No CPU</th>
-                  <th scope="col">Running</th>
-                  <th scope="col">Calls</th>
-                  <th scope="col">Mean</th>
-                  <th scope="col">At best</th>
+      <p>
+        <b>{shortened(verdictSentence(run.solo), 300)}</b>
+      </p>
+      {losses.length > 0 && (
+        <div class="table" tabIndex={0} role="region" aria-label="Functions in which the program loses time">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Function</th>
+                <th scope="col" colSpan={2}>
+                  Lost, of all threads' time
+                </th>
+                <th scope="col">Of its time</th>
+                <th scope="col">Cause</th>
+                <th scope="col">Calls</th>
+                <th scope="col">Mean</th>
+              </tr>
+            </thead>
+            <tbody>
+              {losses.map(({ of, lock, loss, share, cause }, at) => (
+                <tr key={at} class={of === chosen ? "current" : ""}>
+                  {row(of, lock)}
+                  <td class="number">{percents(loss)}</td>
+                  <td class="wide">
+                    <IntervalBar value={loss.estimate} interval={[Math.max(0, loss.low), loss.high]} most={most} />
+                  </td>
+                  <td class="number">{percent(Math.min(1, loss.estimate / share))}</td>
+                  <td>{cause}</td>
+                  <td class="number">{lock === "" && grouped(of.calls)}</td>
+                  <td class="number">{lock === "" && amount(of.mean_ns, "nanoseconds")}</td>
                 </tr>
-              </thead>
-              {blocksByStanding(blocks).map((group, number) => (
-                <tbody key={number}>
-                  {group.says !== "" && (
-                    <tr class="block">
-                      <th scope="rowgroup" colSpan={9}>
-                        Functions that {group.says}
-                      </th>
-                    </tr>
-                  )}
-                  {group.blocks.map((block, at) => {
-                    const lost = block.blocked + block.scheduler + block.running || 1;
-                    return (
-                      <tr key={at} class={block === chosen ? "current" : ""}>
-                        <th scope="row">
-                          <button
-                            type="button"
-                            class="plain"
-                            aria-pressed={block === chosen}
-                            onClick={() => choose(block.name)}
-                          >
-                            {shortened(block.name, 60)}
-                          </button>
-                          {block.same_as ? <span class="quiet"> as {shortened(block.same_as, 40)}</span> : null}
-                        </th>
-                        <td class="number">
-                          {percent(block.program.estimate)} [{percent(block.program.low)}, {percent(block.program.high)}
-                          ]
-                        </td>
-                        <td class="wide">
-                          <IntervalBar
-                            value={block.program.estimate}
-                            interval={[block.program.low, Math.min(most, block.program.high)]}
-                            most={most}
-                          />
-                        </td>
-                        <td class="number">{percent(block.blocked / lost)}</td>
-                        <td class="number">{percent(block.scheduler / lost)}</td>
-                        <td class="number">{percent(block.running / lost)}</td>
-                        <td class="number">{grouped(block.calls)}</td>
-                        <td class="number">{amount(block.mean_ns, "nanoseconds")}</td>
-                        <td class="number">{amount(block.floor.ns, "nanoseconds")}</td>
-                      </tr>
-                    );
-                  })}
-                </tbody>
               ))}
-            </table>
-          </div>
-          <Details block={chosen} />
-          {graph.nodes.length > 1 && (
-            <section class="card">
-              <h2>Who waits for whom</h2>
-              <p class="quiet">
-                An arrow leads from a function that waits to the one that ended the wait: of a lock, the one that held
-                it.
-              </p>
-              <Graph
-                nodes={graph.nodes}
-                edges={graph.edges}
-                label="Functions that wait for functions"
-                direction="LR"
-                selected={chosen.name}
-                onSelect={(name) => blocks.some((block) => block.name === name) && choose(name)}
-              />
-            </section>
-          )}
-        </>
+            </tbody>
+          </table>
+        </div>
+      )}
+      {waits.length > 0 && (
+        <div class="table" tabIndex={0} role="region" aria-label="Functions in which threads wait">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Function</th>
+                <th scope="col">Waiting, of all threads' time</th>
+                <th scope="col">Waits</th>
+                <th scope="col">For</th>
+                <th scope="col">Ended by</th>
+              </tr>
+            </thead>
+            <tbody>
+              {waits.map((one, at) => (
+                <tr key={at} class={one.of === chosen ? "current" : ""}>
+                  {row(one.of)}
+                  <td class="number">{percent(one.part)}</td>
+                  <td class="number">{grouped(one.waits)}</td>
+                  <td>{CAUSE_LABELS[one.kind]}</td>
+                  <td>{shortened(enderName(one.ended_by[0]), 60)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {chosen && <Details of={chosen} />}
+      {graph.nodes.length > 1 && (
+        <section class="card">
+          <h2>Who waits for whom</h2>
+          <p class="quiet">
+            An arrow leads from a function that waits to the one that ended the wait: of a lock, the one that held it.
+          </p>
+          <Graph
+            nodes={graph.nodes}
+            edges={graph.edges}
+            label="Functions that wait for functions"
+            direction="LR"
+            selected={chosen?.name ?? ""}
+            onSelect={(name) => known(name) && choose(name)}
+          />
+        </section>
       )}
     </section>
   );
 }
 
-/** Why a function loses time. */
-function Details({ block }: { readonly block: Block }) {
+/** The threads and the callers of a function. */
+function Details({ of }: { readonly of: TracedFunction }) {
   return (
-    <section class="card" aria-label={`${shortened(block.name, 60)} in detail`} data-testid="block">
-      <h2>{shortened(block.name, 120)}</h2>
+    <section class="card" aria-label={`${shortened(of.name, 60)} in detail`} data-testid="block">
+      <h2>{shortened(of.name, 120)}</h2>
       <p class="quiet">
-        {shortened(block.image, 80)}. Its floor of {amount(block.floor.ns, "nanoseconds")} is {block.floor.quality}
-        {block.floor.reasons.length > 0 && `: ${block.floor.reasons.join(", ")}`}.
+        {shortened(of.image, 80)}: {counted(of.calls, "call")}
+        {of.period > 1 && `, one in ${grouped(of.period)} recorded`}, {amount(of.mean_ns, "nanoseconds")} each,{" "}
+        {amount(of.max_ns, "nanoseconds")} at most; {counted(of.threads_total, "thread")}
       </p>
-      <div class="why">
-        <div>
-          <h3>Why</h3>
-          {block.causes.length === 0 ? (
-            <p class="quiet">No cause was found.</p>
-          ) : (
-            <ul class="causes">
-              {block.causes.map((cause) => (
-                <li key={cause.kind}>
-                  <b>{cause.kind.replaceAll("_", " ")}</b> {percent(cause.share)} {cause.measured ? "seen" : "possible"}
-                  <span class="meter" aria-hidden="true">
-                    <span style={{ width: `${100 * cause.share}%` }} />
-                  </span>
-                  {cause.evidence.map((text) => (
-                    <p key={text} class="evidence">
-                      {shortened(text, 300)}
-                    </p>
-                  ))}
-                </li>
-              ))}
-            </ul>
-          )}
-          {block.doubts.map((doubt) => (
-            <p key={doubt.kind} class="doubt">
-              Doubt: {shortened(doubt.text, 300)}
-            </p>
-          ))}
-        </div>
-        <div>
-          <h3>Executions, by how long they took</h3>
-          <SortedCurve block={block} />
-        </div>
+      <div class="two">
         <div>
           <h3>Threads</h3>
           <table>
@@ -192,25 +167,21 @@ function Details({ block }: { readonly block: Block }) {
               <tr>
                 <th scope="col">Thread</th>
                 <th scope="col" class="number">
-                  Lost
+                  Total
                 </th>
                 <th scope="col" class="number">
                   Calls
                 </th>
-                <th scope="col" class="number">
-                  Shortest
-                </th>
               </tr>
             </thead>
             <tbody>
-              {block.threads.slice(0, 12).map((one) => (
+              {of.threads.slice(0, 12).map((one) => (
                 <tr key={one.tid}>
                   <th scope="row">
                     {shortened(one.name, 30)} ({one.tid})
                   </th>
-                  <td class="number">{percent(one.sci)}</td>
+                  <td class="number">{amount(one.total_ns, "nanoseconds")}</td>
                   <td class="number">{grouped(one.calls)}</td>
-                  <td class="number">{amount(one.min_ns, "nanoseconds")}</td>
                 </tr>
               ))}
             </tbody>
@@ -218,10 +189,10 @@ function Details({ block }: { readonly block: Block }) {
         </div>
         <div>
           <h3>Called from</h3>
-          {block.stacks.length === 0 ? (
+          {of.stacks.length === 0 ? (
             <p class="quiet">No stacks were taken.</p>
           ) : (
-            block.stacks.slice(0, 4).map((stack, at) => (
+            of.stacks.slice(0, 4).map((stack, at) => (
               <details key={at} open={at === 0}>
                 <summary>
                   {grouped(stack.count)} times, {amount(stack.mean_ns, "nanoseconds")} each

@@ -11,6 +11,7 @@ import {
   folder,
   launch,
   open,
+  pageOf,
   recorded,
   recordedThreads,
   violations,
@@ -329,21 +330,57 @@ it("shows source and assembly side by side, with the graph of the blocks", async
   await page.close();
 });
 
-it("says why a function loses time, how long its executions take, and who ended its waits", async () => {
-  const { page } = await open(browser, `${file}#/interference`);
-  expect(await page.getByTestId("block").innerText()).toMatch(/floor/);
-  expect(await page.locator("svg.sorted polyline").count()).toBe(1);
-  const buttons = page.locator("tbody button.plain");
-  await buttons.last().focus();
-  const name = await buttons.last().innerText();
+it("says what threads cost each other, in which functions and locks, and who ended waits", async () => {
+  const loss = (estimate: number) => ({
+    share: 0.4,
+    loss: { estimate, low: estimate - 0.05, high: estimate + 0.05 },
+    is_claimed: true,
+  });
+  const traced = (name: string, more: object) => ({
+    ...{ name, image: "/app", loss: null, locks: [], cause: null, waits: [] },
+    ...{ calls: 2000, period: 1, mean_ns: 100, max_ns: 9000, threads_total: 1 },
+    ...{ threads: [{ tid: 7, name: `${name}-thread`, calls: 2000, total_ns: 2e5 }], stacks: [] },
+    ...more,
+  });
+  const ended_by = [{ function: "unlock", ns: 1e8, thread: "app (7)" }];
+  const result = {
+    schema: "vitalfew.interference/2",
+    command: ["./app"],
+    ...{ duration_ns: 1e9, threads: 2, thread_time_ns: 1e9 },
+    solo: { verdict: "interference", intervals: 90, given_up: 0, threads: 2, program: loss(0.4), refused: null },
+    functions: [
+      traced("lock", {
+        loss: loss(0.3),
+        locks: [{ address: 0x7f10, ...loss(0.2) }],
+        cause: "lock",
+        waits: [{ kind: "lock", ns: 1e8, waits: 9, ended_by }],
+      }),
+      traced("share", { loss: loss(0.1) }),
+    ],
+  };
+  const { page, complaints } = await open(browser, pageOf("interference.html", [], [result]) + "#/interference");
+  const [losses, waiting] = await page.locator("main .table").allInnerTexts();
+  expect(losses).toMatch(/lock\s+30.% \(25 to 35\)\s+75\.0.%\s+lock contention\s+2,000/);
+  expect(losses).toMatch(/lock, lock 0x7f10\s+20.%/);
+  expect(losses).toMatch(/share\s+10.%.*\s+25\.0.%\s+not known/);
+  expect(waiting).toMatch(/lock\s+10\.0.%\s+9\s+lock contention\s+unlock/);
+  expect(await page.locator("main").innerText()).toContain("each runs at 60\u00a0% (55 to 65) of the speed");
+  expect(await page.locator(".graph .node").allTextContents()).toEqual(["lockwaited 100\u00a0ms", "unlock"]);
+  expect(await page.getByTestId("block").innerText()).toContain("lock-thread (7)");
+  await page.getByRole("button", { name: "share" }).focus();
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => location.hash.includes("block="));
-  expect(await page.getByTestId("block").innerText()).toContain(name);
-  if (waits) {
-    await page.goto(`${timed}#/interference`);
-    await page.waitForSelector(".graph .node");
-    expect(await page.locator(".graph").innerHTML()).toContain("threads");
-  }
+  await page.waitForFunction(() => location.hash.includes("block=share"));
+  expect(await page.getByTestId("block").innerText()).toContain("share-thread (7)");
+  expect(await violations(page)).toEqual([]);
+  expect(complaints).toEqual([]);
+  await page.close();
+});
+
+it("draws which threads of a recording waited for which", async () => {
+  if (!waits) return;
+  const { page } = await open(browser, `${timed}#/interference`);
+  await page.waitForSelector(".graph .node");
+  expect(await page.locator(".graph").innerHTML()).toContain("threads");
   await page.close();
 });
 

@@ -23,7 +23,7 @@ it("has at most six tabs, and no view without anything to show but the one that 
   };
   expect(shown("findings")).toEqual(["findings", "machine"]);
   expect(shown("timeline")).toEqual(["findings", "timeline", "machine"]);
-  expect(shown("findings", "vitalfew.causal/1", "vitalfew.interference/1", "vitalfew.diff/1")).toEqual([
+  expect(shown("findings", "vitalfew.causal/1", "vitalfew.interference/2", "vitalfew.diff/1")).toEqual([
     "findings",
     "interference",
     "compare",

@@ -6,7 +6,7 @@ import { type Procedure, SCHEMA, readPage, treeOfThreads } from "../../src/model
 import { causalPrograms, chosenResult, lineNamed } from "../../src/model/causal";
 import { hottestLine, lineToChange } from "../../src/model/claims";
 import { axisOf, comparisonBetween, comparisonsOf, judgementOf, leastChange } from "../../src/model/differences";
-import { blocksByStanding, sortedSteps, waitGraph, wakeGraph, type Block } from "../../src/model/interference";
+import { wakeGraph } from "../../src/model/interference";
 import { findAll } from "../../src/model/finder";
 import { languageOf } from "../../src/model/languages";
 import { pathThrough, placeGraph } from "../../src/model/layered";
@@ -248,29 +248,6 @@ it("guesses languages", () => {
   ]).toEqual(["C and others", "C++", "Rust", "Go", "Python", "kernel", "Rust", "Rust", "C and others"]);
 });
 
-it("sorts executions and draws who waits for whom", () => {
-  expect(
-    sortedSteps([
-      { up_to_ns: 5, calls: 3 },
-      { up_to_ns: 6, calls: 0 },
-      { up_to_ns: 9, calls: 1 },
-    ]),
-  ).toEqual([
-    { from: 0, to: 0.75, ns: 5 },
-    { from: 0.75, to: 1, ns: 9 },
-  ]);
-  const block = {
-    name: "lock",
-    causes: [
-      { kind: "lock", share: 1, measured: true, evidence: [], ended_by: [{ block: "unlock", ns: 10, thread: null }] },
-      { kind: "disk", share: 0, measured: false, evidence: [] },
-    ],
-  } as unknown as Block;
-  expect(waitGraph([block]).edges.map((edge) => [edge.from, edge.to, edge.label])).toEqual([
-    ["lock", "unlock", "10\u00a0ns"],
-  ]);
-});
-
 it("orders epochs by host and time", () => {
   const hosts = epochsByHost([
     {
@@ -327,7 +304,7 @@ describe("what was asked", () => {
       ["not asked", "", "", "vitalfew annotate"],
     ]);
     const alone = askedGroups({
-      results: [run, { schema: "vitalfew.interference/1", command: ["./app"] }],
+      results: [run, { schema: "vitalfew.interference/2", command: ["./app"] }],
       profiles: [],
     });
     expect(alone[0]!.methods[1]!.state).toBe("asked");
@@ -476,23 +453,5 @@ describe("the line to change", () => {
     expect(row(["gone"])).toBe(-1);
     // Callers in libraries are those of other programs, too.
     expect(row(["copy", "stripped"])).toBe(-1);
-  });
-});
-
-describe("functions that lose time", () => {
-  it("are listed by what their standing says, in the order of the report", () => {
-    const block = (name: string, standing?: string) => ({ name, ...(standing ? { standing } : {}) }) as Block;
-    const groups = blocksByStanding([
-      block("a", "interference"),
-      block("b", "interference"),
-      block("c", "same"),
-      block("d", "unheard_of"),
-      block("e"),
-    ]);
-    expect(groups.map((group) => [group.says, group.blocks.map((one) => one.name)])).toEqual([
-      ["threads of the program slow them down", ["a", "b"]],
-      ["have the loss of a function that they call", ["c"]],
-      ["", ["d", "e"]],
-    ]);
   });
 });
