@@ -63,6 +63,13 @@ export interface InterferenceResult {
   readonly duration_ns: number;
   readonly threads: number;
   readonly thread_time_ns: number;
+  readonly machine: {
+    readonly ready_ns: number;
+    readonly taken_ns: number;
+    readonly throttled_ns: number;
+    readonly others: readonly { readonly pid: number; readonly name: string; readonly ns: number }[];
+    readonly limit: { readonly group: string } | null;
+  };
   readonly solo: SoloReport;
   readonly functions: readonly TracedFunction[];
 }
@@ -83,9 +90,12 @@ export const CAUSE_LABELS: Readonly<Record<string, string>> = {
 
 const rounded = (part: number) => (100 * part).toFixed(0);
 
+/** 0.1234 as 12 %. */
+export const wholePercent = (part: number) => `${rounded(part)}\u00a0%`;
+
 /** A loss in percent, with its interval. */
 export const percents = ({ estimate, low, high }: Between) =>
-  `${rounded(estimate)}\u00a0% (${rounded(low)} to ${rounded(high)})`;
+  `${wholePercent(estimate)} (${rounded(low)} to ${rounded(high)})`;
 
 /** The verdict on the program, in the words of `interference report`. */
 export function verdictSentence(solo: SoloReport): string {
@@ -111,6 +121,32 @@ export function verdictSentence(solo: SoloReport): string {
   return `interference was not measured: ${solo.refused ?? why}`;
 }
 
+/** Less than this part of the threads' time is left out. */
+const LEAST = 0.01;
+
+/** What kept ready threads from CPUs, in the words of `interference report`. */
+export function machineSentences({
+  machine,
+  thread_time_ns,
+}: Pick<InterferenceResult, "machine" | "thread_time_ns">): string[] {
+  const { ready_ns, taken_ns, throttled_ns, others, limit } = machine;
+  const all = others.reduce((sum, one) => sum + one.ns, 0);
+  const users = others.slice(0, 3).map(({ pid, name, ns }) => {
+    // The kernel has no number for it in this PID namespace.
+    const where = pid === 0 ? "outside of this container" : `process ${pid}`;
+    return `${name} (${where}) ${wholePercent(ns / Math.max(1, all))}`;
+  });
+  const sentence = (ns: number, before: string, after: string) => {
+    const part = ns / Math.max(1, thread_time_ns);
+    return part >= LEAST ? [`${before} ${wholePercent(part)} of the threads' time${after}`] : [];
+  };
+  return [
+    ...sentence(ready_ns - taken_ns - throttled_ns, "run queue:", ", because there are more threads than CPUs"),
+    ...sentence(taken_ns, "other programs had the CPUs for", `: ${users.join(", ")}`),
+    ...(limit ? sentence(throttled_ns, `the control group ${limit.group} was at its CPU limit for`, "") : []),
+  ];
+}
+
 /** Functions in which the program loses time, each followed by those of its locks. */
 export const lossRows = (functions: readonly TracedFunction[]) =>
   functions
@@ -121,16 +157,13 @@ export const lossRows = (functions: readonly TracedFunction[]) =>
     .filter((row) => row.is_claimed)
     .map((row) => ({ ...row, cause: CAUSE_LABELS[row.of.cause ?? ""] ?? "not known" }));
 
-/** Waits for less than this part of the threads' time are left out. */
-const LEAST_WAITING = 0.01;
-
 /** Waits that threads did not ask for, the longest first. */
-export const waitRows = ({ functions, thread_time_ns }: InterferenceResult) =>
+export const waitRows = ({ functions, thread_time_ns }: Pick<InterferenceResult, "functions" | "thread_time_ns">) =>
   functions
     .flatMap((of) => of.waits.map((waits) => ({ of, part: waits.ns / Math.max(1, thread_time_ns), ...waits })))
     .filter(
       ({ kind, part, ended_by }) =>
-        part >= LEAST_WAITING && kind !== "sleep" && kind !== "other_wait" && (kind !== "pool" || ended_by.length > 0),
+        part >= LEAST && kind !== "sleep" && kind !== "other_wait" && (kind !== "pool" || ended_by.length > 0),
     )
     .sort((a, b) => b.ns - a.ns);
 

@@ -4,18 +4,20 @@ import { Graph } from "../charts/graph";
 import { IntervalBar } from "../charts/interval";
 import { commandOf } from "../model/claims";
 import type { Result } from "../model/data";
-import { amount, counted, grouped, percent, shortened } from "../model/format";
+import { amount, counted, grouped, printable, shortened } from "../model/format";
 import {
   CAUSE_LABELS,
   type InterferenceResult,
   type TracedFunction,
   enderName,
   lossRows,
+  machineSentences,
   percents,
   verdictSentence,
   waitGraph,
   waitRows,
   wakeGraph,
+  wholePercent,
 } from "../model/interference";
 import { Empty } from "../parts/empty";
 import { OnlyOf, isShown } from "../parts/only-of";
@@ -66,8 +68,13 @@ function Run({ result }: { readonly result: Result }) {
         {shortened(commandOf(result), 100)}, {amount(run.duration_ns, "nanoseconds")}, {counted(run.threads, "thread")}{" "}
         on CPU or waiting
       </p>
+      {machineSentences(run).map((sentence) => (
+        <p key={sentence} class="doubt">
+          {printable(sentence)}
+        </p>
+      ))}
       <p>
-        <b>{shortened(verdictSentence(run.solo), 300)}</b>
+        <b>{printable(verdictSentence(run.solo))}</b>
       </p>
       {losses.length > 0 && (
         <div class="table" tabIndex={0} role="region" aria-label="Functions in which the program loses time">
@@ -78,10 +85,16 @@ function Run({ result }: { readonly result: Result }) {
                 <th scope="col" colSpan={2}>
                   Lost, of all threads' time
                 </th>
-                <th scope="col">Of its time</th>
+                <th scope="col" class="number">
+                  Of its time
+                </th>
                 <th scope="col">Cause</th>
-                <th scope="col">Calls</th>
-                <th scope="col">Mean</th>
+                <th scope="col" class="number">
+                  Calls
+                </th>
+                <th scope="col" class="number">
+                  Mean
+                </th>
               </tr>
             </thead>
             <tbody>
@@ -92,7 +105,7 @@ function Run({ result }: { readonly result: Result }) {
                   <td class="wide">
                     <IntervalBar value={loss.estimate} interval={[Math.max(0, loss.low), loss.high]} most={most} />
                   </td>
-                  <td class="number">{percent(Math.min(1, loss.estimate / share))}</td>
+                  <td class="number">{wholePercent(Math.min(1, loss.estimate / share))}</td>
                   <td>{cause}</td>
                   <td class="number">{lock === "" && grouped(of.calls)}</td>
                   <td class="number">{lock === "" && amount(of.mean_ns, "nanoseconds")}</td>
@@ -108,8 +121,12 @@ function Run({ result }: { readonly result: Result }) {
             <thead>
               <tr>
                 <th scope="col">Function</th>
-                <th scope="col">Waiting, of all threads' time</th>
-                <th scope="col">Waits</th>
+                <th scope="col" class="number">
+                  Waiting, of all threads' time
+                </th>
+                <th scope="col" class="number">
+                  Waits
+                </th>
                 <th scope="col">For</th>
                 <th scope="col">Ended by</th>
               </tr>
@@ -118,7 +135,7 @@ function Run({ result }: { readonly result: Result }) {
               {waits.map((one, at) => (
                 <tr key={at} class={one.of === chosen ? "current" : ""}>
                   {row(one.of)}
-                  <td class="number">{percent(one.part)}</td>
+                  <td class="number">{wholePercent(one.part)}</td>
                   <td class="number">{grouped(one.waits)}</td>
                   <td>{CAUSE_LABELS[one.kind]}</td>
                   <td>{shortened(enderName(one.ended_by[0]), 60)}</td>
@@ -132,9 +149,7 @@ function Run({ result }: { readonly result: Result }) {
       {graph.nodes.length > 1 && (
         <section class="card">
           <h2>Who waits for whom</h2>
-          <p class="quiet">
-            An arrow leads from a function that waits to the one that ended the wait: of a lock, the one that held it.
-          </p>
+          <p class="quiet">An arrow leads from a function that waits to the function or thread that ended the wait.</p>
           <Graph
             nodes={graph.nodes}
             edges={graph.edges}
@@ -195,7 +210,7 @@ function Details({ of }: { readonly of: TracedFunction }) {
             of.stacks.slice(0, 4).map((stack, at) => (
               <details key={at} open={at === 0}>
                 <summary>
-                  {grouped(stack.count)} times, {amount(stack.mean_ns, "nanoseconds")} each
+                  {counted(stack.count, "time")}, {amount(stack.mean_ns, "nanoseconds")} each
                 </summary>
                 <ol class="frames">
                   {stack.frames.slice(0, 12).map((frame, deep) => (

@@ -347,6 +347,7 @@ it("says what threads cost each other, in which functions and locks, and who end
     schema: "vitalfew.interference/2",
     command: ["./app"],
     ...{ duration_ns: 1e9, threads: 2, thread_time_ns: 1e9 },
+    machine: { ready_ns: 3e8, taken_ns: 3e8, throttled_ns: 0, others: [{ pid: 9, name: "cc", ns: 1 }], limit: null },
     solo: { verdict: "interference", intervals: 90, given_up: 0, threads: 2, program: loss(0.4), refused: null },
     functions: [
       traced("lock", {
@@ -360,10 +361,11 @@ it("says what threads cost each other, in which functions and locks, and who end
   };
   const { page, complaints } = await open(browser, pageOf("interference.html", [], [result]) + "#/interference");
   const [losses, waiting] = await page.locator("main .table").allInnerTexts();
-  expect(losses).toMatch(/lock\s+30.% \(25 to 35\)\s+75\.0.%\s+lock contention\s+2,000/);
+  expect(losses).toMatch(/lock\s+30.% \(25 to 35\)\s+75.%\s+lock contention\s+2,000/);
   expect(losses).toMatch(/lock, lock 0x7f10\s+20.%/);
-  expect(losses).toMatch(/share\s+10.%.*\s+25\.0.%\s+not known/);
-  expect(waiting).toMatch(/lock\s+10\.0.%\s+9\s+lock contention\s+unlock/);
+  expect(losses).toMatch(/share\s+10.%.*\s+25.%\s+not known/);
+  expect(waiting).toMatch(/lock\s+10.%\s+9\s+lock contention\s+unlock/);
+  expect(await page.locator(".doubt").innerText()).toMatch(/^other programs had the CPUs for 30/);
   expect(await page.locator("main").innerText()).toContain("each runs at 60\u00a0% (55 to 65) of the speed");
   expect(await page.locator(".graph .node").allTextContents()).toEqual(["lockwaited 100\u00a0ms", "unlock"]);
   expect(await page.getByTestId("block").innerText()).toContain("lock-thread (7)");

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
   CAUSE_LABELS,
-  type InterferenceResult,
   type TracedFunction,
   lossRows,
+  machineSentences,
   verdictSentence,
   waitGraph,
   waitRows,
@@ -48,6 +48,21 @@ it("says the verdict in the words of the command", () => {
   expect(says({ verdict: "not_measured", refused: "no BPF" })).toBe("interference was not measured: no BPF");
 });
 
+it("says what kept threads from CPUs in the words of the command", () => {
+  const others = [
+    { pid: 7, name: "cc", ns: 30 },
+    { pid: 0, name: "other", ns: 10 },
+  ];
+  const machine = { ready_ns: 320, taken_ns: 200, throttled_ns: 100, others, limit: { group: "/g" } };
+  const says = (more: object) => machineSentences({ thread_time_ns: 1000, machine: { ...machine, ...more } });
+  expect(says({})).toEqual([
+    "run queue: 2\u00a0% of the threads' time, because there are more threads than CPUs",
+    "other programs had the CPUs for 20\u00a0% of the threads' time: cc (process 7) 75\u00a0%, other (outside of this container) 25\u00a0%",
+    "the control group /g was at its CPU limit for 10\u00a0% of the threads' time",
+  ]);
+  expect(says({ ready_ns: 200, throttled_ns: 0, limit: null }).length).toBe(1);
+});
+
 describe("functions", () => {
   const functions = [
     traced("lock", {
@@ -78,7 +93,7 @@ describe("functions", () => {
   });
 
   it("wait for what they did not ask to wait for", () => {
-    const rows = waitRows({ functions, thread_time_ns: 1000 } as unknown as InterferenceResult);
+    const rows = waitRows({ functions, thread_time_ns: 1000 });
     expect(rows.map(({ of, kind, part }) => [of.name, kind, part])).toEqual([
       ["join", "pool", 0.3],
       ["lock", "lock", 0.05],
