@@ -58,8 +58,9 @@ const ORDER = Object.keys(KINDS);
 
 /** What a change there is sure to bring: a claim's place among others is by that. */
 export function leastGain({ amount, evidence }: Pick<Claim, "amount" | "evidence">): number {
-  const speedup = evidence.find((one) => one["kind"] === "virtual_speedup");
-  if (speedup) return Math.max(0, (speedup["interval"] as readonly [number, number])[0]);
+  const savings = evidence.filter((one) => one["kind"] === "virtual_speedup" || one["kind"] === "contention_loss");
+  const ends = savings.map((one) => Math.max(0, (one["interval"] as readonly [number, number])[0]));
+  if (ends.length > 0) return Math.max(...ends);
   const [low, high] = amount.interval ?? [amount.value, amount.value];
   return low > 0 ? low : Math.min(0, high);
 }
