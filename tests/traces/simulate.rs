@@ -46,16 +46,12 @@ impl Trace {
                 start_unix_ns: 1_700_000_000_000_000_000,
                 ticks_per_second: TICKS_PER_SECOND,
                 duration: 0,
-                empty_duration: 40,
-                call_overhead: 0,
                 end: RunEnd::Exited(0),
                 blocks: Vec::new(),
                 threads: Vec::new(),
                 places: Vec::new(),
                 lost: 0,
                 waits: true,
-                events: Vec::new(),
-                no_events: None,
                 cpu_users: Vec::new(),
                 throttled: None,
                 solo: SoloSchedule::default(),
@@ -80,51 +76,6 @@ impl Trace {
             represented: 0,
         });
         self.head.blocks.len() as BlockId - 1
-    }
-
-    /// Adds an event whose samples cost `cost` ticks each.
-    pub fn event(&mut self, name: &str, cost: u64) -> TracedEventId {
-        self.head.events.push(TracedEvent {
-            name: name.into(),
-            samples: 0,
-            lost: 0,
-            cost,
-            scale: 1.0,
-        });
-        self.head.events.len() as TracedEventId - 1
-    }
-
-    /// Samples an event that happens `often(duration)` times in an execution of a block: on average
-    /// one in `period` times, by chance.
-    pub fn sample(
-        &mut self,
-        event: TracedEventId,
-        block: BlockId,
-        period: u64,
-        often: impl Fn(u64) -> u64,
-    ) {
-        let mut chance = Chance::new(u64::from(event) + 11);
-        for items in &mut self.items {
-            let mut sampled = Vec::new();
-            for item in items.drain(..) {
-                if let TraceItem::Execution(execution) = &item
-                    && execution.block == block
-                {
-                    let n = often(execution.duration);
-                    let samples = (n + chance.below(period)) / period;
-                    let at = execution.leave - execution.duration / 2;
-                    let sample = EventSample {
-                        at,
-                        event,
-                        amount: period,
-                    };
-                    sampled.extend((0..samples).map(|_| TraceItem::Event(sample)));
-                    self.head.events[usize::from(event)].samples += samples;
-                }
-                sampled.push(item);
-            }
-            *items = sampled;
-        }
     }
 
     pub fn thread(&mut self, name: &str, start: u64) -> usize {
@@ -206,7 +157,6 @@ impl Trace {
                 let time = |item: &TraceItem| match item {
                     TraceItem::Execution(e) => e.leave,
                     TraceItem::Wait(w) => w.end,
-                    TraceItem::Event(e) => e.at,
                     _ => 0,
                 };
                 let n = all[from..]
@@ -281,114 +231,6 @@ pub fn contended_lock(threads: usize, rounds: usize, delay: u64, hold: u64) -> T
         let released = trace.execute_with(t, unlock, got + hold, 45, mutex);
         (free, holder) = (released, t);
         clocks[t] = released + delay / 2 + chance.below(delay.max(1));
-    }
-    trace.end();
-    trace
-}
-
-/// Threads that compute for different times and meet at a barrier. `skew` 0: all alike.
-pub fn barrier(threads: usize, rounds: usize, work: u64, skew: u64) -> Trace {
-    let mut trace = Trace::new("./barrier");
-    let wait = trace.block("pthread_barrier_wait", &[1]);
-    let compute = trace.block("compute", &[]);
-    let mut chance = Chance::new(2);
-    for t in 0..threads {
-        trace.thread(&format!("worker-{t}"), 0);
-    }
-    let mut start = vec![1000; threads];
-    for _ in 0..rounds {
-        let mut arrived = Vec::new();
-        // A few rounds happen to be even.
-        let skew = if chance.below(20) == 0 { 0 } else { skew };
-        for (t, start) in start.iter().enumerate() {
-            // The first thread has the most to do.
-            let more = if t == 0 {
-                skew
-            } else {
-                chance.below(skew / 8 + 1)
-            };
-            let duration = work + more + chance.below(work / 100 + 1);
-            arrived.push(trace.execute(t, compute, *start, duration));
-        }
-        let last = (0..threads).max_by_key(|t| arrived[*t]).unwrap();
-        let open = arrived[last];
-        for t in 0..threads {
-            let ask = arrived[t];
-            let leave = if open > ask + 2 * US {
-                trace.wait(t, futex(ask + 50, open + 60, last, Some(wait)));
-                open + 300
-            } else {
-                open + 120 + chance.below(8)
-            };
-            start[t] = trace.execute_with(t, wait, ask, leave - ask, [0x7000, 0, 0]) + 100;
-        }
-    }
-    trace.end();
-    trace
-}
-
-/// Two threads that increment counters; in one cache line, an increment takes `slow` times as long while
-/// the other thread does so too.
-pub fn counters(rounds: usize, pause: u64, slow: u64) -> Trace {
-    const STEP: u64 = 20;
-    let mut trace = Trace::new("./counters");
-    let add = trace.block("add_fifty", &[]);
-    let mut chance = Chance::new(3);
-    trace.thread("even", 0);
-    trace.thread("odd", 0);
-    // When each thread enters the block, and how much it still has to do in it.
-    let (mut enter, mut left) = ([1000, 1500], [400 * slow; 2]);
-    let mut now = 1000;
-    while trace.items.iter().map(Vec::len).sum::<usize>() < 2 * rounds {
-        let inside = enter.map(|enter| enter <= now);
-        for t in 0..2 {
-            if inside[t] {
-                let speed = if inside[1 - t] { 1 } else { slow };
-                left[t] = u64::saturating_sub(left[t], STEP * speed);
-                if left[t] == 0 {
-                    let leave = now + STEP + chance.below(STEP);
-                    let leave = trace.execute(t, add, enter[t], leave - enter[t]);
-                    enter[t] = leave + pause / 4 + chance.below(pause);
-                    left[t] = 400 * slow;
-                }
-            }
-        }
-        now += STEP;
-    }
-    trace.end();
-    trace
-}
-
-/// Threads that read from a disk that serves one at a time.
-pub fn disk(threads: usize, rounds: usize, delay: u64) -> Trace {
-    let mut trace = Trace::new("./disk");
-    let read = trace.block("pread64", &[1, 3]);
-    let mut chance = Chance::new(4);
-    for t in 0..threads {
-        trace.thread(&format!("reader-{t}"), 0);
-    }
-    let mut clocks: Vec<u64> = (0..threads).map(|t| 1000 + t as u64).collect();
-    let mut free = 0;
-    for _ in 0..threads * rounds {
-        let t = earliest(&clocks);
-        let enter = clocks[t];
-        let service = 24 * US + chance.below(US);
-        free = free.max(enter) + service;
-        let wait = Wait {
-            start: enter + US,
-            end: free,
-            queued: 0,
-            taken: 0,
-            held: 0,
-            preempted: false,
-            system_call: Some(17),
-            waker: None,
-            waker_block: None,
-        };
-        trace.wait(t, wait);
-        let leave = free + US;
-        trace.execute_with(t, read, enter, leave - enter, [3 + t as u64, 512, 0]);
-        clocks[t] = leave + delay / 2 + chance.below(delay.max(1));
     }
     trace.end();
     trace

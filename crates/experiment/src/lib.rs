@@ -73,6 +73,5 @@ pub use progress_choice::ProgressChoice;
 pub use repeated::{CausalListener, Repeated, Repeats, run_repeatedly};
 #[cfg(target_arch = "x86_64")]
 pub use trace::{
-    FunctionPattern, TraceLive, TraceOptions, TraceRefusal, Traced, call_overhead,
-    check_traced_command, event_cost, trace,
+    FunctionPattern, TraceLive, TraceOptions, TraceRefusal, Traced, check_traced_command, trace,
 };

@@ -88,7 +88,7 @@ pub use symbol::{
 };
 pub use task_times::TaskTimes;
 pub use trace::{
-    BlockId, BlockKind, EventSample, Execution, SoloInterval, SoloSchedule, TRACED_ARGUMENTS,
-    TRACED_EVENTS, ThreadIndex, Throttled, TraceBatch, TraceHead, TraceItem, TracedBlock,
-    TracedCpuUser, TracedEvent, TracedEventId, TracedPlace, TracedThread, Wait,
+    BlockId, BlockKind, Execution, SoloInterval, SoloSchedule, TRACED_ARGUMENTS, ThreadIndex,
+    Throttled, TraceBatch, TraceHead, TraceItem, TracedBlock, TracedCpuUser, TracedPlace,
+    TracedThread, Wait,
 };

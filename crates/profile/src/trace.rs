@@ -14,12 +14,6 @@ pub type BlockId = u32;
 /// Index of a [`TracedThread`] in [`TraceHead::threads`].
 pub type ThreadIndex = u32;
 
-/// Index of a [`TracedEvent`] in [`TraceHead::events`].
-pub type TracedEventId = u8;
-
-/// Limit on the events sampled in a run.
-pub const TRACED_EVENTS: usize = 8;
-
 /// Limit on the recorded arguments of a call.
 pub const TRACED_ARGUMENTS: usize = 3;
 
@@ -37,10 +31,6 @@ pub struct TraceHead {
     /// Time from the first instruction of `main` to the end of the process (or of tracing), in
     /// ticks.
     pub duration: u64,
-    /// The duration of an empty block, in ticks: the cost of an execution's two time stamps.
-    pub empty_duration: u64,
-    /// The time that one execution of a traced block adds to its caller's duration, in ticks.
-    pub call_overhead: u64,
     /// The end of the run.
     pub end: RunEnd,
     /// The traced blocks, and those that could not be traced.
@@ -54,12 +44,6 @@ pub struct TraceHead {
     /// True if waits were measured (off-CPU time and wakers); otherwise there are no
     /// [`TraceItem::Wait`].
     pub waits: bool,
-    /// Sampled events of the processor or the kernel; at most [`TRACED_EVENTS`].
-    #[serde(default)]
-    pub events: Vec<TracedEvent>,
-    /// Reason why cache misses and instructions were not counted, although they were not declined.
-    #[serde(default)]
-    pub no_events: Option<String>,
     /// Programs that had the CPUs while the target's threads were ready, the longest first.
     #[serde(default)]
     pub cpu_users: Vec<TracedCpuUser>,
@@ -108,22 +92,6 @@ pub struct Throttled {
     pub times: u64,
     /// Time for which the group was held up, on all CPUs together, in nanoseconds.
     pub ns: u64,
-}
-
-/// An event of the processor or the kernel that was sampled in a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TracedEvent {
-    /// The name that `record --event` takes, with modifiers.
-    pub name: String,
-    /// Samples of threads that executed a traced block.
-    pub samples: u64,
-    /// Samples that were lost because a buffer was full.
-    pub lost: u64,
-    /// Time that a sample adds to the interrupted execution, in ticks; 0 if each occurrence was
-    /// sampled.
-    pub cost: u64,
-    /// Factor for amounts, because the event shared a counter of the processor with others.
-    pub scale: f64,
 }
 
 /// A traced or requested block of code.
@@ -230,8 +198,6 @@ pub enum TraceItem {
     },
     /// Number of the thread's executions that were lost here.
     Lost(u64),
-    /// An event was sampled; comes before the execution that contains it.
-    Event(EventSample),
     /// The thread ran alone; comes before all executions and waits that end after the beginning of the times compared.
     Solo(SoloInterval),
 }
@@ -272,17 +238,6 @@ pub struct Execution {
     /// Values of [`TracedBlock::arguments`], in that order, 0 where there are fewer: the low 44
     /// bits of the first one, the low 32 bits of the others.
     pub arguments: [u64; TRACED_ARGUMENTS],
-}
-
-/// A sample of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventSample {
-    /// The time of the sample.
-    pub at: u64,
-    /// The event.
-    pub event: TracedEventId,
-    /// The number of events that this sample stands for.
-    pub amount: u64,
 }
 
 /// A time in which a thread did not run.

@@ -68,10 +68,7 @@ pub use bpf::{
 };
 pub use clock::{children_cpu_ns, clock_ahead_of, monotonic_ns, own_cpu_ns, thread_cpu_ns};
 pub use error::Error;
-pub use events::{
-    EventKind, EventSpec, ThreadEvent, ThreadEvents, check_thread_event, signalled_sample_cost,
-    skid, tracefs_directory, usual_thread_events,
-};
+pub use events::{EventKind, EventSpec, signalled_sample_cost, skid, tracefs_directory};
 pub use host::read_host;
 pub use options::{Options, Path, Rate, Separation, TargetSpec};
 pub use processes::cgroups::cgroup_of_process;

@@ -21,7 +21,7 @@ use whole_file::WholeFile;
 
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
-/// Version 2 may have samples of events; since version 3 a period is that of a thread, from the moment on in which the
+/// Versions 2 to 4 may have samples of events, which are skipped; since version 3 a period is that of a thread, from the moment on in which the
 /// thread took it; version 4 says of waits what other processes had the CPUs for; version 5 has the intervals in which threads ran alone.
 const VERSION: u32 = 5;
 /// Magic, version, zero.
@@ -405,16 +405,12 @@ fn empty_head() -> TraceHead {
         start_unix_ns: 0,
         ticks_per_second: 0,
         duration: 0,
-        empty_duration: 0,
-        call_overhead: 0,
         end: profile::RunEnd::Unknown,
         blocks: Vec::new(),
         threads: Vec::new(),
         places: Vec::new(),
         lost: 0,
         waits: false,
-        events: Vec::new(),
-        no_events: None,
         cpu_users: Vec::new(),
         throttled: None,
         solo: profile::SoloSchedule::default(),

@@ -5,14 +5,13 @@
 //! execution. "Previous" starts anew with each chunk.
 
 use profile::{
-    EventSample, Execution, SoloInterval, TRACED_ARGUMENTS, TRACED_EVENTS, ThreadIndex, TraceBatch,
-    TraceHead, TraceItem, TracedEventId, Wait,
+    Execution, SoloInterval, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem, Wait,
 };
 use rustc_hash::FxHashMap;
 
 /// Number of columns. In their order in the chunk: runs (thread, number of items), tokens (kind of
 /// an item, and its block), durations, gaps (its time: `gap_before`), three of arguments, and the
-/// rest (waits, stacks, periods, losses, samples of events).
+/// rest (waits, stacks, periods, losses, intervals alone).
 const COLUMNS: usize = 8;
 
 /// Low bits of a token.
@@ -22,6 +21,7 @@ const WAIT: u64 = 2;
 const STACK: u64 = 3;
 const PERIOD: u64 = 4;
 const LOST: u64 = 5;
+/// A sample of an event, up to version 4: skipped.
 const EVENT: u64 = 6;
 const SOLO: u64 = 7;
 
@@ -135,11 +135,6 @@ impl Columns {
                 TraceItem::Lost(lost) => {
                     put_varint(tokens, LOST);
                     put_varint(others, *lost);
-                }
-                TraceItem::Event(sample) => {
-                    put_varint(tokens, u64::from(sample.event) << 3 | EVENT);
-                    put_varint(others, zigzag_encode(sample.at.wrapping_sub(before.leave)));
-                    put_varint(others, sample.amount);
                 }
                 TraceItem::Solo(solo) => {
                     put_varint(tokens, u64::from(solo.placebo) << 3 | SOLO);
@@ -452,14 +447,11 @@ fn read_items(
             },
             WAIT if of <= 1 => TraceItem::Wait(read_wait(others, before.leave, of == 1)?),
             LOST if of == 0 => TraceItem::Lost(others.read_number()?),
-            EVENT => TraceItem::Event(EventSample {
-                event: check_within(of, head.events.len().min(TRACED_EVENTS), "event")?
-                    as TracedEventId,
-                at: before
-                    .leave
-                    .wrapping_add(zigzag_decode(others.read_number()?)),
-                amount: others.read_number()?,
-            }),
+            EVENT => {
+                others.read_number()?;
+                others.read_number()?;
+                continue;
+            }
             SOLO if of <= 1 => TraceItem::Solo(read_solo(others, before.leave, of == 1)?),
             _ => return Err(format!("there is no item {token}")),
         });

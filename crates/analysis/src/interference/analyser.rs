@@ -155,7 +155,6 @@ impl Analyser {
                     }
                 }
                 TraceItem::Lost(count) => self.lost = self.lost.saturating_add(*count),
-                TraceItem::Event(_) => {}
             }
         }
         self.threads.insert(thread, state);

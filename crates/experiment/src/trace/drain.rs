@@ -189,7 +189,6 @@ impl TraceDrain {
                 *to = Some(reading);
             }
         }
-        waiting.forget_others(|tid| self.living.contains_key(&tid));
         is_more
     }
 

@@ -23,7 +23,6 @@ mod code_room;
 mod drain;
 mod ending;
 mod entry;
-mod events;
 mod functions;
 mod hazards;
 mod memory;
@@ -42,9 +41,7 @@ mod waiting;
 pub use entry::trace;
 pub use relocate::TraceRefusal;
 pub use select::FunctionPattern;
-pub use trace_session::{
-    TraceLive, TraceOptions, Traced, call_overhead, check_traced_command, event_cost,
-};
+pub use trace_session::{TraceLive, TraceOptions, Traced, check_traced_command};
 
 /// The time-stamp counter, which all processors of a machine agree on.
 fn read_tsc() -> u64 {

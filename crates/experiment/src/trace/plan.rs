@@ -29,7 +29,6 @@ const PIECE: usize = 1 << 16;
 /// The user's request.
 pub(super) struct Wish<'a> {
     pub patterns: &'a [FunctionPattern],
-    pub arguments: &'a [(FunctionPattern, Vec<u8>)],
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
 }
 
@@ -85,20 +84,11 @@ impl Steps {
 impl Wish<'_> {
     /// Returns which arguments of a function are kept.
     fn arguments_of(&self, function: &TracedFunction) -> Vec<u8> {
-        let asked = self
-            .arguments
-            .iter()
-            .find(|(p, _)| p.means_function(function));
-        let defaults = || {
-            let names = function.names.iter();
-            names
-                .map(|name| (self.default_arguments)(name))
-                .find(|arguments| !arguments.is_empty())
-        };
-        match asked {
-            Some((_, arguments)) => arguments.clone(),
-            None => defaults().unwrap_or_default(),
-        }
+        let names = function.names.iter();
+        names
+            .map(|name| (self.default_arguments)(name))
+            .find(|arguments| !arguments.is_empty())
+            .unwrap_or_default()
     }
 }
 

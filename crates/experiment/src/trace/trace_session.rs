@@ -4,7 +4,6 @@ mod warnings;
 
 use super::drain::{Reading, TraceDrain};
 use super::ending::Ending;
-use super::events::TracedEvents;
 use super::functions::TracedImage;
 use super::memory::TraceMemory;
 use super::plan::{Planner, Wish};
@@ -21,7 +20,7 @@ use crate::{Error, launch};
 use profile::{TraceBatch, TraceHead, TracedBlock};
 use runtime_abi::state;
 use sampler::process_file;
-use sampler::{EventSpec, Exit, Launched, ThreadEvents, command_text};
+use sampler::{Exit, Launched, command_text};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -48,15 +47,8 @@ pub struct TraceOptions<'a> {
     pub functions: Vec<FunctionPattern>,
     /// More functions, which need not be there.
     pub also: Vec<FunctionPattern>,
-    /// Recorded arguments of some functions, counted from 1.
-    pub arguments: Vec<(FunctionPattern, Vec<u8>)>,
-    /// Recorded arguments of a function by its name otherwise.
+    /// Recorded arguments of a function by its name, counted from 1.
     pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
-    /// Events to sample in the target meanwhile, at most [`profile::TRACED_EVENTS`], and what a sample costs, in ticks
-    /// ([`event_cost`]).
-    pub events: Vec<(EventSpec, u64)>,
-    /// Reason that there are no events, though nobody declined them.
-    pub no_events: Option<String>,
     /// Memory for records that are not read yet, in bytes, at most 2 GiB: what finds no room is lost, and counted.
     pub room: u64,
     /// Time limit of tracing; `None`: until the command ends.
@@ -67,8 +59,6 @@ pub struct TraceOptions<'a> {
     /// Sampling period from the start (section 3.2.3): the number of executions of which one
     /// is traced; 1: all.
     pub every: u32,
-    /// The time that an execution adds to the duration of its caller, in ticks: [`call_overhead`].
-    pub call_overhead: u64,
 }
 
 /// Progress of a run.
@@ -208,7 +198,7 @@ impl<'a> TraceSession<'a> {
         planner.keeps_jumps = runs;
         let trace_budget = TraceBudget::new(
             options.budget.unwrap_or(f64::INFINITY),
-            options.call_overhead,
+            call_overhead(),
             read_tsc(),
         );
         let mut session = Self {
@@ -218,7 +208,7 @@ impl<'a> TraceSession<'a> {
             planner,
             drain: TraceDrain::new(),
             stacks: TracedStacks::new(pid, &options.runtime),
-            waiting: ThreadWaits::new(pid, TracedEvents::open_events(&options.events, pid)?),
+            waiting: ThreadWaits::new(pid),
             throttling: Throttling::of(pid),
             trace_budget,
             solo: Solo::default(),
@@ -232,7 +222,6 @@ impl<'a> TraceSession<'a> {
         };
         session.plan_mappings()?;
         session.check_traceable(&executable)?;
-        session.waiting.events.enable_counting()?;
         Ok(session)
     }
 
@@ -290,7 +279,6 @@ impl<'a> TraceSession<'a> {
         let known = self.planner.blocks.len();
         let wish = Wish {
             patterns: &self.patterns,
-            arguments: &self.options.arguments,
             default_arguments: self.options.default_arguments,
         };
         self.planner.plan(&self.shared, &wish)?;
@@ -486,8 +474,6 @@ impl<'a> TraceSession<'a> {
             start_unix_ns: self.start_unix_ns,
             ticks_per_second: rate as u64,
             duration: end.saturating_sub(self.start_ticks),
-            empty_duration: tsc_read_cost(),
-            call_overhead: self.options.call_overhead,
             end: launch::run_end(exit),
             blocks: self.planner.blocks,
             threads: self.drain.threads,
@@ -495,8 +481,6 @@ impl<'a> TraceSession<'a> {
             lost: self.drain.lost,
             waits: self.waiting.works(),
             cpu_users: self.waiting.cpu_users(),
-            events: self.waiting.events.finish_events(),
-            no_events: self.options.no_events.clone(),
             throttled: self.throttling.since(),
             solo,
             warnings: self.warnings,
@@ -506,7 +490,7 @@ impl<'a> TraceSession<'a> {
 
 /// Returns the cost of one traced execution on this machine, in ticks: two time stamps, and a quarter of that for the
 /// rest (`benches/interference.py` measures it).
-pub fn call_overhead() -> u64 {
+fn call_overhead() -> u64 {
     const PAIRS: u64 = 1000;
     let pairs = || {
         let start = read_tsc();
@@ -517,26 +501,4 @@ pub fn call_overhead() -> u64 {
     };
     let least = (0..20).map(|_| pairs()).min().unwrap_or(0);
     least + least / 4
-}
-
-/// Returns what a sample of an event that interrupts costs the thread, in ticks: measures that for some milliseconds.
-///
-/// # Errors
-/// [`Error::Sampler`] where nothing can be sampled.
-pub fn event_cost() -> Result<u64, Error> {
-    let (start, from) = (Instant::now(), read_tsc());
-    let ns = ThreadEvents::sample_cost()? as f64;
-    let elapsed = start.elapsed().as_nanos().max(1) as f64;
-    Ok(((ns * read_tsc().saturating_sub(from) as f64 / elapsed) as u64).max(1))
-}
-
-/// Returns what a time stamp takes here at least, in ticks.
-fn tsc_read_cost() -> u64 {
-    (0..1000)
-        .map(|_| {
-            let first = read_tsc();
-            read_tsc().saturating_sub(first)
-        })
-        .min()
-        .unwrap_or(0)
 }

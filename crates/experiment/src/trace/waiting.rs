@@ -1,7 +1,6 @@
 //! The waits of the target's threads, in the time of its records.
 
 use super::clock::{TimePair, TscClock};
-use super::events::TracedEvents;
 use profile::{ThreadIndex, TraceItem, TracedCpuUser, Wait};
 use runtime_abi::trace::{Frame, Local};
 use rustc_hash::FxHashMap;
@@ -20,8 +19,6 @@ pub(super) struct ThreadWaits {
     /// Reason that the scheduler is not watched.
     pub refused: Option<sampler::Error>,
     clock: TscClock,
-    /// Other events of the threads.
-    pub events: TracedEvents,
     kept: FxHashMap<u32, VecDeque<ThreadWait>>,
     /// The number of waits seen.
     pub seen: u64,
@@ -30,7 +27,7 @@ pub(super) struct ThreadWaits {
 }
 
 impl ThreadWaits {
-    pub fn new(pid: u32, events: TracedEvents) -> Self {
+    pub fn new(pid: u32) -> Self {
         let layout = FrameLayout {
             size: size_of::<Frame>() as u32,
             block: offset_of!(Frame, block) as u32,
@@ -51,7 +48,6 @@ impl ThreadWaits {
                 first: now,
                 last: now,
             },
-            events,
             kept: FxHashMap::default(),
             seen: 0,
             programs: BTreeMap::new(),
@@ -120,11 +116,6 @@ impl ThreadWaits {
         self.clock.last = TimePair::read_closest();
     }
 
-    /// Forgets the events of threads that were not traced at the last look at the clocks.
-    pub fn forget_others(&mut self, traced: impl Fn(u32) -> bool) {
-        self.events.forget_others(traced, self.clock.last.ns);
-    }
-
     /// The counter at a time of the clock.
     pub fn ticks_at(&self, ns: u64) -> u64 {
         self.clock.ticks_at(ns)
@@ -140,18 +131,8 @@ impl ThreadWaits {
     }
 
     /// Puts the waits of a thread that ended before its last record among its items, in the order of
-    /// their ends, and the events that it had until then. The records were read before.
+    /// their ends. The records were read before.
     pub fn merge(
-        &mut self,
-        tid: u32,
-        items: &mut Vec<TraceItem>,
-        threads: &FxHashMap<u32, ThreadIndex>,
-    ) {
-        self.merge_waits(tid, items, threads);
-        self.events.merge_samples(tid, items, self.clock);
-    }
-
-    fn merge_waits(
         &mut self,
         tid: u32,
         items: &mut Vec<TraceItem>,

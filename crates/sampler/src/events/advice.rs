@@ -4,18 +4,6 @@ use crate::capabilities::Question;
 use crate::{Error, EventKind, EventSpec};
 use std::io;
 
-/// Explanation for a machine without events of the processor.
-const NO_PMU: &str =
-    "this machine shows no performance-monitoring unit that counts it (usual in virtual machines)";
-
-/// Explains why an event of the processor could not be opened that the user did not name.
-pub(crate) fn unasked_refused(spec: &EventSpec, source: io::Error) -> String {
-    match source.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => NO_PMU.to_owned(),
-        _ => event_refused(spec, source).to_string(),
-    }
-}
-
 /// Returns why an event could not be opened, by the error number of perf_event_open(2).
 pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
     if spec.branches {
@@ -32,7 +20,7 @@ pub(crate) fn event_refused(spec: &EventSpec, source: io::Error) -> Error {
     let hardware = matches!(spec.kind, EventKind::Cycles | EventKind::Hardware);
     let reason = match source.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) if hardware => {
-            &format!("{NO_PMU}; use -e cpu-clock instead")
+            "this machine shows no performance-monitoring unit that counts it (usual in virtual machines); use -e cpu-clock instead"
         }
         Some(libc::ENOENT) => "the kernel does not have it",
         Some(libc::EOPNOTSUPP) if spec.precise > 0 => {

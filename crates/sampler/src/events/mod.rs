@@ -12,9 +12,7 @@ pub(crate) mod records;
 pub(crate) mod rings;
 pub mod skid;
 pub(crate) mod spec;
-pub(crate) mod thread_events;
 
 pub use cost::signalled_sample_cost;
 pub use names::tracefs_directory;
 pub use spec::{EventKind, EventSpec};
-pub use thread_events::{ThreadEvent, ThreadEvents, check_thread_event, usual_thread_events};

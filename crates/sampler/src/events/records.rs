@@ -77,8 +77,6 @@ pub(crate) enum Body {
     Sample {
         ip: u64,
         in_kernel: bool,
-        /// Number of events that the sample stands for, if requested.
-        period: Option<u64>,
         /// Innermost first, with perf's context markers.
         callchain: Vec<u64>,
         /// A copy of the user stack, with the registers of its innermost frame.
@@ -265,7 +263,6 @@ fn sample_body(sample: &SampleRecord<'_>) -> Body {
     Body::Sample {
         ip: sample.ip.unwrap_or(0),
         in_kernel: sample.cpu_mode == CpuMode::Kernel,
-        period: sample.period,
         callchain: callchain.map_or_else(Vec::new, |chain| {
             (0..chain.len()).filter_map(|i| chain.get(i)).collect()
         }),
@@ -302,7 +299,6 @@ fn branch_sample(misc: u16, body: &[u8]) -> Option<Record> {
             callchain: Vec::new(),
             stack: None,
             registers: None,
-            period: None,
             branches: Some(branches.collect()),
         },
     })

@@ -126,17 +126,6 @@ impl Rings {
         perf::multiplex_scale(self.events.iter().filter(of_event))
     }
 
-    /// Returns for how long the events whose id `own` accepts were counting, in nanoseconds.
-    pub fn counted(&self, own: impl Fn(&u64) -> bool) -> u64 {
-        let of_event = |fd: &&OwnedFd| perf::event_id(fd).is_ok_and(|id| own(&id));
-        let times = self
-            .events
-            .iter()
-            .filter(of_event)
-            .filter_map(perf::event_times);
-        times.map(|(_, running)| running).sum()
-    }
-
     /// Returns how many samples of the events whose id `own` accepts found no room; `None` if the
     /// kernel does not count them.
     pub fn lost_samples(&self, own: impl Fn(&u64) -> bool) -> Option<u64> {

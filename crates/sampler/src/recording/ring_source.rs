@@ -688,7 +688,6 @@ impl RingSource {
             stack,
             registers,
             branches,
-            ..
         } = &record.body
         else {
             return None;

@@ -13,7 +13,6 @@ impl TraceSession<'_> {
     /// Adds what the reader should know of the run, in sentences.
     pub(super) fn warn(&mut self) {
         self.warn_of_programs();
-        self.warnings.extend(self.waiting.events.loss_warning());
         self.warnings
             .extend(stolen_warning(self.host, MachineUsage::read_machine()));
         if let Some(error) = &self.waiting.refused {
