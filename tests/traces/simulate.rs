@@ -61,14 +61,13 @@ impl Trace {
         }
     }
 
-    pub fn block(&mut self, name: &str, arguments: &[u8]) -> BlockId {
+    pub fn block(&mut self, name: &str) -> BlockId {
         self.head.blocks.push(TracedBlock {
             name: name.into(),
             image: "/usr/bin/made-up".into(),
             build_id: None,
             offset: ImageOffset(0x1000 + 64 * self.head.blocks.len() as u64),
             kind: BlockKind::Function,
-            arguments: arguments.to_vec(),
             period: 1,
             refused: None,
             unfinished: 0,
@@ -103,7 +102,7 @@ impl Trace {
 
     /// An execution; gives the time behind it.
     pub fn execute(&mut self, thread: usize, block: BlockId, enter: u64, duration: u64) -> u64 {
-        self.execute_with(thread, block, enter, duration, [0; TRACED_ARGUMENTS])
+        self.execute_with(thread, block, enter, duration, 0)
     }
 
     pub fn execute_with(
@@ -112,7 +111,7 @@ impl Trace {
         block: BlockId,
         enter: u64,
         duration: u64,
-        arguments: [u64; TRACED_ARGUMENTS],
+        address: u64,
     ) -> u64 {
         let leave = enter + duration;
         self.items[thread].push(TraceItem::Execution(Execution {
@@ -120,7 +119,7 @@ impl Trace {
             unwound: false,
             leave,
             duration,
-            arguments,
+            address,
         }));
         let end = &mut self.head.threads[thread].end;
         *end = leave.max(*end);
@@ -201,8 +200,8 @@ pub fn earliest(clocks: &[u64]) -> usize {
 /// hold for `hold` ticks. The truth: the acquisition takes 60 ticks and the time that the lock is taken.
 pub fn contended_lock(threads: usize, rounds: usize, delay: u64, hold: u64) -> Trace {
     let mut trace = Trace::new("./lock");
-    let lock = trace.block("pthread_mutex_lock", &[1]);
-    let unlock = trace.block("pthread_mutex_unlock", &[1]);
+    let lock = trace.block("pthread_mutex_lock");
+    let unlock = trace.block("pthread_mutex_unlock");
     let caller = trace.place("add", 17);
     let mut chance = Chance::new(1);
     let mut clocks: Vec<u64> = (0..threads).map(|t| 1_000 + 777 * t as u64).collect();
@@ -210,7 +209,7 @@ pub fn contended_lock(threads: usize, rounds: usize, delay: u64, hold: u64) -> T
         trace.thread(&format!("worker-{t}"), 0);
     }
     let (mut free, mut holder) = (0, 0);
-    let mutex = [0x5000, 0, 0];
+    let mutex = 0x5000;
     for round in 0..threads * rounds {
         let t = earliest(&clocks);
         let ask = clocks[t];
@@ -239,9 +238,9 @@ pub fn contended_lock(threads: usize, rounds: usize, delay: u64, hold: u64) -> T
 /// Workers that read jobs from a pipe, which a master fills more slowly than they work.
 pub fn pool(workers: usize, jobs: usize, every: u64) -> Trace {
     let mut trace = Trace::new("./pool");
-    let read = trace.block("read", &[1, 3]);
-    let write = trace.block("write", &[1, 3]);
-    let work = trace.block("job", &[]);
+    let read = trace.block("read");
+    let write = trace.block("write");
+    let work = trace.block("job");
     let mut chance = Chance::new(5);
     let master = trace.thread("master", 0);
     for t in 0..workers {
@@ -257,7 +256,7 @@ pub fn pool(workers: usize, jobs: usize, every: u64) -> Trace {
             every / 2 + chance.below(every)
         };
         clocks[master] += gap;
-        let written = trace.execute_with(master, write, clocks[master], 2 * US, [4, 8, 0]);
+        let written = trace.execute(master, write, clocks[master], 2 * US);
         clocks[master] = written;
         let t = 1 + earliest(&clocks[1..]);
         let ask = clocks[t];
@@ -271,7 +270,7 @@ pub fn pool(workers: usize, jobs: usize, every: u64) -> Trace {
         } else {
             ask + 500 + chance.below(20)
         };
-        let got = trace.execute_with(t, read, ask, leave - ask, [3, 8, 0]);
+        let got = trace.execute(t, read, ask, leave - ask);
         clocks[t] = trace.execute(t, work, got + 50, 5 * US + chance.below(100));
     }
     trace.end();
@@ -281,13 +280,13 @@ pub fn pool(workers: usize, jobs: usize, every: u64) -> Trace {
 /// What programs usually look like: requests that call functions, locks, copies, in several shapes.
 pub fn realistic(threads: usize, requests: usize) -> Trace {
     let mut trace = Trace::new("./server --threads");
-    let request = trace.block("handle_request", &[]);
-    let parse = trace.block("parse", &[]);
-    let lookup = trace.block("lookup", &[2]);
-    let compare = trace.block("compare", &[]);
-    let lock = trace.block("pthread_mutex_lock", &[1]);
-    let unlock = trace.block("pthread_mutex_unlock", &[1]);
-    let copy = trace.block("memcpy", &[3]);
+    let request = trace.block("handle_request");
+    let parse = trace.block("parse");
+    let lookup = trace.block("lookup");
+    let compare = trace.block("compare");
+    let lock = trace.block("pthread_mutex_lock");
+    let unlock = trace.block("pthread_mutex_unlock");
+    let copy = trace.block("memcpy");
     let mut chance = Chance::new(7);
     for t in 0..threads {
         trace.thread(&format!("worker-{t}"), 0);
@@ -295,7 +294,7 @@ pub fn realistic(threads: usize, requests: usize) -> Trace {
         for _ in 0..requests {
             let enter = clock;
             clock = trace.execute(t, parse, clock + 60, 300 + chance.below(60));
-            let mutex = [0x5000 + 64 * chance.below(4), 0, 0];
+            let mutex = 0x5000 + 64 * chance.below(4);
             let slow = if chance.below(50) == 0 {
                 2000 + chance.below(9000)
             } else {
@@ -307,16 +306,10 @@ pub fn realistic(threads: usize, requests: usize) -> Trace {
             for _ in 0..3 + chance.below(6) {
                 clock = trace.execute(t, compare, clock, 50 + chance.below(8)) + 25;
             }
-            clock = trace.execute_with(t, lookup, start, clock - start, [chance.below(100), 0, 0]);
+            clock = trace.execute(t, lookup, start, clock - start);
             clock = trace.execute_with(t, unlock, clock + 20, 48 + chance.below(4), mutex);
             let size = 32 << chance.below(5);
-            clock = trace.execute_with(
-                t,
-                copy,
-                clock + 20,
-                40 + size / 8 + chance.below(4),
-                [size, 0, 0],
-            );
+            clock = trace.execute(t, copy, clock + 20, 40 + size / 8 + chance.below(4));
             clock = trace.execute(t, request, enter, clock + 50 - enter) + 100;
         }
     }
@@ -375,8 +368,8 @@ impl Program {
     /// The trace, and how long the thread's executions took together, by its own clock.
     pub fn trace(self) -> Trace {
         let mut trace = Trace::new("solo");
-        let outer = trace.block("outer", &[]);
-        let inner = trace.block("inner", &[]);
+        let outer = trace.block("outer");
+        let inner = trace.block("inner");
         trace.thread("worker", 0);
         let mut chance = Chance::new(self.seed + 77);
         let mut now = 0;

@@ -8,7 +8,7 @@ mod simulate;
 
 use analysis::interference::Analyser;
 use profile::{TraceBatch, TraceItem};
-use simulate::{TICKS_PER_SECOND, US, realistic};
+use simulate::{TICKS_PER_SECOND, realistic};
 use std::hint::black_box;
 use std::time::Duration;
 use store::{TraceReader, TraceWriter};
@@ -40,16 +40,6 @@ fn main() {
         batches.iter().for_each(|batch| analyser.push(batch));
         black_box(analyser);
     });
-    // As in a run in which events are sampled: a sample costs 2 µs.
-    let comparing = least(|| {
-        let options = Options {
-            event_costs: vec![2 * US],
-            ..Options::default()
-        };
-        let mut analyser = Analyser::new(&trace.head.blocks, options);
-        batches.iter().for_each(|batch| analyser.push(batch));
-        black_box(analyser);
-    });
     let finishing = least(|| {
         let mut analyser = Analyser::new(&trace.head.blocks, false);
         batches.iter().for_each(|batch| analyser.push(batch));
@@ -71,14 +61,9 @@ fn main() {
     let rate = |time: Duration| 2.0 * calls as f64 / time.as_secs_f64() / 1e6;
     println!("looking at each in memory    {:6.1} ns a call", ns(passing));
     println!(
-        "grouping and scores          {:6.1} ns a call, {:.0} M events/s",
+        "analysing                    {:6.1} ns a call, {:.0} M events/s",
         ns(analysing),
         rate(analysing)
-    );
-    println!(
-        "the same for events          {:6.1} ns a call, {:.0} M events/s",
-        ns(comparing),
-        rate(comparing)
     );
     println!(
         "the same with the result     {:6.1} ns a call, {:.0} M events/s",

@@ -104,7 +104,7 @@ fn halts_are_cut_off_and_many_of_them_are_dependence() {
 #[test]
 fn threads_that_wait_for_work_depend_on_each_other() {
     let mut trace = Trace::new("hand");
-    let (wait, work) = (trace.block("take", &[]), trace.block("work", &[]));
+    let (wait, work) = (trace.block("take"), trace.block("work"));
     trace.thread("worker", 0);
     let mut now = MS;
     for number in 0..200u64 {
@@ -152,7 +152,7 @@ fn a_run_that_is_read_late_has_the_same_result() {
 #[test]
 fn one_busy_thread_is_said_to_be_one() {
     let mut trace = Trace::new("alone");
-    let block = trace.block("f", &[]);
+    let block = trace.block("f");
     trace.thread("main", 0);
     trace.execute(0, block, 0, MS);
     trace.end();

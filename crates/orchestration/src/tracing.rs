@@ -3,7 +3,7 @@
 use crate::trace_limits::{USUAL_LIMIT_MIB, USUAL_OVERHEAD, USUAL_ROOM_MIB};
 use analysis::interference::Analyser;
 use experiment::{FunctionPattern, TraceOptions};
-use profile::known_code::{known_function, known_functions};
+use profile::known_code::known_functions;
 use profile::{
     ImageKind, Interference, Recording, TraceBatch, TraceHead, TracedBlock, UNNAMED_PROCEDURE,
 };
@@ -51,37 +51,23 @@ pub(crate) fn trace_recorded(
 }
 
 /// Returns the options of a trace where nothing is said, of the known functions alone.
-pub fn usual_trace(
-    command: Vec<OsString>,
-    attach: Option<u32>,
-    runtime: PathBuf,
-) -> TraceOptions<'static> {
+pub fn usual_trace(command: Vec<OsString>, attach: Option<u32>, runtime: PathBuf) -> TraceOptions {
     TraceOptions {
         command,
         attach,
         runtime,
         functions: Vec::new(),
         also: known_patterns(),
-        arguments: Vec::new(),
-        default_arguments: &recorded_arguments,
-        events: Vec::new(),
-        no_events: None,
         room: USUAL_ROOM_MIB << 20,
         duration: None,
         budget: Some(USUAL_OVERHEAD / 100.0),
         every: 1,
-        call_overhead: experiment::call_overhead(),
     }
-}
-
-/// Returns the recorded arguments of a function: those that name what it locks or waits for.
-fn recorded_arguments(name: &str) -> Vec<u8> {
-    known_function(name).map_or_else(Vec::new, |known| known.arguments.to_vec())
 }
 
 /// Returns the functions that are traced wherever they are: what they wait for is known.
 pub fn known_patterns() -> Vec<FunctionPattern> {
-    let names = known_functions().flat_map(|known| known.names);
+    let names = known_functions().flat_map(|(_, names)| *names);
     let exact = names.filter(|name| !name.contains('*'));
     exact.map(|name| FunctionPattern::parse(name)).collect()
 }

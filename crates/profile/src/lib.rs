@@ -88,7 +88,6 @@ pub use symbol::{
 };
 pub use task_times::TaskTimes;
 pub use trace::{
-    BlockId, BlockKind, Execution, SoloInterval, SoloSchedule, TRACED_ARGUMENTS, ThreadIndex,
-    Throttled, TraceBatch, TraceHead, TraceItem, TracedBlock, TracedCpuUser, TracedPlace,
-    TracedThread, Wait,
+    BlockId, BlockKind, Execution, SoloInterval, SoloSchedule, ThreadIndex, Throttled, TraceBatch,
+    TraceHead, TraceItem, TracedBlock, TracedCpuUser, TracedPlace, TracedThread, Wait,
 };

@@ -14,9 +14,6 @@ pub type BlockId = u32;
 /// Index of a [`TracedThread`] in [`TraceHead::threads`].
 pub type ThreadIndex = u32;
 
-/// Limit on the recorded arguments of a call.
-pub const TRACED_ARGUMENTS: usize = 3;
-
 /// All of a trace except its items: known at the end of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceHead {
@@ -107,8 +104,6 @@ pub struct TracedBlock {
     pub offset: ImageOffset,
     /// The kind of block.
     pub kind: BlockKind,
-    /// The recorded arguments of a call, counted from 1; at most [`TRACED_ARGUMENTS`].
-    pub arguments: Vec<u8>,
     /// Sampling period at the end of the run (§3.2.3): one of this many executions was recorded; 1:
     /// all.
     pub period: u32,
@@ -235,9 +230,9 @@ pub struct Execution {
     pub leave: u64,
     /// Time from entry to leave.
     pub duration: u64,
-    /// Values of [`TracedBlock::arguments`], in that order, 0 where there are fewer: the low 44
-    /// bits of the first one, the low 32 bits of the others.
-    pub arguments: [u64; TRACED_ARGUMENTS],
+    /// The first argument of a function that takes an address
+    /// ([`takes_address`](crate::known_code::KnownOperation::takes_address)); 0 if unknown.
+    pub address: u64,
 }
 
 /// A time in which a thread did not run.

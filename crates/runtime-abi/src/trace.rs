@@ -62,9 +62,8 @@ pub const LENGTH: usize = CALL_PAGES_OFFSET + CALL_PAGES * size_of::<CallPage>()
 pub mod record {
     /// Bits of the tag.
     pub const TAG: u32 = 20;
-    /// Arguments of the execution that follows. Above the tag are the low 44 bits of one argument.
-    /// The second word has the low 32 bits of another one, and above them those of a third one.
-    pub const ARGUMENTS: u64 = (1 << TAG) - 1;
+    /// The first argument of the execution that follows is in the second word: an address.
+    pub const ADDRESS: u64 = (1 << TAG) - 1;
     /// A block that was left by unwinding: its number is in the upper half of the second word.
     pub const UNWOUND: u64 = (1 << TAG) - 2;
     /// A stack: its number of words is above the tag, the block in the second word. The words
@@ -396,10 +395,10 @@ pub struct Frame {
     pub stack: u64,
     /// The thread's [`Local`].
     pub local: u64,
-    /// Arguments.
-    pub arguments: [u64; 3],
+    /// The first argument, if that is an address.
+    pub address: u64,
     /// Padding: the size of a frame is a power of two.
-    pub reserved: [u64; 4],
+    pub reserved: [u64; 6],
 }
 
 /// Value of [`Frame::block`] for an execution that ended before one that began later.

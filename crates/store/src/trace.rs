@@ -22,7 +22,8 @@ use whole_file::WholeFile;
 const MAGIC: &[u8; 8] = b"VFTRACE\0";
 const END: &[u8; 8] = b"VFTREND\0";
 /// Versions 2 to 4 may have samples of events, which are skipped; since version 3 a period is that of a thread, from the moment on in which the
-/// thread took it; version 4 says of waits what other processes had the CPUs for; version 5 has the intervals in which threads ran alone.
+/// thread took it; version 4 says of waits what other processes had the CPUs for; version 5 has the intervals in which threads ran alone, and of the
+/// arguments of calls only addresses.
 const VERSION: u32 = 5;
 /// Magic, version, zero.
 const START_LEN: u64 = 16;
@@ -208,6 +209,7 @@ fn chunk_checksum(start: &[u8], packed: &[u8]) -> u32 {
 pub struct TraceReader {
     path: PathBuf,
     file: BufReader<File>,
+    version: u32,
     head: TraceHead,
     decoder: TraceDecoder,
     unpacker: Unpacker,
@@ -233,6 +235,7 @@ impl TraceReader {
         let mut reader = Self {
             path: path.to_owned(),
             file: BufReader::with_capacity(1 << 18, file),
+            version: VERSION,
             head: empty_head(),
             decoder: TraceDecoder::default(),
             unpacker: Unpacker::new().map_err(failed())?,
@@ -259,6 +262,7 @@ impl TraceReader {
         if version < 1 {
             return Err(reader.damaged_at(8, format!("its version is {version}")));
         }
+        reader.version = version;
         let end_at = length.saturating_sub(END_LEN);
         reader.seek_to(end_at)?;
         let end: [u8; 16] = reader.read_exactly()?;
@@ -312,7 +316,7 @@ impl TraceReader {
             }
             self.chunk_at = self.at;
             self.read_chunk(Tag::Items, MAX_CHUNK)?;
-            let started = self.decoder.start_chunk();
+            let started = self.decoder.start_chunk(self.version);
             started.map_err(|what| self.damaged_at(self.chunk_at, what))?;
         }
     }

@@ -1,22 +1,22 @@
 //! The items of a chunk as columns of variable-length numbers, so that similar values are adjacent.
 //!
 //! A number has seven bits in a byte, the low ones first; the top bit says that more follow. Times
-//! are differences to the thread's previous item, arguments to those of the block's previous
+//! are differences to the thread's previous item, addresses to that of the block's previous
 //! execution. "Previous" starts anew with each chunk.
 
-use profile::{
-    Execution, SoloInterval, TRACED_ARGUMENTS, ThreadIndex, TraceBatch, TraceHead, TraceItem, Wait,
-};
+use profile::{Execution, SoloInterval, ThreadIndex, TraceBatch, TraceHead, TraceItem, Wait};
 use rustc_hash::FxHashMap;
 
 /// Number of columns. In their order in the chunk: runs (thread, number of items), tokens (kind of
-/// an item, and its block), durations, gaps (its time: `gap_before`), three of arguments, and the
-/// rest (waits, stacks, periods, losses, intervals alone).
-const COLUMNS: usize = 8;
+/// an item, and its block), durations, gaps (its time: `gap_before`), addresses, and the rest
+/// (waits, stacks, periods, losses, intervals alone).
+const COLUMNS: usize = 6;
+/// Columns of further arguments behind that of addresses, up to version 4.
+const OLD_ARGUMENTS: std::ops::Range<usize> = 5..7;
 
 /// Low bits of a token.
 const EXECUTION: u64 = 0;
-const EXECUTION_WITH_ARGUMENTS: u64 = 1;
+const EXECUTION_WITH_ADDRESS: u64 = 1;
 const WAIT: u64 = 2;
 const STACK: u64 = 3;
 const PERIOD: u64 = 4;
@@ -25,7 +25,7 @@ const LOST: u64 = 5;
 const EVENT: u64 = 6;
 const SOLO: u64 = 7;
 
-/// Size of the memory of arguments, which executions of blocks with equal low bits share.
+/// Size of the memory of addresses, which executions of blocks with equal low bits share.
 const REMEMBERED: usize = 256;
 
 /// State carried over from the previous items.
@@ -34,7 +34,7 @@ struct Before {
     leaves: FxHashMap<ThreadIndex, u64>,
     /// The last leave of the run's thread.
     leave: u64,
-    arguments: Box<[[u64; TRACED_ARGUMENTS]; REMEMBERED]>,
+    addresses: Box<[u64; REMEMBERED]>,
 }
 
 impl Default for Before {
@@ -42,7 +42,7 @@ impl Default for Before {
         Self {
             leaves: FxHashMap::default(),
             leave: 0,
-            arguments: Box::new([[0; TRACED_ARGUMENTS]; REMEMBERED]),
+            addresses: Box::new([0; REMEMBERED]),
         }
     }
 }
@@ -51,12 +51,12 @@ impl Before {
     /// Forgets the previous chunk.
     fn forget_chunk(&mut self) {
         self.leaves.clear();
-        self.arguments.fill([0; TRACED_ARGUMENTS]);
+        self.addresses.fill(0);
     }
 
     #[inline]
-    fn arguments_of(&mut self, block: u32) -> Option<&mut [u64; TRACED_ARGUMENTS]> {
-        self.arguments.get_mut(block as usize % REMEMBERED)
+    fn address_of(&mut self, block: u32) -> Option<&mut u64> {
+        self.addresses.get_mut(block as usize % REMEMBERED)
     }
 }
 
@@ -85,7 +85,7 @@ impl Columns {
             return;
         }
         self.items += items.len();
-        let [runs, tokens, durations, gaps, a, b, c, others] = &mut self.columns;
+        let [runs, tokens, durations, gaps, addresses, others] = &mut self.columns;
         put_varint(runs, thread.into());
         put_varint(runs, items.len() as u64);
         let before = &mut self.before;
@@ -93,28 +93,21 @@ impl Columns {
         for item in items {
             match item {
                 TraceItem::Execution(execution) => {
-                    let named = execution.arguments != [0; TRACED_ARGUMENTS];
+                    let kind = match execution.address {
+                        0 => EXECUTION,
+                        _ => EXECUTION_WITH_ADDRESS,
+                    };
                     let block = u64::from(execution.block) << 1 | u64::from(execution.unwound);
-                    put_varint(
-                        tokens,
-                        block << 3
-                            | if named {
-                                EXECUTION_WITH_ARGUMENTS
-                            } else {
-                                EXECUTION
-                            },
-                    );
+                    put_varint(tokens, block << 3 | kind);
                     put_varint(durations, execution.duration);
                     put_varint(gaps, gap_before(execution, before.leave));
                     before.leave = execution.leave;
-                    if named && let Some(last) = before.arguments_of(execution.block) {
-                        let columns = [&mut *a, &mut *b, &mut *c];
-                        for ((to, value), last) in
-                            columns.into_iter().zip(execution.arguments).zip(last)
-                        {
-                            put_varint(to, zigzag_encode(value.wrapping_sub(*last)));
-                            *last = value;
-                        }
+                    if kind == EXECUTION_WITH_ADDRESS
+                        && let Some(last) = before.address_of(execution.block)
+                    {
+                        let change = execution.address.wrapping_sub(*last);
+                        put_varint(addresses, zigzag_encode(change));
+                        *last = execution.address;
                     }
                 }
                 TraceItem::Wait(wait) => {
@@ -337,21 +330,25 @@ pub(crate) struct TraceDecoder {
 }
 
 impl TraceDecoder {
-    /// Begins with the chunk that `bytes` now holds.
-    pub fn start_chunk(&mut self) -> Result<(), Wrong> {
+    /// Begins with the chunk that `bytes` now holds, of a trace of this version.
+    pub fn start_chunk(&mut self, version: u32) -> Result<(), Wrong> {
+        let skipped = if version < 5 { OLD_ARGUMENTS } else { 0..0 };
         let mut all = ColumnCursor(&self.bytes);
-        let mut lengths = [0; COLUMNS];
-        for length in &mut lengths {
-            *length = all.read_number()?;
-        }
+        let lengths = (0..COLUMNS + skipped.len()).map(|_| all.read_number());
+        let lengths: Vec<u64> = lengths.collect::<Result<_, _>>()?;
         let mut from = self.bytes.len() - all.0.len();
-        for (column, length) in self.columns.iter_mut().zip(lengths) {
+        let mut columns = self.columns.iter_mut();
+        for (at, length) in lengths.into_iter().enumerate() {
             let end = usize::try_from(length).ok();
             let end = end.and_then(|length| from.checked_add(length));
             let Some(end) = end.filter(|end| *end <= self.bytes.len()) else {
                 return Err("a column is longer than the chunk".to_owned());
             };
-            *column = (from, end);
+            if !skipped.contains(&at)
+                && let Some(column) = columns.next()
+            {
+                *column = (from, end);
+            }
             from = end;
         }
         if from < self.bytes.len() {
@@ -411,30 +408,28 @@ fn read_items(
     head: &TraceHead,
     to: &mut Vec<TraceItem>,
 ) -> Result<(), Wrong> {
-    let [tokens, durations, gaps, a, b, c, others] = columns;
+    let [tokens, durations, gaps, addresses, others] = columns;
     for _ in 0..n {
         let token = tokens.read_number()?;
         let of = token >> 3;
         to.push(match token & 7 {
-            kind @ (EXECUTION | EXECUTION_WITH_ARGUMENTS) => {
+            kind @ (EXECUTION | EXECUTION_WITH_ADDRESS) => {
                 let block = check_within(of >> 1, head.blocks.len(), "block")?;
                 let duration = durations.read_number()?;
                 before.leave = leave_time(gaps.read_number()?, duration, before.leave);
-                let mut arguments = [0; TRACED_ARGUMENTS];
-                if kind == EXECUTION_WITH_ARGUMENTS
-                    && let Some([x, y, z]) = before.arguments_of(block)
+                let mut address = 0;
+                if kind == EXECUTION_WITH_ADDRESS
+                    && let Some(last) = before.address_of(block)
                 {
-                    *x = x.wrapping_add(zigzag_decode(a.read_number()?));
-                    *y = y.wrapping_add(zigzag_decode(b.read_number()?));
-                    *z = z.wrapping_add(zigzag_decode(c.read_number()?));
-                    arguments = [*x, *y, *z];
+                    *last = last.wrapping_add(zigzag_decode(addresses.read_number()?));
+                    address = *last;
                 }
                 TraceItem::Execution(Execution {
                     block,
                     unwound: of & 1 == 1,
                     leave: before.leave,
                     duration,
-                    arguments,
+                    address,
                 })
             }
             STACK => TraceItem::Stack {

@@ -4,7 +4,7 @@ use super::functions::waits_for;
 use super::solo::Solos;
 use super::turns::{TurnRole, Turns};
 use super::waits::FunctionWaitSums;
-use profile::known_code::{KnownOperation, known_function};
+use profile::known_code::KnownOperation;
 use profile::{
     BlockId, Execution, MachineLoad, ThreadIndex, TraceBatch, TraceHead, TraceItem, TracedBlock,
     Wait,
@@ -109,10 +109,8 @@ impl Analyser {
         self.solos.set_blocks(blocks);
         for block in blocks.iter().skip(self.functions.len()) {
             let waits_for = waits_for(&block.name);
-            let has_address = block.arguments.first() == Some(&1)
-                && known_function(&block.name).is_some_and(|known| known.arguments == [1]);
             self.functions.push(FunctionState {
-                role: TurnRole::of_function(&block.name, waits_for).filter(|_| has_address),
+                role: TurnRole::of_function(&block.name, waits_for),
                 yields: KnownOperation::Yield.has_function(&block.name),
                 ..FunctionState::default()
             });
@@ -219,7 +217,7 @@ impl Analyser {
             function.waits.add_yield(ticks, weight);
         }
         if let Some(role) = function.role {
-            let [address, ..] = execution.arguments;
+            let address = execution.address;
             self.turns
                 .add(role, execution.block, thread, address, ticks);
         }

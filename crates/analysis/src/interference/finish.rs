@@ -38,7 +38,7 @@ impl Analyser {
             function.locks = losses.map_or_else(Vec::new, |losses| losses.locks.clone());
             function.cause = function
                 .loss
-                .and_then(|loss| cause_of_loss(&function, &loss, thread_time * names.ns));
+                .and_then(|loss| cause_of_loss(&function, &loss));
             functions.push(function);
         }
         let lost = |function: &TracedFunction| match function.loss {
@@ -106,16 +106,13 @@ impl Analyser {
 
 /// Returns the cause of a function's loss: the kind of wait that accounts for most of it, else the
 /// contention that its name stands for, as a lock function's that spins.
-fn cause_of_loss(
-    function: &TracedFunction,
-    loss: &FunctionLoss,
-    thread_ns: f64,
-) -> Option<CauseKind> {
-    let lost_ns = loss.solo.loss.estimate * thread_ns;
+fn cause_of_loss(function: &TracedFunction, loss: &FunctionLoss) -> Option<CauseKind> {
+    let lost = loss.solo.loss.estimate / loss.share.max(f64::MIN_POSITIVE);
+    let waiting = |waits: &FunctionWaits| waits.ns / function.total_ns.max(1.0);
     let longest = function
         .waits
-        .iter()
-        .find(|waits| waits.ns >= MOST * lost_ns);
+        .first()
+        .filter(|waits| waiting(waits) >= MOST * lost);
     let by_name = || waits_for(&function.name).filter(|kind| kind.is_contention());
     longest.map(|waits| waits.kind).or_else(by_name)
 }

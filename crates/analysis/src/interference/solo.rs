@@ -17,13 +17,12 @@
 //! (the linearised estimator for clusters), which includes that an interval's own windows are alike. Placebos have the method's own error:
 //! a loss is claimed above the upper end of theirs.
 
-use super::functions::waits_for;
 use super::waits::is_asked_for;
 use crate::statistics::Interval;
-use profile::known_code::known_function;
+use profile::known_code::KnownOperation;
 use profile::{
-    Between, BlockId, CauseKind, Execution, FunctionLoss, LockLoss, SoloInterval, SoloLoss,
-    SoloReport, SoloSchedule, SoloVerdict, ThreadIndex, TracedBlock, Wait,
+    Between, BlockId, Execution, FunctionLoss, LockLoss, SoloInterval, SoloLoss, SoloReport,
+    SoloSchedule, SoloVerdict, ThreadIndex, TracedBlock, Wait,
 };
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -243,10 +242,9 @@ impl Solos {
     pub fn set_blocks(&mut self, blocks: &[TracedBlock]) {
         let new = blocks.iter().skip(self.locks.len());
         let is_lock = |block: &TracedBlock| {
-            let first = block.arguments.first() == Some(&1);
-            first
-                && waits_for(&block.name) == Some(CauseKind::Lock)
-                && known_function(&block.name).is_some_and(|known| known.arguments == [1])
+            use KnownOperation::{FutexLock, Lock};
+            let operation = KnownOperation::of_function(&block.name);
+            matches!(operation, Some(Lock | FutexLock))
         };
         self.locks.extend(new.map(is_lock));
     }
@@ -343,7 +341,7 @@ impl Solos {
         if !ordered.is_sorted() {
             return; // of a damaged trace
         }
-        let stuck_at = self.halt_in(&open, &clock, alone, true);
+        let stuck_at = self.halt_in(&open, &clock, alone, !placebo);
         let mut windows = Vec::with_capacity(5);
         // What only looks like a halt, as the machine took the CPU unseen, is cut off everywhere, at as many ends for each time: else there
         // would be less of it alone.
@@ -440,8 +438,7 @@ impl Solos {
 
     fn key(&self, execution: &Execution) -> Key {
         let is_lock = self.locks.get(execution.block as usize) == Some(&true);
-        let [lock, ..] = execution.arguments;
-        (execution.block, if is_lock { lock } else { 0 })
+        (execution.block, if is_lock { execution.address } else { 0 })
     }
 
     /// Returns since when the thread made no progress until the end of a window; `waits`: also where it was blocked.

@@ -2,7 +2,7 @@
 
 use super::*;
 use profile::known_code::RUNTIME;
-use profile::{CallTreeBuilder, DraftNode, MemoryLimit, ValueType};
+use profile::{CallTreeBuilder, CauseKind, DraftNode, MemoryLimit, ValueType};
 
 const MS: i64 = 1_000_000;
 const RUNTIMES: [&str; 2] = ["garbage collection (", "loading shared"];

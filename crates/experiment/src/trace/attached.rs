@@ -21,7 +21,7 @@ const ADDRESSES_TAKEN: u32 = 5;
 
 /// Traces a process until it ends, `stop` is set or the time is over; it runs on afterwards.
 pub(super) fn trace_process(
-    options: &TraceOptions<'_>,
+    options: &TraceOptions,
     pid: u32,
     stop: &AtomicBool,
     sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),

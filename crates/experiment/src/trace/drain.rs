@@ -34,8 +34,8 @@ struct ThreadReader {
     /// The segment, and the next record in it.
     segment: Option<u32>,
     position: usize,
-    /// Arguments of the next execution.
-    arguments: [u64; 3],
+    /// First argument of the next execution.
+    address: u64,
     /// The blocks of which not all executions are recorded, and what each stands for.
     periods: FxHashMap<BlockId, u32>,
     /// Executions that its records say were lost.
@@ -144,7 +144,7 @@ impl TraceDrain {
                     index,
                     segment: thread.first.load(Relaxed).checked_sub(1),
                     position: 0,
-                    arguments: [0; 3],
+                    address: 0,
                     periods: FxHashMap::default(),
                     lost: 0,
                     until: 0,
@@ -270,7 +270,7 @@ impl TraceDrain {
             let (tag, value) = (first & ((1 << record::TAG) - 1), first >> record::TAG);
             reading.position += 1;
             match tag {
-                record::ARGUMENTS | record::PERIOD => {}
+                record::ADDRESS | record::PERIOD => {}
                 record::LOST => {
                     let lost = second.load(Relaxed);
                     discarded += lost;
@@ -301,7 +301,7 @@ impl TraceDrain {
     ) {
         let ThreadReader {
             position,
-            arguments,
+            address,
             periods,
             lost,
             until,
@@ -319,14 +319,14 @@ impl TraceDrain {
             };
             let second = word(at + 1);
             let (tag, value) = (first & ((1 << record::TAG) - 1), first >> record::TAG);
-            let is_timed = !matches!(tag, record::ARGUMENTS | record::PERIOD | record::STACK);
+            let is_timed = !matches!(tag, record::ADDRESS | record::PERIOD | record::STACK);
             if is_timed && whole_time(now, value) > *until {
                 break;
             }
             *position += 1;
             self.records_read += 1;
             match tag {
-                record::ARGUMENTS => *arguments = [value, second & 0xffff_ffff, second >> 32],
+                record::ADDRESS => *address = second,
                 record::LOST => {
                     self.lost += second;
                     *lost += second;
@@ -364,7 +364,7 @@ impl TraceDrain {
                         unwound,
                         leave: whole_time(now, value),
                         duration,
-                        arguments: std::mem::take(arguments),
+                        address: std::mem::take(address),
                     }));
                 }
             }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 /// # Errors
 /// What makes tracing impossible is an error. The command has not come to its `main` then, and is ended; a process runs on.
 pub fn trace(
-    options: &TraceOptions<'_>,
+    options: &TraceOptions,
     stop: &AtomicBool,
     sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
     talk: &mut dyn FnMut(&TraceLive),

@@ -12,6 +12,7 @@ use super::select::{FunctionPattern, without_parameters};
 use super::stub::{self, Process, TraceStub, unwind_information};
 use crate::Error;
 use crate::maps::{self, ExecutableMapping};
+use profile::known_code::KnownOperation;
 use profile::{BlockKind, TracedBlock};
 use runtime_abi::trace::{BLOCKS, CODE, CODE_OFFSET, Step, step};
 use rustc_hash::FxHashMap;
@@ -25,12 +26,6 @@ use unwind::{ModuleData, Unwinder};
 const BODY: usize = 128;
 /// Functions in one piece of code.
 const PIECE: usize = 1 << 16;
-
-/// The user's request.
-pub(super) struct Wish<'a> {
-    pub patterns: &'a [FunctionPattern],
-    pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
-}
 
 /// The plan so far.
 pub(super) struct Planner {
@@ -78,17 +73,6 @@ impl Steps {
     fn push_step(&mut self, kind: u32, length: usize, address: u64, value: u64) {
         self.0
             .push([u64::from(kind) | (length as u64) << 32, address, value, 0]);
-    }
-}
-
-impl Wish<'_> {
-    /// Returns which arguments of a function are kept.
-    fn arguments_of(&self, function: &TracedFunction) -> Vec<u8> {
-        let names = function.names.iter();
-        names
-            .map(|name| (self.default_arguments)(name))
-            .find(|arguments| !arguments.is_empty())
-            .unwrap_or_default()
     }
 }
 
@@ -163,7 +147,11 @@ impl Planner {
     }
 
     /// Plans patches for the code that was mapped since the last time, and leaves the steps in the memory.
-    pub fn plan(&mut self, shared: &TraceMemory, wish: &Wish<'_>) -> Result<(), Error> {
+    pub fn plan(
+        &mut self,
+        shared: &TraceMemory,
+        patterns: &[FunctionPattern],
+    ) -> Result<(), Error> {
         let mappings = join_mappings(maps::read_mappings(self.pid));
         let memory =
             File::open(format!("/proc/{}/mem", self.pid)).map_err(|source| Error::System {
@@ -209,13 +197,13 @@ impl Planner {
         if self.hazard.is_some() {
             return self.hand_over(shared, &Steps::default());
         }
-        let wanted = self.choose_functions(&images, wish);
+        let wanted = self.choose_functions(&images, patterns);
         let mut steps = Steps::default();
         for ((image, mappings), wanted) in images.iter().zip(&wanted) {
             for mapping in mappings {
                 let mapped = mapped_functions(image, wanted, mapping);
                 for piece in mapped.chunks(PIECE) {
-                    self.plan_image(shared, &memory, image, mapping, piece, wish, &mut steps)?;
+                    self.plan_image(shared, &memory, image, mapping, piece, &mut steps)?;
                 }
             }
             self.refuse_unmapped(image, mappings, wanted);
@@ -247,10 +235,10 @@ impl Planner {
     fn choose_functions(
         &mut self,
         images: &[(TracedImage, Vec<ExecutableMapping>)],
-        wish: &Wish<'_>,
+        patterns: &[FunctionPattern],
     ) -> Vec<Vec<usize>> {
         let mut wanted = vec![Vec::new(); images.len()];
-        for (number, pattern) in wish.patterns.iter().enumerate() {
+        for (number, pattern) in patterns.iter().enumerate() {
             let mut own = false;
             for elsewhere in [false, true] {
                 if elsewhere && (own || !pattern.is_anywhere()) {
@@ -290,7 +278,7 @@ impl Planner {
         let functions = wanted.iter().filter_map(|at| image.functions.get(*at));
         for function in functions {
             if !mappings.iter().any(|mapping| holds(mapping, function)) {
-                self.add_block(image, function, Err(TraceRefusal::NoInstruction));
+                self.add_block(image, function, Some(TraceRefusal::NoInstruction));
             }
         }
     }
@@ -304,7 +292,6 @@ impl Planner {
         image: &TracedImage,
         mapping: &ExecutableMapping,
         wanted: &[usize],
-        wish: &Wish<'_>,
         steps: &mut Steps,
     ) -> Result<(), Error> {
         let Some(text) = text_of(memory, mapping).filter(|_| !wanted.is_empty()) else {
@@ -326,7 +313,7 @@ impl Planner {
         let Some(base) = place.filter(|_| room) else {
             for at in wanted {
                 if let Some(function) = image.functions.get(*at) {
-                    self.add_block(image, function, Err(TraceRefusal::TooFar));
+                    self.add_block(image, function, Some(TraceRefusal::TooFar));
                 }
             }
             return Ok(());
@@ -366,14 +353,14 @@ impl Planner {
                     code: code.to_vec(),
                     free,
                 };
-                self.plan_function(image, &candidate, &mut writer, slow, &targets, wish)
+                self.plan_function(image, &candidate, &mut writer, slow, &targets)
             });
             match planned {
-                Ok((patch, arguments)) => {
+                Ok(patch) => {
                     patches.push(patch);
-                    self.add_block(image, function, Ok(arguments));
+                    self.add_block(image, function, None);
                 }
-                Err(refusal) => self.add_block(image, function, Err(refusal)),
+                Err(refusal) => self.add_block(image, function, Some(refusal)),
             }
         }
         if patches.is_empty() {
@@ -453,7 +440,6 @@ impl Planner {
                 build_id: None,
                 offset: profile::ImageOffset(0),
                 kind: BlockKind::Marked,
-                arguments: Vec::new(),
                 period: 1,
                 refused: None,
                 unfinished: 0,
@@ -467,8 +453,7 @@ impl Planner {
         }
     }
 
-    /// Plans one function: the patch of its entry, and which arguments are kept.
-    #[allow(clippy::type_complexity)]
+    /// Plans one function: the patch of its entry.
     fn plan_function(
         &self,
         image: &TracedImage,
@@ -476,8 +461,7 @@ impl Planner {
         writer: &mut CodeWriter,
         slow: u64,
         targets: &[u64],
-        wish: &Wish<'_>,
-    ) -> Result<((u64, Vec<u8>), Vec<u8>), TraceRefusal> {
+    ) -> Result<(u64, Vec<u8>), TraceRefusal> {
         let PatchCandidate {
             function,
             address,
@@ -495,10 +479,9 @@ impl Planner {
         if body.len() > BODY {
             return Err(TraceRefusal::TooFar);
         }
-        let arguments = wish.arguments_of(function);
         let stub = TraceStub {
             block,
-            arguments: &arguments,
+            takes_address: takes_address(function),
             body: body_at + 8,
             slow,
         };
@@ -513,24 +496,20 @@ impl Planner {
         writer.put_body(&body);
         writer.put_stub(&code);
         writer.returns.push(returned);
-        Ok(((prologue.at, jump), arguments))
+        Ok((prologue.at, jump))
     }
 
     fn add_block(
         &mut self,
         image: &TracedImage,
         function: &TracedFunction,
-        arguments: Result<Vec<u8>, TraceRefusal>,
+        refusal: Option<TraceRefusal>,
     ) {
         let key = (image.path.clone(), function.offset.0);
         if self.known.contains_key(&key) {
             return;
         }
         self.known.insert(key, self.blocks.len() as u32);
-        let (arguments, refused) = match arguments {
-            Ok(arguments) => (arguments, None),
-            Err(refusal) => (Vec::new(), Some(refusal.to_string())),
-        };
         let name = function.names.first().map_or("", String::as_str);
         self.blocks.push(TracedBlock {
             name: symbols::demangle_name(name).into_owned(),
@@ -538,9 +517,8 @@ impl Planner {
             build_id: image.build_id.clone(),
             offset: function.offset,
             kind: BlockKind::Function,
-            arguments,
             period: 1,
-            refused,
+            refused: refusal.map(|refusal| refusal.to_string()),
             unfinished: 0,
             calls: 0,
             represented: 0,
@@ -665,6 +643,15 @@ fn join_mappings(mappings: Vec<ExecutableMapping>) -> Vec<ExecutableMapping> {
         }
     }
     joined
+}
+
+/// Returns whether the first argument of a function is recorded.
+fn takes_address(function: &TracedFunction) -> bool {
+    let mut names = function.names.iter();
+    names.any(|name| {
+        let operation = KnownOperation::of_function(&symbols::demangle_name(name));
+        operation.is_some_and(KnownOperation::takes_address)
+    })
 }
 
 /// Returns whether a function begins in a mapping.

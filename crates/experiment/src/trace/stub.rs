@@ -7,8 +7,8 @@
 use iced_x86::BlockEncoderOptions;
 use iced_x86::IcedError;
 use iced_x86::code_asm::{
-    AsmRegister64, CodeAssembler, CodeLabel, byte_ptr, dword_ptr, eax, ebx, ecx, edx, qword_ptr,
-    r8, r9, rax, rbx, rcx, rdi, rdx, rsi, rsp,
+    CodeAssembler, CodeLabel, byte_ptr, dword_ptr, eax, ebx, edx, qword_ptr, rax, rbx, rcx, rdi,
+    rdx, rsp,
 };
 use runtime_abi::trace::{COUNTS, ENDED, Frame, Local, RECORD, reason, record};
 use std::mem::offset_of;
@@ -25,10 +25,10 @@ pub(super) struct Process {
 }
 
 /// A function to stand in front of.
-pub(super) struct TraceStub<'a> {
+pub(super) struct TraceStub {
     pub block: u32,
-    /// Numbers of the arguments to keep, from 1.
-    pub arguments: &'a [u8],
+    /// The first argument is recorded.
+    pub takes_address: bool,
     /// Address of the function's first instructions.
     pub body: u64,
     /// Address of the jump to the runtime, within reach.
@@ -45,7 +45,7 @@ const AHEAD: i32 = 512;
 /// Bytes that keep the registers of the runtime's way below the stack pointer.
 const BELOW: i32 = 32;
 
-impl TraceStub<'_> {
+impl TraceStub {
     /// The code for an address, and where the function returns to in it.
     pub fn encode(&self, process: &Process, to: u64) -> Result<(Vec<u8>, u64), IcedError> {
         let mut a = CodeAssembler::new(64)?;
@@ -142,7 +142,6 @@ impl TraceStub<'_> {
 
     /// rax: the thread's [`Local`], rbx: a frame; calls the function.
     fn encode_enter(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
-        const ARGUMENTS: [AsmRegister64; 6] = [rdi, rsi, rdx, rcx, r8, r9];
         // First of all, so that a signal handler takes the next one.
         a.add(qword_ptr(rax + at!(Local, top)), size_of::<Frame>() as i32)?;
         a.mov(qword_ptr(rbx + at!(Frame, local)), rax)?;
@@ -154,12 +153,8 @@ impl TraceStub<'_> {
         a.mov(qword_ptr(rbx + at!(Frame, stack)), rsp)?;
         a.mov(qword_ptr(rbx + at!(Frame, block)), self.block as i32)?;
         a.mov(qword_ptr(rbx + at!(Frame, rdx)), rdx)?;
-        for (number, argument) in self.arguments.iter().enumerate() {
-            let register = usize::from(*argument).checked_sub(1);
-            if let Some(register) = register.and_then(|at| ARGUMENTS.get(at)) {
-                let to = at!(Frame, arguments) + number as i32 * 8;
-                a.mov(qword_ptr(rbx + to), *register)?;
-            }
+        if self.takes_address {
+            a.mov(qword_ptr(rbx + at!(Frame, address)), rdi)?;
         }
         a.rdtsc()?;
         a.shl(rdx, 32)?;
@@ -196,11 +191,7 @@ impl TraceStub<'_> {
         a.or(rax, rdx)?;
         a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
         // One instruction, so that a signal handler claims other room.
-        let first = if self.arguments.is_empty() {
-            0
-        } else {
-            RECORD as i32
-        };
+        let first = if self.takes_address { RECORD as i32 } else { 0 };
         a.mov(edx, first + RECORD as i32)?;
         a.xadd(qword_ptr(rcx + at!(Local, head)), rdx)?;
         // The controller has cleared the room on another CPU; it is on its way when it is needed.
@@ -210,8 +201,10 @@ impl TraceStub<'_> {
         a.mov(qword_ptr(rdx + (first + 8)), rcx)?;
         a.shl(rax, record::TAG)?;
         a.or(rax, self.block as i32)?;
-        if first > 0 {
-            self.encode_arguments(a)?;
+        if self.takes_address {
+            a.mov(rcx, qword_ptr(rbx + at!(Frame, address)))?;
+            a.mov(qword_ptr(rdx + 8), rcx)?;
+            a.mov(qword_ptr(rdx), record::ADDRESS as i32)?;
         }
         a.mov(qword_ptr(rdx + first), rax)?;
         a.mov(rcx, qword_ptr(rbx + at!(Frame, local)))?;
@@ -242,21 +235,6 @@ impl TraceStub<'_> {
         a.mov(qword_ptr(rbx + at!(Frame, block)), ENDED as i32)?;
         a.pop(rbx)?;
         a.ret()
-    }
-
-    /// Writes the record of the arguments to rdx.
-    fn encode_arguments(&self, a: &mut CodeAssembler) -> Result<(), IcedError> {
-        let value = |number: i32| rbx + (at!(Frame, arguments) + number * 8);
-        for (number, to) in [(1, 8), (2, 12)] {
-            if self.arguments.len() > number as usize {
-                a.mov(ecx, dword_ptr(value(number)))?;
-                a.mov(dword_ptr(rdx + to), ecx)?;
-            }
-        }
-        a.mov(rcx, qword_ptr(value(0)))?;
-        a.shl(rcx, record::TAG)?;
-        a.or(rcx, record::ARGUMENTS as i32)?;
-        a.mov(qword_ptr(rdx), rcx)
     }
 }
 

@@ -177,7 +177,6 @@ mod tests {
             build_id: None,
             offset: ImageOffset(0),
             kind: BlockKind::Function,
-            arguments: Vec::new(),
             period: 1,
             refused: None,
             unfinished: 0,

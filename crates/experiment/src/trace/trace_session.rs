@@ -6,7 +6,7 @@ use super::drain::{Reading, TraceDrain};
 use super::ending::Ending;
 use super::functions::TracedImage;
 use super::memory::TraceMemory;
-use super::plan::{Planner, Wish};
+use super::plan::Planner;
 use super::read_tsc;
 use super::select::FunctionPattern;
 use super::solo::Solo;
@@ -35,8 +35,8 @@ const READING_AFTER: Duration = Duration::from_secs(1);
 const READING_AFTER_PART: f64 = 0.1;
 
 /// Options of a trace.
-#[derive(Clone)]
-pub struct TraceOptions<'a> {
+#[derive(Clone, Debug)]
+pub struct TraceOptions {
     /// The command.
     pub command: Vec<OsString>,
     /// The process to trace, in the place of a command: `command` says what it runs.
@@ -47,8 +47,6 @@ pub struct TraceOptions<'a> {
     pub functions: Vec<FunctionPattern>,
     /// More functions, which need not be there.
     pub also: Vec<FunctionPattern>,
-    /// Recorded arguments of a function by its name, counted from 1.
-    pub default_arguments: &'a dyn Fn(&str) -> Vec<u8>,
     /// Memory for records that are not read yet, in bytes, at most 2 GiB: what finds no room is lost, and counted.
     pub room: u64,
     /// Time limit of tracing; `None`: until the command ends.
@@ -103,7 +101,7 @@ pub fn check_traced_command(command: &[OsString]) -> Result<(), Error> {
 
 /// Traces a command: see [`trace`](super::trace).
 pub(super) fn trace_command(
-    options: &TraceOptions<'_>,
+    options: &TraceOptions,
     stop: &AtomicBool,
     sink: &mut dyn FnMut(&[TracedBlock], &TraceBatch),
     talk: &mut dyn FnMut(&TraceLive),
@@ -158,7 +156,7 @@ impl TracedTarget for Launched {
 }
 
 pub(super) struct TraceSession<'a> {
-    options: &'a TraceOptions<'a>,
+    options: &'a TraceOptions,
     patterns: Vec<FunctionPattern>,
     pub(super) shared: TraceMemory,
     pub(super) planner: Planner,
@@ -182,7 +180,7 @@ pub(super) struct TraceSession<'a> {
 impl<'a> TraceSession<'a> {
     /// Prepares everything up to the target's first instruction, or to the first change of a target that runs already.
     pub(super) fn prepare_target(
-        options: &'a TraceOptions<'a>,
+        options: &'a TraceOptions,
         shared: TraceMemory,
         pid: u32,
         runs: bool,
@@ -277,11 +275,7 @@ impl<'a> TraceSession<'a> {
     /// Plans for new mappings.
     fn plan_mappings(&mut self) -> Result<(), Error> {
         let known = self.planner.blocks.len();
-        let wish = Wish {
-            patterns: &self.patterns,
-            default_arguments: self.options.default_arguments,
-        };
-        self.planner.plan(&self.shared, &wish)?;
+        self.planner.plan(&self.shared, &self.patterns)?;
         if self.options.every > 1 {
             for block in known..self.planner.blocks.len() {
                 TraceBudget::set(

@@ -2,7 +2,7 @@
 
 use super::function_name::{plain_function, qualified_name};
 use super::pattern::{fits, fits_any, fits_file};
-use super::row::{CodeKind, FunctionRole, KnownCode, KnownFunction, KnownOperation, RuntimeWork};
+use super::row::{CodeKind, FunctionRole, KnownCode, KnownFunctions, KnownOperation, RuntimeWork};
 use super::table::{KNOWN_CODE, RUNTIME};
 
 impl KnownCode {
@@ -108,27 +108,23 @@ pub fn is_lock_operation(name: &str) -> bool {
 }
 
 /// Returns all functions with a known operation.
-pub fn known_functions() -> impl Iterator<Item = &'static KnownFunction> {
+pub fn known_functions() -> impl Iterator<Item = &'static KnownFunctions> {
     KNOWN_CODE.iter().flat_map(|code| code.operations)
 }
 
-/// Returns the catalogued function of this name, ignoring a version (`read@GLIBC_2.2.5`).
-pub fn known_function(name: &str) -> Option<&'static KnownFunction> {
-    let name = plain_function(name);
-    known_functions().find(|known| fits_any(known.names, &name))
-}
-
 impl KnownOperation {
-    /// Returns the operation of a function.
+    /// Returns the operation of a function, ignoring a version (`read@GLIBC_2.2.5`).
     pub fn of_function(name: &str) -> Option<Self> {
-        known_function(name).map(|known| known.operation)
+        let name = plain_function(name);
+        let mut known = known_functions().filter(|(_, names)| fits_any(names, &name));
+        known.next().map(|(operation, _)| *operation)
     }
 
     /// Returns whether a function has this operation.
     pub fn has_function(self, name: &str) -> bool {
         let name = plain_function(name);
-        let mut known = known_functions().filter(|known| known.operation == self);
-        known.any(|known| fits_any(known.names, &name))
+        let mut known = known_functions().filter(|(operation, _)| *operation == self);
+        known.any(|(_, names)| fits_any(names, &name))
     }
 }
 

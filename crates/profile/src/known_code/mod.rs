@@ -11,10 +11,10 @@ mod table;
 
 pub use find::{
     has_role, is_c_library, is_glue, is_library_script, is_lock_operation, is_package,
-    is_standard_name, known_function, known_functions,
+    is_standard_name, known_functions,
 };
 pub use function_name::qualified_name;
 pub use row::{
-    CodeKind, FunctionRole, KnownCode, KnownFunction, KnownOperation, NamingAdvice, RuntimeWork,
+    CodeKind, FunctionRole, KnownCode, KnownFunctions, KnownOperation, NamingAdvice, RuntimeWork,
 };
 pub use table::{KNOWN_CODE, NODE, PYTHON, RUNTIME};

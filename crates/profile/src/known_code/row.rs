@@ -19,8 +19,8 @@ pub struct KnownCode {
     pub starters: &'static [&'static str],
     /// Patterns for the names of functions, by their role.
     pub(super) functions: &'static [(FunctionRole, &'static [&'static str])],
-    /// Functions that wait, wake, or whose duration depends on their arguments.
-    pub(super) operations: &'static [KnownFunction],
+    /// Functions by their operation.
+    pub(super) operations: &'static [KnownFunctions],
     /// Its own work.
     pub works: &'static [RuntimeWork],
     /// Advice how to get the names of functions that are not in symbol tables.
@@ -94,6 +94,8 @@ pub enum KnownOperation {
     Barrier,
     /// Waits for a condition.
     Condition,
+    /// Waits for a semaphore.
+    Semaphore,
     /// Waits for work.
     Await,
     /// Waits for the end of a thread or a process: its caller has nothing to do until then.
@@ -124,7 +126,7 @@ impl KnownOperation {
         match self {
             Self::Lock | Self::FutexLock | Self::Yield => Some(CauseKind::Lock),
             Self::Barrier => Some(CauseKind::Barrier),
-            Self::Condition | Self::Await | Self::Join => Some(CauseKind::Pool),
+            Self::Condition | Self::Semaphore | Self::Await | Self::Join => Some(CauseKind::Pool),
             Self::Send | Self::Network => Some(CauseKind::Network),
             Self::Flush => Some(CauseKind::Disk),
             Self::Sleep => Some(CauseKind::Sleep),
@@ -132,6 +134,15 @@ impl KnownOperation {
             Self::Allocate => Some(CauseKind::Allocator),
             Self::Unlock | Self::Signal | Self::Broadcast | Self::Write | Self::Compute => None,
         }
+    }
+
+    /// Returns whether the first argument is the address of what it locks, waits for or signals.
+    pub fn takes_address(self) -> bool {
+        use KnownOperation::{Broadcast, Condition, FutexLock, Lock, Semaphore, Signal};
+        matches!(
+            self,
+            Lock | FutexLock | Condition | Semaphore | Signal | Broadcast
+        )
     }
 
     /// Returns the kind of waits of other threads that it ends.
@@ -145,16 +156,8 @@ impl KnownOperation {
     }
 }
 
-/// Functions of one operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownFunction {
-    /// Their operation.
-    pub operation: KnownOperation,
-    /// Arguments, from 1, that distinguish kinds of executions (§3.4).
-    pub arguments: &'static [u8],
-    /// Patterns for their names.
-    pub names: &'static [&'static str],
-}
+/// An operation, and patterns for the names of its functions.
+pub type KnownFunctions = (KnownOperation, &'static [&'static str]);
 
 /// One kind of own work of a runtime.
 #[derive(Debug, PartialEq, Eq)]

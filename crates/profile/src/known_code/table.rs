@@ -2,7 +2,7 @@
 
 use super::row::FunctionRole as Role;
 use super::row::KnownOperation as Operation;
-use super::row::{CodeKind, KnownCode, KnownFunction, NamingAdvice, RuntimeWork};
+use super::row::{CodeKind, KnownCode, NamingAdvice, RuntimeWork};
 
 /// The module of the frames for a runtime's own work.
 ///
@@ -47,18 +47,6 @@ const fn advice(advice: &'static str) -> NamingAdvice {
         advice,
         with_stacks: None,
         compiles: true,
-    }
-}
-
-const fn known(
-    operation: Operation,
-    arguments: &'static [u8],
-    names: &'static [&'static str],
-) -> KnownFunction {
-    KnownFunction {
-        operation,
-        arguments,
-        names,
     }
 }
 
@@ -132,49 +120,46 @@ pub static KNOWN_CODE: &[KnownCode] = &[
             (Role::Locking, &["pthread_mutex_*", "pthread_rwlock_*", "pthread_spin_*", "lll_*"]),
         ],
         operations: &[
-            known(Operation::Lock, &[1], &[
+            (Operation::Lock, &[
                 "pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock", "pthread_rwlock_rdlock",
                 "pthread_rwlock_wrlock", "pthread_rwlock_timed*", "pthread_spin_lock", "mtx_lock", "mtx_timedlock", "flockfile", "flock",
                 "lockf", "lockf64",
             ]),
-            known(Operation::FutexLock, &[1], &["__lll_lock_wait*", "lll_lock_wait*"]),
-            known(Operation::Unlock, &[1], &[
+            (Operation::FutexLock, &["__lll_lock_wait*", "lll_lock_wait*"]),
+            (Operation::Unlock, &[
                 "pthread_mutex_unlock", "pthread_rwlock_unlock", "pthread_spin_unlock", "mtx_unlock", "__lll_unlock_wake",
             ]),
-            known(Operation::Compute, &[1], &["pthread_mutex_trylock"]),
-            known(Operation::Signal, &[1], &["pthread_cond_signal", "cnd_signal", "sem_post"]),
-            known(Operation::Broadcast, &[1], &["pthread_cond_broadcast", "cnd_broadcast"]),
-            known(Operation::Barrier, &[1], &["pthread_barrier_wait"]),
-            known(Operation::Condition, &[1, 2], &[
+            (Operation::Compute, &["pthread_mutex_trylock"]),
+            (Operation::Signal, &["pthread_cond_signal", "cnd_signal", "sem_post"]),
+            (Operation::Broadcast, &["pthread_cond_broadcast", "cnd_broadcast"]),
+            (Operation::Barrier, &["pthread_barrier_wait"]),
+            (Operation::Condition, &[
                 "pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait", "cnd_wait", "cnd_timedwait",
             ]),
-            known(Operation::Await, &[1], &["sem_wait", "sem_timedwait", "sem_clockwait"]),
-            known(Operation::Join, &[], &[
+            (Operation::Semaphore, &["sem_wait", "sem_timedwait", "sem_clockwait"]),
+            (Operation::Join, &[
                 "pthread_join", "pthread_timedjoin_np", "pthread_clockjoin_np", "thrd_join", "wait", "waitpid", "wait4", "waitid",
             ]),
             // readv and similar calls have the number of buffers in place of the size.
-            known(Operation::Compute, &[1, 3], &[
+            (Operation::Compute, &[
                 "read", "__read", "__read_nocancel", "pread", "pread64", "pwrite", "pwrite64", "readv", "preadv*", "pwritev*", "recv",
                 "recvfrom",
             ]),
-            known(Operation::Write, &[1, 3], &[
+            (Operation::Write, &[
                 "write", "__write", "__write_nocancel", "__GI___libc_write", "writev", "send", "sendto",
             ]),
-            known(Operation::Send, &[1], &["sendmsg", "sendmmsg"]),
-            known(Operation::Network, &[1], &["recvmsg", "recvmmsg", "connect", "accept", "accept4"]),
-            known(Operation::Flush, &[1], &["fsync", "fdatasync", "sync_file_range", "msync", "syncfs"]),
-            known(Operation::Await, &[1], &["poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait*"]),
-            known(Operation::Sleep, &[], &["nanosleep", "clock_nanosleep", "usleep", "sleep", "thrd_sleep"]),
-            known(Operation::Yield, &[], &["sched_yield", "thrd_yield", "__sched_yield"]),
-            known(Operation::MapMemory, &[2], &["mmap", "mmap64", "munmap", "mprotect", "mremap", "madvise"]),
-            known(Operation::Compute, &[3], &[
+            (Operation::Send, &["sendmsg", "sendmmsg"]),
+            (Operation::Network, &["recvmsg", "recvmmsg", "connect", "accept", "accept4"]),
+            (Operation::Flush, &["fsync", "fdatasync", "sync_file_range", "msync", "syncfs"]),
+            (Operation::Await, &["poll", "ppoll", "select", "pselect", "epoll_wait", "epoll_pwait*"]),
+            (Operation::Sleep, &["nanosleep", "clock_nanosleep", "usleep", "sleep", "thrd_sleep"]),
+            (Operation::Yield, &["sched_yield", "thrd_yield", "__sched_yield"]),
+            (Operation::MapMemory, &["mmap", "mmap64", "munmap", "mprotect", "mremap", "madvise"]),
+            (Operation::Compute, &[
                 "memcpy", "memmove", "memset", "memcmp", "__memcpy*", "__memmove*", "__memset*", "bcopy", "strncpy", "strncmp",
             ]),
-            known(Operation::Allocate, &[1], &["malloc", "_int_malloc"]),
-            known(Operation::Allocate, &[1, 2], &["calloc"]),
-            known(Operation::Allocate, &[2], &["realloc"]),
-            known(Operation::Allocate, &[], &["free", "cfree", "_int_free"]),
-            known(Operation::Compute, &[2, 3], &["fread", "fwrite", "qsort", "bsearch"]),
+            (Operation::Allocate, &["malloc", "_int_malloc", "calloc", "realloc", "free", "cfree", "_int_free"]),
+            (Operation::Compute, &["fread", "fwrite", "qsort", "bsearch"]),
         ],
         ..CODE
     },
@@ -192,9 +177,8 @@ pub static KNOWN_CODE: &[KnownCode] = &[
             (Role::Library, &["std::*", "__gnu_cxx::*", "_M_*", "_S_*", "__invoke*"]),
         ],
         operations: &[
-            known(Operation::Lock, &[1], &["__cxa_guard_acquire"]),
-            known(Operation::Allocate, &[1], &["operator new*"]),
-            known(Operation::Allocate, &[], &["operator delete*"]),
+            (Operation::Lock, &["__cxa_guard_acquire"]),
+            (Operation::Allocate, &["operator new*", "operator delete*"]),
         ],
         ..CODE
     },
@@ -211,16 +195,16 @@ pub static KNOWN_CODE: &[KnownCode] = &[
             (Role::Library, &["core::*", "alloc::*", "hashbrown::*", "__rust_*", "__rdl_*"]),
         ],
         operations: &[
-            known(Operation::Lock, &[1], &[
+            (Operation::Lock, &[
                 "std::sys::sync::mutex::futex::Mutex::lock_contended", "std::sys::sync::mutex::futex::Mutex::lock*",
                 "std::sys::sync::rwlock::futex::RwLock::read_contended", "std::sys::sync::rwlock::futex::RwLock::write_contended",
                 "std::sys::sync::once::futex::Once::call",
             ]),
-            known(Operation::Unlock, &[1], &[
+            (Operation::Unlock, &[
                 "std::sys::sync::mutex::futex::Mutex::wake", "std::sys::sync::rwlock::futex::RwLock::wake_writer_or_readers",
             ]),
-            known(Operation::Barrier, &[1], &["std::sync::barrier::Barrier::wait", "std::sync::Barrier::wait"]),
-            known(Operation::Await, &[], &[
+            (Operation::Barrier, &["std::sync::barrier::Barrier::wait", "std::sync::Barrier::wait"]),
+            (Operation::Await, &[
                 "std::sys::sync::condvar::futex::Condvar::wait", "std::sys::sync::condvar::futex::Condvar::wait_timeout",
                 "std::sys::sync::condvar::futex::Condvar::wait_optional_timeout", "std::thread::park", "std::thread::park_timeout",
                 "std::thread::functions::park",
@@ -231,23 +215,23 @@ pub static KNOWN_CODE: &[KnownCode] = &[
     KnownCode {
         name: "parking_lot",
         operations: &[
-            known(Operation::Lock, &[1], &[
+            (Operation::Lock, &[
                 "parking_lot::raw_mutex::RawMutex::lock_slow", "parking_lot::raw_rwlock::RawRwLock::lock_shared_slow",
                 "parking_lot::raw_rwlock::RawRwLock::lock_exclusive_slow",
             ]),
-            known(Operation::Unlock, &[1], &[
+            (Operation::Unlock, &[
                 "parking_lot::raw_mutex::RawMutex::unlock_slow", "parking_lot::raw_rwlock::RawRwLock::unlock_shared_slow",
                 "parking_lot::raw_rwlock::RawRwLock::unlock_exclusive_slow",
             ]),
-            known(Operation::Await, &[], &["parking_lot::condvar::Condvar::wait_until_internal"]),
+            (Operation::Await, &["parking_lot::condvar::Condvar::wait_until_internal"]),
         ],
         ..CODE
     },
     KnownCode {
         name: "tokio",
         operations: &[
-            known(Operation::Unlock, &[1], &["tokio::sync::batch_semaphore::Semaphore::add_permits_locked"]),
-            known(Operation::Await, &[], &[
+            (Operation::Unlock, &["tokio::sync::batch_semaphore::Semaphore::add_permits_locked"]),
+            (Operation::Await, &[
                 "tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar",
                 "tokio::runtime::scheduler::multi_thread::park::Inner::park_driver", "tokio::runtime::park::Inner::park",
             ]),
@@ -256,21 +240,21 @@ pub static KNOWN_CODE: &[KnownCode] = &[
     },
     KnownCode {
         name: "Abseil",
-        operations: &[known(Operation::Lock, &[1], &["absl::Mutex::Lock", "absl::Mutex::ReaderLock"])],
+        operations: &[(Operation::Lock, &["absl::Mutex::Lock", "absl::Mutex::ReaderLock"])],
         ..CODE
     },
-    KnownCode { name: "PARSEC", operations: &[known(Operation::Barrier, &[1], &["parsec_barrier_wait"])], ..CODE },
+    KnownCode { name: "PARSEC", operations: &[(Operation::Barrier, &["parsec_barrier_wait"])], ..CODE },
     KnownCode {
         name: "OpenMP",
         kind: CodeKind::Team,
         files: &["libgomp", "libomp", "libiomp5"],
         functions: &[(Role::HandsOut, &["GOMP_loop*", "GOMP_task*", "GOMP_ordered*", "__kmpc_dispatch*"])],
         operations: &[
-            known(Operation::Lock, &[1], &[
+            (Operation::Lock, &[
                 "omp_set_lock", "omp_set_nest_lock", "GOMP_critical_start", "GOMP_critical_name_start", "__kmpc_critical",
             ]),
-            known(Operation::Unlock, &[1], &["omp_unset_lock"]),
-            known(Operation::Barrier, &[], &[
+            (Operation::Unlock, &["omp_unset_lock"]),
+            (Operation::Barrier, &[
                 "GOMP_barrier", "GOMP_barrier_cancel", "GOMP_loop_end", "GOMP_sections_end", "GOMP_taskwait", "gomp_barrier_wait*",
                 "gomp_team_barrier_wait*", "__kmpc_barrier",
             ]),

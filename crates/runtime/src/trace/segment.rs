@@ -227,7 +227,7 @@ mod tests {
         let first = segment_address(memory, 2) + size_of::<SegmentHead>() as u64;
         // SAFETY: the first record of a segment.
         let [tag, value] = unsafe { *(first as *const [u64; 2]) };
-        assert_eq!((tag & record::ARGUMENTS, value), (record::LOST, lost));
+        assert_eq!((tag & record::ADDRESS, value), (record::LOST, lost));
     }
 
     #[test]

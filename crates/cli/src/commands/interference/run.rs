@@ -85,10 +85,7 @@ fn functions_to_trace(
     Ok([found?, known_patterns()])
 }
 
-fn trace_options(
-    args: &InterferenceRunArgs,
-    signals: &Signals,
-) -> anyhow::Result<TraceOptions<'static>> {
+fn trace_options(args: &InterferenceRunArgs, signals: &Signals) -> anyhow::Result<TraceOptions> {
     let [functions, also] = functions_to_trace(args, signals)?;
     let runtime = find_runtime(args.runtime.as_deref())?;
     Ok(TraceOptions {
