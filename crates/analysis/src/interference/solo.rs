@@ -42,7 +42,7 @@ const CUT: f64 = 0.25;
 /// A thread spins for another one if an execution takes so many times as long as usual.
 const LONGER: f64 = 10.0;
 /// Executions of a block that end alone for each that halts there, at least, if threads do not depend on others in it.
-const DEPENDENCE: f64 = 3.0;
+const DEPENDENCE: f64 = 8.0;
 /// Least loss of a program that is claimed, and least part of it that is lost in a listed block.
 const LEAST: f64 = 0.05;
 const LISTED: f64 = 0.01;

@@ -62,14 +62,31 @@ impl ThreadWaits {
     /// Returns who had the CPUs that the target's threads were ready for.
     pub fn cpu_users(&self) -> Vec<TracedCpuUser> {
         const NAMED: usize = 16;
-        let users = self.waits.iter().flat_map(Waits::cpu_users).take(NAMED);
-        let traced = users.map(|user| TracedCpuUser {
-            pid: user.pid,
-            name: user.name,
-            target: user.watched,
-            ns: user.ns,
-        });
-        traced.collect()
+        let mut users: Vec<TracedCpuUser> = Vec::new();
+        for user in self.waits.iter().flat_map(Waits::cpu_users) {
+            // Ours are several threads.
+            let is_own = user.pid == std::process::id();
+            let known = users
+                .iter_mut()
+                .find(|known| is_own && known.pid == user.pid);
+            if let Some(known) = known {
+                known.ns += user.ns;
+                continue;
+            }
+            users.push(TracedCpuUser {
+                pid: user.pid,
+                name: if is_own {
+                    "vitalfew itself".to_owned()
+                } else {
+                    user.name
+                },
+                target: user.watched,
+                ns: user.ns,
+            });
+        }
+        users.sort_by_key(|user| std::cmp::Reverse(user.ns));
+        users.truncate(NAMED);
+        users
     }
 
     /// Waits that found no room.
