@@ -180,7 +180,8 @@ def judge(case, result, truth):
         part = (result["machine"]["taken_ns"] + result["machine"]["throttled_ns"]) / result["thread_time_ns"]
         silent = not claimed(result)
         return silent, silent, "right" if part >= MACHINE else "not known", name, f"machine {part:.2f}"
-    right = any(function in name for function in case.functions)
+    # Silence is right where the repair gains nothing.
+    right = any(function in name for function in case.functions) or name == "nothing" and truth <= POINTS
     known = "not known" if cause is None else "right" if right and cause == case.cause else "wrong"
     return close, right, known, name, cause
 
