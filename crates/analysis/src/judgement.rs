@@ -448,9 +448,10 @@ impl<'a> Judge<'a> {
                 .sum()
         };
         let own = time(tree.nodes_running(plain_name(name)));
-        match own > 0.0 {
-            true => own,
-            false => time(tree.nodes_below(plain_name(name))),
+        if own > 0.0 {
+            own
+        } else {
+            time(tree.nodes_below(plain_name(name)))
         }
     }
 
@@ -507,9 +508,10 @@ impl<'a> Judge<'a> {
 
     /// Returns the function of the program on whose behalf a sequence runs.
     fn on_behalf_of(&self, number: usize) -> Option<FindingEvidence> {
-        let asker = match self.sequences.sequences[number].is_process_start() {
-            true => find_starter(&self.sequences),
-            false => find_asker(&self.sequences, number),
+        let asker = if self.sequences.sequences[number].is_process_start() {
+            find_starter(&self.sequences)
+        } else {
+            find_asker(&self.sequences, number)
         };
         let ((function, _), part) = asker?;
         Some(FindingEvidence::OnBehalfOf { function, part })

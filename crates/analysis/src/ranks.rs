@@ -18,9 +18,10 @@ const MOST_COUNTED: usize = 40;
 pub fn shift_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
     let all = a.len() + b.len();
     let products = a.len() * b.len();
-    let outside = match all <= MOST_COUNTED {
-        true => rank_sums(a.len(), all, a.len() * (a.len() + 1) / 2),
-        false => normal_quantile(products as f64, (all + 1) as f64 / 12.0 * products as f64),
+    let outside = if all <= MOST_COUNTED {
+        rank_sums(a.len(), all, a.len() * (a.len() + 1) / 2)
+    } else {
+        normal_quantile(products as f64, (all + 1) as f64 / 12.0 * products as f64)
     };
     let differences = a.iter().flat_map(|a| b.iter().map(move |b| a - b));
     match outside {
@@ -35,9 +36,10 @@ pub fn shift_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
 pub fn shift_of_pairs(differences: &[f64]) -> Option<Interval> {
     let n = differences.len();
     let sums = n * (n + 1) / 2;
-    let outside = match n <= MOST_COUNTED {
-        true => rank_sums_of_signs(n),
-        false => {
+    let outside = if n <= MOST_COUNTED {
+        rank_sums_of_signs(n)
+    } else {
+        {
             let variance = sums as f64 * (2 * n + 1) as f64 / 12.0;
             normal_quantile(sums as f64, variance)
         }

@@ -90,9 +90,10 @@ pub(crate) fn nearer_to_zero(low: f64, high: f64) -> f64 {
 /// Returns the mean of the runs `a`, less that of `b` if there are any; `None` if a side has fewer
 /// than two.
 pub fn interval_of_runs(a: &[f64], b: &[f64]) -> Option<Interval> {
-    match b.is_empty() {
-        true => mean_interval(a),
-        false => difference_interval(a, b),
+    if b.is_empty() {
+        mean_interval(a)
+    } else {
+        difference_interval(a, b)
     }
 }
 

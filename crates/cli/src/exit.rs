@@ -35,9 +35,10 @@ pub fn note_left_out() {
 /// Returns the exit code of a command that did not fail: its own, unless it succeeded on incomplete
 /// data.
 pub fn code_when_done(code: ExitCode) -> ExitCode {
-    match code == ExitCode::SUCCESS && LEFT_OUT.load(Ordering::Relaxed) {
-        true => ExitCode::from(INCOMPLETE),
-        false => code,
+    if code == ExitCode::SUCCESS && LEFT_OUT.load(Ordering::Relaxed) {
+        ExitCode::from(INCOMPLETE)
+    } else {
+        code
     }
 }
 

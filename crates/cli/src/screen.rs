@@ -197,9 +197,10 @@ impl Screen {
     /// Opens standard output for data that are not text for people, unchanged unless it is a
     /// terminal.
     pub fn data_output() -> Self {
-        let form = match io::stdout().is_terminal() {
-            true => Form::Text { colored: false },
-            false => Form::Data,
+        let form = if io::stdout().is_terminal() {
+            Form::Text { colored: false }
+        } else {
+            Form::Data
         };
         Self {
             sink: Sink::Direct(io::stdout()),
@@ -220,9 +221,10 @@ impl Screen {
     /// Opens standard output for a result if that is a terminal or `is_ours`, else standard error: a
     /// measured program's output stays its own.
     pub fn beside_program(json: bool, is_ours: bool) -> Box<dyn Write> {
-        match is_ours || io::stdout().is_terminal() {
-            true => Box::new(Self::open_output(json)),
-            false => Box::new(io::stderr()),
+        if is_ours || io::stdout().is_terminal() {
+            Box::new(Self::open_output(json))
+        } else {
+            Box::new(io::stderr())
         }
     }
 

@@ -150,9 +150,10 @@ pub fn shorten_middle(text: &str, width: usize) -> String {
     if let Some(shortened) = shorten_qualified(text, width) {
         return shortened;
     }
-    let tail = match text.starts_with('/') {
-        true => (width - 1) * 3 / 4,
-        false => width / 4,
+    let tail = if text.starts_with('/') {
+        (width - 1) * 3 / 4
+    } else {
+        width / 4
     };
     let fitting = |most: usize, text: &mut dyn Iterator<Item = char>| {
         let mut room = most;

@@ -112,9 +112,10 @@ fn another_rate_after_a_kill_begins_an_epoch() {
         let daemon = Daemon::start(&db, &["-F", rate]);
         daemon.wait_for("collecting", |status| taken(status) > 50);
         daemon.ask("flush");
-        match kill {
-            true => daemon.kill(),
-            false => assert_eq!(daemon.end("TERM"), Some(0)),
+        if kill {
+            daemon.kill()
+        } else {
+            assert_eq!(daemon.end("TERM"), Some(0))
         }
     }
     let events = query(

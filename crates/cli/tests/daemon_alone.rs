@@ -285,9 +285,10 @@ fn only_sockets_of_ours_are_replaced() {
     let args = ["--socket", &name];
     for end in [false, true] {
         let daemon = Daemon::start_asked_at(&db, &args, &socket);
-        match end {
-            false => daemon.kill(),
-            true => assert_eq!(daemon.end("TERM"), Some(0)),
+        if end {
+            assert_eq!(daemon.end("TERM"), Some(0))
+        } else {
+            daemon.kill()
         }
     }
     assert!(!socket.exists());

@@ -258,9 +258,10 @@ fn a_process_whose_first_thread_has_ended_keeps_its_names() {
         while !state().contains(") Z ") {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let target = match whole_machine {
-            true => vec!["-a", "--for", "1s"],
-            false => vec!["-p", &pid],
+        let target = if whole_machine {
+            vec!["-a", "--for", "1s"]
+        } else {
+            vec!["-p", &pid]
         };
         let options = ["-F1000", "--collector", collector].into_iter();
         let recording = lab.start_recording(options.chain(target));

@@ -85,15 +85,16 @@ impl SocketId {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             meta => meta?,
         };
-        match meta.file_type().is_socket() {
-            true => Ok(Some(Self {
+        if meta.file_type().is_socket() {
+            Ok(Some(Self {
                 device: meta.dev(),
                 inode: meta.ino(),
-            })),
-            false => Err(io::Error::new(
+            }))
+        } else {
+            Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 "what lies there is not a socket, and is left alone",
-            )),
+            ))
         }
     }
 

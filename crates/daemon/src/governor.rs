@@ -167,9 +167,10 @@ impl RateGovernor {
     fn warn_over_budget(&mut self, spent: f64) -> RateVerdict {
         let before = self.exceeded;
         self.exceeded = spent > self.budget || (before && spent > RAISE_TO * self.budget);
-        match self.exceeded && !before {
-            true => RateVerdict::Exceeded,
-            false => RateVerdict::Keep,
+        if self.exceeded && !before {
+            RateVerdict::Exceeded
+        } else {
+            RateVerdict::Keep
         }
     }
 

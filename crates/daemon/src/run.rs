@@ -54,9 +54,10 @@ pub fn run(options: &DaemonOptions, program: HostProgram) -> anyhow::Result<Daem
     refuse_newer(&database, &host)?;
     let socket = options.socket.as_deref();
     let socket = socket.map(std::path::absolute).transpose()?;
-    let pins = match options.pinned {
-        true => pins::pin_directory(&path),
-        false => Err("--no-pin".to_owned()),
+    let pins = if options.pinned {
+        pins::pin_directory(&path)
+    } else {
+        Err("--no-pin".to_owned())
     };
     let claim = pins.as_ref().ok();
     let claim = claim.map(|pins| CollectorClaim::take_claim(pins, &path, &host));

@@ -313,9 +313,10 @@ impl<'a> Daemon<'a> {
 
     fn merge_if_due(&mut self) -> anyhow::Result<()> {
         if let Some(closed) = self.storing.keep_merging()? {
-            self.cost.add_lump(match closed {
-                true => self.options.epoch_length,
-                false => self.options.merge_every,
+            self.cost.add_lump(if closed {
+                self.options.epoch_length
+            } else {
+                self.options.merge_every
             });
             self.storing.ask_for_facts();
         }

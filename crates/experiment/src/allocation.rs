@@ -94,9 +94,10 @@ fn weights_of_kind(candidates: &[Candidate], kind: usize) -> Vec<u64> {
     let attempts = small.map(|(_, it)| it.trials.attempts());
     let of_small = attempts.fold(0, u32::saturating_add);
     let weights = candidates.iter().enumerate().map(|(number, it)| {
-        let attempts = match it.is_worthy() {
-            true => it.trials.attempts(),
-            false => of_small,
+        let attempts = if it.is_worthy() {
+            it.trials.attempts()
+        } else {
+            of_small
         };
         if is_of_kind(number) {
             need(it.recent, attempts)

@@ -159,10 +159,7 @@ impl Error {
 }
 
 fn stripped_words(stripped: &bool) -> &'static str {
-    match stripped {
-        true => " (it is stripped)",
-        false => "",
-    }
+    if stripped { " (it is stripped)" } else { "" }
 }
 
 /// Returns near matches, or a hint about libraries that are loaded later if there are none.

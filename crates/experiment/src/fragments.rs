@@ -16,9 +16,10 @@ const INLINED_AT: &str = "inlined at ";
 /// Returns the name of the copy of a line that is inlined at these call sites, innermost first;
 /// without any, the copy is in its own function.
 pub(crate) fn name_copy(sites: &[String]) -> String {
-    match sites.is_empty() {
-        true => NOT_INLINED.to_owned(),
-        false => format!("{INLINED_AT}{}", sites.join(", ")),
+    if sites.is_empty() {
+        NOT_INLINED.to_owned()
+    } else {
+        format!("{INLINED_AT}{}", sites.join(", "))
     }
 }
 

@@ -95,9 +95,10 @@ pub(crate) enum Way {
 /// Returns how a command is measured, with hooks if `hooks` is set and possible. Refuses programs
 /// that cannot be measured either way.
 pub(crate) fn way_into(command: &[OsString], hooks: bool) -> Result<Way, Error> {
-    let default = match hooks {
-        true => Way::Hooks,
-        false => Way::Kernel { go: false },
+    let default = if hooks {
+        Way::Hooks
+    } else {
+        Way::Kernel { go: false }
     };
     let Some(program) = command.first().and_then(find_program) else {
         return Ok(default); // the launch itself reports why it fails
@@ -369,9 +370,10 @@ pub(crate) fn program_kind(program: &Path) -> Option<ProgramKind> {
                 .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
         )
     };
-    let machine = match cfg!(target_arch = "aarch64") {
-        true => EM_AARCH64,
-        false => EM_X86_64,
+    let machine = if cfg!(target_arch = "aarch64") {
+        EM_AARCH64
+    } else {
+        EM_X86_64
     };
     if number(18, 2)? != u64::from(machine.0) {
         return Some(ProgramKind::OtherMachine);
@@ -394,9 +396,10 @@ pub(crate) fn program_kind(program: &Path) -> Option<ProgramKind> {
     };
     let file = linker.rsplit(|byte| *byte == b'/').next()?;
     let other = OTHER_LINKERS.iter().any(|name| file.starts_with(name));
-    Some(match other {
-        true => ProgramKind::OtherLibrary,
-        false => ProgramKind::Dynamic,
+    Some(if other {
+        ProgramKind::OtherLibrary
+    } else {
+        ProgramKind::Dynamic
     })
 }
 

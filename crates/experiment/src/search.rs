@@ -63,9 +63,10 @@ pub(crate) fn find_line(code: &mut TargetCode, file: &str, line: u32) -> Result<
         }
         files.extend(others);
     }
-    let near: Vec<String> = match near.is_empty() {
-        true => similar_paths(files.iter().map(String::as_str), file),
-        false => near.into_iter().take(NEAR).map(|(_, name)| name).collect(),
+    let near: Vec<String> = if near.is_empty() {
+        similar_paths(files.iter().map(String::as_str), file)
+    } else {
+        near.into_iter().take(NEAR).map(|(_, name)| name).collect()
     };
     Err(not_found_error(code, format!("{file}:{line}"), near))
 }

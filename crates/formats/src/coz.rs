@@ -74,10 +74,10 @@ struct CozRecord {
 pub fn is_coz(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
     let json = line.trim_ascii_start().starts_with(b"{");
-    match json {
-        true => serde_json::from_slice::<CozRecord>(line)
-            .is_ok_and(|record| is_known_record(&record.kind)),
-        false => {
+    if json {
+        serde_json::from_slice::<CozRecord>(line).is_ok_and(|record| is_known_record(&record.kind))
+    } else {
+        {
             let kind = line.split(|byte| *byte == b'\t').next();
             kind.is_some_and(|kind| is_known_record(&String::from_utf8_lossy(kind)))
                 && line.contains(&b'\t')

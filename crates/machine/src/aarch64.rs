@@ -49,9 +49,10 @@ pub(crate) fn decode_aarch64(address: ImageAddress, bytes: &[u8]) -> Result<Inst
         writes,
         kind,
         // A table entry covers an operand size only if that has another opcode.
-        form: match is_unshifted(word) {
-            true => InstructionForm(word & X_OR_W | ADD_IMMEDIATE),
-            false => InstructionForm(word & (definition.mask | SIZES)),
+        form: if is_unshifted(word) {
+            InstructionForm(word & X_OR_W | ADD_IMMEDIATE)
+        } else {
+            InstructionForm(word & (definition.mask | SIZES))
         },
         place: None,
         advances: None,

@@ -39,9 +39,10 @@ impl KeptFile {
         }
         let kept: T =
             serde_json::from_slice(&text).map_err(|error| self.refuse(path, &error.to_string()))?;
-        match schema_of(&kept) == self.schema {
-            true => Ok(kept),
-            false => Err(self.refuse(path, &format!("its schema is not {}", self.schema))),
+        if schema_of(&kept) == self.schema {
+            Ok(kept)
+        } else {
+            Err(self.refuse(path, &format!("its schema is not {}", self.schema)))
         }
     }
 

@@ -104,9 +104,10 @@ pub fn gather_content(
         results: Vec::new(),
         not_read: Vec::new(),
     };
-    let latest = match files.is_empty() {
-        true => latest_files(None)?,
-        false => Vec::new(),
+    let latest = if files.is_empty() {
+        latest_files(None)?
+    } else {
+        Vec::new()
     };
     let given = given_files(files.iter().chain(&latest))?;
     if given.is_empty() && !live {
@@ -204,9 +205,10 @@ impl PageContent {
         }
         let why = error_chain(&error);
         let name = file.path.display().to_string();
-        self.not_read.push(match why.contains(&name) {
-            true => why,
-            false => format!("{name}: {why}"),
+        self.not_read.push(if why.contains(&name) {
+            why
+        } else {
+            format!("{name}: {why}")
         });
         Ok(())
     }
@@ -352,9 +354,10 @@ impl PageContent {
         let lines = PageLines::of_recording(&recording, &resolved.table, &code.procedures);
         self.add_profile(file, &profile, |page| {
             let page = page.with_recording(&recording, &resolved.table, lines, code);
-            match epochs.is_empty() {
-                true => page,
-                false => page.with_epochs(epochs),
+            if epochs.is_empty() {
+                page
+            } else {
+                page.with_epochs(epochs)
             }
         })
     }

@@ -30,9 +30,10 @@ impl TakenBranch {
     pub fn of_entry([from, to, flags]: [u64; 3], big: bool) -> Option<Self> {
         /// `PERF_BR_SPEC_WRONG_PATH`.
         const WRONG_PATH: u64 = 1;
-        let (missed, hit, speculation) = match big {
-            false => (flags & 1, flags >> 1 & 1, flags >> 24 & 3),
-            true => (flags >> 63, flags >> 62 & 1, flags >> 38 & 3),
+        let (missed, hit, speculation) = if big {
+            (flags >> 63, flags >> 62 & 1, flags >> 38 & 3)
+        } else {
+            (flags & 1, flags >> 1 & 1, flags >> 24 & 3)
         };
         (speculation != WRONG_PATH).then_some(Self {
             from: ProcessAddress(from),

@@ -60,9 +60,10 @@ impl Event {
 
     /// Returns the weight of one sample; of the mean sample, if periods are mixed.
     pub fn sample_weight(&self) -> f64 {
-        match self.mixed_periods {
-            true => self.period.max(1) as f64,
-            false => 1.0,
+        if self.mixed_periods {
+            self.period.max(1) as f64
+        } else {
+            1.0
         }
     }
 

@@ -614,9 +614,10 @@ pub fn plain_name(name: &str) -> &str {
     let plain = name.trim_start_matches('_');
     let plain = plain.strip_prefix("GI_").unwrap_or(plain);
     let plain = plain.trim_start_matches('_');
-    match name.starts_with('_') {
-        true => plain.strip_prefix("libc_").unwrap_or(plain),
-        false => plain,
+    if name.starts_with('_') {
+        plain.strip_prefix("libc_").unwrap_or(plain)
+    } else {
+        plain
     }
 }
 

@@ -202,9 +202,10 @@ impl FoldedStacks {
         let anchor = anchor.map(|anchor| self.copy_stack(anchor));
         let marked = self.new.intern(marker, anchor);
         let location = self.old.stacks.frame(stack).location;
-        match location == marker {
-            true => marked,
-            false => self.new.intern(location, Some(marked)),
+        if location == marker {
+            marked
+        } else {
+            self.new.intern(location, Some(marked))
         }
     }
 

@@ -190,9 +190,12 @@ impl<'a> EventTree<'a> {
         }
         let names = || self.builder.methods().iter().zip(0..);
         let is_exact = names().any(|(method, _)| method.name == procedure);
-        let meant = names().filter(|(method, _)| match is_exact {
-            true => method.name == procedure,
-            false => method.name.contains(procedure),
+        let meant = names().filter(|(method, _)| {
+            if is_exact {
+                method.name == procedure
+            } else {
+                method.name.contains(procedure)
+            }
         });
         Ok(meant.map(|(_, number)| MethodId(number)).collect())
     }

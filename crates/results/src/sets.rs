@@ -84,9 +84,10 @@ impl ComparedSets {
     /// Returns the origin of a row's code. A call path has no image, and counts as the program's.
     pub fn row_origin(&self, key: &RowKey) -> RowOrigin {
         let image = key.image.as_deref().unwrap_or(&key.name);
-        match self.kernel_images.contains(image) {
-            true => RowOrigin::Kernel,
-            false => RowOrigin::Program,
+        if self.kernel_images.contains(image) {
+            RowOrigin::Kernel
+        } else {
+            RowOrigin::Program
         }
     }
 }

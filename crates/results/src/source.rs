@@ -188,9 +188,10 @@ pub fn drained_epochs(mut epochs: Vec<Epoch>, database: &Path) -> anyhow::Result
         return Err(no_epoch(database));
     }
     epochs.retain(|epoch| !epoch.is_empty());
-    match epochs.is_empty() {
-        true => Err(not_drained(database)),
-        false => Ok(epochs),
+    if epochs.is_empty() {
+        Err(not_drained(database))
+    } else {
+        Ok(epochs)
     }
 }
 
@@ -211,9 +212,10 @@ fn latest_recording(database: &Database, wanted: Wanted) -> anyhow::Result<Opene
     let Some(epoch) = epoch else {
         // If the others are only damaged, no daemon would write data soon.
         let begun = database.epochs()?.iter().any(Epoch::is_empty) && damaged.is_empty();
-        return Err(match begun {
-            true => not_drained(database.path()),
-            false => nothing_recorded(database.path()),
+        return Err(if begun {
+            not_drained(database.path())
+        } else {
+            nothing_recorded(database.path())
         });
     };
     let recording = read_epochs(std::slice::from_ref(&epoch), wanted);

@@ -45,9 +45,10 @@ impl MemoryWork {
             let mut names = kernel.iter();
             names.any(|name| parts.iter().any(|part| name.contains(part)))
         };
-        match calls(&SWAPPING) {
-            true => Some(Self::Swap),
-            false => calls(&RECLAIM).then_some(Self::Reclaim),
+        if calls(&SWAPPING) {
+            Some(Self::Swap)
+        } else {
+            calls(&RECLAIM).then_some(Self::Reclaim)
         }
     }
 

@@ -234,9 +234,10 @@ pub fn wait_kind(
         let mut names = names.chain(inlined.iter().take(INLINED_FRAMES));
         names.find_map(|name| waits_for(name))
     };
-    let network = match around.alone {
-        true => Costly(TimeKind::Network),
-        false => Idle(Requests),
+    let network = if around.alone {
+        Costly(TimeKind::Network)
+    } else {
+        Idle(Requests)
     };
     if in_kernel("rwsem_down") || in_kernel("mmap_lock") || in_kernel("mutex_lock") {
         return Costly(TimeKind::Locks);
@@ -284,9 +285,10 @@ pub fn running_kind(kernel: &[&str], program_swaps: bool) -> TimeKind {
     if is_system_call(kernel) {
         return TimeKind::SystemCalls;
     }
-    match kernel.iter().any(|name| name.contains("page_fault")) {
-        true => TimeKind::PageFaults,
-        false => TimeKind::Computing,
+    if kernel.iter().any(|name| name.contains("page_fault")) {
+        TimeKind::PageFaults
+    } else {
+        TimeKind::Computing
     }
 }
 

@@ -408,9 +408,10 @@ impl<'a> TreeMaker<'a> {
         };
         self.count_work(sample, cost as f64);
         let starts = self.starts_processes && self.is_process_start(&user, &in_kernel);
-        let (mut node, name) = match starts {
-            true => (DraftNode::ROOT, Some(PROCESS_START.to_owned())),
-            false => {
+        let (mut node, name) = if starts {
+            (DraftNode::ROOT, Some(PROCESS_START.to_owned()))
+        } else {
+            {
                 let thread = self.recording.names.get(sample.process);
                 let (node, work) = self.node_of_stack(&user, thread, cost)?;
                 match work {
@@ -508,9 +509,10 @@ impl<'a> TreeMaker<'a> {
         let is_own = sample.waker.is_some_and(|had| self.is_own_thread(&had));
         // A preempted thread did not wait before.
         let is_known = before != WaitKind::Costly(TimeKind::OtherWaits);
-        let late = match is_of_idle_cpu(sample) && is_known {
-            true => (self.late_part * sample.weight as f64) as u64,
-            false => 0,
+        let late = if is_of_idle_cpu(sample) && is_known {
+            (self.late_part * sample.weight as f64) as u64
+        } else {
+            0
         };
         let waits = &mut self.cpu_waits;
         *match sample.waker.filter(|_| !is_of_idle_cpu(sample)) {

@@ -64,9 +64,10 @@ pub fn take_over(page: &Page, thread: &Thread) -> u64 {
     };
     remember_look(thread, now, &switches);
     // If the thread waited for an event too, the part spent waiting for the processor is unknown.
-    let waited = match looked != 0 && switches.gave_up == last.gave_up {
-        true => (now.saturating_sub(looked)).saturating_sub(switches.ran.saturating_sub(last.ran)),
-        false => 0,
+    let waited = if looked != 0 && switches.gave_up == last.gave_up {
+        (now.saturating_sub(looked)).saturating_sub(switches.ran.saturating_sub(last.ran))
+    } else {
+        0
     };
     let owner = cpu.owner.load(Relaxed);
     if owner == 0 || owner == thread.tid.load(Relaxed) {

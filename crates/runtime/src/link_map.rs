@@ -155,9 +155,10 @@ impl SymbolTable {
         // SAFETY: a dynamic section ends with an entry of tag 0.
         while let Some(DynamicEntry { tag, value }) = unsafe { entry.as_ref() } {
             // glibc relocates most of these offsets, but not in objects that it cannot write to.
-            let address = match *value < object.base {
-                true => object.base + value,
-                false => *value,
+            let address = if *value < object.base {
+                object.base + value
+            } else {
+                *value
             };
             match *tag {
                 0 => break,

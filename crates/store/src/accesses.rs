@@ -127,9 +127,10 @@ pub(crate) fn decode_places(
             let instruction = ImageOffset(instructions[i].cast_unsigned());
             let key = (check.check_image(images[i], recording)?, instruction);
             let one = found.entry(key).or_default();
-            let places = match check.check_flag(lines[i])? {
-                true => &mut one.lines,
-                false => &mut one.pages,
+            let places = if check.check_flag(lines[i])? {
+                &mut one.lines
+            } else {
+                &mut one.pages
             };
             places.add(hashes[i].cast_unsigned(), visits);
         }

@@ -62,9 +62,10 @@ impl Database {
             path: path.to_owned(),
         };
         if database.epoch_directories()?.is_empty() && !path.join(WRITING).is_dir() {
-            let looks_like = match subdirectories(path, "host=")?.is_empty() {
-                true => "a directory without epochs",
-                false => "one epoch of a database: name one of its hosts, or the database",
+            let looks_like = if subdirectories(path, "host=")?.is_empty() {
+                "a directory without epochs"
+            } else {
+                "one epoch of a database: name one of its hosts, or the database"
             };
             return Err(StoreError::NotARecording {
                 path: path.to_owned(),
@@ -323,9 +324,10 @@ fn merge_epochs(
             }
         }
     }
-    match merger.is_empty() && !failed.is_empty() {
-        true => Err(failed.swap_remove(0)),
-        false => Ok((merger.finish()?, failed)),
+    if merger.is_empty() && !failed.is_empty() {
+        Err(failed.swap_remove(0))
+    } else {
+        Ok((merger.finish()?, failed))
     }
 }
 
@@ -347,9 +349,10 @@ fn read_each<T: Send>(
             Err(error) => failed.push(error),
         }
     }
-    match done.is_empty() && !failed.is_empty() {
-        true => Err(failed.swap_remove(0)),
-        false => Ok((done, failed)),
+    if done.is_empty() && !failed.is_empty() {
+        Err(failed.swap_remove(0))
+    } else {
+        Ok((done, failed))
     }
 }
 
@@ -374,9 +377,10 @@ fn read_results<T: Send>(
 impl Epoch {
     fn new(path: PathBuf) -> Self {
         let open = closed_path(&path) != path;
-        let (summary, mut damaged) = match open {
-            true => parts::summarise_open_epoch(&path),
-            false => (RecordingSummary::read_summary(&path), Vec::new()),
+        let (summary, mut damaged) = if open {
+            parts::summarise_open_epoch(&path)
+        } else {
+            (RecordingSummary::read_summary(&path), Vec::new())
         };
         damaged.extend(parts::set_aside(&path));
         Self {
@@ -407,9 +411,10 @@ impl Epoch {
     /// # Errors
     /// All of [`StoreError`] but [`StoreError::Unstorable`].
     pub fn read_recording(&self) -> Result<Recording, StoreError> {
-        match self.open {
-            true => parts::read_open_epoch(&self.path),
-            false => decode_recording(&Container::open(&self.path)?),
+        if self.open {
+            parts::read_open_epoch(&self.path)
+        } else {
+            decode_recording(&Container::open(&self.path)?)
         }
     }
 

@@ -359,19 +359,21 @@ fn sampled_places(
     let nobody = recording.names.intern("");
     for rows in table.row_groups() {
         let (events, images) = (rows.read_ints("event_id")?, rows.read_ints("image_id")?);
-        let processes = match wanted.processes {
-            true => Some(NameColumn::new(
+        let processes = if wanted.processes {
+            Some(NameColumn::new(
                 rows.read_texts("process")?,
                 &mut recording.names,
-            )),
-            false => None,
+            ))
+        } else {
+            None
         };
-        let cgroups = match wanted.cgroups {
-            true => Some(NameColumn::new(
+        let cgroups = if wanted.cgroups {
+            Some(NameColumn::new(
                 rows.later_texts("cgroup")?,
                 &mut recording.names,
-            )),
-            false => None,
+            ))
+        } else {
+            None
         };
         let offsets = rows.read_ints("offset")?;
         let (counts, weights) = (rows.read_ints("count")?, rows.optional_ints("weight")?);

@@ -53,9 +53,10 @@ pub(crate) fn encode_recording(recording: &Recording) -> Result<Encoded, StoreEr
 }
 
 fn require(good: bool, what: &str) -> Result<(), StoreError> {
-    match good {
-        true => Ok(()),
-        false => Err(StoreError::unstorable(what)),
+    if good {
+        Ok(())
+    } else {
+        Err(StoreError::unstorable(what))
     }
 }
 

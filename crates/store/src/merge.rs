@@ -196,9 +196,10 @@ fn empty_merged(first: &Recording, all: &[Recording]) -> Recording {
         }
         agree
     };
-    let target = match agree(&|other| other.target == first.target, "their target") {
-        true => first.target.clone(),
-        false => Target::Machine,
+    let target = if agree(&|other| other.target == first.target, "their target") {
+        first.target.clone()
+    } else {
+        Target::Machine
     };
     agree(
         &|r| r.collector == first.collector,
@@ -435,9 +436,10 @@ impl Merger {
     /// Returns the weight of an event's samples in the merged recording.
     fn merged_weight(&self, event: &Event, id: EventId, ids: &MergedIds, weight: u64) -> u64 {
         let merged = self.merged.event(ids.events[usize::from(id.0)]);
-        match merged.mixed_periods {
-            true => weight.saturating_mul(event.units_per_weight()),
-            false => weight,
+        if merged.mixed_periods {
+            weight.saturating_mul(event.units_per_weight())
+        } else {
+            weight
         }
     }
 
@@ -574,9 +576,12 @@ fn merge_event(merged: &mut Event, event: &Event) {
         let units = |event: &Event| event.period as f64 * event.stored as f64;
         merged.period = ((units(merged) + units(event)) / stored).round() as u64;
     }
-    merged.frequency = rates.map(|(rate, other)| match merged.mixed_periods {
-        true => rate * first_period / merged.period.max(1) as f64,
-        false => (rate + other) / 2.0,
+    merged.frequency = rates.map(|(rate, other)| {
+        if merged.mixed_periods {
+            rate * first_period / merged.period.max(1) as f64
+        } else {
+            (rate + other) / 2.0
+        }
     });
     let (mine, theirs) = (merged.taken as f64, event.taken as f64);
     if mine + theirs > 0.0 {

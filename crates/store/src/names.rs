@@ -60,9 +60,10 @@ pub(crate) fn encode_name(name: &str) -> String {
     };
     // Limit of a directory name without `host=`; recording.json has the full name.
     let encoded: String = name.bytes().take(83).map(encode).collect();
-    match encoded.is_empty() {
-        true => "unknown".to_owned(),
-        false => encoded,
+    if encoded.is_empty() {
+        "unknown".to_owned()
+    } else {
+        encoded
     }
 }
 

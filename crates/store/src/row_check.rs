@@ -63,9 +63,10 @@ impl Check<'_> {
 
     /// Checks a row whose `id` repeats its own number.
     pub fn own_number(&self, id: i64) -> Read {
-        match u64::try_from(id) == Ok(self.0.table_row(self.1)) {
-            true => Ok(()),
-            false => Err(self.fault_here(format!("the id is {id}"))),
+        if u64::try_from(id) == Ok(self.0.table_row(self.1)) {
+            Ok(())
+        } else {
+            Err(self.fault_here(format!("the id is {id}")))
         }
     }
 }

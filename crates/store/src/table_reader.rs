@@ -223,21 +223,23 @@ impl GroupRows<'_> {
     /// Reads an integer column that older recordings lack.
     pub fn later_ints(&self, name: &str) -> Result<Vec<Option<i64>>, TableFault> {
         let mut chunks = self.group.chunks.iter();
-        match chunks.any(|chunk| chunk.column.name == name) {
-            true => self.optional_ints(name),
-            false => Ok(vec![None; self.len()]),
+        if chunks.any(|chunk| chunk.column.name == name) {
+            self.optional_ints(name)
+        } else {
+            Ok(vec![None; self.len()])
         }
     }
 
     /// Reads a text column that older recordings lack.
     pub fn later_texts(&self, name: &str) -> Result<Texts, TableFault> {
         let mut chunks = self.group.chunks.iter();
-        match chunks.any(|chunk| chunk.column.name == name) {
-            true => self.read_texts(name),
-            false => Ok(Texts {
+        if chunks.any(|chunk| chunk.column.name == name) {
+            self.read_texts(name)
+        } else {
+            Ok(Texts {
                 distinct: Vec::new(),
                 rows: Vec::new(),
-            }),
+            })
         }
     }
 
@@ -380,10 +382,11 @@ impl DataPage {
         let compressed = end.and_then(|end| bytes.get(body..end));
         let compressed = compressed.ok_or_else(|| fault("a page is cut short"))?;
         budget.spend_bytes(len as u64, start)?;
-        let data = match compressed.is_empty() {
-            true => Vec::new(),
-            false => zstd::bulk::decompress(compressed, len)
-                .map_err(|e| fault(&format!("a page does not decompress: {e}")))?,
+        let data = if compressed.is_empty() {
+            Vec::new()
+        } else {
+            zstd::bulk::decompress(compressed, len)
+                .map_err(|e| fault(&format!("a page does not decompress: {e}")))?
         };
         if data.len() != len {
             return Err(fault("a page decompresses to another length"));

@@ -34,9 +34,10 @@ fn parquet_schema(columns: &[TableColumn]) -> Result<Type, ParquetError> {
             ColumnKind::Int => (Physical::INT64, ConvertedType::NONE),
             ColumnKind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
         };
-        let repetition = match column.optional {
-            true => Repetition::OPTIONAL,
-            false => Repetition::REQUIRED,
+        let repetition = if column.optional {
+            Repetition::OPTIONAL
+        } else {
+            Repetition::REQUIRED
         };
         Type::primitive_type_builder(column.name, physical)
             .with_converted_type(converted)

@@ -369,9 +369,10 @@ impl TraceDecoder {
         self.batch.items.clear();
         if self.left == 0 {
             if runs.0.is_empty() {
-                return match rest.iter().all(|column| column.0.is_empty()) {
-                    true => Ok(false),
-                    false => Err("a chunk has more than its items".to_owned()),
+                return if rest.iter().all(|column| column.0.is_empty()) {
+                    Ok(false)
+                } else {
+                    Err("a chunk has more than its items".to_owned())
                 };
             }
             let thread = runs.read_index(head.threads.len(), "thread")?;
@@ -490,9 +491,10 @@ fn read_wait(others: &mut ColumnCursor<'_>, before: u64, by_machine: bool) -> Re
     let start = before.wrapping_add(zigzag_decode(others.read_number()?));
     let end = start.wrapping_add(zigzag_decode(others.read_number()?));
     let queued = others.read_number()?;
-    let (taken, held) = match by_machine {
-        true => (others.read_number()?, others.read_number()?),
-        false => (0, 0),
+    let (taken, held) = if by_machine {
+        (others.read_number()?, others.read_number()?)
+    } else {
+        (0, 0)
     };
     Ok(Wait {
         start,

@@ -185,17 +185,19 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn u32_at(self, at: usize) -> Option<u32> {
         let field = *self.bytes.get(at..)?.first_chunk::<4>()?;
-        Some(match self.big_endian {
-            true => u32::from_be_bytes(field),
-            false => u32::from_le_bytes(field),
+        Some(if self.big_endian {
+            u32::from_be_bytes(field)
+        } else {
+            u32::from_le_bytes(field)
         })
     }
 
     fn u64_at(self, at: usize) -> Option<u64> {
         let field = *self.bytes.get(at..)?.first_chunk::<8>()?;
-        Some(match self.big_endian {
-            true => u64::from_be_bytes(field),
-            false => u64::from_le_bytes(field),
+        Some(if self.big_endian {
+            u64::from_be_bytes(field)
+        } else {
+            u64::from_le_bytes(field)
         })
     }
 

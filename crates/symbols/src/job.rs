@@ -63,9 +63,10 @@ impl Job<'_> {
     ) -> Option<ImageSymbols> {
         // If the recording contains the requested names, servers need not send the image.
         let is_named = detail == Detail::Procedures && !self.embedded.is_empty();
-        let opened = match is_named {
-            true => ImageSymbols::of_this_machine(self.image, options),
-            false => ImageSymbols::of_recording(self.image, options),
+        let opened = if is_named {
+            ImageSymbols::of_this_machine(self.image, options)
+        } else {
+            ImageSymbols::of_recording(self.image, options)
         };
         match opened {
             Ok(file) => {

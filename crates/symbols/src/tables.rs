@@ -179,9 +179,10 @@ impl<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>> Sections<'_, 'd, H,
             .input
             .read_range(offset, size)
             .map_err(|error| self.error("string table", strings, error))?;
-        match self.symbols.names.is_empty() {
-            true => self.symbols.names = strings,
-            false => self.symbols.names.extend_from_slice(&strings),
+        if self.symbols.names.is_empty() {
+            self.symbols.names = strings
+        } else {
+            self.symbols.names.extend_from_slice(&strings)
         }
         self.symbols.names.push(0);
         for (index, symbol) in table.enumerate() {

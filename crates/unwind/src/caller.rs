@@ -13,9 +13,10 @@ pub(crate) struct FramePointers {
 
 /// Refuses a return address in the first page or in the kernel's half.
 pub(crate) fn check_return_address(pc: u64) -> Result<(), UnwindStop> {
-    match pc < 4096 || pc >> 63 != 0 {
-        true => Err(UnwindFailure::BadReturnAddress.into()),
-        false => Ok(()),
+    if pc < 4096 || pc >> 63 != 0 {
+        Err(UnwindFailure::BadReturnAddress.into())
+    } else {
+        Ok(())
     }
 }
 
@@ -27,9 +28,10 @@ pub(crate) fn check_advance(
     may_stay: bool,
 ) -> Result<(), UnwindStop> {
     let stays = may_stay && caller.pc != callee.pc && caller.sp == callee.sp;
-    match caller.sp > callee.sp || stays {
-        true => Ok(()),
-        false => Err(UnwindFailure::NotAdvancing.into()),
+    if caller.sp > callee.sp || stays {
+        Ok(())
+    } else {
+        Err(UnwindFailure::NotAdvancing.into())
     }
 }
 
@@ -51,9 +53,12 @@ pub(crate) fn frame_record(
     sp: u64,
     by_record: bool,
 ) -> Result<Option<FrameRecord>, UnwindStop> {
-    let root = || match by_record {
-        true => Ok(None),
-        false => Err(UnwindStop::from(UnwindFailure::NoTable)),
+    let root = || {
+        if by_record {
+            Ok(None)
+        } else {
+            Err(UnwindStop::from(UnwindFailure::NoTable))
+        }
     };
     let fp = fp.ok_or(UnwindFailure::NoTable)?;
     if fp == 0 {

@@ -486,9 +486,10 @@ impl StackFlow<'_> {
                 end = part.map_or(end, |part| part.address + part.bytes.len() as u64);
             }
             let point = self.met.get(at);
-            let rule = match self.sweep.signal_returns.contains(at) {
-                true => CodeRule::SignalReturn,
-                false => point.map_or(CodeRule::Unknown, |point| point.frame.rule()),
+            let rule = if self.sweep.signal_returns.contains(at) {
+                CodeRule::SignalReturn
+            } else {
+                point.map_or(CodeRule::Unknown, |point| point.frame.rule())
             };
             change(*at, rule);
         }

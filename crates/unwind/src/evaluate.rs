@@ -85,9 +85,10 @@ impl EvaluatedFrame<'_> {
             }
             CfaRule::Expression(expression) => self.evaluate_expression(expression, None),
         };
-        match found == Err(unknown) {
-            true => self.cfa_by_record().ok_or(unknown),
-            false => found,
+        if found == Err(unknown) {
+            self.cfa_by_record().ok_or(unknown)
+        } else {
+            found
         }
     }
 

@@ -88,9 +88,10 @@ mod tests {
         let rule = Unwinder::new()
             .caller_rule(&module, offset.unwrap().0)
             .unwrap();
-        let expected = match cfg!(target_arch = "x86_64") {
-            true => (8, Some(-8)),
-            false => (0, None),
+        let expected = if cfg!(target_arch = "x86_64") {
+            (8, Some(-8))
+        } else {
+            (0, None)
         };
         assert!(!rule.from_frame_pointer);
         assert_eq!(

@@ -205,13 +205,14 @@ fn caller_by_rule(
     stack: StackMemory<'_>,
 ) -> Result<UnwindRegisters, UnwindStop> {
     let machine = callee.machine();
-    let base = match rule.from_frame_pointer {
-        false => callee.sp(),
-        true => {
+    let base = if rule.from_frame_pointer {
+        {
             let column = machine.fp_column();
             let unknown = UnwindFailure::UnknownRegister(column as u16);
             callee.get_column(column).ok_or(unknown)?
         }
+    } else {
+        callee.sp()
     };
     let frame_address = base.wrapping_add_signed(rule.cfa);
     let word = |offset: i64| stack.read_word(frame_address.wrapping_add_signed(offset));

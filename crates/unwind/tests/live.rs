@@ -94,9 +94,10 @@ fn step_through(program: &Path, stops: usize) -> (usize, HashMap<String, usize>)
         }
         for compactly in [false, true] {
             steps += 1;
-            let outcome = match compactly {
-                true => bench.unwind_compactly(&traced, &space),
-                false => bench.unwind(&traced, &space),
+            let outcome = if compactly {
+                bench.unwind_compactly(&traced, &space)
+            } else {
+                bench.unwind(&traced, &space)
             };
             if outcome != UnwindOutcome::Complete || !is_whole(&symbols, &bench.frames) {
                 let names = symbols.names(&bench.frames);

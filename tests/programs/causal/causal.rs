@@ -15,10 +15,7 @@ pub fn count_visit(name: &CStr) {
         // SAFETY: a name that ends in 0; what has it, has this type; and its counters stay.
         counter = unsafe {
             let found = dlsym(std::ptr::null_mut(), c"_coz_get_counter".as_ptr());
-            match found.is_null() {
-                true => 0,
-                false => std::mem::transmute::<*mut c_void, Find>(found)(1, name.as_ptr()) as usize,
-            }
+            if found.is_null() { 0 } else { std::mem::transmute::<*mut c_void, Find>(found)(1, name.as_ptr()) as usize }
         };
         COUNTER.store(counter, Ordering::Release);
     }

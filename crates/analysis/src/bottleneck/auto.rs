@@ -186,9 +186,10 @@ fn search_one(
         while low + 1 < high {
             let middle = usize::midpoint(low, high);
             let found = run(level, middle);
-            match enough(&found) {
-                true => (low, best) = (middle, found),
-                false => high = middle,
+            if enough(&found) {
+                (low, best) = (middle, found)
+            } else {
+                high = middle
             }
         }
     }

@@ -191,9 +191,10 @@ impl<'p, P: Profile> Search<'p, P> {
         } else {
             ranked.into_iter().map(|(_, s)| s).collect()
         };
-        let ranked = match folds_prefixes {
-            true => self.without_prefixes(ranked),
-            false => ranked,
+        let ranked = if folds_prefixes {
+            self.without_prefixes(ranked)
+        } else {
+            ranked
         };
         let mut listing = self.list(ranked.into_iter().map(|s| (Relation::Start, s)), metric);
         listing.noise = noise;

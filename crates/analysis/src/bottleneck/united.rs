@@ -133,9 +133,10 @@ fn without_parted(tree: CallTree, sides: &[bool]) -> Result<CallTree, CallTreeEr
         place[node.0 as usize] = here;
         let is_parted = parted.next_if_eq(&node).is_some();
         for value in 0..tree.value_types().len() {
-            let cost = match is_parted {
-                true => tree.cum_cost(value, node),
-                false => tree.cost(value, node),
+            let cost = if is_parted {
+                tree.cum_cost(value, node)
+            } else {
+                tree.cost(value, node)
             };
             if cost != 0 {
                 builder.add(value, here, cost);

@@ -71,9 +71,10 @@ pub struct Zoomed<S> {
 impl<S> Zoomed<S> {
     /// Returns the result of the paper's Zoom.
     pub fn result(self) -> Vec<S> {
-        match self.extensions.is_empty() {
-            true => self.through.into_iter().collect(),
-            false => self.extensions,
+        if self.extensions.is_empty() {
+            self.through.into_iter().collect()
+        } else {
+            self.extensions
         }
     }
 }

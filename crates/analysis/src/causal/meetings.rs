@@ -160,9 +160,10 @@ impl FrequentMeetings {
         Self {
             every_ns,
             doubt: left * doubt_after_samples(every_ns, period),
-            how: match at_pace {
-                true => MeetingKind::AtPace,
-                false => MeetingKind::AfterSamples,
+            how: if at_pace {
+                MeetingKind::AtPace
+            } else {
+                MeetingKind::AfterSamples
             },
         }
     }

@@ -76,9 +76,10 @@ struct Pair {
 
 impl Pair {
     fn window(&mut self, alone: bool) -> &mut Window {
-        match alone {
-            true => &mut self.alone,
-            false => &mut self.together,
+        if alone {
+            &mut self.alone
+        } else {
+            &mut self.together
         }
     }
 
@@ -358,9 +359,10 @@ impl Solos {
             self.count_halt(&open.executions, alone.1);
         }
         let moved = sums.blocks.values().any(|pair| pair.alone.exits > 0.0);
-        let intervals = match placebo {
-            true => &mut self.placebo,
-            false => &mut self.solo,
+        let intervals = if placebo {
+            &mut self.placebo
+        } else {
+            &mut self.solo
         };
         intervals.stuck += u64::from(stuck_at.is_some());
         intervals.moved += u64::from(stuck_at.is_none() && moved);
@@ -508,9 +510,10 @@ impl Solos {
 
     fn verdict(&self, program: Option<&SoloLoss>, schedule: &SoloSchedule) -> SoloVerdict {
         if self.solo.count == 0 {
-            return match schedule.refused.is_none() && schedule.one_busy > schedule.several_busy {
-                true => SoloVerdict::OneThread,
-                false => SoloVerdict::NotMeasured,
+            return if schedule.refused.is_none() && schedule.one_busy > schedule.several_busy {
+                SoloVerdict::OneThread
+            } else {
+                SoloVerdict::NotMeasured
             };
         }
         let halts = self.solo.stuck > 0 && self.solo.stuck >= self.solo.moved;

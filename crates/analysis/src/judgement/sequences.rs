@@ -352,9 +352,10 @@ impl<'a> Sequences<'a> {
             }
             let all: f64 = calls.iter().map(|call| self.tree.time_of(*call)).sum();
             let asks_kernel = path.last().is_some_and(|(_, module)| module == KERNEL);
-            let enough = match asks_kernel {
-                true => LEAST * self.working_ns,
-                false => ONE_CALLER * all,
+            let enough = if asks_kernel {
+                LEAST * self.working_ns
+            } else {
+                ONE_CALLER * all
             };
             let callers = self.callers_of(&calls, enough);
             let made = callers.iter().flat_map(|(_, calls)| calls);

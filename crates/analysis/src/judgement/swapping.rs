@@ -23,9 +23,10 @@ pub(super) fn find_touching(sequences: &Sequences<'_>) -> Option<UnitedPlace> {
     let most = |a: &&usize, b: &&usize| swapping[**a].total_cmp(&swapping[**b]);
     let dearest = *inside.iter().max_by(most).filter(|_| inside.len() > 1)?;
     let all: f64 = inside.iter().map(|at| swapping[*at]).sum();
-    let path = match swapping[dearest] >= ONE_TOUCHES * all {
-        true => sequences.sequences[dearest].path.clone(),
-        false => vec![(TOUCHING.to_owned(), String::new())],
+    let path = if swapping[dearest] >= ONE_TOUCHES * all {
+        sequences.sequences[dearest].path.clone()
+    } else {
+        vec![(TOUCHING.to_owned(), String::new())]
     };
     Some(UnitedPlace { path, inside })
 }

@@ -55,9 +55,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         )?;
     } else {
         for line in heading_lines(&sets, resolution, &table.judged.background) {
-            match args.markdown {
-                true => writeln!(out, "{line}\n")?,
-                false => write!(out, "{}", wrap_sentence(&line))?,
+            if args.markdown {
+                writeln!(out, "{line}\n")?
+            } else {
+                write!(out, "{}", wrap_sentence(&line))?
             }
         }
         if args.markdown {

@@ -74,9 +74,10 @@ const CLOCK: &str = "cpu-clock";
 /// Describes whether samples say something about single instructions.
 fn describe_precision(skid: &Skid, unicode: bool) -> String {
     let found = skid::describe_skid(skid);
-    let right = match skid.is_sharp() {
-        true => "single instructions: samples fall right after the slow one",
-        false => "single instructions: most samples fall right after the slow one, some later",
+    let right = if skid.is_sharp() {
+        "single instructions: samples fall right after the slow one"
+    } else {
+        "single instructions: most samples fall right after the slow one, some later"
     };
     match (skid.is_one_instruction(), unicode) {
         (true, true) => format!("✓ {right} ({found})\n"),
@@ -93,9 +94,10 @@ fn abandoned_question(abandoned: &Abandoned) -> String {
     let directory = abandoned.directory.display();
     let (of, fix) = match &abandoned.database {
         Some(database) => {
-            let gone = match database.is_dir() {
-                true => "",
-                false => ", which is gone,",
+            let gone = if database.is_dir() {
+                ""
+            } else {
+                ", which is gone,"
             };
             let database = clean_name(&database.display().to_string());
             let fix =

@@ -274,9 +274,10 @@ fn summarize(
     ));
     let warnings = recording.warnings.iter();
     for warning in warnings.filter(|w| !said.contains(w)) {
-        match warning.starts_with(profile::FRAMES_SUMMARY) {
-            true => tell_user(warning),
-            false => warn_user(warning),
+        if warning.starts_with(profile::FRAMES_SUMMARY) {
+            tell_user(warning)
+        } else {
+            warn_user(warning)
         }
     }
     if let Some(advice) = time_advice(recording) {

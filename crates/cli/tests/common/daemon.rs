@@ -57,23 +57,26 @@ impl Daemon {
         command
             .args(["daemon", "run", "--db"])
             .arg(db)
-            .args(match args.contains(&"--interval") {
-                true => &[][..],
-                false => &["--interval", "200ms"],
+            .args(if args.contains(&"--interval") {
+                &[][..]
+            } else {
+                &["--interval", "200ms"]
             })
-            .args(match args.contains(&"--budget") || args.contains(&"-F") {
-                true => &[][..],
-                false => &["--budget", "100", "-F", "1000"],
+            .args(if args.contains(&"--budget") || args.contains(&"-F") {
+                &[][..]
+            } else {
+                &["--budget", "100", "-F", "1000"]
             })
             // Stacks only where they matter: the unwind table of vitalfew's unoptimised program
             // alone takes seconds.
             .args(
-                match args
+                if args
                     .iter()
                     .any(|arg| arg.ends_with("stacks") || *arg == "--unwind-memory")
                 {
-                    true => &[][..],
-                    false => &["--no-stacks"],
+                    &[][..]
+                } else {
+                    &["--no-stacks"]
                 },
             )
             .args(args)

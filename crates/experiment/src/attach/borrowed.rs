@@ -512,9 +512,10 @@ impl BorrowedThread {
         let status = ThreadStatus::read(self.pid, self.tid as u32);
         // If a signal is pending, `EINTR` is the right result.
         let ours = interrupted && status.is_some_and(|status| !status.is_signalled());
-        match ours {
-            true => Some(begun_again(&self.registers)),
-            false => (held == Held::Used).then_some(self.registers),
+        if ours {
+            Some(begun_again(&self.registers))
+        } else {
+            (held == Held::Used).then_some(self.registers)
         }
     }
 

@@ -103,9 +103,10 @@ impl Stacks {
         let mut space = AddressSpace::new();
         for mapping in crate::maps::read_mappings(pid) {
             let Range { start, end } = mapping.range;
-            let module = match mapping.path.starts_with('/') {
-                true => ModuleData::open(&mapped_file(pid, start, end, &mapping.path)).ok(),
-                false => None,
+            let module = if mapping.path.starts_with('/') {
+                ModuleData::open(&mapped_file(pid, start, end, &mapping.path)).ok()
+            } else {
+                None
             };
             let module = module.unwrap_or_else(ModuleData::without_tables);
             let range = ProcessAddress(start)..ProcessAddress(end);

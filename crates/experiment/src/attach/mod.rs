@@ -69,9 +69,10 @@ pub(crate) fn way_into_process(pid: u32, hooks: bool) -> Way {
         program_kind(executable),
         Some(ProgramKind::Static | ProgramKind::OtherLibrary)
     );
-    match go || other || !hooks {
-        true => Way::Kernel { go },
-        false => Way::Hooks,
+    if go || other || !hooks {
+        Way::Kernel { go }
+    } else {
+        Way::Hooks
     }
 }
 

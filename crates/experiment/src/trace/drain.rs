@@ -354,9 +354,10 @@ impl TraceDrain {
                     } else {
                         (tag as BlockId, second)
                     };
-                    let period = match periods.is_empty() {
-                        true => 1,
-                        false => periods.get(&block).copied().unwrap_or(1),
+                    let period = if periods.is_empty() {
+                        1
+                    } else {
+                        periods.get(&block).copied().unwrap_or(1)
                     };
                     self.count_execution(shared, block, period);
                     batch.items.push(TraceItem::Execution(Execution {

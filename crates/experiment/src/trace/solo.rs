@@ -334,9 +334,10 @@ impl<'a> Schedule<'a> {
             .filter(|tid| *tid != subject)
             .collect();
         // A placebo interrupts nobody either: one that waited for locks to be free would begin where the subject has it easy.
-        let alone = match placebo {
-            true => Some(self.wait_together(length)),
-            false => self.hold_others(interrupts, (subject, cpu), &others, length),
+        let alone = if placebo {
+            Some(self.wait_together(length))
+        } else {
+            self.hold_others(interrupts, (subject, cpu), &others, length)
         };
         sleep_us(REJOINING * length);
         let after = self.wait_together(TOGETHER * length);
@@ -616,9 +617,10 @@ fn parse_system_call(text: &str) -> Doing {
         operation,
         Some(libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI)
     );
-    match number == libc::SYS_futex && waits && timeout == Some(0) {
-        true => Doing::Waits,
-        false => Doing::Sleeps,
+    if number == libc::SYS_futex && waits && timeout == Some(0) {
+        Doing::Waits
+    } else {
+        Doing::Sleeps
     }
 }
 

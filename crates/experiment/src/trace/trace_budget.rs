@@ -114,9 +114,10 @@ impl TraceBudget {
         let mut counting = 0.0;
         for (cost, block) in &mut costs {
             let period = f64::from(blocks.get(*block).map_or(1, |block| block.period));
-            let each = match period > 1.0 {
-                true => BY_COUNT * recording,
-                false => recording,
+            let each = if period > 1.0 {
+                BY_COUNT * recording
+            } else {
+                recording
             };
             if period > 1.0 {
                 counting += *cost as f64 * period * COUNTING * recording;

@@ -167,16 +167,18 @@ impl LineCounts {
 
     fn gcov_program(&mut self, one: Gcov) -> Result<(), ReadFault> {
         let Some(files) = one.files else {
-            let what = match one.kind.starts_with("llvm.coverage") {
-                true => "llvm-cov's JSON; export it with -format=lcov",
-                false => "JSON, but not what gcov --json-format writes: it has no files",
+            let what = if one.kind.starts_with("llvm.coverage") {
+                "llvm-cov's JSON; export it with -format=lcov"
+            } else {
+                "JSON, but not what gcov --json-format writes: it has no files"
             };
             return Err(ReadFault::Lacks(what.to_owned()));
         };
         for file in files {
-            let path = match file.file.starts_with('/') {
-                true => file.file,
-                false => format!("{}/{}", one.current_working_directory, file.file),
+            let path = if file.file.starts_with('/') {
+                file.file
+            } else {
+                format!("{}/{}", one.current_working_directory, file.file)
             };
             let (name, directories) = split_path(&path);
             for line in file.lines {

@@ -146,9 +146,10 @@ fn split_frame(frame: &str, with_lines: bool) -> (String, &str) {
     let mut parts = frame.rsplitn(3, ':');
     match (parts.next(), parts.next(), parts.next()) {
         (Some(line), Some(name), Some(file)) => {
-            let name = match with_lines {
-                true => format!("{name}:{line}"),
-                false => name.to_owned(),
+            let name = if with_lines {
+                format!("{name}:{line}")
+            } else {
+                name.to_owned()
             };
             (name, base_of_path(file))
         }

@@ -60,9 +60,12 @@ impl Utf16Reader {
         self.rest.extend_from_slice(bytes);
         self.inner.consume(length);
         let (pairs, odd) = self.rest.as_chunks::<2>();
-        let units = pairs.iter().map(|pair| match self.big_endian {
-            true => u16::from_be_bytes(*pair),
-            false => u16::from_le_bytes(*pair),
+        let units = pairs.iter().map(|pair| {
+            if self.big_endian {
+                u16::from_be_bytes(*pair)
+            } else {
+                u16::from_le_bytes(*pair)
+            }
         });
         let mut units: Vec<u16> = self
             .high_surrogate

@@ -178,9 +178,10 @@ impl FoldedStacks {
         let method = if let Some(name) = frame.strip_suffix(KERNEL) {
             Some(self.draft.intern_method(name, "[kernel]")?)
         } else if let Some(name) = frame.strip_suffix(INLINED) {
-            match self.inline {
-                true => Some(self.draft.intern_method(name, "")?),
-                false => None,
+            if self.inline {
+                Some(self.draft.intern_method(name, "")?)
+            } else {
+                None
             }
         } else {
             let name = COMPILED.iter().find_map(|mark| frame.strip_suffix(mark));

@@ -95,12 +95,13 @@ impl GhcTotals {
 
     fn row_costs(&self, row: &GhcRow<'_>, is_exact: bool) -> [i64; 2] {
         let [time, allocated] = row.costs;
-        let costs = match is_exact {
-            true => [time * self.tick_ns, allocated],
-            false => [
+        let costs = if is_exact {
+            [time * self.tick_ns, allocated]
+        } else {
+            [
                 time / 100.0 * self.ticks * self.tick_ns,
                 allocated / 100.0 * self.allocated,
-            ],
+            ]
         };
         costs.map(|cost| cost.round() as i64)
     }
@@ -129,9 +130,10 @@ impl<'l> GhcRow<'l> {
                 .filter(|number| number.is_finite())
         };
         // From the right.
-        let costs = match is_exact {
-            true => [of(1)?, of(0)?],
-            false => [of(3)?, of(2)?],
+        let costs = if is_exact {
+            [of(1)?, of(0)?]
+        } else {
+            [of(3)?, of(2)?]
         };
         (numbers.len() >= if is_exact { 8 } else { 6 }).then_some(Self {
             indent,

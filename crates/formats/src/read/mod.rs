@@ -67,9 +67,10 @@ pub fn read_profile(path: &Path, options: &ReadOptions) -> Result<TreeProfile, R
         ReadWith::Bytes(read) => read(&mut input, options).map(|draft| (draft, reader.name)),
         ReadWith::Several(read) => read(&mut input, options),
         ReadWith::Timed(read_times, read) => {
-            let times = match options.group_by.contains(&GroupBy::Slice) {
-                true => read_times(path, options),
-                false => Ok(TimeRange::default()),
+            let times = if options.group_by.contains(&GroupBy::Slice) {
+                read_times(path, options)
+            } else {
+                Ok(TimeRange::default())
             };
             let draft = times.and_then(|times| read(&mut input, times, options));
             draft.map(|draft| (draft, reader.name))

@@ -217,9 +217,10 @@ fn split_image(text: &str) -> Option<(&str, &str)> {
         // An unclosed image means a truncated frame.
         return (!text.contains(" (")).then_some((without_offset(text), ""));
     };
-    let begin = match text.starts_with('(') {
-        true => 0,
-        false => find_image(text)?,
+    let begin = if text.starts_with('(') {
+        0
+    } else {
+        find_image(text)?
     };
     let symbol = text.get(..begin)?.trim();
     Some((
@@ -351,9 +352,10 @@ impl Script<'_> {
         at: FilePosition,
     ) -> Result<Result<(), &'static str>, ReadFault> {
         let indented = line.starts_with([' ', '\t']);
-        let header = match indented {
-            true => ScriptHeader::parse_within_stack(line),
-            false => ScriptHeader::parse_header(line),
+        let header = if indented {
+            ScriptHeader::parse_within_stack(line)
+        } else {
+            ScriptHeader::parse_header(line)
         };
         if let Some(header) = header {
             self.end_sample(host)?;
@@ -372,9 +374,10 @@ impl Script<'_> {
         if !self.in_stack() {
             return Ok(Err("a frame without a sample"));
         }
-        match self.read_frame(line) {
-            true => Ok(Ok(())),
-            false => Ok(Err("not a frame: address symbol (image)")),
+        if self.read_frame(line) {
+            Ok(Ok(()))
+        } else {
+            Ok(Err("not a frame: address symbol (image)"))
         }
     }
 

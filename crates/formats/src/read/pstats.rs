@@ -352,9 +352,10 @@ impl PythonProfile {
         let at = FilePosition::Offset(0);
         let mut ids = Vec::with_capacity(self.functions.len());
         for function in &self.functions {
-            let name = match options.lines && function.line > 0 {
-                true => format!("{}:{}", function.name, function.line),
-                false => function.name.clone(),
+            let name = if options.lines && function.line > 0 {
+                format!("{}:{}", function.name, function.line)
+            } else {
+                function.name.clone()
             };
             // Built-in functions have `~` for a file.
             let file = function.file.strip_prefix('~').unwrap_or(&function.file);

@@ -56,13 +56,15 @@ impl TimeSlices {
         let axis = *self;
         let (first, last) = (axis.slice_at(from), axis.slice_at(to));
         (first..=last).filter_map(move |slice| {
-            let start = match slice == first {
-                true => from,
-                false => axis.first_ns + f64::from(slice) * axis.slice_ns,
+            let start = if slice == first {
+                from
+            } else {
+                axis.first_ns + f64::from(slice) * axis.slice_ns
             };
-            let end = match slice == last {
-                true => to,
-                false => axis.first_ns + f64::from(slice + 1) * axis.slice_ns,
+            let end = if slice == last {
+                to
+            } else {
+                axis.first_ns + f64::from(slice + 1) * axis.slice_ns
             };
             (end > start).then_some((slice, end - start))
         })

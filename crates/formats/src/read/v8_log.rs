@@ -164,9 +164,10 @@ impl LogReader<'_> {
             return (name, module.to_owned());
         }
         let text = if text.is_empty() { "(anonymous)" } else { text };
-        let name = match is_function {
-            true => text.to_owned(),
-            false => format!("{kind}: {text}"),
+        let name = if is_function {
+            text.to_owned()
+        } else {
+            format!("{kind}: {text}")
         };
         (name, String::new())
     }

@@ -292,9 +292,10 @@ fn rename_jfr_event(recording: &mut [u8], old: &str, new: &str) {
         .unwrap();
     let mut text = vec![4, new.len() as u8];
     for (index, byte) in new.bytes().enumerate() {
-        match index < old.len() - new.len() {
-            true => text.extend([byte | 0x80, 0]),
-            false => text.push(byte),
+        if index < old.len() - new.len() {
+            text.extend([byte | 0x80, 0])
+        } else {
+            text.push(byte)
         }
     }
     recording[start - 2..start + old.len()].copy_from_slice(&text);

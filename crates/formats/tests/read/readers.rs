@@ -60,9 +60,10 @@ fn gperftools_words_of_any_size() {
     for (width, big_endian) in [(4, false), (4, true), (8, false), (8, true)] {
         let mut bytes = Vec::new();
         for word in &words {
-            match big_endian {
-                true => bytes.extend_from_slice(&word.to_be_bytes()[8 - width..]),
-                false => bytes.extend_from_slice(&word.to_le_bytes()[..width]),
+            if big_endian {
+                bytes.extend_from_slice(&word.to_be_bytes()[8 - width..])
+            } else {
+                bytes.extend_from_slice(&word.to_le_bytes()[..width])
             }
         }
         bytes.extend_from_slice(maps.as_bytes());

@@ -272,9 +272,10 @@ impl FunctionTable {
         let (mut first, mut behind) = (0, self.count);
         while first < behind {
             let middle = first + (behind - first) / 2;
-            match self.half(self.functions + 8 * middle)? <= offset {
-                true => first = middle + 1,
-                false => behind = middle,
+            if self.half(self.functions + 8 * middle)? <= offset {
+                first = middle + 1
+            } else {
+                behind = middle
             }
         }
         first.checked_sub(1)

@@ -80,9 +80,10 @@ impl CodeCache {
         };
         let of_blob = |name: &str| near(structure.checked_add(place("CodeBlob", name)?)?);
         let code_is_offset = field("CodeBlob", "_code_begin").is_none();
-        let code = match code_is_offset {
-            false => of_blob("_code_begin")?,
-            true => of_blob("_code_offset")?,
+        let code = if code_is_offset {
+            of_blob("_code_offset")?
+        } else {
+            of_blob("_code_begin")?
         };
 
         let array = memory.word(place("CodeCache", "_heaps")?)?;

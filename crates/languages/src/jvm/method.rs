@@ -88,9 +88,10 @@ impl JavaMethod {
         };
         let source = source.and_then(symbol_of).unwrap_or_default();
         let has_lines = small(constant, layout.flags)? & HAS_LINES != 0;
-        let lines = match has_lines {
-            true => read_lines(layout, constant, small(constant, layout.code_size)?, memory),
-            false => Vec::new(),
+        let lines = if has_lines {
+            read_lines(layout, constant, small(constant, layout.code_size)?, memory)
+        } else {
+            Vec::new()
         };
         let class_name = without_address(&class_name);
         Some(Self {

@@ -63,9 +63,10 @@ impl RubyMethod {
     pub fn display_name(&self) -> String {
         // Code of Ruby itself is `<internal:/usr/lib/…/kernel_require.rb>`.
         let file = self.file.rsplit('/').next().unwrap_or_default();
-        let file = match file.starts_with('<') {
-            true => file,
-            false => file.trim_end_matches('>'),
+        let file = if file.starts_with('<') {
+            file
+        } else {
+            file.trim_end_matches('>')
         };
         format!("{} ({file}:{})", self.label, self.first_line)
     }

@@ -255,9 +255,12 @@ mod tests {
             ("scopeinfo_idx_first_vars", 4),
             ("type_Script__SCRIPT_TYPE", 70_000),
         ] {
-            let with = |name: &str| match name == changed {
-                true => Some(value),
-                false => constant(name),
+            let with = |name: &str| {
+                if name == changed {
+                    Some(value)
+                } else {
+                    constant(name)
+                }
             };
             assert_eq!(V8Layout::by_constants(&with), None, "{changed}");
         }

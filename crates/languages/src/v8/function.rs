@@ -93,9 +93,10 @@ impl FunctionReader {
             return None;
         }
         let named = Object::of_word(function.name)?;
-        let (name, start) = match heap.type_of(named)? == layout.scope_type {
-            true => read_scope(&heap, layout, named)?,
-            false => (heap.text(named), None),
+        let (name, start) = if heap.type_of(named)? == layout.scope_type {
+            read_scope(&heap, layout, named)?
+        } else {
+            (heap.text(named), None)
         };
         let anonymous = || "(anonymous)".to_owned();
         let name = name
@@ -174,9 +175,10 @@ fn read_scope(
     let word = |index: u64| heap.word(scope.at(8 * index));
     let flags = heap.word(scope.at(SCOPE_FLAGS))?;
     // The kind of a function's scope is 2 or 4; a module's is the next one.
-    let (flags, module) = match early {
-        true => (flags as u32, 5),
-        false => ((flags >> 32) as u32, 3),
+    let (flags, module) = if early {
+        (flags as u32, 5)
+    } else {
+        ((flags >> 32) as u32, 3)
     };
     let variables = small_integer(heap.word(scope.at(SCOPE_VARIABLES))?)?;
     let names = if variables < MOST_VARIABLES {

@@ -122,15 +122,16 @@ impl Heap<'_> {
         let mut bytes = vec![0; count * size];
         let start = flat.address.wrapping_add(from.wrapping_mul(size as u64));
         (self.read)(start, &mut bytes).then_some(())?;
-        match flat.is_one_byte {
-            true => units.extend(bytes.iter().map(|byte| u16::from(*byte))),
-            false => units.extend(
+        if flat.is_one_byte {
+            units.extend(bytes.iter().map(|byte| u16::from(*byte)))
+        } else {
+            units.extend(
                 bytes
                     .as_chunks()
                     .0
                     .iter()
                     .map(|two| u16::from_le_bytes(*two)),
-            ),
+            )
         }
         Some(())
     }

@@ -168,9 +168,10 @@ impl State {
             .register(Name::RAX)
             .map(|value| value & width_mask(width));
         for at in (0..length).step_by(width) {
-            let value = match copies {
-                true => memory.load_value(from?.wrapping_add(at), width),
-                false => value,
+            let value = if copies {
+                memory.load_value(from?.wrapping_add(at), width)
+            } else {
+                value
             };
             memory.store_value(to.wrapping_add(at), width, value);
         }

@@ -45,9 +45,10 @@ impl State {
         let (Some(to), Some(mask)) = (to.and_then(vector_index), mask) else {
             return false;
         };
-        let old = match instruction.zeroing_masking() {
-            true => NOTHING,
-            false => self.vector[to],
+        let old = if instruction.zeroing_masking() {
+            NOTHING
+        } else {
+            self.vector[to]
         };
         let new = self.vector_operand(instruction, 1, lanes, memory);
         self.set_vector(

@@ -57,15 +57,16 @@ pub fn measure_program(
     let more = more.collect::<anyhow::Result<Vec<CallTree>>>()?;
     let (interference, causal) = asked.unwrap_or_else(|| phases.ask_threads(&sampled, &time));
     let stalls = phases.ask_instructions(&sampled);
-    let judgement = match few {
-        true => Default::default(),
-        false => judge_measured(&Measured {
+    let judgement = if few {
+        Default::default()
+    } else {
+        judge_measured(&Measured {
             more_runs: &more,
             stalls: &stalls,
             causal: &causal,
             interference: &interference,
             ..alone
-        })?,
+        })?
     };
     let mut result = RunResult::of_recording(recording);
     result.runs = 1 + more.len();
@@ -126,9 +127,10 @@ fn sampled_alone<'a>(sampled: &'a Sampled, time: &'a TimeTree) -> Measured<'a> {
 fn correct_stacks(recording: &mut Recording, named: Resolved) -> Resolved {
     // Before frames are taken out: the caller and whom it called are neighbours.
     let inserted = results::insert_tail_callers(recording, &named.table);
-    match profile::fold_interpreter_frames(recording) || inserted {
-        true => results::resolve_all(recording, &RecordingSource::default()),
-        false => named,
+    if profile::fold_interpreter_frames(recording) || inserted {
+        results::resolve_all(recording, &RecordingSource::default())
+    } else {
+        named
     }
 }
 

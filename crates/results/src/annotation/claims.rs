@@ -87,9 +87,10 @@ fn claim_of_account(samples: f64, total: f64, account: &Account) -> Option<Stall
             certainty: Certainty::Measured,
         },
         evidence: evidence.collect(),
-        doubts: match account.sure {
-            true => Vec::new(),
-            false => vec![FindingDoubt::UnsureFrequency],
+        doubts: if account.sure {
+            Vec::new()
+        } else {
+            vec![FindingDoubt::UnsureFrequency]
         },
     })
 }

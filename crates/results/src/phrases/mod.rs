@@ -195,9 +195,10 @@ fn ender_name(by: &EndingThread) -> String {
     if by.thread.starts_with('[') {
         return "a device or a timer".to_owned();
     }
-    let thread = match by.is_own {
-        true => format!("thread {}", by.thread),
-        false => format!("another program, {}", by.thread),
+    let thread = if by.is_own {
+        format!("thread {}", by.thread)
+    } else {
+        format!("another program, {}", by.thread)
     };
     match &by.function {
         Some(function) => format!("{} ({thread})", short_name(function)),

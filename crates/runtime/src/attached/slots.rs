@@ -218,9 +218,10 @@ impl Relocations {
         let [general, calls] = &mut known.tables;
         // SAFETY: a dynamic section ends with an entry of tag 0.
         while let Some(entry) = unsafe { entries.as_ref() } {
-            let address = match entry.value < base {
-                true => base + entry.value,
-                false => entry.value,
+            let address = if entry.value < base {
+                base + entry.value
+            } else {
+                entry.value
             };
             match entry.tag {
                 0 => break,

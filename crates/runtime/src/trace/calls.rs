@@ -157,9 +157,10 @@ fn call_count<'a>(memory: &'a Memory, local: &mut Local, block: u32) -> Option<&
 fn add_page(memory: &Memory, local: &mut Local, block: u32) -> Option<u16> {
     let part = block as usize / PAGE_BLOCKS;
     let to = core::ptr::from_ref(local) as usize + COUNTS + part * LEFT;
-    let index = match sys::calls_restricted() {
-        true => None,
-        false => memory.take_call_page(),
+    let index = if sys::calls_restricted() {
+        None
+    } else {
+        memory.take_call_page()
     };
     let mapped = index.filter(|index| {
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;

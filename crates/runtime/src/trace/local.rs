@@ -46,9 +46,10 @@ pub fn begin_thread(memory: &Memory) -> bool {
     replace(BUSY);
     let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as usize;
-    let slot = match sys::calls_restricted() {
-        true => None,
-        false => memory.take_thread(),
+    let slot = if sys::calls_restricted() {
+        None
+    } else {
+        memory.take_thread()
     };
     let Some(slot) = slot else {
         memory.untraced.fetch_add(1, Relaxed);

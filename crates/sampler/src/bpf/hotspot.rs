@@ -91,15 +91,16 @@ impl JavaReaders {
         };
         let known = self.jvms.entry((pid, started)).or_insert_with(open);
         let (jvm, reader) = known.as_mut()?;
-        let code = match is_interpreted {
-            true => SeenCode::Interpreted {
+        let code = if is_interpreted {
+            SeenCode::Interpreted {
                 method: address,
                 constant: second,
-            },
-            false => SeenCode::Piece {
+            }
+        } else {
+            SeenCode::Piece {
                 block: address,
                 method: second,
-            },
+            }
         };
         let budget = &mut self.budget;
         jvm.with_memory(|memory| reader.read_code(code, memory, budget))

@@ -104,13 +104,15 @@ impl<'memory> Kernel<'memory> {
         programs::set_pid_namespace(open.open_object_mut());
         let cpus = libbpf_rs::num_possible_cpus().map_err(Error::bpf("counting the CPUs"))?;
         let whole_room = (cpus * ROOM_PER_CPU).clamp(ROOM_LEAST, ROOM_MOST);
-        let room = match setting.lasting && setting.stacks {
-            true => whole_room / 2,
-            false => whole_room,
+        let room = if setting.lasting && setting.stacks {
+            whole_room / 2
+        } else {
+            whole_room
         };
-        let place_slots = match setting.stacks {
-            true => 1,
-            false => (room / cpus.max(1)).max(PLACES_LEAST).next_power_of_two(),
+        let place_slots = if setting.stacks {
+            1
+        } else {
+            (room / cpus.max(1)).max(PLACES_LEAST).next_power_of_two()
         };
         if let Some(data) = open.maps.rodata_data.as_deref_mut() {
             data.cpus = cpus as u32;

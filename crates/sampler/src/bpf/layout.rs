@@ -213,9 +213,10 @@ impl CgroupPath {
             text.push('/');
             text.push_str(&String::from_utf8_lossy(&name[..end]));
         }
-        match text.is_empty() {
-            true => "/".to_owned(),
-            false => text,
+        if text.is_empty() {
+            "/".to_owned()
+        } else {
+            text
         }
     }
 }

@@ -216,14 +216,15 @@ impl LeftBehind {
             let what = format!("opening {}", path.display());
             MapHandle::from_pinned_path(&path).map_err(Error::bpf(what))
         };
-        let stacks = match directory.join("stacks0").exists() {
-            true => Some(LeftStacks {
+        let stacks = if directory.join("stacks0").exists() {
+            Some(LeftStacks {
                 stacks: [map("stacks0")?, map("stacks1")?],
                 frames: [map("frames0")?, map("frames1")?],
                 labels: ImageLabels::of_map(map(LABELS)?),
                 codes: map(CODE_RECORDS).ok(),
-            }),
-            false => None,
+            })
+        } else {
+            None
         };
         let left = Self {
             directory: directory.to_owned(),
@@ -248,12 +249,13 @@ impl LeftBehind {
             && sizes(&left.cgroups).1 == size_of::<CgroupPath>()
             && sizes(&left.state).1 == size_of::<Control>()
             && left.stacks.as_ref().is_none_or(LeftStacks::fits);
-        match fits {
-            true => Ok(left),
-            false => Err(Error::Refused {
+        if fits {
+            Ok(left)
+        } else {
+            Err(Error::Refused {
                 what: format!("taking over the collector in {}", directory.display()),
                 reason: "it is of another version, with other tables".into(),
-            }),
+            })
         }
     }
 

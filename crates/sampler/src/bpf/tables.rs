@@ -80,9 +80,10 @@ impl Tables<'_> {
             count += 1;
             each(*number, &path);
         })?;
-        match count > CGROUPS_KEPT {
-            true => drain_table(self.cgroups, |_: &u32, _: CgroupPath| ()),
-            false => Ok(()),
+        if count > CGROUPS_KEPT {
+            drain_table(self.cgroups, |_: &u32, _: CgroupPath| ())
+        } else {
+            Ok(())
         }
     }
 

@@ -53,9 +53,10 @@ pub(crate) fn send_signals(
             && libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr()) == 0
             && libc::fcntl(fd, libc::F_SETFL, libc::O_ASYNC) == 0
     };
-    match done {
-        true => Ok(()),
-        false => Err(io::Error::last_os_error()),
+    if done {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 

@@ -58,9 +58,10 @@ impl Rings {
             attr.__bindgen_anon_2.wakeup_watermark = (bytes / 4) as u32;
         }
         let attr = &attr;
-        let fd = match has_samples {
-            true => perf::open_counting_lost(attr, scope)?,
-            false => perf::open_event(attr, scope)?,
+        let fd = if has_samples {
+            perf::open_counting_lost(attr, scope)?
+        } else {
+            perf::open_event(attr, scope)?
         };
         if self.decoder.is_none() {
             self.decoder = Some(Decoder::new(attr).map_err(std::io::Error::other)?);

@@ -11,10 +11,7 @@ pub fn thread_ids(pid: u32) -> Vec<u32> {
 /// Returns the threads of a process; the process itself if they cannot be listed.
 pub fn threads_or_process(pid: u32) -> Vec<u32> {
     let ids = thread_ids(pid);
-    match ids.is_empty() {
-        true => vec![pid],
-        false => ids,
-    }
+    if ids.is_empty() { vec![pid] } else { ids }
 }
 
 /// Returns the path in `/proc` of a file about the memory of a process (`maps`, `mem`, `exe`,

@@ -280,9 +280,10 @@ impl<'memory> Continuous<'memory> {
     }
 
     fn call_graph(&self) -> CallGraph {
-        match self.source.walks_by_tables() {
-            true => CallGraph::Tables,
-            false => CallGraph::None,
+        if self.source.walks_by_tables() {
+            CallGraph::Tables
+        } else {
+            CallGraph::None
         }
     }
 
@@ -580,9 +581,10 @@ impl<'memory> Continuous<'memory> {
             if taken == 0 || is_stored(number) {
                 continue;
             }
-            let mut recording = empty_recording(match left.has_stacks() {
-                true => CallGraph::Tables,
-                false => CallGraph::None,
+            let mut recording = empty_recording(if left.has_stacks() {
+                CallGraph::Tables
+            } else {
+                CallGraph::None
             });
             recording.start_unix_ns = since_unix_ns.min(until);
             recording.duration_ns = until - recording.start_unix_ns;

@@ -100,9 +100,10 @@ impl JvmNames {
         is_target: impl Fn(u32) -> bool,
     ) -> FxHashSet<u32> {
         let libraries = images.with_path(is_jvm_image);
-        let mut processes = match libraries.is_empty() {
-            true => FxHashSet::default(),
-            false => maps.processes_with(&libraries),
+        let mut processes = if libraries.is_empty() {
+            FxHashSet::default()
+        } else {
+            maps.processes_with(&libraries)
         };
         processes.retain(|pid| is_target(*pid));
         processes

@@ -372,9 +372,10 @@ impl<'memory> KernelSource<'memory> {
     /// the events are enabled and end with the first sample after it.
     pub fn expect_until(&mut self, until_ns: u64, arm: bool) -> Result<(), Error> {
         self.kernel.expect_until(until_ns);
-        match arm {
-            true => self.all_fds().try_for_each(perf::allow_one_overflow),
-            false => Ok(()),
+        if arm {
+            self.all_fds().try_for_each(perf::allow_one_overflow)
+        } else {
+            Ok(())
         }
     }
 
@@ -808,9 +809,10 @@ fn thread_stack(
 ) -> Option<StackId> {
     let of = |number: u64| frames.get(&number).map_or(&[][..], |kept| &kept.0);
     let (user, kernel) = (of(key.user), of(key.kernel));
-    match setting.tables {
-        true => collection.walked_stack(key.tgid, first_ns, user, kernel),
-        false => collection.add_stack(key.tgid, first_ns, user, kernel),
+    if setting.tables {
+        collection.walked_stack(key.tgid, first_ns, user, kernel)
+    } else {
+        collection.add_stack(key.tgid, first_ns, user, kernel)
     }
 }
 

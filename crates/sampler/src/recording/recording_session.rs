@@ -470,9 +470,10 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
     /// Starts the command, which waits. It is not asked for names that walks by tables read
     /// themselves.
     fn launch_command(&mut self, command: &[OsString], by_tables: bool) -> Result<u32, Error> {
-        let environment = match self.options.ask_runtimes {
-            true => runtime_environment(command, by_tables),
-            false => Vec::new(),
+        let environment = if self.options.ask_runtimes {
+            runtime_environment(command, by_tables)
+        } else {
+            Vec::new()
         };
         self.asked = environment.iter().map(|(name, _)| *name).collect();
         let launched = Launched::fork_waiting_with(command, &environment)?;
@@ -567,9 +568,10 @@ impl<'a, 'memory> RecordingSession<'a, 'memory> {
         let mut ticked = Instant::now();
         let begin = Instant::now();
         loop {
-            let look = match begin.elapsed() < Duration::from_secs(1) && self.has_stacks() {
-                true => EARLY_LOOK,
-                false => LOOK,
+            let look = if begin.elapsed() < Duration::from_secs(1) && self.has_stacks() {
+                EARLY_LOOK
+            } else {
+                LOOK
             };
             let left = end.map_or(look, |end| {
                 Duration::from_nanos(end.saturating_sub(monotonic_ns())).min(look)

@@ -197,9 +197,10 @@ impl RingSource {
         jitter: Option<Jitter>,
     ) -> Result<Self, Error> {
         let branches = events.iter().any(|(spec, _)| spec.branches);
-        let mut pages = match tasks.on_each_cpu() {
-            true => [PAGES_OF_ALL, PAGES_FOR_ALL_RECORDS],
-            false => [PAGES, PAGES_FOR_RECORDS],
+        let mut pages = if tasks.on_each_cpu() {
+            [PAGES_OF_ALL, PAGES_FOR_ALL_RECORDS]
+        } else {
+            [PAGES, PAGES_FOR_RECORDS]
         };
         match (options.call_graph, branches) {
             (CallGraph::Dwarf, _) => pages[0] = PAGES_FOR_STACKS,
@@ -747,9 +748,10 @@ impl RingSource {
 
 /// Returns the location of a sample.
 fn place(collection: &mut Collection, record: &Record, ip: u64, in_kernel: bool) -> Location {
-    match in_kernel {
-        true => kernel_location(ip),
-        false => collection.locate_address(record.pid, record.time, ProcessAddress(ip)),
+    if in_kernel {
+        kernel_location(ip)
+    } else {
+        collection.locate_address(record.pid, record.time, ProcessAddress(ip))
     }
 }
 

@@ -31,9 +31,10 @@ pub(crate) fn target_name(target: &TargetSpec) -> String {
             let program = program.and_then(|path| path.canonicalize().ok());
             let program = program.unwrap_or_default();
             let is_shell = SHELLS.iter().any(|shell| program.ends_with(shell));
-            match is_shell {
-                true => command_text(command).join(" "),
-                false => program.to_string_lossy().into_owned(),
+            if is_shell {
+                command_text(command).join(" ")
+            } else {
+                program.to_string_lossy().into_owned()
             }
         }
     };

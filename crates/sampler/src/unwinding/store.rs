@@ -167,9 +167,10 @@ impl TableStore {
         table: &CompactTable,
         runtime: Option<&ImageRuntime>,
     ) -> Result<Installed, Error> {
-        let (installed, number) = match table.is_empty() {
-            true => (Installed::Empty, WITHOUT_TABLE),
-            false => match self.make_room(pages_of(table)) {
+        let (installed, number) = if table.is_empty() {
+            (Installed::Empty, WITHOUT_TABLE)
+        } else {
+            match self.make_room(pages_of(table)) {
                 Some((pages, number)) => {
                     self.write_rows(table, pages.clone())?;
                     self.write_table(number, table, pages.start)?;
@@ -179,7 +180,7 @@ impl TableStore {
                     (Installed::InUse, number)
                 }
                 None => (Installed::NoRoom, WITHOUT_TABLE),
-            },
+            }
         };
         // Last: a walk that finds the number must find the whole table.
         let runtime = runtime.filter(|_| installed == Installed::InUse);

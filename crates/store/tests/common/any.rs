@@ -316,9 +316,10 @@ pub fn recording(samples: usize) -> impl Strategy<Value = Recording> {
                 };
                 for (hash, (seen, waited, is_line)) in places {
                     let visits = Visits { seen, waited };
-                    match is_line {
-                        true => accesses.lines.add(hash, visits),
-                        false => accesses.pages.add(hash, visits),
+                    if is_line {
+                        accesses.lines.add(hash, visits)
+                    } else {
+                        accesses.pages.add(hash, visits)
                     }
                 }
                 recording.accesses.push(AccessCount {

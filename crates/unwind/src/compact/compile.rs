@@ -338,9 +338,10 @@ impl Compiler<'_> {
 /// known place.
 fn offset_rule(rule: CallerRule) -> CompactRule {
     let small = |offset: i64| i32::try_from(offset).ok();
-    let kind = match rule.from_frame_pointer {
-        true => CompactKind::FramePointer,
-        false => CompactKind::StackPointer,
+    let kind = if rule.from_frame_pointer {
+        CompactKind::FramePointer
+    } else {
+        CompactKind::StackPointer
     };
     let (Some(cfa_offset), Some(frame_offset)) =
         (small(rule.cfa), small(rule.frame_pointer.unwrap_or(0)))

@@ -89,9 +89,10 @@ impl CompactTable {
         let index = self.blocks as usize;
         self.words.iter().enumerate().map(move |(n, word)| {
             let number = numbers.get((*word & 0xffff) as usize).copied();
-            match n < index {
-                true => *word,
-                false => *word & !0xffff | u32::from(number.unwrap_or(0)),
+            if n < index {
+                *word
+            } else {
+                *word & !0xffff | u32::from(number.unwrap_or(0))
             }
         })
     }
@@ -211,9 +212,10 @@ impl TablePacker {
     }
 
     fn number_of(&mut self, rule: CompactRule) -> u16 {
-        let rule = match self.rules.len() < MOST_RULES - 1 || self.numbers.contains_key(&rule) {
-            true => rule,
-            false => CompactRule::bare(CompactKind::Unsupported),
+        let rule = if self.rules.len() < MOST_RULES - 1 || self.numbers.contains_key(&rule) {
+            rule
+        } else {
+            CompactRule::bare(CompactKind::Unsupported)
         };
         let next = self.rules.len() as u16;
         *self.numbers.entry(rule).or_insert_with(|| {

@@ -176,9 +176,10 @@ impl Profile for Forest {
         let part = |member: &Member| {
             let local = path.iter().map(|step| member.local[step.0 as usize]);
             let local: Vec<u32> = local.collect();
-            match local.contains(&ABSENT) {
-                true => Paths::default(),
-                false => member.index.locate_path(&local),
+            if local.contains(&ABSENT) {
+                Paths::default()
+            } else {
+                member.index.locate_path(&local)
             }
         };
         let parts: Arc<[Paths]> = self.members.iter().map(part).collect();

@@ -32,9 +32,10 @@ pub fn report_text(report: &AutoReport<'_>, wide: bool) -> String {
     let value = forest.value_type();
     let mut text = super::text::head_text(forest);
     if rows.is_empty() {
-        text.push_str(match forest.is_comparison() {
-            true => "\nno difference found: no call sequence has a notable part of it\n",
-            false => "\nno call sequence has a notable part of the cost\n",
+        text.push_str(if forest.is_comparison() {
+            "\nno difference found: no call sequence has a notable part of it\n"
+        } else {
+            "\nno call sequence has a notable part of the cost\n"
         });
         return text;
     }

@@ -52,17 +52,19 @@ impl<'f> Console<'f> {
 
     /// Prints the subject of the search.
     pub fn print_head(&self) -> anyhow::Result<()> {
-        match self.style.json {
-            true => Ok(()),
-            false => self.print(&text::head_text(self.search.profile())),
+        if self.style.json {
+            Ok(())
+        } else {
+            self.print(&text::head_text(self.search.profile()))
         }
     }
 
     /// Prints a command of a script before its result.
     pub fn echo_command(&self, line: &str) -> anyhow::Result<()> {
-        match self.style.json {
-            true => Ok(()),
-            false => self.print(&format!("\n> {}\n", clean_name(line))),
+        if self.style.json {
+            Ok(())
+        } else {
+            self.print(&format!("\n> {}\n", clean_name(line)))
         }
     }
 
@@ -170,9 +172,10 @@ impl<'f> Console<'f> {
             found: &found,
             rows: &listing.rows,
         };
-        match self.style.json {
-            true => self.print_json(&json::report_json(&report))?,
-            false => self.print(&auto::report_text(&report, self.style.wide))?,
+        if self.style.json {
+            self.print_json(&json::report_json(&report))?
+        } else {
+            self.print(&auto::report_text(&report, self.style.wide))?
         }
         Ok(found.bottlenecks.len())
     }
@@ -208,17 +211,19 @@ impl<'f> Console<'f> {
 
     fn print_listing(&self, listing: &Listing<CallSequence>) -> anyhow::Result<()> {
         let forest = self.search.profile();
-        match self.style.json {
-            true => self.print_json(&json::listing_json(forest, listing)),
-            false => self.print(&text::listing_text(forest, listing, None, self.style.wide)),
+        if self.style.json {
+            self.print_json(&json::listing_json(forest, listing))
+        } else {
+            self.print(&text::listing_text(forest, listing, None, self.style.wide))
         }
     }
 
     fn print_details(&self, details: &Details<CallSequence>) -> anyhow::Result<()> {
         let forest = self.search.profile();
-        match self.style.json {
-            true => self.print_json(&json::details_json(forest, details)),
-            false => self.print(&text::details_text(forest, details, self.style.wide)),
+        if self.style.json {
+            self.print_json(&json::details_json(forest, details))
+        } else {
+            self.print(&text::details_text(forest, details, self.style.wide))
         }
     }
 

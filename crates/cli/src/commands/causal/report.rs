@@ -43,9 +43,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         write_file(path, |out| Ok(plots::write_plots(&report, out)?))?;
     }
     let mut out = Screen::open_output(args.json);
-    match args.json {
-        true => write_json(&mut out, &effects_json(&profile, &analysis, report.shown))?,
-        false => text::write_report(&report, &mut out)?,
+    if args.json {
+        write_json(&mut out, &effects_json(&profile, &analysis, report.shown))?
+    } else {
+        text::write_report(&report, &mut out)?
     }
     out.flush()?;
     for warning in &analysis.warnings {

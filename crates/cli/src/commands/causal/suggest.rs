@@ -135,9 +135,10 @@ fn print_candidates(
         ("progress point".into(), Align::Left),
     ]);
     for candidate in candidates {
-        let varies = match candidate.variation.is_finite() {
-            true => format!("{:.0} %", 100.0 * candidate.variation),
-            false => String::new(),
+        let varies = if candidate.variation.is_finite() {
+            format!("{:.0} %", 100.0 * candidate.variation)
+        } else {
+            String::new()
         };
         let word = match (
             fits(candidate),

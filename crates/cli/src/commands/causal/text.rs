@@ -40,9 +40,10 @@ pub fn write_report(report: &ShownEffects<'_>, out: &mut impl Write) -> std::io:
         .runs
         .iter()
         .any(|run| !run.fragments.is_empty());
-    match sampled || report.profile.runs.is_empty() {
-        true => writeln!(out, "next: {}", next(report)),
-        false => Ok(()),
+    if sampled || report.profile.runs.is_empty() {
+        writeln!(out, "next: {}", next(report))
+    } else {
+        Ok(())
     }
 }
 

@@ -191,9 +191,10 @@ fn verdict(times: &[TimeChange], limit: f64) -> CheckVerdict {
     if times.iter().any(|time| time.low > limit) {
         return CheckVerdict::Slower;
     }
-    match times.iter().any(|time| time.high > limit) {
-        true => CheckVerdict::Unclear,
-        false => CheckVerdict::Allowed,
+    if times.iter().any(|time| time.high > limit) {
+        CheckVerdict::Unclear
+    } else {
+        CheckVerdict::Allowed
     }
 }
 

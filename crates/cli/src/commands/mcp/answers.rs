@@ -161,9 +161,10 @@ pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answ
     });
     let asked = json["asked"].as_array().into_iter().flatten();
     let asked = asked.map(|asked| {
-        let answer = match asked["why_not"].is_null() {
-            true => &asked["had"],
-            false => &asked["why_not"],
+        let answer = if asked["why_not"].is_null() {
+            &asked["had"]
+        } else {
+            &asked["why_not"]
         };
         (
             asked["method"].as_str().unwrap_or_default().to_owned(),
@@ -174,9 +175,10 @@ pub fn of_claims(json: &Value, result: &str, command: Option<&[String]>) -> Answ
     let answer = Answer::of_list("findings", list.collect())
         .with("result", result.into())
         .with("warnings", json["warnings"].clone());
-    match asked.is_empty() {
-        true => answer,
-        false => answer.with("methods", asked.into()),
+    if asked.is_empty() {
+        answer
+    } else {
+        answer.with("methods", asked.into())
     }
 }
 

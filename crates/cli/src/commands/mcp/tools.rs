@@ -377,9 +377,10 @@ impl Tools {
         }
         // A line has a colon before its number.
         let line = asked.place.rsplit_once(':');
-        let by = match line.is_some_and(|(_, number)| number.bytes().all(|b| b.is_ascii_digit())) {
-            true => "line",
-            false => "function",
+        let by = if line.is_some_and(|(_, number)| number.bytes().all(|b| b.is_ascii_digit())) {
+            "line"
+        } else {
+            "function"
         };
         let order = Order {
             kind: "what-if",

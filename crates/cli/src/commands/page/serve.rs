@@ -56,9 +56,10 @@ impl ServedFiles {
     /// # Errors
     /// If no data can be made of the files as they are.
     fn data(self: &Arc<Self>) -> anyhow::Result<PageData> {
-        let watched = match self.files.is_empty() {
-            true => latest_files(self.database.as_deref())?,
-            false => self.files.clone(),
+        let watched = if self.files.is_empty() {
+            latest_files(self.database.as_deref())?
+        } else {
+            self.files.clone()
         };
         let tag = version_of(&watched);
         let mut state = self.lock();

@@ -89,9 +89,10 @@ fn event_columns<'a>(
     let amount = ReportColumn::new(&event.name, Align::Right, move |shown| {
         amount_text(event, shown.row.amounts[index])
     });
-    let heading = match index == 0 && inclusive {
-        true => "self%",
-        false => "%",
+    let heading = if index == 0 && inclusive {
+        "self%"
+    } else {
+        "%"
     };
     let share = ReportColumn::new(heading, Align::Right, move |shown| {
         percent_text(shown.row.amounts[index], event.total)

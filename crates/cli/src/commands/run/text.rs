@@ -55,9 +55,12 @@ fn header_line(result: &RunResult) -> String {
     let all: u64 = parts.iter().map(|(_, ns)| ns).sum();
     parts.retain(|(_, ns)| *ns as f64 >= NAMED_KIND * all as f64 && *ns > 0);
     let several = result.threads_at_work > 1;
-    let words = parts.iter().map(|(name, ns)| match several {
-        true => format!("{} {name}", percent(*ns as f64 / all as f64)),
-        false => format!("{} {name}", format_ns(*ns as f64)),
+    let words = parts.iter().map(|(name, ns)| {
+        if several {
+            format!("{} {name}", percent(*ns as f64 / all as f64))
+        } else {
+            format!("{} {name}", format_ns(*ns as f64))
+        }
     });
     let words = words.collect::<Vec<_>>().join(", ");
     let threads = count_noun(result.threads_at_work.max(1) as u64, "thread");

@@ -56,9 +56,10 @@ fn views_line(model: &TopModel) -> Line<'static> {
     let mut spans = vec![Span::raw("vitalfew top").bold()];
     for (number, view) in (1..).zip(TopView::ALL) {
         let text = format!("  {number} {}", view.name());
-        spans.push(match view == model.view {
-            true => Span::raw(text).reversed(),
-            false => Span::raw(text),
+        spans.push(if view == model.view {
+            Span::raw(text).reversed()
+        } else {
+            Span::raw(text)
         });
     }
     Line::from(spans)
@@ -98,9 +99,10 @@ fn foot_line(model: &TopModel) -> Line<'static> {
 
 fn draw_table(model: &TopModel, frame: &mut Frame<'_>, area: Rect) {
     let [first, second, detail] = model.view.headings();
-    let detail_width = match detail.is_empty() {
-        true => 0,
-        false => DETAIL_WIDTH.min(area.width / 4),
+    let detail_width = if detail.is_empty() {
+        0
+    } else {
+        DETAIL_WIDTH.min(area.width / 4)
     };
     let name_width = area
         .width
@@ -108,9 +110,10 @@ fn draw_table(model: &TopModel, frame: &mut Frame<'_>, area: Rect) {
     let heading = |text: &str, column: SortColumn| {
         let style = Style::new().add_modifier(Modifier::BOLD);
         let sorted = model.sort == column && model.view != TopView::Paths;
-        Cell::from(text.to_owned()).style(match sorted {
-            true => style.add_modifier(Modifier::UNDERLINED),
-            false => style,
+        Cell::from(text.to_owned()).style(if sorted {
+            style.add_modifier(Modifier::UNDERLINED)
+        } else {
+            style
         })
     };
     let pad = |text: &str| format!("{text:>width$}", width = NUMBER_WIDTH as usize);

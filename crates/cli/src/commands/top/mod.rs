@@ -104,9 +104,10 @@ fn show_live(args: &Top, signals: &Signals) -> anyhow::Result<()> {
     if let Some(note) = writing.finish() {
         tell_user(&note);
     }
-    match signals.stop.swap(true, Ordering::Relaxed) {
-        true => Ok(()),
-        false => shown.and(restored.context("restoring the terminal")),
+    if signals.stop.swap(true, Ordering::Relaxed) {
+        Ok(())
+    } else {
+        shown.and(restored.context("restoring the terminal"))
     }
 }
 

@@ -195,9 +195,10 @@ impl TopModel {
 
     /// Removes the last restriction.
     fn zoom_out(&mut self) {
-        match self.filter.is_empty() {
-            true => self.zoom = None,
-            false => self.filter.clear(),
+        if self.filter.is_empty() {
+            self.zoom = None
+        } else {
+            self.filter.clear()
         }
         self.make_rows();
     }

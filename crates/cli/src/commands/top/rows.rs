@@ -180,9 +180,10 @@ fn procedures(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>) -> RowAmount
 }
 
 fn name_or_unknown(name: String) -> String {
-    match name.is_empty() {
-        true => "[no symbol]".to_owned(),
-        false => name,
+    if name.is_empty() {
+        "[no symbol]".to_owned()
+    } else {
+        name
     }
 }
 
@@ -240,13 +241,15 @@ fn threads(snapshot: &TopSnapshot, zoom: Option<&ZoomedProcess>, apart: bool) ->
             continue;
         };
         let (pid, tid) = (thread.pid, thread.tid);
-        let key = match apart {
-            true => format!("{pid}/{tid}"),
-            false => pid.to_string(),
+        let key = if apart {
+            format!("{pid}/{tid}")
+        } else {
+            pid.to_string()
         };
-        let name = match apart {
-            true => recording.names.get(thread.process),
-            false => process,
+        let name = if apart {
+            recording.names.get(thread.process)
+        } else {
+            process
         };
         let row = rows.entry(key.clone()).or_insert_with(|| TopRow {
             name: name.to_owned(),

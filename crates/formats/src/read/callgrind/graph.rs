@@ -241,9 +241,12 @@ impl CostGraph {
             "" | "???" => "",
             path => base_of_path(path),
         });
-        let name = name.map_or("", |name| match self.keeps_names {
-            true => name,
-            false => without_callers(name),
+        let name = name.map_or("", |name| {
+            if self.keeps_names {
+                name
+            } else {
+                without_callers(name)
+            }
         });
         (name, object)
     }

@@ -79,9 +79,10 @@ impl AddressNames {
         let mut symbol_options = symbols::SymbolOptions::default();
         let debug_dirs = options.debug_dirs.iter().cloned();
         symbol_options.debug_dirs.splice(0..0, debug_dirs);
-        let detail = match options.inline || options.lines {
-            true => Detail::Lines,
-            false => Detail::Procedures,
+        let detail = if options.inline || options.lines {
+            Detail::Lines
+        } else {
+            Detail::Procedures
         };
         let mut looked_up: Vec<Location> = locations.values().copied().collect();
         looked_up.sort_unstable();

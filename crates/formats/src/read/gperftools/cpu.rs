@@ -45,9 +45,10 @@ impl CpuWords {
     fn word_at(self, bytes: &[u8], at: usize) -> Option<u64> {
         let bytes = bytes.get(at..at.checked_add(self.width)?)?;
         let join = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-        Some(match self.big_endian {
-            true => bytes.iter().fold(0, join),
-            false => bytes.iter().rev().fold(0, join),
+        Some(if self.big_endian {
+            bytes.iter().fold(0, join)
+        } else {
+            bytes.iter().rev().fold(0, join)
         })
     }
 }

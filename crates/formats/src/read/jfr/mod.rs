@@ -317,9 +317,10 @@ impl JfrReader<'_> {
                 None => 1,
                 Some(name) => field(name).and_then(JfrValue::as_number).unwrap_or(1),
             };
-            let amount = match source.ticks {
-                true => (amount as f64 * chunk.tick).round() as i64,
-                false => amount,
+            let amount = if source.ticks {
+                (amount as f64 * chunk.tick).round() as i64
+            } else {
+                amount
             };
             let trace = field("stackTrace").cloned();
             let thread = field("sampledThread")

@@ -111,9 +111,10 @@ impl JfrValueReader<'_> {
             }
             return Ok(JfrValue::Array(values));
         }
-        match pool {
-            true => Ok(JfrValue::Constant(class, cursor.read_number()?)),
-            false => self.read_value(class, cursor, depth + 1),
+        if pool {
+            Ok(JfrValue::Constant(class, cursor.read_number()?))
+        } else {
+            self.read_value(class, cursor, depth + 1)
         }
     }
 

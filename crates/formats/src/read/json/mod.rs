@@ -228,8 +228,9 @@ fn json_fault(error: serde_json::Error) -> ReadFault {
     let what = error.to_string();
     // The place is reported separately.
     let what = what.split(" at line ").next().unwrap_or(&what).to_owned();
-    match what.contains(OVER_BUDGET) {
-        true => ReadFault::too_large(what, at),
-        false => ReadFault::damaged(what, at),
+    if what.contains(OVER_BUDGET) {
+        ReadFault::too_large(what, at)
+    } else {
+        ReadFault::damaged(what, at)
     }
 }

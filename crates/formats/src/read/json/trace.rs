@@ -179,9 +179,10 @@ impl CpuProfile {
         self.nodes.extend(part.nodes.0);
         let before = self.samples.len();
         self.samples.extend(part.samples.0);
-        let deltas = match data.time_deltas.0.is_empty() {
-            true => part.time_deltas.0,
-            false => data.time_deltas.0,
+        let deltas = if data.time_deltas.0.is_empty() {
+            part.time_deltas.0
+        } else {
+            data.time_deltas.0
         };
         // A chunk with fewer times than samples must not shift those of the next one.
         self.time_deltas.resize(before, 0.0);
@@ -380,9 +381,10 @@ fn read_durations(
             let longer = |span: &Span| span.end.unwrap_or(span.start);
             let complete = a.end.is_some() && b.end.is_some();
             let order = a.start.total_cmp(&b.start);
-            order.then(match complete {
-                true => longer(b).total_cmp(&longer(a)),
-                false => std::cmp::Ordering::Equal,
+            order.then(if complete {
+                longer(b).total_cmp(&longer(a))
+            } else {
+                std::cmp::Ordering::Equal
             })
         });
         let mut calls = OpenCalls {

@@ -73,12 +73,13 @@ fn read_branch_stacks(path: &Path, limits: &ReadLimits) -> Result<BranchStacks, 
                 samples += 1;
                 add_sample_stack(&record, &facts, &ids, &mut maps, &mut found, &mut branches);
             }
-            match found.stretches.kinds() > Stretches::kinds_in(limits.memory) {
-                true => Err(ReadFault::too_large(
+            if found.stretches.kinds() > Stretches::kinds_in(limits.memory) {
+                Err(ReadFault::too_large(
                     "its branches need more memory than the limit allows",
                     record.at,
-                )),
-                false => Ok(()),
+                ))
+            } else {
+                Ok(())
             }
         },
     )?;

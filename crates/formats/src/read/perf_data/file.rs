@@ -117,12 +117,13 @@ pub(super) fn scan_records(
 fn read_to(input: &mut ProfileInput, bytes: &mut Vec<u8>, length: u64) -> Result<(), ReadFault> {
     let missing = length.saturating_sub(bytes.len() as u64);
     input.take(missing).read_to_end(bytes)?;
-    match bytes.len() as u64 >= length {
-        true => Ok(()),
-        false => Err(ReadFault::damaged(
+    if bytes.len() as u64 >= length {
+        Ok(())
+    } else {
+        Err(ReadFault::damaged(
             "cut short",
             FilePosition::Offset(input.next_offset()),
-        )),
+        ))
     }
 }
 
@@ -344,9 +345,10 @@ impl Records<'_> {
         };
         let size = size.ok_or_else(|| ReadFault::damaged("cut short in a record", at))?;
         let skipped = std::io::copy(&mut input.take(size), &mut std::io::sink())?;
-        match skipped == size {
-            true => Ok(size),
-            false => Err(ReadFault::damaged("cut short in a record's data", at)),
+        if skipped == size {
+            Ok(size)
+        } else {
+            Err(ReadFault::damaged("cut short in a record's data", at))
         }
     }
 

@@ -267,9 +267,10 @@ impl Maps {
 
     /// Returns the location of an address of the process or, with `kernel`, of the kernel.
     pub fn locate_address(&mut self, space: &Space, address: u64, kernel: bool) -> Location {
-        let found = match kernel {
-            true => self.space_at(KERNEL, u64::MAX).mapping_at(address),
-            false => space.mapping_at(address),
+        let found = if kernel {
+            self.space_at(KERNEL, u64::MAX).mapping_at(address)
+        } else {
+            space.mapping_at(address)
         };
         match found {
             Some((start, mapping)) => Location {

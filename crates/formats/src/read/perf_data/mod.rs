@@ -66,12 +66,13 @@ fn read_changes(
             {
                 maps.apply_change(time.unwrap_or(0), change);
             }
-            match maps.size > limits.memory {
-                true => Err(ReadFault::too_large(
+            if maps.size > limits.memory {
+                Err(ReadFault::too_large(
                     "its mappings need more memory than the limit allows",
                     record.at,
-                )),
-                false => Ok(()),
+                ))
+            } else {
+                Ok(())
             }
         },
     )?;
@@ -168,9 +169,10 @@ impl<'o> PerfSamples<'o> {
             (None, tid) => self.recording.names.intern(&format!("tid {tid}")),
         };
         // Ungrouped samples need not be separated.
-        let (pid, tid) = match self.options.group_by.is_empty() {
-            true => (0, 0),
-            false => (sample.pid, sample.tid),
+        let (pid, tid) = if self.options.group_by.is_empty() {
+            (0, 0)
+        } else {
+            (sample.pid, sample.tid)
         };
         let slice = self.slices.map(|axis| axis.slice_at(sample.time as f64));
         let key = (index, name, pid, tid, stack, slice);
@@ -284,9 +286,10 @@ impl<'o> PerfSamples<'o> {
         // In the same order each time.
         self.recording.samples.sort_unstable();
         self.embed_symbols(&mut notes);
-        let detail = match self.options.inline || self.options.lines {
-            true => Detail::Lines,
-            false => Detail::Procedures,
+        let detail = if self.options.inline || self.options.lines {
+            Detail::Lines
+        } else {
+            Detail::Procedures
         };
         let locations = self
             .recording

@@ -214,9 +214,12 @@ impl Attr {
     /// Reads a sample; `None` if it ends too early.
     pub fn read_sample<'a>(&self, mut body: RecordBytes<'a>) -> Option<PerfSample<'a>> {
         let mut sample = PerfSample::default();
-        let optional = |body: &mut RecordBytes<'a>, field| match self.has_format(field) {
-            true => body.u64().map(Some),
-            false => Some(None),
+        let optional = |body: &mut RecordBytes<'a>, field| {
+            if self.has_format(field) {
+                body.u64().map(Some)
+            } else {
+                Some(None)
+            }
         };
         optional(&mut body, format::IDENTIFIER)?;
         sample.ip = optional(&mut body, format::IP)?;

@@ -252,9 +252,10 @@ impl Phases<'_> {
             Some(pid) => format!("with process {pid}"),
         };
         let had = format!("{experiments} {with}, progress measured by {counted}");
-        let why_not = match nothing_counts {
-            true => Some(NO_COUNT.to_owned()),
-            false => why_unknown(&profile, &predicted),
+        let why_not = if nothing_counts {
+            Some(NO_COUNT.to_owned())
+        } else {
+            why_unknown(&profile, &predicted)
         };
         self.note_asked("experiments", Some(had), why_not);
         Ok(predicted)
