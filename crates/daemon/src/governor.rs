@@ -206,14 +206,13 @@ impl RateGovernor {
             return None;
         }
         self.calm = (self.calm.0 + passed, self.calm.1.min(to));
-        match self.calm.0 >= CALM {
-            true => {
-                // The average's memory of a worse time no longer applies.
-                self.average = Some((samples, processes));
-                self.judged = samples + processes + lumps;
-                self.change_rate(self.calm.1)
-            }
-            false => None,
+        if self.calm.0 >= CALM {
+            // The average's memory of a worse time no longer applies.
+            self.average = Some((samples, processes));
+            self.judged = samples + processes + lumps;
+            self.change_rate(self.calm.1)
+        } else {
+            None
         }
     }
 

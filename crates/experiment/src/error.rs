@@ -159,7 +159,7 @@ impl Error {
 }
 
 fn stripped_words(stripped: &bool) -> &'static str {
-    if stripped { " (it is stripped)" } else { "" }
+    if *stripped { " (it is stripped)" } else { "" }
 }
 
 /// Returns near matches, or a hint about libraries that are loaded later if there are none.

@@ -269,18 +269,17 @@ impl Database {
 /// # Errors
 /// The first epoch's error, if none could be read; [`StoreError::Unmergeable`] for no epochs.
 pub fn read_all(epochs: &[Epoch], wanted: Wanted) -> Result<Recording, StoreError> {
-    let (mut merged, failed) = match epochs.iter().all(|epoch| epoch.sums_do(wanted)) {
-        true => {
-            let (sums, failed) = read_each(epochs, |epoch| epoch.read_sums(wanted))?;
-            (merge_sums(sums)?, failed)
-        }
-        false => match epochs {
+    let (mut merged, failed) = if epochs.iter().all(|epoch| epoch.sums_do(wanted)) {
+        let (sums, failed) = read_each(epochs, |epoch| epoch.read_sums(wanted))?;
+        (merge_sums(sums)?, failed)
+    } else {
+        match epochs {
             [epoch] => (epoch.read_recording()?, Vec::new()),
             _ => {
                 let merger = BoundedMerger::new(MOST_CALLERS_READ);
                 merge_epochs(epochs, merger, Epoch::read_recording)?
             }
-        },
+        }
     };
     merged.warnings.extend(failed.iter().map(left_out));
     Ok(merged)
@@ -437,12 +436,11 @@ impl Epoch {
     fn sums_do(&self, wanted: Wanted) -> bool {
         let do_they = |path: &Path| sums_do(&Container::open(path)?, wanted);
         let do_they = |path: &Path| do_they(path).unwrap_or(true);
-        match self.open {
-            true => {
-                let parts = parts::part_paths(&self.path);
-                !parts.is_empty() && parts.iter().all(|part| do_they(part))
-            }
-            false => do_they(&self.path),
+        if self.open {
+            let parts = parts::part_paths(&self.path);
+            !parts.is_empty() && parts.iter().all(|part| do_they(part))
+        } else {
+            do_they(&self.path)
         }
     }
 }

@@ -149,13 +149,12 @@ impl FrequentMeetings {
         let experiments = || profile.runs.iter().flat_map(|run| &run.experiments);
         let delayed = || experiments().filter(|it| it.speedup > 0.0);
         let at_pace = 2 * delayed().filter(|it| it.at_pace).count() > delayed().count();
-        let (left, period) = match at_pace {
-            true => {
-                let period = PERIOD_AT_PACE;
-                let lost = between(every_ns, FOLLOWED_AT_PACE * period, LOST_AT_PACE * period);
-                (0.5 + 0.5 * lost.clamp(0.0, 1.0), period)
-            }
-            false => (1.0, period),
+        let (left, period) = if at_pace {
+            let period = PERIOD_AT_PACE;
+            let lost = between(every_ns, FOLLOWED_AT_PACE * period, LOST_AT_PACE * period);
+            (0.5 + 0.5 * lost.clamp(0.0, 1.0), period)
+        } else {
+            (1.0, period)
         };
         Self {
             every_ns,

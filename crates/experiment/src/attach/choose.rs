@@ -51,13 +51,10 @@ pub(super) fn borrow_thread(pid: u32, stop: &AtomicBool) -> Result<BorrowedThrea
     }
     Err(refuse::refusal(
         pid,
-        match unsafe_seen {
-            true => {
-                "the threads of it that wait do so inside the allocator or the dynamic linker, where nothing can be loaded; try again"
-            }
-            false => {
-                "no thread of it waits in a system call, which one must to load the runtime; start it with `causal run -- COMMAND`"
-            }
+        if unsafe_seen {
+            "the threads of it that wait do so inside the allocator or the dynamic linker, where nothing can be loaded; try again"
+        } else {
+            "no thread of it waits in a system call, which one must to load the runtime; start it with `causal run -- COMMAND`"
         },
     ))
 }

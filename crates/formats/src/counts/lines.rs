@@ -115,12 +115,11 @@ impl LineCounts {
     }
 
     fn check_limits(&self, limits: &ReadLimits, at: FilePosition) -> Result<(), ReadFault> {
-        match self.memory > limits.memory {
-            true => {
-                let what = "its lines need more memory than the limit allows";
-                Err(ReadFault::too_large(what, at))
-            }
-            false => Ok(()),
+        if self.memory > limits.memory {
+            let what = "its lines need more memory than the limit allows";
+            Err(ReadFault::too_large(what, at))
+        } else {
+            Ok(())
         }
     }
 

@@ -339,11 +339,10 @@ fn explain_paradoxes(forest: &Forest, details: &Details<CallSequence>, text: &mu
     if let Some(first) = forest.only_in(&details.summary)
         && forest.path_of(&details.summary).len() > 1
     {
-        say(match first {
-            true => {
-                "only A has this path: what its methods cost in B on other paths is not subtracted"
-            }
-            false => "only B has this path: what its methods cost in A on other paths is not added",
+        say(if first {
+            "only A has this path: what its methods cost in B on other paths is not subtracted"
+        } else {
+            "only B has this path: what its methods cost in A on other paths is not added"
         });
     }
     if cum > forest.whole() {

@@ -158,12 +158,11 @@ fn time_changes(before: &[RunTimes], after: &[RunTimes], by_turns: bool) -> Vec<
             times.map(f64::ln).collect()
         };
         let (old, new) = (logarithms(before), logarithms(after));
-        let ratio = match by_turns {
-            true => {
-                let turns: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new - old).collect();
-                shift_of_pairs(&turns)?
-            }
-            false => shift_of_runs(&new, &old)?,
+        let ratio = if by_turns {
+            let turns: Vec<f64> = new.iter().zip(&old).map(|(new, old)| new - old).collect();
+            shift_of_pairs(&turns)?
+        } else {
+            shift_of_runs(&new, &old)?
         };
         Some(TimeChange {
             what,

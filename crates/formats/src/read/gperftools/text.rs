@@ -266,12 +266,11 @@ impl TextReader<'_> {
         let (counts, addresses) = line.split_once('@')?;
         let [in_use, in_use_bytes, all, all_bytes] = four_numbers(counts)?;
         let in_use = self.scale_unsampled(in_use, in_use_bytes)?;
-        let values = match self.header.has_allocated {
-            true => {
-                let all = self.scale_unsampled(all, all_bytes)?;
-                [all.0, all.1, in_use.0, in_use.1]
-            }
-            false => [in_use.0, in_use.1, 0, 0],
+        let values = if self.header.has_allocated {
+            let all = self.scale_unsampled(all, all_bytes)?;
+            [all.0, all.1, in_use.0, in_use.1]
+        } else {
+            [in_use.0, in_use.1, 0, 0]
         };
         self.add_stack(hex_addresses(addresses)?, values);
         Some(())

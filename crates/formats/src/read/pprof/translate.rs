@@ -319,11 +319,10 @@ impl<'o> Translation<'o> {
             return Ok(String::new());
         };
         let name = lossy_text(&self.file.strings, function.name, self.end)?;
-        match name.is_empty() {
-            true => {
-                Ok(lossy_text(&self.file.strings, function.system_name, self.end)?.into_owned())
-            }
-            false => Ok(name.into_owned()),
+        if name.is_empty() {
+            Ok(lossy_text(&self.file.strings, function.system_name, self.end)?.into_owned())
+        } else {
+            Ok(name.into_owned())
         }
     }
 
